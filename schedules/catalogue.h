@@ -1,0 +1,45 @@
+#ifndef SLUICE_SCHEDULES_CATALOGUE_H_
+#define SLUICE_SCHEDULES_CATALOGUE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// What a generator is asked for. `group` is the number of micro-batches that travel together through one chunk before
+// the next chunk starts (interleaved schedules; Megatron's microbatch group size); 0 means `ranks`.
+struct ScheduleRequest {
+  int ranks = 1;
+  int micro_batches = 1;
+  int chunks = 1;
+  int group = 0;
+};
+
+// One published schedule. The catalogue is a table of these: adding a schedule is adding a generator and a row.
+struct CatalogueEntry {
+  const char* name;          // as on the command line: "1f1b"
+  const char* summary;       // one line for people
+  const char* needs;         // what it asks of the request: "v = 1", "m a multiple of the group"
+  const char* bubble;        // closed form for equal stages: "(p-1)/(m+p-1)"
+  const char* memory;        // peak (stage, micro-batch) activations of rank r: "min(m, p-r)"
+  const char* source;        // paper, section
+  bool splits_backward;      // uses I and W instead of B
+  int default_chunks;
+  // Requires a request that passed the entry's own checks; InvalidArgument says what was given and what is needed.
+  absl::StatusOr<Timetable> (*generate)(const ScheduleRequest& request);
+};
+
+absl::Span<const CatalogueEntry> Catalogue();
+// The entry called `name`; NotFound lists the names there are (the nearest first).
+absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name);
+// FindSchedule + generate + ValidateTimetable. Every count must be at least 1.
+absl::StatusOr<Timetable> GenerateSchedule(absl::string_view name, const ScheduleRequest& request);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_CATALOGUE_H_

@@ -1,0 +1,25 @@
+option(SLUICE_TESTS "Build the tests" ON)
+option(SLUICE_BENCH "Build the benchmarks" ON)
+option(SLUICE_STRICT "Treat every warning as an error" OFF)
+set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+set(SLUICE_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO, ON or OFF")
+
+add_library(sluice_flags INTERFACE)
+target_include_directories(sluice_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+# Results must not depend on how a compiler fuses or reorders arithmetic in one build and not in another.
+target_compile_options(sluice_flags INTERFACE -ffp-contract=off -fno-fast-math)
+if(SLUICE_STRICT)
+  target_compile_options(sluice_flags INTERFACE -Werror -Wpedantic -Wconversion -Wno-sign-conversion
+                                                -Wold-style-cast -Woverloaded-virtual -Wundef)
+endif()
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
+                                                -fno-sanitize-recover=all -g1)
+  target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+
+find_program(SLUICE_CCACHE ccache)
+if(SLUICE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
+endif()

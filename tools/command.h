@@ -1,0 +1,38 @@
+#ifndef SLUICE_TOOLS_COMMAND_H_
+#define SLUICE_TOOLS_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+
+#include "absl/status/status.h"
+
+namespace sluice {
+
+// The exit codes that scripts rely on.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitBadInput = 2,
+  kExitNoPlan = 3,
+  kExitInvalidTimetable = 4,
+  kExitPeerLost = 5,
+  kExitOutOfMemory = 6,
+  kExitInterrupted = 130,
+};
+
+// Prints "sluice: <message>" to stderr, without a status code's name.
+void PrintError(const absl::Status& status);
+// PrintError, and the exit code that the status stands for: Unavailable and DeadlineExceeded a lost peer,
+// ResourceExhausted out of memory, Cancelled an interrupt, everything else bad input.
+int Fail(const absl::Status& status);
+
+// Each adds one subcommand to `app`; when it is chosen, its callback runs it and stores the exit code in `*exit_code`.
+// One file each: tools/schedule_command.cc and so on.
+void AddScheduleCommand(CLI::App& app, int* exit_code);
+void AddPlanCommand(CLI::App& app, int* exit_code);
+void AddTrainCommand(CLI::App& app, int* exit_code);
+void AddSampleCommand(CLI::App& app, int* exit_code);
+void AddProfileCommand(CLI::App& app, int* exit_code);
+void AddDoctorCommand(CLI::App& app, int* exit_code);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_COMMAND_H_
