@@ -5,7 +5,7 @@ set(SLUICE_MAY_USE_schedules "")
 set(SLUICE_MAY_USE_spec "")
 set(SLUICE_MAY_USE_partitioner schedules spec)
 set(SLUICE_MAY_USE_comm "")
-set(SLUICE_MAY_USE_kernels "")
+set(SLUICE_MAY_USE_kernels spec)
 set(SLUICE_MAY_USE_models spec kernels)
 set(SLUICE_MAY_USE_pipeline schedules spec partitioner comm kernels models)
 

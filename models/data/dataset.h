@@ -1,0 +1,42 @@
+#ifndef SLUICE_MODELS_DATA_DATASET_H_
+#define SLUICE_MODELS_DATA_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "models/spec.h"
+
+namespace sluice {
+
+enum class Split : uint8_t { kTrain, kValidation };
+
+// Samples that training draws micro-batches from. Thread-safe after construction; what it returns depends only on the
+// arguments and the seed, so any rank can ask for its own.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::string description() const = 0;  // "text: 4,351,186 bytes, vocabulary 256, last 10 % for validation"
+  virtual int64_t samples(Split split) const = 0;
+  // Distinct token or class ids (all ids lie below it), and values per sample of the input.
+  virtual int classes() const = 0;
+  virtual int64_t input_size() const = 0;
+  virtual DType input_dtype() const = 0;  // kInt32 tokens, or kFloat32 pixels in [0, 1] (normalised)
+  // Micro-batch `index` of those that the split is read in: sample i of it is number index * size + i of a sequence in
+  // which each epoch (samples(split) of them) is a new permutation of all samples for kTrain, and the natural order for
+  // kValidation. `input` receives size * input_size values of `dtype` (kInt32 for tokens; compute type for pixels),
+  // `targets` size * targets_per_sample labels. Either may be null.
+  virtual void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input, int32_t* targets) const = 0;
+};
+
+// `path` is a text file (or a directory of IDX files, or an IDX image file whose labels lie beside it). Text: windows of
+// `seq` bytes and the bytes that follow them; the last 10 % are held out for validation. IDX: train-* and t10k-* files
+// (.gz or not); with both, t10k is the validation split, otherwise the last 10 % are held out.
+// NotFound / InvalidArgument / DataLoss name the file and what is wrong with it: missing, truncated, empty, shorter than
+// a window, images and labels that differ in number.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, int64_t seq, uint64_t seed);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DATA_DATASET_H_

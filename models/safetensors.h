@@ -1,0 +1,53 @@
+#ifndef SLUICE_MODELS_SAFETENSORS_H_
+#define SLUICE_MODELS_SAFETENSORS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+// The safetensors format (huggingface/safetensors): 8 bytes little-endian header length, a JSON header, the data.
+
+// A tensor to be written: fp32, row-major; the memory stays the caller's.
+struct TensorSource {
+  std::string name;
+  std::vector<int64_t> shape;
+  const float* data = nullptr;
+};
+
+// Writes `path` so that it is either the old file or the whole new one at every moment (temporary file beside it, fsync,
+// rename). Tensors are written in the order given, "F32", with `metadata` in the header. ResourceExhausted when the disk
+// is full, and then the old file is untouched and the temporary one gone.
+absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorSource>& tensors,
+                              const std::map<std::string, std::string>& metadata);
+
+struct TensorEntry {
+  std::string name;
+  std::string dtype;  // "F32", "F16", "BF16", ...
+  std::vector<int64_t> shape;
+  uint64_t begin = 0;  // into the data section
+  uint64_t end = 0;
+};
+
+// A memory-mapped safetensors file.
+class SafetensorsFile {
+ public:
+  // DataLoss or InvalidArgument names the file and what is wrong (truncated, header, offsets that overlap or leave gaps).
+  static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
+  virtual ~SafetensorsFile() = default;
+  virtual const std::vector<TensorEntry>& entries() const = 0;
+  virtual const std::map<std::string, std::string>& metadata() const = 0;
+  // Copies `name` as fp32 (F32, F16 and BF16 are converted). NotFound, or InvalidArgument when the shape differs (both
+  // shapes named).
+  virtual absl::Status Read(const std::string& name, const std::vector<int64_t>& shape, float* out) const = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_SAFETENSORS_H_
