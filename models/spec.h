@@ -50,6 +50,10 @@ struct BatchShape {
   int64_t rows() const { return size * seq; }
 };
 
+// What a stage forgets between forward and backward: nothing; attention outputs and element-wise results, cheap to
+// rebuild (Korthikanti et al. 2022, section 5); everything but each layer's input.
+enum class Recompute : uint8_t { kNone, kSelective, kFull };
+
 // What one layer is, from shapes alone, for one micro-batch. FLOPs count a multiply-add as two; matrix products only, and
 // causal attention at half (as the MFU of the literature does).
 struct LayerSpec {
