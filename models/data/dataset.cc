@@ -1,0 +1,37 @@
+#include "models/data/dataset.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "models/data/idx.h"
+#include "models/data/sources.h"
+
+namespace sluice {
+
+std::string GroupDigits(int64_t value) {
+  std::string digits = absl::StrCat(value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t end = digits.size(); end > first + 3; end -= 3) digits.insert(end - 3, 1, ',');
+  return digits;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, int64_t seq,
+                                                     uint64_t seed) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the data '", path, "'"));
+  }
+  if (S_ISDIR(info.st_mode)) return OpenImageDataset(path, seed);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is neither a file nor a directory; expected text or IDX images"));
+  }
+  const bool named_idx = path.find("idx3-ubyte") != std::string::npos;
+  return named_idx || LooksLikeIdx(path) ? OpenImageDataset(path, seed)
+                                         : OpenTextDataset(path, seq, seed);
+}
+
+}  // namespace sluice

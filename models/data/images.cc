@@ -1,0 +1,168 @@
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "models/data/image_files.h"
+#include "models/data/permutation.h"
+#include "models/data/sources.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kByteValues = 256;
+
+// Round to nearest, ties to even; finite values only.
+uint16_t ToBFloat16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+class ImageDataset : public Dataset {
+ public:
+  // Without `test`, the last tenth of `train` is held out.
+  ImageDataset(Images train, std::optional<Images> test, uint64_t seed)
+      : train_(std::move(train)), test_(std::move(test)), seed_(seed) {
+    train_count_ = train_.count();
+    if (!test_) train_count_ -= std::max<int64_t>(1, train_.count() / kHeldOutFraction);
+    pixels_ = train_.pixels.dims[1] * train_.pixels.dims[2];
+    classes_ = 1 + *std::max_element(train_.labels.values.begin(), train_.labels.values.end());
+    if (test_) {
+      const std::vector<uint8_t>& labels = test_->labels.values;
+      classes_ = std::max(classes_, 1 + *std::max_element(labels.begin(), labels.end()));
+    }
+    FillTables();
+  }
+
+  std::string description() const override {
+    return absl::StrCat("images: ", GroupDigits(train_count_), " of ", train_.pixels.dims[1], " x ",
+                        train_.pixels.dims[2], " for training, ",
+                        GroupDigits(samples(Split::kValidation)), " for validation (",
+                        test_ ? "the t10k files" : "the last 10 %", "), ", classes_, " classes");
+  }
+
+  int64_t samples(Split split) const override {
+    if (split == Split::kTrain) return train_count_;
+    return test_ ? test_->count() : train_.count() - train_count_;
+  }
+
+  int classes() const override { return classes_; }
+  int64_t input_size() const override { return pixels_; }
+  DType input_dtype() const override { return DType::kFloat32; }
+
+  void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
+            int32_t* targets) const override {
+    assert(dtype != DType::kInt32 && index >= 0 && size >= 0);
+    const bool from_test = split == Split::kValidation && test_;
+    const Images& images = from_test ? *test_ : train_;
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t image = ImageOf(split, index * size + i);
+      const uint8_t* const source = images.pixels.values.data() + image * pixels_;
+      if (input != nullptr && dtype == DType::kBFloat16) {
+        Convert(source, as_bfloat16_, static_cast<uint16_t*>(input) + i * pixels_);
+      } else if (input != nullptr) {
+        Convert(source, as_float_, static_cast<float*>(input) + i * pixels_);
+      }
+      if (targets != nullptr) targets[i] = images.labels.values[static_cast<size_t>(image)];
+    }
+  }
+
+  std::string fingerprint() const override {
+    uint64_t hash = 0;
+    Hash(train_, hash);
+    if (test_) Hash(*test_, hash);
+    return absl::StrFormat("images:%dx%dx%d:%016x", train_.count() + (test_ ? test_->count() : 0),
+                           train_.pixels.dims[1], train_.pixels.dims[2], hash);
+  }
+
+ private:
+  static void Hash(const Images& images, uint64_t& hash) {
+    for (const std::vector<uint8_t>* part : {&images.pixels.values, &images.labels.values}) {
+      hash = XXH3_64bits_withSeed(part->data(), part->size(), hash);
+    }
+  }
+
+  template <typename T>
+  void Convert(const uint8_t* source, const std::array<T, kByteValues>& table, T* out) const {
+    std::transform(source, source + pixels_, out, [&table](uint8_t byte) { return table[byte]; });
+  }
+
+  int64_t ImageOf(Split split, int64_t number) const {
+    const Position at = PositionOf(number, samples(split));
+    if (split == Split::kTrain) {
+      return Permutation(train_count_, seed_, static_cast<uint64_t>(at.epoch))(at.sample);
+    }
+    return test_ ? at.sample : train_count_ + at.sample;
+  }
+
+  // What each byte becomes: (byte - mean) / deviation. Sums are of integers, so they are exact.
+  void FillTables() {
+    std::array<uint64_t, kByteValues> histogram = {};
+    const uint64_t count = static_cast<uint64_t>(train_count_ * pixels_);
+    for (uint64_t i = 0; i < count; ++i) ++histogram[train_.pixels.values[i]];
+    double sum = 0;
+    double squares = 0;
+    for (int byte = 0; byte < kByteValues; ++byte) {
+      const double times = static_cast<double>(histogram[static_cast<size_t>(byte)]);
+      sum += times * byte;
+      squares += times * byte * byte;
+    }
+    const double mean = sum / static_cast<double>(count);
+    const double variance = squares / static_cast<double>(count) - mean * mean;
+    // Rounding may leave a trace of variance where all pixels are equal; one unit of grey apart is
+    // far above it.
+    const double deviation = variance > 1e-6 ? std::sqrt(variance) : 1;
+    for (size_t byte = 0; byte < kByteValues; ++byte) {
+      as_float_[byte] = static_cast<float>((static_cast<double>(byte) - mean) / deviation);
+      as_bfloat16_[byte] = ToBFloat16(as_float_[byte]);
+    }
+  }
+
+  Images train_;
+  std::optional<Images> test_;
+  uint64_t seed_;
+  int64_t train_count_ = 0;
+  int64_t pixels_ = 0;
+  int classes_ = 0;
+  std::array<float, kByteValues> as_float_ = {};
+  std::array<uint16_t, kByteValues> as_bfloat16_ = {};
+};
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const std::string& path, Images train,
+                                                     std::optional<Images> test, uint64_t seed) {
+  if (!test && train.count() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has 1 image; expected at least 2, one to train on and one held out"));
+  }
+  return std::make_unique<ImageDataset>(std::move(train), std::move(test), seed);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path, uint64_t seed) {
+  const absl::StatusOr<ImageFiles> files = FindImageFiles(path);
+  if (!files.ok()) return files.status();
+  absl::StatusOr<Images> train = ReadImages(files->train);
+  if (!train.ok()) return train.status();
+  if (!files->test) return MakeDataset(files->train, *std::move(train), std::nullopt, seed);
+  absl::StatusOr<Images> test = ReadImages(*files->test);
+  if (!test.ok()) return test.status();
+  const std::vector<int64_t>& a = train->pixels.dims;
+  const std::vector<int64_t>& b = test->pixels.dims;
+  if (a[1] != b[1] || a[2] != b[2]) {
+    return absl::InvalidArgumentError(absl::StrCat(files->train, " has images of ", a[1], " x ",
+                                                   a[2], " but ", *files->test, " of ", b[1], " x ",
+                                                   b[2], "; expected the same size"));
+  }
+  return MakeDataset(files->train, *std::move(train), *std::move(test), seed);
+}
+
+}  // namespace sluice

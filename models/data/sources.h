@@ -1,0 +1,39 @@
+#ifndef SLUICE_MODELS_DATA_SOURCES_H_
+#define SLUICE_MODELS_DATA_SOURCES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "models/data/dataset.h"
+
+// What OpenDataset chooses from, and what the kinds of data share. Not for use outside of
+// models/data.
+namespace sluice {
+
+// One part in ten is held out where the data bring no validation split of their own.
+constexpr int64_t kHeldOutFraction = 10;
+
+// A text file, see OpenDataset.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path, int64_t seq,
+                                                         uint64_t seed);
+// A directory of IDX files, or one IDX file of images.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path, uint64_t seed);
+
+// Where sample `number` of a split's endless sequence lies: which epoch, and which of `samples` in
+// it.
+struct Position {
+  int64_t epoch = 0;
+  int64_t sample = 0;
+};
+inline Position PositionOf(int64_t number, int64_t samples) {
+  return {number / samples, number % samples};
+}
+
+// "4,351,186"
+std::string GroupDigits(int64_t value);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DATA_SOURCES_H_
