@@ -21,9 +21,9 @@ enum class Lifetime : uint8_t {
   kForwardToInputGrad,     // written by F (or its recomputation), last read by I
   kForwardToWeightGrad,    // written by F (or its recomputation), last read by W
   kInputGradToWeightGrad,  // written by I, last read by W
-  kForwardScratch,         // work areas of one call
-  kInputGradScratch,
-  kWeightGradScratch,
+  kForwardScratch,         // work areas of one call: of Forward or Restore, ...
+  kInputGradScratch,       // ... of BackwardInput, ...
+  kWeightGradScratch,      // ... of BackwardWeight
 };
 
 // A tensor besides input and output that a layer needs for each micro-batch.
@@ -80,8 +80,8 @@ struct LayerCall {
   // Last layer only.
   const int32_t* targets = nullptr;  // [rows]; null: F stops at the logits
   float loss_scale = 0;              // gradient of the step's loss by one row's loss: 1 / (rows * micro-batches); 0: none
-  double* loss = nullptr;            // sum over rows
-  int64_t* correct = nullptr;
+  double* loss = nullptr;            // sum over rows; needed with targets
+  int64_t* correct = nullptr;        // rows whose largest logit is the target; needed with targets
 };
 
 // One layer for one micro-batch shape and compute type. Holds no tensors: it says what it needs (decl) and works on what
@@ -93,12 +93,13 @@ class Layer {
 
   // Rebuilds call.packed from call.parameters; uses nothing else of the call.
   virtual void Pack(const LayerCall& call) = 0;
-  // input -> output, writing every kForwardTo... tensor.
+  // input -> output, writing every kForwardTo... tensor. A null output is not computed: enough for a recomputation, as
+  // backward never reads its own layer's output.
   virtual void Forward(const LayerCall& call) = 0;
   // Rebuilds the restorable tensors from the input and the others, to the same bits as Forward.
   virtual void Restore(const LayerCall& call) = 0;
   // output_grad -> input_grad, writing the kInputGradToWeightGrad tensors. The last layer takes its gradient from its
-  // own tensors.
+  // own tensors. input_grad is not written where has_input_grad is false.
   virtual void BackwardInput(const LayerCall& call) = 0;
   // Adds to (or overwrites) the gradients.
   virtual void BackwardWeight(const LayerCall& call) = 0;
@@ -110,13 +111,13 @@ class Layer {
   LayerDecl decl_;
 };
 
-// Layer `index` of `spec`. InvalidArgument when the spec does not validate, the index is out of range, or batch.seq is
-// larger than the model's.
+// Layer `index` of `spec`. InvalidArgument when the spec does not validate, the index is out of range, batch.seq is larger
+// than the model's (1 for an MLP), or `dtype` is no compute type. `kernels` must outlive the layer.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index, const BatchShape& batch, DType dtype,
                                                  const Kernels& kernels);
 
-// Writes a parameter's initial value: Philox keyed by `seed` and the parameter's name, so it does not depend on where the
-// parameter lives.
+// Writes a parameter's initial value: Philox keyed by `seed` and the parameter's name (by tied_to, where it has one), so
+// it does not depend on where the parameter lives, and tied parameters are equal from the start.
 void InitializeParameter(const ParameterDecl& decl, uint64_t seed, float* values);
 
 }  // namespace sluice

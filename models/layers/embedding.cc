@@ -1,0 +1,60 @@
+#include "models/layers/layers.h"
+
+namespace sluice {
+namespace {
+
+// y[r] = wte[token r] + wpe[position r]. There is no input gradient, so W reads the output's
+// gradient and the tokens.
+class Embedding : public LayerBase {
+ public:
+  Embedding(const GptConfig& config, const LayerContext& context)
+      : LayerBase(context), dim_(config.dim), vocab_(config.vocab), max_seq_(config.max_seq) {
+    decl_.name = "embedding";
+    tokens_table_ = AddTable(kTokenEmbedding, vocab_);
+    positions_table_ = AddTable("transformer.wpe.weight", max_seq_);
+    decl_.input_dtype = DType::kInt32;
+    decl_.input_shape = {rows()};
+    decl_.output_dtype = dtype();
+    decl_.output_shape = {rows(), dim_};
+    decl_.input_use = LastUse::kWeightGrad;
+    decl_.output_grad_use = LastUse::kWeightGrad;
+    decl_.has_input_grad = false;
+  }
+
+  void Forward(const LayerCall& call) override {
+    if (call.output == nullptr) return;
+    kernels().embedding_forward(call.stream, dtype(), Tokens(call), rows(), batch().seq, dim_,
+                                Parameter(call, tokens_table_), Parameter(call, positions_table_),
+                                call.output);
+  }
+  void BackwardInput(const LayerCall&) override {}
+  void BackwardWeight(const LayerCall& call) override {
+    kernels().embedding_backward(call.stream, dtype(), Tokens(call), rows(), batch().seq, dim_,
+                                 vocab_, max_seq_, call.output_grad, Gradient(call, tokens_table_),
+                                 Gradient(call, positions_table_), call.accumulate);
+  }
+
+ private:
+  int AddTable(const char* name, int64_t entries) {
+    return AddParameter({.name = name,
+                         .shape = {entries, dim_},
+                         .init = ParameterDecl::Init::kNormal,
+                         .stddev = kGptStddev,
+                         .decay = true,
+                         .tied_to = ""});
+  }
+  static const int32_t* Tokens(const LayerCall& call) {
+    return static_cast<const int32_t*>(call.input);
+  }
+
+  int64_t dim_, vocab_, max_seq_;
+  int tokens_table_, positions_table_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeEmbedding(const GptConfig& config, const LayerContext& context) {
+  return std::make_unique<Embedding>(config, context);
+}
+
+}  // namespace sluice

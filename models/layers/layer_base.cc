@@ -1,0 +1,93 @@
+#include "models/layers/layer_base.h"
+
+namespace sluice {
+namespace {
+
+// Work areas and packed weights start on cache lines (and on a vector's width).
+constexpr size_t kAlignment = 64;
+
+size_t AlignUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+int LayerBase::AddParameter(ParameterDecl parameter) {
+  decl_.parameters.push_back(std::move(parameter));
+  return static_cast<int>(decl_.parameters.size()) - 1;
+}
+
+int LayerBase::AddTensor(std::string name, DType dtype, Shape shape, Lifetime lifetime,
+                         bool restorable) {
+  decl_.tensors.push_back({std::move(name), dtype, std::move(shape), lifetime, restorable});
+  return static_cast<int>(decl_.tensors.size()) - 1;
+}
+
+int LayerBase::AddWorkspace(std::string name, Lifetime lifetime,
+                            std::initializer_list<size_t> sizes) {
+  const size_t bytes = AlignUp(std::max(sizes));
+  if (bytes == 0) return kAbsent;
+  const auto elements = static_cast<int64_t>(bytes) / SizeOf(DType::kFloat32);
+  return AddTensor(std::move(name), DType::kFloat32, {elements}, lifetime);
+}
+
+const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_width,
+                                               const LinearParameters& parameters,
+                                               LinearShape shape) {
+  shape.rows = rows();
+  shape.in = in_width;
+  shape.out = out_width;
+  shape.dtype = dtype();
+  shape.bias = !parameters.bias.empty();
+  auto map = std::make_unique<Map>();
+  map->linear_ = kernels().make_linear(shape);
+  map->packed_offset_ = decl_.packed_bytes;
+  decl_.packed_bytes += AlignUp(map->linear_->packed_bytes());
+
+  ParameterDecl weight;
+  weight.name = parameters.weight;
+  weight.shape = shape.weight_transposed ? Shape{out_width, in_width} : Shape{in_width, out_width};
+  weight.init = ParameterDecl::Init::kNormal;
+  weight.stddev = parameters.stddev;
+  weight.decay = true;
+  weight.tied_to = parameters.tied_to;
+  map->weight_ = AddParameter(std::move(weight));
+  if (shape.bias) {
+    map->bias_ = AddParameter({.name = parameters.bias, .shape = {out_width}, .tied_to = ""});
+  }
+  maps_.push_back(std::move(map));
+  return maps_.back().get();
+}
+
+void LinearLayer::Pack(const LayerCall& call) {
+  for (const std::unique_ptr<Map>& map : maps_) map->Pack(call);
+}
+
+void* LinearLayer::Map::Packed(const LayerCall& call) const {
+  if (linear_->packed_bytes() == 0) return nullptr;
+  return static_cast<std::byte*>(call.packed) + packed_offset_;
+}
+
+void LinearLayer::Map::Pack(const LayerCall& call) const {
+  if (linear_->packed_bytes() == 0) return;
+  linear_->Pack(call.stream, Parameter(call, weight_), Packed(call));
+}
+
+void LinearLayer::Map::Forward(const LayerCall& call, const void* x, const void* residual, void* y,
+                               void* activated, void* workspace) const {
+  linear_->Forward(call.stream, x, Parameter(call, weight_), Packed(call), Parameter(call, bias_),
+                   residual, y, activated, workspace);
+}
+
+void LinearLayer::Map::BackwardInput(const LayerCall& call, const void* dy,
+                                     const void* input_before_activation, void* dx,
+                                     void* workspace) const {
+  linear_->BackwardInput(call.stream, dy, Parameter(call, weight_), Packed(call),
+                         input_before_activation, dx, workspace);
+}
+
+void LinearLayer::Map::BackwardWeight(const LayerCall& call, const void* x, const void* dy,
+                                      void* workspace) const {
+  linear_->BackwardWeight(call.stream, x, dy, Gradient(call, weight_), Gradient(call, bias_),
+                          call.accumulate, workspace);
+}
+
+}  // namespace sluice

@@ -1,0 +1,110 @@
+#ifndef SLUICE_MODELS_LAYERS_LAYER_BASE_H_
+#define SLUICE_MODELS_LAYERS_LAYER_BASE_H_
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "models/layer.h"
+
+namespace sluice {
+
+// What every layer is made with.
+struct LayerContext {
+  BatchShape batch;
+  DType dtype = DType::kFloat32;  // the compute type
+  const Kernels* kernels = nullptr;
+};
+
+// Declares parameters and tensors, and finds them again in a call: indices are given out at
+// construction, in the order of the LayerDecl.
+class LayerBase : public Layer {
+ public:
+  // Layers without weights to pack, or with nothing restorable, need not say so.
+  void Pack(const LayerCall&) override {}
+  void Restore(const LayerCall&) override {}
+
+ protected:
+  static constexpr int kAbsent = -1;
+
+  explicit LayerBase(const LayerContext& context) : context_(context) {}
+
+  const Kernels& kernels() const { return *context_.kernels; }
+  DType dtype() const { return context_.dtype; }
+  const BatchShape& batch() const { return context_.batch; }
+  int64_t rows() const { return context_.batch.rows(); }
+
+  int AddParameter(ParameterDecl parameter);
+  int AddTensor(std::string name, DType dtype, Shape shape, Lifetime lifetime,
+                bool restorable = false);
+  // One work area for several kernels that run one after the other; kAbsent when none needs any.
+  int AddWorkspace(std::string name, Lifetime lifetime, std::initializer_list<size_t> sizes);
+
+  static void* Tensor(const LayerCall& call, int index) {
+    return index == kAbsent ? nullptr : call.tensors[static_cast<size_t>(index)];
+  }
+  static float* FloatTensor(const LayerCall& call, int index) {
+    return static_cast<float*>(Tensor(call, index));
+  }
+  static const float* Parameter(const LayerCall& call, int index) {
+    return index == kAbsent ? nullptr : call.parameters[static_cast<size_t>(index)];
+  }
+  static float* Gradient(const LayerCall& call, int index) {
+    return index == kAbsent ? nullptr : call.gradients[static_cast<size_t>(index)];
+  }
+
+ private:
+  LayerContext context_;
+};
+
+// Names and initial values of one linear map's parameters; an empty `bias` means none.
+struct LinearParameters {
+  std::string weight;
+  std::string bias;
+  float stddev = 0;
+  std::string tied_to;
+};
+
+// A layer made of linear maps: each knows where its weight, bias and packed copy lie in a call.
+class LinearLayer : public LayerBase {
+ public:
+  void Pack(const LayerCall& call) override;
+
+ protected:
+  class Map {
+   public:
+    const Linear& kernel() const { return *linear_; }
+    // Linear's functions, on this map's parameters in `call`.
+    void Pack(const LayerCall& call) const;
+    void Forward(const LayerCall& call, const void* x, const void* residual, void* y,
+                 void* activated, void* workspace) const;
+    void BackwardInput(const LayerCall& call, const void* dy, const void* input_before_activation,
+                       void* dx, void* workspace) const;
+    void BackwardWeight(const LayerCall& call, const void* x, const void* dy,
+                        void* workspace) const;
+
+   private:
+    friend class LinearLayer;
+    void* Packed(const LayerCall& call) const;
+
+    std::unique_ptr<Linear> linear_;
+    int weight_ = kAbsent;
+    int bias_ = kAbsent;
+    size_t packed_offset_ = 0;
+  };
+
+  using LayerBase::LayerBase;
+  // Maps in_width columns to out_width; `shape` gives everything else that is not the default. The
+  // layer keeps the map.
+  const Map* AddLinear(int64_t in_width, int64_t out_width, const LinearParameters& parameters,
+                       LinearShape shape = {});
+
+ private:
+  std::vector<std::unique_ptr<Map>> maps_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_LAYER_BASE_H_

@@ -1,0 +1,30 @@
+#ifndef SLUICE_MODELS_LAYERS_LAYERS_H_
+#define SLUICE_MODELS_LAYERS_LAYERS_H_
+
+#include <memory>
+
+#include "models/layers/layer_base.h"
+
+namespace sluice {
+
+// One constructor for each kind of layer; MakeLayer picks. Each requires a spec and a batch that
+// validate.
+
+// Token + position embedding: [rows] tokens -> [rows, dim].
+std::unique_ptr<Layer> MakeEmbedding(const GptConfig& config, const LayerContext& context);
+// Transformer block `block` (counted from 0): [rows, dim] -> [rows, dim].
+std::unique_ptr<Layer> MakeTransformerBlock(const GptConfig& config, int block,
+                                            const LayerContext& context);
+// Final norm, linear map to the vocabulary and cross-entropy: [rows, dim] -> loss.
+std::unique_ptr<Layer> MakeHead(const GptConfig& config, const LayerContext& context);
+// Linear map `index` of an MLP (counted from 0) with its ReLU: [rows, in] -> [rows, out]; the last
+// one ends in cross-entropy instead.
+std::unique_ptr<Layer> MakeDense(const MlpConfig& config, int index, const LayerContext& context);
+
+// GPT-2's initial standard deviation (Radford et al. 2019; transformers' initializer_range).
+inline constexpr float kGptStddev = 0.02f;
+inline constexpr char kTokenEmbedding[] = "transformer.wte.weight";
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_LAYERS_H_

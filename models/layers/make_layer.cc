@@ -1,0 +1,62 @@
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "models/layers/layers.h"
+
+namespace sluice {
+namespace {
+
+// A micro-batch's longest tensor must be countable in 32 bits by a kernel library: rows times the
+// widest row.
+constexpr int64_t kMaxRows = int64_t{1} << 30;
+
+absl::Status CheckBatch(const ModelSpec& spec, const BatchShape& batch) {
+  const int64_t max_seq = spec.gpt() != nullptr ? spec.gpt()->max_seq : 1;
+  if (batch.seq < 1 || batch.seq > max_seq) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence length ", batch.seq,
+                                                   " does not fit model '", spec.name,
+                                                   "': expected 1 to ", max_seq));
+  }
+  if (batch.size < 1 || batch.size > kMaxRows / batch.seq) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "micro-batch size ", batch.size, " is out of range: expected 1 to ", kMaxRows / batch.seq));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArguments(const ModelSpec& spec, int index, const BatchShape& batch,
+                            DType dtype) {
+  absl::Status status = ValidateSpec(spec);
+  if (status.ok()) status = CheckBatch(spec, batch);
+  if (!status.ok()) return status;
+  if (index < 0 || index >= spec.layer_count()) {
+    return absl::InvalidArgumentError(absl::StrCat("layer ", index, " of model '", spec.name,
+                                                   "' does not exist: it has layers 0 to ",
+                                                   spec.layer_count() - 1));
+  }
+  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("compute type ", DTypeName(dtype), " is not one of fp32, bf16"));
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Layer> MakeGptLayer(const GptConfig& config, int index,
+                                    const LayerContext& context) {
+  if (index == 0) return MakeEmbedding(config, context);
+  if (index > config.layers) return MakeHead(config, context);
+  return MakeTransformerBlock(config, index - 1, context);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,
+                                                 const BatchShape& batch, DType dtype,
+                                                 const Kernels& kernels) {
+  const absl::Status status = CheckArguments(spec, index, batch, dtype);
+  if (!status.ok()) return status;
+  const LayerContext context{batch, dtype, &kernels};
+  if (spec.gpt() != nullptr) return MakeGptLayer(*spec.gpt(), index, context);
+  return MakeDense(*spec.mlp(), index, context);
+}
+
+}  // namespace sluice

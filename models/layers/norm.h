@@ -1,0 +1,62 @@
+#ifndef SLUICE_MODELS_LAYERS_NORM_H_
+#define SLUICE_MODELS_LAYERS_NORM_H_
+
+#include <string>
+
+#include "models/layers/layer_base.h"
+
+namespace sluice {
+
+// A layer norm inside a layer: where its parameters, statistics and partial sums lie in a call. The
+// weight gradient is one pass with the input gradient, so I leaves its sums over this micro-batch
+// in a [2, dim] tensor and W adds them.
+class Norm {
+ public:
+  struct Shape {
+    int64_t rows = 0, dim = 0;
+    DType dtype = DType::kFloat32;
+    float epsilon = 0;
+  };
+  // Where a call's tensors keep things, as indices of the LayerDecl.
+  struct Slots {
+    int gamma = 0, beta = 0;  // parameters
+    int mean = 0, rstd = 0;   // fp32 [rows], until I
+    int partial = 0;          // fp32 [2, dim], I until W
+  };
+
+  Norm() = default;
+  Norm(const Kernels& kernels, const Shape& shape, const Slots& slots)
+      : kernels_(&kernels), shape_(shape), slots_(slots) {}
+
+  // y = norm(x).
+  void Forward(const LayerCall& call, const void* x, void* y) const;
+  // dx = residual_grad + the gradient through the norm.
+  void Backward(const LayerCall& call, const void* dy, const void* x, const void* residual_grad,
+                void* dx) const;
+  void AddWeightGradients(const LayerCall& call) const;
+
+ private:
+  const Kernels* kernels_ = nullptr;
+  Shape shape_;
+  Slots slots_;
+};
+
+// A layer of linear maps and norms, as GPT's are.
+class NormedLayer : public LinearLayer {
+ protected:
+  NormedLayer(const LayerContext& context, const GptConfig& config)
+      : LinearLayer(context), dim_(config.dim), epsilon_(config.norm_epsilon) {}
+
+  int64_t dim() const { return dim_; }
+  // `name` is that of the norm's tensors ("1"), `parameters` that of its weights
+  // ("transformer.h.0.ln_1").
+  Norm AddNorm(const std::string& name, const std::string& parameters);
+
+ private:
+  int64_t dim_;
+  float epsilon_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_NORM_H_

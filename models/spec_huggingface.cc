@@ -1,0 +1,167 @@
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "models/spec.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kModelType[] = "gpt2";
+constexpr char kArchitecture[] = "GPT2LMHeadModel";
+constexpr int kGpt2Vocabulary = 50257;  // its last id is GPT-2's end-of-text
+constexpr float kDefaultEpsilon = 1e-5f;
+
+// Reads fields one by one; the first that is wrong is kept as the status, and names the file and
+// the field.
+class FieldReader {
+ public:
+  FieldReader(const Json& json, absl::string_view file) : json_(json), file_(file) {}
+
+  const absl::Status& status() const { return status_; }
+
+  void Int(const char* field, int* value) {
+    if (!Require(field)) return;
+    const Json& found = json_[field];
+    // Unsigned first: nlohmann keeps 2^63 and more only there, and any negative number only in the
+    // signed type.
+    const bool fits = found.is_number_integer() &&
+                      (found.is_number_unsigned()
+                           ? found.get<uint64_t>() <= uint64_t{std::numeric_limits<int>::max()}
+                           : found.get<int64_t>() >= std::numeric_limits<int>::min());
+    if (!fits) return Fail(field, "a whole number");
+    *value = static_cast<int>(found.get<int64_t>());
+  }
+  void OptionalInt(const char* field, int* value) {
+    if (Has(field)) Int(field, value);
+  }
+  void OptionalFloat(const char* field, float* value) {
+    if (!Has(field)) return;
+    if (!json_[field].is_number()) return Fail(field, "a number");
+    *value = json_[field].get<float>();
+  }
+  void OptionalBool(const char* field, bool* value) {
+    if (!Has(field)) return;
+    if (!json_[field].is_boolean()) return Fail(field, "true or false");
+    *value = json_[field].get<bool>();
+  }
+  // The field, where present, must hold one of `allowed`.
+  void OneOf(const char* field, const std::vector<Json>& allowed) {
+    if (!Has(field)) return;
+    for (const Json& value : allowed) {
+      if (json_[field] == value) return;
+    }
+    std::string expected;
+    for (const Json& value : allowed) {
+      absl::StrAppend(&expected, expected.empty() ? "" : " or ", value.dump());
+    }
+    Fail(field, expected);
+  }
+  bool Require(const char* field) {
+    if (!Has(field) && status_.ok()) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat(file_, ": field '", field, "' is missing (model_type gpt2 needs it)"));
+    }
+    return status_.ok();
+  }
+
+ private:
+  bool Has(const char* field) const { return json_.contains(field) && !json_[field].is_null(); }
+  void Fail(const char* field, absl::string_view expected) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(file_, ": field '", field, "' is ",
+                     json_[field].dump(-1, ' ', false, Json::error_handler_t::replace),
+                     ", which is not supported; expected ", expected));
+  }
+
+  const Json& json_;
+  absl::string_view file_;
+  absl::Status status_;
+};
+
+// What GPT2Config offers and sluice does not compute. Absent fields have the value that sluice does
+// compute.
+void CheckSupported(FieldReader& reader) {
+  reader.Require("model_type");
+  reader.OneOf("model_type", {kModelType});
+  reader.OneOf("architectures", {Json::array({kArchitecture})});
+  reader.OneOf("activation_function",
+               {"gelu_new", "gelu_pytorch_tanh"});  // one function, two names
+  reader.OneOf("scale_attn_weights", {true});
+  reader.OneOf("scale_attn_by_inverse_layer_idx", {false});
+  reader.OneOf("add_cross_attention", {false});
+}
+
+GptConfig ReadConfig(FieldReader& reader) {
+  GptConfig config;
+  config.norm_epsilon = kDefaultEpsilon;
+  config.tied_head = true;  // transformers' default
+  reader.Int("n_layer", &config.layers);
+  reader.Int("n_embd", &config.dim);
+  reader.Int("n_head", &config.heads);
+  reader.Int("n_positions", &config.max_seq);
+  reader.Int("vocab_size", &config.vocab);
+  reader.OptionalInt("n_inner", &config.hidden);
+  reader.OptionalFloat("layer_norm_epsilon", &config.norm_epsilon);
+  reader.OptionalBool("tie_word_embeddings", &config.tied_head);
+  return config;
+}
+
+// The shortest decimal that reads back as `value`: 1e-05, where a plain cast would
+// print 9.999999747378752e-06.
+double ShortestDecimal(float value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
+  double result = value;
+  std::from_chars(text, end.ptr, result);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::string_view name) {
+  const Json parsed = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": not a JSON object; expected a Hugging Face config.json"));
+  }
+  FieldReader reader(parsed, name);
+  CheckSupported(reader);
+  const ModelSpec spec{std::string(name), ReadConfig(reader)};
+  if (!reader.status().ok()) return reader.status();
+  const absl::Status status = ValidateSpec(spec);
+  if (!status.ok()) return status;
+  return spec;
+}
+
+std::string FormatHuggingFaceConfig(const ModelSpec& spec) {
+  const GptConfig& config = *spec.gpt();
+  nlohmann::ordered_json json;
+  json["architectures"] = {kArchitecture};
+  json["model_type"] = kModelType;
+  json["n_layer"] = config.layers;
+  json["n_embd"] = config.dim;
+  json["n_head"] = config.heads;
+  json["n_positions"] = config.max_seq;
+  json["n_ctx"] = config.max_seq;
+  json["vocab_size"] = config.vocab;
+  json["n_inner"] = config.hidden > 0 ? nlohmann::ordered_json(config.hidden) : nullptr;
+  json["activation_function"] = "gelu_new";
+  json["layer_norm_epsilon"] = ShortestDecimal(config.norm_epsilon);
+  json["tie_word_embeddings"] = config.tied_head;
+  json["initializer_range"] = 0.02;
+  for (const char* dropout : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) json[dropout] = 0.0;
+  // transformers' default id lies outside a smaller vocabulary.
+  const bool has_end_of_text = config.vocab >= kGpt2Vocabulary;
+  for (const char* token : {"bos_token_id", "eos_token_id"}) {
+    json[token] = has_end_of_text ? nlohmann::ordered_json(kGpt2Vocabulary - 1) : nullptr;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace sluice

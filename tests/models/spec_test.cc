@@ -1,0 +1,100 @@
+#include "models/spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+ModelSpec Preset(const char* name) { return PresetModel(name).value(); }
+
+TEST(PresetTest, ParametersAreThoseOfTheReleasedWeights) {
+  // Numbers of parameters that transformers reports for openai-community/gpt2*.
+  EXPECT_EQ(ParameterCount(Preset("gpt2")), 124'439'808);
+  EXPECT_EQ(ParameterCount(Preset("gpt2-medium")), 354'823'168);
+  EXPECT_EQ(ParameterCount(Preset("gpt2-large")), 774'030'080);
+  EXPECT_EQ(ParameterCount(Preset("gpt2-xl")), 1'557'611'200);
+}
+
+TEST(PresetTest, EveryPresetValidates) {
+  for (const char* name : {"char-gpt", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "mlp"}) {
+    EXPECT_TRUE(ValidateSpec(Preset(name)).ok()) << name;
+    EXPECT_EQ(Preset(name).name, name);
+  }
+}
+
+TEST(PresetTest, AnUnknownNameListsTheKnownOnes) {
+  const absl::Status status = PresetModel("gpt5").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("'gpt5'"), HasSubstr("char-gpt, gpt2, "), HasSubstr("mlp")));
+}
+
+TEST(DescribeLayersTest, NamesAndNumbersLayersInOrder) {
+  ModelSpec gpt{"g", GptConfig{.layers = 2}};
+  std::vector<std::string> names;
+  for (const LayerSpec& layer : DescribeLayers(gpt, {1, 8})) names.push_back(layer.name);
+  EXPECT_THAT(names, testing::ElementsAre("embedding", "block 0", "block 1", "head"));
+  EXPECT_EQ(gpt.layer_count(), 4);
+  EXPECT_EQ(Preset("mlp").layer_count(), 3);
+}
+
+// Narayanan et al. 2021 (arXiv:2104.04473), section 5.1: forward and backward cost 3 * (24 B s l
+// h^2 + 4 B s^2 l h) + 6 B s h V FLOPs; the causal mask halves the second term.
+TEST(DescribeLayersTest, FlopsFollowThePublishedFormula) {
+  const double batch = 4, seq = 1024, layers = 12, dim = 768, vocab = 50257;
+  const double expected =
+      3 * (24 * batch * seq * layers * dim * dim + 4 * batch * seq * seq * layers * dim / 2) +
+      6 * batch * seq * dim * vocab;
+  EXPECT_DOUBLE_EQ(FlopsPerMicroBatch(Preset("gpt2"), {4, 1024}), expected);
+}
+
+TEST(DescribeLayersTest, TheFirstMlpLayerHasNoInputGradient) {
+  const auto layers = DescribeLayers({"m", MlpConfig{{10, 20, 3}}}, {7, 1});
+  EXPECT_EQ(layers[0].input_grad_flops, 0);
+  EXPECT_EQ(layers[0].weight_grad_flops, 2 * 7 * 10 * 20);
+  EXPECT_EQ(layers[1].input_grad_flops, 2 * 7 * 20 * 3);
+  EXPECT_EQ(layers[0].output_elements, 7 * 20);
+  EXPECT_EQ(layers[1].output_elements, 0);
+}
+
+struct BadSpec {
+  GptConfig config;
+  const char* message;
+};
+
+TEST(ValidateTest, EveryGptFieldIsNamed) {
+  const std::vector<BadSpec> cases = {
+      {{.layers = 0}, "layers is 0"},
+      {{.dim = -4}, "dim is -4"},
+      {{.heads = 0}, "heads is 0"},
+      {{.dim = 384, .heads = 5}, "dim 384 is not a multiple of heads 5"},
+      {{.vocab = 1}, "vocab is 1"},
+      {{.max_seq = 0}, "max_seq is 0"},
+      {{.hidden = -1}, "hidden is -1"},
+      {{.norm_epsilon = 0}, "norm_epsilon is 0"},
+      {{.layers = 2'000'000'000}, "layers is 2000000000"},
+  };
+  for (const BadSpec& bad : cases) {
+    const absl::Status status = ValidateSpec({"bad", bad.config});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'bad'"), HasSubstr(bad.message)));
+  }
+}
+
+TEST(ValidateTest, MlpWidthsAreNamed) {
+  const auto message = [](std::vector<int> widths) {
+    return std::string(ValidateSpec({"bad", MlpConfig{std::move(widths)}}).message());
+  };
+  EXPECT_THAT(message({784}), HasSubstr("widths has 1 entries"));
+  EXPECT_THAT(message({784, 0, 10}), HasSubstr("widths[1] is 0"));
+}
+
+}  // namespace
+}  // namespace sluice
