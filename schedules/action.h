@@ -6,20 +6,21 @@
 
 namespace sluice {
 
-// What a rank can do in one slot of its timetable. The letters are PyTorch's (torch.distributed.pipelining).
+// What a rank can do in one slot of its timetable. The letters are PyTorch's
+// (torch.distributed.pipelining).
 enum class Op : uint8_t {
-  kIdle,          // an empty cell of an imported table; costs nothing, kept so that a table survives a round trip
-  kForward,       // F
-  kBackward,      // B: input and weight gradient in one
-  kInputGrad,     // I
-  kWeightGrad,    // W
-  kSendForward,   // SEND_F: this stage's output to stage + 1
-  kRecvForward,   // RECV_F: this stage's input from stage - 1
-  kSendBackward,  // SEND_B: the gradient of this stage's input to stage - 1
-  kRecvBackward,  // RECV_B: the gradient of this stage's output from stage + 1
-  kReduceGrad,    // REDUCE_GRAD: sums this stage's gradients over its replicas (no micro-batch)
-  kRecompute,     // RECOMPUTE: rebuilds the activations of (stage, micro-batch) ahead of its backward
-  kOptimizerStep, // OPTIMIZER_STEP (no micro-batch)
+  kIdle,           // an empty cell of an imported table; costs nothing, survives a round trip
+  kForward,        // F
+  kBackward,       // B: input and weight gradient in one
+  kInputGrad,      // I
+  kWeightGrad,     // W
+  kSendForward,    // SEND_F: this stage's output to stage + 1
+  kRecvForward,    // RECV_F: this stage's input from stage - 1
+  kSendBackward,   // SEND_B: the gradient of this stage's input to stage - 1
+  kRecvBackward,   // RECV_B: the gradient of this stage's output from stage + 1
+  kReduceGrad,     // REDUCE_GRAD: sums this stage's gradients over its replicas (no micro-batch)
+  kRecompute,      // RECOMPUTE: rebuilds the activations of a (stage, micro-batch) for its backward
+  kOptimizerStep,  // OPTIMIZER_STEP (no micro-batch)
 };
 
 // One cell of a timetable. Eight bytes: a timetable of 10^8 actions must fit in memory.
@@ -27,7 +28,8 @@ struct Action {
   static constexpr int32_t kNoMicroBatch = -1;
 
   Op op = Op::kIdle;
-  // First half of an overlapped pair, written (0F7;7B3)OVERLAP_F_B: runs together with the next action of the row.
+  // First half of an overlapped pair, written (0F7;7B3)OVERLAP_F_B: runs together with the next
+  // action of the row.
   bool overlaps_next = false;
   uint16_t stage = 0;
   int32_t micro_batch = kNoMicroBatch;
@@ -42,7 +44,8 @@ bool IsCompute(Op op);
 bool IsCommunication(Op op);
 // PyTorch's letters for `op`: "F", "SEND_F", "REDUCE_GRAD"; "" for kIdle.
 const char* OpName(Op op);
-// As PyTorch writes it: "2F0", "1SEND_B3", "0REDUCE_GRAD"; "" for kIdle. A pair's half prints like any other action.
+// As PyTorch writes it: "2F0", "1SEND_B3", "0REDUCE_GRAD"; "" for kIdle. A pair's half prints like
+// any other action.
 std::string ToString(const Action& action);
 
 }  // namespace sluice

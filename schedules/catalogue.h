@@ -11,8 +11,9 @@
 
 namespace sluice {
 
-// What a generator is asked for. `group` is the number of micro-batches that travel together through one chunk before
-// the next chunk starts (interleaved schedules; Megatron's microbatch group size); 0 means `ranks`.
+// What a generator is asked for. `group` is the number of micro-batches that travel together
+// through one chunk before the next chunk starts (interleaved schedules; Megatron's microbatch
+// group size); 0 means `ranks`.
 struct ScheduleRequest {
   int ranks = 1;
   int micro_batches = 1;
@@ -20,17 +21,19 @@ struct ScheduleRequest {
   int group = 0;
 };
 
-// One published schedule. The catalogue is a table of these: adding a schedule is adding a generator and a row.
+// One published schedule. The catalogue is a table of these: adding a schedule is adding a
+// generator and a row.
 struct CatalogueEntry {
-  const char* name;          // as on the command line: "1f1b"
-  const char* summary;       // one line for people
-  const char* needs;         // what it asks of the request: "v = 1", "m a multiple of the group"
-  const char* bubble;        // closed form for equal stages: "(p-1)/(m+p-1)"
-  const char* memory;        // peak (stage, micro-batch) activations of rank r: "min(m, p-r)"
-  const char* source;        // paper, section
-  bool splits_backward;      // uses I and W instead of B
+  const char* name;      // as on the command line: "1f1b"
+  const char* summary;   // one line for people
+  const char* needs;     // what it asks of the request: "v = 1", "m a multiple of the group"
+  const char* bubble;    // closed form for equal stages: "(p-1)/(m+p-1)"
+  const char* memory;    // peak (stage, micro-batch) activations of rank r: "min(m, p-r)"
+  const char* source;    // paper, section
+  bool splits_backward;  // uses I and W instead of B
   int default_chunks;
-  // Requires a request that passed the entry's own checks; InvalidArgument says what was given and what is needed.
+  // Requires a request that passed the entry's own checks; InvalidArgument says what was given and
+  // what is needed.
   absl::StatusOr<Timetable> (*generate)(const ScheduleRequest& request);
 };
 

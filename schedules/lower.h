@@ -6,10 +6,11 @@
 
 namespace sluice {
 
-// Inserts the sends and receives that a compute-only timetable implies: SEND after the action that makes the data, RECV
-// before the one that uses them, none between stages on one rank. The result is deadlock-free for blocking rendezvous
-// sends and has the same message order on both ends of every directed rank pair. Idle cells are dropped.
-// InvalidArgument when `timetable` is already lowered or does not validate.
+// Inserts the sends and receives that a compute-only timetable implies: SEND after the action that
+// makes the data, RECV before the one that uses them, none between stages on one rank. The result
+// is deadlock-free for blocking rendezvous sends and has the same message order on both ends of
+// every directed rank pair. Idle cells are dropped. InvalidArgument when `timetable` is already
+// lowered or does not validate.
 absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable);
 
 // The reverse: drops sends and receives.

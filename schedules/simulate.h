@@ -9,18 +9,21 @@
 
 namespace sluice {
 
-// What actions cost. Vectors are indexed by stage; durations are in any one unit (seconds, or a paper's units).
+// What actions cost. Vectors are indexed by stage; durations are in any one unit (seconds, or a
+// paper's units).
 struct StageCosts {
-  std::vector<double> forward;       // F
-  std::vector<double> input_grad;    // I
-  std::vector<double> weight_grad;   // W
-  std::vector<double> backward;      // B; usually I + W
-  // Latency from the end of the producing action on stage s to the earliest start of its consumer on stage s + 1 (and
-  // back, for gradients) when they are on different ranks; occupies no compute. Size stages - 1.
+  std::vector<double> forward;      // F
+  std::vector<double> input_grad;   // I
+  std::vector<double> weight_grad;  // W
+  std::vector<double> backward;     // B; usually I + W
+  // Latency from the end of the producing action on stage s to the earliest start of its consumer
+  // on stage s + 1 (and back, for gradients) when they are on different ranks; occupies no compute.
+  // Size stages - 1.
   std::vector<double> send;
   // Duration of an overlapped pair; negative: the sum of its two actions.
   double overlap = -1;
-  // Bytes that one micro-batch holds at each stage from the start of F to the end of B or I; may be empty.
+  // Bytes that one micro-batch holds at each stage from the start of F to the end of B or I; may be
+  // empty.
   std::vector<double> activation_bytes;
   // Of these, the bytes that stay after I until the end of W; may be empty.
   std::vector<double> weight_grad_bytes;
@@ -29,6 +32,10 @@ struct StageCosts {
   static StageCosts Uniform(int stages, double f, double i, double w, double send_latency = 0);
 };
 
+// InvalidArgument when a vector has the wrong length for `stages`, or a value is negative or not
+// finite.
+absl::Status CheckCosts(const StageCosts& costs, int stages);
+
 struct TimedAction {
   Action action;
   double start = 0;
@@ -36,28 +43,34 @@ struct TimedAction {
 };
 
 struct Simulation {
-  std::vector<std::vector<TimedAction>> rows;  // [rank][position], idle cells included with start == end
+  // [rank][position]; idle cells are included, with start == end.
+  std::vector<std::vector<TimedAction>> rows;
   double makespan = 0;
   // 1 - sum of work / (ranks * makespan).
   double bubble = 0;
-  // The longest rank span, from a rank's first start to its last end; span_bubble divides by it instead of by the
-  // makespan (what the zero-bubble papers print).
+  // The longest rank span, from a rank's first start to its last end; span_bubble divides by it
+  // instead of by the makespan (what the zero-bubble papers print).
   double span = 0;
   double span_bubble = 0;
-  std::vector<double> work;              // [rank] busy time
-  std::vector<int> peak_activations;     // [rank] most (stage, micro-batch) pairs held between F's start and B's (W's) end
-  std::vector<double> peak_bytes;        // [rank], empty without bytes
+  std::vector<double> work;  // [rank] busy time
+  // [rank] most (stage, micro-batch) pairs held at once, from the start of F to the end of B (of
+  // W).
+  std::vector<int> peak_activations;
+  std::vector<double> peak_bytes;          // [rank], empty without bytes
   std::vector<TimedAction> critical_path;  // from a start at time 0 to the makespan
 };
 
-// When each action runs if every rank executes its row in order, each action as soon as the previous one on its rank
-// has ended and its inputs have arrived. Works on lowered and compute-only tables alike (sends and receives are
-// instantaneous for the rank; the edge's latency lies between them). Linear in the number of actions.
-// InvalidArgument when costs have the wrong length, are negative or not finite, or the table can never finish (a cycle).
+// When each action runs if every rank executes its row in order, each action as soon as the
+// previous one on its rank has ended and its inputs have arrived. Works on lowered and compute-only
+// tables alike (sends and receives are instantaneous for the rank; the edge's latency lies between
+// them). RECOMPUTE takes as long as F. Linear in the number of actions.
+// InvalidArgument when costs have the wrong length, are
+// negative or not finite, or the table can never finish (a cycle).
 absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts& costs);
 
-// No timetable of these stages on these ranks with `micro_batches` finishes earlier than this: over all ranks, the least
-// time before the rank can start + its total work + the least time after it can finish (see the .cc for the proof).
+// No timetable of these stages on these ranks with `micro_batches` finishes earlier than this: over
+// all ranks, the least time before the rank can start + its total work + the least time after it
+// can finish (see the .cc for the proof).
 double MakespanLowerBound(const Placement& placement, int micro_batches, const StageCosts& costs);
 
 }  // namespace sluice

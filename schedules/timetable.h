@@ -11,13 +11,14 @@
 
 namespace sluice {
 
-// Which rank holds which stage. A stage is one contiguous run of layers; a rank with several stages (chunks) holds
-// them in ascending order.
+// Which rank holds which stage. A stage is one contiguous run of layers; a rank with several stages
+// (chunks) holds them in ascending order.
 class Placement {
  public:
   // Stage s on rank s mod ranks (Megatron's interleaving; with one chunk, the plain pipeline).
   static Placement Looped(int ranks, int chunks = 1);
-  // Chunks alternate direction: stage s of chunk c on rank s - c*ranks when c is even, mirrored when odd (ZB-V).
+  // Chunks alternate direction: stage s of chunk c on rank s - c*ranks when c is even, mirrored
+  // when odd (ZB-V).
   static Placement V(int ranks, int chunks = 2);
   // Any map stage -> rank. InvalidArgument when a rank of 0..max has no stage or the map is empty.
   static absl::StatusOr<Placement> FromRanks(std::vector<int> rank_of_stage);
@@ -38,8 +39,8 @@ class Placement {
   std::vector<int> rank_of_stage_;
 };
 
-// Who computes what, in which order: one row of actions per rank. The times at which actions run are not part of it;
-// Simulate() finds them.
+// Who computes what, in which order: one row of actions per rank. The times at which actions run
+// are not part of it; Simulate() finds them.
 struct Timetable {
   std::string name;  // the catalogue name or the file it came from
   Placement placement = Placement::Looped(1);

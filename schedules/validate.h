@@ -17,15 +17,23 @@ struct Defect {
   std::string message;  // whole sentence: what was found, what was expected
 };
 
-// Proves that a synchronous timetable can be executed and computes each gradient exactly once, in order:
-//  - every (stage, micro-batch) has one F, and one B or one I and one W, on the rank that holds the stage;
+// "rank 2, position 7, 2B3: <message>".
+std::string ToString(const Defect& defect);
+
+// Proves that a synchronous timetable can be executed and computes each gradient exactly once, in
+// order:
+//  - every (stage, micro-batch) has one F, and one B or one I and one W, on the rank that holds the
+//  stage;
 //  - along each rank, F before B/I before W of the same (stage, micro-batch);
 //  - over all ranks, the rows together with the data dependencies have no cycle;
 //  - weight gradients (B or W) of a stage come in micro-batch order;
-//  - if lowered: each send has its receive on the neighbouring stage's rank and the reverse, the order of messages on
-//    every directed rank pair is the same on both sides (channels are FIFO), data are received before they are used and
-//    sent after they are made, and no deadlock is possible when a send blocks until its receive is reached.
-// Returns all defects found (at most `limit`), empty when the timetable is sound. Linear in the number of actions.
+//  - if lowered: each send has its receive on the neighbouring stage's rank and the reverse, the
+//  order of messages on
+//    every directed rank pair is the same on both sides (channels are FIFO), data are received
+//    before they are used and sent after they are made, and no deadlock is possible when a send
+//    blocks until its receive is reached.
+// Returns all defects found (at most `limit`), empty when the timetable is sound. Linear in the
+// number of actions.
 std::vector<Defect> FindDefects(const Timetable& timetable, int limit = 100);
 
 // OK, or InvalidArgument with the defects, one a line.

@@ -1,0 +1,53 @@
+#include "schedules/action.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+bool IsCompute(Op op) {
+  return op == Op::kForward || op == Op::kBackward || op == Op::kInputGrad || op == Op::kWeightGrad;
+}
+
+bool IsCommunication(Op op) {
+  return op == Op::kSendForward || op == Op::kRecvForward || op == Op::kSendBackward ||
+         op == Op::kRecvBackward;
+}
+
+const char* OpName(Op op) {
+  switch (op) {
+    case Op::kIdle:
+      return "";
+    case Op::kForward:
+      return "F";
+    case Op::kBackward:
+      return "B";
+    case Op::kInputGrad:
+      return "I";
+    case Op::kWeightGrad:
+      return "W";
+    case Op::kSendForward:
+      return "SEND_F";
+    case Op::kRecvForward:
+      return "RECV_F";
+    case Op::kSendBackward:
+      return "SEND_B";
+    case Op::kRecvBackward:
+      return "RECV_B";
+    case Op::kReduceGrad:
+      return "REDUCE_GRAD";
+    case Op::kRecompute:
+      return "RECOMPUTE";
+    case Op::kOptimizerStep:
+      return "OPTIMIZER_STEP";
+  }
+  return "?";
+}
+
+std::string ToString(const Action& action) {
+  if (action.op == Op::kIdle) return "";
+  std::string text = absl::StrCat(action.stage, OpName(action.op));
+  if (action.micro_batch != Action::kNoMicroBatch) absl::StrAppend(&text, action.micro_batch);
+  return text;
+}
+
+}  // namespace sluice

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedules/validate_checks.h"
+
+namespace sluice {
+namespace {
+
+// Numbers the directed rank pairs between which messages flow.
+class Channels {
+ public:
+  explicit Channels(const Placement& placement) : placement_(placement) {
+    for (int s = 0; s + 1 < placement.stages(); ++s) {
+      const std::pair<int, int> edge{placement.rank(s), placement.rank(s + 1)};
+      if (edge.first == edge.second) continue;
+      pairs_.push_back(edge);
+      pairs_.emplace_back(edge.second, edge.first);
+    }
+    std::sort(pairs_.begin(), pairs_.end());
+    pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
+    for (int s = 0; s + 1 < placement.stages(); ++s) {
+      down_.push_back(Number(placement.rank(s), placement.rank(s + 1)));
+      up_.push_back(Number(placement.rank(s + 1), placement.rank(s)));
+    }
+  }
+
+  size_t size() const { return pairs_.size(); }
+  const std::pair<int, int>& ranks(size_t channel) const { return pairs_[channel]; }
+
+  // The channel of a send or receive; -1 when both ends would be on one rank or an end does not
+  // exist.
+  int Of(const Action& action) const {
+    const bool forward = action.op == Op::kSendForward || action.op == Op::kRecvForward;
+    const int peer = PeerStage(action.op, action.stage);
+    const int lower = std::min<int>(action.stage, peer);
+    if (lower < 0 || lower + 1 >= placement_.stages()) return -1;
+    return forward ? down_[lower] : up_[lower];
+  }
+
+ private:
+  int Number(int from, int to) const {
+    const std::pair<int, int> pair{from, to};
+    const auto it = std::lower_bound(pairs_.begin(), pairs_.end(), pair);
+    return it != pairs_.end() && *it == pair ? static_cast<int>(it - pairs_.begin()) : -1;
+  }
+
+  const Placement& placement_;
+  std::vector<std::pair<int, int>> pairs_;
+  std::vector<int> down_;
+  std::vector<int> up_;
+};
+
+// A send or receive that runs on the rank that holds its stage.
+int ChannelOf(const Channels& channels, const Placement& placement, int rank,
+              const Action& action) {
+  if (!IsCommunication(action.op) || action.stage >= placement.stages()) return -1;
+  return placement.rank(action.stage) == rank ? channels.Of(action) : -1;
+}
+
+// The receive that belongs to a send.
+Action ReceiveOf(const Action& send) {
+  Action receive = send;
+  receive.op = send.op == Op::kSendForward ? Op::kRecvForward : Op::kRecvBackward;
+  receive.stage = static_cast<uint16_t>(PeerStage(send.op, send.stage));
+  return receive;
+}
+
+class Progress {
+ public:
+  Progress(const Timetable& timetable, const Census& census)
+      : table_(timetable),
+        census_(census),
+        channels_(timetable.placement),
+        lowered_(timetable.lowered()),
+        ran_(census.cell.size(), 0),
+        next_(timetable.rows.size(), 0),
+        queued_(timetable.rows.size(), true) {}
+
+  void Run() {
+    for (int rank = static_cast<int>(next_.size()) - 1; rank >= 0; --rank) queue_.push_back(rank);
+    while (!queue_.empty()) {
+      const int rank = queue_.back();
+      queue_.pop_back();
+      queued_[rank] = false;
+      while (Step(rank)) {
+      }
+    }
+  }
+
+  void Report(DefectList& defects) const {
+    bool stuck = false;
+    std::vector<int> visit(next_.size(), -1);
+    for (int from = 0; from < static_cast<int>(next_.size()); ++from) {
+      stuck |= !Finished(from);
+      int rank = from;
+      while (!Finished(rank) && visit[rank] == -1) {
+        visit[rank] = from;
+        rank = WaitsFor(rank);
+      }
+      // A rank that waits for itself has its row out of order, which CheckRows reports.
+      if (!Finished(rank) && visit[rank] == from && WaitsFor(rank) != rank)
+        ReportCycle(rank, defects);
+    }
+    if (!stuck || !defects.empty()) return;
+    for (int rank = 0; rank < static_cast<int>(next_.size()); ++rank) {
+      if (!Finished(rank)) defects.Add(rank, next_[rank], Head(rank), "is never able to run");
+    }
+  }
+
+ private:
+  bool Finished(int rank) const { return next_[rank] >= table_.rows[rank].size(); }
+  const Action& Head(int rank) const { return table_.rows[rank][next_[rank]]; }
+
+  void Wake(int rank) {
+    if (queued_[rank]) return;
+    queued_[rank] = true;
+    queue_.push_back(rank);
+  }
+
+  // Runs what `rank` has next, if it can.
+  bool Step(int rank) {
+    if (Finished(rank)) return false;
+    const Action& action = Head(rank);
+    if (IsCommunication(action.op)) return Meet(rank, action);
+    if (Awaited(rank) != kNoStage) return false;
+    const size_t count = action.overlaps_next && next_[rank] + 1 < table_.rows[rank].size() ? 2 : 1;
+    for (size_t i = 0; i < count; ++i, ++next_[rank]) Finish(Head(rank));
+    return true;
+  }
+
+  // A send and its receive run when both are next on their ranks.
+  bool Meet(int rank, const Action& action) {
+    const int channel = ChannelOf(channels_, table_.placement, rank, action);
+    if (channel < 0) {
+      ++next_[rank];
+      return true;
+    }
+    const int peer = PeerRank(rank, channel);
+    if (Finished(peer)) return false;
+    const Action& other = Head(peer);
+    if (!IsCommunication(other.op) || IsSend(other.op) == IsSend(action.op) ||
+        ChannelOf(channels_, table_.placement, peer, other) != channel) {
+      return false;
+    }
+    ++next_[rank];
+    ++next_[peer];
+    Wake(peer);
+    return true;
+  }
+
+  int PeerRank(int rank, int channel) const {
+    const auto& [from, to] = channels_.ranks(channel);
+    return rank == from ? to : from;
+  }
+
+  // The stage, on another rank, that the next action (or pair) of `rank` still waits for. Data that
+  // a lowered table receives, and data from the same rank, are a matter of the row's order: see
+  // CheckRows.
+  int Awaited(int rank) const {
+    const auto& row = table_.rows[rank];
+    if (lowered_) return kNoStage;
+    for (size_t i = next_[rank]; i < row.size(); ++i) {
+      const int producer = AwaitedBy(rank, row[i]);
+      if (producer != kNoStage || !row[i].overlaps_next) return producer;
+    }
+    return kNoStage;
+  }
+
+  int AwaitedBy(int rank, const Action& action) const {
+    const Placement& placement = table_.placement;
+    if (!IsCompute(action.op) || !InTable(action)) return kNoStage;
+    const int producer = ProducerStage(action.op, action.stage, placement.stages());
+    if (producer == kNoStage || placement.rank(producer) == rank) return kNoStage;
+    const OpMask makes = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
+    const size_t cell = census_.cell(producer, action.micro_batch);
+    // What is absent altogether is reported as such; waiting for it would hide other defects.
+    const bool exists = census_.seen[cell] & makes;
+    return exists && !(ran_[cell] & makes) ? producer : kNoStage;
+  }
+
+  bool InTable(const Action& action) const {
+    return action.stage < table_.placement.stages() && action.micro_batch >= 0 &&
+           action.micro_batch < table_.micro_batches;
+  }
+
+  void Finish(const Action& action) {
+    if (!IsCompute(action.op) || !InTable(action)) return;
+    ran_[census_.cell(action)] |= Bit(action.op);
+    const int consumer = ConsumerStage(action.op, action.stage, table_.placement.stages());
+    if (consumer != kNoStage) Wake(table_.placement.rank(consumer));
+  }
+
+  int WaitsFor(int rank) const {
+    const Action& action = Head(rank);
+    if (IsCommunication(action.op))
+      return PeerRank(rank, ChannelOf(channels_, table_.placement, rank, action));
+    return table_.placement.rank(Awaited(rank));
+  }
+
+  void ReportCycle(int first, DefectList& defects) const {
+    std::string text =
+        lowered_ ? "deadlock: " : "the rows and the data dependencies form a cycle: ";
+    int rank = first;
+    do {
+      absl::StrAppend(&text, rank == first ? "" : ", ", "rank ", rank, " waits at position ",
+                      next_[rank], " (", ToString(Head(rank)), ") for rank ", WaitsFor(rank));
+      rank = WaitsFor(rank);
+    } while (rank != first);
+    defects.Add(first, next_[first], Head(first), text);
+  }
+
+  const Timetable& table_;
+  const Census& census_;
+  const Channels channels_;
+  const bool lowered_;
+  std::vector<OpMask> ran_;
+  std::vector<size_t> next_;
+  std::vector<bool> queued_;
+  std::vector<int> queue_;
+};
+
+}  // namespace
+
+void CheckChannels(const Timetable& timetable, DefectList& defects) {
+  struct Message {
+    int rank;
+    size_t position;
+  };
+  const Channels channels(timetable.placement);
+  std::vector<std::vector<Message>> sent(channels.size());
+  std::vector<std::vector<Message>> received(channels.size());
+  for (int rank = 0; rank < static_cast<int>(timetable.rows.size()); ++rank) {
+    const auto& row = timetable.rows[rank];
+    for (size_t i = 0; i < row.size(); ++i) {
+      const int channel = ChannelOf(channels, timetable.placement, rank, row[i]);
+      if (channel >= 0) (IsSend(row[i].op) ? sent : received)[channel].push_back({rank, i});
+    }
+  }
+  for (size_t channel = 0; channel < channels.size(); ++channel) {
+    const auto& [from, to] = channels.ranks(channel);
+    const size_t both = std::min(sent[channel].size(), received[channel].size());
+    for (size_t k = 0; k < both; ++k) {
+      const Message& out = sent[channel][k];
+      const Message& in = received[channel][k];
+      const Action& send = timetable.rows[out.rank][out.position];
+      const Action& receive = timetable.rows[in.rank][in.position];
+      if (ReceiveOf(send) == receive) continue;
+      defects.Add(in.rank, in.position, receive,
+                  absl::StrCat("message ", k, " from rank ", from, " to rank ", to, " is ",
+                               ToString(send), " (position ", out.position, " there), so ",
+                               ToString(ReceiveOf(send)), " is due here"));
+      break;  // what follows on this channel is out of step too
+    }
+  }
+}
+
+void CheckProgress(const Timetable& timetable, const Census& census, DefectList& defects) {
+  Progress progress(timetable, census);
+  progress.Run();
+  progress.Report(defects);
+}
+
+}  // namespace sluice
