@@ -13,20 +13,24 @@ namespace sluice {
 
 enum class OptimizerKind : uint8_t { kAdamW, kSgd };
 
-// The bytes of one rank's arena, by what they are for. total is the arena's size, alignment included.
+// The bytes of one rank's arena, by what they are for. total is the arena's size, alignment
+// included.
 struct RankMemory {
-  int64_t parameters = 0;   // fp32 master weights
+  int64_t parameters = 0;  // fp32 master weights
   int64_t gradients = 0;
-  int64_t optimizer = 0;    // AdamW: two moments
-  int64_t packed = 0;       // compute copies of the weights
-  int64_t activations = 0;  // everything that lives within a step: activations, their gradients, work areas, messages
+  int64_t optimizer = 0;  // AdamW: two moments
+  int64_t packed = 0;     // compute copies of the weights
+  int64_t activations =
+      0;  // everything that lives within a step: activations, their gradients, work areas, messages
   int64_t total = 0;
 };
 
-// What a run with these settings allocates on each rank, from shapes alone; equal to the arena to the byte.
-// InvalidArgument as MakeLayer, or when partition and timetable differ in stages.
-absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec, const BatchShape& batch, DType dtype,
-                                                      const Timetable& timetable, const Partition& partition,
+// What a run with these settings allocates on each rank, from shapes alone; equal to the arena to
+// the byte. InvalidArgument as MakeLayer, or when partition and timetable differ in stages.
+absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,
+                                                      const BatchShape& batch, DType dtype,
+                                                      const Timetable& timetable,
+                                                      const Partition& partition,
                                                       Recompute recompute, OptimizerKind optimizer);
 
 }  // namespace sluice

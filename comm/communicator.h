@@ -1,0 +1,52 @@
+#ifndef SLUICE_COMM_COMMUNICATOR_H_
+#define SLUICE_COMM_COMMUNICATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace sluice {
+
+// Number of a message on one directed edge, from 0, in the order in which it was posted.
+using Ticket = uint64_t;
+
+// One rank's end of a group of ranks. Every ordered pair of ranks is one FIFO edge: the k-th
+// message posted by the sender meets the k-th receive posted by the receiver, and their sizes must
+// agree. Memory stays the caller's until the ticket has been waited for. Used by one thread (the
+// rank's), except Abort, which any thread may call.
+//
+// A rank that gets an error is expected to Abort with it (saying what it was doing), so that all
+// the others stop too.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Neither blocks. Up to the capacity the group was made with may be outstanding on an edge; one
+  // more is ResourceExhausted.
+  virtual absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) = 0;
+  virtual absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) = 0;
+
+  // Blocks until the message has left (WaitSend) or arrived (WaitReceive). DeadlineExceeded names
+  // both ranks and the message.
+  virtual absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) = 0;
+  virtual absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) = 0;
+
+  // Every rank contributes mine.size() values (the same number on each); all[r * mine.size() ..]
+  // are rank r's.
+  virtual absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                                 absl::Time deadline) = 0;
+  // Returns once every rank has called it.
+  virtual absl::Status Barrier(absl::Time deadline) = 0;
+
+  // Makes every pending and later call on every rank return `status` (not OK). The first one wins.
+  virtual void Abort(const absl::Status& status) = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_COMMUNICATOR_H_

@@ -1,0 +1,125 @@
+#include "comm/in_process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "comm/fifo_edge.h"
+
+namespace sluice {
+
+// What all ranks of the group use: the edges, and one slot a rank for collectives.
+struct InProcessGroup::Shared {
+  Shared(int rank_count, size_t capacity, absl::Duration spin)
+      : ranks(rank_count), slots(rank_count) {
+    for (int from = 0; from < ranks; ++from) {
+      for (int to = 0; to < ranks; ++to) {
+        edges.push_back(std::make_unique<FifoEdge>(from, to, capacity, spin));
+      }
+    }
+  }
+  FifoEdge& edge(int from, int to) { return *edges[static_cast<size_t>(from) * ranks + to]; }
+
+  // Returns when all ranks have arrived. The last to arrive starts the next generation.
+  absl::Status Meet(int rank, absl::Time deadline) {
+    absl::MutexLock lock(&mutex);
+    if (!failure.ok()) return failure;
+    const uint64_t mine = generation;
+    if (++arrived == ranks) {
+      arrived = 0;
+      ++generation;
+      return absl::OkStatus();
+    }
+    auto done = [this, mine] { return generation != mine || !failure.ok(); };
+    if (!mutex.AwaitWithDeadline(absl::Condition(&done), deadline)) {
+      return absl::DeadlineExceededError(absl::StrCat("rank ", rank,
+                                                      " waited for all ranks, but only ", arrived,
+                                                      " of ", ranks, " came in time"));
+    }
+    return generation != mine ? absl::OkStatus() : failure;
+  }
+
+  const int ranks;
+  std::vector<std::unique_ptr<FifoEdge>> edges;
+  absl::Mutex mutex;
+  uint64_t generation ABSL_GUARDED_BY(mutex) = 0;
+  int arrived ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status failure ABSL_GUARDED_BY(mutex);
+  // Written by each rank before Meet, read by all between two Meets: Meet's mutex orders both.
+  std::vector<absl::Span<const double>> slots;
+};
+
+namespace {
+
+template <typename Shared>
+class InProcessCommunicator : public Communicator {
+ public:
+  InProcessCommunicator(Shared* shared, int rank) : shared_(shared), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return shared_->ranks; }
+
+  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
+    return shared_->edge(rank_, to).PostSend(data, bytes, ticket);
+  }
+  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
+    return shared_->edge(from, rank_).PostReceive(data, bytes, ticket);
+  }
+  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
+    return shared_->edge(rank_, to).Wait(ticket, deadline);
+  }
+  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
+    return shared_->edge(from, rank_).Wait(ticket, deadline);
+  }
+
+  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                         absl::Time deadline) override {
+    shared_->slots[rank_] = mine;
+    if (absl::Status status = shared_->Meet(rank_, deadline); !status.ok()) return status;
+    absl::Status sizes = absl::OkStatus();
+    for (int r = 0; r < size(); ++r) {
+      const absl::Span<const double> theirs = shared_->slots[r];
+      if (theirs.size() != mine.size() || all.size() != mine.size() * size()) {
+        sizes = absl::InternalError(absl::StrCat("all-gather: rank ", rank_, " brought ",
+                                                 mine.size(), " values for ", all.size(),
+                                                 " places, rank ", r, " brought ", theirs.size()));
+        break;
+      }
+      std::copy(theirs.begin(), theirs.end(),
+                all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * r);
+    }
+    // Nobody may reuse its memory before everybody has read it.
+    absl::Status left = shared_->Meet(rank_, deadline);
+    return sizes.ok() ? left : sizes;
+  }
+
+  absl::Status Barrier(absl::Time deadline) override { return shared_->Meet(rank_, deadline); }
+
+  void Abort(const absl::Status& status) override {
+    {
+      absl::MutexLock lock(&shared_->mutex);
+      if (!shared_->failure.ok()) return;
+      shared_->failure = status;
+    }
+    for (auto& edge : shared_->edges) edge->Abort(status);
+  }
+
+ private:
+  Shared* shared_;
+  int rank_;
+};
+
+}  // namespace
+
+InProcessGroup::InProcessGroup(int ranks, size_t capacity, absl::Duration spin)
+    : shared_(std::make_unique<Shared>(ranks, capacity, spin)) {
+  for (int r = 0; r < ranks; ++r) {
+    communicators_.push_back(std::make_unique<InProcessCommunicator<Shared>>(shared_.get(), r));
+  }
+}
+
+InProcessGroup::~InProcessGroup() = default;
+
+Communicator& InProcessGroup::communicator(int rank) { return *communicators_[rank]; }
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+#include "pipeline/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+// MemAvailable of /proc/meminfo, or -1 where the system does not say.
+int64_t AvailableBytes() {
+  std::ifstream info("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  while (info >> key >> kib) {
+    if (key == "MemAvailable:") return kib * 1024;
+    info.ignore(256, '\n');
+  }
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<Arena> Arena::Allocate(int64_t bytes) {
+  const int64_t size = std::max<int64_t>(bytes, 1);
+  const int64_t available = AvailableBytes();
+  if (available >= 0 && size > available) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("an arena of %.2f GiB is needed and this machine has %.2f GiB available; "
+                        "use more stages, smaller "
+                        "micro-batches or --recompute full",
+                        static_cast<double>(size) / kGiB, static_cast<double>(available) / kGiB));
+  }
+  void* memory = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot allocate an arena of ", size, " bytes: ", std::strerror(errno)));
+  }
+  madvise(memory, static_cast<size_t>(size),
+          MADV_HUGEPAGE);  // a hint; fewer TLB misses where it is taken
+  return Arena(static_cast<std::byte*>(memory), size);
+}
+
+void Arena::Unmap::operator()(std::byte* memory) const {
+  munmap(memory, static_cast<size_t>(bytes));
+}
+
+}  // namespace sluice

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/program.h"
+
+namespace sluice {
+namespace {
+
+// How far each rank has come, and what it has posted on each edge.
+class Race {
+ public:
+  explicit Race(const std::vector<RankProgram>& programs)
+      : programs_(programs),
+        ranks_(programs.size()),
+        position_(ranks_, 0),
+        sent_(ranks_ * ranks_, 0),
+        received_(ranks_ * ranks_, 0) {}
+
+  // Runs every rank as far as it can go, again and again, until nobody moves. Each instruction runs
+  // once; a rank is tried again only when some rank has moved.
+  void Run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (size_t rank = 0; rank < ranks_; ++rank) moved = Advance(rank) || moved;
+    }
+  }
+
+  bool Finished(size_t rank) const {
+    return position_[rank] == programs_[rank].instructions.size();
+  }
+  const Instruction& Blocked(size_t rank) const {
+    return programs_[rank].instructions[position_[rank]];
+  }
+
+ private:
+  bool Advance(size_t rank) {
+    const size_t start = position_[rank];
+    while (!Finished(rank) && Step1(rank, Blocked(rank))) ++position_[rank];
+    return position_[rank] != start;
+  }
+
+  // False when the instruction has to wait for another rank.
+  bool Step1(size_t rank, const Instruction& instruction) {
+    const auto peer = static_cast<size_t>(instruction.index);
+    switch (instruction.step) {
+      case Step::kPostSend:
+        ++sent_[rank * ranks_ + peer];
+        return true;
+      case Step::kPostReceive:
+        ++received_[peer * ranks_ + rank];
+        return true;
+      case Step::kWaitSend:
+        return received_[rank * ranks_ + peer] > instruction.message;
+      case Step::kWaitReceive:
+        return sent_[peer * ranks_ + rank] > instruction.message;
+      default:
+        return true;
+    }
+  }
+
+  const std::vector<RankProgram>& programs_;
+  const size_t ranks_;
+  std::vector<size_t> position_;
+  std::vector<int> sent_;      // [from * ranks + to]
+  std::vector<int> received_;  // likewise
+};
+
+std::string Describe(const RankProgram& program, const Instruction& at) {
+  return absl::StrCat("rank ", program.rank, " waits for message ", at.message,
+                      at.step == Step::kWaitSend ? " to be taken by rank " : " from rank ",
+                      at.index, " (micro-batch ", at.micro_batch, ")");
+}
+
+}  // namespace
+
+absl::Status CheckProgress(const std::vector<RankProgram>& programs) {
+  Race race(programs);
+  race.Run();
+  std::string stuck;
+  for (size_t rank = 0; rank < programs.size(); ++rank) {
+    if (race.Finished(rank)) continue;
+    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ",
+                    Describe(programs[rank], race.Blocked(rank)));
+  }
+  if (stuck.empty()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("the programs would wait for each other for ever: ", stuck));
+}
+
+}  // namespace sluice

@@ -1,0 +1,221 @@
+#include "pipeline/executor.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Executor::Executor(RankState* state, const RankProgram& program,
+                   const std::vector<int64_t>& offsets, Communicator* communicator,
+                   const Dataset* data)
+    : state_(*state),
+      program_(program),
+      offsets_(offsets),
+      communicator_(*communicator),
+      data_(*data) {
+  for (size_t peer = 0; peer < program.sends.size(); ++peer) {
+    sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
+    received_.emplace_back(static_cast<size_t>(program.receives[peer]));
+  }
+  const auto micro_batches = static_cast<size_t>(state_.plan().lowered.micro_batches);
+  losses_.resize(micro_batches);
+  correct_.resize(micro_batches);
+  times_.resize(program.actions.size());
+  BindCalls();
+}
+
+void* Executor::Address(BufferId buffer) const {
+  return buffer == kNoBuffer ? nullptr : state_.arena().at(offsets_[static_cast<size_t>(buffer)]);
+}
+
+void Executor::BindCalls() {
+  size_t tensor_count = 0;
+  for (const CallBuffers& call : program_.calls) tensor_count += call.tensors.size();
+  tensors_.reserve(tensor_count);  // the spans below must stay valid
+  for (const CallBuffers& buffers : program_.calls) {
+    LayerCall call = state_.CallOf(buffers.layer);
+    call.input = Address(buffers.input);
+    call.output = Address(buffers.output);
+    call.output_grad = Address(buffers.output_grad);
+    call.input_grad = Address(buffers.input_grad);
+    call.targets = static_cast<const int32_t*>(Address(buffers.targets));
+    const size_t first = tensors_.size();
+    for (BufferId id : buffers.tensors) tensors_.push_back(Address(id));
+    call.tensors = absl::MakeConstSpan(tensors_).subspan(first);
+    calls_.push_back(call);
+  }
+  for (const Instruction& instruction : program_.instructions) {
+    if (instruction.step != Step::kForward) continue;
+    LayerCall& call = calls_[static_cast<size_t>(instruction.index)];
+    if (call.targets == nullptr) continue;
+    call.loss = &losses_[static_cast<size_t>(instruction.micro_batch)];
+    call.correct = &correct_[static_cast<size_t>(instruction.micro_batch)];
+  }
+}
+
+absl::Status Executor::Run(const Pass& pass) {
+  current_action_ = -1;
+  for (const Instruction& instruction : program_.instructions) {
+    absl::Status status = Execute(instruction, pass);
+    if (!status.ok()) {
+      status = Explain(status, instruction);
+      communicator_.Abort(status);
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass) {
+  switch (instruction.step) {
+    case Step::kBeginAction:
+      current_action_ = instruction.index;
+      times_[static_cast<size_t>(current_action_)] = {.start = Now()};
+      return absl::OkStatus();
+    case Step::kEndAction:
+      times_[static_cast<size_t>(current_action_)].end = Now();
+      current_action_ = -1;
+      return absl::OkStatus();
+    case Step::kPostReceive:
+    case Step::kWaitReceive:
+    case Step::kPostSend:
+    case Step::kWaitSend:
+      return Communicate(instruction, pass);
+    case Step::kLoadInput:
+    case Step::kLoadTargets:
+      Load(instruction, pass);
+      return absl::OkStatus();
+    case Step::kForward:
+    case Step::kRestore:
+    case Step::kBackwardInput:
+    case Step::kBackwardWeight:
+      CallLayer(instruction, pass);
+      return absl::OkStatus();
+  }
+  return absl::InternalError("unknown instruction");
+}
+
+absl::Status Executor::Communicate(const Instruction& instruction, const Pass& pass) {
+  const int peer = instruction.index;
+  const auto message = static_cast<size_t>(instruction.message);
+  const auto bytes =
+      static_cast<size_t>(program_.buffers[static_cast<size_t>(instruction.buffer)].bytes);
+  void* data = Address(instruction.buffer);
+  std::vector<Ticket>& sent = sent_[static_cast<size_t>(peer)];
+  std::vector<Ticket>& received = received_[static_cast<size_t>(peer)];
+  switch (instruction.step) {
+    case Step::kPostReceive:
+      return communicator_.PostReceive(peer, data, bytes, &received[message]);
+    case Step::kPostSend:
+      return communicator_.PostSend(peer, data, bytes, &sent[message]);
+    case Step::kWaitReceive:
+      return communicator_.WaitReceive(peer, received[message], absl::Now() + pass.timeout);
+    default: {
+      const int64_t start = Now();
+      absl::Status status = communicator_.WaitSend(peer, sent[message], absl::Now() + pass.timeout);
+      if (current_action_ >= 0)
+        times_[static_cast<size_t>(current_action_)].waited += Now() - start;
+      return status;
+    }
+  }
+}
+
+void Executor::Load(const Instruction& instruction, const Pass& pass) {
+  const RunRequest& request = state_.plan().request;
+  const bool input = instruction.step == Step::kLoadInput;
+  void* memory = Address(instruction.buffer);
+  data_.Fill(pass.split, pass.first_micro_batch + instruction.micro_batch, request.batch.size,
+             state_.plan().layers.front().input_dtype, input ? memory : nullptr,
+             input ? nullptr : static_cast<int32_t*>(memory));
+}
+
+void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
+  LayerCall& call = calls_[static_cast<size_t>(instruction.index)];
+  Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
+  switch (instruction.step) {
+    case Step::kForward: {
+      const RunPlan& plan = state_.plan();
+      const auto rows = static_cast<double>(plan.request.batch.rows() * plan.lowered.micro_batches);
+      call.loss_scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0f;
+      layer.Forward(call);
+      break;
+    }
+    case Step::kRestore:
+      layer.Restore(call);
+      break;
+    case Step::kBackwardInput:
+      layer.BackwardInput(call);
+      break;
+    default:
+      call.accumulate = instruction.micro_batch > 0;
+      layer.BackwardWeight(call);
+      break;
+  }
+  if (pass.check_finite != nullptr) CheckFinite(instruction, call, pass.check_finite);
+}
+
+void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call,
+                           NonFinite* found) const {
+  if (found->where != NonFinite::Where::kNowhere) return;
+  const Kernels& kernels = CpuKernels();
+  const int local = program_.calls[static_cast<size_t>(instruction.index)].layer;
+  const int layer = program_.layers[static_cast<size_t>(local)];
+  const LayerDecl& decl = state_.plan().layers[static_cast<size_t>(layer)];
+  bool finite = true;
+  NonFinite::Where where = NonFinite::Where::kNowhere;
+  if (instruction.step == Step::kForward) {
+    where = NonFinite::Where::kForward;
+    finite = call.output == nullptr
+                 ? std::isfinite(*call.loss)
+                 : kernels.all_finite(call.stream, decl.output_dtype,
+                                      ElementCount(decl.output_shape), call.output);
+  } else if (instruction.step == Step::kBackwardInput && call.input_grad != nullptr) {
+    where = NonFinite::Where::kInputGrad;
+    finite = kernels.all_finite(call.stream, decl.input_dtype, ElementCount(decl.input_shape),
+                                call.input_grad);
+  } else if (instruction.step == Step::kBackwardWeight) {
+    where = NonFinite::Where::kWeightGrad;
+    for (size_t p = 0; p < decl.parameters.size(); ++p) {
+      finite =
+          finite && kernels.all_finite(call.stream, DType::kFloat32,
+                                       ElementCount(decl.parameters[p].shape), call.gradients[p]);
+    }
+  }
+  if (finite) return;
+  const Action& action = program_.actions[static_cast<size_t>(current_action_)];
+  *found = {.where = where,
+            .layer = layer,
+            .stage = action.stage,
+            .micro_batch = instruction.micro_batch};
+}
+
+absl::Status Executor::Explain(const absl::Status& status, const Instruction& instruction) const {
+  // The next action of the row is the one that waits.
+  int action = current_action_;
+  if (action < 0) {
+    const Instruction* end = program_.instructions.data() + program_.instructions.size();
+    for (const Instruction* next = &instruction; next < end && action < 0; ++next) {
+      if (next->step == Step::kBeginAction) action = next->index;
+    }
+  }
+  if (action < 0)
+    return absl::Status(status.code(), absl::StrCat("rank ", program_.rank,
+                                                    ", end of the step: ", status.message()));
+  const Action& what = program_.actions[static_cast<size_t>(action)];
+  return absl::Status(status.code(), absl::StrCat("rank ", program_.rank, ", stage ", what.stage,
+                                                  ", micro-batch ", what.micro_batch, ", action ",
+                                                  ToString(what), ": ", status.message()));
+}
+
+}  // namespace sluice

@@ -1,0 +1,92 @@
+#ifndef SLUICE_PIPELINE_EXECUTOR_H_
+#define SLUICE_PIPELINE_EXECUTOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "models/data/dataset.h"
+#include "pipeline/rank_state.h"
+
+namespace sluice {
+
+// When an action ran, on the steady clock, in nanoseconds. Time in which it waited for another rank
+// is not part of it.
+struct ActionTime {
+  int64_t start = 0;
+  int64_t end = 0;
+  int64_t waited = 0;  // between start and end, for a send to leave
+
+  int64_t busy() const { return end - start - waited; }
+};
+
+// The first value that was not finite, as found by a checking run.
+struct NonFinite {
+  enum class Where : uint8_t { kNowhere, kForward, kInputGrad, kWeightGrad };
+  Where where = Where::kNowhere;
+  int layer = 0;  // of the model
+  int stage = 0;
+  int micro_batch = 0;
+};
+
+// One pass over a program.
+struct Pass {
+  Split split = Split::kTrain;
+  int64_t first_micro_batch =
+      0;              // index, within the split's sequence, of the program's micro-batch 0
+  bool train = true;  // gradients are wanted
+  absl::Duration timeout = absl::Seconds(30);  // of every wait
+  NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
+};
+
+// Runs one rank's program: nothing is decided, allocated or looked up here but what the program
+// says.
+class Executor {
+ public:
+  // `program` is the rank's training or evaluation program, `offsets` its buffers' places in the
+  // state's arena.
+  Executor(RankState* state, const RankProgram& program, const std::vector<int64_t>& offsets,
+           Communicator* communicator, const Dataset* data);
+
+  // On failure the status names rank, stage, micro-batch and action, and every rank has been told
+  // to stop.
+  absl::Status Run(const Pass& pass);
+
+  // Of the last pass. Losses are sums over a micro-batch's rows; only the rank with the last layer
+  // has them.
+  const std::vector<double>& losses() const { return losses_; }
+  const std::vector<int64_t>& correct() const { return correct_; }
+  const std::vector<ActionTime>& times() const { return times_; }
+  const RankProgram& program() const { return program_; }
+
+ private:
+  void BindCalls();
+  absl::Status Execute(const Instruction& instruction, const Pass& pass);
+  absl::Status Communicate(const Instruction& instruction, const Pass& pass);
+  void Load(const Instruction& instruction, const Pass& pass);
+  void CallLayer(const Instruction& instruction, const Pass& pass);
+  void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found) const;
+  absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
+  void* Address(BufferId buffer) const;
+
+  RankState& state_;
+  const RankProgram& program_;
+  const std::vector<int64_t>& offsets_;
+  Communicator& communicator_;
+  const Dataset& data_;
+  std::vector<LayerCall> calls_;               // as in the program
+  std::vector<void*> tensors_;                 // what the calls' spans point into
+  std::vector<std::vector<Ticket>> sent_;      // [peer][message]
+  std::vector<std::vector<Ticket>> received_;  // [peer][message]
+  std::vector<double> losses_;                 // [micro-batch]
+  std::vector<int64_t> correct_;               // [micro-batch]
+  std::vector<ActionTime> times_;              // [action]
+  int current_action_ = -1;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_EXECUTOR_H_

@@ -1,0 +1,52 @@
+#include "pipeline/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace sluice {
+
+double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps) {
+  if (step <= options.warmup)
+    return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup);
+  if (options.schedule == LrSchedule::kConstant) return options.lr;
+  const int64_t span = std::max<int64_t>(steps - options.warmup, 1);
+  const double done =
+      std::min(1.0, static_cast<double>(step - options.warmup) / static_cast<double>(span));
+  const double least = options.lr * options.final_lr_fraction;
+  return least + (options.lr - least) * 0.5 * (1 + std::cos(std::numbers::pi * done));
+}
+
+void SumSquares(const RankState& state, absl::Span<double> norms) {
+  std::fill(norms.begin(), norms.end(), 0.0);
+  for (const ParameterView& view : state.parameters()) {
+    if (!view.decl->tied_to.empty()) continue;
+    norms[static_cast<size_t>(view.global_index)] =
+        CpuKernels().sum_of_squares({}, view.elements, view.gradient);
+  }
+}
+
+void UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
+                      double grad_scale, int64_t step) {
+  const Kernels& kernels = CpuKernels();
+  for (const ParameterView& view : state.parameters()) {
+    const double decay = view.decl->decay ? options.weight_decay : 0.0;
+    if (state.plan().request.optimizer == OptimizerKind::kSgd) {
+      kernels.sgd({}, static_cast<float>(lr), static_cast<float>(options.momentum),
+                  static_cast<float>(decay), static_cast<float>(grad_scale), view.elements,
+                  view.weight, view.gradient, view.moment1);
+      continue;
+    }
+    const AdamWStep adamw{.lr = static_cast<float>(lr),
+                          .beta1 = static_cast<float>(options.beta1),
+                          .beta2 = static_cast<float>(options.beta2),
+                          .weight_decay = static_cast<float>(decay),
+                          .step = step,
+                          .grad_scale = static_cast<float>(grad_scale)};
+    kernels.adamw({}, adamw, view.elements, view.weight, view.gradient, view.moment1, view.moment2);
+  }
+  state.Pack();
+}
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#ifndef SLUICE_PIPELINE_OPTIMIZER_H_
+#define SLUICE_PIPELINE_OPTIMIZER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "comm/communicator.h"
+#include "pipeline/rank_state.h"
+
+namespace sluice {
+
+enum class LrSchedule : uint8_t { kConstant, kCosine };
+
+struct OptimizerOptions {
+  double lr = 1e-3;
+  double weight_decay = 0.1;
+  double clip = 1.0;  // largest global gradient norm; 0: no clipping
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double momentum = 0.9;  // SGD
+  int64_t warmup = 0;     // steps of linear growth from lr / warmup
+  LrSchedule schedule = LrSchedule::kConstant;
+  double final_lr_fraction = 0.1;  // where the cosine ends
+};
+
+// Learning rate of step `step` (from 1) of `steps`: linear warm-up, then constant or a half cosine
+// down to final_lr_fraction * lr (Loshchilov & Hutter 2017, without restarts).
+double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps);
+
+// Gives every parameter that is tied to another, and that other one, the sum of both gradients,
+// whichever ranks hold them. Messages use the arena's step region, which is free between steps.
+absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
+                                   absl::Duration timeout);
+
+// Writes the sum of squares of each local gradient to norms[global index]; a parameter that is tied
+// to another counts with that one and is left at 0.
+void SumSquares(const RankState& state, absl::Span<double> norms);
+
+// Updates every local parameter. `grad_scale` multiplies the gradients (clipping); `step` counts
+// from 1.
+void UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
+                      double grad_scale, int64_t step);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_OPTIMIZER_H_
