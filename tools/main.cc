@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
   app.require_subcommand(1);
   int exit_code = sluice::kExitDone;
+  sluice::AddDoctorCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,119 @@
+#include "tools/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A folder that stands for the root of a machine's file system.
+class FakeRoot {
+ public:
+  FakeRoot() {
+    std::string pattern = testing::TempDir() + "machine_test.XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~FakeRoot() { std::filesystem::remove_all(path_); }
+  FakeRoot(const FakeRoot&) = delete;
+  FakeRoot& operator=(const FakeRoot&) = delete;
+
+  void Write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(path_ + file).parent_path());
+    std::ofstream(path_ + file) << text;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// One logical core, as /proc/cpuinfo lists it.
+std::string Core(int number, int socket, int core) {
+  return "processor\t: " + std::to_string(number) +
+         "\nmodel name\t: Some CPU @ 2.00GHz\nphysical id\t: " + std::to_string(socket) +
+         "\ncore id\t\t: " + std::to_string(core) + "\nflags\t\t: fpu avx2 avx512_bf16\n\n";
+}
+
+TEST(ReadProcessor, CountsThreadsOfOneCoreOnce) {
+  FakeRoot root;
+  root.Write("/proc/cpuinfo", Core(0, 0, 0) + Core(1, 0, 1) + Core(2, 1, 0) + Core(3, 1, 1) +
+                                  Core(4, 0, 0) + Core(5, 0, 1) + Core(6, 1, 0) + Core(7, 1, 1));
+  const Processor processor = ReadProcessor(root.path());
+  EXPECT_EQ(processor.model, "Some CPU @ 2.00GHz");
+  EXPECT_EQ(processor.logical_cores, 8);
+  EXPECT_EQ(processor.physical_cores, 4);
+  EXPECT_THAT(processor.flags, ElementsAre("fpu", "avx2", "avx512_bf16"));
+}
+
+TEST(ReadProcessor, TakesAFlagOnlyAsAWhole) {
+  FakeRoot root;
+  root.Write("/proc/cpuinfo", Core(0, 0, 0));
+  const Processor processor = ReadProcessor(root.path());
+  EXPECT_TRUE(processor.Has("avx512_bf16"));
+  EXPECT_FALSE(processor.Has("avx512"));
+}
+
+TEST(ReadProcessor, ReadsCachesWithTheirUnitsAndSharers) {
+  FakeRoot root;
+  const std::string cache = "/sys/devices/system/cpu/cpu0/cache/index";
+  root.Write("/proc/cpuinfo", Core(0, 0, 0));
+  root.Write(cache + "0/level", "3\n");
+  root.Write(cache + "0/type", "Unified\n");
+  root.Write(cache + "0/size", "32M\n");
+  root.Write(cache + "0/shared_cpu_list", "0-3,8,10-11\n");
+  root.Write(cache + "1/level", "1\n");
+  root.Write(cache + "1/type", "Data\n");
+  root.Write(cache + "1/size", "48K\n");
+  root.Write(cache + "1/shared_cpu_list", "0\n");
+  const Processor processor = ReadProcessor(root.path());
+  ASSERT_EQ(processor.caches.size(), 2U);
+  EXPECT_EQ(processor.caches[0].level, 1);
+  EXPECT_EQ(processor.caches[0].type, "Data");
+  EXPECT_EQ(processor.caches[0].bytes, 48 << 10);
+  EXPECT_EQ(processor.caches[0].shared_by, 1);
+  EXPECT_EQ(processor.caches[1].bytes, 32 << 20);
+  EXPECT_EQ(processor.caches[1].shared_by, 7);
+}
+
+TEST(ReadProcessor, SurvivesAMachineThatHidesEverything) {
+  const Processor processor = ReadProcessor("/nowhere");
+  EXPECT_EQ(processor.logical_cores, 0);
+  EXPECT_TRUE(processor.caches.empty());
+  EXPECT_EQ(ReadMemory("/nowhere").total_bytes, 0);
+}
+
+TEST(ReadProcessor, AgreesWithTheSchedulerOnThisMachine) {
+  EXPECT_GE(UsableCores(), 1);
+  EXPECT_LE(UsableCores(), ReadProcessor("").logical_cores);
+}
+
+TEST(ReadMemory, ReadsKibibytesAsBytes) {
+  FakeRoot root;
+  root.Write("/proc/meminfo",
+             "MemTotal:       24684096 kB\nMemFree: 1 kB\nMemAvailable:   23079072 kB\n");
+  const Memory memory = ReadMemory(root.path());
+  EXPECT_EQ(memory.total_bytes, 24684096LL * 1024);
+  EXPECT_EQ(memory.available_bytes, 23079072LL * 1024);
+}
+
+TEST(FindProgram, TakesTheFirstFolderThatHasItExecutable) {
+  FakeRoot root;
+  root.Write("/a/tool", "not executable");
+  root.Write("/b/tool", "");
+  root.Write("/c/tool", "");
+  for (const char* file : {"/b/tool", "/c/tool"}) {
+    std::filesystem::permissions(root.path() + file, std::filesystem::perms::owner_all);
+  }
+  const std::string path = root.path() + "/a:" + root.path() + "/b:" + root.path() + "/c";
+  EXPECT_EQ(FindProgram("tool", path), root.path() + "/b/tool");
+  EXPECT_EQ(FindProgram("no-such-tool", path), "");
+}
+
+}  // namespace
+}  // namespace sluice
