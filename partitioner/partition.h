@@ -21,11 +21,12 @@ struct LayerRange {
 // One range a stage, in order, no layer left out.
 using Partition = std::vector<LayerRange>;
 
-// Reads "0-3,4,5-7". InvalidArgument names the part that is wrong: not a range, a gap, an overlap, a layer too many.
+// Reads "0-3,4,5-7". InvalidArgument names the part that is wrong: not a range, a gap, an overlap,
+// a layer too many.
 absl::StatusOr<Partition> ParsePartition(absl::string_view text, int layer_count);
 std::string FormatPartition(const Partition& partition);
-// `layer_count` layers over `stages` stages, sizes as equal as can be, the longer ones first. InvalidArgument when there
-// are more stages than layers, or either is below 1.
+// `layer_count` layers over `stages` stages, sizes as equal as can be, the longer ones first.
+// InvalidArgument when there are more stages than layers, or either is below 1.
 absl::StatusOr<Partition> EvenPartition(int layer_count, int stages);
 
 }  // namespace sluice

@@ -1,0 +1,294 @@
+// Branch and bound, with bounds made from chains of actions.
+//
+// A step lasts as long as the longest chain of actions that wait for one another, so any chain P of
+// the timetable is a lower bound, and what P takes is a sum over stages: of the counts of F, I and
+// W in P times what these cost in the stage. Over all assignments that is a shortest path through
+// "stage, layer" (chain_pool.h). Hence:
+//   1. Seeds: assignments that are good for sure (bottleneck, even, least memory), improved by
+//   moving single layers.
+//   2. Rounds: the arcs' bounds give a minimax path; it is simulated, its critical chain joins the
+//   pool, which raises
+//      bounds and cuts arcs that cannot beat the best assignment known. This alone often closes the
+//      gap.
+//   3. A depth-first search over the arcs left, stage by stage. A partial assignment is cut when
+//   for some chain its exact
+//      seconds so far plus its least seconds to the end reach the best known. Leaves are simulated;
+//      one that turns out no better adds its critical chain, so that its like are cut earlier.
+// When the budget ends, the least bound among what was not searched is the proven lower bound.
+#include "partitioner/exact_partition.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "partitioner/chain_pool.h"
+#include "partitioner/feasible.h"
+#include "partitioner/local_search.h"
+#include "partitioner/minimax.h"
+#include "partitioner/stage_arcs.h"
+#include "partitioner/step_model.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kMaxRounds = 400;
+constexpr int kMaxStalledRounds = 3;
+constexpr int kMaxChains = 600;
+// Makes one stage the slowest, so that the critical chain runs through it.
+constexpr double kProbeSlowdown = 1.25;
+
+class Search {
+ public:
+  Search(const PartitionProblem& problem, const SearchOptions& options, StepModel model)
+      : problem_(problem),
+        options_(options),
+        feasible_(problem),
+        model_(std::move(model)),
+        best_{{}, kInfinity} {}
+
+  absl::StatusOr<PartitionAnswer> Run() {
+    Seed();
+    arcs_.emplace(problem_, feasible_, Target());
+    if (arcs_->DropDeadEnds()) {
+      Probe();
+      root_bound_ = std::max(root_bound_, Rounds());
+      if (root_bound_ < Target()) Descend();
+    }
+    return Answer();
+  }
+
+ private:
+  // What an assignment must stay below to be of interest.
+  double Target() const { return std::min(best_.seconds, options_.cutoff) * (1 - kProofTolerance); }
+  bool out_of_budget() const { return steps_ >= options_.budget; }
+
+  void Seed();
+  void Try(const StageAssignment& assignment);
+  void Probe();
+  double Rounds();
+  // Simulates an assignment that fits; keeps it when it is the best.
+  double Consider(const StageAssignment& assignment, const StageCosts& costs);
+  void AddChain(const ChainCounts& chain);
+
+  void Descend();
+  void Branch(int stage, int layer);
+  void Visit(const StageArc& arc, int stage, double bound);
+  double BoundOf(const StageArc& arc, int stage);
+  void Leaf();
+  StageAssignment PathAssignment() const;
+
+  absl::StatusOr<PartitionAnswer> Answer() const;
+
+  const PartitionProblem& problem_;
+  const SearchOptions& options_;
+  const Feasible feasible_;
+  StepModel model_;
+  TimedAssignment best_;
+  std::optional<StageArcs> arcs_;
+  ChainPool pool_;
+  int64_t steps_ = 0;
+  double root_bound_ = 0;
+  // Depth-first search: the arcs chosen, the seconds of each chain over them, and the least bound
+  // not searched.
+  std::vector<StageArc> path_;
+  std::vector<std::vector<double>> spent_;  // [stage][chain]
+  std::vector<std::vector<double>> to_end_;
+  double unsearched_ = kInfinity;
+};
+
+double Search::Consider(const StageAssignment& assignment, const StageCosts& costs) {
+  const double seconds = model_.Makespan(costs);
+  steps_ += model_.action_count();
+  if (seconds < best_.seconds) best_ = {assignment, seconds};
+  return seconds;
+}
+
+void Search::Try(const StageAssignment& assignment) {
+  const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
+  if (!feasible_.Fits(stages)) return;
+  TimedAssignment seed{assignment, model_.Makespan(ToStageCosts(problem_, stages))};
+  steps_ += model_.action_count();
+  const int64_t share = steps_ + options_.budget / 10;
+  seed = Improve(problem_, feasible_, std::move(seed), share, &model_, &steps_);
+  if (seed.seconds < best_.seconds) best_ = std::move(seed);
+}
+
+void Search::Seed() {
+  const int layers = problem_.costs->layer_count();
+  const std::optional<MinimaxAnswer> balanced =
+      MinimaxPartition(layers, problem_.stages(), [&](int stage, int first, int end) {
+        const std::vector<Recompute> policies = feasible_.Policies(stage, first, end);
+        if (policies.empty()) return kInfinity;
+        const RangeCost cost = problem_.costs->Price(first, end, policies.front());
+        return cost.forward + cost.backward();
+      });
+  if (!balanced) return;  // not even one stage a rank fits: the arcs will say so
+  for (const Partition& partition :
+       {balanced->partition, *EvenPartition(layers, problem_.stages())}) {
+    if (const auto seed = feasible_.WithFastestPolicies(partition)) Try(*seed);
+  }
+  if (best_.assignment.partition.empty()) Try(feasible_.LeastMemory());
+}
+
+void Search::AddChain(const ChainCounts& chain) {
+  pool_.Add(chain, &*arcs_);
+  steps_ += 2 * arcs_->count();
+}
+
+// One chain through every stage, so that no stage is without a bound from the start.
+void Search::Probe() {
+  std::vector<StageArc> path;
+  arcs_->LeastBound(&path);
+  path_ = path;
+  const StageAssignment assignment =
+      best_.assignment.partition.empty() ? PathAssignment() : best_.assignment;
+  const StageCosts costs = ToStageCosts(problem_, PriceStages(problem_, assignment));
+  for (int stage = 0; stage < problem_.stages() && !out_of_budget(); ++stage) {
+    StageCosts slowed = costs;
+    slowed.forward[stage] *= kProbeSlowdown;
+    slowed.input_grad[stage] *= kProbeSlowdown;
+    slowed.weight_grad[stage] *= kProbeSlowdown;
+    steps_ += model_.action_count();
+    AddChain(model_.CriticalChain(slowed));
+  }
+}
+
+double Search::Rounds() {
+  double bound = 0;
+  for (int round = 0, stalled = 0; round < kMaxRounds && stalled < kMaxStalledRounds; ++round) {
+    if (out_of_budget()) break;
+    arcs_->Cut(Target());
+    if (!arcs_->DropDeadEnds()) return kInfinity;
+    const double least = arcs_->LeastBound(&path_);
+    if (least >= Target()) return least;
+    stalled = least > bound * (1 + kProofTolerance) ? 0 : stalled + 1;
+    bound = std::max(bound, least);
+    const StageAssignment assignment = PathAssignment();
+    const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
+    const StageCosts costs = ToStageCosts(problem_, stages);
+    const double before = best_.seconds;
+    if (feasible_.Fits(stages)) Consider(assignment, costs);
+    if (best_.seconds < before) Try(best_.assignment);
+    steps_ += model_.action_count();
+    AddChain(model_.CriticalChain(costs));
+  }
+  pool_.Refresh(&*arcs_);
+  steps_ += 2 * arcs_->count() * pool_.size();
+  arcs_->Cut(Target());
+  if (!arcs_->DropDeadEnds()) return kInfinity;
+  return std::max(bound, arcs_->LeastBound(nullptr));
+}
+
+StageAssignment Search::PathAssignment() const {
+  StageAssignment assignment;
+  for (const StageArc& arc : path_) {
+    assignment.partition.push_back({arc.first, arc.end - 1});
+    assignment.recompute.push_back(arc.policy);
+  }
+  return assignment;
+}
+
+void Search::Descend() {
+  to_end_ = arcs_->BoundsToEnd();
+  path_.clear();
+  spent_.assign(problem_.stages() + 1, {});
+  spent_[0].assign(pool_.size(), 0);
+  Branch(0, 0);
+}
+
+// The least seconds of an assignment that continues path_ with `arc`. Fills spent_ for the stage
+// after it.
+double Search::BoundOf(const StageArc& arc, int stage) {
+  double bound = std::max(arc.bound, to_end_[stage + 1][arc.end]);
+  std::vector<double>& spent = spent_[stage + 1];
+  spent.resize(pool_.size());
+  for (int chain = 0; chain < pool_.size(); ++chain) {
+    spent[chain] = spent_[stage][chain] + arc.Seconds(pool_.counts(chain, stage));
+    bound = std::max(bound, spent[chain] + pool_.ToEnd(chain, stage + 1, arc.end));
+  }
+  steps_ += pool_.size();
+  return bound;
+}
+
+void Search::Branch(int stage, int layer) {
+  if (stage == problem_.stages()) {
+    Leaf();
+    return;
+  }
+  std::vector<std::pair<double, const StageArc*>> children;
+  for (const StageArc& arc : arcs_->From(stage, layer)) {
+    const double bound = BoundOf(arc, stage);
+    if (bound < Target()) children.emplace_back(bound, &arc);
+  }
+  std::stable_sort(children.begin(), children.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [bound, arc] : children) Visit(*arc, stage, bound);
+}
+
+void Search::Visit(const StageArc& arc, int stage, double bound) {
+  if (bound >= Target()) return;
+  if (out_of_budget()) {
+    unsearched_ = std::min(unsearched_, bound);
+    return;
+  }
+  // Chains found since may say more.
+  if (BoundOf(arc, stage) >= Target()) return;
+  path_.push_back(arc);
+  Branch(stage + 1, arc.end);
+  path_.pop_back();
+}
+
+void Search::Leaf() {
+  const StageAssignment assignment = PathAssignment();
+  const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
+  if (!feasible_.Fits(stages)) return;
+  const StageCosts costs = ToStageCosts(problem_, stages);
+  Consider(assignment, costs);
+  if (pool_.size() >= kMaxChains) return;
+  steps_ += model_.action_count();
+  AddChain(model_.CriticalChain(costs));
+  const int chain = pool_.size() - 1;
+  for (size_t stage = 0; stage < path_.size(); ++stage) {
+    const double before = stage == 0 ? 0 : spent_[stage][chain];
+    spent_[stage].resize(pool_.size());
+    spent_[stage][chain] = before;
+    spent_[stage + 1].resize(pool_.size());
+    spent_[stage + 1][chain] =
+        before + path_[stage].Seconds(pool_.counts(chain, static_cast<int>(stage)));
+  }
+}
+
+absl::StatusOr<PartitionAnswer> Search::Answer() const {
+  const bool complete = unsearched_ >= Target();
+  if (best_.assignment.partition.empty()) {
+    if (!complete) {
+      return absl::DeadlineExceededError("no partition that fits was found within the budget");
+    }
+    return absl::NotFoundError(options_.cutoff == kInfinity
+                                   ? "no partition fits into memory"
+                                   : "no partition that fits is fast enough");
+  }
+  PartitionAnswer answer;
+  answer.assignment = best_.assignment;
+  answer.seconds = best_.seconds;
+  answer.lower_bound = complete ? std::min(best_.seconds, options_.cutoff)
+                                : std::min(best_.seconds, std::max(root_bound_, unsearched_));
+  answer.optimal = complete && best_.seconds <= options_.cutoff;
+  answer.steps = steps_;
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<PartitionAnswer> FindExactPartition(const PartitionProblem& problem,
+                                                   const SearchOptions& options) {
+  if (absl::Status status = ValidateProblem(problem); !status.ok()) return status;
+  absl::StatusOr<StepModel> model = StepModel::Compile(*problem.timetable);
+  if (!model.ok()) return model.status();
+  return Search(problem, options, *std::move(model)).Run();
+}
+
+}  // namespace sluice

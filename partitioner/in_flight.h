@@ -1,0 +1,49 @@
+#ifndef SLUICE_PARTITIONER_IN_FLIGHT_H_
+#define SLUICE_PARTITIONER_IN_FLIGHT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "partitioner/cost_table.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// How many micro-batches a timetable keeps in flight, per rank and chunk. A rank runs its row in
+// order, so its memory follows from the order alone, whatever the actions cost: only the counts at
+// the row's fullest moments matter.
+class InFlight {
+ public:
+  // The counts of one rank at one moment, by chunk of the rank.
+  struct Moment {
+    std::vector<int>
+        activations;  // (stage, micro-batch) pairs from the start of F to the end of B (or I)
+    std::vector<int> weight_grads;  // pairs from the end of I to the end of W
+  };
+
+  // Requires a compute-only timetable that validates.
+  explicit InFlight(const Timetable& timetable);
+
+  // The moments of `rank` that no other dominates.
+  const std::vector<Moment>& moments(int rank) const { return moments_[rank]; }
+  int ranks() const { return static_cast<int>(stages_.size()); }
+  const std::vector<int>& stages(int rank) const { return stages_[rank]; }
+  // Most micro-batches of `stage` in flight at once.
+  int peak(int stage) const { return peak_[stage]; }
+  // Bytes that `rank` needs at its fullest, with `costs` by chunk of the rank: parameters,
+  // everything in flight, the largest workspace. Chunks left out at the end count as empty.
+  int64_t PeakBytes(int rank, absl::Span<const RangeCost> costs) const;
+
+ private:
+  void Scan(const Timetable& timetable, int rank);
+  void Keep(int rank, const Moment& moment);
+
+  std::vector<std::vector<Moment>> moments_;
+  std::vector<std::vector<int>> stages_;
+  std::vector<int> peak_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_IN_FLIGHT_H_

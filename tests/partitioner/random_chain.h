@@ -1,0 +1,103 @@
+#ifndef SLUICE_TESTS_PARTITIONER_RANDOM_CHAIN_H_
+#define SLUICE_TESTS_PARTITIONER_RANDOM_CHAIN_H_
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "partitioner/layer_cost.h"
+#include "partitioner/partition_problem.h"
+#include "schedules/catalogue.h"
+
+namespace sluice {
+
+using Random = std::mt19937_64;
+
+inline int Below(Random& random, int limit) { return static_cast<int>(random() % limit); }
+
+// Layers with small whole costs (so that ties are many) or real ones (so that there are none).
+inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
+  const bool whole = random() % 2 == 0;
+  const auto seconds = [&] {
+    return whole ? Below(random, 6) : std::uniform_real_distribution<double>(0, 5)(random);
+  };
+  std::vector<LayerCost> layers(count);
+  for (int i = 0; i < count; ++i) {
+    LayerCost& layer = layers[i];
+    layer.name = "layer " + std::to_string(i);
+    layer.forward_seconds = seconds();
+    layer.input_grad_seconds = seconds();
+    layer.weight_grad_seconds = seconds();
+    layer.restore_seconds = layer.forward_seconds * 0.3;
+    layer.parameters = Below(random, 50);
+    layer.parameter_bytes = 4 * layer.parameters;
+    layer.saved_bytes = {60 + Below(random, 60), 20 + Below(random, 40), 1 + Below(random, 20)};
+    layer.weight_grad_bytes = Below(random, static_cast<int>(layer.saved_bytes[2]) + 1);
+    layer.output_bytes = Below(random, 20);
+    layer.workspace_bytes = Below(random, 40);
+  }
+  return layers;
+}
+
+// A schedule of the catalogue, of any shape that it takes, over at most `layers` stages.
+inline Timetable RandomTimetable(Random& random, int layers) {
+  while (true) {
+    const CatalogueEntry& entry = Catalogue()[random() % Catalogue().size()];
+    ScheduleRequest request;
+    request.ranks = 1 + Below(random, 4);
+    request.chunks = 1 + Below(random, 3);
+    request.micro_batches = 1 + Below(random, 8);
+    if (request.ranks * request.chunks > layers) continue;
+    absl::StatusOr<Timetable> timetable = GenerateSchedule(entry.name, request);
+    if (timetable.ok()) return *std::move(timetable);
+  }
+}
+
+inline Link RandomLink(Random& random) {
+  Link link;
+  if (random() % 2 == 0) link.latency = Below(random, 3);
+  if (random() % 2 == 0) link.bandwidth = 1 + Below(random, 20);
+  return link;
+}
+
+// Calls `visit` with every partition of `layers` layers into `stages` stages.
+inline void ForEachPartition(int layers, int stages,
+                             const std::function<void(const Partition&)>& visit) {
+  Partition partition;
+  const std::function<void(int)> extend = [&](int first) {
+    const int left = stages - static_cast<int>(partition.size());
+    if (left == 0) {
+      if (first == layers) visit(partition);
+      return;
+    }
+    for (int last = first; last + left <= layers; ++last) {
+      partition.push_back({first, last});
+      extend(last + 1);
+      partition.pop_back();
+    }
+  };
+  extend(0);
+}
+
+// Calls `visit` with every choice of a policy at each of `stages` stages.
+inline void ForEachRecompute(const std::vector<Recompute>& policies, int stages,
+                             const std::function<void(const std::vector<Recompute>&)>& visit) {
+  std::vector<Recompute> choice;
+  const std::function<void()> extend = [&] {
+    if (static_cast<int>(choice.size()) == stages) {
+      visit(choice);
+      return;
+    }
+    for (Recompute policy : policies) {
+      choice.push_back(policy);
+      extend();
+      choice.pop_back();
+    }
+  };
+  extend();
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_PARTITIONER_RANDOM_CHAIN_H_

@@ -1,0 +1,107 @@
+#include "partitioner/step_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "partitioner/in_flight.h"
+#include "schedules/simulate.h"
+#include "tests/partitioner/random_chain.h"
+
+namespace sluice {
+namespace {
+
+StageCosts RandomCosts(Random& random, int stages) {
+  std::uniform_real_distribution<double> seconds(0, 3);
+  StageCosts costs;
+  for (int s = 0; s < stages; ++s) {
+    costs.forward.push_back(seconds(random));
+    costs.input_grad.push_back(seconds(random));
+    costs.weight_grad.push_back(seconds(random));
+    costs.backward.push_back(costs.input_grad[s] + costs.weight_grad[s]);
+    costs.activation_bytes.push_back(1 + Below(random, 100));
+    costs.weight_grad_bytes.push_back(Below(random, static_cast<int>(costs.activation_bytes[s])));
+    if (s + 1 < stages) costs.send.push_back(seconds(random));
+  }
+  return costs;
+}
+
+TEST(StepModel, AgreesWithTheSimulator) {
+  Random random(7);
+  for (int trial = 0; trial < 1000; ++trial) {
+    const Timetable timetable = RandomTimetable(random, 12);
+    SCOPED_TRACE(timetable.name);
+    absl::StatusOr<StepModel> model = StepModel::Compile(timetable);
+    ASSERT_TRUE(model.ok()) << model.status();
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const StageCosts costs = RandomCosts(random, timetable.placement.stages());
+      const double expected = Simulate(timetable, costs)->makespan;
+      EXPECT_NEAR(model->Makespan(costs), expected, 1e-9 * expected);
+    }
+  }
+}
+
+TEST(StepModel, TheCriticalChainTakesTheWholeStepAndNoOtherCostsShorten) {
+  Random random(8);
+  for (int trial = 0; trial < 1000; ++trial) {
+    const Timetable timetable = RandomTimetable(random, 12);
+    SCOPED_TRACE(timetable.name);
+    StepModel model = *StepModel::Compile(timetable);
+    const StageCosts costs = RandomCosts(random, timetable.placement.stages());
+    const ChainCounts chain = model.CriticalChain(costs);
+    EXPECT_NEAR(chain.Seconds(costs), model.Makespan(costs), 1e-9);
+    const StageCosts other = RandomCosts(random, timetable.placement.stages());
+    EXPECT_LE(chain.Seconds(other), model.Makespan(other) + 1e-9);
+  }
+}
+
+TEST(StepModel, RefusesATimetableThatNeverFinishes) {
+  Timetable timetable = *GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 2});
+  std::reverse(timetable.rows[0].begin(), timetable.rows[0].end());
+  EXPECT_EQ(StepModel::Compile(timetable).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(InFlight, HoldsWhatTheSimulatorSeesHeld) {
+  Random random(9);
+  for (int trial = 0; trial < 1000; ++trial) {
+    const Timetable timetable = RandomTimetable(random, 12);
+    SCOPED_TRACE(timetable.name);
+    const StageCosts costs = RandomCosts(random, timetable.placement.stages());
+    const absl::StatusOr<Simulation> simulation = Simulate(timetable, costs);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    const InFlight in_flight(timetable);
+    for (int rank = 0; rank < timetable.placement.ranks(); ++rank) {
+      std::vector<RangeCost> chunks;
+      for (int stage : timetable.placement.StagesOf(rank)) {
+        RangeCost& chunk = chunks.emplace_back();
+        chunk.activation_bytes = static_cast<int64_t>(costs.activation_bytes[stage]);
+        chunk.weight_grad_bytes = static_cast<int64_t>(costs.weight_grad_bytes[stage]);
+      }
+      EXPECT_EQ(static_cast<double>(in_flight.PeakBytes(rank, chunks)),
+                simulation->peak_bytes[rank]);
+    }
+  }
+}
+
+TEST(InFlight, CountsWhatStaysForWEvenWhereThatIsMoreThanWasSaved) {
+  // Full recomputation: 1 byte is saved for the backward, 10 are rebuilt by I and stay until W.
+  Timetable timetable;
+  timetable.micro_batches = 2;
+  timetable.rows = {{{Op::kForward, false, 0, 0},
+                     {Op::kForward, false, 0, 1},
+                     {Op::kInputGrad, false, 0, 0},
+                     {Op::kInputGrad, false, 0, 1},
+                     {Op::kWeightGrad, false, 0, 0},
+                     {Op::kWeightGrad, false, 0, 1}}};
+  RangeCost cost;
+  cost.activation_bytes = 1;
+  cost.weight_grad_bytes = 10;
+  cost.parameter_bytes = 100;
+  cost.workspace_bytes = 1000;
+  EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 1000 + 100 + 2 * 10);
+  EXPECT_EQ(InFlight(timetable).peak(0), 2);
+}
+
+}  // namespace
+}  // namespace sluice
