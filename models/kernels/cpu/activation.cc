@@ -16,27 +16,32 @@ constexpr float kTwoRootTwoOverPi = 1.59576912160573f;
 constexpr float kCubic = 0.044715f;
 constexpr float kLargestExponent = 88.0f;  // e^88 is finite in fp32
 
-HWY_INLINE VF SigmoidOfTwoU(VF x, VF x2) {
+HWY_INLINE VF ExpOfMinusTwoU(VF x, VF x2) {
   const DF d;
   const VF inner = hn::MulAdd(x2, hn::Set(d, kCubic), hn::Set(d, 1.0f));
-  const VF two_u = hn::Mul(hn::Mul(x, hn::Set(d, kTwoRootTwoOverPi)), inner);
-  const VF exponent = hn::Min(hn::Neg(two_u), hn::Set(d, kLargestExponent));
-  return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, exponent)));
+  const VF minus_two_u = hn::Mul(hn::Mul(x, hn::Set(d, -kTwoRootTwoOverPi)), inner);
+  return hn::Exp(d, hn::Min(minus_two_u, hn::Set(d, kLargestExponent)));
+}
+
+HWY_INLINE VF Sigmoid(VF e) {
+  const VF one = hn::Set(DF(), 1.0f);
+  return hn::Div(one, hn::Add(one, e));
 }
 
 struct Gelu {
-  static HWY_INLINE VF Value(VF x) { return hn::Mul(x, SigmoidOfTwoU(x, hn::Mul(x, x))); }
+  static HWY_INLINE VF Value(VF x) { return hn::Mul(x, Sigmoid(ExpOfMinusTwoU(x, hn::Mul(x, x)))); }
   static HWY_INLINE VF Slope(VF unbounded) {
     const DF d;
     // Beyond +-16 the slope is 1 or 0; without the bound, large x would give 0 * infinity.
     const VF bound = hn::CopySign(hn::Set(d, 16.0f), unbounded);
     const VF x = hn::IfThenElse(hn::Gt(hn::Abs(unbounded), hn::Abs(bound)), bound, unbounded);
     const VF x2 = hn::Mul(x, x);
-    const VF s = SigmoidOfTwoU(x, x2);
+    const VF e = ExpOfMinusTwoU(x, x2);
+    const VF s = Sigmoid(e);
     const VF slope_of_two_u = hn::Mul(hn::MulAdd(x2, hn::Set(d, 3 * kCubic), hn::Set(d, 1.0f)),
                                       hn::Set(d, kTwoRootTwoOverPi));
-    const VF tail = hn::Mul(hn::NegMulAdd(s, s, s), hn::Mul(x, slope_of_two_u));
-    return hn::Add(s, tail);
+    // s (1 - s) = s s e, which does not cancel where s is close to 1.
+    return hn::MulAdd(hn::Mul(s, hn::Mul(s, e)), hn::Mul(x, slope_of_two_u), s);
   }
 };
 
