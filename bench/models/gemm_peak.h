@@ -11,6 +11,10 @@ namespace sluice {
 // weights in its own layout, in FLOP/s. Every benchmark here is shown as a fraction of it.
 double GemmPeak(DType dtype);
 
+// Time that this thread was on a core, so that whatever else the machine runs counts as little as
+// can be.
+double ThreadSeconds();
+
 // A large buffer of small finite values, 64-byte aligned; std::free() it.
 void* BenchBuffer(size_t bytes, DType dtype);
 

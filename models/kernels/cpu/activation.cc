@@ -14,32 +14,32 @@ namespace {
 // 0.044715 x^3), since (1 + tanh u) / 2 = sigmoid(2u).
 constexpr float kTwoRootTwoOverPi = 1.59576912160573f;
 constexpr float kCubic = 0.044715f;
-constexpr float kLargestExponent = 88.0f;  // e^88 is finite in fp32
+// Keeps e^-2u finite, and 1 / (1 + e^-2u) a normal number.
+constexpr float kLargestExponent = 80.0f;
 
 HWY_INLINE VF ExpOfMinusTwoU(VF x, VF x2) {
   const DF d;
   const VF inner = hn::MulAdd(x2, hn::Set(d, kCubic), hn::Set(d, 1.0f));
   const VF minus_two_u = hn::Mul(hn::Mul(x, hn::Set(d, -kTwoRootTwoOverPi)), inner);
-  return hn::Exp(d, hn::Min(minus_two_u, hn::Set(d, kLargestExponent)));
-}
-
-HWY_INLINE VF Sigmoid(VF e) {
-  const VF one = hn::Set(DF(), 1.0f);
-  return hn::Div(one, hn::Add(one, e));
+  return ExpOf(hn::Min(minus_two_u, hn::Set(d, kLargestExponent)));
 }
 
 struct Gelu {
-  static HWY_INLINE VF Value(VF x) { return hn::Mul(x, Sigmoid(ExpOfMinusTwoU(x, hn::Mul(x, x)))); }
+  static HWY_INLINE VF Value(VF x) {
+    const VF one = hn::Set(DF(), 1.0f);
+    return hn::Div(x, hn::Add(one, ExpOfMinusTwoU(x, hn::Mul(x, x))));
+  }
   static HWY_INLINE VF Slope(VF unbounded) {
     const DF d;
+    const VF one = hn::Set(d, 1.0f);
     // Beyond +-16 the slope is 1 or 0; without the bound, large x would give 0 * infinity.
     const VF bound = hn::CopySign(hn::Set(d, 16.0f), unbounded);
     const VF x = hn::IfThenElse(hn::Gt(hn::Abs(unbounded), hn::Abs(bound)), bound, unbounded);
     const VF x2 = hn::Mul(x, x);
     const VF e = ExpOfMinusTwoU(x, x2);
-    const VF s = Sigmoid(e);
-    const VF slope_of_two_u = hn::Mul(hn::MulAdd(x2, hn::Set(d, 3 * kCubic), hn::Set(d, 1.0f)),
-                                      hn::Set(d, kTwoRootTwoOverPi));
+    const VF s = hn::Div(one, hn::Add(one, e));
+    const VF slope_of_two_u =
+        hn::Mul(hn::MulAdd(x2, hn::Set(d, 3 * kCubic), one), hn::Set(d, kTwoRootTwoOverPi));
     // s (1 - s) = s s e, which does not cancel where s is close to 1.
     return hn::MulAdd(hn::Mul(s, hn::Mul(s, e)), hn::Mul(x, slope_of_two_u), s);
   }

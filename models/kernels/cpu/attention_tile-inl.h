@@ -103,15 +103,48 @@ HWY_INLINE float Widen(BFloat16 x) {
   return value;
 }
 
-// Panels of kPanel rows, each stored column by column: to[panel][column][row in panel].
+// to[column * kPanel + row] = from[row * stride + column] for 4 rows and columns.
+#if HWY_TARGET == HWY_SCALAR
+template <class T>
+void TransposeFour(const T* from, size_t stride, float* to) {
+  for (size_t i = 0; i < 16; ++i) to[i % 4 * kPanel + i / 4] = Widen(from[i / 4 * stride + i % 4]);
+}
+#else
+template <class T>
+HWY_INLINE void TransposeFour(const T* from, size_t stride, float* to) {
+  const hn::FixedTag<float, 4> d;
+  const auto row0 = Load(d, from, Full());
+  const auto row1 = Load(d, from + stride, Full());
+  const auto row2 = Load(d, from + 2 * stride, Full());
+  const auto row3 = Load(d, from + 3 * stride, Full());
+  const auto even01 = hn::InterleaveLower(d, row0, row2);
+  const auto odd01 = hn::InterleaveLower(d, row1, row3);
+  const auto even23 = hn::InterleaveUpper(d, row0, row2);
+  const auto odd23 = hn::InterleaveUpper(d, row1, row3);
+  hn::StoreU(hn::InterleaveLower(d, even01, odd01), d, to);
+  hn::StoreU(hn::InterleaveUpper(d, even01, odd01), d, to + kPanel);
+  hn::StoreU(hn::InterleaveLower(d, even23, odd23), d, to + 2 * kPanel);
+  hn::StoreU(hn::InterleaveUpper(d, even23, odd23), d, to + 3 * kPanel);
+}
+#endif
+
+// Panels of kPanel rows, each stored column by column: to[panel][column][row in panel]; rows past
+// the end are zero.
 template <class T>
 void PackTransposed(const HeadShape& shape, const T* from, float* to) {
-  for (size_t first = 0; first < shape.padded_seq(); first += kPanel) {
-    float* panel = to + first * shape.width;
-    for (size_t r = 0; r < kPanel; ++r) {
-      const T* row = from + (first + r) * shape.stride;
-      const bool real = first + r < shape.seq;
-      for (size_t i = 0; i < shape.width; ++i) panel[i * kPanel + r] = real ? Widen(row[i]) : 0.0f;
+  constexpr size_t kFour = 4;
+  for (size_t row = 0; row < shape.padded_seq(); row += kFour) {
+    float* const at = to + row / kPanel * kPanel * shape.width + row % kPanel;
+    const T* const rows = from + row * shape.stride;
+    const size_t real = std::min(kFour, shape.seq - std::min(row, shape.seq));
+    size_t column = 0;
+    for (; real == kFour && column + kFour <= shape.width; column += kFour) {
+      TransposeFour(rows + column, shape.stride, at + column * kPanel);
+    }
+    for (; column < shape.width; ++column) {
+      for (size_t r = 0; r < kFour; ++r) {
+        at[column * kPanel + r] = r < real ? Widen(rows[r * shape.stride + column]) : 0.0f;
+      }
     }
   }
 }
