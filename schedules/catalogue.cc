@@ -54,8 +54,16 @@ constexpr CatalogueEntry kCatalogue[] = {
      .generate = GenerateZbH1},
 };
 
+// Names that the command line reserves for schedules to come.
+constexpr absl::string_view kPlanned[] = {
+    "eager-1f1b", "interleaved-zb", "bfs",     "zb-h2",  "zb-2p",     "zbv",           "v-half",
+    "v-min",      "dualpipev",      "chimera", "hanayo", "pipedream", "pipedream-2bw", "auto"};
+
 // Actions number stages with 16 bits.
 constexpr int64_t kMostStages = std::numeric_limits<uint16_t>::max() + int64_t{1};
+
+// 10^8 forwards and as many backwards: beyond, a table takes tens of gigabytes to simulate.
+constexpr int64_t kMostCells = 100'000'000;
 
 std::vector<std::string> NamesNearestFirst(absl::string_view name) {
   std::vector<std::pair<int, std::string>> names;
@@ -88,6 +96,11 @@ absl::Status CheckCounts(const ScheduleRequest& request) {
                                                    " chunks are ", stages, " stages; at most ",
                                                    kMostStages, " are possible"));
   }
+  if (stages * request.micro_batches > kMostCells) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        stages, " stages x ", request.micro_batches, " micro-batches are ",
+        stages * request.micro_batches, " forwards; at most ", kMostCells, " are possible"));
+  }
   return absl::OkStatus();
 }
 
@@ -99,8 +112,13 @@ absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name) {
   for (const CatalogueEntry& entry : kCatalogue) {
     if (name == entry.name) return &entry;
   }
-  return absl::NotFoundError(absl::StrCat(
-      "no schedule '", name, "'; there are: ", absl::StrJoin(NamesNearestFirst(name), ", ")));
+  const std::vector<std::string> nearest = NamesNearestFirst(name);
+  const std::string known = absl::StrCat("there are: ", absl::StrJoin(nearest, ", "));
+  if (std::find(std::begin(kPlanned), std::end(kPlanned), name) != std::end(kPlanned)) {
+    return absl::NotFoundError(absl::StrCat("schedule '", name, "' is not available yet; ", known));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no schedule '", name, "'; did you mean '", nearest.front(), "'? ", known));
 }
 
 absl::StatusOr<Timetable> GenerateSchedule(absl::string_view name, const ScheduleRequest& request) {

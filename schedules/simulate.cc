@@ -93,6 +93,10 @@ absl::StatusOr<Simulation> Simulator::Run() {
   }
   if (absl::Status ok = StuckError(); !ok.ok()) return ok;
   Summarize();
+  result_.lower_bound = MakespanLowerBound(table_.placement, table_.micro_batches, costs_);
+  // The two sums round differently, so a makespan that meets the bound may seem a hair below it.
+  result_.lower_bound = std::min(result_.lower_bound, result_.makespan);
+  if (result_.lower_bound > 0) result_.gap = result_.makespan / result_.lower_bound - 1;
   MeasureMemory(costs_, &result_);
   result_.critical_path = FindCriticalPath(result_, table_.placement);
   return std::move(result_);

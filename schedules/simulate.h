@@ -52,6 +52,9 @@ struct Simulation {
   // instead of by the makespan (what the zero-bubble papers print).
   double span = 0;
   double span_bubble = 0;
+  // MakespanLowerBound, and how far the makespan lies above it: makespan / lower_bound - 1.
+  double lower_bound = 0;
+  double gap = 0;
   std::vector<double> work;  // [rank] busy time
   // [rank] most (stage, micro-batch) pairs held at once, from the start of F to the end of B (of
   // W).

@@ -46,6 +46,9 @@ struct Timetable {
   Placement placement = Placement::Looped(1);
   int micro_batches = 0;
   std::vector<std::vector<Action>> rows;  // [rank][position]
+  // Whether the lines of its CSV end in CR LF (as Python's csv module writes them) or in LF; kept
+  // so that an imported file is written back unchanged.
+  bool crlf = false;
 
   // True when the rows hold sends and receives.
   bool lowered() const;

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
   app.require_subcommand(1);
   int exit_code = sluice::kExitDone;
+  sluice::AddScheduleCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,197 @@
+#include "schedules/csv.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace sluice {
+namespace {
+
+constexpr absl::string_view kOverlap = "OVERLAP_F_B";
+constexpr int kUnplaced = -1;
+
+std::optional<Op> OpNamed(absl::string_view letters) {
+  for (int op = 1; op <= static_cast<int>(Op::kOptimizerStep); ++op) {
+    if (letters == OpName(static_cast<Op>(op))) return static_cast<Op>(op);
+  }
+  return std::nullopt;
+}
+
+// Takes the digits at the front of `text`; nothing when there are none or the number exceeds
+// `most`.
+std::optional<int> TakeNumber(absl::string_view& text, int most) {
+  size_t digits = 0;
+  while (digits < text.size() && absl::ascii_isdigit(text[digits])) ++digits;
+  int value = 0;
+  if (!absl::SimpleAtoi(text.substr(0, digits), &value) || value > most) return std::nullopt;
+  text.remove_prefix(digits);
+  return value;
+}
+
+// "2F0", "1SEND_B3", "0REDUCE_GRAD".
+std::optional<Action> ParseAction(absl::string_view text) {
+  const std::optional<int> stage = TakeNumber(text, std::numeric_limits<uint16_t>::max());
+  if (!stage.has_value()) return std::nullopt;
+  size_t letters = 0;
+  while (letters < text.size() && !absl::ascii_isdigit(text[letters])) ++letters;
+  const std::optional<Op> op = OpNamed(text.substr(0, letters));
+  if (!op.has_value()) return std::nullopt;
+  text.remove_prefix(letters);
+  Action action{.op = *op, .stage = static_cast<uint16_t>(*stage)};
+  if (*op == Op::kReduceGrad || *op == Op::kOptimizerStep) {
+    return text.empty() ? std::optional<Action>(action) : std::nullopt;
+  }
+  // One less than the largest, so that the count of micro-batches is a number too.
+  const std::optional<int> micro_batch = TakeNumber(text, std::numeric_limits<int32_t>::max() - 1);
+  if (!micro_batch.has_value() || !text.empty()) return std::nullopt;
+  action.micro_batch = *micro_batch;
+  return action;
+}
+
+// Appends what one cell says; false when it is no action.
+bool ParseCell(absl::string_view cell, std::vector<Action>& row) {
+  cell = absl::StripAsciiWhitespace(cell);
+  if (cell.empty()) {
+    row.push_back({});
+    return true;
+  }
+  if (!absl::ConsumePrefix(&cell, "(")) {
+    const std::optional<Action> action = ParseAction(cell);
+    if (action.has_value()) row.push_back(*action);
+    return action.has_value();
+  }
+  if (!absl::ConsumeSuffix(&cell, absl::StrCat(")", kOverlap))) return false;
+  const std::vector<absl::string_view> halves = absl::StrSplit(cell, ';');
+  if (halves.size() != 2) return false;
+  std::optional<Action> first = ParseAction(halves[0]);
+  const std::optional<Action> second = ParseAction(halves[1]);
+  if (!first.has_value() || !second.has_value()) return false;
+  first->overlaps_next = true;
+  row.push_back(*first);
+  row.push_back(*second);
+  return true;
+}
+
+// The rank of each stage: the one with most of its actions (sends and receives only count where
+// nothing is computed), so that a misplaced action does not move the stage.
+std::vector<int> RanksOfStages(const std::vector<std::vector<Action>>& rows) {
+  constexpr int64_t kCompute = int64_t{1} << 32;
+  constexpr int64_t kForward = kCompute + 1;  // breaks ties
+  std::vector<int> ranks;
+  std::vector<int64_t> most;
+  std::vector<int64_t> here;
+  for (size_t rank = 0; rank < rows.size(); ++rank) {
+    std::vector<uint16_t> touched;
+    for (const Action& action : rows[rank]) {
+      if (action.op == Op::kIdle) continue;
+      if (action.stage >= ranks.size()) {
+        ranks.resize(action.stage + size_t{1}, kUnplaced);
+        most.resize(ranks.size(), 0);
+        here.resize(ranks.size(), 0);
+      }
+      if (here[action.stage] == 0) touched.push_back(action.stage);
+      here[action.stage] += action.op == Op::kForward ? kForward
+                            : IsCompute(action.op)    ? kCompute
+                                                      : 1;
+    }
+    for (const uint16_t stage : touched) {
+      if (here[stage] > most[stage]) {
+        most[stage] = here[stage];
+        ranks[stage] = static_cast<int>(rank);
+      }
+      here[stage] = 0;
+    }
+  }
+  return ranks;
+}
+
+// Where stages are that no action names: as the usual placements have it, else beside a neighbour.
+// The table is unsound in any case; this lets the validator say what it lacks.
+void PlaceUnnamed(int ranks, std::vector<int>& rank_of_stage) {
+  const auto fits = [&](const Placement& placement) {
+    for (size_t s = 0; s < rank_of_stage.size(); ++s) {
+      const int rank = rank_of_stage[s];
+      if (rank != kUnplaced && rank != placement.rank(static_cast<int>(s))) return false;
+    }
+    return true;
+  };
+  const int chunks = static_cast<int>(rank_of_stage.size() + ranks - 1) / ranks;
+  for (const Placement& usual : {Placement::Looped(ranks, chunks), Placement::V(ranks, chunks)}) {
+    if (!fits(usual)) continue;
+    std::copy_n(usual.rank_of_stage().begin(), rank_of_stage.size(), rank_of_stage.begin());
+    return;
+  }
+  int neighbour = 0;
+  for (int& rank : rank_of_stage) {
+    if (rank == kUnplaced) rank = neighbour;
+    neighbour = rank;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name) {
+  Timetable table;
+  table.name = std::string(name);
+  table.crlf = absl::StrContains(text, "\r\n");
+  absl::ConsumeSuffix(&text, "\n");
+  if (absl::StripAsciiWhitespace(text).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": no timetable: the file is empty"));
+  }
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::ConsumeSuffix(&line, "\r");
+    auto& row = table.rows.emplace_back();
+    int cell_number = 0;
+    for (absl::string_view cell : absl::StrSplit(line, ',')) {
+      ++cell_number;
+      if (ParseCell(cell, row)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": line ", table.rows.size(), ", cell ", cell_number, ": '",
+                       cell.substr(0, 40), "' is not an action; expected one like 2F0, 1SEND_B3, ",
+                       "0REDUCE_GRAD or (0F7;7B3)", kOverlap));
+    }
+    for (const Action& action : row) {
+      table.micro_batches = std::max(table.micro_batches, action.micro_batch + 1);
+    }
+  }
+  std::vector<int> rank_of_stage = RanksOfStages(table.rows);
+  PlaceUnnamed(static_cast<int>(table.rows.size()), rank_of_stage);
+  absl::StatusOr<Placement> placement = Placement::FromRanks(std::move(rank_of_stage));
+  if (!placement.ok() || placement->ranks() != static_cast<int>(table.rows.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ",
+                     placement.ok() ? absl::StrCat("line ", placement->ranks() + 1,
+                                                   " has no action; every rank needs a stage")
+                                    : std::string(placement.status().message())));
+  }
+  table.placement = *std::move(placement);
+  return table;
+}
+
+std::string FormatTimetableCsv(const Timetable& timetable) {
+  std::string text;
+  for (const auto& row : timetable.rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) text += ',';
+      if (row[i].overlaps_next && i + 1 < row.size()) {
+        absl::StrAppend(&text, "(", ToString(row[i]), ";", ToString(row[i + 1]), ")", kOverlap);
+        ++i;
+      } else {
+        text += ToString(row[i]);
+      }
+    }
+    text += timetable.crlf ? "\r\n" : "\n";
+  }
+  return text;
+}
+
+}  // namespace sluice

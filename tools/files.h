@@ -1,0 +1,19 @@
+#ifndef SLUICE_TOOLS_FILES_H_
+#define SLUICE_TOOLS_FILES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+// The whole file; NotFound or InvalidArgument names it and says why it cannot be read.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+// Writes `text` to `path`, or to stdout when `path` is empty. Fails when not every byte was
+// written.
+absl::Status WriteOutput(const std::string& path, const std::string& text);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_FILES_H_

@@ -1,0 +1,29 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_COSTS_H_
+#define SLUICE_TOOLS_SCHEDULE_COSTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/simulate.h"
+
+namespace sluice {
+
+// What `--cost` and `--costs` say; at most one of them is given, and neither means F = I = W = 1.
+struct CostFlags {
+  std::string uniform;  // "F=1,I=1,W=1,send=0"
+  std::string file;     // JSON with a value per stage
+};
+
+struct ScheduleCosts {
+  StageCosts stages;
+  std::vector<double> device_memory;  // bytes per rank; empty when not given
+};
+
+// The costs of a table on `placement`. B = I + W unless given; B without I and W means I = W = B
+// / 2. InvalidArgument names the flag or file, and the field.
+absl::StatusOr<ScheduleCosts> ReadScheduleCosts(const CostFlags& flags, const Placement& placement);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_COSTS_H_

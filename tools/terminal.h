@@ -1,0 +1,13 @@
+#ifndef SLUICE_TOOLS_TERMINAL_H_
+#define SLUICE_TOOLS_TERMINAL_H_
+
+namespace sluice {
+
+// Whether stdout is a terminal that wants colours: NO_COLOR is not set and TERM is not "dumb".
+bool WantsColour();
+// The width of the terminal on stdout; else COLUMNS; else 80.
+int OutputColumns();
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TERMINAL_H_
