@@ -41,9 +41,10 @@ void CostTable::BuildMaxima() {
   for (int policy = 0; policy < kRecomputePolicies; ++policy) {
     std::vector<std::vector<int64_t>>& levels = maxima_[policy];
     levels.emplace_back();
-    for (const LayerCost& layer : layers_) {
-      levels[0].push_back(layer.workspace_bytes +
-                          layer.rebuilt_bytes(static_cast<Recompute>(policy)));
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      levels[0].push_back(layers_[i].workspace_bytes +
+                          layers_[i].rebuilt_bytes(static_cast<Recompute>(policy)) +
+                          sums_[policy][i + 1].activation_bytes);
     }
     for (size_t width = 2; width <= layers_.size(); width *= 2) {
       const std::vector<int64_t>& half = levels.back();
@@ -54,7 +55,7 @@ void CostTable::BuildMaxima() {
   }
 }
 
-int64_t CostTable::Workspace(int first, int end, int policy) const {
+int64_t CostTable::LargestCall(int first, int end, int policy) const {
   const int k = std::bit_width(static_cast<unsigned>(end - first)) - 1;
   const std::vector<int64_t>& level = maxima_[policy][k];
   return std::max(level[first], level[end - (1 << k)]);
@@ -73,7 +74,7 @@ RangeCost CostTable::Price(int first, int end, Recompute recompute) const {
   cost.parameter_bytes = to.parameter_bytes - from.parameter_bytes;
   cost.activation_bytes = to.activation_bytes - from.activation_bytes;
   cost.weight_grad_bytes = to.weight_grad_bytes - from.weight_grad_bytes;
-  cost.workspace_bytes = Workspace(first, end, policy);
+  cost.workspace_bytes = LargestCall(first, end, policy) - to.activation_bytes;
   cost.output_bytes = layers_[end - 1].output_bytes;
   return cost;
 }

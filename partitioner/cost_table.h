@@ -21,7 +21,10 @@ struct RangeCost {
   int64_t parameter_bytes = 0;
   int64_t activation_bytes = 0;   // per micro-batch in flight
   int64_t weight_grad_bytes = 0;  // per micro-batch between its I and its W
-  int64_t workspace_bytes = 0;    // with one layer's rebuilt tensors
+  // What a call needs on top of what is in flight: its work areas and rebuilt tensors, less what
+  // later layers of the stage do not hold while it runs (forwards allocate layer by layer,
+  // backwards release so); the largest over layers.
+  int64_t workspace_bytes = 0;
   int64_t output_bytes = 0;
 
   double backward() const { return input_grad + weight_grad; }
@@ -45,12 +48,13 @@ class CostTable {
   explicit CostTable(std::vector<LayerCost> layers);
   void BuildSums();
   void BuildMaxima();
-  int64_t Workspace(int first, int end, int policy) const;
+  int64_t LargestCall(int first, int end, int policy) const;
 
   std::vector<LayerCost> layers_;
   // [policy][i]: sums over layers 0..i - 1.
   std::array<std::vector<RangeCost>, kRecomputePolicies> sums_;
-  // [policy][k][i]: largest workspace of layers i..i + 2^k - 1 (a sparse table).
+  // [policy][k][i]: largest of layers i..i + 2^k - 1 (a sparse table) of a layer's workspace and
+  // rebuilt bytes + the saved bytes of all layers up to it.
   std::array<std::vector<std::vector<int64_t>>, kRecomputePolicies> maxima_;
 };
 

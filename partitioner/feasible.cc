@@ -29,6 +29,7 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
     RangeCost cost;
     Recompute policy;
   };
+  if (problem_.fixed && (*problem_.fixed)[stage] != LayerRange{first, end - 1}) return {};
   std::vector<Choice> choices;
   for (Recompute policy : problem_.policies) {
     const RangeCost cost = problem_.costs->Price(first, end, policy);
@@ -99,6 +100,7 @@ StageAssignment Feasible::WithLeanestPolicies(const Partition& partition) const 
 }
 
 StageAssignment Feasible::LeastMemory() const {
+  if (problem_.fixed) return WithLeanestPolicies(*problem_.fixed);
   const std::optional<MinimaxAnswer> seed = MinimaxPartition(
       problem_.costs->layer_count(), problem_.stages(), [this](int stage, int first, int end) {
         int64_t bytes = 0;

@@ -13,7 +13,7 @@ std::vector<StageAssignment> Neighbours(const PartitionProblem& problem, const F
                                         const StageAssignment& from, size_t at) {
   std::vector<StageAssignment> neighbours;
   for (int step : {-1, 1}) {
-    if (at + 1 == from.partition.size()) break;
+    if (problem.fixed || at + 1 == from.partition.size()) break;
     StageAssignment moved = from;
     moved.partition[at].last += step;
     moved.partition[at + 1].first += step;

@@ -14,6 +14,10 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
         absl::StrCat("got ", problem.stages(), " stages for ", layers,
                      " layers; every stage needs at least one: use fewer devices or chunks"));
   }
+  if (problem.fixed && static_cast<int>(problem.fixed->size()) != problem.stages()) {
+    return absl::InvalidArgumentError(absl::StrCat("the partition has ", problem.fixed->size(),
+                                                   " stages, the timetable ", problem.stages()));
+  }
   if (problem.policies.empty()) {
     return absl::InvalidArgumentError("a stage needs at least one recompute policy to choose from");
   }

@@ -31,6 +31,7 @@ struct PartitionProblem {
   Link link;
   std::optional<int64_t> memory_limit;                   // bytes of each device
   std::vector<Recompute> policies = {Recompute::kNone};  // what a stage may choose from
+  std::optional<Partition> fixed;                        // only this one; policies are still chosen
 
   int stages() const { return timetable->placement.stages(); }
 };

@@ -1,0 +1,118 @@
+#include "partitioner/candidates.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/in_flight.h"
+#include "schedules/catalogue.h"
+
+namespace sluice {
+namespace {
+
+// More chunks shorten the warm-up by less and less, and send more and more.
+constexpr int kMostChunksTried = 8;
+
+// Micro-batches in flight on the fullest rank, in units of a whole rank's layers.
+double Fullness(const Timetable& timetable) {
+  const InFlight in_flight(timetable);
+  double fullest = 0;
+  for (int rank = 0; rank < in_flight.ranks(); ++rank) {
+    for (const InFlight::Moment& moment : in_flight.moments(rank)) {
+      double held = 0;
+      for (int count : moment.activations) held += count;
+      for (int count : moment.weight_grads) held += count;
+      fullest = std::max(fullest, held / static_cast<double>(in_flight.stages(rank).size()));
+    }
+  }
+  return fullest;
+}
+
+// The numbers of chunks worth trying with `entry`.
+std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& entry) {
+  if (request.chunks > 0) return {request.chunks};
+  if (request.partition) {
+    return {static_cast<int>(request.partition->size()) / request.devices};
+  }
+  if (entry.default_chunks == 1 || request.schedule != "auto") return {entry.default_chunks};
+  std::vector<int> chunks;
+  const int most = std::min(kMostChunksTried, request.costs->layer_count() / request.devices);
+  for (int count = 1; count <= most; ++count) chunks.push_back(count);
+  return chunks;
+}
+
+absl::Status CheckStages(const PlanRequest& request, int chunks) {
+  const int stages = request.devices * chunks;
+  const int layers = request.costs->layer_count();
+  if (stages > layers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.devices, " devices x ", chunks, chunks == 1 ? " chunk are " : " chunks are ",
+        stages, " stages, more than the ", layers, " layers; every stage needs at least one"));
+  }
+  if (request.partition && static_cast<int>(request.partition->size()) != stages) {
+    return absl::InvalidArgumentError(absl::StrCat("the partition has ", request.partition->size(),
+                                                   " stages, but ", request.devices, " devices x ",
+                                                   chunks, " chunks take ", stages));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Candidate> Generate(const PlanRequest& request, const std::string& schedule,
+                                   int chunks) {
+  if (absl::Status status = CheckStages(request, chunks); !status.ok()) return status;
+  absl::StatusOr<Timetable> timetable = GenerateSchedule(
+      schedule,
+      {.ranks = request.devices, .micro_batches = request.micro_batches, .chunks = chunks});
+  if (!timetable.ok()) return timetable.status();
+  return Candidate{schedule, chunks, *std::move(timetable)};
+}
+
+absl::StatusOr<std::vector<const CatalogueEntry*>> EntriesAskedFor(const PlanRequest& request) {
+  std::vector<const CatalogueEntry*> entries;
+  if (request.schedule != "auto") {
+    absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(request.schedule);
+    if (!entry.ok()) return absl::InvalidArgumentError(entry.status().message());
+    entries.push_back(*entry);
+    return entries;
+  }
+  for (const CatalogueEntry& entry : Catalogue()) entries.push_back(&entry);
+  return entries;
+}
+
+}  // namespace
+
+std::string Candidate::Describe() const {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(schedule);
+  if (chunks == 1 && entry.ok() && (*entry)->default_chunks == 1) return schedule;
+  return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
+}
+
+absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,
+                                                      std::vector<RejectedPlan>* rejected) {
+  absl::StatusOr<std::vector<const CatalogueEntry*>> entries = EntriesAskedFor(request);
+  if (!entries.ok()) return entries.status();
+  std::vector<std::pair<double, Candidate>> found;
+  absl::Status first_failure;
+  for (const CatalogueEntry* entry : *entries) {
+    for (int chunks : ChunksToTry(request, *entry)) {
+      absl::StatusOr<Candidate> candidate = Generate(request, entry->name, chunks);
+      if (candidate.ok()) {
+        const double fullness = Fullness(candidate->timetable);
+        found.emplace_back(fullness, *std::move(candidate));
+        continue;
+      }
+      if (first_failure.ok()) first_failure = candidate.status();
+      const Candidate failed{entry->name, chunks, {}};
+      rejected->push_back({failed.Describe(), std::string(candidate.status().message())});
+    }
+  }
+  if (found.empty()) return first_failure;
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Candidate> candidates;
+  for (auto& [fullness, candidate] : found) candidates.push_back(std::move(candidate));
+  return candidates;
+}
+
+}  // namespace sluice

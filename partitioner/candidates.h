@@ -1,0 +1,29 @@
+#ifndef SLUICE_PARTITIONER_CANDIDATES_H_
+#define SLUICE_PARTITIONER_CANDIDATES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "partitioner/planner.h"
+
+namespace sluice {
+
+// A timetable that a plan could use.
+struct Candidate {
+  std::string schedule;
+  int chunks = 1;
+  Timetable timetable;
+
+  std::string Describe() const;  // "1f1b", "interleaved, 2 chunks"
+};
+
+// The timetables that `request` allows, those that keep the fewest micro-batches in flight first.
+// What could not be generated is added to `rejected`. InvalidArgument when a named schedule cannot
+// be had, or none can.
+absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,
+                                                      std::vector<RejectedPlan>* rejected);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_CANDIDATES_H_

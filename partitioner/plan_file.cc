@@ -1,0 +1,184 @@
+#include "partitioner/plan_file.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/json_fields.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json StageJson(const Plan& plan, int stage, const std::vector<std::string>& layer_names) {
+  const LayerRange& range = plan.assignment.partition[stage];
+  const RangeCost& cost = plan.stages[stage];
+  const bool last = stage + 1 == static_cast<int>(plan.stages.size());
+  const int rank = plan.timetable.placement.rank(stage);
+  Json names = Json::array();
+  for (int layer = range.first; layer <= range.last; ++layer) names.push_back(layer_names[layer]);
+  return {{"stage", stage},
+          {"rank", rank},
+          {"first_layer", range.first},
+          {"last_layer", range.last},
+          {"layer_names", std::move(names)},
+          {"replicas", 1},
+          {"forward_seconds", cost.forward},
+          {"backward_seconds", cost.backward()},
+          {"parameters", cost.parameters},
+          {"parameter_bytes", cost.parameter_bytes},
+          {"activation_bytes_per_micro_batch", cost.activation_bytes},
+          {"send_bytes", last ? 0 : cost.output_bytes},
+          {"peak_bytes", plan.peak_bytes[rank]},
+          {"in_flight", plan.in_flight[stage]},
+          {"recompute", RecomputeName(plan.assignment.recompute[stage])}};
+}
+
+int ReadInt(JsonFields* fields, const char* field, int64_t least) {
+  const int64_t value = fields->Integer(field, least);
+  if (value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
+  fields->Fail(field, absl::StrCat("is ", value, ", which is too large"));
+  return 0;
+}
+
+void ReadStages(const nlohmann::json& stages, const std::string& file, JsonFields* document,
+                PlanFile* plan) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    JsonFields fields(stages[i], file, absl::StrCat("stages[", i, "]"));
+    if (ReadInt(&fields, "stage", 0) != static_cast<int>(i)) {
+      fields.Fail("stage", absl::StrCat("must be ", i, ": stages come in order"));
+    }
+    const LayerRange range{ReadInt(&fields, "first_layer", 0), ReadInt(&fields, "last_layer", 0)};
+    const int expected = i == 0 ? 0 : plan->assignment.partition.back().last + 1;
+    if (range.first != expected) {
+      fields.Fail("first_layer", absl::StrCat("is ", range.first, "; expected ", expected,
+                                              ", the layer after the stage before"));
+    }
+    if (range.last < range.first) {
+      fields.Fail("last_layer",
+                  absl::StrCat("is ", range.last, ", before first_layer ", range.first));
+    }
+    Recompute recompute = Recompute::kNone;
+    const std::string policy = fields.String("recompute");
+    if (!ParseRecompute(policy, &recompute)) {
+      fields.Fail("recompute", absl::StrCat("is '", policy, "'; expected none, selective or full"));
+    }
+    plan->assignment.partition.push_back(range);
+    plan->assignment.recompute.push_back(recompute);
+    document->Merge(fields.status());
+  }
+}
+
+}  // namespace
+
+bool ParseDType(absl::string_view text, DType* dtype) {
+  for (DType known : {DType::kFloat32, DType::kBFloat16}) {
+    if (text != absl::string_view(DTypeName(known))) continue;
+    *dtype = known;
+    return true;
+  }
+  return false;
+}
+
+bool ParseRecompute(absl::string_view text, Recompute* recompute) {
+  for (Recompute known : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    if (text != absl::string_view(RecomputeName(known))) continue;
+    *recompute = known;
+    return true;
+  }
+  return false;
+}
+
+std::string FormatPlan(const Plan& plan, const PlanContext& context,
+                       const std::vector<std::string>& layer_names) {
+  Json json = {{"model", context.model},
+               {"devices", plan.devices},
+               {"schedule", plan.schedule},
+               {"chunks", plan.chunks},
+               {"micro_batches", plan.micro_batches},
+               {"micro_batch_size", context.micro_batch_size},
+               {"seq", context.seq},
+               {"dtype", DTypeName(context.dtype)},
+               {"data_parallel", 1},
+               {"objective", plan.objective == Objective::kStep ? "step" : "bottleneck"},
+               {"step_seconds", plan.step_seconds},
+               {"lower_bound", plan.lower_bound},
+               {"gap", plan.gap()},
+               {"optimal", plan.optimal},
+               {"bottleneck_seconds", plan.bottleneck_seconds},
+               {"bubble", plan.simulation.bubble},
+               {"tokens_per_second",
+                plan.step_seconds > 0 ? context.TokensPerStep(plan) / plan.step_seconds : 0.0},
+               {"partition", FormatPartition(plan.assignment.partition)}};
+  json["stages"] = Json::array();
+  for (int stage = 0; stage < static_cast<int>(plan.stages.size()); ++stage) {
+    json["stages"].push_back(StageJson(plan, stage, layer_names));
+  }
+  json["rejected"] = Json::array();
+  for (const RejectedPlan& rejected : plan.rejected) {
+    json["rejected"].push_back({{"what", rejected.what}, {"why", rejected.why}});
+  }
+  return json.dump(2) + "\n";
+}
+
+absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file) {
+  const absl::StatusOr<nlohmann::json> object = JsonFields::ParseObject(json, file);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, std::string(file), "");
+  PlanFile plan;
+  plan.model = fields.String("model");
+  plan.schedule = fields.String("schedule");
+  plan.devices = ReadInt(&fields, "devices", 1);
+  plan.chunks = ReadInt(&fields, "chunks", 1);
+  plan.micro_batches = ReadInt(&fields, "micro_batches", 1);
+  plan.micro_batch_size = fields.Integer("micro_batch_size", 1);
+  plan.seq = fields.Integer("seq", 1);
+  const std::string dtype = fields.String("dtype");
+  if (!ParseDType(dtype, &plan.dtype)) {
+    fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
+  }
+  if (fields.Integer("data_parallel", 1) > 1) {
+    fields.Fail("data_parallel", "is more than 1, which is not supported");
+  }
+  plan.step_seconds = fields.Number("step_seconds");
+  plan.bubble = fields.Number("bubble", -1);
+  const nlohmann::json* stages = fields.Objects("stages");
+  if (stages != nullptr) {
+    ReadStages(*stages, std::string(file), &fields, &plan);
+    if (static_cast<int64_t>(stages->size()) != int64_t{plan.devices} * plan.chunks) {
+      fields.Fail("stages",
+                  absl::StrCat("has ", stages->size(), " entries; ", plan.devices, " devices x ",
+                               plan.chunks, " chunks take ", int64_t{plan.devices} * plan.chunks));
+    }
+  }
+  if (!fields.status().ok()) return fields.status();
+  return plan;
+}
+
+absl::StatusOr<std::string> FormatMegatronLayout(const Partition& partition,
+                                                 const std::vector<std::string>& layer_names) {
+  std::string layout;
+  for (const LayerRange& range : partition) {
+    if (!layout.empty()) layout += '|';
+    for (int layer = range.first; layer <= range.last; ++layer) {
+      const std::string& name = layer_names[layer];
+      if (name == "embedding") {
+        layout += 'E';
+      } else if (name == "head") {
+        layout += 'L';
+      } else if (name.rfind("block ", 0) == 0) {
+        layout += 't';
+      } else {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "Megatron's layout knows an embedding, transformer blocks and a head, not '", name,
+            "'"));
+      }
+    }
+  }
+  return layout;
+}
+
+}  // namespace sluice

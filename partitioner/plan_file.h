@@ -1,0 +1,67 @@
+#ifndef SLUICE_PARTITIONER_PLAN_FILE_H_
+#define SLUICE_PARTITIONER_PLAN_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "models/spec_dtype.h"
+#include "partitioner/partition_problem.h"
+#include "partitioner/planner.h"
+
+namespace sluice {
+
+// What a plan was made for, beside what the planner knows.
+struct PlanContext {
+  std::string model;
+  int64_t micro_batch_size = 1;
+  int64_t seq = 1;  // tokens a sample
+  DType dtype = DType::kFloat32;
+
+  // Tokens (samples, of a model without tokens) that one step trains on.
+  double TokensPerStep(const Plan& plan) const {
+    return static_cast<double>(plan.micro_batches) * static_cast<double>(micro_batch_size * seq);
+  }
+};
+
+// The plan as JSON: `sluice plan --format json`, read back by ParsePlan. SI base units.
+std::string FormatPlan(const Plan& plan, const PlanContext& context,
+                       const std::vector<std::string>& layer_names);
+
+// What a run needs of a plan.
+struct PlanFile {
+  std::string model;
+  std::string schedule;
+  int devices = 1;
+  int chunks = 1;
+  int micro_batches = 1;
+  int64_t micro_batch_size = 1;
+  int64_t seq = 1;
+  DType dtype = DType::kFloat32;
+  StageAssignment assignment;  // partition and recompute policy of each stage
+  double step_seconds = 0;
+  double bubble = 0;
+
+  int layer_count() const { return assignment.partition.back().last + 1; }
+};
+
+// Reads what FormatPlan wrote. InvalidArgument names `file` and the field that is missing, of the
+// wrong kind, or does not fit the others: stages out of order, gaps between their layers, stages
+// that are no multiple of the devices.
+absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file);
+
+// Megatron-LM's --pipeline-model-parallel-layout: a stage's layers as letters (E embedding, t
+// transformer block, L final norm and loss), stages apart by |: "Ett|ttt|ttt|ttL". InvalidArgument
+// for anything but a GPT's layers.
+absl::StatusOr<std::string> FormatMegatronLayout(const Partition& partition,
+                                                 const std::vector<std::string>& layer_names);
+
+// "fp32", "bf16"; "none", "selective", "full". False for anything else.
+bool ParseDType(absl::string_view text, DType* dtype);
+bool ParseRecompute(absl::string_view text, Recompute* recompute);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLAN_FILE_H_

@@ -1,0 +1,77 @@
+#ifndef SLUICE_PARTITIONER_PLANNER_H_
+#define SLUICE_PARTITIONER_PLANNER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "partitioner/cost_table.h"
+#include "partitioner/partition_problem.h"
+#include "schedules/simulate.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+enum class Objective : uint8_t { kStep, kBottleneck };
+
+// What is to be planned. `costs` stays the caller's.
+struct PlanRequest {
+  const CostTable* costs = nullptr;
+  int devices = 1;
+  int micro_batches = 1;
+  std::string schedule = "auto";  // or a name of the catalogue
+  int chunks = 0;                 // stages a device; 0: what suits the schedule
+  std::vector<Recompute> policies = {Recompute::kNone};
+  Link link;
+  std::optional<int64_t> memory_limit;
+  Objective objective = Objective::kStep;
+  std::optional<Partition> partition;  // prices this one only
+};
+
+// A schedule that was tried and not taken, or that could not be.
+struct RejectedPlan {
+  std::string what;  // "interleaved, 2 chunks"
+  std::string why;   // "takes 3.1 % longer"
+};
+
+// One plan, everything about it, and what is proved of it.
+struct Plan {
+  Objective objective = Objective::kStep;
+  std::string schedule;
+  int devices = 1;
+  int chunks = 1;
+  int micro_batches = 1;
+  Timetable timetable;
+  StageAssignment assignment;
+  std::vector<RangeCost> stages;  // [stage]
+  StageCosts stage_costs;
+  Simulation simulation;
+  std::vector<int> in_flight;       // [stage] most micro-batches held at once
+  std::vector<int64_t> peak_bytes;  // [rank]
+  double step_seconds = 0;
+  double bottleneck_seconds = 0;
+  // Of the objective: no plan over the schedules tried takes less.
+  double lower_bound = 0;
+  bool optimal = false;
+  std::vector<RejectedPlan> rejected;
+
+  double objective_seconds() const {
+    return objective == Objective::kStep ? step_seconds : bottleneck_seconds;
+  }
+  double gap() const {
+    const double value = objective_seconds();
+    return value > 0 ? (value - lower_bound) / value : 0;
+  }
+};
+
+// The best plan over the schedules asked for: of two equally fast ones, the one with fewer
+// activations in flight. Deterministic. InvalidArgument when the request makes no sense (names
+// what); FailedPrecondition when nothing fits: names the stage that needs most in the leanest plan,
+// and how much memory would do.
+absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNER_H_

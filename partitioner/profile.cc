@@ -1,0 +1,148 @@
+#include "partitioner/profile.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/json_fields.h"
+#include "partitioner/plan_file.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "sluice profile";
+constexpr int64_t kVersion = 1;
+constexpr double kPositive = std::numeric_limits<double>::min();
+
+void PutTiming(const char* name, const Timing& timing, Json* json) {
+  (*json)[absl::StrCat(name, "_seconds")] = timing.median;
+  (*json)[absl::StrCat(name, "_seconds_min")] = timing.least;
+}
+
+Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
+  Json json = {{"name", layer.name}};
+  PutTiming("forward", timings.forward, &json);
+  PutTiming("input_grad", timings.input_grad, &json);
+  PutTiming("weight_grad", timings.weight_grad, &json);
+  PutTiming("restore", timings.restore, &json);
+  json["parameters"] = layer.parameters;
+  json["parameter_bytes"] = layer.parameter_bytes;
+  json["saved_bytes"] = {{"none", layer.saved_bytes[0]},
+                         {"selective", layer.saved_bytes[1]},
+                         {"full", layer.saved_bytes[2]}};
+  json["weight_grad_bytes"] = layer.weight_grad_bytes;
+  json["output_bytes"] = layer.output_bytes;
+  json["workspace_bytes"] = layer.workspace_bytes;
+  return json;
+}
+
+Timing ReadTiming(const std::string& name, JsonFields* fields) {
+  Timing timing;
+  timing.median = fields->Number((name + "_seconds").c_str());
+  timing.least = fields->Number((name + "_seconds_min").c_str());
+  return timing;
+}
+
+void ReadLayer(const nlohmann::json& json, const std::string& file, const std::string& path,
+               JsonFields* document, Profile* profile) {
+  JsonFields fields(json, file, path);
+  LayerTimings timings;
+  timings.forward = ReadTiming("forward", &fields);
+  timings.input_grad = ReadTiming("input_grad", &fields);
+  timings.weight_grad = ReadTiming("weight_grad", &fields);
+  timings.restore = ReadTiming("restore", &fields);
+  LayerCost layer;
+  layer.name = fields.String("name");
+  layer.forward_seconds = timings.forward.median;
+  layer.input_grad_seconds = timings.input_grad.median;
+  layer.weight_grad_seconds = timings.weight_grad.median;
+  layer.restore_seconds = timings.restore.median;
+  layer.parameters = fields.Integer("parameters");
+  layer.parameter_bytes = fields.Integer("parameter_bytes");
+  layer.weight_grad_bytes = fields.Integer("weight_grad_bytes");
+  layer.output_bytes = fields.Integer("output_bytes");
+  layer.workspace_bytes = fields.Integer("workspace_bytes");
+  const auto saved = json.find("saved_bytes");
+  if (saved == json.end() || !saved->is_object()) {
+    fields.Fail("saved_bytes", "must be an object with none, selective and full");
+  } else {
+    JsonFields policies(*saved, file, path + ".saved_bytes");
+    layer.saved_bytes = {policies.Integer("none"), policies.Integer("selective"),
+                         policies.Integer("full")};
+    fields.Merge(policies.status());
+  }
+  document->Merge(fields.status());
+  profile->layers.push_back(std::move(layer));
+  profile->timings.push_back(timings);
+}
+
+Link ReadLink(JsonFields* fields) {
+  Link link;
+  link.latency = fields->Number("link_latency");
+  // JSON has no infinity: a transport that hands buffers over has no bandwidth to state.
+  if (fields->Has("link_bandwidth")) link.bandwidth = fields->Number("link_bandwidth", kPositive);
+  return link;
+}
+
+}  // namespace
+
+std::string FormatProfile(const Profile& profile) {
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"model", profile.model},
+               {"device", profile.device},
+               {"micro_batch_size", profile.micro_batch_size},
+               {"seq", profile.seq},
+               {"dtype", DTypeName(profile.dtype)},
+               {"repetitions", profile.repetitions},
+               {"link_latency", profile.link.latency}};
+  if (std::isfinite(profile.link.bandwidth)) json["link_bandwidth"] = profile.link.bandwidth;
+  json["layers"] = Json::array();
+  for (size_t i = 0; i < profile.layers.size(); ++i) {
+    json["layers"].push_back(LayerJson(profile.layers[i], profile.timings[i]));
+  }
+  return json.dump(2) + "\n";
+}
+
+absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view file) {
+  const absl::StatusOr<nlohmann::json> object = JsonFields::ParseObject(json, file);
+  if (!object.ok()) return object.status();
+  const std::string name(file);
+  JsonFields fields(*object, name, "");
+  Profile profile;
+  if (fields.String("format") != kFormat) {
+    fields.Fail("format", absl::StrCat("must be '", kFormat, "'"));
+  }
+  if (fields.Integer("version") != kVersion) {
+    fields.Fail("version", absl::StrCat("must be ", kVersion, "; write the profile again"));
+  }
+  profile.model = fields.String("model");
+  profile.device = fields.String("device");
+  profile.micro_batch_size = fields.Integer("micro_batch_size", 1);
+  profile.seq = fields.Integer("seq", 1);
+  const std::string dtype = fields.String("dtype");
+  if (!ParseDType(dtype, &profile.dtype)) {
+    fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
+  }
+  profile.repetitions = static_cast<int>(fields.Integer("repetitions", 1));
+  profile.link = ReadLink(&fields);
+  if (const nlohmann::json* layers = fields.Objects("layers"); layers != nullptr) {
+    for (size_t i = 0; i < layers->size(); ++i) {
+      ReadLayer((*layers)[i], name, absl::StrCat("layers[", i, "]"), &fields, &profile);
+    }
+  }
+  if (!fields.status().ok()) return fields.status();
+  return profile;
+}
+
+bool IsProfile(absl::string_view json) {
+  const nlohmann::json document = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
+  return document.is_object() && document.contains("format") && document["format"] == kFormat;
+}
+
+}  // namespace sluice

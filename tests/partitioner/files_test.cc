@@ -1,0 +1,202 @@
+// The files that the planner reads and writes: plans, profiles, devices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "partitioner/device.h"
+#include "partitioner/plan_file.h"
+#include "partitioner/profile.h"
+#include "tests/partitioner/random_chain.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> NamesOf(const CostTable& costs) {
+  std::vector<std::string> names;
+  for (const LayerCost& layer : costs.layers()) names.push_back(layer.name);
+  return names;
+}
+
+struct SomePlan {
+  SomePlan() : random(3), costs(*CostTable::Create(RandomLayers(random, 9))) {
+    PlanRequest request;
+    request.costs = &costs;
+    request.devices = 3;
+    request.micro_batches = 6;
+    request.policies = {Recompute::kNone, Recompute::kFull};
+    request.memory_limit = 900;
+    plan = *MakePlan(request);
+    context.model = "mlp";
+    context.micro_batch_size = 4;
+    context.seq = 16;
+    context.dtype = DType::kBFloat16;
+    text = FormatPlan(plan, context, NamesOf(costs));
+  }
+  Random random;
+  CostTable costs;
+  Plan plan;
+  PlanContext context;
+  std::string text;
+};
+
+TEST(PlanFile, IsReadBackAsItWasPlanned) {
+  const SomePlan some;
+  const absl::StatusOr<PlanFile> file = ParsePlan(some.text, "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->model, "mlp");
+  EXPECT_EQ(file->schedule, some.plan.schedule);
+  EXPECT_EQ(file->chunks, some.plan.chunks);
+  EXPECT_EQ(file->devices, 3);
+  EXPECT_EQ(file->micro_batches, 6);
+  EXPECT_EQ(file->micro_batch_size, 4);
+  EXPECT_EQ(file->seq, 16);
+  EXPECT_EQ(file->dtype, DType::kBFloat16);
+  EXPECT_EQ(file->assignment.partition, some.plan.assignment.partition);
+  EXPECT_EQ(file->assignment.recompute, some.plan.assignment.recompute);
+  EXPECT_EQ(file->step_seconds, some.plan.step_seconds);
+  EXPECT_EQ(file->layer_count(), 9);
+}
+
+TEST(PlanFile, StagesAddUpToTheModelAndTokensToTheStep) {
+  const SomePlan some;
+  const nlohmann::json json = nlohmann::json::parse(some.text);
+  int64_t parameters = 0, expected = 0;
+  for (const auto& stage : json["stages"]) parameters += stage["parameters"].get<int64_t>();
+  for (const LayerCost& layer : some.costs.layers()) expected += layer.parameters;
+  EXPECT_EQ(parameters, expected);
+  EXPECT_DOUBLE_EQ(json["tokens_per_second"].get<double>() * json["step_seconds"].get<double>(),
+                   6 * 4 * 16);
+}
+
+// A damaged plan: `edit` changes one thing, the error names it.
+void ExpectPlanError(const std::function<void(nlohmann::json*)>& edit, const char* message) {
+  const SomePlan some;
+  nlohmann::json json = nlohmann::json::parse(some.text);
+  edit(&json);
+  const absl::StatusOr<PlanFile> file = ParsePlan(json.dump(), "plan.json");
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(file.status().message()), HasSubstr(message));
+}
+
+TEST(PlanFile, NamesTheFieldThatIsWrong) {
+  using Json = nlohmann::json;
+  ExpectPlanError([](Json* json) { json->erase("schedule"); },
+                  "plan.json: field 'schedule' is missing");
+  ExpectPlanError([](Json* json) { (*json)["micro_batches"] = 0; },
+                  "field 'micro_batches' is 0; expected a whole number of at least 1");
+  ExpectPlanError([](Json* json) { (*json)["micro_batches"] = 1e18; }, "field 'micro_batches'");
+  ExpectPlanError([](Json* json) { (*json)["dtype"] = "fp8"; }, "field 'dtype' is 'fp8'");
+  ExpectPlanError([](Json* json) { (*json)["stages"] = Json::array(); }, "field 'stages' must be");
+  ExpectPlanError([](Json* json) { (*json)["stages"][1]["first_layer"] = 0; },
+                  "field 'stages[1].first_layer' is 0; expected");
+  ExpectPlanError([](Json* json) { (*json)["stages"][0]["last_layer"] = "x"; },
+                  "field 'stages[0].last_layer' is \"x\"");
+  ExpectPlanError([](Json* json) { (*json)["stages"][0]["recompute"] = "some"; },
+                  "field 'stages[0].recompute' is 'some'");
+  ExpectPlanError([](Json* json) { (*json)["devices"] = 2; }, "field 'stages' has 3 entries");
+}
+
+TEST(PlanFile, NoTruncatedPlanIsTakenForAPlan) {
+  const SomePlan some;
+  for (size_t size = 0; size + 2 < some.text.size(); ++size) {
+    EXPECT_FALSE(ParsePlan(some.text.substr(0, size), "plan.json").ok()) << size;
+  }
+}
+
+TEST(MegatronLayout, WritesALetterALayer) {
+  const std::vector<std::string> names = {"embedding", "block 0", "block 1", "block 2", "head"};
+  EXPECT_EQ(*FormatMegatronLayout({{0, 1}, {2, 2}, {3, 4}}, names), "Et|t|tL");
+  EXPECT_FALSE(FormatMegatronLayout({{0, 0}}, {"linear 0"}).ok());
+}
+
+Profile SomeProfile() {
+  Random random(5);
+  Profile profile;
+  profile.model = "char-gpt";
+  profile.device = "cpu";
+  profile.micro_batch_size = 4;
+  profile.seq = 256;
+  profile.dtype = DType::kBFloat16;
+  profile.repetitions = 5;
+  profile.link = {2e-6, 5e9};
+  profile.layers = RandomLayers(random, 4);
+  for (const LayerCost& layer : profile.layers) {
+    LayerTimings timings;
+    timings.forward = {layer.forward_seconds / 2, layer.forward_seconds};
+    timings.input_grad = {layer.input_grad_seconds / 2, layer.input_grad_seconds};
+    timings.weight_grad = {layer.weight_grad_seconds / 2, layer.weight_grad_seconds};
+    timings.restore = {layer.restore_seconds / 2, layer.restore_seconds};
+    profile.timings.push_back(timings);
+  }
+  return profile;
+}
+
+TEST(ProfileFile, IsReadBackUnchanged) {
+  const Profile profile = SomeProfile();
+  const std::string text = FormatProfile(profile);
+  EXPECT_TRUE(IsProfile(text));
+  const absl::StatusOr<Profile> again = ParseProfile(text, "profile.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(FormatProfile(*again), text);
+  ASSERT_EQ(again->layers.size(), 4);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(again->layers[i].forward_seconds, profile.layers[i].forward_seconds);
+    EXPECT_EQ(again->layers[i].saved_bytes, profile.layers[i].saved_bytes);
+    EXPECT_EQ(again->timings[i].forward.least, profile.timings[i].forward.least);
+  }
+  EXPECT_EQ(again->link.bandwidth, 5e9);
+}
+
+TEST(ProfileFile, NamesTheFieldThatIsWrong) {
+  const nlohmann::json good = nlohmann::json::parse(FormatProfile(SomeProfile()));
+  const auto error = [](const nlohmann::json& json) {
+    const absl::StatusOr<Profile> profile = ParseProfile(json.dump(), "p.json");
+    EXPECT_FALSE(profile.ok());
+    return std::string(profile.status().message());
+  };
+  nlohmann::json json = good;
+  json["layers"][2].erase("input_grad_seconds");
+  EXPECT_THAT(error(json), HasSubstr("p.json: field 'layers[2].input_grad_seconds' is missing"));
+  json = good;
+  json["layers"][0]["forward_seconds"] = -1;
+  EXPECT_THAT(error(json), HasSubstr("field 'layers[0].forward_seconds' is -1"));
+  json = good;
+  json["layers"][0]["forward_seconds"] = nullptr;  // how JSON writes NaN
+  EXPECT_THAT(error(json), HasSubstr("field 'layers[0].forward_seconds' is null"));
+  json = good;
+  json["layers"][1]["saved_bytes"].erase("full");
+  EXPECT_THAT(error(json), HasSubstr("field 'layers[1].saved_bytes.full' is missing"));
+  json = good;
+  json["version"] = 2;
+  EXPECT_THAT(error(json), HasSubstr("field 'version'"));
+  EXPECT_FALSE(ParseProfile("[]", "p.json").ok());
+  EXPECT_FALSE(ParseProfile("", "p.json").ok());
+  EXPECT_FALSE(IsProfile("{\"model_type\": \"gpt2\"}"));
+}
+
+TEST(Device, BuiltInsAndFiles) {
+  EXPECT_EQ(BuiltInDevice("h200")->memory_bytes, 141'000'000'000);
+  EXPECT_GT(BuiltInDevice("h200")->bf16_flops, BuiltInDevice("a100")->bf16_flops);
+  EXPECT_THAT(std::string(BuiltInDevice("tpu").status().message()), HasSubstr("a100, h200"));
+  const char* text =
+      R"({"name":"x","fp32_flops":1e12,"bf16_flops":2e12,"memory_bandwidth":1e11,"link_latency":1e-6})";
+  const absl::StatusOr<DeviceSpec> device = ParseDevice(text, "x.json");
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ(device->flops(DType::kBFloat16), 2e12);
+  EXPECT_EQ(device->link.latency, 1e-6);
+  EXPECT_TRUE(std::isinf(device->link.bandwidth));
+  EXPECT_THAT(
+      std::string(ParseDevice(R"({"name":"x","fp32_flops":0})", "x.json").status().message()),
+      HasSubstr("x.json: field 'fp32_flops' is 0"));
+  EXPECT_THAT(std::string(ParseDevice(R"({"nome":"x"})", "x.json").status().message()),
+              HasSubstr("field 'nome' is not known"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,169 @@
+#include "partitioner/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "partitioner/exact_partition.h"
+#include "tests/partitioner/random_chain.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kTolerance = 1e-7;
+
+PlanRequest SomeRequest(const CostTable& costs, int devices, int micro_batches) {
+  PlanRequest request;
+  request.costs = &costs;
+  request.devices = devices;
+  request.micro_batches = micro_batches;
+  return request;
+}
+
+std::string ErrorOf(const absl::StatusOr<Plan>& plan) {
+  EXPECT_FALSE(plan.ok());
+  return std::string(plan.status().message());
+}
+
+TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
+  Random random(11);
+  for (int trial = 0; trial < 150; ++trial) {
+    const int layers = 3 + Below(random, 8);
+    const CostTable costs = *CostTable::Create(RandomLayers(random, layers));
+    PlanRequest request =
+        SomeRequest(costs, 1 + Below(random, std::min(4, layers)), 1 + Below(random, 8));
+    request.link = RandomLink(random);
+    if (trial % 2 == 0) request.memory_limit = 500 + Below(random, 2000);
+    request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    const absl::StatusOr<Plan> best = MakePlan(request);
+    double least = std::numeric_limits<double>::infinity();
+    for (const CatalogueEntry& entry : Catalogue()) {
+      request.schedule = entry.name;
+      for (int chunks = 1; chunks <= 8 && chunks * request.devices <= layers; ++chunks) {
+        request.chunks = chunks;
+        const absl::StatusOr<Plan> plan = MakePlan(request);
+        if (plan.ok()) least = std::min(least, plan->step_seconds);
+      }
+    }
+    ASSERT_EQ(best.ok(), least != std::numeric_limits<double>::infinity()) << best.status();
+    if (!best.ok()) {
+      EXPECT_EQ(best.status().code(), absl::StatusCode::kFailedPrecondition);
+      continue;
+    }
+    EXPECT_NEAR(best->step_seconds, least, kTolerance);
+    EXPECT_TRUE(best->optimal);
+    EXPECT_NEAR(best->lower_bound, least, kTolerance);
+    EXPECT_EQ(best->step_seconds, best->simulation.makespan);
+    for (int64_t bytes : best->peak_bytes) {
+      EXPECT_LE(bytes, request.memory_limit.value_or(bytes));
+    }
+  }
+}
+
+TEST(MakePlan, SaysHowMuchMemoryWouldDoAndItDoes) {
+  Random random(12);
+  int refused = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    const int layers = 4 + Below(random, 6);
+    const CostTable costs = *CostTable::Create(RandomLayers(random, layers));
+    PlanRequest request = SomeRequest(costs, 2 + Below(random, 2), 4);
+    request.schedule = "1f1b";
+    request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    request.memory_limit = 50 + Below(random, 400);
+    const absl::StatusOr<Plan> plan = MakePlan(request);
+    if (plan.ok()) continue;
+    ++refused;
+    const std::string message = ErrorOf(plan);
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(message, HasSubstr("stage "));
+    const size_t at = message.find('(', message.find("leanest needs"));
+    const int64_t enough = std::stoll(message.substr(at + 1));
+    request.memory_limit = enough;
+    EXPECT_TRUE(MakePlan(request).ok()) << message;
+    request.memory_limit = enough - 1;
+    EXPECT_FALSE(MakePlan(request).ok()) << message;
+  }
+  EXPECT_GT(refused, 30);
+}
+
+TEST(MakePlan, PricesAGivenPartition) {
+  Random random(13);
+  for (int trial = 0; trial < 100; ++trial) {
+    const int layers = 4 + Below(random, 8);
+    const CostTable costs = *CostTable::Create(RandomLayers(random, layers));
+    PlanRequest request = SomeRequest(costs, 4, 6);
+    request.schedule = "1f1b";
+    const absl::StatusOr<Plan> best = MakePlan(request);
+    request.partition = *EvenPartition(layers, 4);
+    const absl::StatusOr<Plan> given = MakePlan(request);
+    ASSERT_TRUE(given.ok()) << given.status();
+    EXPECT_EQ(given->assignment.partition, *request.partition);
+    EXPECT_GE(given->step_seconds, best->step_seconds - kTolerance);
+    // The best partition, given back, costs what the plan said.
+    request.partition = best->assignment.partition;
+    EXPECT_NEAR(MakePlan(request)->step_seconds, best->step_seconds, kTolerance);
+  }
+}
+
+TEST(MakePlan, OfEquallyFastSchedulesTakesTheOneThatKeepsLessInFlight) {
+  std::vector<LayerCost> layers = RandomLayers(*std::make_unique<Random>(1), 4);
+  for (LayerCost& layer : layers) {
+    layer = layers[0];
+    layer.forward_seconds = layer.input_grad_seconds = layer.weight_grad_seconds = 1;
+  }
+  // GPipe and 1F1B take as long; with one layer a device there is nothing to interleave.
+  const CostTable costs = *CostTable::Create(layers);
+  PlanRequest request = SomeRequest(costs, 4, 8);
+  request.objective = Objective::kBottleneck;
+  const absl::StatusOr<Plan> plan = MakePlan(request);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->schedule, "1f1b");
+  EXPECT_EQ(plan->in_flight, (std::vector<int>{4, 3, 2, 1}));
+  EXPECT_EQ(plan->bottleneck_seconds, 3);
+  EXPECT_TRUE(std::any_of(plan->rejected.begin(), plan->rejected.end(),
+                          [](const RejectedPlan& r) { return r.what == "gpipe"; }));
+}
+
+TEST(MakePlan, NamesWhatIsWrong) {
+  Random random(14);
+  const CostTable costs = *CostTable::Create(RandomLayers(random, 6));
+  PlanRequest request = SomeRequest(costs, 7, 4);
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("7 stages, more than the 6 layers"));
+  request = SomeRequest(costs, 2, 0);
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("micro-batches must be at least 1, not 0"));
+  request = SomeRequest(costs, 0, 4);
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("devices must be at least 1, not 0"));
+  request = SomeRequest(costs, 2, 4);
+  request.schedule = "1f2b";
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("no schedule '1f2b'"));
+  EXPECT_EQ(MakePlan(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request = SomeRequest(costs, 2, 4);
+  request.schedule = "1f1b";
+  request.chunks = 2;
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("chunk"));
+  request = SomeRequest(costs, 2, 4);
+  request.partition = *EvenPartition(6, 3);
+  EXPECT_THAT(ErrorOf(MakePlan(request)), HasSubstr("do not share out over 2 devices"));
+}
+
+TEST(LayerCosts, RefuseWhatIsNotANumber) {
+  Random random(15);
+  std::vector<LayerCost> layers = RandomLayers(random, 3);
+  layers[1].forward_seconds = std::nan("");
+  const absl::StatusOr<CostTable> nan = CostTable::Create(layers);
+  EXPECT_EQ(nan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(nan.status().message()), HasSubstr("'layer 1': forward_seconds"));
+  layers[1].forward_seconds = 1;
+  layers[2].saved_bytes[1] = -1;
+  EXPECT_THAT(std::string(CostTable::Create(layers).status().message()),
+              HasSubstr("'layer 2': saved_bytes (selective) is -1"));
+  EXPECT_FALSE(CostTable::Create({}).ok());
+}
+
+}  // namespace
+}  // namespace sluice
