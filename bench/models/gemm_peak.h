@@ -1,0 +1,23 @@
+#ifndef SLUICE_BENCH_MODELS_GEMM_PEAK_H_
+#define SLUICE_BENCH_MODELS_GEMM_PEAK_H_
+
+#include <cstddef>
+
+#include "models/spec_dtype.h"
+
+namespace sluice {
+
+// What this core can do: the best of several runs of oneDNN's [1024, 1024] x [1024, 1024] with
+// weights in its own layout, in FLOP/s. Every benchmark here is shown as a fraction of it.
+double GemmPeak(DType dtype);
+
+// Time that this thread was on a core, so that whatever else the machine runs counts as little as
+// can be.
+double ThreadSeconds();
+
+// A large buffer of small finite values, 64-byte aligned; std::free() it.
+void* BenchBuffer(size_t bytes, DType dtype);
+
+}  // namespace sluice
+
+#endif  // SLUICE_BENCH_MODELS_GEMM_PEAK_H_

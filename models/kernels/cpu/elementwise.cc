@@ -1,0 +1,135 @@
+#include <cstring>
+
+#include "models/kernels/cpu/functions.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "models/kernels/cpu/elementwise.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "models/kernels/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr size_t kRowsAtOnce = 8;
+
+// Adds `count` rows (at most kRowsAtOnce) to the sums, so that each sum is loaded and stored once
+// for all of them.
+template <class T>
+void AddRows(size_t count, size_t dim, const T* x, float* sums) {
+  const DF d;
+  ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+    VF sum = Load(d, x + i, part);
+    for (size_t row = 1; row < count; ++row) sum = hn::Add(sum, Load(d, x + row * dim + i, part));
+    Store(hn::Add(Load(d, sums + i, part), sum), d, sums + i, part);
+  });
+}
+
+template <class T>
+void ColumnSumsOf(size_t rows, size_t dim, const T* x, float* sums) {
+  size_t row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
+    AddRows(kRowsAtOnce, dim, x + row * dim, sums);
+  }
+  if (row < rows) AddRows(rows - row, dim, x + row * dim, sums);
+}
+
+template <class T, class Bits>
+bool AllFiniteOf(size_t n, const T* x, Bits exponent) {
+  const hn::ScalableTag<Bits> d;
+  const Bits* bits = reinterpret_cast<const Bits*>(x);
+  const auto mask = hn::Set(d, exponent);
+  auto bad = hn::Zero(d);  // a lane of ones for each infinity or NaN
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    bad = hn::Or(bad, hn::VecFromMask(d, hn::Eq(hn::And(hn::LoadU(d, bits + i), mask), mask)));
+  }
+  bool finite = hn::AllTrue(d, hn::Eq(bad, hn::Zero(d)));
+  for (; i < n; ++i) finite = finite && (bits[i] & exponent) != exponent;
+  return finite;
+}
+
+}  // namespace
+
+void ColumnSums(DType dtype, size_t rows, size_t dim, const void* x, float* sums) {
+  if (dtype == DType::kBFloat16) {
+    ColumnSumsOf(rows, dim, static_cast<const BFloat16*>(x), sums);
+  } else {
+    ColumnSumsOf(rows, dim, static_cast<const float*>(x), sums);
+  }
+}
+
+void Add(size_t n, const float* x, float* y) {
+  const DF d;
+  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+    Store(hn::Add(Load(d, y + i, part), Load(d, x + i, part)), d, y + i, part);
+  });
+}
+
+double SumOfSquares(size_t n, const float* x) {
+  constexpr size_t kSums = 4;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> half;
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<decltype(d)> sums[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  size_t i = 0;
+  for (; i + kSums * lanes <= n; i += kSums * lanes) {
+    for (size_t s = 0; s < kSums; ++s) {
+      const auto v = hn::PromoteTo(d, hn::LoadU(half, x + i + s * lanes));
+      sums[s] = hn::MulAdd(v, v, sums[s]);
+    }
+  }
+  const auto sum = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+  double total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return total;
+}
+
+bool AllFinite(DType dtype, size_t n, const void* x) {
+  if (dtype == DType::kBFloat16) {
+    return AllFiniteOf(n, static_cast<const BFloat16*>(x), uint16_t{0x7F80});
+  }
+  return AllFiniteOf(n, static_cast<const float*>(x), uint32_t{0x7F800000});
+}
+
+}  // namespace sluice::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::cpu {
+
+HWY_EXPORT(ColumnSums);
+HWY_EXPORT(Add);
+HWY_EXPORT(SumOfSquares);
+HWY_EXPORT(AllFinite);
+
+void ColumnSums(DType dtype, int64_t rows, int64_t dim, const void* x, float* sums,
+                bool accumulate) {
+  if (!accumulate) std::memset(sums, 0, static_cast<size_t>(dim) * sizeof(float));
+  HWY_DYNAMIC_DISPATCH(ColumnSums)
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), x, sums);
+}
+
+void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
+  if (add) {
+    HWY_DYNAMIC_DISPATCH(Add)(static_cast<size_t>(n), x, y);
+  } else {
+    Copy(stream, y, x, static_cast<size_t>(n) * sizeof(float));
+  }
+}
+
+double SumOfSquares(Stream, int64_t n, const float* x) {
+  return HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(n), x);
+}
+
+bool AllFinite(Stream, DType dtype, int64_t n, const void* x) {
+  return HWY_DYNAMIC_DISPATCH(AllFinite)(dtype, static_cast<size_t>(n), x);
+}
+
+void Copy(Stream, void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace sluice::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cassert>
+#include <type_traits>
+
+#include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/matmul.h"
+
+namespace sluice::cpu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// fp32 uses the weights as they lie (oneDNN is as fast on them as on its own layout); bf16 keeps
+// two packed copies of them, one for each product they enter: [forward | input gradient].
+class CpuLinear : public Linear {
+ public:
+  explicit CpuLinear(const LinearShape& shape)
+      : shape_(shape),
+        forward_(ForwardShape(shape, false)),
+        forward_residual_(ForwardShape(shape, true)),
+        input_grad_(InputGradShape(shape)),
+        weight_grad_(WeightGradShape(shape, false)),
+        weight_grad_accumulate_(WeightGradShape(shape, true)) {
+    assert(forward_.packed_bytes() == forward_residual_.packed_bytes());
+  }
+
+  size_t packed_bytes() const override {
+    return Aligned(forward_.packed_bytes()) + Aligned(input_grad_.packed_bytes());
+  }
+  size_t forward_workspace() const override {
+    return std::max(forward_.scratchpad_bytes(), forward_residual_.scratchpad_bytes());
+  }
+  size_t input_grad_workspace() const override { return input_grad_.scratchpad_bytes(); }
+  size_t weight_grad_workspace() const override {
+    return std::max(weight_grad_.scratchpad_bytes(), weight_grad_accumulate_.scratchpad_bytes());
+  }
+
+  void Pack(Stream, const float* weight, void* packed) override {
+    if (!IsPacked(shape_)) return;
+    forward_.Pack(weight, packed);
+    input_grad_.Pack(weight, InputGradCopy(packed));
+  }
+
+  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+               const float* bias, const void* residual, void* y, void* activated,
+               void* workspace) override {
+    const void* w = IsPacked(shape_) ? packed : weight;
+    Matmul& product = residual == nullptr ? forward_ : forward_residual_;
+    product.Run(x, w, bias, residual, y, workspace);
+    if (activated == nullptr) return;
+    ActivationForward(stream, shape_.dtype, shape_.activation, shape_.rows * shape_.out, y,
+                      activated);
+  }
+
+  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+                     const void* input_before_activation, void* dx, void* workspace) override {
+    const void* w = IsPacked(shape_) ? InputGradCopy(packed) : weight;
+    input_grad_.Run(dy, w, nullptr, nullptr, dx, workspace);
+    if (shape_.input_activation == Activation::kNone) return;
+    ActivationBackward(stream, shape_.dtype, shape_.input_activation, shape_.rows * shape_.in,
+                       input_before_activation, dx, dx);
+  }
+
+  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
+                      void* workspace) override {
+    Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
+    if (shape_.weight_transposed) {
+      product.Run(dy, x, nullptr, nullptr, dw, workspace);
+    } else {
+      product.Run(x, dy, nullptr, nullptr, dw, workspace);
+    }
+    if (db != nullptr) ColumnSums(shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate);
+  }
+
+ private:
+  static bool IsPacked(const LinearShape& s) { return s.dtype == DType::kBFloat16; }
+
+  static MatmulShape ForwardShape(const LinearShape& s, bool residual) {
+    return {.m = s.rows,
+            .k = s.in,
+            .n = s.out,
+            .a_dtype = s.dtype,
+            .b_dtype = s.dtype,
+            .c_dtype = s.dtype,
+            .b_transposed = s.weight_transposed,
+            .b_packed = IsPacked(s),
+            .bias = s.bias,
+            .residual = residual};
+  }
+
+  static MatmulShape InputGradShape(const LinearShape& s) {
+    return {.m = s.rows,
+            .k = s.out,
+            .n = s.in,
+            .a_dtype = s.dtype,
+            .b_dtype = s.dtype,
+            .c_dtype = s.dtype,
+            .b_transposed = !s.weight_transposed,
+            .b_packed = IsPacked(s)};
+  }
+
+  static MatmulShape WeightGradShape(const LinearShape& s, bool accumulate) {
+    return {.m = s.weight_transposed ? s.out : s.in,
+            .k = s.rows,
+            .n = s.weight_transposed ? s.in : s.out,
+            .a_dtype = s.dtype,
+            .b_dtype = s.dtype,
+            .c_dtype = DType::kFloat32,
+            .a_transposed = true,
+            .accumulate = accumulate};
+  }
+
+  template <class Void>
+  Void* InputGradCopy(Void* packed) const {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
+    return static_cast<Byte*>(packed) + Aligned(forward_.packed_bytes());
+  }
+
+  const LinearShape shape_;
+  Matmul forward_, forward_residual_, input_grad_, weight_grad_, weight_grad_accumulate_;
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
+  return std::make_unique<CpuLinear>(shape);
+}
+
+}  // namespace sluice::cpu

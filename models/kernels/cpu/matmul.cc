@@ -1,0 +1,119 @@
+#include "models/kernels/cpu/matmul.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace sluice::cpu {
+namespace {
+
+using dnnl::memory;
+
+// Never destroyed: objects in other translation units may outlive a static of this one.
+const dnnl::engine& Engine() {
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+memory::data_type TypeOf(DType dtype) {
+  return dtype == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed) {
+  return {
+      {rows, columns}, TypeOf(dtype), transposed ? memory::format_tag::ba : memory::format_tag::ab};
+}
+
+[[noreturn]] void Die(const MatmulShape& s, const char* doing, const std::string& why) {
+  std::fprintf(stderr, "oneDNN: %s [%lld, %lld] x [%lld, %lld] in %s: %s\n", doing,
+               static_cast<long long>(s.m), static_cast<long long>(s.k),
+               static_cast<long long>(s.k), static_cast<long long>(s.n), DTypeName(s.a_dtype),
+               why.c_str());
+  std::abort();
+}
+
+dnnl::matmul::primitive_desc Describe(const MatmulShape& s) {
+  const memory::desc a = Matrix(s.m, s.k, s.a_dtype, s.a_transposed);
+  const memory::desc b = s.b_packed
+                             ? memory::desc({s.k, s.n}, TypeOf(s.b_dtype), memory::format_tag::any)
+                             : Matrix(s.k, s.n, s.b_dtype, s.b_transposed);
+  const memory::desc c = Matrix(s.m, s.n, s.c_dtype, false);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops after;
+  if (s.residual) after.append_binary(dnnl::algorithm::binary_add, c);
+  if (s.accumulate) after.append_sum(1.0f);
+  attributes.set_post_ops(after);
+  const auto desc = s.bias ? dnnl::matmul::desc(a, b, Matrix(1, s.n, DType::kFloat32, false), c)
+                           : dnnl::matmul::desc(a, b, c);
+  return {desc, attributes, Engine()};
+}
+
+memory Unbound(const memory::desc& desc) { return {desc, Engine(), DNNL_MEMORY_NONE}; }
+
+// Setting a handle zeroes the padding of a blocked layout, so only where it changed.
+void Bind(const memory& m, const void* data) {
+  void* bound = nullptr;
+  dnnl_memory_get_data_handle(m.get(), &bound);
+  if (bound != data) dnnl_memory_set_data_handle(m.get(), const_cast<void*>(data));
+}
+
+}  // namespace
+
+Matmul::Matmul(const MatmulShape& shape) : shape_(shape) {
+  try {
+    stream_ = dnnl::stream(Engine());
+    const auto chosen = Describe(shape);
+    primitive_ = dnnl::matmul(chosen);
+    scratchpad_bytes_ = chosen.scratchpad_desc().get_size();
+    a_ = Unbound(chosen.src_desc());
+    b_ = Unbound(chosen.weights_desc());
+    c_ = Unbound(chosen.dst_desc());
+    scratchpad_ = Unbound(chosen.scratchpad_desc());
+    if (shape.bias) bias_ = Unbound(chosen.bias_desc());
+    if (shape.residual) residual_ = Unbound(chosen.dst_desc());
+    if (shape.b_packed) {
+      packed_bytes_ = chosen.weights_desc().get_size();
+      unpacked_b_ = Unbound(Matrix(shape.k, shape.n, DType::kFloat32, shape.b_transposed));
+      pack_ = dnnl::reorder({Engine(), unpacked_b_.get_desc(), Engine(), b_.get_desc()});
+    }
+  } catch (const dnnl::error& error) {
+    Die(shape, "cannot create", error.what());
+  }
+}
+
+void Matmul::Pack(const float* b, void* packed) {
+  Bind(unpacked_b_, b);
+  Bind(b_, packed);
+  const std::array<dnnl_exec_arg_t, 2> arguments = {
+      {{DNNL_ARG_FROM, unpacked_b_.get()}, {DNNL_ARG_TO, b_.get()}}};
+  if (dnnl_primitive_execute(pack_.get(), stream_.get(), static_cast<int>(arguments.size()),
+                             arguments.data()) != dnnl_success) {
+    Die(shape_, "cannot pack", "execution failed");
+  }
+}
+
+void Matmul::Run(const void* a, const void* b, const float* bias, const void* residual, void* c,
+                 void* scratchpad) {
+  std::array<dnnl_exec_arg_t, 6> arguments;
+  int count = 0;
+  const auto pass = [&](int argument, const memory& m, const void* data) {
+    Bind(m, data);
+    arguments[static_cast<size_t>(count++)] = {argument, m.get()};
+  };
+  pass(DNNL_ARG_SRC, a_, a);
+  pass(DNNL_ARG_WEIGHTS, b_, b);
+  pass(DNNL_ARG_DST, c_, c);
+  if (shape_.bias) pass(DNNL_ARG_BIAS, bias_, bias);
+  if (shape_.residual) {
+    pass(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual_, residual);
+  }
+  if (scratchpad_bytes_ > 0) pass(DNNL_ARG_SCRATCHPAD, scratchpad_, scratchpad);
+  if (dnnl_primitive_execute(primitive_.get(), stream_.get(), count, arguments.data()) !=
+      dnnl_success) {
+    Die(shape_, "cannot run", "execution failed");
+  }
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,53 @@
+#ifndef SLUICE_MODELS_KERNELS_CPU_MATMUL_H_
+#define SLUICE_MODELS_KERNELS_CPU_MATMUL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "models/spec_dtype.h"
+
+namespace sluice::cpu {
+
+// c[m, n] = a[m, k] * b[k, n] (+ bias[n]) (+ residual[m, n]) (+ c), one oneDNN primitive.
+struct MatmulShape {
+  int64_t m = 0, k = 0, n = 0;
+  DType a_dtype = DType::kFloat32, b_dtype = DType::kFloat32, c_dtype = DType::kFloat32;
+  bool a_transposed = false;  // a is stored [k, m]
+  bool b_transposed = false;  // b is stored [n, k]
+  bool b_packed = false;      // b is in oneDNN's own layout, made by Pack()
+  bool bias = false;          // fp32
+  bool residual = false;      // of c's type
+  bool accumulate = false;    // adds to c
+};
+
+// Creation aborts with oneDNN's message where the machine cannot run the shape (bf16 needs
+// AVX-512). Keeps the number of OpenMP threads of the thread that created it. Not thread-safe. The
+// scratchpad is the caller's.
+class Matmul {
+ public:
+  explicit Matmul(const MatmulShape& shape);
+
+  size_t scratchpad_bytes() const { return scratchpad_bytes_; }
+  size_t packed_bytes() const { return packed_bytes_; }  // of b, where packed
+
+  // Casts and re-lays out b from fp32 (stored as `b_transposed` says).
+  void Pack(const float* b, void* packed);
+  // `bias` and `residual` are ignored unless the shape has them.
+  void Run(const void* a, const void* b, const float* bias, const void* residual, void* c,
+           void* scratchpad);
+
+ private:
+  MatmulShape shape_;
+  size_t scratchpad_bytes_ = 0;
+  size_t packed_bytes_ = 0;
+  dnnl::stream stream_;
+  dnnl::matmul primitive_;
+  dnnl::reorder pack_;
+  // Point at the caller's buffers during a call; made once, so that a call builds nothing.
+  dnnl::memory a_, b_, c_, bias_, residual_, scratchpad_, unpacked_b_;
+};
+
+}  // namespace sluice::cpu
+
+#endif  // SLUICE_MODELS_KERNELS_CPU_MATMUL_H_

@@ -1,0 +1,65 @@
+#include "pipeline/rank_threads.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+
+namespace sluice {
+namespace {
+
+std::vector<int> UsableCoreList() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+// Threads that a rank's kernels start later inherit its cores.
+void PinRank(int rank, int threads, const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int t = 0; t < threads; ++t) CPU_SET(cores[static_cast<size_t>(rank * threads + t)], &set);
+  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);  // a hint: a refusal costs speed only
+}
+
+}  // namespace
+
+int UsableCores() { return static_cast<int>(UsableCoreList().size()); }
+
+absl::Status RunRanks(
+    InProcessGroup& group, int ranks, const RankThreadOptions& options,
+    const std::function<absl::Status(int rank, Communicator& communicator)>& body) {
+  const std::vector<int> cores = UsableCoreList();
+  const bool pin =
+      options.pin && static_cast<int>(cores.size()) >= ranks * options.threads_per_rank;
+  absl::Mutex mutex;
+  absl::Status first_error;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      if (pin) PinRank(rank, options.threads_per_rank, cores);
+      omp_set_num_threads(options.threads_per_rank);
+      Communicator& communicator = group.communicator(rank);
+      absl::Status status = body(rank, communicator);
+      if (status.ok()) return;
+      {
+        absl::MutexLock lock(&mutex);
+        if (first_error.ok()) first_error = status;
+      }
+      communicator.Abort(status);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return first_error;
+}
+
+}  // namespace sluice

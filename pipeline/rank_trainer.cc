@@ -1,0 +1,192 @@
+#include "pipeline/rank_trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/diagnosis.h"
+
+namespace sluice {
+namespace {
+
+// A trace of more than this is no use to a viewer; the last steps are kept.
+constexpr size_t kMaxTracedActions = 1'000'000;
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* communicator)
+    : context_(context),
+      plan_(*context.plan),
+      options_(*context.options),
+      state_(*state),
+      communicator_(*communicator),
+      train_(state, plan_.train[static_cast<size_t>(state->rank())],
+             plan_.arenas[static_cast<size_t>(state->rank())].train, communicator, context.data),
+      evaluate_(state, plan_.evaluate[static_cast<size_t>(state->rank())],
+                plan_.arenas[static_cast<size_t>(state->rank())].evaluate, communicator,
+                context.data),
+      norms_(CanonicalParameters(plan_).size()),
+      reporter_(plan_, static_cast<int>(norms_.size())),
+      metrics_(plan_) {}
+
+absl::Status RankTrainer::Run() {
+  if (absl::Status status = CheckAgreement(); !status.ok()) return status;
+  int64_t step = context_.first_step;
+  bool stop = context_.stop != nullptr && context_.stop->load();
+  while (step < options_.steps) {
+    const double start = Seconds();
+    absl::StatusOr<StepReport> report = Step(++step);
+    if (!report.ok()) return report.status();
+    if (absl::Status status = AfterStep(step, *report, Seconds() - start); !status.ok())
+      return status;
+    if ((stop = report->stop)) break;
+  }
+  summary_.interrupted = stop && step < options_.steps;
+  if (!options_.save_dir.empty() && saved_step_ != step) {
+    if (absl::Status status = Save(step); !status.ok()) return status;
+  }
+  if (!summary_.interrupted) {
+    if (absl::Status status = Evaluate(step); !status.ok()) return status;
+  }
+  Finish(step);
+  return absl::OkStatus();
+}
+
+// Ranks that run different programs would misread each other's messages.
+absl::Status RankTrainer::CheckAgreement() {
+  const double mine[] = {static_cast<double>(plan_.fingerprint >> 32U),
+                         static_cast<double>(plan_.fingerprint & 0xffffffffU),
+                         static_cast<double>(options_.seed),
+                         static_cast<double>(context_.first_step)};
+  std::vector<double> all(std::size(mine) * static_cast<size_t>(communicator_.size()));
+  absl::Status status =
+      communicator_.AllGather(mine, absl::MakeSpan(all), absl::Now() + options_.timeout);
+  if (!status.ok()) return status;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == mine[i % std::size(mine)]) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", communicator_.rank(), " and rank ", i / std::size(mine),
+        " were not started with the same model, plan, timetable, seed and checkpoint"));
+  }
+  return absl::OkStatus();
+}
+
+Pass RankTrainer::TrainPass(int64_t step) const {
+  Pass pass;
+  pass.first_micro_batch = (step - 1) * plan_.lowered.micro_batches;
+  pass.timeout = options_.timeout;
+  return pass;
+}
+
+absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
+  if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
+  if (absl::Status status = ExchangeTiedGradients(state_, communicator_, options_.timeout);
+      !status.ok())
+    return status;
+  SumSquares(state_, absl::MakeSpan(norms_));
+  const bool stop = context_.stop != nullptr && context_.stop->load();
+  absl::StatusOr<StepReport> report =
+      reporter_.Gather(train_, norms_, stop, communicator_, options_.timeout);
+  if (!report.ok()) return report;
+  if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm))
+    return Diagnose(step, *report);
+
+  const OptimizerOptions& optimizer = options_.optimizer;
+  const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
+  UpdateParameters(state_, optimizer, LearningRate(optimizer, step, options_.steps),
+                   clipped ? optimizer.clip / report->grad_norm : 1.0, step);
+  return report;
+}
+
+absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
+  NonFinite mine;
+  Pass pass = TrainPass(step);
+  pass.check_finite = &mine;
+  if (absl::Status status = train_.Run(pass); !status.ok()) return status;
+  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, communicator_, options_.timeout);
+  if (!first.ok()) return first.status();
+  return DescribeNonFinite(*first, step, report, plan_);
+}
+
+absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
+  if (options_.trace && trace_.size() < kMaxTracedActions) AppendTrace(train_, step, &trace_);
+  if (leader()) {
+    step_seconds_.push_back(seconds);
+    summary_.final_loss = report.loss;
+    StepMetrics metrics = metrics_.Record(
+        step, report, LearningRate(options_.optimizer, step, options_.steps), seconds);
+    metrics.arena_bytes = state_.arena().bytes();
+    if (context_.events->on_step) context_.events->on_step(metrics);
+  }
+  if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {
+    if (absl::Status status = Save(step); !status.ok()) return status;
+  }
+  if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < options_.steps &&
+      !report.stop) {
+    return Evaluate(step);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankTrainer::Evaluate(int64_t step) {
+  const RunRequest& request = plan_.request;
+  const int64_t round = plan_.lowered.micro_batches;
+  int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
+  if (options_.eval_micro_batches > 0) count = std::min(count, options_.eval_micro_batches);
+  Evaluation evaluation{.step = step, .samples = count * request.batch.size};
+  for (int64_t first = 0; first < count; first += round) {
+    Pass pass;
+    pass.split = Split::kValidation;
+    pass.first_micro_batch = first;
+    pass.train = false;
+    pass.timeout = options_.timeout;
+    if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
+    // The last round's surplus micro-batches are computed and not counted.
+    absl::StatusOr<StepReport> report = reporter_.Gather(
+        evaluate_, {}, false, communicator_, options_.timeout, std::min(round, count - first));
+    if (!report.ok()) return report.status();
+    evaluation.loss += report->loss_sum;
+    evaluation.accuracy += static_cast<double>(report->correct);
+  }
+  const auto rows = static_cast<double>(std::max<int64_t>(count, 1) * request.batch.rows());
+  evaluation.loss /= rows;
+  evaluation.accuracy /= rows;
+  if (!leader() || count == 0) return absl::OkStatus();
+  summary_.evaluated = true;
+  summary_.eval_loss = evaluation.loss;
+  summary_.accuracy = evaluation.accuracy;
+  summary_.eval_samples = evaluation.samples;
+  if (context_.events->on_evaluation) context_.events->on_evaluation(evaluation);
+  return absl::OkStatus();
+}
+
+absl::Status RankTrainer::Save(int64_t step) {
+  saved_step_ = step;
+  // Writing may take longer than any message: no deadline, since rank 0 tells all if it fails.
+  if (absl::Status status = communicator_.Barrier(absl::InfiniteFuture()); !status.ok())
+    return status;
+  if (leader()) {
+    absl::StatusOr<std::string> path = context_.save(step);
+    if (!path.ok()) return path.status();
+    summary_.checkpoint = *path;
+    if (context_.events->on_checkpoint) context_.events->on_checkpoint(*path);
+  }
+  return communicator_.Barrier(absl::InfiniteFuture());
+}
+
+void RankTrainer::Finish(int64_t step) {
+  summary_.steps = step;
+  if (step_seconds_.empty()) return;
+  const auto middle = step_seconds_.begin() + static_cast<std::ptrdiff_t>(step_seconds_.size() / 2);
+  std::nth_element(step_seconds_.begin(), middle, step_seconds_.end());
+  summary_.median_step_seconds = *middle;
+  summary_.tokens_per_second =
+      static_cast<double>(plan_.request.batch.rows() * plan_.lowered.micro_batches) / *middle;
+}
+
+}  // namespace sluice

@@ -1,0 +1,74 @@
+#ifndef SLUICE_PIPELINE_RANK_TRAINER_H_
+#define SLUICE_PIPELINE_RANK_TRAINER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "pipeline/executor.h"
+#include "pipeline/trainer.h"
+
+namespace sluice {
+
+// What the ranks of a run share: read-only, but for `trace` and `summary`, of which each rank has
+// (rank 0 has) its own.
+struct RunContext {
+  const RunPlan* plan = nullptr;
+  const Dataset* data = nullptr;
+  const TrainOptions* options = nullptr;
+  const TrainEvents* events = nullptr;
+  const std::atomic<bool>* stop = nullptr;
+  int64_t first_step = 0;  // steps already taken
+  // Writes a checkpoint after `step` steps; called on rank 0 while every rank stands still. Returns
+  // its path.
+  std::function<absl::StatusOr<std::string>(int64_t step)> save;
+};
+
+// The training loop of one rank. Every rank runs the same loop; they meet in the pipeline's
+// messages and once a step to agree on loss, gradient norm and whether to go on.
+class RankTrainer {
+ public:
+  // `state` holds weights and optimizer state to start from.
+  RankTrainer(const RunContext& context, RankState* state, Communicator* communicator);
+
+  absl::Status Run();
+
+  // Of rank 0.
+  const TrainSummary& summary() const { return summary_; }
+  const std::vector<TracedAction>& trace() const { return trace_; }
+
+ private:
+  absl::Status CheckAgreement();
+  // One step: returns its report, the same on every rank.
+  absl::StatusOr<StepReport> Step(int64_t step);
+  // Runs the step's passes once more and says where the first bad value came from. Never OK.
+  absl::Status Diagnose(int64_t step, const StepReport& report);
+  absl::Status Evaluate(int64_t step);
+  absl::Status Save(int64_t step);
+  absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
+  void Finish(int64_t step);
+  Pass TrainPass(int64_t step) const;
+  bool leader() const { return communicator_.rank() == 0; }
+
+  const RunContext& context_;
+  const RunPlan& plan_;
+  const TrainOptions& options_;
+  RankState& state_;
+  Communicator& communicator_;
+  Executor train_;
+  Executor evaluate_;
+  std::vector<double> norms_;  // [canonical parameter]
+  StepReporter reporter_;
+  MetricsKeeper metrics_;
+  std::vector<double> step_seconds_;
+  TrainSummary summary_;
+  int64_t saved_step_ = -1;
+  std::vector<TracedAction> trace_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RANK_TRAINER_H_

@@ -1,0 +1,58 @@
+#ifndef SLUICE_PIPELINE_STEP_REPORT_H_
+#define SLUICE_PIPELINE_STEP_REPORT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "pipeline/executor.h"
+#include "schedules/simulate.h"
+
+namespace sluice {
+
+// What all ranks know of a step once it is computed, and before the weights change.
+struct StepReport {
+  float loss = 0;        // mean over rows and micro-batches
+  double loss_sum = 0;   // over rows, in micro-batch order
+  double grad_norm = 0;  // over all parameters in canonical order
+  int64_t correct = 0;
+  bool stop = false;  // some rank was asked to stop
+  // Seconds of the timetable's run.
+  double makespan = 0;  // from the first action's start to the last one's end, over all ranks
+  double busy = 0;      // of all actions, over all ranks
+  StageCosts costs;     // mean seconds of each (op, stage); sends cost nothing
+
+  // 1 - busy / (ranks * makespan).
+  double bubble(int ranks) const { return makespan > 0 ? 1 - busy / (ranks * makespan) : 0; }
+};
+
+// Gathers the ranks' parts of a step into one report, equal on every rank. Sums run in a fixed
+// global order, whichever rank holds what.
+class StepReporter {
+ public:
+  StepReporter(const RunPlan& plan, int parameter_count);
+
+  // `norms`: sums of squares by canonical index, 0 where this rank does not hold the parameter; may
+  // be empty (evaluation). Losses of the first `micro_batches` count (all by default).
+  absl::StatusOr<StepReport> Gather(const Executor& executor, absl::Span<const double> norms,
+                                    bool stop, Communicator& communicator, absl::Duration timeout,
+                                    int64_t micro_batches = -1);
+
+ private:
+  void Encode(const Executor& executor, absl::Span<const double> norms, bool stop);
+  StepReport Decode(size_t counted) const;
+  double Sum(size_t slot) const;
+
+  const size_t stages_;
+  const size_t micro_batches_;
+  const size_t parameters_;
+  const double rows_;
+  std::vector<double> mine_;
+  std::vector<double> all_;  // [rank][slot]
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_STEP_REPORT_H_

@@ -1,0 +1,29 @@
+#ifndef SLUICE_PIPELINE_TRACE_H_
+#define SLUICE_PIPELINE_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/executor.h"
+
+namespace sluice {
+
+// One action that really ran.
+struct TracedAction {
+  int64_t step = 0;
+  int rank = 0;
+  Action action;
+  ActionTime time;
+};
+
+// Appends the last pass of `executor`.
+void AppendTrace(const Executor& executor, int64_t step, std::vector<TracedAction>* trace);
+
+// Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, microseconds from
+// the first start.
+std::string FormatTrace(const std::vector<TracedAction>& trace, const Timetable& timetable);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_TRACE_H_

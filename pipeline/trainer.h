@@ -1,0 +1,66 @@
+#ifndef SLUICE_PIPELINE_TRAINER_H_
+#define SLUICE_PIPELINE_TRAINER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "models/data/dataset.h"
+#include "pipeline/metrics.h"
+#include "pipeline/optimizer.h"
+#include "pipeline/run_plan.h"
+#include "pipeline/trace.h"
+
+namespace sluice {
+
+struct TrainOptions {
+  int64_t steps = 100;  // in all; a resumed run goes on to this number
+  OptimizerOptions optimizer;
+  uint64_t seed = 1;
+  absl::Duration timeout = absl::Seconds(30);
+  int threads_per_stage = 1;
+  bool pin_threads = true;  // a core a rank, where there are enough
+  int64_t eval_every = 0;   // steps; 0: only at the end
+  int64_t eval_micro_batches =
+      0;                 // 0: the whole validation split, but for a rest smaller than a micro-batch
+  std::string save_dir;  // empty: nothing is saved
+  int64_t save_every = 0;  // steps; 0: only at the end
+  std::string resume;      // a checkpoint to go on from
+  std::string init;        // a model.safetensors to start from
+  std::string data_path;   // kept in checkpoints
+  bool trace = false;      // keep the times of every action
+};
+
+struct Evaluation {
+  int64_t step = 0;
+  double loss = 0;
+  double accuracy = 0;
+  int64_t samples = 0;
+};
+
+// What a run tells while it goes on; called on rank 0's thread between steps. Each may be empty.
+struct TrainEvents {
+  std::function<void(const StepMetrics&)> on_step;
+  std::function<void(const Evaluation&)> on_evaluation;
+  std::function<void(const std::string& path)> on_checkpoint;
+};
+
+struct TrainResult {
+  TrainSummary summary;
+  std::vector<TracedAction> trace;  // with TrainOptions::trace
+};
+
+// Trains with one thread a rank in this process. `stop` (may be null) asks for an end after the
+// current step; a checkpoint is then saved if there is a place for one, and the summary says
+// interrupted. The first error of any rank ends all of them and is returned.
+absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,
+                                           const TrainOptions& options, const TrainEvents& events,
+                                           const std::atomic<bool>* stop);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_TRAINER_H_

@@ -1,0 +1,120 @@
+// The promise that training rests on: one shape, one result to the bit, whichever object or thread
+// computes it and whatever lies in the work areas.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <array>
+#include <thread>
+
+#include "models/kernels/kernels.h"
+#include "tests/models/kernels/tensor.h"
+
+namespace sluice {
+namespace {
+
+using Bits = std::vector<std::vector<char>>;
+
+struct LinearRun {
+  explicit LinearRun(const LinearShape& s)
+      : shape(s),
+        x(s.dtype, RandomValues(static_cast<size_t>(s.rows * s.in), 1)),
+        weight(DType::kFloat32, RandomValues(static_cast<size_t>(s.in * s.out), 2)),
+        bias(DType::kFloat32, RandomValues(static_cast<size_t>(s.out), 3)),
+        dy(s.dtype, RandomValues(static_cast<size_t>(s.rows * s.out), 4)) {}
+
+  Bits Run(Linear* linear) {
+    Tensor y(shape.dtype, dy.size());
+    Tensor dx(shape.dtype, x.size());
+    Tensor dw(DType::kFloat32, weight.size());
+    Tensor db(DType::kFloat32, bias.size());
+    Workspace packed(linear->packed_bytes());
+    Workspace forward(linear->forward_workspace());
+    Workspace input_grad(linear->input_grad_workspace());
+    Workspace weight_grad(linear->weight_grad_workspace());
+    linear->Pack({}, weight.floats(), packed.data());
+    linear->Forward({}, x.data(), weight.floats(), packed.data(), bias.floats(), nullptr, y.data(),
+                    nullptr, forward.data());
+    linear->BackwardInput({}, dy.data(), weight.floats(), packed.data(), nullptr, dx.data(),
+                          input_grad.data());
+    for (const bool accumulate : {false, true}) {
+      weight_grad.Poison();
+      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), db.floats(), accumulate,
+                             weight_grad.data());
+    }
+    return {y.Bits(), dx.Bits(), dw.Bits(), db.Bits()};
+  }
+  Bits RunNew() { return Run(CpuKernels().make_linear(shape).get()); }
+
+  LinearShape shape;
+  Tensor x, weight, bias, dy;
+};
+
+// The products of a GPT block of 384, and odd ones.
+std::vector<LinearShape> LinearShapes() {
+  std::vector<LinearShape> shapes;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [rows, in, out] : std::vector<std::array<int64_t, 3>>{
+             {256, 384, 1152}, {256, 384, 384}, {256, 384, 1536}, {256, 1536, 384}, {33, 70, 19}}) {
+      shapes.push_back({.rows = rows, .in = in, .out = out, .dtype = dtype});
+    }
+  }
+  return shapes;
+}
+
+TEST(DeterminismTest, LinearRepeatsItselfInEveryObjectAndThread) {
+  omp_set_num_threads(1);
+  for (const LinearShape& shape : LinearShapes()) {
+    LinearRun run(shape);
+    const auto linear = CpuKernels().make_linear(shape);
+    const Bits first = run.Run(linear.get());
+    EXPECT_EQ(run.Run(linear.get()), first) << "again";
+    EXPECT_EQ(run.RunNew(), first) << "another object";
+    Bits elsewhere;
+    std::thread([&] {
+      omp_set_num_threads(1);
+      elsewhere = run.RunNew();
+    }).join();
+    EXPECT_EQ(elsewhere, first) << "another thread";
+  }
+}
+
+TEST(DeterminismTest, LinearDoesNotDependOnTheNumberOfThreads) {
+  for (const LinearShape& shape : LinearShapes()) {
+    LinearRun run(shape);
+    omp_set_num_threads(1);
+    const Bits one = run.RunNew();
+    omp_set_num_threads(2);
+    const Bits two = run.RunNew();
+    omp_set_num_threads(1);
+    EXPECT_EQ(two, one) << DTypeName(shape.dtype) << " " << shape.rows << " " << shape.in << " "
+                        << shape.out;
+  }
+}
+
+TEST(DeterminismTest, AttentionRepeatsItselfInEveryObjectAndThread) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const AttentionShape shape = {.batch = 2, .seq = 75, .dim = 80, .heads = 2, .dtype = dtype};
+    const Tensor qkv(dtype, RandomValues(2 * 75 * 240, 1));
+    const Tensor dout(dtype, RandomValues(2 * 75 * 80, 2));
+    const auto run = [&] {
+      const auto attention = CpuKernels().make_attention(shape);
+      Tensor out(dtype, dout.size());
+      Tensor lse(DType::kFloat32, size_t{2 * 2 * 75});
+      Tensor dqkv(dtype, qkv.size());
+      Workspace forward(attention->forward_workspace());
+      Workspace backward(attention->backward_workspace());
+      attention->Forward({}, qkv.data(), out.data(), lse.floats(), forward.data());
+      attention->Backward({}, qkv.data(), out.data(), lse.floats(), dout.data(), dqkv.data(),
+                          backward.data());
+      return Bits{out.Bits(), lse.Bits(), dqkv.Bits()};
+    };
+    const Bits first = run();
+    EXPECT_EQ(run(), first);
+    Bits elsewhere;
+    std::thread([&] { elsewhere = run(); }).join();
+    EXPECT_EQ(elsewhere, first);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "tests/models/kernels/tensor.h"
+#include "tests/models/kernels/twin.h"
+
+namespace sluice {
+namespace {
+
+constexpr float kEpsilon = 1e-5f;
+
+struct Case {
+  int64_t rows, dim;
+  DType dtype;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t dim : {2, 3, 15, 16, 17, 31, 64, 100, 384, 1000}) {
+      for (const int64_t rows : {1, 5, 33}) cases.push_back({rows, dim, dtype});
+    }
+  }
+  return cases;
+}
+
+class LayerNormTest : public testing::TestWithParam<Case> {
+ protected:
+  LayerNormTest()
+      : rows_(GetParam().rows),
+        dim_(GetParam().dim),
+        dtype_(GetParam().dtype),
+        n_(static_cast<size_t>(rows_ * dim_)),
+        x_(Rounded(RandomValues(n_, 1, 2, 5), dtype_)),
+        gamma_(Rounded(RandomValues(static_cast<size_t>(dim_), 2), DType::kFloat32)),
+        beta_(Rounded(RandomValues(static_cast<size_t>(dim_), 3), DType::kFloat32)),
+        want_(twin::LayerNorm(rows_, dim_, static_cast<double>(kEpsilon), x_, gamma_, beta_)) {}
+
+  const int64_t rows_, dim_;
+  const DType dtype_;
+  const size_t n_;
+  const Values x_, gamma_, beta_;
+  const twin::Norm want_;
+};
+
+TEST_P(LayerNormTest, Forward) {
+  const Tensor x(dtype_, x_);
+  Tensor gamma(DType::kFloat32, gamma_);
+  Tensor beta(DType::kFloat32, beta_);
+  Tensor y(dtype_, n_);
+  Tensor mean(DType::kFloat32, static_cast<size_t>(rows_));
+  Tensor rstd(DType::kFloat32, static_cast<size_t>(rows_));
+  CpuKernels().layer_norm_forward({}, dtype_, rows_, dim_, kEpsilon, x.data(), gamma.floats(),
+                                  beta.floats(), y.data(), mean.floats(), rstd.floats());
+  // rstd is sharp where the row is nearly constant, so errors grow with it.
+  const double sharpness = *std::max_element(want_.rstd.begin(), want_.rstd.end());
+  ExpectClose(y, want_.y, Epsilon(dtype_), 2e-6 * (1 + sharpness), "y");
+  ExpectClose(mean, want_.mean, 1e-6, 0, "mean");
+  ExpectClose(rstd, want_.rstd, 1e-6 * (1 + sharpness), 0, "rstd");
+}
+
+TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
+  const Values dy_values = Rounded(RandomValues(n_, 4), dtype_);
+  const Values residual = Rounded(RandomValues(n_, 5), dtype_);
+  const twin::NormGradient want =
+      twin::LayerNormBackward(rows_, dim_, static_cast<double>(kEpsilon), dy_values, x_, gamma_);
+  const Tensor x(dtype_, x_);
+  const Tensor dy(dtype_, dy_values);
+  Tensor gamma(DType::kFloat32, gamma_);
+  Tensor mean(DType::kFloat32, want_.mean);
+  Tensor rstd(DType::kFloat32, want_.rstd);
+  Values partial_want = want.dgamma;
+  partial_want.insert(partial_want.end(), want.dbeta.begin(), want.dbeta.end());
+  const double sharpness = *std::max_element(want_.rstd.begin(), want_.rstd.end());
+  for (const bool with_residual : {false, true}) {
+    Tensor dx(dtype_, with_residual ? residual : Values(n_, std::nan("")));
+    Tensor partial(DType::kFloat32, 2 * static_cast<size_t>(dim_));
+    CpuKernels().layer_norm_backward(
+        {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), mean.floats(), rstd.floats(),
+        with_residual ? dx.data() : nullptr, dx.data(), partial.floats());
+    Values dx_want = want.dx;
+    for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
+    ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");
+    ExpectClose(partial, partial_want, 1e-6, 1e-5 * (1 + sharpness), "dgamma, dbeta");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormTest, testing::ValuesIn(Cases()),
+                         [](const auto& param_info) {
+                           return absl::StrFormat("%s_%d_%d", DTypeName(param_info.param.dtype),
+                                                  param_info.param.rows, param_info.param.dim);
+                         });
+
+}  // namespace
+}  // namespace sluice

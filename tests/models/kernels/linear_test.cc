@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_format.h"
+#include "tests/models/kernels/tensor.h"
+#include "tests/models/kernels/twin.h"
+
+namespace sluice {
+namespace {
+
+struct Case {
+  LinearShape shape;
+  std::string Name() const {
+    return absl::StrFormat("%s [%d, %d] x [%d, %d]%s%s, activations %d and %d",
+                           DTypeName(shape.dtype), shape.rows, shape.in, shape.in, shape.out,
+                           shape.weight_transposed ? ", transposed" : "",
+                           shape.bias ? ", bias" : "", static_cast<int>(shape.activation),
+                           static_cast<int>(shape.input_activation));
+  }
+};
+
+std::vector<Case> Cases() {
+  const int64_t sizes[][3] = {{1, 1, 1},     {1, 5, 3},     {2, 16, 32},  {3, 17, 33},
+                              {7, 31, 1},    {33, 1, 47},   {64, 64, 64}, {65, 100, 24},
+                              {128, 96, 10}, {130, 48, 257}};
+  std::vector<Case> cases;
+  int variant = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& size : sizes) {
+      for (const bool transposed : {false, true}) {
+        // Every size meets every flag; the activations take turns.
+        const auto activation = static_cast<Activation>(variant % 3);
+        const auto input_activation = static_cast<Activation>(variant / 3 % 3);
+        cases.push_back({{.rows = size[0],
+                          .in = size[1],
+                          .out = size[2],
+                          .dtype = dtype,
+                          .weight_transposed = transposed,
+                          .bias = variant % 2 == 0,
+                          .activation = activation,
+                          .input_activation = input_activation}});
+        ++variant;
+      }
+    }
+  }
+  return cases;
+}
+
+// The operands of a case, rounded as the kernel sees them.
+struct Operands {
+  explicit Operands(const LinearShape& s)
+      : x(Rounded(RandomValues(static_cast<size_t>(s.rows * s.in), 1), s.dtype)),
+        weight(Rounded(RandomValues(static_cast<size_t>(s.in * s.out), 2), DType::kFloat32)),
+        seen_weight(Rounded(weight, s.dtype)),
+        bias(Rounded(RandomValues(static_cast<size_t>(s.out), 3), DType::kFloat32)),
+        residual(Rounded(RandomValues(static_cast<size_t>(s.rows * s.out), 4), s.dtype)),
+        dy(Rounded(RandomValues(static_cast<size_t>(s.rows * s.out), 5), s.dtype)),
+        before(Rounded(RandomValues(static_cast<size_t>(s.rows * s.in), 6, -3, 3), s.dtype)) {}
+  Values x, weight, seen_weight, bias, residual, dy, before;
+};
+
+class LinearTest : public testing::TestWithParam<Case> {
+ protected:
+  LinearTest()
+      : shape_(GetParam().shape),
+        linear_(CpuKernels().make_linear(shape_)),
+        values_(shape_),
+        weight_(DType::kFloat32, values_.weight),
+        packed_(linear_->packed_bytes()) {
+    linear_->Pack({}, weight_.floats(), packed_.data());
+  }
+
+  const LinearShape shape_;
+  const std::unique_ptr<Linear> linear_;
+  const Operands values_;
+  Tensor weight_;
+  Workspace packed_;
+};
+
+TEST_P(LinearTest, ForwardIsProductPlusBiasPlusResidual) {
+  const Tensor x(shape_.dtype, values_.x);
+  Tensor bias(DType::kFloat32, values_.bias);
+  const Tensor residual(shape_.dtype, values_.residual);
+  for (const bool with_residual : {false, true}) {
+    Values want = twin::Product(shape_.rows, shape_.in, shape_.out, values_.x, false,
+                                values_.seen_weight, shape_.weight_transposed);
+    for (size_t i = 0; i < want.size(); ++i) {
+      if (shape_.bias) want[i] += values_.bias[i % values_.bias.size()];
+      if (with_residual) want[i] += values_.residual[i];
+    }
+    Tensor y(shape_.dtype, want.size());
+    Tensor activated(shape_.dtype, want.size());
+    Workspace workspace(linear_->forward_workspace());
+    const bool activates = shape_.activation != Activation::kNone;
+    linear_->Forward({}, x.data(), weight_.floats(), packed_.data(),
+                     shape_.bias ? bias.floats() : nullptr,
+                     with_residual ? residual.data() : nullptr, y.data(),
+                     activates ? activated.data() : nullptr, workspace.data());
+    ExpectClose(y, want, Epsilon(shape_.dtype), SumTolerance(shape_.in), GetParam().Name());
+    if (!activates) continue;
+    for (size_t i = 0; i < want.size(); ++i) {
+      want[i] = twin::Activate(shape_.activation, y.Get(i));
+    }
+    ExpectClose(activated, want, Epsilon(shape_.dtype), 1e-6, GetParam().Name() + ", activated");
+  }
+}
+
+TEST_P(LinearTest, InputGradient) {
+  Values want = twin::Product(shape_.rows, shape_.out, shape_.in, values_.dy, false,
+                              values_.seen_weight, !shape_.weight_transposed);
+  for (size_t i = 0; i < want.size(); ++i) {
+    want[i] *= twin::ActivationSlope(shape_.input_activation, values_.before[i]);
+  }
+  const Tensor dy(shape_.dtype, values_.dy);
+  const Tensor before(shape_.dtype, values_.before);
+  Tensor dx(shape_.dtype, want.size());
+  Workspace workspace(linear_->input_grad_workspace());
+  linear_->BackwardInput({}, dy.data(), weight_.floats(), packed_.data(), before.data(), dx.data(),
+                         workspace.data());
+  ExpectClose(dx, want, 2 * Epsilon(shape_.dtype), 2 * SumTolerance(shape_.out) + 1e-6,
+              GetParam().Name());
+}
+
+TEST_P(LinearTest, WeightGradientOverwritesThenAccumulates) {
+  const bool transposed = shape_.weight_transposed;
+  const Values product =
+      transposed
+          ? twin::Product(shape_.out, shape_.rows, shape_.in, values_.dy, true, values_.x, false)
+          : twin::Product(shape_.in, shape_.rows, shape_.out, values_.x, true, values_.dy, false);
+  Values sums(values_.bias.size(), 0);
+  for (size_t i = 0; i < values_.dy.size(); ++i) sums[i % sums.size()] += values_.dy[i];
+
+  const Tensor x(shape_.dtype, values_.x);
+  const Tensor dy(shape_.dtype, values_.dy);
+  Tensor dw(DType::kFloat32, product.size());
+  Tensor db(DType::kFloat32, sums.size());
+  Workspace workspace(linear_->weight_grad_workspace());
+  const double tolerance = SumTolerance(2 * shape_.rows);
+  for (const int times : {1, 2}) {
+    workspace.Poison();
+    linear_->BackwardWeight({}, x.data(), dy.data(), dw.floats(),
+                            shape_.bias ? db.floats() : nullptr, times > 1, workspace.data());
+    Values want = product;
+    for (double& value : want) value *= times;
+    Values want_sums = sums;
+    for (double& value : want_sums) value *= times;
+    ExpectClose(dw, want, 1e-6, tolerance, GetParam().Name() + ", dW");
+    if (shape_.bias) ExpectClose(db, want_sums, 1e-6, tolerance, GetParam().Name() + ", db");
+  }
+}
+
+TEST_P(LinearTest, Fp32UsesTheWeightsAsTheyAre) {
+  if (shape_.dtype == DType::kFloat32) {
+    EXPECT_EQ(linear_->packed_bytes(), 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest, testing::ValuesIn(Cases()),
+                         [](const auto& param_info) {
+                           const LinearShape& s = param_info.param.shape;
+                           return absl::StrFormat("%s_%d_%d_%d%s", DTypeName(s.dtype), s.rows, s.in,
+                                                  s.out, s.weight_transposed ? "_transposed" : "");
+                         });
+
+}  // namespace
+}  // namespace sluice

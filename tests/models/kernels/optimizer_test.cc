@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/kernels/kernels.h"
+#include "tests/models/kernels/tensor.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kSizes[] = {1, 15, 16, 17, 1001};
+
+// Loshchilov & Hutter 2019, algorithm 2, with the decay scaled by lr as PyTorch does.
+TEST(OptimizerTest, AdamWFollowsThePaperOverSteps) {
+  for (const size_t n : kSizes) {
+    Tensor w(DType::kFloat32, RandomValues(n, 1));
+    Tensor m(DType::kFloat32, Values(n, 0));
+    Tensor v(DType::kFloat32, Values(n, 0));
+    Values w_want = w.ToValues(), m_want(n, 0), v_want(n, 0);
+    for (int64_t t = 1; t <= 5; ++t) {
+      Tensor grad(DType::kFloat32, RandomValues(n, static_cast<uint64_t>(t) + 10));
+      const AdamWStep step = {.lr = 0.01f,
+                              .beta1 = 0.9f,
+                              .beta2 = 0.95f,
+                              .epsilon = 1e-8f,
+                              .weight_decay = 0.1f,
+                              .step = t,
+                              .grad_scale = 0.5f};
+      CpuKernels().adamw({}, step, static_cast<int64_t>(n), w.floats(), grad.floats(), m.floats(),
+                         v.floats());
+      const double b1 = static_cast<double>(step.beta1), b2 = static_cast<double>(step.beta2);
+      for (size_t i = 0; i < n; ++i) {
+        const double g = grad.Get(i) * 0.5;
+        m_want[i] = b1 * m_want[i] + (1 - b1) * g;
+        v_want[i] = b2 * v_want[i] + (1 - b2) * g * g;
+        const double m_hat = m_want[i] / (1 - std::pow(b1, static_cast<double>(t)));
+        const double v_hat = v_want[i] / (1 - std::pow(b2, static_cast<double>(t)));
+        w_want[i] -=
+            static_cast<double>(step.lr) * (m_hat / (std::sqrt(v_hat) + 1e-8) + 0.1 * w_want[i]);
+      }
+      ExpectClose(w, w_want, 2e-6, 1e-7, "w");
+      ExpectClose(m, m_want, 1e-6, 1e-8, "m");
+      ExpectClose(v, v_want, 2e-6, 1e-9, "v");
+    }
+  }
+}
+
+TEST(OptimizerTest, FirstAdamWStepMovesByTheLearningRate) {
+  Tensor w(DType::kFloat32, Values(20, 3));
+  Tensor grad(DType::kFloat32, Values(20, -0.7));
+  Tensor m(DType::kFloat32, Values(20, 0));
+  Tensor v(DType::kFloat32, Values(20, 0));
+  CpuKernels().adamw({}, {.lr = 0.5f, .step = 1}, 20, w.floats(), grad.floats(), m.floats(),
+                     v.floats());
+  ExpectClose(w, Values(20, 3.5), 1e-6, 0, "w");
+}
+
+TEST(OptimizerTest, SgdFollowsItsFormulaOverSteps) {
+  for (const size_t n : kSizes) {
+    Tensor w(DType::kFloat32, RandomValues(n, 1));
+    Tensor momentum(DType::kFloat32, Values(n, 0));
+    Values w_want = w.ToValues(), momentum_want(n, 0);
+    for (uint64_t t = 1; t <= 5; ++t) {
+      Tensor grad(DType::kFloat32, RandomValues(n, t + 10));
+      CpuKernels().sgd({}, 0.1f, 0.9f, 0.01f, 0.5f, static_cast<int64_t>(n), w.floats(),
+                       grad.floats(), momentum.floats());
+      for (size_t i = 0; i < n; ++i) {
+        momentum_want[i] = 0.9 * momentum_want[i] + 0.5 * grad.Get(i) + 0.01 * w_want[i];
+        w_want[i] -= 0.1 * momentum_want[i];
+      }
+      ExpectClose(momentum, momentum_want, 2e-6, 1e-7, "momentum");
+      ExpectClose(w, w_want, 2e-6, 1e-7, "w");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,218 @@
+#include "tests/models/kernels/twin.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace sluice::twin {
+namespace {
+
+size_t At(int64_t row, int64_t columns, int64_t column) {
+  return static_cast<size_t>(row * columns + column);
+}
+
+// One head's softmax weights over the keys that a query sees.
+struct Head {
+  const AttentionShape& shape;
+  int64_t batch, head;
+
+  int64_t width() const { return shape.dim / shape.heads; }
+  size_t Q(int64_t t, int64_t i) const { return Part(0, t, i); }
+  size_t K(int64_t t, int64_t i) const { return Part(1, t, i); }
+  size_t V(int64_t t, int64_t i) const { return Part(2, t, i); }
+  size_t Out(int64_t t, int64_t i) const {
+    return At(batch * shape.seq + t, shape.dim, head * width() + i);
+  }
+  size_t Lse(int64_t t) const { return At(batch * shape.heads + head, shape.seq, t); }
+
+  // Weights of query t; returns the log of the softmax's denominator.
+  double Weights(const Values& qkv, int64_t t, Values* weights) const {
+    weights->assign(static_cast<size_t>(t + 1), 0);
+    const double scale = 1 / std::sqrt(static_cast<double>(width()));
+    for (int64_t s = 0; s <= t; ++s) {
+      double score = 0;
+      for (int64_t i = 0; i < width(); ++i) score += qkv[Q(t, i)] * qkv[K(s, i)];
+      (*weights)[static_cast<size_t>(s)] = score * scale;
+    }
+    const double largest = *std::max_element(weights->begin(), weights->end());
+    double sum = 0;
+    for (double score : *weights) sum += std::exp(score - largest);
+    const double lse = largest + std::log(sum);
+    for (double& score : *weights) score = std::exp(score - lse);
+    return lse;
+  }
+
+ private:
+  size_t Part(int64_t part, int64_t t, int64_t i) const {
+    return At(batch * shape.seq + t, 3 * shape.dim, part * shape.dim + head * width() + i);
+  }
+};
+
+template <class Visit>
+void ForEachQuery(const AttentionShape& shape, Visit visit) {
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      for (int64_t t = 0; t < shape.seq; ++t) visit(Head{shape, b, h}, t);
+    }
+  }
+}
+
+}  // namespace
+
+double Activate(Activation activation, double x) {
+  if (activation == Activation::kRelu) return std::max(x, 0.0);
+  if (activation == Activation::kNone) return x;
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+double ActivationSlope(Activation activation, double x) {
+  if (activation == Activation::kRelu) return x > 0 ? 1 : 0;
+  if (activation == Activation::kNone) return 1;
+  const double root = std::sqrt(2 / std::numbers::pi);
+  const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+}
+
+Values Product(int64_t m, int64_t k, int64_t n, const Values& a, bool a_transposed, const Values& b,
+               bool b_transposed) {
+  Values c(static_cast<size_t>(m * n), 0);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t l = 0; l < k; ++l) {
+      const double left = a[a_transposed ? At(l, m, i) : At(i, k, l)];
+      for (int64_t j = 0; j < n; ++j) {
+        c[At(i, n, j)] += left * b[b_transposed ? At(j, k, l) : At(l, n, j)];
+      }
+    }
+  }
+  return c;
+}
+
+Norm LayerNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma,
+               const Values& beta) {
+  Norm norm;
+  norm.y.resize(x.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    double mean = 0;
+    double variance = 0;
+    for (int64_t i = 0; i < dim; ++i) mean += x[At(r, dim, i)] / static_cast<double>(dim);
+    for (int64_t i = 0; i < dim; ++i) {
+      variance += std::pow(x[At(r, dim, i)] - mean, 2) / static_cast<double>(dim);
+    }
+    norm.mean.push_back(mean);
+    norm.rstd.push_back(1 / std::sqrt(variance + epsilon));
+    for (int64_t i = 0; i < dim; ++i) {
+      norm.y[At(r, dim, i)] =
+          (x[At(r, dim, i)] - mean) * norm.rstd.back() * gamma[At(0, 0, i)] + beta[At(0, 0, i)];
+    }
+  }
+  return norm;
+}
+
+NormGradient LayerNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
+                               const Values& x, const Values& gamma) {
+  const Values zeros(gamma.size(), 0);
+  const Norm norm = LayerNorm(rows, dim, epsilon, x, Values(gamma.size(), 1), zeros);
+  NormGradient gradient = {Values(x.size()), zeros, zeros};
+  for (int64_t r = 0; r < rows; ++r) {
+    double mean_g = 0;
+    double mean_gn = 0;
+    for (int64_t i = 0; i < dim; ++i) {
+      const size_t at = At(r, dim, i);
+      const auto column = static_cast<size_t>(i);
+      mean_g += dy[at] * gamma[column] / static_cast<double>(dim);
+      mean_gn += dy[at] * gamma[column] * norm.y[at] / static_cast<double>(dim);
+      gradient.dgamma[column] += dy[at] * norm.y[at];
+      gradient.dbeta[column] += dy[at];
+    }
+    for (int64_t i = 0; i < dim; ++i) {
+      const size_t at = At(r, dim, i);
+      gradient.dx[at] = norm.rstd[static_cast<size_t>(r)] *
+                        (dy[at] * gamma[static_cast<size_t>(i)] - mean_g - norm.y[at] * mean_gn);
+    }
+  }
+  return gradient;
+}
+
+Attended Attend(const AttentionShape& shape, const Values& qkv) {
+  Attended result = {Values(static_cast<size_t>(shape.batch * shape.seq * shape.dim), 0),
+                     Values(static_cast<size_t>(shape.batch * shape.heads * shape.seq))};
+  Values weights;
+  ForEachQuery(shape, [&](const Head& head, int64_t t) {
+    result.lse[head.Lse(t)] = head.Weights(qkv, t, &weights);
+    for (int64_t s = 0; s <= t; ++s) {
+      for (int64_t i = 0; i < head.width(); ++i) {
+        result.out[head.Out(t, i)] += weights[static_cast<size_t>(s)] * qkv[head.V(s, i)];
+      }
+    }
+  });
+  return result;
+}
+
+Values AttendBackward(const AttentionShape& shape, const Values& qkv, const Values& dout) {
+  Values dqkv(qkv.size(), 0);
+  const double scale = 1 / std::sqrt(static_cast<double>(shape.dim / shape.heads));
+  Values weights;
+  ForEachQuery(shape, [&](const Head& head, int64_t t) {
+    head.Weights(qkv, t, &weights);
+    Values dweights(weights.size(), 0);
+    double mean = 0;
+    for (int64_t s = 0; s <= t; ++s) {
+      const auto key = static_cast<size_t>(s);
+      for (int64_t i = 0; i < head.width(); ++i) {
+        dweights[key] += dout[head.Out(t, i)] * qkv[head.V(s, i)];
+        dqkv[head.V(s, i)] += weights[key] * dout[head.Out(t, i)];
+      }
+      mean += weights[key] * dweights[key];
+    }
+    for (int64_t s = 0; s <= t; ++s) {
+      const auto key = static_cast<size_t>(s);
+      const double dscore = weights[key] * (dweights[key] - mean) * scale;
+      for (int64_t i = 0; i < head.width(); ++i) {
+        dqkv[head.Q(t, i)] += dscore * qkv[head.K(s, i)];
+        dqkv[head.K(s, i)] += dscore * qkv[head.Q(t, i)];
+      }
+    }
+  });
+  return dqkv;
+}
+
+Loss CrossEntropy(int64_t rows, int64_t classes, const Values& logits,
+                  const std::vector<int32_t>& targets) {
+  Loss loss;
+  loss.dlogits.resize(logits.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto first = logits.begin() + r * classes;
+    const auto largest = std::max_element(first, first + classes);
+    const int32_t target = targets[static_cast<size_t>(r)];
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(first[c] - *largest);
+    loss.sum += *largest + std::log(sum) - first[target];
+    loss.correct += largest - first == target ? 1 : 0;
+    for (int64_t c = 0; c < classes; ++c) {
+      loss.dlogits[At(r, classes, c)] = std::exp(first[c] - *largest) / sum - (c == target ? 1 : 0);
+    }
+  }
+  return loss;
+}
+
+Values Differences(const std::function<double(const Values&)>& f, Values x) {
+  constexpr double kStep = 1e-5;
+  Values gradient(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double at = x[i];
+    x[i] = at + kStep;
+    const double above = f(x);
+    x[i] = at - kStep;
+    gradient[i] = (above - f(x)) / (2 * kStep);
+    x[i] = at;
+  }
+  return gradient;
+}
+
+double Dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+}  // namespace sluice::twin

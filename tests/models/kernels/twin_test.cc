@@ -1,0 +1,59 @@
+// The twins' gradients against central differences; the kernels are held against the twins
+// elsewhere.
+#include "tests/models/kernels/twin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice::twin {
+namespace {
+
+constexpr double kTolerance = 1e-8;
+
+void ExpectSame(const Values& got, const Values& want) {
+  EXPECT_THAT(got, testing::Pointwise(testing::DoubleNear(kTolerance), want));
+}
+
+TEST(TwinTest, ActivationSlopeIsTheDerivative) {
+  for (const Activation activation : {Activation::kNone, Activation::kGelu, Activation::kRelu}) {
+    for (const double x : {-3.0, -0.7, -0.01, 0.02, 0.9, 4.0}) {
+      const auto value = [&](const Values& at) { return Activate(activation, at[0]); };
+      ExpectSame({ActivationSlope(activation, x)}, Differences(value, {x}));
+    }
+  }
+}
+
+TEST(TwinTest, LayerNormGradients) {
+  constexpr int64_t kRows = 3, kDim = 5;
+  constexpr double kEpsilon = 1e-3;
+  const Values x = RandomValues(kRows * kDim, 1);
+  const Values gamma = RandomValues(kDim, 2);
+  const Values beta = RandomValues(kDim, 3);
+  const Values dy = RandomValues(kRows * kDim, 4);
+  const auto loss = [&](const Values& x_, const Values& gamma_, const Values& beta_) {
+    return Dot(dy, LayerNorm(kRows, kDim, kEpsilon, x_, gamma_, beta_).y);
+  };
+  const NormGradient gradient = LayerNormBackward(kRows, kDim, kEpsilon, dy, x, gamma);
+  ExpectSame(gradient.dx, Differences([&](const Values& v) { return loss(v, gamma, beta); }, x));
+  ExpectSame(gradient.dgamma,
+             Differences([&](const Values& v) { return loss(x, v, beta); }, gamma));
+  ExpectSame(gradient.dbeta, Differences([&](const Values& v) { return loss(x, gamma, v); }, beta));
+}
+
+TEST(TwinTest, AttentionGradient) {
+  const AttentionShape shape = {.batch = 2, .seq = 5, .dim = 6, .heads = 2};
+  const Values qkv = RandomValues(2 * 5 * 18, 5, -2, 2);
+  const Values dout = RandomValues(2 * 5 * 6, 6);
+  const auto loss = [&](const Values& v) { return Dot(dout, Attend(shape, v).out); };
+  ExpectSame(AttendBackward(shape, qkv, dout), Differences(loss, qkv));
+}
+
+TEST(TwinTest, CrossEntropyGradient) {
+  const Values logits = RandomValues(4 * 7, 7, -3, 3);
+  const std::vector<int32_t> targets = {0, 6, 3, 2};
+  const auto loss = [&](const Values& v) { return CrossEntropy(4, 7, v, targets).sum; };
+  ExpectSame(CrossEntropy(4, 7, logits, targets).dlogits, Differences(loss, logits));
+}
+
+}  // namespace
+}  // namespace sluice::twin

@@ -1,0 +1,256 @@
+#include "tests/models/reference_kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <vector>
+
+namespace sluice {
+namespace reference {
+namespace {
+
+float FromBFloat16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+uint16_t ToBFloat16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  const uint32_t tie_to_even = (bits >> 16) & 1u;
+  return static_cast<uint16_t>((bits + 0x7fffu + tie_to_even) >> 16);
+}
+
+// GPT-2's GELU: x / 2 * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 x^3) (Hendrycks & Gimpel
+// 2016).
+constexpr double kGeluCubic = 0.044715;
+double GeluArgument(double x) {
+  return std::sqrt(2 * std::numbers::inv_pi) * (x + kGeluCubic * x * x * x);
+}
+
+// target = (accumulate ? target : 0) + sum, as one rounding of the sum and one of the addition.
+void Add(float* target, double sum, bool accumulate) {
+  *target = accumulate ? *target + static_cast<float>(sum) : static_cast<float>(sum);
+}
+
+void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
+                      int64_t dim, const float* wte, const float* wpe, void* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < dim; ++c) {
+      Set(dtype, y, r * dim + c, double{wte[tokens[r] * dim + c]} + wpe[r % seq * dim + c]);
+    }
+  }
+}
+
+void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
+                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
+                       float* dwpe, bool accumulate) {
+  std::vector<double> token_sums(static_cast<size_t>(vocab * dim));
+  std::vector<double> position_sums(static_cast<size_t>(max_seq * dim));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < dim; ++c) {
+      const double value = Get(dtype, dy, r * dim + c);
+      token_sums[tokens[r] * dim + c] += value;
+      position_sums[r % seq * dim + c] += value;
+    }
+  }
+  for (int64_t i = 0; i < vocab * dim; ++i) Add(&dwte[i], token_sums[i], accumulate);
+  for (int64_t i = 0; i < max_seq * dim; ++i) Add(&dwpe[i], position_sums[i], accumulate);
+}
+
+// Ba et al. 2016, equation 3.
+void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
+                      const float* gamma, const float* beta, void* y, float* mean, float* rstd) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = r * dim;
+    double sum = 0, squares = 0;
+    for (int64_t c = 0; c < dim; ++c) sum += Get(dtype, x, row + c);
+    const double mu = sum / static_cast<double>(dim);
+    for (int64_t c = 0; c < dim; ++c) squares += std::pow(Get(dtype, x, row + c) - mu, 2);
+    mean[r] = static_cast<float>(mu);
+    rstd[r] = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(dim) + epsilon));
+    for (int64_t c = 0; c < dim; ++c) {
+      const double normalized = (Get(dtype, x, row + c) - mean[r]) * rstd[r];
+      Set(dtype, y, row + c, normalized * gamma[c] + beta[c]);
+    }
+  }
+}
+
+void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                       const void* x, const float* gamma, const float* mean, const float* rstd,
+                       const void* residual_grad, void* dx, float* partial) {
+  std::vector<double> dgamma(static_cast<size_t>(dim)), dbeta(static_cast<size_t>(dim));
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = r * dim;
+    const auto normalized = [&](int64_t c) { return (Get(dtype, x, row + c) - mean[r]) * rstd[r]; };
+    double sum = 0, dot = 0;
+    for (int64_t c = 0; c < dim; ++c) {
+      const double d = Get(dtype, dy, row + c);
+      dgamma[c] += d * normalized(c);
+      dbeta[c] += d;
+      sum += d * gamma[c];
+      dot += d * gamma[c] * normalized(c);
+    }
+    const double n = static_cast<double>(dim);
+    for (int64_t c = 0; c < dim; ++c) {
+      const double d = Get(dtype, dy, row + c) * gamma[c];
+      const double residual = residual_grad ? Get(dtype, residual_grad, row + c) : 0;
+      Set(dtype, dx, row + c, residual + rstd[r] * (d - sum / n - normalized(c) * dot / n));
+    }
+  }
+  for (int64_t c = 0; c < dim; ++c) {
+    partial[c] = static_cast<float>(dgamma[c]);
+    partial[dim + c] = static_cast<float>(dbeta[c]);
+  }
+}
+
+void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
+                       void* y) {
+  for (int64_t i = 0; i < n; ++i) Set(dtype, y, i, Activate(activation, Get(dtype, x, i)));
+}
+
+void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
+                        const void* dy, void* dx) {
+  for (int64_t i = 0; i < n; ++i) {
+    Set(dtype, dx, i, Get(dtype, dy, i) * ActivateGradient(activation, Get(dtype, x, i)));
+  }
+}
+
+void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
+                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct) {
+  *loss = 0;
+  *correct = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = r * classes;
+    int64_t largest = 0;
+    for (int64_t c = 1; c < classes; ++c) {
+      if (Get(dtype, logits, row + c) > Get(dtype, logits, row + largest)) largest = c;
+    }
+    const double top = Get(dtype, logits, row + largest);
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(Get(dtype, logits, row + c) - top);
+    *loss += top + std::log(sum) - Get(dtype, logits, row + targets[r]);
+    *correct += largest == targets[r];
+    for (int64_t c = 0; grad_scale != 0 && c < classes; ++c) {
+      const double softmax = std::exp(Get(dtype, logits, row + c) - top) / sum;
+      Set(dtype, logits, row + c, grad_scale * (softmax - (c == targets[r])));
+    }
+  }
+}
+
+void Accumulate(Stream, int64_t n, const float* x, float* y, bool add) {
+  for (int64_t i = 0; i < n; ++i) Add(&y[i], x[i], add);
+}
+
+double SumOfSquares(Stream, int64_t n, const float* x) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double{x[i]} * x[i];
+  return sum;
+}
+
+bool AllFinite(Stream, DType dtype, int64_t n, const void* x) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!std::isfinite(Get(dtype, x, i))) return false;
+  }
+  return true;
+}
+
+// Loshchilov & Hutter 2019, algorithm 2.
+void AdamW(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m,
+           float* v) {
+  const double unbias_m = 1 - std::pow(step.beta1, step.step);
+  const double unbias_v = 1 - std::pow(step.beta2, step.step);
+  for (int64_t i = 0; i < n; ++i) {
+    const double g = double{grad[i]} * step.grad_scale;
+    const double mean = step.beta1 * m[i] + (1.0 - step.beta1) * g;
+    const double square = step.beta2 * v[i] + (1.0 - step.beta2) * g * g;
+    const double update = mean / unbias_m / (std::sqrt(square / unbias_v) + step.epsilon);
+    m[i] = static_cast<float>(mean);
+    v[i] = static_cast<float>(square);
+    w[i] = static_cast<float>(w[i] - step.lr * (update + step.weight_decay * w[i]));
+  }
+}
+
+void Sgd(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w,
+         const float* grad, float* momentum) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double update =
+        double{mu} * momentum[i] + double{grad_scale} * grad[i] + double{weight_decay} * w[i];
+    momentum[i] = static_cast<float>(update);
+    w[i] = static_cast<float>(w[i] - lr * update);
+  }
+}
+
+void Copy(Stream, void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+
+}  // namespace
+
+double Get(DType dtype, const void* x, int64_t i) {
+  if (dtype == DType::kBFloat16) return FromBFloat16(static_cast<const uint16_t*>(x)[i]);
+  return static_cast<const float*>(x)[i];
+}
+
+void Set(DType dtype, void* x, int64_t i, double value) {
+  if (dtype == DType::kBFloat16) {
+    static_cast<uint16_t*>(x)[i] = ToBFloat16(static_cast<float>(value));
+  } else {
+    static_cast<float*>(x)[i] = static_cast<float>(value);
+  }
+}
+
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kGelu:
+      return x / 2 * (1 + std::tanh(GeluArgument(x)));
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+  }
+  return x;
+}
+
+double ActivateGradient(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      return 1;
+    case Activation::kGelu: {
+      const double tanh = std::tanh(GeluArgument(x));
+      const double slope = std::sqrt(2 * std::numbers::inv_pi) * (1 + 3 * kGeluCubic * x * x);
+      return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * slope;
+    }
+    case Activation::kRelu:
+      return x > 0 ? 1 : 0;
+  }
+  return 1;
+}
+
+void Poison(void* data, size_t bytes) {
+  constexpr int kAllOnes = 0xff;
+  if (bytes > 0) std::memset(data, kAllOnes, bytes);
+}
+
+}  // namespace reference
+
+const Kernels& ReferenceKernels() {
+  static const Kernels kernels = {
+      .device = "reference",
+      .make_linear = reference::MakeLinear,
+      .make_attention = reference::MakeAttention,
+      .embedding_forward = reference::EmbeddingForward,
+      .embedding_backward = reference::EmbeddingBackward,
+      .layer_norm_forward = reference::LayerNormForward,
+      .layer_norm_backward = reference::LayerNormBackward,
+      .activation_forward = reference::ActivationForward,
+      .activation_backward = reference::ActivationBackward,
+      .cross_entropy = reference::CrossEntropy,
+      .accumulate = reference::Accumulate,
+      .sum_of_squares = reference::SumOfSquares,
+      .all_finite = reference::AllFinite,
+      .adamw = reference::AdamW,
+      .sgd = reference::Sgd,
+      .copy = reference::Copy,
+  };
+  return kernels;
+}
+
+}  // namespace sluice

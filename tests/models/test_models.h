@@ -1,0 +1,62 @@
+#ifndef SLUICE_TESTS_MODELS_TEST_MODELS_H_
+#define SLUICE_TESTS_MODELS_TEST_MODELS_H_
+
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "models/layer.h"
+#include "models/spec.h"
+
+namespace sluice {
+
+// Small models in which no two sizes are equal, so that a mixed-up dimension cannot hide.
+struct TestModel {
+  std::string name;
+  ModelSpec spec;
+  BatchShape batch;
+
+  friend std::ostream& operator<<(std::ostream& out, const TestModel& model) {
+    return out << model.name;
+  }
+};
+
+inline GptConfig TinyGpt(bool tied_head) {
+  return {.layers = 2,
+          .dim = 12,
+          .heads = 3,
+          .vocab = 11,
+          .max_seq = 7,
+          .hidden = 20,
+          .tied_head = tied_head};
+}
+
+inline std::vector<TestModel> TestModels() {
+  return {
+      {"gpt", {"gpt", TinyGpt(false)}, {2, 5}},
+      {"gpt_tied", {"gpt_tied", TinyGpt(true)}, {2, 5}},
+      {"mlp", {"mlp", MlpConfig{{13, 9, 7, 5}}}, {6, 1}},
+      {"one_matrix", {"one_matrix", MlpConfig{{8, 3}}}, {4, 1}},
+  };
+}
+
+// Far from initialisation's small, symmetric values, so that every path carries a gradient worth
+// comparing. An MLP's biases put its units clearly on either side of the ReLU, in turn: a finite
+// difference must not step over the kink.
+inline void LivelyParameter(const ParameterDecl& decl, float* values) {
+  const std::string& name = decl.tied_to.empty() ? decl.name : decl.tied_to;
+  const bool mlp = name.starts_with("layers.");
+  std::seed_seq seed(name.begin(), name.end());
+  std::mt19937_64 random(seed);
+  const float center = decl.init == ParameterDecl::Init::kOnes ? 1.0f : 0.0f;
+  std::normal_distribution<float> normal(center, mlp ? 0.1f : 0.35f);
+  for (int64_t i = 0; i < ElementCount(decl.shape); ++i) {
+    values[i] = normal(random);
+    if (mlp && name.ends_with("bias")) values[i] += i % 2 == 0 ? 1.5f : -1.5f;
+  }
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_MODELS_TEST_MODELS_H_
