@@ -11,8 +11,6 @@ namespace sluice {
 namespace reference {
 namespace {
 
-float FromBFloat16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-
 uint16_t ToBFloat16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
@@ -184,11 +182,6 @@ void Copy(Stream, void* to, const void* from, size_t bytes) { std::memcpy(to, fr
 
 }  // namespace
 
-double Get(DType dtype, const void* x, int64_t i) {
-  if (dtype == DType::kBFloat16) return FromBFloat16(static_cast<const uint16_t*>(x)[i]);
-  return static_cast<const float*>(x)[i];
-}
-
 void Set(DType dtype, void* x, int64_t i, double value) {
   if (dtype == DType::kBFloat16) {
     static_cast<uint16_t*>(x)[i] = ToBFloat16(static_cast<float>(value));
@@ -219,7 +212,7 @@ double ActivateGradient(Activation activation, double x) {
       return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * slope;
     }
     case Activation::kRelu:
-      return x > 0 ? 1 : 0;
+      return std::isnan(x) ? x : x > 0 ? 1 : 0;  // a NaN must not pass for an idle unit
   }
   return 1;
 }

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TESTS_MODELS_REFERENCE_KERNELS_H_
 #define SLUICE_TESTS_MODELS_REFERENCE_KERNELS_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,10 @@ const Kernels& ReferenceKernels();
 namespace reference {
 
 // Element i of a kFloat32 or kBFloat16 tensor.
-double Get(DType dtype, const void* x, int64_t i);
+inline double Get(DType dtype, const void* x, int64_t i) {
+  if (dtype == DType::kFloat32) return static_cast<const float*>(x)[i];
+  return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(x)[i]} << 16);
+}
 void Set(DType dtype, void* x, int64_t i, double value);  // round to nearest, ties to even
 
 double Activate(Activation activation, double x);

@@ -41,6 +41,29 @@ inline std::vector<TestModel> TestModels() {
   };
 }
 
+// A model, computed in one type by one device's kernels.
+struct TestCase {
+  TestModel model;
+  DType dtype = DType::kFloat32;
+  const Kernels* kernels = nullptr;
+
+  std::string name() const { return model.name + "_" + DTypeName(dtype) + "_" + kernels->device; }
+  friend std::ostream& operator<<(std::ostream& out, const TestCase& test) {
+    return out << test.name();
+  }
+};
+
+inline std::vector<TestCase> TestCases(const std::vector<TestModel>& models,
+                                       const std::vector<const Kernels*>& devices) {
+  std::vector<TestCase> cases;
+  for (const TestModel& model : models) {
+    for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const Kernels* kernels : devices) cases.push_back({model, dtype, kernels});
+    }
+  }
+  return cases;
+}
+
 // Far from initialisation's small, symmetric values, so that every path carries a gradient worth
 // comparing. An MLP's biases put its units clearly on either side of the ReLU, in turn: a finite
 // difference must not step over the kink.
