@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "pipeline/checkpoint.h"
+#include "pipeline/checkpoint_files.h"
+
+namespace sluice {
+namespace {
+
+// GPT2LMHeadModel writes its body's names with this in front, GPT2Model (and the files on the hub)
+// without.
+constexpr char kBodyPrefix[] = "transformer.";
+constexpr char kBlockPrefix[] = "h.";
+constexpr size_t kNamesShown = 5;
+
+std::string OtherName(absl::string_view name) {
+  const bool has_prefix = absl::ConsumePrefix(&name, kBodyPrefix);
+  return has_prefix ? std::string(name) : absl::StrCat(kBodyPrefix, name);
+}
+
+// "h.3." of "transformer.h.3.attn.bias"; "" of a tensor outside of any block.
+std::string BlockOf(absl::string_view name) {
+  absl::ConsumePrefix(&name, kBodyPrefix);
+  if (!absl::StartsWith(name, kBlockPrefix)) return "";
+  const size_t dot = name.find('.', sizeof(kBlockPrefix) - 1);
+  return dot == absl::string_view::npos ? "" : std::string(name.substr(0, dot + 1));
+}
+
+std::string ShowNames(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kNamesShown);
+  std::string text = absl::StrJoin(names.begin(), names.begin() + static_cast<int>(shown), ", ");
+  if (shown < names.size()) absl::StrAppend(&text, " and ", names.size() - shown, " more");
+  return text;
+}
+
+bool IsReadable(const TensorEntry& entry) {
+  return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
+}
+
+// Reads targets[i] from the tensor named names[i].
+absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>& targets,
+                    const std::vector<std::string>& names) {
+  absl::flat_hash_map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : file.entries()) entries[entry.name] = &entry;
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const auto found = entries.find(names[i]);
+    if (found == entries.end()) {
+      missing.push_back(targets[i].name);
+    } else if (found->second->shape != targets[i].shape || !IsReadable(*found->second)) {
+      return file.Read(names[i], targets[i].shape, nullptr);  // says what differs
+    }
+  }
+  if (!missing.empty()) {
+    return absl::NotFoundError(absl::StrCat(file.path(), " lacks ", missing.size(), " of ",
+                                            targets.size(), " tensors: ", ShowNames(missing)));
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    absl::Status status = file.Read(names[i], targets[i].shape, targets[i].data);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNoFurtherBlocks(const SafetensorsFile& file,
+                                  const std::vector<TensorTarget>& targets) {
+  std::set<std::string> blocks = {""};
+  for (const TensorTarget& target : targets) blocks.insert(BlockOf(target.name));
+  for (const TensorEntry& entry : file.entries()) {
+    if (blocks.count(BlockOf(entry.name)) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), " is of a deeper model: it holds '", entry.name,
+                       "', and this model has ", blocks.size() - 1, " blocks"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets) {
+  std::vector<std::string> names;
+  for (const TensorTarget& target : targets) names.push_back(target.name);
+  return ReadAs(file, targets, names);
+}
+
+absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets) {
+  std::error_code ignored;
+  const std::string file_path =
+      std::filesystem::is_directory(path, ignored) ? absl::StrCat(path, "/", kWeightsFile) : path;
+  const auto file = SafetensorsFile::Open(file_path);
+  if (!file.ok()) return file.status();
+  std::set<std::string> present;
+  for (const TensorEntry& entry : (*file)->entries()) present.insert(entry.name);
+  std::vector<std::string> names;
+  for (const TensorTarget& target : targets) {
+    const bool as_given = present.count(target.name) > 0;
+    names.push_back(as_given ? target.name : OtherName(target.name));
+  }
+  const absl::Status status = CheckNoFurtherBlocks(**file, targets);
+  return status.ok() ? ReadAs(**file, targets, names) : status;
+}
+
+}  // namespace sluice
