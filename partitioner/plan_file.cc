@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/json_fields.h"
+#include "partitioner/model_json.h"
 
 namespace sluice {
 namespace {
@@ -113,6 +114,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
                {"tokens_per_second",
                 plan.step_seconds > 0 ? context.TokensPerStep(plan) / plan.step_seconds : 0.0},
                {"partition", FormatPartition(plan.assignment.partition)}};
+  if (context.spec) json["model_config"] = ModelToJson(*context.spec);
   json["stages"] = Json::array();
   for (int stage = 0; stage < static_cast<int>(plan.stages.size()); ++stage) {
     json["stages"].push_back(StageJson(plan, stage, layer_names));
@@ -155,6 +157,16 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
     }
   }
   if (!fields.status().ok()) return fields.status();
+  if (!object->contains("model_config")) return plan;
+  absl::StatusOr<ModelSpec> spec =
+      ModelFromJson((*object)["model_config"], plan.model, std::string(file));
+  if (!spec.ok()) return spec.status();
+  if (spec->layer_count() != plan.layer_count()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": field 'stages' places ",
+                                                   plan.layer_count(), " layers, the model has ",
+                                                   spec->layer_count()));
+  }
+  plan.spec = *std::move(spec);
   return plan;
 }
 

@@ -2,12 +2,13 @@
 #define SLUICE_PARTITIONER_PLAN_FILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/spec_dtype.h"
+#include "models/spec.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/planner.h"
 
@@ -16,6 +17,7 @@ namespace sluice {
 // What a plan was made for, beside what the planner knows.
 struct PlanContext {
   std::string model;
+  std::optional<ModelSpec> spec;  // where the model is one that sluice knows
   int64_t micro_batch_size = 1;
   int64_t seq = 1;  // tokens a sample
   DType dtype = DType::kFloat32;
@@ -33,6 +35,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
 // What a run needs of a plan.
 struct PlanFile {
   std::string model;
+  std::optional<ModelSpec> spec;
   std::string schedule;
   int devices = 1;
   int chunks = 1;

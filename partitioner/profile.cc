@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/json_fields.h"
+#include "partitioner/model_json.h"
 #include "partitioner/plan_file.h"
 
 namespace sluice {
@@ -102,6 +103,7 @@ std::string FormatProfile(const Profile& profile) {
                {"repetitions", profile.repetitions},
                {"link_latency", profile.link.latency}};
   if (std::isfinite(profile.link.bandwidth)) json["link_bandwidth"] = profile.link.bandwidth;
+  if (profile.spec) json["model_config"] = ModelToJson(*profile.spec);
   json["layers"] = Json::array();
   for (size_t i = 0; i < profile.layers.size(); ++i) {
     json["layers"].push_back(LayerJson(profile.layers[i], profile.timings[i]));
@@ -137,6 +139,15 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
     }
   }
   if (!fields.status().ok()) return fields.status();
+  if (!object->contains("model_config")) return profile;
+  absl::StatusOr<ModelSpec> spec = ModelFromJson((*object)["model_config"], profile.model, name);
+  if (!spec.ok()) return spec.status();
+  if (spec->layer_count() != static_cast<int>(profile.layers.size())) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": field 'layers' has ",
+                                                   profile.layers.size(), " entries, the model ",
+                                                   spec->layer_count(), " layers"));
+  }
+  profile.spec = *std::move(spec);
   return profile;
 }
 

@@ -2,12 +2,13 @@
 #define SLUICE_PARTITIONER_PROFILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/spec_dtype.h"
+#include "models/spec.h"
 #include "partitioner/layer_cost.h"
 #include "partitioner/partition_problem.h"
 
@@ -28,6 +29,7 @@ struct LayerTimings {
 // device.
 struct Profile {
   std::string model;
+  std::optional<ModelSpec> spec;  // where the model is one that sluice knows
   std::string device;
   int64_t micro_batch_size = 1;
   int64_t seq = 1;

@@ -33,6 +33,7 @@ struct SomePlan {
     request.memory_limit = 900;
     plan = *MakePlan(request);
     context.model = "mlp";
+    context.spec = ModelSpec{"mlp", MlpConfig{{9, 8, 7, 6, 5, 4, 3, 2, 2, 2}}};
     context.micro_batch_size = 4;
     context.seq = 16;
     context.dtype = DType::kBFloat16;
@@ -61,6 +62,7 @@ TEST(PlanFile, IsReadBackAsItWasPlanned) {
   EXPECT_EQ(file->assignment.recompute, some.plan.assignment.recompute);
   EXPECT_EQ(file->step_seconds, some.plan.step_seconds);
   EXPECT_EQ(file->layer_count(), 9);
+  EXPECT_EQ(file->spec->mlp()->widths, some.context.spec->mlp()->widths);
 }
 
 TEST(PlanFile, StagesAddUpToTheModelAndTokensToTheStep) {
@@ -99,6 +101,10 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
                   "field 'stages[0].last_layer' is \"x\"");
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["recompute"] = "some"; },
                   "field 'stages[0].recompute' is 'some'");
+  ExpectPlanError([](Json* json) { (*json)["model_config"]["widths"].erase(0); },
+                  "field 'stages' places 9 layers, the model has 8");
+  ExpectPlanError([](Json* json) { (*json)["model_config"]["type"] = "rnn"; },
+                  "field 'model_config.type' is 'rnn'");
   ExpectPlanError([](Json* json) { (*json)["devices"] = 2; }, "field 'stages' has 3 entries");
 }
 
@@ -119,6 +125,10 @@ Profile SomeProfile() {
   Random random(5);
   Profile profile;
   profile.model = "char-gpt";
+  GptConfig config;
+  config.layers = 2;
+  config.tied_head = true;
+  profile.spec = ModelSpec{"char-gpt", config};
   profile.device = "cpu";
   profile.micro_batch_size = 4;
   profile.seq = 256;
@@ -151,6 +161,8 @@ TEST(ProfileFile, IsReadBackUnchanged) {
     EXPECT_EQ(again->timings[i].forward.least, profile.timings[i].forward.least);
   }
   EXPECT_EQ(again->link.bandwidth, 5e9);
+  EXPECT_EQ(again->spec->gpt()->layers, 2);
+  EXPECT_TRUE(again->spec->gpt()->tied_head);
 }
 
 TEST(ProfileFile, NamesTheFieldThatIsWrong) {
