@@ -33,7 +33,8 @@ LayerSpec DescribeBlock(const GptConfig& config, const BatchShape& batch, int bl
                         ProductFlops(rows, dim, hidden) + ProductFlops(rows, hidden, dim);
   const double attention = 2 * ProductFlops(rows, batch.seq, dim) / 2;
   LayerSpec layer{.name = absl::StrCat("block ", block)};
-  layer.parameters = 2 * 2 * dim + LinearParameters(dim, 3 * dim) + LinearParameters(dim, dim) +
+  const int64_t norms = 4 * dim;  // two, each with gain and bias
+  layer.parameters = norms + LinearParameters(dim, 3 * dim) + LinearParameters(dim, dim) +
                      LinearParameters(dim, hidden) + LinearParameters(hidden, dim);
   layer.forward_flops = linear + attention;
   layer.input_grad_flops = linear + 2 * attention;

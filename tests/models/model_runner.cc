@@ -150,6 +150,7 @@ StepResult ModelRunner::Step(const std::vector<MicroBatch>& micro_batches,
   const auto rows = static_cast<double>(batch_.rows()) * static_cast<double>(micro_batches.size());
   const auto loss_scale = static_cast<float>(1 / rows);
   std::vector<std::unique_ptr<Flight>> flights;
+  flights.reserve(micro_batches.size());
   for (const MicroBatch& micro_batch : micro_batches) flights.push_back(MakeFlight(micro_batch));
 
   for (size_t m = 0; m < flights.size(); ++m) {
