@@ -15,14 +15,14 @@ struct Spot {
 
 class PathFinder {
  public:
-  PathFinder(const Simulation& simulation, const Placement& placement)
-      : rows_(simulation.rows), placement_(placement) {}
+  PathFinder(const Simulation& simulation, const Placement& placement, const StageCosts& costs)
+      : rows_(simulation.rows), placement_(placement), costs_(costs) {}
 
   std::vector<TimedAction> Find(double makespan) const {
     std::vector<TimedAction> path;
     std::optional<Spot> spot = LastToEnd(makespan);
     while (spot.has_value()) {
-      const TimedAction& timed = rows_[spot->rank][spot->position];
+      const TimedAction& timed = At(*spot);
       if (IsCompute(timed.action.op) || timed.action.op == Op::kRecompute) path.push_back(timed);
       if (timed.start <= 0) break;
       spot = Before(*spot);
@@ -32,6 +32,8 @@ class PathFinder {
   }
 
  private:
+  const TimedAction& At(Spot spot) const { return rows_[spot.rank][spot.position]; }
+
   std::optional<Spot> LastToEnd(double makespan) const {
     for (size_t rank = 0; rank < rows_.size(); ++rank) {
       if (!rows_[rank].empty() && rows_[rank].back().end >= makespan) {
@@ -42,7 +44,7 @@ class PathFinder {
   }
 
   // What made the action at `spot` start when it did: the action before it on its rank, else the
-  // arrival it (or its partner in a pair) waited for.
+  // arrival that it, or the other half of its pair, waited for.
   std::optional<Spot> Before(Spot spot) const {
     const auto& row = rows_[spot.rank];
     size_t first = spot.position;
@@ -50,12 +52,21 @@ class PathFinder {
     if (first > 0 && row[first - 1].end >= row[first].start) return Spot{spot.rank, first - 1};
     const size_t last = first + (row[first].action.overlaps_next ? 1 : 0);
     std::optional<Spot> latest;
+    double latest_arrival = -1;
     for (size_t i = first; i <= last; ++i) {
       const std::optional<Spot> producer = Producer(row[i]);
       if (!producer.has_value()) continue;
-      if (!latest.has_value() || End(*producer) > End(*latest)) latest = producer;
+      const double arrival =
+          At(*producer).end + Latency(At(*producer).action.stage, row[i].action.stage);
+      if (arrival <= latest_arrival) continue;
+      latest_arrival = arrival;
+      latest = producer;
     }
     return latest;
+  }
+
+  double Latency(int from, int to) const {
+    return placement_.rank(from) == placement_.rank(to) ? 0 : costs_.send[std::min(from, to)];
   }
 
   // The compute action whose result `timed` uses, found by time: rows are sorted by it.
@@ -79,17 +90,16 @@ class PathFinder {
     return std::nullopt;
   }
 
-  double End(Spot spot) const { return rows_[spot.rank][spot.position].end; }
-
   const std::vector<std::vector<TimedAction>>& rows_;
   const Placement& placement_;
+  const StageCosts& costs_;
 };
 
 }  // namespace
 
-std::vector<TimedAction> FindCriticalPath(const Simulation& simulation,
-                                          const Placement& placement) {
-  return PathFinder(simulation, placement).Find(simulation.makespan);
+std::vector<TimedAction> FindCriticalPath(const Simulation& simulation, const Placement& placement,
+                                          const StageCosts& costs) {
+  return PathFinder(simulation, placement, costs).Find(simulation.makespan);
 }
 
 }  // namespace sluice

@@ -165,14 +165,16 @@ absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string
   }
   std::vector<int> rank_of_stage = RanksOfStages(table.rows);
   PlaceUnnamed(static_cast<int>(table.rows.size()), rank_of_stage);
-  absl::StatusOr<Placement> placement = Placement::FromRanks(std::move(rank_of_stage));
-  if (!placement.ok() || placement->ranks() != static_cast<int>(table.rows.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ",
-                     placement.ok() ? absl::StrCat("line ", placement->ranks() + 1,
-                                                   " has no action; every rank needs a stage")
-                                    : std::string(placement.status().message())));
+  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+    if (std::find(rank_of_stage.begin(), rank_of_stage.end(), static_cast<int>(rank)) !=
+        rank_of_stage.end())
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": line ", rank + 1,
+        " has no stage of its own; every line is a rank, and every rank computes a stage"));
   }
+  absl::StatusOr<Placement> placement = Placement::FromRanks(std::move(rank_of_stage));
+  if (!placement.ok()) return placement.status();
   table.placement = *std::move(placement);
   return table;
 }

@@ -98,7 +98,7 @@ absl::StatusOr<Simulation> Simulator::Run() {
   result_.lower_bound = std::min(result_.lower_bound, result_.makespan);
   if (result_.lower_bound > 0) result_.gap = result_.makespan / result_.lower_bound - 1;
   MeasureMemory(costs_, &result_);
-  result_.critical_path = FindCriticalPath(result_, table_.placement);
+  result_.critical_path = FindCriticalPath(result_, table_.placement, costs_);
   return std::move(result_);
 }
 

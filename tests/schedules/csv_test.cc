@@ -1,0 +1,145 @@
+#include "schedules/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "random_timetable.h"
+#include "schedules/lower.h"
+#include "schedules/simulate.h"
+#include "schedules/validate.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+// Tables that PyTorch wrote, beside the project where they are there.
+std::filesystem::path SharedSchedules() {
+  const char* shared = std::getenv("SLUICE_SHARED");
+  const std::filesystem::path root = shared != nullptr ? shared : SLUICE_SOURCE_DIR "/../shared";
+  return root / "data" / "schedules";
+}
+
+std::string Contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(PyTorchFiles, AreSoundAndComeBackByteForByte) {
+  if (!std::filesystem::exists(SharedSchedules())) GTEST_SKIP() << "no " << SharedSchedules();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SharedSchedules())) {
+    SCOPED_TRACE(entry.path());
+    ++files;
+    const std::string text = Contents(entry.path());
+    const auto table = ParseTimetableCsv(text, entry.path().string());
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(FormatTimetableCsv(*table), text);
+    EXPECT_TRUE(ValidateTimetable(*table).ok()) << ValidateTimetable(*table);
+    const auto lowered = LowerTimetable(ComputeOnly(*table));
+    EXPECT_TRUE(lowered.ok()) << lowered.status();
+  }
+  EXPECT_GE(files, 6);
+}
+
+TEST(PyTorchFiles, LoweredAndComputeOnlyTakeTheSameTime) {
+  if (!std::filesystem::exists(SharedSchedules())) GTEST_SKIP() << "no " << SharedSchedules();
+  for (const char* name : {"torch_interleaved1f1b_p4_m8_v2", "zb1p_2rank_4stage_8mb"}) {
+    const auto read = [&](const char* kind) {
+      const std::string file = std::string(name) + kind;
+      return *ParseTimetableCsv(Contents(SharedSchedules() / file), file);
+    };
+    const Timetable compute = read(".compute.csv");
+    const Timetable comms = read(".comms.csv");
+    const StageCosts costs = StageCosts::Uniform(compute.placement.stages(), 1, 1, 1, 0.125);
+    EXPECT_EQ(Simulate(compute, costs)->makespan, Simulate(comms, costs)->makespan) << name;
+  }
+}
+
+// PyTorch's ZB1P test artifact at F = I = W = 1 with three latencies (its rank 0 does not split the
+// backward).
+TEST(PyTorchFiles, Zb1pTakesItsKnownTimes) {
+  if (!std::filesystem::exists(SharedSchedules())) GTEST_SKIP() << "no " << SharedSchedules();
+  const auto table =
+      ParseTimetableCsv(Contents(SharedSchedules() / "zb1p_2rank_4stage_8mb.compute.csv"), "zb1p");
+  ASSERT_TRUE(table.ok());
+  for (const auto& [send, makespan] : {std::pair(0.0, 49.0), {0.1, 49.6}, {0.5, 52.0}}) {
+    EXPECT_NEAR(Simulate(*table, StageCosts::Uniform(4, 1, 1, 1, send))->makespan, makespan, 1e-9)
+        << send;
+  }
+}
+
+TEST(TimetableCsv, RoundTripsRandomTables) {
+  Random random(9);
+  for (int i = 0; i < 2000; ++i) {
+    Timetable table = RandomTimetable(random);
+    if (i % 2 == 1) table = *LowerTimetable(table);
+    table.crlf = i % 3 == 0;
+    const std::string text = FormatTimetableCsv(table);
+    const auto back = ParseTimetableCsv(text, "random");
+    ASSERT_TRUE(back.ok()) << back.status() << "\n" << text;
+    EXPECT_EQ(back->rows, table.rows);
+    EXPECT_EQ(back->micro_batches, table.micro_batches);
+    EXPECT_EQ(back->placement.rank_of_stage(), table.placement.rank_of_stage());
+    EXPECT_EQ(FormatTimetableCsv(*back), text);
+  }
+}
+
+TEST(TimetableCsv, NamesLineAndCellOfWhatItCannotRead) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"0F0,0X0\n", "t.csv: line 1, cell 2: '0X0' is not an action"},
+      {"0F0,0B0\n1F0,,1B\n", "t.csv: line 2, cell 3: '1B'"},
+      {"0F0,F0\n", "line 1, cell 2: 'F0'"},
+      {"0F-1\n", "line 1, cell 1: '0F-1'"},
+      {"0F0x\n", "'0F0x'"},
+      {"99999F0\n", "'99999F0'"},
+      {"0F99999999999\n", "'0F99999999999'"},
+      {"0F2147483647\n", "'0F2147483647'"},
+      {"(0F0;0B0)\n", "'(0F0;0B0)'"},
+      {"(0F0)OVERLAP_F_B\n", "'(0F0)OVERLAP_F_B'"},
+      {"(0F0;0B0;0B1)OVERLAP_F_B\n", "(0F0;0B0;0B1)"},
+      {"", "the file is empty"},
+      {"\r\n", "the file is empty"},
+      {"0F0,0B0\n\n1F0,1B0\n", "t.csv: line 2 has no stage of its own"},
+      {"0F0,0B0\n\n", "t.csv: line 2 has no stage of its own"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto table = ParseTimetableCsv(text, "t.csv");
+    ASSERT_FALSE(table.ok()) << text;
+    EXPECT_THAT(std::string(table.status().message()), HasSubstr(message));
+  }
+}
+
+TEST(TimetableCsv, ReadsAnythingWithoutCrashing) {
+  Random random(10);
+  const std::string letters = "0123456789FBIWSENDRCV_(;),,,\r\n\n OVERLAP_F_B";
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = "0F0,0B0\n1F0,1B0\n";
+    for (int k = Draw(random, 0, 6); k > 0; --k) {
+      text[Draw(random, 0, static_cast<int>(text.size()) - 1)] =
+          letters[Draw(random, 0, static_cast<int>(letters.size()) - 1)];
+    }
+    const auto table = ParseTimetableCsv(text, "fuzz");
+    if (table.ok()) FindDefects(*table);
+  }
+}
+
+TEST(TimetableCsv, PlacesAMisplacedActionOnItsStagesRank) {
+  const auto table = ParseTimetableCsv("0F0,1F0,0B0\n1B0\n2F0,2B0\n", "t.csv");
+  ASSERT_FALSE(table.ok() && ValidateTimetable(*table).ok());
+  const auto moved = ParseTimetableCsv("0F0,0F1,0B0,0B1,1B1\n1F0,1F1,1B0\n", "t.csv");
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_THAT(std::string(ValidateTimetable(*moved).message()),
+              HasSubstr("rank 0, position 4, 1B1: stage 1 is on rank 1"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include "naive.h"
+
+namespace sluice {
+namespace {
+
+struct Spot {
+  size_t rank, position;
+};
+
+bool MakesGradient(Op op) { return op == Op::kBackward || op == Op::kInputGrad; }
+
+// Every place where `wanted` holds.
+template <typename Wanted>
+std::vector<Spot> Where(const Timetable& table, Wanted wanted) {
+  std::vector<Spot> spots;
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    for (size_t i = 0; i < table.rows[r].size(); ++i) {
+      if (wanted(table.rows[r][i])) spots.push_back({r, i});
+    }
+  }
+  return spots;
+}
+
+double DurationOf(const Action& a, const StageCosts& costs) {
+  if (a.op == Op::kForward) return costs.forward[a.stage];
+  if (a.op == Op::kBackward) return costs.backward[a.stage];
+  if (a.op == Op::kInputGrad) return costs.input_grad[a.stage];
+  if (a.op == Op::kWeightGrad) return costs.weight_grad[a.stage];
+  return 0;
+}
+
+// What must have ended before `a` starts (for F, B and I), and the latency between.
+struct Input {
+  std::vector<Spot> from;
+  double latency = 0;
+};
+
+Input InputOf(const Timetable& table, const Action& a, const StageCosts& costs) {
+  const bool forward = a.op == Op::kForward;
+  const int producer = forward ? a.stage - 1 : a.stage + 1;
+  if (!(forward || MakesGradient(a.op)) || producer < 0 || producer >= table.placement.stages())
+    return {};
+  const bool crosses = table.placement.rank(producer) != table.placement.rank(a.stage);
+  const bool by_send = crosses && table.lowered();
+  Input input;
+  if (crosses) input.latency = costs.send[std::min<int>(producer, a.stage)];
+  input.from = Where(table, [&](const Action& other) {
+    const bool right_op = by_send   ? other.op == (forward ? Op::kSendForward : Op::kSendBackward)
+                          : forward ? other.op == Op::kForward
+                                    : MakesGradient(other.op);
+    return right_op && other.stage == producer && other.micro_batch == a.micro_batch;
+  });
+  return input;
+}
+
+// Counts by looking at every moment at which something starts.
+void Measure(const Timetable& table, const StageCosts& costs, NaiveRun& run) {
+  for (const auto& row : run.rows) {
+    int most = 0;
+    double most_bytes = 0;
+    for (size_t now = 0; now < row.size(); ++now) {
+      int held = 0;
+      double bytes = 0;
+      // Position `now` is running: what stands before it has ended, unless it is in the same pair.
+      const auto ended = [&](size_t i) {
+        const bool paired = (i + 1 == now && row[i].action.overlaps_next) ||
+                            (now + 1 == i && row[now].action.overlaps_next);
+        return i < now && !paired;
+      };
+      const auto started = [&](size_t i) {
+        return i <= now || (now + 1 == i && row[now].action.overlaps_next);
+      };
+      for (size_t f = 0; f < row.size(); ++f) {
+        const Action& a = row[f].action;
+        if (a.op != Op::kForward || !started(f)) continue;
+        bool input_done = false;
+        bool weight_done = false;
+        for (size_t i = 0; i < row.size(); ++i) {
+          if (row[i].action.stage != a.stage || row[i].action.micro_batch != a.micro_batch ||
+              !ended(i))
+            continue;
+          const Op op = row[i].action.op;
+          input_done |= MakesGradient(op);
+          weight_done |= op == Op::kBackward || op == Op::kWeightGrad;
+        }
+        held += !weight_done;
+        const double all = costs.activation_bytes[a.stage];
+        const double kept = std::min(all, costs.weight_grad_bytes[a.stage]);
+        bytes += weight_done ? 0 : input_done ? kept : all;
+      }
+      most = std::max(most, held);
+      most_bytes = std::max(most_bytes, bytes);
+    }
+    run.peak_activations.push_back(most);
+    run.peak_bytes.push_back(most_bytes);
+  }
+  (void)table;
+}
+
+}  // namespace
+
+std::optional<NaiveRun> NaiveSimulate(const Timetable& table, const StageCosts& costs) {
+  NaiveRun run;
+  std::vector<std::vector<Input>> inputs;
+  for (const auto& row : table.rows) {
+    auto& timed = run.rows.emplace_back();
+    auto& needs = inputs.emplace_back();
+    for (const Action& action : row) {
+      timed.push_back({action, 0, 0});
+      needs.push_back(InputOf(table, action, costs));
+    }
+  }
+  const int64_t rounds = table.action_count() + 2;
+  for (int64_t round = 0; round < rounds; ++round) {
+    bool changed = false;
+    for (size_t r = 0; r < run.rows.size(); ++r) {
+      auto& row = run.rows[r];
+      for (size_t i = 0; i < row.size(); ++i) {
+        const size_t last = row[i].action.overlaps_next ? i + 1 : i;
+        double start = i == 0 ? 0 : row[i - 1].end;
+        double duration = 0;
+        for (size_t k = i; k <= last; ++k) {
+          duration += DurationOf(row[k].action, costs);
+          for (const Spot& from : inputs[r][k].from) {
+            start = std::max(start, run.rows[from.rank][from.position].end + inputs[r][k].latency);
+          }
+        }
+        if (last > i && costs.overlap >= 0) duration = costs.overlap;
+        for (size_t k = i; k <= last; ++k) {
+          changed |= row[k].start != start || row[k].end != start + duration;
+          row[k].start = start;
+          row[k].end = start + duration;
+          run.makespan = std::max(run.makespan, row[k].end);
+        }
+        i = last;
+      }
+    }
+    if (changed) continue;
+    Measure(table, costs, run);
+    return run;
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice

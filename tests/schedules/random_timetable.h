@@ -1,0 +1,24 @@
+#ifndef SLUICE_TESTS_SCHEDULES_RANDOM_TIMETABLE_H_
+#define SLUICE_TESTS_SCHEDULES_RANDOM_TIMETABLE_H_
+
+#include <random>
+
+#include "schedules/simulate.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+using Random = std::mt19937;
+int Draw(Random& random, int least, int most);
+
+// A sound compute-only table: stages placed at random, the backward of each stage split or whole,
+// actions in a random order that respects the dependencies, with some forwards and backwards paired
+// and some idle cells.
+Timetable RandomTimetable(Random& random);
+
+// Costs for it, some of them zero; multiples of 1/8, so that sums are exact.
+StageCosts RandomCosts(Random& random, int stages);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_SCHEDULES_RANDOM_TIMETABLE_H_
