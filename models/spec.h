@@ -24,11 +24,13 @@ struct GptConfig {
   float norm_epsilon = 1e-5f;
 
   int mlp_width() const { return hidden > 0 ? hidden : 4 * dim; }
+  friend bool operator==(const GptConfig&, const GptConfig&) = default;
 };
 
 // A multi-layer perceptron classifier: `widths` = input, hidden..., classes; ReLU between.
 struct MlpConfig {
   std::vector<int> widths = {784, 512, 256, 10};
+  friend bool operator==(const MlpConfig&, const MlpConfig&) = default;
 };
 
 // A model that sluice can train. Its layers, numbered from 0, are what partitions speak of:

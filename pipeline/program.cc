@@ -193,7 +193,8 @@ class RankCompiler {
           policy == Recompute::kFull || (policy == Recompute::kSelective && tensor.restorable);
       if (WrittenByForward(tensor) && (rebuild || !dropped)) frame.tensors[t] = call.tensors[t];
     }
-    if (!decl.output_shape.empty()) call.output = builder_.New(OutputBytes(decl));
+    // The second time nobody needs the output, and a layer without one skips what only that takes.
+    if (!rebuild && !decl.output_shape.empty()) call.output = builder_.New(OutputBytes(decl));
     const BufferId output = call.output;
     builder_.AppendCall(Step::kForward, std::move(call), mb);
     return output;

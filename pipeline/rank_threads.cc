@@ -33,7 +33,7 @@ void PinRank(int rank, int threads, const std::vector<int>& cores) {
 
 }  // namespace
 
-int UsableCores() { return static_cast<int>(UsableCoreList().size()); }
+int CoresForRanks() { return static_cast<int>(UsableCoreList().size()); }
 
 absl::Status RunRanks(
     InProcessGroup& group, int ranks, const RankThreadOptions& options,

@@ -21,7 +21,7 @@ absl::Status RunRanks(
     const std::function<absl::Status(int rank, Communicator& communicator)>& body);
 
 // Cores that this process may run on.
-int UsableCores();
+int CoresForRanks();
 
 }  // namespace sluice
 

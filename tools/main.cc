@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = sluice::kExitDone;
   sluice::AddScheduleCommand(app, &exit_code);
+  sluice::AddTrainCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,133 @@
+#include "pipeline/run_checkpoint.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/weights_hash.h"
+
+namespace sluice {
+namespace {
+
+const char* OptimizerName(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdamW ? "adamw" : "sgd";
+}
+
+// A tied parameter is stored once, under the name of the one that it equals.
+const std::string& StoredName(const ParameterDecl& decl) {
+  return decl.tied_to.empty() ? decl.name : decl.tied_to;
+}
+
+RunState Describe(const RunPlan& plan, const TrainOptions& options, const Dataset& data,
+                  int64_t step) {
+  const RunRequest& request = plan.request;
+  const OptimizerOptions& optimizer = options.optimizer;
+  RunState state;
+  state.step = step;
+  state.seed = options.seed;
+  state.model = request.spec;
+  state.optimizer = OptimizerName(request.optimizer);
+  state.hyper_parameters = {{"lr", optimizer.lr},
+                            {"weight_decay", optimizer.weight_decay},
+                            {"clip", optimizer.clip},
+                            {"beta1", optimizer.beta1},
+                            {"beta2", optimizer.beta2},
+                            {"momentum", optimizer.momentum},
+                            {"warmup", static_cast<double>(optimizer.warmup)},
+                            {"cosine", optimizer.schedule == LrSchedule::kCosine ? 1.0 : 0.0},
+                            {"steps", static_cast<double>(options.steps)}};
+  state.micro_batch_size = request.batch.size;
+  state.micro_batches = plan.lowered.micro_batches;
+  state.seq = request.batch.seq;
+  state.dtype = request.dtype;
+  state.data_path = options.data_path;
+  state.data_fingerprint = data.fingerprint();
+  return state;
+}
+
+template <typename T>
+void Compare(const char* what, const T& saved, const T& given,
+             std::vector<std::string>* differences) {
+  if (saved == given) return;
+  differences->push_back(absl::StrCat(what, " (saved ", saved, ", given ", given, ")"));
+}
+
+// What keeps `given` from going on where `saved` stopped, bit for bit.
+std::vector<std::string> Differences(const RunState& saved, const RunState& given) {
+  std::vector<std::string> differences;
+  if (!(saved.model.config == given.model.config)) differences.push_back("the model's shape");
+  Compare("the micro-batch size", saved.micro_batch_size, given.micro_batch_size, &differences);
+  Compare("the number of micro-batches", saved.micro_batches, given.micro_batches, &differences);
+  Compare("the sequence length", saved.seq, given.seq, &differences);
+  Compare("the compute type", std::string(DTypeName(saved.dtype)),
+          std::string(DTypeName(given.dtype)), &differences);
+  Compare("the seed", saved.seed, given.seed, &differences);
+  Compare("the optimizer", saved.optimizer, given.optimizer, &differences);
+  Compare("the data's fingerprint", saved.data_fingerprint, given.data_fingerprint, &differences);
+  return differences;
+}
+
+std::string Join(const std::vector<std::string>& parts) {
+  std::string joined;
+  for (const std::string& part : parts) absl::StrAppend(&joined, joined.empty() ? "" : "; ", part);
+  return joined;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SaveRun(const RunPlan& plan, const TrainOptions& options,
+                                    const Dataset& data,
+                                    const std::vector<std::unique_ptr<RankState>>& states,
+                                    int64_t step) {
+  std::vector<TensorSource> weights;
+  std::vector<TensorSource> moments;
+  for (const ParameterView& view : AllParameters(plan, states)) {
+    if (!view.decl->tied_to.empty()) continue;
+    weights.push_back({view.decl->name, view.decl->shape, view.weight});
+    moments.push_back({view.decl->name + ".m", view.decl->shape, view.moment1});
+    if (view.moment2 != nullptr)
+      moments.push_back({view.decl->name + ".v", view.decl->shape, view.moment2});
+  }
+  return SaveCheckpoint(options.save_dir, Describe(plan, options, data, step), weights, moments);
+}
+
+absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
+                                            const TrainOptions& options, const Dataset& data) {
+  absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  const std::vector<std::string> differences =
+      Differences(checkpoint->state, Describe(plan, options, data, 0));
+  if (!differences.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        checkpoint->path, " cannot be resumed with these settings, which differ in: ",
+        Join(differences), "; give the saved ones, or start anew from its weights with --init"));
+  }
+  ResumePoint resume;
+  resume.step = checkpoint->state.step;
+  resume.checkpoint = std::make_shared<const LoadedCheckpoint>(*std::move(checkpoint));
+  return resume;
+}
+
+absl::Status LoadState(const ResumePoint& resume, RankState& state) {
+  std::vector<TensorTarget> weights;
+  std::vector<TensorTarget> moments;
+  for (const ParameterView& view : state.parameters()) {
+    const std::string& name = StoredName(*view.decl);
+    weights.push_back({name, view.decl->shape, view.weight});
+    moments.push_back({name + ".m", view.decl->shape, view.moment1});
+    if (view.moment2 != nullptr) moments.push_back({name + ".v", view.decl->shape, view.moment2});
+  }
+  absl::Status status = ReadTensors(*resume.checkpoint->weights, weights);
+  if (status.ok()) status = ReadTensors(*resume.checkpoint->optimizer, moments);
+  return status;
+}
+
+absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
+  std::vector<TensorTarget> weights;
+  for (const ParameterView& view : state.parameters()) {
+    weights.push_back({StoredName(*view.decl), view.decl->shape, view.weight});
+  }
+  return LoadWeights(path, weights);
+}
+
+}  // namespace sluice

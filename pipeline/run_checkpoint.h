@@ -1,0 +1,44 @@
+#ifndef SLUICE_PIPELINE_RUN_CHECKPOINT_H_
+#define SLUICE_PIPELINE_RUN_CHECKPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/data/dataset.h"
+#include "pipeline/checkpoint.h"
+#include "pipeline/rank_state.h"
+#include "pipeline/trainer.h"
+
+namespace sluice {
+
+// A checkpoint that a run goes on from.
+struct ResumePoint {
+  int64_t step = 0;
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;
+};
+
+// Writes weights and optimizer state of all ranks after `step` steps below options.save_dir, and
+// returns the path.
+absl::StatusOr<std::string> SaveRun(const RunPlan& plan, const TrainOptions& options,
+                                    const Dataset& data,
+                                    const std::vector<std::unique_ptr<RankState>>& states,
+                                    int64_t step);
+
+// Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
+// micro-batches, seed, data, compute type and optimizer. Stages, schedule and recomputation may
+// differ. InvalidArgument names what differs.
+absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
+                                            const TrainOptions& options, const Dataset& data);
+
+// Fills one rank's weights and optimizer state.
+absl::Status LoadState(const ResumePoint& resume, RankState& state);
+
+// Fills one rank's weights from a model.safetensors (a Hugging Face one too).
+absl::Status LoadInitialWeights(const std::string& path, RankState& state);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RUN_CHECKPOINT_H_

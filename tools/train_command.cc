@@ -1,0 +1,66 @@
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/train_flags.h"
+#include "tools/train_output.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kExample[] =
+    "Examples:\n"
+    "  sluice train --model char-gpt --data bible.txt --stages 2 --steps 200 --save out\n"
+    "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist --micro-batch-size 50 "
+    "--stages 2\n"
+    "  sluice train --data bible.txt --stages 4 --steps 400 --save out --resume out";
+
+// Set by Ctrl-C; the run ends after the step that it is in. A second Ctrl-C ends the process at
+// once.
+std::atomic<bool> interrupted{false};
+
+void OnInterrupt(int) {
+  interrupted.store(true);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+TrainEvents EventsFor(TrainOutput* output) {
+  return {
+      .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
+      .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
+      .on_checkpoint = [output](const std::string& path) { output->Saved(path); }};
+}
+
+int RunTrain(const TrainFlags& flags) {
+  absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
+  if (!job.ok()) return Fail(job.status());
+  absl::StatusOr<RunPlan> plan = CompileRun(job->request);
+  if (!plan.ok()) return Fail(plan.status());
+  std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
+  output->Start(*plan, *job->data, job->options.steps);
+  std::signal(SIGINT, OnInterrupt);
+  absl::StatusOr<TrainResult> result =
+      TrainInProcess(*plan, *job->data, job->options, EventsFor(output.get()), &interrupted);
+  if (!result.ok()) return Fail(result.status());
+  output->Done(result->summary);
+  if (!flags.trace.empty()) {
+    absl::Status written = WriteOutput(flags.trace, FormatTrace(result->trace, plan->lowered));
+    if (!written.ok()) return Fail(written);
+  }
+  return result->summary.interrupted ? kExitInterrupted : kExitDone;
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand("train", "Train a model across pipeline stages");
+  command->footer(kExample);
+  auto flags = std::make_shared<TrainFlags>();
+  AddTrainFlags(*command, flags.get());
+  command->callback([flags, exit_code] { *exit_code = RunTrain(*flags); });
+}
+
+}  // namespace sluice

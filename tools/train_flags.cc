@@ -1,0 +1,333 @@
+#include "tools/train_flags.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "partitioner/plan_file.h"
+#include "schedules/catalogue.h"
+#include "schedules/csv.h"
+#include "schedules/validate.h"
+#include "tools/files.h"
+
+namespace sluice {
+namespace {
+
+void AddModelOptions(CLI::App& command, TrainFlags* flags) {
+  command
+      .add_option("--model", flags->model.model,
+                  "char-gpt, gpt2, ..., mlp, or a Hugging Face config.json")
+      ->group("Model and data");
+  AddShapeFlags(command, &flags->model);
+  command.add_option("--data", flags->data, "A text file, or IDX images: a directory or file")
+      ->required()
+      ->group("Model and data");
+  command.add_option("--seq", flags->seq, "Tokens a sample (default: the model's)")
+      ->check(CLI::PositiveNumber)
+      ->group("Model and data");
+  command
+      .add_option("--init", flags->options.init, "Start from the weights in this model.safetensors")
+      ->group("Model and data");
+}
+
+void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
+  const char* group = "Pipeline";
+  command.add_option("--stages", flags->stages, "Ranks of the pipeline, a thread each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--schedule", flags->schedule,
+                  "A name from 'sluice schedule list', or a FILE.csv")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--chunks", flags->chunks, "Stages a rank holds (default: the schedule's)")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command
+      .add_option("--partition", flags->partition, "Layers of each stage: 0-3,4-7 (default: even)")
+      ->group(group);
+  command
+      .add_option("--plan", flags->plan,
+                  "Schedule, partition and recomputation from 'sluice plan --format json'")
+      ->group(group);
+  command.add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--micro-batches", flags->micro_batches, "Micro-batches a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--dtype", flags->dtype, "Compute type; weights are kept in fp32")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--recompute", flags->recompute,
+                  "What backward computes again instead of keeping")
+      ->check(CLI::IsMember({"none", "selective", "full"}))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--device", flags->device, "cpu or cuda")->capture_default_str()->group(group);
+  command.add_option("--transport", flags->transport, "inprocess, mpi, tcp or nccl")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--data-parallel", flags->data_parallel, "Replicas of the pipeline")
+      ->group(group);
+  command.add_option("--zero", flags->zero, "Optimizer sharding over the replicas")->group(group);
+  command
+      .add_option("--threads-per-stage", flags->options.threads_per_stage,
+                  "Threads of each rank's kernels")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->group(group);
+  command.add_flag("--no-pin", flags->no_pin, "Let the system move ranks between cores")
+      ->group(group);
+  command.add_option("--timeout", flags->timeout, "Longest wait for another rank")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
+  const char* group = "Optimizer";
+  OptimizerOptions& optimizer = flags->options.optimizer;
+  command
+      .add_option("--steps", flags->options.steps,
+                  "Steps in all; a resumed run goes on to this number")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--optimizer", flags->optimizer, "adamw or sgd")
+      ->check(CLI::IsMember({"adamw", "sgd"}))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--lr", optimizer.lr, "Learning rate")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--weight-decay", optimizer.weight_decay, "Of matrices; not of biases and norms")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--clip", optimizer.clip, "Largest global gradient norm; 0: any")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--momentum", optimizer.momentum, "Of sgd")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--warmup", optimizer.warmup, "Steps of linear warm-up")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--lr-schedule", flags->lr_schedule, "constant or cosine (down to a tenth)")
+      ->check(CLI::IsMember({"constant", "cosine"}))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--seed", flags->options.seed, "Of weights and data order")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
+  const char* group = "Evaluation and output";
+  TrainOptions& options = flags->options;
+  command
+      .add_option("--eval-every", options.eval_every,
+                  "Steps between evaluations (default: only at the end)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command
+      .add_option("--eval-micro-batches", options.eval_micro_batches,
+                  "Micro-batches an evaluation (default: all)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command.add_option("--save", options.save_dir, "Directory for checkpoints")->group(group);
+  command
+      .add_option("--save-every", options.save_every,
+                  "Steps between checkpoints (default: only at the end)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command
+      .add_option("--resume", options.resume,
+                  "Go on from a checkpoint: its directory, or one step's")
+      ->group(group);
+  command.add_option("--trace", flags->trace, "Write a Chrome/Perfetto trace of what ran")
+      ->group(group);
+  command.add_flag("--json", flags->json, "One JSON object a step, then a summary")->group(group);
+}
+
+absl::Status CheckSupported(const TrainFlags& flags) {
+  if (flags.device != "cpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device ", flags.device, ": this build trains on cpu only"));
+  }
+  if (flags.transport != "inprocess") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--transport ", flags.transport, ": this build has inprocess only"));
+  }
+  if (flags.data_parallel != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data-parallel ", flags.data_parallel, ": this build trains one replica"));
+  }
+  if (flags.zero != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--zero ", flags.zero, ": needs replicas, and this build trains one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Timetable> MakeTimetable(const TrainFlags& flags) {
+  if (!absl::EndsWith(flags.schedule, ".csv")) {
+    absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(flags.schedule);
+    if (!entry.ok()) return entry.status();
+    return GenerateSchedule(flags.schedule,
+                            {.ranks = flags.stages,
+                             .micro_batches = flags.micro_batches,
+                             .chunks = flags.chunks > 0 ? flags.chunks : (*entry)->default_chunks});
+  }
+  absl::StatusOr<std::string> text = ReadFile(flags.schedule);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, flags.schedule);
+  if (!table.ok()) return table;
+  if (absl::Status status = ValidateTimetable(*table); !status.ok()) return status;
+  if (table->placement.ranks() != flags.stages || table->micro_batches != flags.micro_batches) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.schedule, " is for ", table->placement.ranks(), " ranks and ",
+                     table->micro_batches, " micro-batches; give --stages ",
+                     table->placement.ranks(), " --micro-batches ", table->micro_batches));
+  }
+  return table;
+}
+
+// A plan stands for the flags that it decides.
+absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
+  if (!flags->partition.empty()) {
+    return absl::InvalidArgumentError(
+        "--plan and --partition both say which layers a stage holds; give one of them");
+  }
+  if (flags->model.model.empty()) flags->model.model = plan.model;
+  flags->stages = plan.devices;
+  flags->schedule = plan.schedule;
+  flags->chunks = plan.chunks;
+  flags->micro_batches = plan.micro_batches;
+  flags->micro_batch_size = static_cast<int>(plan.micro_batch_size);
+  flags->dtype = DTypeName(plan.dtype);
+  if (flags->seq == 0) flags->seq = static_cast<int>(plan.seq);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
+  absl::Duration timeout;
+  if (!absl::ParseDuration(text, &timeout) || timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--timeout ", text, ": expected a time such as 30s or 5m"));
+  }
+  return timeout;
+}
+
+absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec& spec,
+                                       const PlanFile* plan) {
+  absl::StatusOr<Timetable> timetable = MakeTimetable(flags);
+  if (!timetable.ok()) return timetable.status();
+  RunRequest request;
+  request.spec = spec;
+  request.batch.size = flags.micro_batch_size;
+  request.batch.seq = spec.gpt() == nullptr ? 1 : flags.seq > 0 ? flags.seq : spec.gpt()->max_seq;
+  request.optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
+  Recompute recompute = Recompute::kNone;
+  if (!ParseDType(flags.dtype, &request.dtype) || !ParseRecompute(flags.recompute, &recompute)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype ", flags.dtype, " --recompute ", flags.recompute,
+                     ": expected fp32 or bf16, and none, selective or full"));
+  }
+  const int stages = timetable->placement.stages();
+  absl::StatusOr<Partition> partition = plan != nullptr ? plan->assignment.partition
+                                        : !flags.partition.empty()
+                                            ? ParsePartition(flags.partition, spec.layer_count())
+                                            : EvenPartition(spec.layer_count(), stages);
+  if (!partition.ok()) return partition.status();
+  if (static_cast<int>(partition->size()) != stages) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the partition ", FormatPartition(*partition), " has ", partition->size(), " stages; ",
+        flags.stages, " ranks with ", timetable->placement.chunks(), " chunks each need ", stages));
+  }
+  request.recompute = plan != nullptr
+                          ? plan->assignment.recompute
+                          : std::vector<Recompute>(static_cast<size_t>(stages), recompute);
+  request.partition = *std::move(partition);
+  request.timetable = *std::move(timetable);
+  return request;
+}
+
+absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const std::string& path) {
+  const int64_t takes = spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
+  if ((data.input_dtype() == DType::kInt32) != (spec.gpt() != nullptr)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds ", data.description(), ", which model '", spec.name,
+                     "' cannot read: a GPT takes text, an MLP images"));
+  }
+  if (data.classes() > takes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.classes(),
+                                                   " distinct ids, model '", spec.name, "' only ",
+                                                   takes, "; give a larger --vocab"));
+  }
+  if (spec.mlp() != nullptr && data.input_size() != spec.mlp()->widths.front()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.input_size(),
+                                                   " pixels an image, model '", spec.name,
+                                                   "' takes ", spec.mlp()->widths.front()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTrainFlags(CLI::App& command, TrainFlags* flags) {
+  AddModelOptions(command, flags);
+  AddPipelineOptions(command, flags);
+  AddOptimizerOptions(command, flags);
+  AddOutputOptions(command, flags);
+}
+
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& given) {
+  TrainFlags flags = given;
+  if (absl::Status status = CheckSupported(flags); !status.ok()) return status;
+  std::unique_ptr<PlanFile> plan;
+  if (!flags.plan.empty()) {
+    absl::StatusOr<std::string> text = ReadFile(flags.plan);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<PlanFile> parsed = ParsePlan(*text, flags.plan);
+    if (!parsed.ok()) return parsed.status();
+    if (absl::Status status = TakePlan(*parsed, &flags); !status.ok()) return status;
+    plan = std::make_unique<PlanFile>(*std::move(parsed));
+  }
+  if (flags.model.model.empty()) flags.model.model = "char-gpt";
+  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq);
+  if (!spec.ok()) return spec.status();
+  TrainJob job;
+  absl::StatusOr<RunRequest> request = MakeRequest(flags, *spec, plan.get());
+  if (!request.ok()) return request.status();
+  job.request = *std::move(request);
+  absl::StatusOr<std::unique_ptr<Dataset>> data =
+      OpenDataset(flags.data, job.request.batch.seq, flags.options.seed);
+  if (!data.ok()) return data.status();
+  job.data = *std::move(data);
+  if (absl::Status status = CheckData(*job.data, *spec, flags.data); !status.ok()) return status;
+  absl::StatusOr<absl::Duration> timeout = ParseTimeout(flags.timeout);
+  if (!timeout.ok()) return timeout.status();
+
+  job.options = flags.options;
+  job.options.timeout = *timeout;
+  job.options.pin_threads = !flags.no_pin;
+  job.options.data_path = flags.data;
+  job.options.trace = !flags.trace.empty();
+  job.options.optimizer.schedule =
+      flags.lr_schedule == "cosine" ? LrSchedule::kCosine : LrSchedule::kConstant;
+  return job;
+}
+
+}  // namespace sluice

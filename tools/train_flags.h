@@ -1,0 +1,56 @@
+#ifndef SLUICE_TOOLS_TRAIN_FLAGS_H_
+#define SLUICE_TOOLS_TRAIN_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "models/data/dataset.h"
+#include "pipeline/run_plan.h"
+#include "pipeline/trainer.h"
+#include "tools/model_flags.h"
+
+namespace sluice {
+
+// `sluice train` as it was typed.
+struct TrainFlags {
+  ModelFlags model;
+  std::string data;
+  int seq = 0;
+  int stages = 1;  // ranks of the pipeline
+  std::string schedule = "1f1b";
+  int chunks = 0;
+  std::string partition;
+  std::string plan;
+  int micro_batch_size = 4;
+  int micro_batches = 8;
+  std::string dtype = "fp32";
+  std::string recompute = "none";
+  std::string optimizer = "adamw";
+  std::string lr_schedule = "constant";
+  std::string device = "cpu";
+  std::string transport = "inprocess";
+  int data_parallel = 1;
+  int zero = 0;
+  std::string timeout = "30s";
+  std::string trace;
+  bool json = false;
+  bool no_pin = false;
+  TrainOptions options;
+};
+
+void AddTrainFlags(CLI::App& command, TrainFlags* flags);
+
+// What the flags ask to be trained, with the data set open.
+struct TrainJob {
+  RunRequest request;
+  std::unique_ptr<Dataset> data;
+  TrainOptions options;
+};
+
+// InvalidArgument says which flag is wrong, and what it takes.
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& flags);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_FLAGS_H_
