@@ -1,2 +1,230 @@
+// Every CPU kernel alone, on one core, at the sizes of a small GPT: products in GFLOP/s and as a
+// share of what oneDNN reaches with packed weights, everything else in GB/s of the tensors it must
+// read and write.
 #include <benchmark/benchmark.h>
-BENCHMARK_MAIN();
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "bench/models/gemm_peak.h"
+#include "models/kernels/kernels.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kRows = 1024, kDim = 384;
+
+DType TypeOf(const benchmark::State& state) {
+  return state.range(0) == 0 ? DType::kFloat32 : DType::kBFloat16;
+}
+
+double Peak(DType dtype) {
+  static const double peaks[] = {GemmPeak(DType::kFloat32), GemmPeak(DType::kBFloat16)};
+  return peaks[dtype == DType::kBFloat16 ? 1 : 0];
+}
+
+// Runs `call` for as long as the benchmark says and labels it with its share of the core's peak.
+template <class Call>
+void RunProduct(benchmark::State& state, DType dtype, double flops, const Call& call) {
+  const double peak = Peak(dtype);
+  const double start = ThreadSeconds();
+  for (auto _ : state) call();
+  const double each = (ThreadSeconds() - start) / static_cast<double>(state.iterations());
+  state.counters["FLOP/s"] =
+      benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(fmt::format("{} {:5.1f} % of peak", DTypeName(dtype), 100 * flops / each / peak));
+}
+
+template <class Call>
+void RunMemory(benchmark::State& state, DType dtype, double bytes, const Call& call) {
+  for (auto _ : state) call();
+  state.counters["B/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
+  state.SetLabel(DTypeName(dtype));
+}
+
+// Buffers that live as long as one benchmark.
+class Buffers {
+ public:
+  ~Buffers() {
+    for (void* buffer : buffers_) std::free(buffer);
+  }
+  void* New(int64_t n, DType dtype) {
+    return buffers_.emplace_back(BenchBuffer(static_cast<size_t>(n * SizeOf(dtype)), dtype));
+  }
+  float* Floats(int64_t n) { return static_cast<float*>(New(n, DType::kFloat32)); }
+  void* Bytes(size_t bytes) { return buffers_.emplace_back(BenchBuffer(bytes, DType::kFloat32)); }
+
+ private:
+  std::vector<void*> buffers_;
+};
+
+enum Product { kForward, kInputGrad, kWeightGrad };
+
+void BM_Linear(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const int64_t in = state.range(2), out = state.range(3);
+  const auto linear =
+      CpuKernels().make_linear({.rows = kRows, .in = in, .out = out, .dtype = dtype});
+  Buffers b;
+  void *x = b.New(kRows * in, dtype), *y = b.New(kRows * out, dtype);
+  float *w = b.Floats(in * out), *bias = b.Floats(out);
+  void *packed = b.Bytes(linear->packed_bytes()), *workspace = b.Bytes(size_t{1} << 25);
+  linear->Pack({}, w, packed);
+  RunProduct(state, dtype, 2.0 * static_cast<double>(kRows * in * out), [&] {
+    switch (state.range(1)) {
+      case kForward:
+        linear->Forward({}, x, w, packed, bias, nullptr, y, nullptr, workspace);
+        break;
+      case kInputGrad:
+        linear->BackwardInput({}, y, w, packed, nullptr, x, workspace);
+        break;
+      default:
+        linear->BackwardWeight({}, x, y, w, bias, true, workspace);
+    }
+  });
+}
+BENCHMARK(BM_Linear)
+    ->ArgNames({"bf16", "F0_I1_W2", "in", "out"})
+    ->ArgsProduct({{0, 1}, {kForward, kInputGrad, kWeightGrad}, {384}, {256, 384, 1152, 1536}})
+    ->ArgsProduct({{0, 1}, {kForward, kInputGrad, kWeightGrad}, {1536}, {384}});
+
+void BM_Attention(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const int64_t seq = state.range(2), batch = kRows / seq;
+  const bool backward = state.range(1) != 0;
+  const auto attention = CpuKernels().make_attention({batch, seq, kDim, 6, dtype});
+  Buffers b;
+  void *qkv = b.New(kRows * 3 * kDim, dtype), *dqkv = b.New(kRows * 3 * kDim, dtype);
+  void *out = b.New(kRows * kDim, dtype), *dout = b.New(kRows * kDim, dtype);
+  float* lse = b.Floats(6 * kRows);
+  void* workspace =
+      b.Bytes(std::max(attention->forward_workspace(), attention->backward_workspace()));
+  attention->Forward({}, qkv, out, lse, workspace);
+  RunProduct(state, dtype, (backward ? 4.0 : 2.0) * static_cast<double>(kRows * seq * kDim), [&] {
+    if (backward) {
+      attention->Backward({}, qkv, out, lse, dout, dqkv, workspace);
+    } else {
+      attention->Forward({}, qkv, out, lse, workspace);
+    }
+  });
+}
+BENCHMARK(BM_Attention)
+    ->ArgNames({"bf16", "backward", "seq"})
+    ->ArgsProduct({{0, 1}, {0, 1}, {64, 256, 1024}});
+
+void BM_LayerNorm(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const bool backward = state.range(1) != 0;
+  Buffers b;
+  void *x = b.New(kRows * kDim, dtype), *y = b.New(kRows * kDim, dtype);
+  void *dy = b.New(kRows * kDim, dtype), *dx = b.New(kRows * kDim, dtype);
+  float *gamma = b.Floats(kDim), *beta = b.Floats(kDim), *partial = b.Floats(2 * kDim);
+  float *mean = b.Floats(kRows), *rstd = b.Floats(kRows);
+  RunMemory(state, dtype, static_cast<double>((backward ? 4 : 2) * kRows * kDim * SizeOf(dtype)),
+            [&] {
+              if (backward) {
+                CpuKernels().layer_norm_backward({}, dtype, kRows, kDim, dy, x, gamma, mean, rstd,
+                                                 dy, dx, partial);
+              } else {
+                CpuKernels().layer_norm_forward({}, dtype, kRows, kDim, 1e-5f, x, gamma, beta, y,
+                                                mean, rstd);
+              }
+            });
+}
+BENCHMARK(BM_LayerNorm)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
+
+void BM_Gelu(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const bool backward = state.range(1) != 0;
+  constexpr int64_t kN = kRows * 4 * kDim;
+  Buffers b;
+  void *x = b.New(kN, dtype), *y = b.New(kN, dtype), *dy = b.New(kN, dtype);
+  RunMemory(state, dtype, static_cast<double>((backward ? 3 : 2) * kN * SizeOf(dtype)), [&] {
+    if (backward) {
+      CpuKernels().activation_backward({}, dtype, Activation::kGelu, kN, x, dy, y);
+    } else {
+      CpuKernels().activation_forward({}, dtype, Activation::kGelu, kN, x, y);
+    }
+  });
+}
+BENCHMARK(BM_Gelu)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
+
+void BM_CrossEntropy(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const int64_t classes = state.range(1);
+  Buffers b;
+  void* logits = b.New(kRows * classes, dtype);
+  const std::vector<int32_t> targets(static_cast<size_t>(kRows), 3);
+  double loss = 0;
+  int64_t correct = 0;
+  RunMemory(state, dtype, static_cast<double>(2 * kRows * classes * SizeOf(dtype)), [&] {
+    CpuKernels().cross_entropy({}, dtype, kRows, classes, logits, targets.data(), 1e-3f, &loss,
+                               &correct);
+  });
+}
+BENCHMARK(BM_CrossEntropy)->ArgNames({"bf16", "classes"})->ArgsProduct({{0, 1}, {256, 16384}});
+
+constexpr int64_t kParameters = int64_t{1} << 22;
+
+void BM_AdamW(benchmark::State& state) {
+  Buffers b;
+  float *w = b.Floats(kParameters), *grad = b.Floats(kParameters);
+  float *m = b.Floats(kParameters), *v = b.Floats(kParameters);
+  std::fill_n(v, kParameters, 1.0f);
+  RunMemory(state, DType::kFloat32, 7.0 * sizeof(float) * kParameters,
+            [&] { CpuKernels().adamw({}, {.lr = 1e-3f, .step = 10}, kParameters, w, grad, m, v); });
+}
+BENCHMARK(BM_AdamW);
+
+void BM_SumOfSquares(benchmark::State& state) {
+  Buffers b;
+  const float* x = b.Floats(kParameters);
+  RunMemory(state, DType::kFloat32, 1.0 * sizeof(float) * kParameters,
+            [&] { benchmark::DoNotOptimize(CpuKernels().sum_of_squares({}, kParameters, x)); });
+}
+BENCHMARK(BM_SumOfSquares);
+
+void BM_AllFinite(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  Buffers b;
+  const void* x = b.New(kParameters, dtype);
+  RunMemory(state, dtype, static_cast<double>(SizeOf(dtype) * kParameters),
+            [&] { benchmark::DoNotOptimize(CpuKernels().all_finite({}, dtype, kParameters, x)); });
+}
+BENCHMARK(BM_AllFinite)->ArgNames({"bf16"})->Arg(0)->Arg(1);
+
+void BM_Embedding(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const bool backward = state.range(1) != 0;
+  constexpr int64_t kSeq = 256, kVocab = 256;
+  Buffers b;
+  void* y = b.New(kRows * kDim, dtype);
+  float *wte = b.Floats(kVocab * kDim), *wpe = b.Floats(kSeq * kDim);
+  std::vector<int32_t> tokens(static_cast<size_t>(kRows));
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 37 % kVocab);
+  RunMemory(
+      state, dtype, static_cast<double>(kRows * kDim * (SizeOf(dtype) + (backward ? 16 : 8))), [&] {
+        if (backward) {
+          CpuKernels().embedding_backward({}, dtype, tokens.data(), kRows, kSeq, kDim, kVocab, kSeq,
+                                          y, wte, wpe, true);
+        } else {
+          CpuKernels().embedding_forward({}, dtype, tokens.data(), kRows, kSeq, kDim, wte, wpe, y);
+        }
+      });
+}
+BENCHMARK(BM_Embedding)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  omp_set_num_threads(1);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

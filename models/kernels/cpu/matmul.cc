@@ -33,14 +33,19 @@ memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed)
   std::abort();
 }
 
+dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
 dnnl::matmul::primitive_desc Describe(const MatmulShape& s) {
   const memory::desc a = Matrix(s.m, s.k, s.a_dtype, s.a_transposed);
   const memory::desc b = s.b_packed
                              ? memory::desc({s.k, s.n}, TypeOf(s.b_dtype), memory::format_tag::any)
                              : Matrix(s.k, s.n, s.b_dtype, s.b_transposed);
   const memory::desc c = Matrix(s.m, s.n, s.c_dtype, false);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::primitive_attr attributes = UserScratchpad();
   dnnl::post_ops after;
   if (s.residual) after.append_binary(dnnl::algorithm::binary_add, c);
   if (s.accumulate) after.append_sum(1.0f);
@@ -76,7 +81,10 @@ Matmul::Matmul(const MatmulShape& shape) : shape_(shape) {
     if (shape.b_packed) {
       packed_bytes_ = chosen.weights_desc().get_size();
       unpacked_b_ = Unbound(Matrix(shape.k, shape.n, DType::kFloat32, shape.b_transposed));
-      pack_ = dnnl::reorder({Engine(), unpacked_b_.get_desc(), Engine(), b_.get_desc()});
+      const dnnl::reorder::primitive_desc packing(Engine(), unpacked_b_.get_desc(), Engine(),
+                                                  b_.get_desc(), UserScratchpad());
+      if (packing.scratchpad_desc().get_size() > 0) Die(shape, "cannot pack", "needs a scratchpad");
+      pack_ = dnnl::reorder(packing);
     }
   } catch (const dnnl::error& error) {
     Die(shape, "cannot create", error.what());

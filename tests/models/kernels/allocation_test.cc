@@ -1,0 +1,208 @@
+// What a call allocates: nothing, but for the few small maps in which oneDNN hands a primitive its
+// arguments. malloc is replaced for the whole binary, shared libraries included.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "models/kernels/kernels.h"
+#include "tests/models/kernels/tensor.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLUICE_COUNTS_ALLOCATIONS 0
+#else
+#define SLUICE_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace {
+
+std::atomic<int64_t> allocation_count{0};
+std::atomic<int64_t> allocated_bytes{0};
+std::atomic<int64_t> largest_allocation{0};
+
+[[maybe_unused]] void Note(size_t bytes) {
+  const auto size = static_cast<int64_t>(bytes);
+  ++allocation_count;
+  allocated_bytes += size;
+  if (size > largest_allocation) largest_allocation = size;
+}
+
+}  // namespace
+
+#if SLUICE_COUNTS_ALLOCATIONS
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t n, size_t bytes);
+void* __libc_realloc(void* old, size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+
+void* malloc(size_t bytes) {
+  Note(bytes);
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t n, size_t bytes) {
+  Note(n * bytes);
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* old, size_t bytes) {
+  Note(bytes);
+  return __libc_realloc(old, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  Note(bytes);
+  return __libc_memalign(alignment, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) { return aligned_alloc(alignment, bytes); }
+int posix_memalign(void** result, size_t alignment, size_t bytes) {
+  *result = aligned_alloc(alignment, bytes);
+  return *result == nullptr ? 12 : 0;
+}
+}
+#endif
+
+namespace sluice {
+namespace {
+
+struct Allocations {
+  int64_t count, bytes, largest;
+};
+
+// Of the second call: the first may fill caches.
+Allocations Count(const std::function<void()>& call) {
+  call();
+  allocation_count = allocated_bytes = largest_allocation = 0;
+  call();
+  return {allocation_count, allocated_bytes, largest_allocation};
+}
+
+class AllocationTest : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    if (!SLUICE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitizer owns malloc";
+  }
+  void ExpectNone(const std::string& name, const std::function<void()>& call) {
+    EXPECT_EQ(Count(call).count, 0) << name;
+  }
+  // oneDNN's bookkeeping: a handful of hash-map nodes, far below the smallest tensor or work area
+  // here.
+  void ExpectBookkeeping(const std::string& name, const std::function<void()>& call) {
+    constexpr int64_t kMostCount = 40, kMostBytes = 4096, kLargest = 1024;
+    const Allocations a = Count(call);
+    RecordProperty(name, std::to_string(a.count) + " allocations, " + std::to_string(a.bytes) +
+                             " bytes, largest " + std::to_string(a.largest));
+    EXPECT_LE(a.count, kMostCount) << name;
+    EXPECT_LE(a.bytes, kMostBytes) << name;
+    EXPECT_LE(a.largest, kLargest) << name;
+    std::printf("  %s %s: %ld allocations, %ld bytes, largest %ld\n", DTypeName(GetParam()),
+                name.c_str(), static_cast<long>(a.count), static_cast<long>(a.bytes),
+                static_cast<long>(a.largest));
+  }
+};
+
+TEST_P(AllocationTest, TheCounterCounts) {
+  const Allocations a = Count([] {
+    volatile char* bytes = new char[12345];
+    bytes[0] = 1;
+    delete[] bytes;
+  });
+  EXPECT_EQ(a.count, 1);
+  EXPECT_EQ(a.bytes, 12345);
+}
+
+TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
+  const LinearShape shape = {.rows = 70,
+                             .in = 99,
+                             .out = 130,
+                             .dtype = GetParam(),
+                             .activation = Activation::kGelu,
+                             .input_activation = Activation::kGelu};
+  const auto linear = CpuKernels().make_linear(shape);
+  const Tensor x(shape.dtype, RandomValues(70 * 99, 1)), dy(shape.dtype, RandomValues(70 * 130, 2));
+  Tensor y(shape.dtype, dy.size()), activated(shape.dtype, dy.size()), dx(shape.dtype, x.size());
+  Tensor weight(DType::kFloat32, RandomValues(99 * 130, 3)), dw(DType::kFloat32, weight.size());
+  Tensor bias(DType::kFloat32, RandomValues(130, 4)), db(DType::kFloat32, bias.size());
+  Workspace packed(linear->packed_bytes()), forward(linear->forward_workspace());
+  Workspace input_grad(linear->input_grad_workspace()),
+      weight_grad(linear->weight_grad_workspace());
+  ExpectBookkeeping("Pack", [&] { linear->Pack({}, weight.floats(), packed.data()); });
+  for (const bool residual : {false, true}) {
+    ExpectBookkeeping(residual ? "Forward with residual" : "Forward", [&] {
+      linear->Forward({}, x.data(), weight.floats(), packed.data(), bias.floats(),
+                      residual ? dy.data() : nullptr, y.data(), activated.data(), forward.data());
+    });
+  }
+  ExpectBookkeeping("BackwardInput", [&] {
+    linear->BackwardInput({}, dy.data(), weight.floats(), packed.data(), x.data(), dx.data(),
+                          input_grad.data());
+  });
+  for (const bool accumulate : {false, true}) {
+    ExpectBookkeeping(accumulate ? "BackwardWeight, accumulating" : "BackwardWeight", [&] {
+      linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), db.floats(), accumulate,
+                             weight_grad.data());
+    });
+  }
+}
+
+TEST_P(AllocationTest, AttentionAllocatesNothing) {
+  const AttentionShape shape = {.batch = 2, .seq = 50, .dim = 40, .heads = 2, .dtype = GetParam()};
+  const auto attention = CpuKernels().make_attention(shape);
+  const Tensor qkv(shape.dtype, RandomValues(100 * 120, 1)),
+      dout(shape.dtype, RandomValues(4000, 2));
+  Tensor out(shape.dtype, dout.size()), dqkv(shape.dtype, qkv.size());
+  Tensor lse(DType::kFloat32, size_t{200});
+  Workspace forward(attention->forward_workspace()), backward(attention->backward_workspace());
+  ExpectNone("forward",
+             [&] { attention->Forward({}, qkv.data(), out.data(), lse.floats(), forward.data()); });
+  ExpectNone("backward", [&] {
+    attention->Backward({}, qkv.data(), out.data(), lse.floats(), dout.data(), dqkv.data(),
+                        backward.data());
+  });
+}
+
+TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
+  const Kernels& k = CpuKernels();
+  const DType dtype = GetParam();
+  constexpr int64_t kRows = 20, kDim = 33, kN = kRows * kDim;
+  Tensor x(dtype, RandomValues(kN, 1)), y(dtype, RandomValues(kN, 2)), dx(dtype, size_t{kN});
+  Tensor a(DType::kFloat32, RandomValues(kN, 3)), b(DType::kFloat32, RandomValues(kN, 4));
+  Tensor m(DType::kFloat32, Values(kN, 0)), v(DType::kFloat32, Values(kN, 0));
+  const std::vector<int32_t> tokens(kRows, 3);
+  double loss = 0;
+  int64_t correct = 0;
+  ExpectNone("embedding", [&] {
+    k.embedding_forward({}, dtype, tokens.data(), kRows, 10, kDim, a.floats(), b.floats(),
+                        y.data());
+    k.embedding_backward({}, dtype, tokens.data(), kRows, 10, kDim, 20, 10, y.data(), m.floats(),
+                         v.floats(), false);
+  });
+  ExpectNone("layer norm", [&] {
+    k.layer_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), a.floats(), b.floats(), y.data(),
+                         m.floats(), v.floats());
+    k.layer_norm_backward({}, dtype, kRows, kDim, y.data(), x.data(), a.floats(), m.floats(),
+                          v.floats(), nullptr, dx.data(), b.floats());
+  });
+  ExpectNone("activation", [&] {
+    k.activation_forward({}, dtype, Activation::kGelu, kN, x.data(), y.data());
+    k.activation_backward({}, dtype, Activation::kGelu, kN, x.data(), y.data(), dx.data());
+  });
+  ExpectNone("cross-entropy", [&] {
+    k.cross_entropy({}, dtype, kRows, kDim, dx.data(), tokens.data(), 0.5f, &loss, &correct);
+  });
+  ExpectNone("sums", [&] {
+    k.accumulate({}, kN, a.floats(), b.floats(), true);
+    loss += k.sum_of_squares({}, kN, a.floats());
+    correct += k.all_finite({}, dtype, kN, x.data());
+  });
+  ExpectNone("optimizer", [&] {
+    k.adamw({}, {.lr = 0.1f}, kN, a.floats(), b.floats(), m.floats(), v.floats());
+    k.sgd({}, 0.1f, 0.9f, 0, 1, kN, a.floats(), b.floats(), m.floats());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AllocationTest, testing::Values(DType::kFloat32, DType::kBFloat16),
+                         [](const auto& param_info) { return DTypeName(param_info.param); });
+
+}  // namespace
+}  // namespace sluice
