@@ -72,7 +72,7 @@ class Pass {
 };
 
 struct Map {
-  Map(LinearShape s)
+  explicit Map(const LinearShape& s)
       : shape(s),
         kernel(CpuKernels().make_linear(s)),
         weight(Floats(s.in * s.out)),

@@ -33,10 +33,12 @@ std::atomic<int64_t> largest_allocation{0};
 
 #if SLUICE_COUNTS_ALLOCATIONS
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): glibc's own names for what is replaced here.
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t n, size_t bytes);
 void* __libc_realloc(void* old, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(size_t bytes) {
   Note(bytes);
@@ -119,9 +121,9 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
                              .activation = Activation::kGelu,
                              .input_activation = Activation::kGelu};
   const auto linear = CpuKernels().make_linear(shape);
-  const Tensor x(shape.dtype, RandomValues(70 * 99, 1)), dy(shape.dtype, RandomValues(70 * 130, 2));
+  const Tensor x(shape.dtype, RandomMatrix(70, 99, 1)), dy(shape.dtype, RandomMatrix(70, 130, 2));
   Tensor y(shape.dtype, dy.size()), activated(shape.dtype, dy.size()), dx(shape.dtype, x.size());
-  Tensor weight(DType::kFloat32, RandomValues(99 * 130, 3)), dw(DType::kFloat32, weight.size());
+  Tensor weight(DType::kFloat32, RandomMatrix(99, 130, 3)), dw(DType::kFloat32, weight.size());
   Tensor bias(DType::kFloat32, RandomValues(130, 4)), db(DType::kFloat32, bias.size());
   Workspace packed(linear->packed_bytes()), forward(linear->forward_workspace());
   Workspace input_grad(linear->input_grad_workspace()),
@@ -148,7 +150,7 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
 TEST_P(AllocationTest, AttentionAllocatesNothing) {
   const AttentionShape shape = {.batch = 2, .seq = 50, .dim = 40, .heads = 2, .dtype = GetParam()};
   const auto attention = CpuKernels().make_attention(shape);
-  const Tensor qkv(shape.dtype, RandomValues(100 * 120, 1)),
+  const Tensor qkv(shape.dtype, RandomMatrix(100, 120, 1)),
       dout(shape.dtype, RandomValues(4000, 2));
   Tensor out(shape.dtype, dout.size()), dqkv(shape.dtype, qkv.size());
   Tensor lse(DType::kFloat32, size_t{200});

@@ -52,8 +52,7 @@ TEST_P(AttentionTest, Forward) {
 
 TEST_P(AttentionTest, Backward) {
   const twin::Attended forward = twin::Attend(shape_, qkv_);
-  const Values gradient =
-      Rounded(RandomValues(static_cast<size_t>(rows_ * shape_.dim), 2), shape_.dtype);
+  const Values gradient = Rounded(RandomMatrix(rows_, shape_.dim, 2), shape_.dtype);
   const Tensor qkv(shape_.dtype, qkv_);
   const Tensor out(shape_.dtype, forward.out);
   Tensor lse(DType::kFloat32, forward.lse);
@@ -78,9 +77,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest, testing::ValuesIn(Shapes()),
 // Scores of several hundred overflow e^x unless the largest is taken off first.
 TEST(AttentionRangeTest, LargeScoresStayFinite) {
   const AttentionShape shape = {.batch = 1, .seq = 40, .dim = 16, .heads = 1};
-  const Values values = RandomValues(40 * 48, 3, -40, 40);
+  const Values values = RandomMatrix(40, 48, 3, -40, 40);
   const Tensor qkv(DType::kFloat32, values);
-  Tensor out(DType::kFloat32, 40 * 16);
+  Tensor out(DType::kFloat32, size_t{40} * 16);
   Tensor lse(DType::kFloat32, 40);
   const auto attention = CpuKernels().make_attention(shape);
   Workspace workspace(attention->forward_workspace());
@@ -94,13 +93,13 @@ TEST(AttentionRangeTest, LargeScoresStayFinite) {
 TEST(AttentionCausalityTest, TheFutureDoesNotMatter) {
   const AttentionShape shape = {.batch = 1, .seq = 70, .dim = 8, .heads = 2};
   constexpr size_t kChanged = 41;
-  Values values = RandomValues(70 * 24, 4);
+  Values values = RandomMatrix(70, 24, 4);
   const auto attention = CpuKernels().make_attention(shape);
   Workspace workspace(attention->forward_workspace());
   Tensor lse(DType::kFloat32, 140);
   const auto run = [&] {
     const Tensor qkv(DType::kFloat32, values);
-    Tensor out(DType::kFloat32, 70 * 8);
+    Tensor out(DType::kFloat32, size_t{70} * 8);
     attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
     return out.ToValues();
   };
@@ -114,15 +113,15 @@ TEST(AttentionCausalityTest, TheFutureDoesNotMatter) {
 // A diverged run must show, not be hidden by a softmax that drops NaNs.
 TEST(AttentionRangeTest, NaNReachesTheOutput) {
   const AttentionShape shape = {.batch = 1, .seq = 20, .dim = 8, .heads = 1};
-  Values values = RandomValues(20 * 24, 5);
+  Values values = RandomMatrix(20, 24, 5);
   values[3 * 24 + 8] = std::nan("");  // a key
   const Tensor qkv(DType::kFloat32, values);
-  Tensor out(DType::kFloat32, 20 * 8);
+  Tensor out(DType::kFloat32, size_t{20} * 8);
   Tensor lse(DType::kFloat32, 20);
   const auto attention = CpuKernels().make_attention(shape);
   Workspace workspace(attention->forward_workspace());
   attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
-  EXPECT_FALSE(std::isnan(out.Get(2 * 8)));
+  EXPECT_FALSE(std::isnan(out.Get(size_t{2} * 8)));
   for (size_t t = 3; t < 20; ++t) EXPECT_TRUE(std::isnan(out.Get(t * 8))) << "position " << t;
 }
 

@@ -32,8 +32,7 @@ TEST(CrossEntropyTest, LossCountAndGradient) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t rows : {1, 3, 20}) {
       for (const int64_t classes : {1, 2, 10, 16, 17, 256, 1001}) {
-        const Values values =
-            Rounded(RandomValues(static_cast<size_t>(rows * classes), 1, -8, 8), dtype);
+        const Values values = Rounded(RandomMatrix(rows, classes, 1, -8, 8), dtype);
         const std::vector<int32_t> targets = Targets(rows, classes);
         twin::Loss want = twin::CrossEntropy(rows, classes, values, targets);
         Tensor logits(dtype, values);
@@ -49,7 +48,7 @@ TEST(CrossEntropyTest, LossCountAndGradient) {
 }
 
 TEST(CrossEntropyTest, LogitsStayWithoutGradient) {
-  const Values values = RandomValues(3 * 40, 2);
+  const Values values = RandomMatrix(3, 40, 2);
   Tensor logits(DType::kFloat32, values);
   const std::vector<char> before = logits.Bits();
   Compute(3, Targets(3, 40), 0, &logits);

@@ -17,10 +17,10 @@ using Bits = std::vector<std::vector<char>>;
 struct LinearRun {
   explicit LinearRun(const LinearShape& s)
       : shape(s),
-        x(s.dtype, RandomValues(static_cast<size_t>(s.rows * s.in), 1)),
-        weight(DType::kFloat32, RandomValues(static_cast<size_t>(s.in * s.out), 2)),
+        x(s.dtype, RandomMatrix(s.rows, s.in, 1)),
+        weight(DType::kFloat32, RandomMatrix(s.in, s.out, 2)),
         bias(DType::kFloat32, RandomValues(static_cast<size_t>(s.out), 3)),
-        dy(s.dtype, RandomValues(static_cast<size_t>(s.rows * s.out), 4)) {}
+        dy(s.dtype, RandomMatrix(s.rows, s.out, 4)) {}
 
   Bits Run(Linear* linear) {
     Tensor y(shape.dtype, dy.size());
@@ -94,12 +94,12 @@ TEST(DeterminismTest, LinearDoesNotDependOnTheNumberOfThreads) {
 TEST(DeterminismTest, AttentionRepeatsItselfInEveryObjectAndThread) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const AttentionShape shape = {.batch = 2, .seq = 75, .dim = 80, .heads = 2, .dtype = dtype};
-    const Tensor qkv(dtype, RandomValues(2 * 75 * 240, 1));
-    const Tensor dout(dtype, RandomValues(2 * 75 * 80, 2));
+    const Tensor qkv(dtype, RandomMatrix(150, 240, 1));
+    const Tensor dout(dtype, RandomMatrix(150, 80, 2));
     const auto run = [&] {
       const auto attention = CpuKernels().make_attention(shape);
       Tensor out(dtype, dout.size());
-      Tensor lse(DType::kFloat32, size_t{2 * 2 * 75});
+      Tensor lse(DType::kFloat32, size_t{2} * 2 * 75);
       Tensor dqkv(dtype, qkv.size());
       Workspace forward(attention->forward_workspace());
       Workspace backward(attention->backward_workspace());

@@ -9,8 +9,10 @@ namespace {
 constexpr int64_t kSeq = 5, kRows = 3 * kSeq, kVocab = 7, kMaxSeq = 8;
 
 std::vector<int32_t> Tokens() {
-  std::vector<int32_t> tokens;
-  for (int32_t r = 0; r < kRows; ++r) tokens.push_back(r * 5 % 6);  // token 6 never appears
+  std::vector<int32_t> tokens(static_cast<size_t>(kRows));
+  for (size_t r = 0; r < tokens.size(); ++r) {
+    tokens[r] = static_cast<int32_t>(r * 5 % 6);  // token 6 never appears
+  }
   return tokens;
 }
 
@@ -18,8 +20,8 @@ TEST(EmbeddingTest, ForwardAddsTokenAndPosition) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t dim : {1, 16, 33}) {
       const std::vector<int32_t> tokens = Tokens();
-      Tensor wte(DType::kFloat32, RandomValues(static_cast<size_t>(kVocab * dim), 1));
-      Tensor wpe(DType::kFloat32, RandomValues(static_cast<size_t>(kMaxSeq * dim), 2));
+      Tensor wte(DType::kFloat32, RandomMatrix(kVocab, dim, 1));
+      Tensor wpe(DType::kFloat32, RandomMatrix(kMaxSeq, dim, 2));
       Tensor y(dtype, static_cast<size_t>(kRows * dim));
       CpuKernels().embedding_forward({}, dtype, tokens.data(), kRows, kSeq, dim, wte.floats(),
                                      wpe.floats(), y.data());
@@ -39,7 +41,7 @@ TEST(EmbeddingTest, BackwardAddsRowsInOrderAndAccumulates) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t dim : {1, 16, 33}) {
       const std::vector<int32_t> tokens = Tokens();
-      const Values gradient = Rounded(RandomValues(static_cast<size_t>(kRows * dim), 3), dtype);
+      const Values gradient = Rounded(RandomMatrix(kRows, dim, 3), dtype);
       const Tensor dy(dtype, gradient);
       Tensor dwte(DType::kFloat32, static_cast<size_t>(kVocab * dim));
       Tensor dwpe(DType::kFloat32, static_cast<size_t>(kMaxSeq * dim));

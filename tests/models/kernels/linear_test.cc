@@ -48,13 +48,13 @@ std::vector<Case> Cases() {
 // The operands of a case, rounded as the kernel sees them.
 struct Operands {
   explicit Operands(const LinearShape& s)
-      : x(Rounded(RandomValues(static_cast<size_t>(s.rows * s.in), 1), s.dtype)),
-        weight(Rounded(RandomValues(static_cast<size_t>(s.in * s.out), 2), DType::kFloat32)),
+      : x(Rounded(RandomMatrix(s.rows, s.in, 1), s.dtype)),
+        weight(Rounded(RandomMatrix(s.in, s.out, 2), DType::kFloat32)),
         seen_weight(Rounded(weight, s.dtype)),
         bias(Rounded(RandomValues(static_cast<size_t>(s.out), 3), DType::kFloat32)),
-        residual(Rounded(RandomValues(static_cast<size_t>(s.rows * s.out), 4), s.dtype)),
-        dy(Rounded(RandomValues(static_cast<size_t>(s.rows * s.out), 5), s.dtype)),
-        before(Rounded(RandomValues(static_cast<size_t>(s.rows * s.in), 6, -3, 3), s.dtype)) {}
+        residual(Rounded(RandomMatrix(s.rows, s.out, 4), s.dtype)),
+        dy(Rounded(RandomMatrix(s.rows, s.out, 5), s.dtype)),
+        before(Rounded(RandomMatrix(s.rows, s.in, 6, -3, 3), s.dtype)) {}
   Values x, weight, seen_weight, bias, residual, dy, before;
 };
 

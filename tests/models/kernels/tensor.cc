@@ -56,6 +56,10 @@ Values RandomValues(size_t n, uint64_t seed, double low, double high) {
   return values;
 }
 
+Values RandomMatrix(int64_t rows, int64_t columns, uint64_t seed, double low, double high) {
+  return RandomValues(static_cast<size_t>(rows * columns), seed, low, high);
+}
+
 Tensor::Tensor(DType dtype, size_t n)
     : dtype_(dtype),
       n_(n),

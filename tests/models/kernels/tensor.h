@@ -16,6 +16,7 @@ using Values = std::vector<double>;
 double Rounded(double value, DType dtype);
 Values Rounded(Values values, DType dtype);
 Values RandomValues(size_t n, uint64_t seed, double low = -1, double high = 1);
+Values RandomMatrix(int64_t rows, int64_t columns, uint64_t seed, double low = -1, double high = 1);
 
 // A buffer as a kernel sees it: one element off every alignment, NaN until written, and between two
 // canaries that are checked when it dies.

@@ -150,9 +150,9 @@ Attended Attend(const AttentionShape& shape, const Values& qkv) {
 
 Values AttendBackward(const AttentionShape& shape, const Values& qkv, const Values& dout) {
   Values dqkv(qkv.size(), 0);
-  const double scale = 1 / std::sqrt(static_cast<double>(shape.dim / shape.heads));
   Values weights;
   ForEachQuery(shape, [&](const Head& head, int64_t t) {
+    const double scale = 1 / std::sqrt(static_cast<double>(head.width()));
     head.Weights(qkv, t, &weights);
     Values dweights(weights.size(), 0);
     double mean = 0;

@@ -26,10 +26,10 @@ TEST(TwinTest, ActivationSlopeIsTheDerivative) {
 TEST(TwinTest, LayerNormGradients) {
   constexpr int64_t kRows = 3, kDim = 5;
   constexpr double kEpsilon = 1e-3;
-  const Values x = RandomValues(kRows * kDim, 1);
+  const Values x = RandomMatrix(kRows, kDim, 1);
   const Values gamma = RandomValues(kDim, 2);
   const Values beta = RandomValues(kDim, 3);
-  const Values dy = RandomValues(kRows * kDim, 4);
+  const Values dy = RandomMatrix(kRows, kDim, 4);
   const auto loss = [&](const Values& x_, const Values& gamma_, const Values& beta_) {
     return Dot(dy, LayerNorm(kRows, kDim, kEpsilon, x_, gamma_, beta_).y);
   };
@@ -42,14 +42,14 @@ TEST(TwinTest, LayerNormGradients) {
 
 TEST(TwinTest, AttentionGradient) {
   const AttentionShape shape = {.batch = 2, .seq = 5, .dim = 6, .heads = 2};
-  const Values qkv = RandomValues(2 * 5 * 18, 5, -2, 2);
-  const Values dout = RandomValues(2 * 5 * 6, 6);
+  const Values qkv = RandomMatrix(10, 18, 5, -2, 2);
+  const Values dout = RandomMatrix(10, 6, 6);
   const auto loss = [&](const Values& v) { return Dot(dout, Attend(shape, v).out); };
   ExpectSame(AttendBackward(shape, qkv, dout), Differences(loss, qkv));
 }
 
 TEST(TwinTest, CrossEntropyGradient) {
-  const Values logits = RandomValues(4 * 7, 7, -3, 3);
+  const Values logits = RandomMatrix(4, 7, 7, -3, 3);
   const std::vector<int32_t> targets = {0, 6, 3, 2};
   const auto loss = [&](const Values& v) { return CrossEntropy(4, 7, v, targets).sum; };
   ExpectSame(CrossEntropy(4, 7, logits, targets).dlogits, Differences(loss, logits));
