@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cassert>
 #include <type_traits>
 
 #include "models/kernels/cpu/functions.h"
@@ -18,12 +17,10 @@ class CpuLinear : public Linear {
   explicit CpuLinear(const LinearShape& shape)
       : shape_(shape),
         forward_(ForwardShape(shape, false)),
-        forward_residual_(ForwardShape(shape, true)),
+        forward_residual_(ForwardShape(shape, true), &forward_),
         input_grad_(InputGradShape(shape)),
         weight_grad_(WeightGradShape(shape, false)),
-        weight_grad_accumulate_(WeightGradShape(shape, true)) {
-    assert(forward_.packed_bytes() == forward_residual_.packed_bytes());
-  }
+        weight_grad_accumulate_(WeightGradShape(shape, true)) {}
 
   size_t packed_bytes() const override {
     return Aligned(forward_.packed_bytes()) + Aligned(input_grad_.packed_bytes());

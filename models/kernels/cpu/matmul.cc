@@ -39,11 +39,8 @@ dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
-dnnl::matmul::primitive_desc Describe(const MatmulShape& s) {
+dnnl::matmul::primitive_desc Describe(const MatmulShape& s, const memory::desc& b) {
   const memory::desc a = Matrix(s.m, s.k, s.a_dtype, s.a_transposed);
-  const memory::desc b = s.b_packed
-                             ? memory::desc({s.k, s.n}, TypeOf(s.b_dtype), memory::format_tag::any)
-                             : Matrix(s.k, s.n, s.b_dtype, s.b_transposed);
   const memory::desc c = Matrix(s.m, s.n, s.c_dtype, false);
   dnnl::primitive_attr attributes = UserScratchpad();
   dnnl::post_ops after;
@@ -53,6 +50,11 @@ dnnl::matmul::primitive_desc Describe(const MatmulShape& s) {
   const auto desc = s.bias ? dnnl::matmul::desc(a, b, Matrix(1, s.n, DType::kFloat32, false), c)
                            : dnnl::matmul::desc(a, b, c);
   return {desc, attributes, Engine()};
+}
+
+memory::desc LayoutOfB(const MatmulShape& s) {
+  if (!s.b_packed) return Matrix(s.k, s.n, s.b_dtype, s.b_transposed);
+  return {{s.k, s.n}, TypeOf(s.b_dtype), memory::format_tag::any};
 }
 
 memory Unbound(const memory::desc& desc) { return {desc, Engine(), DNNL_MEMORY_NONE}; }
@@ -66,10 +68,11 @@ void Bind(const memory& m, const void* data) {
 
 }  // namespace
 
-Matmul::Matmul(const MatmulShape& shape) : shape_(shape) {
+Matmul::Matmul(const MatmulShape& shape, const Matmul* packed_like) : shape_(shape) {
   try {
     stream_ = dnnl::stream(Engine());
-    const auto chosen = Describe(shape);
+    const auto chosen =
+        Describe(shape, packed_like == nullptr ? LayoutOfB(shape) : packed_like->b_.get_desc());
     primitive_ = dnnl::matmul(chosen);
     scratchpad_bytes_ = chosen.scratchpad_desc().get_size();
     a_ = Unbound(chosen.src_desc());

@@ -26,7 +26,8 @@ struct MatmulShape {
 // scratchpad is the caller's.
 class Matmul {
  public:
-  explicit Matmul(const MatmulShape& shape);
+  // `packed_like`: another product whose packed b this one reads too.
+  explicit Matmul(const MatmulShape& shape, const Matmul* packed_like = nullptr);
 
   size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   size_t packed_bytes() const { return packed_bytes_; }  // of b, where packed
