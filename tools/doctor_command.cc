@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/command.h"
 #include "tools/findings.h"
+#include "tools/terminal.h"
 
 namespace sluice {
 namespace {
@@ -69,7 +68,7 @@ std::string FormatGpus(const Accelerators& accelerators) {
 }
 
 void Print(const Findings& found, const std::vector<Lack>& lacks) {
-  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  const bool colour = WantsColour();
   const auto paint = [colour](const char* code, const std::string& text) {
     return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
   };

@@ -9,6 +9,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
+#include "pipeline/rank_threads.h"
+
 namespace sluice {
 namespace {
 
@@ -56,7 +58,7 @@ Findings Examine() {
   const char* path = std::getenv("PATH");
   const std::string search_path = path == nullptr ? "" : path;
   found.processor = ReadProcessor("");
-  found.usable_cores = UsableCores();
+  found.usable_cores = CoresForRanks();
   found.memory = ReadMemory("");
   const dnnl_version_t* version = dnnl_version();
   found.onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);

@@ -1,6 +1,5 @@
 #include "tools/machine.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +7,6 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -114,12 +112,6 @@ Memory ReadMemory(const std::string& root) {
     if (key == "MemAvailable") memory.available_bytes = kib * kKiB;
   }
   return memory;
-}
-
-int UsableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
 }
 
 std::string FindProgram(const std::string& program, const std::string& search_path) {

@@ -34,9 +34,6 @@ struct Memory {
 Processor ReadProcessor(const std::string& root);
 Memory ReadMemory(const std::string& root);
 
-// Cores that this process may run on (taskset and containers allow fewer than there are).
-int UsableCores();
-
 // The full path of `program`, looked for as the shell does in `search_path` (a PATH); empty where
 // there is none.
 std::string FindProgram(const std::string& program, const std::string& search_path);

@@ -25,7 +25,7 @@ std::string Seconds(double seconds) {
 std::string Grouped(int64_t value) {
   std::string digits = absl::StrCat(value);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 

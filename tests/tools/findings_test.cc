@@ -71,6 +71,7 @@ TEST(ToJson, WritesNullForWhatIsNotThere) {
 TEST(Examine, SeesTheProcessorAndOneDnnOfThisMachine) {
   const Findings found = Examine();
   EXPECT_GE(found.usable_cores, 1);
+  EXPECT_LE(found.usable_cores, found.processor.logical_cores);
   EXPECT_GT(found.memory.total_bytes, 0);
   EXPECT_THAT(found.onednn, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }

@@ -88,11 +88,6 @@ TEST(ReadProcessor, SurvivesAMachineThatHidesEverything) {
   EXPECT_EQ(ReadMemory("/nowhere").total_bytes, 0);
 }
 
-TEST(ReadProcessor, AgreesWithTheSchedulerOnThisMachine) {
-  EXPECT_GE(UsableCores(), 1);
-  EXPECT_LE(UsableCores(), ReadProcessor("").logical_cores);
-}
-
 TEST(ReadMemory, ReadsKibibytesAsBytes) {
   FakeRoot root;
   root.Write("/proc/meminfo",
