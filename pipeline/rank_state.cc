@@ -11,8 +11,7 @@ absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan
   if (!arena.ok()) return arena.status();
   std::unique_ptr<RankState> state(new RankState(plan, rank, *std::move(arena)));
   for (int global : plan.train[index].layers) {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(plan.request.spec, global, plan.request.batch, plan.request.dtype, CpuKernels());
+    absl::StatusOr<std::unique_ptr<Layer>> layer = plan.request.MakeLayerAt(global);
     if (!layer.ok()) return layer.status();
     state->layers_.push_back(*std::move(layer));
   }

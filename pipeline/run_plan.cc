@@ -24,8 +24,7 @@ constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
 absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) {
   std::vector<LayerDecl> layers;
   for (int index = 0; index < request.spec.layer_count(); ++index) {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(request.spec, index, request.batch, request.dtype, CpuKernels());
+    absl::StatusOr<std::unique_ptr<Layer>> layer = request.MakeLayerAt(index);
     if (!layer.ok()) return layer.status();
     layers.push_back((*layer)->decl());
   }
@@ -142,6 +141,10 @@ uint64_t Fingerprint(const RunPlan& plan) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const {
+  return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, CpuKernels());
+}
 
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   absl::StatusOr<Timetable> lowered = LowerTimetable(ComputeOnly(request.timetable));

@@ -2,6 +2,8 @@
 #define SLUICE_PIPELINE_RUN_PLAN_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -9,6 +11,9 @@
 #include "pipeline/program.h"
 
 namespace sluice {
+
+// Makes a layer of the model by its index.
+using LayerFactory = std::function<absl::StatusOr<std::unique_ptr<Layer>>(int index)>;
 
 // What a run computes and how it is cut; everything else follows from it.
 struct RunRequest {
@@ -19,6 +24,11 @@ struct RunRequest {
   Partition partition;
   std::vector<Recompute> recompute;  // a policy a stage
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  // Where layers come from; empty: MakeLayer over the CPU's kernels. Called by every rank's thread
+  // for its own layers.
+  LayerFactory make_layer = {};
+
+  absl::StatusOr<std::unique_ptr<Layer>> MakeLayerAt(int index) const;
 };
 
 // Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,

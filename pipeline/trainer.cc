@@ -24,7 +24,7 @@ class InProcessRun {
         group_(plan.ranks(), static_cast<size_t>(plan.max_messages) + kExtraMessages,
                // Spinning pays only while every rank has a core to itself.
                CoresForRanks() >= plan.ranks() * options.threads_per_stage ? kSpin
-                                                                         : absl::ZeroDuration()),
+                                                                           : absl::ZeroDuration()),
         states_(static_cast<size_t>(plan.ranks())),
         traces_(static_cast<size_t>(plan.ranks())) {
     context_ = {.plan = &plan,

@@ -49,7 +49,7 @@ class LayerAlone {
     const LayerDecl& decl = runner_.decl();
     micro_batch_ = RandomMicroBatches(model.spec, model.batch, DType::kFloat32, 1, 5).front();
     const int64_t inputs = ElementCount(decl.input_shape);
-    input_ = Buffer(inputs * SizeOf(decl.input_dtype));
+    input_ = OwnBuffer(inputs * SizeOf(decl.input_dtype));
     if (decl.input_dtype == DType::kInt32) {
       std::copy(micro_batch_.input.begin(), micro_batch_.input.end(),
                 static_cast<std::byte*>(input_.data()));
@@ -59,13 +59,13 @@ class LayerAlone {
     state_.input = &input_;
     if (!decl.output_shape.empty()) {
       const int64_t outputs = ElementCount(decl.output_shape);
-      output_ = Buffer(outputs * SizeOf(decl.output_dtype));
-      output_grad_ = Buffer(output_.bytes());
+      output_ = OwnBuffer(outputs * SizeOf(decl.output_dtype));
+      output_grad_ = OwnBuffer(output_.bytes());
       FillNormal(output_grad_, outputs);
       state_.output = &output_;
       state_.output_grad = &output_grad_;
     }
-    input_grad_ = Buffer(input_.bytes());
+    input_grad_ = OwnBuffer(input_.bytes());
     if (decl.has_input_grad) state_.input_grad = &input_grad_;
   }
 
@@ -88,8 +88,8 @@ class LayerAlone {
     return sum;
   }
   LayerRunner& runner() { return runner_; }
-  Buffer& input() { return input_; }
-  Buffer& input_grad() { return input_grad_; }
+  OwnBuffer& input() { return input_; }
+  OwnBuffer& input_grad() { return input_grad_; }
 
  private:
   static constexpr float kLossScale = 0.5f;
@@ -103,7 +103,7 @@ class LayerAlone {
     call.correct = &correct_;
     return call;
   }
-  void FillNormal(Buffer& buffer, int64_t count) {
+  void FillNormal(OwnBuffer& buffer, int64_t count) {
     std::normal_distribution<float> normal;
     for (int64_t i = 0; i < count; ++i) buffer.floats()[i] = normal(random_);
   }
@@ -112,7 +112,7 @@ class LayerAlone {
   LayerRunner runner_;
   LayerState state_;
   MicroBatch micro_batch_;
-  Buffer input_, output_, output_grad_, input_grad_;
+  OwnBuffer input_, output_, output_grad_, input_grad_;
   double loss_ = 0;
   int64_t correct_ = 0;
   std::mt19937_64 random_{11};

@@ -76,8 +76,8 @@ class OneLayer {
     if (decl.input_dtype == DType::kInt32) {
       std::memcpy(input_.data(), data_.input.data(), data_.input.size());
     }
-    output_ = Buffer(ElementCount(decl.output_shape) * SizeOf(decl.output_dtype));
-    input_grad_ = Buffer(input_.bytes());
+    output_ = OwnBuffer(ElementCount(decl.output_shape) * SizeOf(decl.output_dtype));
+    input_grad_ = OwnBuffer(input_.bytes());
     Fill(output_grad_, decl.output_shape, decl.output_dtype);
     state_.input = &input_;
     state_.input_grad = &input_grad_;
@@ -95,7 +95,7 @@ class OneLayer {
     return call;
   }
   // F, I and W, with `victim` overwritten with NaN right after `moment`.
-  void Run(Moment moment, Buffer* victim) {
+  void Run(Moment moment, OwnBuffer* victim) {
     const auto poison = [&](Moment now) {
       if (victim != nullptr && now == moment) victim->Poison();
     };
@@ -120,7 +120,7 @@ class OneLayer {
   }
   std::vector<std::string> TensorBytes() {
     std::vector<std::string> bytes;
-    for (Buffer& tensor : state_.tensors) {
+    for (OwnBuffer& tensor : state_.tensors) {
       bytes.emplace_back(static_cast<const char*>(tensor.data()),
                          static_cast<size_t>(tensor.bytes()));
     }
@@ -131,9 +131,9 @@ class OneLayer {
   LayerState& state() { return state_; }
 
  private:
-  static void Fill(Buffer& buffer, const Shape& shape, DType dtype) {
+  static void Fill(OwnBuffer& buffer, const Shape& shape, DType dtype) {
     const int64_t count = shape.empty() ? 0 : ElementCount(shape);
-    buffer = Buffer(count * SizeOf(dtype));
+    buffer = OwnBuffer(count * SizeOf(dtype));
     for (int64_t i = 0; dtype != DType::kInt32 && i < count; ++i) {
       reference::Set(dtype, buffer.data(), i, std::sin(1.7 * static_cast<double>(i)));
     }
@@ -142,7 +142,7 @@ class OneLayer {
   LayerRunner runner_;
   LayerState state_;
   MicroBatch data_;
-  Buffer input_, output_, output_grad_, input_grad_;
+  OwnBuffer input_, output_, output_grad_, input_grad_;
   double loss_ = 0;
   int64_t correct_ = 0;
 };

@@ -38,14 +38,14 @@ bool FromForward(Lifetime lifetime) {
 
 }  // namespace
 
-Buffer::Buffer(int64_t bytes)
+OwnBuffer::OwnBuffer(int64_t bytes)
     : data_(operator new(static_cast<size_t>(bytes), kAlignment)), bytes_(bytes) {
   Poison();
 }
 
-void Buffer::Poison() { reference::Poison(data(), static_cast<size_t>(bytes_)); }
+void OwnBuffer::Poison() { reference::Poison(data(), static_cast<size_t>(bytes_)); }
 
-void Buffer::Delete::operator()(void* data) const { operator delete(data, kAlignment); }
+void OwnBuffer::Delete::operator()(void* data) const { operator delete(data, kAlignment); }
 
 LayerState::LayerState(const LayerDecl& layer_decl) : decl(&layer_decl) {
   for (const TensorDecl& tensor : layer_decl.tensors) {
@@ -95,7 +95,7 @@ void LayerRunner::Pack() {
 }
 
 LayerCall LayerRunner::Call(LayerState& state) {
-  const auto data = [](Buffer* buffer) { return buffer ? buffer->data() : nullptr; };
+  const auto data = [](OwnBuffer* buffer) { return buffer ? buffer->data() : nullptr; };
   LayerCall call;
   call.input = data(state.input);
   call.output = data(state.output);

@@ -12,10 +12,10 @@ namespace sluice {
 
 // Exactly `bytes` (so that a sanitizer sees an overrun), aligned as arenas are, poisoned until
 // written.
-class Buffer {
+class OwnBuffer {
  public:
-  Buffer() = default;
-  explicit Buffer(int64_t bytes);
+  OwnBuffer() = default;
+  explicit OwnBuffer(int64_t bytes);
 
   void* data() { return data_.get(); }
   float* floats() { return static_cast<float*>(data()); }
@@ -45,12 +45,12 @@ struct LayerState {
   void Drop(Recompute recompute);
 
   const LayerDecl* decl;
-  std::vector<Buffer> tensors;
+  std::vector<OwnBuffer> tensors;
   std::vector<void*> pointers;
-  Buffer* input = nullptr;
-  Buffer* output = nullptr;
-  Buffer* output_grad = nullptr;
-  Buffer* input_grad = nullptr;
+  OwnBuffer* input = nullptr;
+  OwnBuffer* output = nullptr;
+  OwnBuffer* output_grad = nullptr;
+  OwnBuffer* input_grad = nullptr;
 };
 
 // One layer with its weights, gradients and packed weights, in memory of its own.
@@ -62,8 +62,8 @@ class LayerRunner {
 
   Layer& layer() { return *layer_; }
   const LayerDecl& decl() const { return layer_->decl(); }
-  std::vector<Buffer>& parameters() { return parameters_; }
-  std::vector<Buffer>& gradients() { return gradients_; }
+  std::vector<OwnBuffer>& parameters() { return parameters_; }
+  std::vector<OwnBuffer>& gradients() { return gradients_; }
   // To be called after a change of the parameters.
   void Pack();
   // A call of any of the layer's functions on `state`.
@@ -71,9 +71,9 @@ class LayerRunner {
 
  private:
   std::unique_ptr<Layer> layer_;
-  std::vector<Buffer> parameters_, gradients_;
+  std::vector<OwnBuffer> parameters_, gradients_;
   std::vector<float*> parameter_pointers_, gradient_pointers_;
-  Buffer packed_;
+  OwnBuffer packed_;
 };
 
 }  // namespace sluice

@@ -89,13 +89,13 @@ std::unique_ptr<ModelRunner::Flight> ModelRunner::MakeFlight(const MicroBatch& m
   for (LayerRunner& layer : layers_) {
     flight->layers.emplace_back(layer.decl());
     const int64_t bytes = ElementCount(layer.decl().input_shape) * SizeOf(layer.decl().input_dtype);
-    flight->boundaries.push_back(std::make_unique<Buffer>(bytes));
+    flight->boundaries.push_back(std::make_unique<OwnBuffer>(bytes));
     flight->layers.back().input = flight->boundaries.back().get();
   }
   for (size_t l = 1; l < layers_.size(); ++l) {
     LayerState &before = flight->layers[l - 1], &after = flight->layers[l];
     before.output = after.input;
-    flight->boundaries.push_back(std::make_unique<Buffer>(after.input->bytes()));
+    flight->boundaries.push_back(std::make_unique<OwnBuffer>(after.input->bytes()));
     before.output_grad = after.input_grad = flight->boundaries.back().get();
   }
   std::memcpy(flight->layers[0].input->data(), micro_batch.input.data(), micro_batch.input.size());

@@ -66,7 +66,7 @@ class ModelRunner {
   // All memory of one micro-batch.
   struct Flight {
     const MicroBatch* micro_batch;
-    std::vector<std::unique_ptr<Buffer>> boundaries;
+    std::vector<std::unique_ptr<OwnBuffer>> boundaries;
     std::vector<LayerState> layers;
     double loss = 0;
     int64_t correct = 0;

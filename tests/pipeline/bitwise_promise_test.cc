@@ -1,0 +1,156 @@
+// Losses, gradient norms, weights and validation loss are the same bits for every schedule, number
+// of ranks and chunks, partition and recomputation policy; and the memory a run takes is the memory
+// that was predicted.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "tests/models/model_runner.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kSteps = 3;
+
+// One rank, one stage, one micro-batch after the other, nothing recomputed.
+SmallRun Baseline(SmallRun run) {
+  run.schedule = "gpipe";
+  run.ranks = run.chunks = 1;
+  run.recompute = Recompute::kNone;
+  run.partition_seed = 0;
+  return run;
+}
+
+const Outcome& BaselineOutcome(const SmallRun& run) {
+  static auto* outcomes = new std::map<std::string, Outcome>;
+  const SmallRun baseline = Baseline(run);
+  auto found = outcomes->find(baseline.Name());
+  if (found == outcomes->end()) {
+    absl::StatusOr<Outcome> outcome = Train(MakePlan(baseline), SmallOptions(kSteps));
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    found = outcomes->emplace(baseline.Name(), outcome.ok() ? *outcome : Outcome{}).first;
+  }
+  return found->second;
+}
+
+std::vector<SmallRun> Runs() {
+  struct Cut {
+    const char* schedule;
+    int chunks;
+  };
+  const Cut cuts[] = {
+      {"gpipe", 1}, {"1f1b", 1}, {"interleaved", 2}, {"interleaved", 3}, {"zb-h1", 1}};
+  std::vector<SmallRun> runs;
+  uint64_t seed = 0;
+  for (const Cut& cut : cuts) {
+    for (int ranks = 1; ranks <= 6; ++ranks) {
+      for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+          SmallRun run{.schedule = cut.schedule, .ranks = ranks, .chunks = cut.chunks};
+          run.recompute = recompute;
+          run.dtype = dtype;
+          // A multiple of the ranks, which interleaving likes; and small enough to be quick.
+          run.micro_batches = ranks <= 3 ? 6 : ranks == 5 ? 5 : 2 * ranks;
+          run.partition_seed = ++seed % 2 == 0 ? seed : 0;
+          runs.push_back(run);
+        }
+      }
+    }
+  }
+  // Other models, optimizers and numbers of micro-batches.
+  for (const char* model : {"tied", "mlp"}) {
+    for (int ranks : {1, 2, 3, 6}) {
+      for (const char* schedule : {"1f1b", "zb-h1"}) {
+        runs.push_back(
+            {.model = model, .schedule = schedule, .ranks = ranks, .partition_seed = ++seed});
+        runs.push_back({.model = model,
+                        .schedule = schedule,
+                        .ranks = ranks,
+                        .recompute = Recompute::kFull,
+                        .dtype = DType::kBFloat16,
+                        .optimizer = OptimizerKind::kSgd});
+      }
+    }
+  }
+  for (int micro_batches : {1, 2, 3, 7}) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+      runs.push_back({.schedule = schedule,
+                      .ranks = 3,
+                      .micro_batches = micro_batches,
+                      .partition_seed = ++seed});
+    }
+  }
+  return runs;
+}
+
+void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name(); }
+
+class BitwisePromise : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(BitwisePromise, EqualsOneStage) {
+  absl::StatusOr<Outcome> outcome = Train(MakePlan(GetParam()), SmallOptions(kSteps));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(*outcome, BaselineOutcome(GetParam()));
+}
+
+TEST_P(BitwisePromise, TakesThePredictedMemory) {
+  const RunPlan plan = MakePlan(GetParam());
+  const RunRequest& request = plan.request;
+  absl::StatusOr<std::vector<RankMemory>> predicted =
+      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
+                    request.partition, request.recompute.front(), request.optimizer);
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
+    ASSERT_TRUE(state.ok()) << state.status();
+    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
+    EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
+    EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
+                  memory.activations,
+              memory.total);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, BitwisePromise, testing::ValuesIn(Runs()),
+                         [](const auto& run) { return run.param.Name(); });
+
+// The executor against the naive twin, which knows no stages, no arena and no instructions.
+class NaiveTwin : public testing::TestWithParam<std::tuple<std::string, DType>> {};
+
+TEST_P(NaiveTwin, HasTheSameFirstLoss) {
+  const auto& [model, dtype] = GetParam();
+  const SmallRun run{.model = model, .ranks = 3, .dtype = dtype};
+  const RunPlan plan = MakePlan(run);
+  absl::StatusOr<Outcome> outcome = Train(plan, SmallOptions(1));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+
+  const BatchShape& batch = plan.request.batch;
+  const HashedData data(plan.request.spec, batch.seq);
+  const DType input = plan.layers.front().input_dtype;
+  std::vector<MicroBatch> micro_batches(static_cast<size_t>(run.micro_batches));
+  for (size_t mb = 0; mb < micro_batches.size(); ++mb) {
+    micro_batches[mb].input.resize(
+        static_cast<size_t>(batch.size * data.input_size() * SizeOf(input)));
+    micro_batches[mb].targets.resize(static_cast<size_t>(batch.rows()));
+    data.Fill(Split::kTrain, static_cast<int64_t>(mb), batch.size, input,
+              micro_batches[mb].input.data(), micro_batches[mb].targets.data());
+  }
+  ModelRunner naive(plan.request.spec, batch, dtype, CpuKernels(), SmallOptions(1).seed);
+  const StepResult step = naive.Step(micro_batches);
+  double sum = 0;
+  for (double loss : step.losses) sum += loss;
+  const auto mean = static_cast<float>(sum / static_cast<double>(batch.rows() * run.micro_batches));
+  EXPECT_EQ(outcome->losses.front(), LossHex(mean));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, NaiveTwin,
+                         testing::Combine(testing::Values("gpt", "tied", "mlp"),
+                                          testing::Values(DType::kFloat32, DType::kBFloat16)),
+                         [](const auto& run) {
+                           return std::get<0>(run.param) + "_" + DTypeName(std::get<1>(run.param));
+                         });
+
+}  // namespace
+}  // namespace sluice

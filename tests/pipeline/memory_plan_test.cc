@@ -1,0 +1,126 @@
+#include "pipeline/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+bool Meet(const Buffer& a, const Buffer& b) { return a.first <= b.last && b.first <= a.last; }
+
+// The naive twin: every pair of buffers that live at one time lie apart, and none ends beyond the
+// arena.
+void ExpectSound(const std::vector<Buffer>& buffers, const BufferLayout& layout) {
+  ASSERT_EQ(layout.offsets.size(), buffers.size());
+  for (size_t a = 0; a < buffers.size(); ++a) {
+    EXPECT_EQ(layout.offsets[a] % kAlignment, 0);
+    EXPECT_LE(layout.offsets[a] + buffers[a].bytes, layout.bytes);
+    for (size_t b = a + 1; b < buffers.size(); ++b) {
+      if (!Meet(buffers[a], buffers[b]) || buffers[a].bytes == 0 || buffers[b].bytes == 0) continue;
+      const bool apart = layout.offsets[a] + buffers[a].bytes <= layout.offsets[b] ||
+                         layout.offsets[b] + buffers[b].bytes <= layout.offsets[a];
+      ASSERT_TRUE(apart) << "buffers " << a << " and " << b;
+    }
+  }
+}
+
+// The most bytes alive at one instruction, counted instruction by instruction.
+int64_t NaivePeak(const std::vector<Buffer>& buffers) {
+  int32_t end = 0;
+  for (const Buffer& buffer : buffers) end = std::max(end, buffer.last);
+  int64_t peak = 0;
+  for (int32_t at = 0; at <= end; ++at) {
+    int64_t live = 0;
+    for (const Buffer& buffer : buffers) {
+      if (buffer.first <= at && at <= buffer.last) live += AlignUp(buffer.bytes);
+    }
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+TEST(PackBuffers, RandomBuffersNeverOverlap) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Buffer> buffers(random() % 60);
+    for (Buffer& buffer : buffers) {
+      buffer.bytes = random() % 8 == 0 ? 0 : random() % 1000;
+      buffer.first = static_cast<int32_t>(random() % 50);
+      buffer.last = buffer.first + static_cast<int32_t>(random() % 20);
+    }
+    const BufferLayout layout = PackBuffers(buffers);
+    ExpectSound(buffers, layout);
+    EXPECT_EQ(PeakLiveBytes(buffers), NaivePeak(buffers));
+    EXPECT_GE(layout.bytes, PeakLiveBytes(buffers));
+  }
+}
+
+TEST(PackBuffers, NestedLivesNeedNoMoreThanThePeak) {
+  std::vector<Buffer> buffers;
+  for (int32_t depth = 0; depth < 40; ++depth) {
+    buffers.push_back({.bytes = 64 * (1 + depth * 7 % 13), .first = depth, .last = 100 - depth});
+  }
+  EXPECT_EQ(PackBuffers(buffers).bytes, PeakLiveBytes(buffers));
+}
+
+TEST(PackBuffers, NothingNeedsNothing) { EXPECT_EQ(PackBuffers({}).bytes, 0); }
+
+// Real programs: how much is lost to fragmentation, and nothing overlaps.
+TEST(PackBuffers, ProgramsLoseLittleToFragmentation) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const RunPlan plan = MakePlan({.schedule = schedule, .ranks = 3, .micro_batches = 6});
+    for (const RankProgram& program : plan.train) {
+      const BufferLayout layout = PackBuffers(program.buffers);
+      ExpectSound(program.buffers, layout);
+      EXPECT_LE(static_cast<double>(layout.bytes),
+                1.05 * static_cast<double>(PeakLiveBytes(program.buffers)))
+          << schedule << " rank " << program.rank;
+    }
+  }
+}
+
+TEST(Windows, WiderOnesCostNoMemory) {
+  const RunPlan plan = MakePlan({.schedule = "gpipe", .ranks = 2, .micro_batches = 6});
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const std::vector<Recompute> recompute(2, Recompute::kNone);
+    const ProgramRequest request{.layers = &plan.layers,
+                                 .timetable = &plan.lowered,
+                                 .partition = &plan.request.partition,
+                                 .recompute = recompute,
+                                 .batch_rows = plan.request.batch.rows()};
+    absl::StatusOr<RankProgram> narrow = CompileRank(request, rank, {.receives = 2, .sends = 2});
+    ASSERT_TRUE(narrow.ok());
+    EXPECT_LE(PackBuffers(plan.train[static_cast<size_t>(rank)].buffers).bytes,
+              PackBuffers(narrow->buffers).bytes);
+  }
+}
+
+TEST(CheckProgress, FindsRanksThatWaitForEachOther) {
+  // Both wait for their send to be taken before they offer to receive.
+  std::vector<RankProgram> programs(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    const int peer = 1 - rank;
+    programs[static_cast<size_t>(rank)].rank = rank;
+    programs[static_cast<size_t>(rank)].instructions = {
+        {.step = Step::kPostSend, .index = peer},
+        {.step = Step::kWaitSend, .index = peer},
+        {.step = Step::kPostReceive, .index = peer},
+        {.step = Step::kWaitReceive, .index = peer}};
+  }
+  const absl::Status stuck = CheckProgress(programs);
+  EXPECT_EQ(stuck.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(stuck.message().find("rank 0"), absl::string_view::npos) << stuck;
+  EXPECT_NE(stuck.message().find("rank 1"), absl::string_view::npos) << stuck;
+  // Offering first sets them free.
+  for (RankProgram& program : programs)
+    std::rotate(program.instructions.begin(), program.instructions.begin() + 2,
+                program.instructions.begin() + 3);
+  EXPECT_TRUE(CheckProgress(programs).ok());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,103 @@
+// A run that stops and goes on, on any number of stages, ends with the bits of one that never
+// stopped.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Handover {
+  SmallRun before;
+  SmallRun after;
+};
+
+std::vector<Handover> Handovers() {
+  const SmallRun one{.schedule = "gpipe", .ranks = 1};
+  const SmallRun two{.schedule = "1f1b", .ranks = 2, .partition_seed = 5};
+  const SmallRun six{
+      .schedule = "interleaved", .ranks = 2, .chunks = 3, .recompute = Recompute::kFull};
+  const SmallRun split{.schedule = "zb-h1", .ranks = 3, .recompute = Recompute::kSelective};
+  std::vector<Handover> handovers;
+  for (const SmallRun& before : {one, two, six, split}) {
+    for (const SmallRun& after : {one, two, six, split}) handovers.push_back({before, after});
+  }
+  SmallRun tied = two;
+  tied.model = "tied";
+  SmallRun tied_one = one;
+  tied_one.model = "tied";
+  handovers.push_back({tied, tied_one});
+  handovers.push_back({tied_one, tied});
+  SmallRun mlp{
+      .model = "mlp", .ranks = 3, .dtype = DType::kBFloat16, .optimizer = OptimizerKind::kSgd};
+  handovers.push_back({mlp, mlp});
+  return handovers;
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = absl::StrCat(test->test_suite_name(), test->name());
+    for (char& c : name) c = c == '/' ? '_' : c;
+    directory_ = fs::path(testing::TempDir()) / name;
+    fs::remove_all(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  fs::path directory_;
+};
+
+class Resume : public CheckpointTest, public testing::WithParamInterface<Handover> {};
+
+TEST_P(Resume, EndsWithTheSameBits) {
+  const auto& [before, after] = GetParam();
+  absl::StatusOr<Outcome> whole = Train(MakePlan(before), SmallOptions(4));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+
+  TrainOptions first = SmallOptions(2);
+  first.save_dir = directory_.string();
+  absl::StatusOr<Outcome> stopped = Train(MakePlan(before), first);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  TrainOptions rest = SmallOptions(4);
+  rest.resume = directory_.string();
+  absl::StatusOr<Outcome> resumed = Train(MakePlan(after), rest);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+
+  EXPECT_EQ(resumed->weights_hash, whole->weights_hash);
+  EXPECT_EQ(resumed->eval_loss, whole->eval_loss);
+  EXPECT_EQ(resumed->losses,
+            std::vector<std::string>(whole->losses.begin() + 2, whole->losses.end()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Handovers, Resume, testing::ValuesIn(Handovers()), [](const auto& run) {
+  return run.param.before.Name() + "_then_" + run.param.after.Name();
+});
+
+TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
+  TrainOptions first = SmallOptions(1);
+  first.save_dir = directory_.string();
+  ASSERT_TRUE(Train(MakePlan({}), first).ok());
+  TrainOptions rest = SmallOptions(2);
+  rest.resume = directory_.string();
+
+  rest.seed = 7;
+  EXPECT_THAT(std::string(Train(MakePlan({}), rest).status().message()),
+              testing::HasSubstr("the seed"));
+  rest.seed = first.seed;
+  EXPECT_THAT(std::string(Train(MakePlan({.micro_batches = 5}), rest).status().message()),
+              testing::HasSubstr("number of micro-batches (saved 4, given 5)"));
+  EXPECT_THAT(std::string(Train(MakePlan({.dtype = DType::kBFloat16}), rest).status().message()),
+              testing::HasSubstr("compute type"));
+  EXPECT_THAT(std::string(Train(MakePlan({.model = "tied"}), rest).status().message()),
+              testing::HasSubstr("the model's shape"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,165 @@
+#include "tests/pipeline/small_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ostream>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "schedules/catalogue.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kBlocks = 16;
+
+// SplitMix64 (Steele et al. 2014), as a hash of a position.
+uint64_t Hash(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31U);
+}
+
+uint16_t RoundToBFloat16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>(bits >> 16U);
+}
+
+template <typename T>
+T OrDie(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(value.status().message()).c_str());
+    std::abort();
+  }
+  return *std::move(value);
+}
+
+Partition RandomPartition(int layers, int stages, uint64_t seed) {
+  std::vector<int> cuts(static_cast<size_t>(layers) - 1);
+  for (size_t i = 0; i < cuts.size(); ++i) cuts[i] = static_cast<int>(i) + 1;
+  std::mt19937_64 random(seed);
+  std::shuffle(cuts.begin(), cuts.end(), random);
+  cuts.resize(static_cast<size_t>(stages) - 1);
+  std::sort(cuts.begin(), cuts.end());
+  Partition partition;
+  int first = 0;
+  for (int cut : cuts) {
+    partition.push_back({first, cut - 1});
+    first = cut;
+  }
+  partition.push_back({first, layers - 1});
+  return partition;
+}
+
+}  // namespace
+
+void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
+                      int32_t* targets) const {
+  const uint64_t start = Hash(split == Split::kTrain ? 1 : 2);
+  const auto per_sample = static_cast<uint64_t>(input_size());
+  const auto ids = static_cast<uint64_t>(classes());
+  for (int64_t i = 0; i < size; ++i) {
+    const uint64_t sample = start + static_cast<uint64_t>(index * size + i) * 1000;
+    for (uint64_t j = 0; j < per_sample; ++j) {
+      const size_t at = static_cast<size_t>(i) * per_sample + j;
+      const uint64_t value = Hash(sample + j);
+      if (spec_.gpt() != nullptr) {
+        if (input != nullptr) static_cast<int32_t*>(input)[at] = static_cast<int32_t>(value % ids);
+        if (targets != nullptr) targets[at] = static_cast<int32_t>(Hash(sample + j + 1) % ids);
+        continue;
+      }
+      const float pixel = static_cast<float>(value % 256) / 256.0f;
+      if (input == nullptr) continue;
+      if (dtype == DType::kBFloat16) {
+        static_cast<uint16_t*>(input)[at] = RoundToBFloat16(pixel);
+      } else {
+        static_cast<float*>(input)[at] = pixel;
+      }
+    }
+    if (spec_.gpt() == nullptr && targets != nullptr)
+      targets[i] = static_cast<int32_t>(Hash(sample) % ids);
+  }
+}
+
+std::string SmallRun::Name() const {
+  const char* policies[] = {"none", "selective", "full"};
+  std::string name =
+      absl::StrCat(model, "_", schedule, "_p", ranks, "_v", chunks, "_m", micro_batches, "_",
+                   policies[static_cast<int>(recompute)], "_", DTypeName(dtype));
+  if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
+  if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
+  return absl::StrReplaceAll(name, {{"-", "_"}});
+}
+
+ModelSpec SmallModel(const std::string& name) {
+  if (name == "mlp") {
+    MlpConfig mlp{.widths = {20}};
+    for (int i = 0; i < kBlocks + 1; ++i) mlp.widths.push_back(8 + i % 5);
+    mlp.widths.push_back(10);
+    return {.name = name, .config = mlp};
+  }
+  return {.name = name,
+          .config = GptConfig{.layers = kBlocks,
+                              .dim = 8,
+                              .heads = 2,
+                              .vocab = 17,
+                              .max_seq = 6,
+                              .tied_head = name == "tied"}};
+}
+
+RunRequest MakeRequest(const SmallRun& run) {
+  RunRequest request;
+  request.spec = SmallModel(run.model);
+  request.batch = {.size = 2, .seq = run.model == "mlp" ? 1 : 6};
+  request.dtype = run.dtype;
+  request.timetable = OrDie(GenerateSchedule(
+      run.schedule,
+      {.ranks = run.ranks, .micro_batches = run.micro_batches, .chunks = run.chunks}));
+  const int stages = request.timetable.placement.stages();
+  request.partition = run.partition_seed == 0
+                          ? OrDie(EvenPartition(request.spec.layer_count(), stages))
+                          : RandomPartition(request.spec.layer_count(), stages, run.partition_seed);
+  request.recompute.assign(static_cast<size_t>(stages), run.recompute);
+  request.optimizer = run.optimizer;
+  return request;
+}
+
+RunPlan MakePlan(const SmallRun& run) { return OrDie(CompileRun(MakeRequest(run))); }
+
+void PrintTo(const Outcome& outcome, std::ostream* out) {
+  *out << "losses " << absl::StrJoin(outcome.losses, " ") << ", norms "
+       << absl::StrJoin(outcome.norms, " ") << ", weights " << outcome.weights_hash
+       << ", validation " << outcome.eval_loss;
+}
+
+absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options) {
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  Outcome outcome;
+  TrainEvents events;
+  events.on_step = [&outcome](const StepMetrics& metrics) {
+    outcome.losses.push_back(LossHex(metrics.loss));
+    outcome.norms.push_back(metrics.grad_norm);
+  };
+  absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, events, nullptr);
+  if (!result.ok()) return result.status();
+  outcome.weights_hash = result->summary.weights_hash;
+  outcome.eval_loss = result->summary.eval_loss;
+  return outcome;
+}
+
+TrainOptions SmallOptions(int64_t steps) {
+  TrainOptions options;
+  options.steps = steps;
+  options.optimizer.lr = 0.01;
+  options.optimizer.clip = 0.5;  // low enough to act, so that the norm's bits reach the weights
+  options.pin_threads = false;
+  return options;
+}
+
+}  // namespace sluice

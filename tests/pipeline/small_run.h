@@ -1,0 +1,76 @@
+#ifndef SLUICE_TESTS_PIPELINE_SMALL_RUN_H_
+#define SLUICE_TESTS_PIPELINE_SMALL_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pipeline/trainer.h"
+
+namespace sluice {
+
+// Tokens or pixels that depend on sample and position alone; no file.
+class HashedData : public Dataset {
+ public:
+  HashedData(const ModelSpec& spec, int64_t seq) : spec_(spec), seq_(seq) {}
+  std::string description() const override { return "hashed"; }
+  int64_t samples(Split split) const override { return split == Split::kTrain ? 1000 : 40; }
+  int classes() const override {
+    return spec_.gpt() != nullptr ? spec_.gpt()->vocab : spec_.mlp()->widths.back();
+  }
+  int64_t input_size() const override {
+    return spec_.gpt() != nullptr ? seq_ : spec_.mlp()->widths.front();
+  }
+  DType input_dtype() const override {
+    return spec_.gpt() != nullptr ? DType::kInt32 : DType::kFloat32;
+  }
+  void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
+            int32_t* targets) const override;
+
+ private:
+  ModelSpec spec_;
+  int64_t seq_;
+};
+
+// One way to train a small model. Two of them that differ only in how the work is cut must agree to
+// the bit.
+struct SmallRun {
+  std::string model = "gpt";  // "gpt", "tied" or "mlp"
+  std::string schedule = "1f1b";
+  int ranks = 2;
+  int chunks = 1;
+  int micro_batches = 4;
+  Recompute recompute = Recompute::kNone;
+  DType dtype = DType::kFloat32;
+  uint64_t partition_seed = 0;  // 0: even; else a random partition
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+
+  // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
+  std::string Name() const;
+};
+
+// As many blocks as six ranks with three chunks need stages.
+ModelSpec SmallModel(const std::string& name);
+RunRequest MakeRequest(const SmallRun& run);
+// Dies when the run does not compile: every SmallRun must.
+RunPlan MakePlan(const SmallRun& run);
+
+// The bits that must not depend on how the work is cut.
+struct Outcome {
+  std::vector<std::string> losses;  // LossHex of each step
+  std::vector<double> norms;
+  uint64_t weights_hash = 0;
+  double eval_loss = 0;
+
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+void PrintTo(const Outcome& outcome, std::ostream* out);
+
+// Trains `plan` and collects its bits; `options` may ask for checkpoints.
+absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options);
+TrainOptions SmallOptions(int64_t steps);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_PIPELINE_SMALL_RUN_H_
