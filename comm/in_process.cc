@@ -96,11 +96,10 @@ class InProcessCommunicator : public Communicator {
   absl::Status Barrier(absl::Time deadline) override { return shared_->Meet(rank_, deadline); }
 
   void Abort(const absl::Status& status) override {
-    {
-      absl::MutexLock lock(&shared_->mutex);
-      if (!shared_->failure.ok()) return;
-      shared_->failure = status;
-    }
+    // Under the lock, so that whoever learns of the failure in Meet finds every edge closed.
+    absl::MutexLock lock(&shared_->mutex);
+    if (!shared_->failure.ok()) return;
+    shared_->failure = status;
     for (auto& edge : shared_->edges) edge->Abort(status);
   }
 

@@ -3,7 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace sluice {
+namespace {
+
+bool SameTensors(const LayerDecl& a, const LayerDecl& b) {
+  return a.packed_bytes == b.packed_bytes &&
+         std::equal(
+             a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+             [](const TensorDecl& x, const TensorDecl& y) { return x.bytes() == y.bytes(); });
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int rank) {
   const auto index = static_cast<size_t>(rank);
@@ -13,6 +25,11 @@ absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan
   for (int global : plan.train[index].layers) {
     absl::StatusOr<std::unique_ptr<Layer>> layer = plan.request.MakeLayerAt(global);
     if (!layer.ok()) return layer.status();
+    if (!SameTensors((*layer)->decl(), plan.layers[static_cast<size_t>(global)])) {
+      return absl::InternalError(absl::StrCat(
+          "layer ", global, " needs other memory here than where the run was planned; ",
+          "were they planned with another number of kernel threads?"));
+    }
     state->layers_.push_back(*std::move(layer));
   }
   state->BindParameters();

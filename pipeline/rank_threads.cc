@@ -1,6 +1,5 @@
 #include "pipeline/rank_threads.h"
 
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "pipeline/kernel_threads.h"
 
 namespace sluice {
 namespace {
@@ -47,7 +47,7 @@ absl::Status RunRanks(
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       if (pin) PinRank(rank, options.threads_per_rank, cores);
-      omp_set_num_threads(options.threads_per_rank);
+      const KernelThreads kernel_threads(options.threads_per_rank);
       Communicator& communicator = group.communicator(rank);
       absl::Status status = body(rank, communicator);
       if (status.ok()) return;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/tied_parameters.h"
 #include "schedules/csv.h"
@@ -22,6 +23,7 @@ constexpr MessageWindow kNarrow{.receives = 2, .sends = 2};
 constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
 
 absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) {
+  const KernelThreads threads(request.threads_per_stage);
   std::vector<LayerDecl> layers;
   for (int index = 0; index < request.spec.layer_count(); ++index) {
     absl::StatusOr<std::unique_ptr<Layer>> layer = request.MakeLayerAt(index);

@@ -24,6 +24,9 @@ struct RunRequest {
   Partition partition;
   std::vector<Recompute> recompute;  // a policy a stage
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  // Threads of each rank's kernels. Kernel libraries fix algorithms and work areas by it when a
+  // layer is made.
+  int threads_per_stage = 1;
   // Where layers come from; empty: MakeLayer over the CPU's kernels. Called by every rank's thread
   // for its own layers.
   LayerFactory make_layer = {};

@@ -23,8 +23,9 @@ class InProcessRun {
         options_(options),
         group_(plan.ranks(), static_cast<size_t>(plan.max_messages) + kExtraMessages,
                // Spinning pays only while every rank has a core to itself.
-               CoresForRanks() >= plan.ranks() * options.threads_per_stage ? kSpin
-                                                                           : absl::ZeroDuration()),
+               CoresForRanks() >= plan.ranks() * plan.request.threads_per_stage
+                   ? kSpin
+                   : absl::ZeroDuration()),
         states_(static_cast<size_t>(plan.ranks())),
         traces_(static_cast<size_t>(plan.ranks())) {
     context_ = {.plan = &plan,
@@ -48,7 +49,7 @@ class InProcessRun {
     }
     absl::Status status = RunRanks(
         group_, plan_.ranks(),
-        {.threads_per_rank = options_.threads_per_stage, .pin = options_.pin_threads},
+        {.threads_per_rank = plan_.request.threads_per_stage, .pin = options_.pin_threads},
         [this](int rank, Communicator& communicator) { return RunRank(rank, communicator); });
     if (!status.ok()) return status;
     result_.summary.weights_hash = HashWeights(plan_, states_);

@@ -22,7 +22,6 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   uint64_t seed = 1;
   absl::Duration timeout = absl::Seconds(30);
-  int threads_per_stage = 1;
   bool pin_threads = true;  // a core a rank, where there are enough
   int64_t eval_every = 0;   // steps; 0: only at the end
   int64_t eval_micro_batches =

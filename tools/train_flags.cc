@@ -78,8 +78,7 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command.add_option("--zero", flags->zero, "Optimizer sharding over the replicas")->group(group);
   command
-      .add_option("--threads-per-stage", flags->options.threads_per_stage,
-                  "Threads of each rank's kernels")
+      .add_option("--threads-per-stage", flags->threads_per_stage, "Threads of each rank's kernels")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str()
       ->group(group);
@@ -238,6 +237,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
   request.spec = spec;
   request.batch.size = flags.micro_batch_size;
   request.batch.seq = spec.gpt() == nullptr ? 1 : flags.seq > 0 ? flags.seq : spec.gpt()->max_seq;
+  request.threads_per_stage = flags.threads_per_stage;
   request.optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
   Recompute recompute = Recompute::kNone;
   if (!ParseDType(flags.dtype, &request.dtype) || !ParseRecompute(flags.recompute, &recompute)) {

@@ -32,6 +32,7 @@ struct TrainFlags {
   std::string transport = "inprocess";
   int data_parallel = 1;
   int zero = 0;
+  int threads_per_stage = 1;
   std::string timeout = "30s";
   std::string trace;
   bool json = false;

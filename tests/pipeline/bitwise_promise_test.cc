@@ -85,8 +85,6 @@ std::vector<SmallRun> Runs() {
   return runs;
 }
 
-void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name(); }
-
 class BitwisePromise : public testing::TestWithParam<SmallRun> {};
 
 TEST_P(BitwisePromise, EqualsOneStage) {

@@ -2,7 +2,7 @@
 #define SLUICE_TESTS_PIPELINE_SMALL_RUN_H_
 
 #include <cstdint>
-#include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -49,6 +49,8 @@ struct SmallRun {
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
   std::string Name() const;
 };
+
+inline void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name(); }
 
 // As many blocks as six ranks with three chunks need stages.
 ModelSpec SmallModel(const std::string& name);

@@ -1,0 +1,133 @@
+// When something goes wrong in one rank, all ranks stop, and the message says where.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "pipeline/rank_threads.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
+
+// A layer that does something else before its forward.
+class Haunted : public Layer {
+ public:
+  Haunted(std::unique_ptr<Layer> layer, std::function<void(const LayerCall&)> before)
+      : layer_(std::move(layer)), before_(std::move(before)) {
+    decl_ = layer_->decl();
+  }
+  void Pack(const LayerCall& call) override { layer_->Pack(call); }
+  void Forward(const LayerCall& call) override {
+    before_(call);
+    layer_->Forward(call);
+  }
+  void Restore(const LayerCall& call) override { layer_->Restore(call); }
+  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
+  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
+
+ private:
+  std::unique_ptr<Layer> layer_;
+  std::function<void(const LayerCall&)> before_;
+};
+
+absl::StatusOr<Outcome> TrainWith(int haunted, const std::function<void(const LayerCall&)>& before,
+                                  const TrainOptions& options) {
+  RunRequest request = MakeRequest({.ranks = 3, .micro_batches = 4});
+  request.make_layer = [spec = request.spec, batch = request.batch, dtype = request.dtype, haunted,
+                        before](int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
+    absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, batch, dtype, CpuKernels());
+    if (!layer.ok() || index != haunted) return layer;
+    return std::make_unique<Haunted>(*std::move(layer), before);
+  };
+  absl::StatusOr<RunPlan> plan = CompileRun(request);
+  if (!plan.ok()) return plan.status();
+  return Train(*plan, options);
+}
+
+TEST(Failure, ARankThatHangsIsATimeOutThatNamesTheWaiter) {
+  TrainOptions options = SmallOptions(1);
+  options.timeout = absl::Milliseconds(100);
+  auto hang = [](const LayerCall&) { std::this_thread::sleep_for(std::chrono::milliseconds(700)); };
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = TrainWith(7, hang, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(MessageOf(status),
+              AllOf(HasSubstr("rank "), HasSubstr("stage "), HasSubstr("micro-batch "),
+                    HasSubstr("action "), HasSubstr("did not arrive in time")));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(Failure, AValueThatIsNotFiniteIsTracedToItsLayer) {
+  int call = 0;
+  // The third micro-batch's input of layer 9 turns bad in step 1.
+  auto spoil = [&call](const LayerCall& at) {
+    if (call++ % 4 != 2) return;
+    static_cast<float*>(const_cast<void*>(at.input))[3] = std::numeric_limits<float>::quiet_NaN();
+  };
+  const absl::Status status = TrainWith(9, spoil, SmallOptions(2)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status),
+              AllOf(HasSubstr("step 1"), HasSubstr("layer 9"), HasSubstr("stage 1"),
+                    HasSubstr("micro-batch 2"), HasSubstr("the output of")));
+}
+
+TEST(Failure, WeightsThatOverflowStopTheRun) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TrainOptions options = SmallOptions(50);
+    options.optimizer.lr = 1e30;
+    options.optimizer.clip = 0;
+    const absl::Status status = Train(MakePlan({.ranks = 2, .dtype = dtype}), options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(MessageOf(status),
+                AllOf(HasSubstr("layer "), HasSubstr("stage "), HasSubstr("micro-batch ")));
+  }
+}
+
+TEST(Failure, AnErrorOfOneRankIsTheErrorOfAll) {
+  InProcessGroup group(3);
+  const absl::Status status =
+      RunRanks(group, 3, {}, [](int rank, Communicator& communicator) -> absl::Status {
+        if (rank == 1) return absl::NotFoundError("rank 1 has no weights");
+        return communicator.Barrier(absl::InfiniteFuture());
+      });
+  EXPECT_EQ(status.message(), "rank 1 has no weights");
+}
+
+TEST(Failure, AnArenaThatDoesNotFitIsRefusedBeforeItIsTouched) {
+  const absl::Status status = Arena::Allocate(int64_t{1} << 50U).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(status), HasSubstr("1048576.00 GiB"));
+}
+
+TEST(Failure, StagesThatDoNotFitThePartitionAreNamed) {
+  RunRequest request = MakeRequest({.ranks = 2});
+  request.partition.pop_back();
+  EXPECT_THAT(MessageOf(CompileRun(request).status()),
+              HasSubstr("the schedule has 2 stages, the partition 1"));
+}
+
+TEST(Stop, EndsAfterAStepAndSaysSo) {
+  const RunPlan plan = MakePlan({.ranks = 3});
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  std::atomic<bool> stop{false};
+  TrainEvents events;
+  events.on_step = [&stop](const StepMetrics& metrics) { stop = metrics.step >= 3; };
+  absl::StatusOr<TrainResult> result =
+      TrainInProcess(plan, data, SmallOptions(1000), events, &stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->summary.interrupted);
+  EXPECT_GE(result->summary.steps, 3);
+  EXPECT_LE(result->summary.steps, 5);
+}
+
+}  // namespace
+}  // namespace sluice

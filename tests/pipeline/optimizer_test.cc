@@ -1,0 +1,97 @@
+#include "pipeline/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nlohmann/json.hpp"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+TEST(LearningRate, WarmsUpLinearlyThenFollowsHalfACosine) {
+  OptimizerOptions options;
+  options.lr = 2;
+  options.warmup = 10;
+  options.schedule = LrSchedule::kCosine;
+  EXPECT_DOUBLE_EQ(LearningRate(options, 1, 110), 0.2);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 10, 110), 2);
+  EXPECT_NEAR(LearningRate(options, 60, 110), 0.2 + 1.8 / 2, 1e-12);
+  EXPECT_NEAR(LearningRate(options, 110, 110), 0.2, 1e-12);
+  for (int64_t step = 10; step < 110; ++step) {
+    EXPECT_GT(LearningRate(options, step, 110), LearningRate(options, step + 1, 110));
+  }
+}
+
+TEST(LearningRate, ConstantStaysAndZeroStepsAreHarmless) {
+  OptimizerOptions options;
+  EXPECT_DOUBLE_EQ(LearningRate(options, 1, 1), options.lr);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 1000, 10), options.lr);
+  options.schedule = LrSchedule::kCosine;
+  EXPECT_TRUE(std::isfinite(LearningRate(options, 1, 0)));
+}
+
+// Both copies of a tied parameter hold the same bits after training, wherever they live.
+TEST(TiedParameters, StayEqual) {
+  for (int ranks : {1, 2, 4}) {
+    const RunPlan plan = MakePlan({.model = "tied", .ranks = ranks});
+    const HashedData data(plan.request.spec, plan.request.batch.seq);
+    TrainOptions options = SmallOptions(3);
+    options.save_dir = testing::TempDir() + "/tied";
+    ASSERT_TRUE(TrainInProcess(plan, data, options, {}, nullptr).ok());
+    // The checkpoint stores one of them; a run that goes on from it with both computes what one
+    // that never stopped does.
+    TrainOptions whole = SmallOptions(5);
+    absl::StatusOr<Outcome> never_stopped = Train(plan, whole);
+    whole.resume = options.save_dir;
+    absl::StatusOr<Outcome> resumed = Train(plan, whole);
+    ASSERT_TRUE(never_stopped.ok() && resumed.ok());
+    EXPECT_EQ(resumed->weights_hash, never_stopped->weights_hash) << ranks;
+  }
+}
+
+TEST(Trace, IsJsonWithEveryActionOnce) {
+  const RunPlan plan = MakePlan({.schedule = "zb-h1", .ranks = 3});
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  TrainOptions options = SmallOptions(2);
+  options.trace = true;
+  absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const nlohmann::json trace = nlohmann::json::parse(FormatTrace(result->trace, plan.lowered));
+  std::map<std::string, int> seen;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++seen[event["name"].get<std::string>()];
+    EXPECT_GE(event["ts"].get<double>(), 0);
+    EXPECT_GE(event["dur"].get<double>(), 0);
+  }
+  EXPECT_EQ(seen.size(), 3U * 3U * 4U);  // F, I and W of three stages and four micro-batches
+  for (const auto& [name, count] : seen) EXPECT_EQ(count, 2) << name;
+}
+
+// What the trace shows ran in the order of the timetable, and no action before what it depends on.
+TEST(Trace, KeepsTheDependencies) {
+  const RunPlan plan = MakePlan({.schedule = "interleaved", .ranks = 2, .chunks = 2});
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  TrainOptions options = SmallOptions(1);
+  options.trace = true;
+  absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::map<std::string, ActionTime> times;
+  for (const TracedAction& traced : result->trace) times[ToString(traced.action)] = traced.time;
+  const int stages = plan.lowered.placement.stages();
+  for (int mb = 0; mb < plan.lowered.micro_batches; ++mb) {
+    for (uint16_t stage = 1; stage < stages; ++stage) {
+      const auto before = static_cast<uint16_t>(stage - 1);
+      EXPECT_LE(times[ToString({Op::kForward, false, before, mb})].end,
+                times[ToString({Op::kForward, false, stage, mb})].start);
+      // A gradient leaves before the weight gradients of the stage's first layer are done.
+      EXPECT_LE(times[ToString({Op::kBackward, false, stage, mb})].start,
+                times[ToString({Op::kBackward, false, before, mb})].start);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
