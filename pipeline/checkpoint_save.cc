@@ -59,7 +59,7 @@ class FolderWriter {
     const absl::StatusOr<std::unique_ptr<FileWriter>> file =
         FileWriter::Create((folder_ / name).string());
     if (!file.ok()) return file.status();
-    const absl::Status status = fill(**file);
+    absl::Status status = fill(**file);
     if (!status.ok()) return status;
     files_[name] = {(*file)->size(), (*file)->checksum()};
     return (*file)->Commit();

@@ -86,6 +86,7 @@ absl::Status CheckNoFurtherBlocks(const SafetensorsFile& file,
 
 absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets) {
   std::vector<std::string> names;
+  names.reserve(targets.size());
   for (const TensorTarget& target : targets) names.push_back(target.name);
   return ReadAs(file, targets, names);
 }

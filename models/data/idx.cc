@@ -19,6 +19,7 @@ namespace sluice {
 namespace {
 
 constexpr uint32_t kUnsignedByte = 0x08;
+constexpr size_t kWord = 4;  // bytes of the magic and of each dimension
 constexpr size_t kChunk = size_t{1} << 20;
 
 // zlib's reader, which passes files through that are not gzip.
@@ -83,13 +84,13 @@ absl::Status CheckRegularFile(const std::string& path) {
 
 absl::StatusOr<std::vector<int64_t>> ReadHeader(const std::string& path, int dims,
                                                 GzReader& reader) {
-  std::array<uint8_t, 4 * (1 + kIdxImageDims)> header = {};
-  const size_t size = 4 * (1 + static_cast<size_t>(dims));
+  std::array<uint8_t, kWord*(1 + size_t{kIdxImageDims})> header = {};
+  const size_t size = kWord * (1 + static_cast<size_t>(dims));
   const absl::StatusOr<size_t> got = reader.Read(header.data(), size);
   if (!got.ok()) return got.status();
   const uint32_t expected = (kUnsignedByte << 8) | static_cast<uint32_t>(dims);
   const uint32_t magic = BigEndian32(header.data());
-  if (*got >= 4 && magic != expected) {
+  if (*got >= kWord && magic != expected) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: starts with 0x%08x; expected the IDX magic 0x%08x (unsigned bytes, %d dimension%s). "
         "If this is compressed text, unpack it first",
@@ -99,8 +100,10 @@ absl::StatusOr<std::vector<int64_t>> ReadHeader(const std::string& path, int dim
     return absl::DataLossError(absl::StrCat(path, ": truncated in its header: ", *got,
                                             " bytes, expected at least ", size));
   }
-  std::vector<int64_t> shape;
-  for (int i = 0; i < dims; ++i) shape.push_back(BigEndian32(header.data() + 4 * (i + 1)));
+  std::vector<int64_t> shape(static_cast<size_t>(dims));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    shape[i] = BigEndian32(header.data() + kWord * (i + 1));
+  }
   return shape;
 }
 

@@ -44,6 +44,12 @@ std::string WithHeader(const std::string& header, const std::string& data) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + data;
 }
 
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
+}
+
 class SafetensorsTest : public ::testing::Test {
  protected:
   std::unique_ptr<SafetensorsFile> Open() {
@@ -99,7 +105,7 @@ TEST_F(SafetensorsTest, RoundTripsEveryBit) {
     EXPECT_EQ(file->entries()[i].name, tensors_[i].name);
     EXPECT_EQ(file->entries()[i].shape, tensors_[i].shape);
   }
-  EXPECT_EQ(std::memcmp(Read("z.weight", {2, 3}).data(), a_.data(), 24), 0);
+  EXPECT_EQ(Bits(Read("z.weight", {2, 3})), Bits(a_));
   EXPECT_THAT(Read("b", {}), ElementsAre(7));
 }
 
@@ -249,14 +255,14 @@ TEST_F(SafetensorsTest, MutatedHeadersNeverCrash) {
     }
   };
   for (size_t at = 0; at < header_end; ++at) {
-    for (int delta = 1; delta < 256; delta += 9) {
+    for (int delta = 1; delta < 256; delta += 23) {
       std::string bytes = whole;
       bytes[at] = static_cast<char>(bytes[at] + delta);
       check(bytes);
     }
   }
   std::mt19937 random(1);
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     std::string bytes = whole;
     for (int change = 0; change < 4; ++change) {
       bytes[random() % header_end] = "0123456789[]{},:\"-e.\x7f"[random() % 21];

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 constexpr auto kNotFound = absl::StatusCode::kNotFound;

@@ -16,6 +16,7 @@ class LoadWeightsTest : public ::testing::Test {
  protected:
   void Write(const std::vector<std::string>& names) {
     std::vector<TensorSource> tensors;
+    tensors.reserve(names.size());
     for (const std::string& name : names) tensors.push_back({name, {2}, source_.data()});
     ASSERT_TRUE(WriteSafetensors(path_, tensors, {}).ok());
   }

@@ -15,7 +15,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -165,6 +164,7 @@ TEST(ImagesTest, ThreadsShareItAndSeedsDiffer) {
   const Batch expected = Get(*data, Split::kTrain, 3, 500);
   std::vector<Batch> got(4);
   std::vector<std::thread> threads;
+  threads.reserve(got.size());
   for (Batch& batch : got) {
     threads.emplace_back([&] { batch = Get(*data, Split::kTrain, 3, 500); });
   }

@@ -157,6 +157,7 @@ TEST_F(TextTest, ThreadsShareIt) {
   const Batch expected = Get(*data, Split::kTrain, 0, 1000);
   std::vector<Batch> got(4);
   std::vector<std::thread> threads;
+  threads.reserve(got.size());
   for (Batch& batch : got) {
     threads.emplace_back([&] { batch = Get(*data, Split::kTrain, 0, 1000); });
   }
