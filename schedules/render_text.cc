@@ -193,10 +193,12 @@ class TextChart {
     constexpr int kColumnsPerTick = 10;
     std::string line;
     for (double tick : AxisTicks(run_.makespan, std::max(1, scale_.columns() / kColumnsPerTick))) {
-      const size_t column = scale_.Column(tick);
-      if (column < line.size()) continue;
+      const int column = scale_.Column(tick);
+      const std::string number = FormatNumber(tick);
+      // Numbers may reach under the peaks, but no farther.
+      if (column < Width(line) || label_ + 2 + column + Width(number) > columns_) continue;
       line.resize(column, ' ');
-      absl::StrAppend(&line, FormatNumber(tick), " ");
+      absl::StrAppend(&line, number, " ");
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     return absl::StrCat(std::string(label_ + 2, ' '), line);

@@ -1,7 +1,6 @@
 #include "schedules/simulate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -14,20 +13,6 @@ namespace sluice {
 namespace {
 
 constexpr double kNotYet = -1;
-
-absl::Status CheckVector(const char* what, const std::vector<double>& values, size_t expected) {
-  if (values.size() != expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cost ", what, " has ", values.size(), " values, expected ", expected));
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i]) || values[i] < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("cost ", what, "[", i, "] is ", values[i],
-                                                     "; it must be a finite number, at least 0"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 // Runs every rank as far as it gets, one after the other, until all are done or none can go on. A
 // rank that is blocked is tried again only when something arrives for it, so the work is linear in
@@ -255,38 +240,6 @@ void Simulator::Summarize() {
 }
 
 }  // namespace
-
-StageCosts StageCosts::Uniform(int stages, double f, double i, double w, double send_latency) {
-  StageCosts costs;
-  costs.forward.assign(stages, f);
-  costs.input_grad.assign(stages, i);
-  costs.weight_grad.assign(stages, w);
-  costs.backward.assign(stages, i + w);
-  costs.send.assign(stages > 0 ? stages - 1 : 0, send_latency);
-  return costs;
-}
-
-absl::Status CheckCosts(const StageCosts& costs, int stages) {
-  const size_t n = static_cast<size_t>(stages);
-  const std::pair<const char*, const std::vector<double>*> durations[] = {{"F", &costs.forward},
-                                                                          {"I", &costs.input_grad},
-                                                                          {"W", &costs.weight_grad},
-                                                                          {"B", &costs.backward}};
-  for (const auto& [name, values] : durations) {
-    if (absl::Status ok = CheckVector(name, *values, n); !ok.ok()) return ok;
-  }
-  if (absl::Status ok = CheckVector("send", costs.send, n - 1); !ok.ok()) return ok;
-  const std::pair<const char*, const std::vector<double>*> sizes[] = {
-      {"activation_bytes", &costs.activation_bytes},
-      {"weight_grad_bytes", &costs.weight_grad_bytes}};
-  for (const auto& [name, values] : sizes) {
-    if (values->empty()) continue;
-    if (absl::Status ok = CheckVector(name, *values, n); !ok.ok()) return ok;
-  }
-  if (std::isfinite(costs.overlap)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("cost overlap is ", costs.overlap, "; it must be finite"));
-}
 
 absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts& costs) {
   if (absl::Status ok = CheckCosts(costs, timetable.placement.stages()); !ok.ok()) return ok;

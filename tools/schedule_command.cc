@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
@@ -16,119 +15,15 @@
 #include "schedules/validate.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/schedule_costs.h"
 #include "tools/schedule_report.h"
+#include "tools/schedule_source.h"
 #include "tools/terminal.h"
 
 namespace sluice {
 namespace {
 
-// What the subcommands of `sluice schedule` were asked for.
-struct Flags {
-  std::string what;  // NAME or FILE.csv
-  std::vector<std::string> names;
-  std::optional<int> ranks, micro_batches, chunks, group;
-  CostFlags costs;
-  std::optional<int> memory_limit;
-  std::string placement;
-  std::string time_limit;
-  std::string format = "text";
-  std::string output;
-  bool json = false;
-  bool actions = false;
-};
-
-// A table that was read and is not sound: what `show` and `check` answer with exit code 4.
+// What `check` lists at most.
 constexpr int kMostDefects = 10000;
-
-// Flags that the command line promises for a later version: refused, rather than ignored.
-absl::Status RefuseWhatIsToCome(const Flags& flags) {
-  const char* what = flags.memory_limit.has_value() ? "--memory-limit"
-                     : !flags.time_limit.empty()    ? "--time-limit"
-                     : flags.format == "html"       ? "--format html"
-                                                    : nullptr;
-  if (what == nullptr) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(what, " is not available yet; formats are text, svg, csv, comms-csv, ",
-                   "trace and json, and memory is reported but not limited"));
-}
-
-bool NamesFile(const std::string& what) {
-  return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");
-}
-
-absl::StatusOr<ScheduleRequest> RequestOf(const Flags& flags, const CatalogueEntry& entry) {
-  if (!flags.ranks.has_value() || !flags.micro_batches.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", entry.name,
-                     " needs -p/--ranks and -m/--micro-batches, as in: sluice schedule show ",
-                     entry.name, " -p 4 -m 8"));
-  }
-  ScheduleRequest request{*flags.ranks, *flags.micro_batches,
-                          flags.chunks.value_or(entry.default_chunks)};
-  if (flags.group.has_value()) {
-    if (*flags.group < 1)
-      return absl::InvalidArgumentError(
-          absl::StrCat("group must be at least 1, not ", *flags.group));
-    if (entry.default_chunks == 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
-    }
-    request.group = *flags.group;
-  }
-  return request;
-}
-
-// The usual placement of that name with as many stages and ranks as `table` has.
-absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetable& table) {
-  const int ranks = static_cast<int>(table.rows.size());
-  const int stages = table.placement.stages();
-  if (stages % ranks != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--placement ", name, ": ", stages, " stages do not spread evenly over ", ranks, " ranks"));
-  }
-  return name == "v" ? Placement::V(ranks, stages / ranks)
-                     : Placement::Looped(ranks, stages / ranks);
-}
-
-absl::Status CheckCount(const char* what, const std::optional<int>& asked, int found) {
-  if (!asked.has_value() || *asked == found) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " ", *asked, " was asked for, but the file has ", found));
-}
-
-// The table in the file `flags.what`; it need not be sound.
-absl::StatusOr<Timetable> ReadTable(const Flags& flags) {
-  const absl::StatusOr<std::string> text = ReadFile(flags.what);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, flags.what);
-  if (!table.ok()) return table;
-  if (!flags.placement.empty()) {
-    const absl::StatusOr<Placement> placement = NamedPlacement(flags.placement, *table);
-    if (!placement.ok()) return placement.status();
-    table->placement = *placement;
-  }
-  for (const absl::Status& ok : {CheckCount("-p", flags.ranks, table->placement.ranks()),
-                                 CheckCount("-m", flags.micro_batches, table->micro_batches),
-                                 CheckCount("-v", flags.chunks, table->placement.chunks())}) {
-    if (!ok.ok()) return ok;
-  }
-  return table;
-}
-
-absl::StatusOr<Timetable> GenerateTable(const std::string& name, const Flags& flags) {
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
-  if (!entry.ok()) return entry.status();
-  const absl::StatusOr<ScheduleRequest> request = RequestOf(flags, **entry);
-  if (!request.ok()) return request.status();
-  absl::StatusOr<Timetable> table = GenerateSchedule(name, *request);
-  if (!table.ok() || flags.placement.empty()) return table;
-  const absl::StatusOr<Placement> wanted = NamedPlacement(flags.placement, *table);
-  if (wanted.ok() && wanted->rank_of_stage() == table->placement.rank_of_stage()) return table;
-  return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
-                                                 " places its stages looped; --placement ",
-                                                 flags.placement, " is for files"));
-}
 
 // The table as text in a format that needs no times; nothing for the other formats.
 absl::StatusOr<std::optional<std::string>> FormatUntimed(const Timetable& table,
@@ -149,7 +44,7 @@ void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
   }
 }
 
-absl::StatusOr<std::string> FormatTable(const Timetable& table, const Flags& flags) {
+absl::StatusOr<std::string> FormatTable(const Timetable& table, const ScheduleFlags& flags) {
   const absl::StatusOr<std::optional<std::string>> untimed = FormatUntimed(table, flags.format);
   if (!untimed.ok()) return untimed.status();
   if (untimed->has_value()) return **untimed;
@@ -166,13 +61,13 @@ absl::StatusOr<std::string> FormatTable(const Timetable& table, const Flags& fla
                     {.columns = OutputColumns(), .colour = to_terminal && WantsColour()});
 }
 
-int List(const Flags& flags) {
+int List(const ScheduleFlags& flags) {
   const absl::Status written =
       WriteOutput("", flags.json ? CatalogueJson().dump(2) + "\n" : CatalogueText());
   return written.ok() ? kExitDone : Fail(written);
 }
 
-int Show(const Flags& flags) {
+int Show(const ScheduleFlags& flags) {
   if (absl::Status ok = RefuseWhatIsToCome(flags); !ok.ok()) return Fail(ok);
   const bool file = NamesFile(flags.what);
   const absl::StatusOr<Timetable> table =
@@ -190,7 +85,7 @@ int Show(const Flags& flags) {
   return written.ok() ? kExitDone : Fail(written);
 }
 
-absl::StatusOr<Comparison> CompareOne(const std::string& name, Flags flags) {
+absl::StatusOr<Comparison> CompareOne(const std::string& name, ScheduleFlags flags) {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
   if (!entry.ok()) return entry.status();
   // What only schedules with chunks understand is meant for those.
@@ -207,7 +102,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, Flags flags) {
   return Comparison{*std::move(table), *std::move(run)};
 }
 
-int Compare(const Flags& flags) {
+int Compare(const ScheduleFlags& flags) {
   if (absl::Status ok = RefuseWhatIsToCome(flags); !ok.ok()) return Fail(ok);
   std::vector<std::string> names = flags.names;
   if (names.empty()) {
@@ -239,7 +134,7 @@ int Compare(const Flags& flags) {
   return written.ok() ? kExitDone : Fail(written);
 }
 
-int Check(const Flags& flags) {
+int Check(const ScheduleFlags& flags) {
   const absl::StatusOr<Timetable> table = ReadTable(flags);
   if (!table.ok()) return Fail(table.status());
   const std::vector<Defect> defects = FindDefects(*table, kMostDefects);
@@ -265,7 +160,7 @@ int Check(const Flags& flags) {
   return kExitInvalidTimetable;
 }
 
-void AddSizeFlags(CLI::App& app, Flags& flags) {
+void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("-p,--ranks", flags.ranks, "Ranks (devices) of the pipeline");
   app.add_option("-m,--micro-batches", flags.micro_batches, "Micro-batches in a step");
   app.add_option("-v,--chunks", flags.chunks, "Stages per rank");
@@ -281,7 +176,7 @@ void AddSizeFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--actions", flags.actions, "With JSON: also when every action runs");
 }
 
-void AddPlacementFlag(CLI::App& app, Flags& flags) {
+void AddPlacementFlag(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("--placement", flags.placement,
                  "Where stages are: looped, or v (chunks alternate direction)")
       ->check(CLI::IsMember({"looped", "v"}));
@@ -289,11 +184,11 @@ void AddPlacementFlag(CLI::App& app, Flags& flags) {
 
 // Adds one subcommand; `setup` gets it and its flags, `run` is what it does.
 void AddSubcommand(CLI::App& parent, int* exit_code, const char* name, const char* what,
-                   const char* example, void (*setup)(CLI::App&, Flags&),
-                   int (*run)(const Flags&)) {
+                   const char* example, void (*setup)(CLI::App&, ScheduleFlags&),
+                   int (*run)(const ScheduleFlags&)) {
   CLI::App* app = parent.add_subcommand(name, what);
   app->footer(absl::StrCat("Example: ", example));
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ScheduleFlags>();
   setup(*app, *flags);
   app->add_flag("--json", flags->json, "Print one JSON document");
   app->callback([=] {
@@ -316,11 +211,11 @@ void AddScheduleCommand(CLI::App& app, int* exit_code) {
   schedule->footer("Example: sluice schedule show 1f1b -p 4 -m 8");
   AddSubcommand(
       *schedule, exit_code, "list", "The schedules there are, with their formulas and papers",
-      "sluice schedule list", [](CLI::App&, Flags&) {}, List);
+      "sluice schedule list", [](CLI::App&, ScheduleFlags&) {}, List);
   AddSubcommand(
       *schedule, exit_code, "show", "One timetable, drawn or exported",
       "sluice schedule show interleaved -p 4 -m 8 -v 2 --cost F=1,B=2 --format svg -o out.svg",
-      [](CLI::App& show, Flags& flags) {
+      [](CLI::App& show, ScheduleFlags& flags) {
         show.add_option("schedule", flags.what, "NAME of a schedule, or FILE.csv")->required();
         AddSizeFlags(show, flags);
         AddPlacementFlag(show, flags);
@@ -331,7 +226,7 @@ void AddScheduleCommand(CLI::App& app, int* exit_code) {
   AddSubcommand(
       *schedule, exit_code, "compare", "A table of several schedules",
       "sluice schedule compare 1f1b zb-h1 -p 4 -m 8",
-      [](CLI::App& compare, Flags& flags) {
+      [](CLI::App& compare, ScheduleFlags& flags) {
         compare.add_option("schedules", flags.names, "NAMEs of schedules (default: all)");
         AddSizeFlags(compare, flags);
       },
@@ -339,7 +234,7 @@ void AddScheduleCommand(CLI::App& app, int* exit_code) {
   AddSubcommand(
       *schedule, exit_code, "check", "Prove a timetable sound, or list its defects",
       "sluice schedule check table.csv",
-      [](CLI::App& check, Flags& flags) {
+      [](CLI::App& check, ScheduleFlags& flags) {
         check.add_option("file", flags.what, "FILE.csv")->required();
         AddPlacementFlag(check, flags);
       },

@@ -1,70 +1,9 @@
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
+#include "schedules/channels.h"
 #include "schedules/validate_checks.h"
 
 namespace sluice {
 namespace {
-
-// Numbers the directed rank pairs between which messages flow.
-class Channels {
- public:
-  explicit Channels(const Placement& placement) : placement_(placement) {
-    for (int s = 0; s + 1 < placement.stages(); ++s) {
-      const std::pair<int, int> edge{placement.rank(s), placement.rank(s + 1)};
-      if (edge.first == edge.second) continue;
-      pairs_.push_back(edge);
-      pairs_.emplace_back(edge.second, edge.first);
-    }
-    std::sort(pairs_.begin(), pairs_.end());
-    pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
-    for (int s = 0; s + 1 < placement.stages(); ++s) {
-      down_.push_back(Number(placement.rank(s), placement.rank(s + 1)));
-      up_.push_back(Number(placement.rank(s + 1), placement.rank(s)));
-    }
-  }
-
-  size_t size() const { return pairs_.size(); }
-  const std::pair<int, int>& ranks(size_t channel) const { return pairs_[channel]; }
-
-  // The channel of a send or receive; -1 when both ends would be on one rank or an end does not
-  // exist.
-  int Of(const Action& action) const {
-    const bool forward = action.op == Op::kSendForward || action.op == Op::kRecvForward;
-    const int peer = PeerStage(action.op, action.stage);
-    const int lower = std::min<int>(action.stage, peer);
-    if (lower < 0 || lower + 1 >= placement_.stages()) return -1;
-    return forward ? down_[lower] : up_[lower];
-  }
-
- private:
-  int Number(int from, int to) const {
-    const std::pair<int, int> pair{from, to};
-    const auto it = std::lower_bound(pairs_.begin(), pairs_.end(), pair);
-    return it != pairs_.end() && *it == pair ? static_cast<int>(it - pairs_.begin()) : -1;
-  }
-
-  const Placement& placement_;
-  std::vector<std::pair<int, int>> pairs_;
-  std::vector<int> down_;
-  std::vector<int> up_;
-};
-
-// A send or receive that runs on the rank that holds its stage.
-int ChannelOf(const Channels& channels, const Placement& placement, int rank,
-              const Action& action) {
-  if (!IsCommunication(action.op) || action.stage >= placement.stages()) return -1;
-  return placement.rank(action.stage) == rank ? channels.Of(action) : -1;
-}
-
-// The receive that belongs to a send.
-Action ReceiveOf(const Action& send) {
-  Action receive = send;
-  receive.op = send.op == Op::kSendForward ? Op::kRecvForward : Op::kRecvBackward;
-  receive.stage = static_cast<uint16_t>(PeerStage(send.op, send.stage));
-  return receive;
-}
 
 class Progress {
  public:
@@ -221,39 +160,6 @@ class Progress {
 };
 
 }  // namespace
-
-void CheckChannels(const Timetable& timetable, DefectList& defects) {
-  struct Message {
-    int rank;
-    size_t position;
-  };
-  const Channels channels(timetable.placement);
-  std::vector<std::vector<Message>> sent(channels.size());
-  std::vector<std::vector<Message>> received(channels.size());
-  for (int rank = 0; rank < static_cast<int>(timetable.rows.size()); ++rank) {
-    const auto& row = timetable.rows[rank];
-    for (size_t i = 0; i < row.size(); ++i) {
-      const int channel = ChannelOf(channels, timetable.placement, rank, row[i]);
-      if (channel >= 0) (IsSend(row[i].op) ? sent : received)[channel].push_back({rank, i});
-    }
-  }
-  for (size_t channel = 0; channel < channels.size(); ++channel) {
-    const auto& [from, to] = channels.ranks(channel);
-    const size_t both = std::min(sent[channel].size(), received[channel].size());
-    for (size_t k = 0; k < both; ++k) {
-      const Message& out = sent[channel][k];
-      const Message& in = received[channel][k];
-      const Action& send = timetable.rows[out.rank][out.position];
-      const Action& receive = timetable.rows[in.rank][in.position];
-      if (ReceiveOf(send) == receive) continue;
-      defects.Add(in.rank, in.position, receive,
-                  absl::StrCat("message ", k, " from rank ", from, " to rank ", to, " is ",
-                               ToString(send), " (position ", out.position, " there), so ",
-                               ToString(ReceiveOf(send)), " is due here"));
-      break;  // what follows on this channel is out of step too
-    }
-  }
-}
 
 void CheckProgress(const Timetable& timetable, const Census& census, DefectList& defects) {
   Progress progress(timetable, census);

@@ -1,0 +1,92 @@
+// How long a timetable of 131,072 forwards and backwards takes (interleaved, 32 ranks, 512
+// micro-batches, 4 chunks), and how that grows: every part should be linear in the actions.
+#include <benchmark/benchmark.h>
+
+#include "schedules/catalogue.h"
+#include "schedules/csv.h"
+#include "schedules/lower.h"
+#include "schedules/simulate.h"
+#include "schedules/validate.h"
+
+namespace sluice {
+namespace {
+
+ScheduleRequest Request(const benchmark::State& state) {
+  return {.ranks = 32, .micro_batches = static_cast<int>(state.range(0)), .chunks = 4};
+}
+
+Timetable Table(const benchmark::State& state) {
+  return *GenerateSchedule("interleaved", Request(state));
+}
+
+StageCosts Costs(const Timetable& table) {
+  return StageCosts::Uniform(table.placement.stages(), 1, 1, 1, 0.1);
+}
+
+void CountActions(benchmark::State& state, const Timetable& table) {
+  state.counters["actions/s"] = benchmark::Counter(static_cast<double>(table.action_count()),
+                                                   benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// Generating proves the table sound too.
+void BM_GenerateAndValidate(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(Table(state));
+  CountActions(state, Table(state));
+}
+
+void BM_Validate(benchmark::State& state) {
+  const Timetable table = Table(state);
+  for (auto _ : state) benchmark::DoNotOptimize(FindDefects(table));
+  CountActions(state, table);
+}
+
+void BM_ValidateLowered(benchmark::State& state) {
+  const Timetable table = *LowerTimetable(Table(state));
+  for (auto _ : state) benchmark::DoNotOptimize(FindDefects(table));
+  CountActions(state, table);
+}
+
+void BM_Lower(benchmark::State& state) {
+  const Timetable table = Table(state);
+  for (auto _ : state) benchmark::DoNotOptimize(LowerTimetable(table));
+  CountActions(state, table);
+}
+
+void BM_Simulate(benchmark::State& state) {
+  const Timetable table = Table(state);
+  const StageCosts costs = Costs(table);
+  for (auto _ : state) benchmark::DoNotOptimize(Simulate(table, costs));
+  CountActions(state, table);
+}
+
+void BM_All(benchmark::State& state) {
+  for (auto _ : state) {
+    const Timetable lowered = *LowerTimetable(Table(state));
+    if (!FindDefects(lowered).empty()) state.SkipWithError("not sound");
+    benchmark::DoNotOptimize(Simulate(lowered, Costs(lowered)));
+  }
+  CountActions(state, Table(state));
+}
+
+void BM_CsvRoundTrip(benchmark::State& state) {
+  const Timetable table = Table(state);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(ParseTimetableCsv(FormatTimetableCsv(table), "bench"));
+  CountActions(state, table);
+}
+
+void Sizes(benchmark::internal::Benchmark* bench) {
+  for (int micro_batches : {64, 512, 4096}) bench->Arg(micro_batches);
+  bench->ArgName("m")->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK(BM_GenerateAndValidate)->Apply(Sizes);
+BENCHMARK(BM_Validate)->Apply(Sizes);
+BENCHMARK(BM_ValidateLowered)->Apply(Sizes);
+BENCHMARK(BM_Lower)->Apply(Sizes);
+BENCHMARK(BM_Simulate)->Apply(Sizes);
+BENCHMARK(BM_All)->Apply(Sizes);
+BENCHMARK(BM_CsvRoundTrip)->Apply(Sizes);
+
+}  // namespace
+}  // namespace sluice

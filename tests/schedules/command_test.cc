@@ -1,0 +1,222 @@
+// `sluice schedule` as scripts see it: what it prints and how it exits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class ScheduleCommand : public testing::Test {
+ protected:
+  ScheduleCommand() : folder_(testing::TempDir() + "sluice_schedule_XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  ~ScheduleCommand() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name), std::ios::binary) << text;
+    return Path(name);
+  }
+
+  Outcome Run(const std::string& arguments) const {
+    const std::string command =
+        std::string("COLUMNS=80 " SLUICE_BINARY " schedule ") + arguments + " 2>" + Path("err");
+    std::FILE* pipe = popen(command.c_str(), "r");
+    Outcome outcome{-1, "", ""};
+    std::array<char, 4096> block;
+    while (const size_t count = std::fread(block.data(), 1, block.size(), pipe))
+      outcome.out.append(block.data(), count);
+    const int status = pclose(pipe);
+    if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+    outcome.err = Contents(Path("err"));
+    return outcome;
+  }
+
+  void ExpectBadInput(const std::string& arguments, const std::string& message) const {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ScheduleCommand, RefusesBadInput) {
+  ExpectBadInput("show 1f1b -p 0 -m 8", "ranks must be at least 1, not 0");
+  ExpectBadInput("show 1f1b -p 4 -m 0", "micro-batches must be at least 1, not 0");
+  ExpectBadInput("show 1f1b -p 4 -m -3", "micro-batches must be at least 1, not -3");
+  ExpectBadInput("show 1f1b -p four -m 8", "--ranks");
+  ExpectBadInput("show 1f1b -m 8", "needs -p/--ranks");
+  ExpectBadInput("show 1f2b -p 4 -m 8", "did you mean '1f1b'?");
+  ExpectBadInput("show zbv -p 4 -m 8", "not available yet; there are:");
+  ExpectBadInput("show auto -p 4 -m 8", "not available yet");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --format html", "--format html is not available yet");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --memory-limit 3", "--memory-limit is not available yet");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --cost F=-1", "--cost: F is '-1'");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --cost W=nan", "--cost: W is 'nan'");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --cost F=1,G=2", "'G' is not a cost");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --cost B=1,I=2", "cost W[0] is -1");
+  ExpectBadInput("show 1f1b -p 4 -m 8 -v 2", "needs one chunk per rank");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --group 4", "has no groups");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --format no", "--format");
+  ExpectBadInput("show 1f1b -p 4 -m 8 -o " + Path("no/where.svg"), "where.svg: cannot write");
+  ExpectBadInput("show interleaved -p 4 -m 8 --placement v", "places its stages looped");
+  ExpectBadInput("show " + Path("absent.csv"), "absent.csv: cannot read: No such file");
+  ExpectBadInput("check " + folder_, "is a folder");
+  ExpectBadInput("check " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"),
+                 "bad.csv: line 2, cell 2: '1X0' is not an action");
+  ExpectBadInput("compare 1f1b nonsense -p 4 -m 8", "no schedule 'nonsense'");
+  ExpectBadInput("compare -p 4", "needs -p/--ranks and -m/--micro-batches");
+  ExpectBadInput("", "subcommand");
+}
+
+TEST_F(ScheduleCommand, RefusesBadCostFiles) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{", "costs.json: not valid JSON"},
+      {"[]", "costs.json: expected an object"},
+      {R"({"F":[1,2,3]})", "costs.json: F has 3 values, expected 2"},
+      {R"({"F":[1,-2]})", "costs.json: cost F[1] is -2"},
+      {R"({"F":[1,1e999]})", "costs.json: not valid JSON"},
+      {R"({"F":[1,"x"]})", "costs.json: F[1] is \"x\", not a number"},
+      {R"({"send":[1,2]})", "costs.json: send has 2 values, expected 1"},
+      {R"({"G":[1,2]})", "costs.json: 'G' is not a field"},
+      {R"({"device_memory":[1]})", "costs.json: device_memory has 1 values, expected 2"},
+  };
+  for (const auto& [text, message] : cases) {
+    ExpectBadInput("show 1f1b -p 2 -m 4 --costs " + Write("costs.json", text), message);
+  }
+}
+
+TEST_F(ScheduleCommand, ReadsCostFiles) {
+  const std::string path = Write("costs.json", R"({"F":[1,2],"I":[2,1],"W":[1,1],"send":0.5,
+      "activation_bytes":[100,200],"weight_grad_bytes":[10,20],"device_memory":[150,1000]})");
+  const Outcome outcome = Run("show 1f1b -p 2 -m 4 --json --costs " + path);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report["work"], json({16.0, 16.0}));
+  EXPECT_EQ(report["peak_bytes"], json({200.0, 200.0}));
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("warning: rank 0 holds up to 200 bytes of activations; its device has 150"));
+}
+
+TEST_F(ScheduleCommand, JsonHasThePromisedFields) {
+  const json report = json::parse(Run("show 1f1b -p 4 -m 8 --cost F=1,B=2 --json --actions").out);
+  EXPECT_EQ(report["schedule"], "1f1b");
+  EXPECT_EQ(report["ranks"], 4);
+  EXPECT_EQ(report["stages"], 4);
+  EXPECT_EQ(report["chunks"], 1);
+  EXPECT_EQ(report["micro_batches"], 8);
+  EXPECT_EQ(report["makespan"], 33);
+  EXPECT_DOUBLE_EQ(report["bubble"], 3.0 / 11);
+  EXPECT_EQ(report["span"], 33);
+  EXPECT_DOUBLE_EQ(report["span_bubble"], 3.0 / 11);
+  EXPECT_EQ(report["lower_bound"], 27);
+  EXPECT_DOUBLE_EQ(report["gap"], 33.0 / 27 - 1);
+  EXPECT_EQ(report["peak_activations"], json({4, 3, 2, 1}));
+  EXPECT_EQ(report["work"], json({24.0, 24.0, 24.0, 24.0}));
+  EXPECT_EQ(report["critical_path"].back()["end"], 33);
+  ASSERT_EQ(report["rank_actions"].size(), 4u);
+  EXPECT_EQ(report["rank_actions"][3][1],
+            (json{{"op", "B"}, {"stage", 3}, {"micro_batch", 0}, {"start", 4.0}, {"end", 6.0}}));
+  EXPECT_FALSE(json::parse(Run("show 1f1b -p 4 -m 8 --json").out).contains("rank_actions"));
+}
+
+TEST_F(ScheduleCommand, CostsFollowTheirRules) {
+  const auto makespan = [&](const std::string& cost) {
+    return json::parse(Run("show zb-h1 -p 1 -m 1 --json --cost " + cost).out)["makespan"]
+        .get<double>();
+  };
+  EXPECT_EQ(makespan("F=1"), 3);          // I = W = 1
+  EXPECT_EQ(makespan("F=0,B=5"), 5);      // I = W = B / 2
+  EXPECT_EQ(makespan("F=0,I=3,W=4"), 7);  // both as given
+  EXPECT_EQ(makespan("F=0,B=5,I=4"), 5);  // W is the rest
+}
+
+TEST_F(ScheduleCommand, ListsEveryDefectOfAnUnsoundTable) {
+  const std::string path = Write("unsound.csv", "0F0,0B1,0F1,0B0\n1F0,1B0,1F1\n");
+  const Outcome check = Run("check " + path);
+  EXPECT_EQ(check.exit_code, 4);
+  EXPECT_THAT(check.out, HasSubstr("rank 0, position 2, 0F1: comes after 0B1 (position 1)"));
+  EXPECT_THAT(check.out, HasSubstr("rank 0, position 3, 0B0: adds to the weight gradient"));
+  EXPECT_THAT(check.out, HasSubstr("rank 1, 1B1: is absent"));
+  EXPECT_THAT(check.err, HasSubstr("3 defects"));
+  const json report = json::parse(Run("check --json " + path).out);
+  EXPECT_EQ(report["sound"], false);
+  EXPECT_EQ(report["defects"].size(), 3u);
+  const Outcome show = Run("show " + path);
+  EXPECT_EQ(show.exit_code, 4);
+  EXPECT_EQ(show.out, "");
+  EXPECT_THAT(show.err, HasSubstr("1B1: is absent"));
+}
+
+TEST_F(ScheduleCommand, ExportsWhatItCanReadAgain) {
+  for (const char* format : {"csv", "comms-csv"}) {
+    const std::string path = Path("table.csv");
+    EXPECT_EQ(Run(std::string("show interleaved -p 3 -m 6 -v 2 -o ") + path + " --format " + format)
+                  .exit_code,
+              0);
+    const Outcome check = Run("check " + path);
+    EXPECT_EQ(check.exit_code, 0) << check.err;
+    EXPECT_THAT(check.out, HasSubstr("sound (3 ranks, 6 stages, 6 micro-batches"));
+    EXPECT_EQ(Run("show " + path + " --format " + format).out, Contents(path));
+  }
+}
+
+TEST_F(ScheduleCommand, TextIsPlainAndNarrowWhenPiped) {
+  for (const char* size :
+       {"-p 4 -m 8", "-p 8 -m 32", "-p 8 -m 24 --cost F=18522,I=18086,W=9337,send=601"}) {
+    for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1"}) {
+      const Outcome outcome = Run(std::string("show ") + name + " " + size);
+      EXPECT_EQ(outcome.exit_code, 0);
+      EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+      for (size_t from = 0, to = 0; (to = outcome.out.find('\n', from)) != std::string::npos;
+           from = to + 1) {
+        EXPECT_LE(to - from, 80u) << outcome.out.substr(from, to - from);
+      }
+    }
+  }
+}
+
+TEST_F(ScheduleCommand, ComparesAndLists) {
+  const json lines = json::parse(Run("compare --json -p 4 -m 8").out);
+  const json catalogue = json::parse(Run("list --json").out);
+  ASSERT_EQ(lines.size(), catalogue.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["schedule"], catalogue[i]["name"]);
+    EXPECT_GE(lines[i]["gap"].get<double>(), 0);
+    for (const char* field : {"summary", "needs", "bubble", "memory", "source"}) {
+      EXPECT_NE(catalogue[i][field].get<std::string>(), "");
+    }
+  }
+  const Outcome two = Run("compare 1f1b zb-h1 -p 4 -m 8");
+  EXPECT_THAT(two.out, HasSubstr("1f1b"));
+  EXPECT_THAT(two.out, HasSubstr("zb-h1"));
+  EXPECT_EQ(two.out.find("gpipe"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice

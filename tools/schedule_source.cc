@@ -1,0 +1,101 @@
+#include "tools/schedule_source.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "schedules/catalogue.h"
+#include "schedules/csv.h"
+#include "tools/files.h"
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleFlags& flags, const CatalogueEntry& entry) {
+  if (!flags.ranks.has_value() || !flags.micro_batches.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", entry.name,
+                     " needs -p/--ranks and -m/--micro-batches, as in: sluice schedule show ",
+                     entry.name, " -p 4 -m 8"));
+  }
+  ScheduleRequest request{*flags.ranks, *flags.micro_batches,
+                          flags.chunks.value_or(entry.default_chunks)};
+  if (flags.group.has_value()) {
+    if (*flags.group < 1)
+      return absl::InvalidArgumentError(
+          absl::StrCat("group must be at least 1, not ", *flags.group));
+    if (entry.default_chunks == 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
+    }
+    request.group = *flags.group;
+  }
+  return request;
+}
+
+// The usual placement of that name with as many stages and ranks as `table` has.
+absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetable& table) {
+  const int ranks = static_cast<int>(table.rows.size());
+  const int stages = table.placement.stages();
+  if (stages % ranks != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--placement ", name, ": ", stages, " stages do not spread evenly over ", ranks, " ranks"));
+  }
+  return name == "v" ? Placement::V(ranks, stages / ranks)
+                     : Placement::Looped(ranks, stages / ranks);
+}
+
+absl::Status CheckCount(const char* what, const std::optional<int>& asked, int found) {
+  if (!asked.has_value() || *asked == found) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " ", *asked, " was asked for, but the file has ", found));
+}
+
+}  // namespace
+
+absl::Status RefuseWhatIsToCome(const ScheduleFlags& flags) {
+  const char* what = flags.memory_limit.has_value() ? "--memory-limit"
+                     : !flags.time_limit.empty()    ? "--time-limit"
+                     : flags.format == "html"       ? "--format html"
+                                                    : nullptr;
+  if (what == nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(what, " is not available yet; formats are text, svg, csv, comms-csv, ",
+                   "trace and json, and memory is reported but not limited"));
+}
+
+bool NamesFile(const std::string& what) {
+  return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");
+}
+
+absl::StatusOr<Timetable> ReadTable(const ScheduleFlags& flags) {
+  const absl::StatusOr<std::string> text = ReadFile(flags.what);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, flags.what);
+  if (!table.ok()) return table;
+  if (!flags.placement.empty()) {
+    const absl::StatusOr<Placement> placement = NamedPlacement(flags.placement, *table);
+    if (!placement.ok()) return placement.status();
+    table->placement = *placement;
+  }
+  for (const absl::Status& ok : {CheckCount("-p", flags.ranks, table->placement.ranks()),
+                                 CheckCount("-m", flags.micro_batches, table->micro_batches),
+                                 CheckCount("-v", flags.chunks, table->placement.chunks())}) {
+    if (!ok.ok()) return ok;
+  }
+  return table;
+}
+
+absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleFlags& flags) {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
+  if (!entry.ok()) return entry.status();
+  const absl::StatusOr<ScheduleRequest> request = RequestOf(flags, **entry);
+  if (!request.ok()) return request.status();
+  absl::StatusOr<Timetable> table = GenerateSchedule(name, *request);
+  if (!table.ok() || flags.placement.empty()) return table;
+  const absl::StatusOr<Placement> wanted = NamedPlacement(flags.placement, *table);
+  if (wanted.ok() && wanted->rank_of_stage() == table->placement.rank_of_stage()) return table;
+  return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
+                                                 " places its stages looped; --placement ",
+                                                 flags.placement, " is for files"));
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_SOURCE_H_
+#define SLUICE_TOOLS_SCHEDULE_SOURCE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schedules/timetable.h"
+#include "tools/schedule_costs.h"
+
+// Where `sluice schedule` gets its tables from.
+namespace sluice {
+
+// What the subcommands of `sluice schedule` were asked for.
+struct ScheduleFlags {
+  std::string what;  // NAME or FILE.csv
+  std::vector<std::string> names;
+  std::optional<int> ranks, micro_batches, chunks, group;
+  CostFlags costs;
+  std::optional<int> memory_limit;
+  std::string placement;
+  std::string time_limit;
+  std::string format = "text";
+  std::string output;
+  bool json = false;
+  bool actions = false;
+};
+
+// Refuses, rather than ignores, the flags that the command line promises for a later version.
+absl::Status RefuseWhatIsToCome(const ScheduleFlags& flags);
+// Whether `what` is a file rather than the name of a schedule.
+bool NamesFile(const std::string& what);
+// The table in the file `flags.what`, placed as --placement says; it need not be sound.
+absl::StatusOr<Timetable> ReadTable(const ScheduleFlags& flags);
+// The schedule `name` of the catalogue, of the size that `flags` ask for.
+absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleFlags& flags);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_SOURCE_H_
