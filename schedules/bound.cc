@@ -51,6 +51,7 @@ class Bound {
         gradient_start_(placement.stages(), 0) {
     const int stages = placement.stages();
     std::vector<Least> least;
+    least.reserve(stages);
     for (int s = 0; s < stages; ++s) least.push_back(LeastOf(costs, s, pair_, pair_));
     const auto hop = [&](int s) {
       return placement.rank(s) == placement.rank(s + 1) ? 0 : costs.send[s];

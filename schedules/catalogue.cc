@@ -73,6 +73,7 @@ std::vector<std::string> NamesNearestFirst(absl::string_view name) {
   std::stable_sort(names.begin(), names.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> sorted;
+  sorted.reserve(names.size());
   for (auto& [distance, known] : names) sorted.push_back(std::move(known));
   return sorted;
 }

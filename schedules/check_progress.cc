@@ -64,7 +64,7 @@ class Progress {
     if (IsCommunication(action.op)) return Meet(rank, action);
     if (Awaited(rank) != kNoStage) return false;
     const size_t count = action.overlaps_next && next_[rank] + 1 < table_.rows[rank].size() ? 2 : 1;
-    for (size_t i = 0; i < count; ++i, ++next_[rank]) Finish(Head(rank));
+    for (size_t i = 0; i < count; ++i, ++next_[rank]) Finish(rank, Head(rank));
     return true;
   }
 
@@ -108,7 +108,7 @@ class Progress {
 
   int AwaitedBy(int rank, const Action& action) const {
     const Placement& placement = table_.placement;
-    if (!IsCompute(action.op) || !InTable(action)) return kNoStage;
+    if (!IsCompute(action.op) || !Belongs(rank, action)) return kNoStage;
     const int producer = ProducerStage(action.op, action.stage, placement.stages());
     if (producer == kNoStage || placement.rank(producer) == rank) return kNoStage;
     const OpMask makes = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
@@ -118,13 +118,14 @@ class Progress {
     return exists && !(ran_[cell] & makes) ? producer : kNoStage;
   }
 
-  bool InTable(const Action& action) const {
+  // What does not is reported elsewhere; here it neither waits nor wakes anyone.
+  bool Belongs(int rank, const Action& action) const {
     return action.stage < table_.placement.stages() && action.micro_batch >= 0 &&
-           action.micro_batch < table_.micro_batches;
+           action.micro_batch < table_.micro_batches && table_.placement.rank(action.stage) == rank;
   }
 
-  void Finish(const Action& action) {
-    if (!IsCompute(action.op) || !InTable(action)) return;
+  void Finish(int rank, const Action& action) {
+    if (!IsCompute(action.op) || !Belongs(rank, action)) return;
     ran_[census_.cell(action)] |= Bit(action.op);
     const int consumer = ConsumerStage(action.op, action.stage, table_.placement.stages());
     if (consumer != kNoStage) Wake(table_.placement.rank(consumer));

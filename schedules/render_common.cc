@@ -11,7 +11,7 @@ namespace sluice {
 std::string FormatNumber(double value) {
   constexpr double kGroupFrom = 10000;
   constexpr size_t kGroup = 3;
-  const std::string text = absl::StrFormat("%.10g", value);
+  std::string text = absl::StrFormat("%.10g", value);
   if (!(value >= kGroupFrom) || text.find_first_not_of("0123456789.") != std::string::npos)
     return text;
   const size_t whole = std::min(text.find('.'), text.size());

@@ -181,7 +181,7 @@ class TextChart {
     const Action& action = bar.timed.action;
     std::string letter = action.op == Op::kRecompute ? "R" : OpName(action.op);
     if (bar.chunk % 2 == 1) letter[0] = static_cast<char>(letter[0] - 'A' + 'a');
-    const std::string number = absl::StrCat(action.micro_batch);
+    std::string number = absl::StrCat(action.micro_batch);
     if (width == 1 && action.op == Op::kForward && bare_digits_) return number;
     std::string inside = letter + number;
     if (Width(inside) > width || !scale_.numbered()) inside = letter;

@@ -106,7 +106,7 @@ int Compare(const ScheduleFlags& flags) {
   if (absl::Status ok = RefuseWhatIsToCome(flags); !ok.ok()) return Fail(ok);
   std::vector<std::string> names = flags.names;
   if (names.empty()) {
-    for (const CatalogueEntry& entry : Catalogue()) names.push_back(entry.name);
+    for (const CatalogueEntry& entry : Catalogue()) names.emplace_back(entry.name);
   }
   std::vector<Comparison> lines;
   absl::Status first_failure;

@@ -30,7 +30,7 @@ class BestOfAll {
         m_(micro_batches),
         costs_(costs),
         clock_(placement.ranks(), 0),
-        forward_(placement.stages() * micro_batches, -1),
+        forward_(static_cast<size_t>(placement.stages()) * micro_batches, -1),
         gradient_(forward_),
         weight_(forward_.size(), false) {}
 

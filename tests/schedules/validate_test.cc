@@ -14,7 +14,6 @@
 namespace sluice {
 namespace {
 
-using testing::Contains;
 using testing::HasSubstr;
 
 TEST(FindDefects, AcceptsRandomSoundTables) {
