@@ -2,87 +2,29 @@
 // arguments. malloc is replaced for the whole binary, shared libraries included.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "models/kernels/kernels.h"
+#include "tests/count_allocations.h"
 #include "tests/models/kernels/tensor.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLUICE_COUNTS_ALLOCATIONS 0
-#else
-#define SLUICE_COUNTS_ALLOCATIONS 1
-#endif
-
-namespace {
-
-std::atomic<int64_t> allocation_count{0};
-std::atomic<int64_t> allocated_bytes{0};
-std::atomic<int64_t> largest_allocation{0};
-
-[[maybe_unused]] void Note(size_t bytes) {
-  const auto size = static_cast<int64_t>(bytes);
-  ++allocation_count;
-  allocated_bytes += size;
-  if (size > largest_allocation) largest_allocation = size;
-}
-
-}  // namespace
-
-#if SLUICE_COUNTS_ALLOCATIONS
-extern "C" {
-// NOLINTBEGIN(bugprone-reserved-identifier): glibc's own names for what is replaced here.
-void* __libc_malloc(size_t bytes);
-void* __libc_calloc(size_t n, size_t bytes);
-void* __libc_realloc(void* old, size_t bytes);
-void* __libc_memalign(size_t alignment, size_t bytes);
-// NOLINTEND(bugprone-reserved-identifier)
-
-void* malloc(size_t bytes) {
-  Note(bytes);
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t n, size_t bytes) {
-  Note(n * bytes);
-  return __libc_calloc(n, bytes);
-}
-void* realloc(void* old, size_t bytes) {
-  Note(bytes);
-  return __libc_realloc(old, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  Note(bytes);
-  return __libc_memalign(alignment, bytes);
-}
-void* memalign(size_t alignment, size_t bytes) { return aligned_alloc(alignment, bytes); }
-int posix_memalign(void** result, size_t alignment, size_t bytes) {
-  *result = aligned_alloc(alignment, bytes);
-  return *result == nullptr ? 12 : 0;
-}
-}
-#endif
 
 namespace sluice {
 namespace {
 
-struct Allocations {
-  int64_t count, bytes, largest;
-};
-
 // Of the second call: the first may fill caches.
 Allocations Count(const std::function<void()>& call) {
   call();
-  allocation_count = allocated_bytes = largest_allocation = 0;
+  ResetAllocations();
   call();
-  return {allocation_count, allocated_bytes, largest_allocation};
+  return CountedAllocations();
 }
 
 class AllocationTest : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
-    if (!SLUICE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitizer owns malloc";
+    if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer owns malloc";
   }
   void ExpectNone(const std::string& name, const std::function<void()>& call) {
     EXPECT_EQ(Count(call).count, 0) << name;
