@@ -77,6 +77,7 @@ class Search {
   void Branch(int stage, int layer);
   void Visit(const StageArc& arc, int stage, double bound);
   double BoundOf(const StageArc& arc, int stage);
+  bool RankFits(int stage);
   void Leaf();
   StageAssignment PathAssignment() const;
 
@@ -108,6 +109,7 @@ double Search::Consider(const StageAssignment& assignment, const StageCosts& cos
 
 void Search::Try(const StageAssignment& assignment) {
   const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
+  if (problem_.fixed && assignment.partition != *problem_.fixed) return;
   if (!feasible_.Fits(stages)) return;
   TimedAssignment seed{assignment, model_.Makespan(ToStageCosts(problem_, stages))};
   steps_ += model_.action_count();
@@ -130,7 +132,12 @@ void Search::Seed() {
        {balanced->partition, *EvenPartition(layers, problem_.stages())}) {
     if (const auto seed = feasible_.WithFastestPolicies(partition)) Try(*seed);
   }
-  if (best_.assignment.partition.empty()) Try(feasible_.LeastMemory());
+  if (problem_.memory_limit && problem_.timetable->placement.chunks() > 1) {
+    for (Recompute policy : problem_.policies) {
+      Try({balanced->partition, std::vector<Recompute>(problem_.stages(), policy)});
+    }
+    Try(feasible_.LeastMemory());
+  }
 }
 
 void Search::AddChain(const ChainCounts& chain) {
@@ -237,14 +244,29 @@ void Search::Visit(const StageArc& arc, int stage, double bound) {
   // Chains found since may say more.
   if (BoundOf(arc, stage) >= Target()) return;
   path_.push_back(arc);
-  Branch(stage + 1, arc.end);
+  if (RankFits(stage)) Branch(stage + 1, arc.end);
   path_.pop_back();
 }
 
+// Whether the stages chosen so far leave their rank within memory; `stage` is the last of them.
+bool Search::RankFits(int stage) {
+  const Placement& placement = problem_.timetable->placement;
+  if (!problem_.memory_limit || placement.chunks() == 1) return true;  // its arcs fit by themselves
+  const int rank = placement.rank(stage);
+  std::vector<RangeCost> chunks;
+  for (int held : feasible_.in_flight().stages(rank)) {
+    if (held > stage) break;
+    const StageArc& arc = path_[held];
+    chunks.push_back(problem_.costs->Price(arc.first, arc.end, arc.policy));
+  }
+  const InFlight& in_flight = feasible_.in_flight();
+  steps_ += static_cast<int64_t>(in_flight.moments(rank).size() * chunks.size());
+  return in_flight.PeakBytes(rank, chunks) <= *problem_.memory_limit;
+}
+
 void Search::Leaf() {
-  const StageAssignment assignment = PathAssignment();
+  const StageAssignment assignment = PathAssignment();  // fits: each rank was checked
   const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
-  if (!feasible_.Fits(stages)) return;
   const StageCosts costs = ToStageCosts(problem_, stages);
   Consider(assignment, costs);
   if (pool_.size() >= kMaxChains) return;

@@ -20,6 +20,13 @@ struct SearchOptions {
   int64_t budget = 400'000'000;
 };
 
+// seconds / lower_bound - 1: how much longer than need be a step can be. Infinite where nothing is
+// proved.
+inline double RelativeGap(double seconds, double lower_bound) {
+  if (seconds <= lower_bound) return 0;
+  return lower_bound > 0 ? seconds / lower_bound - 1 : std::numeric_limits<double>::infinity();
+}
+
 // What was found, and what was proved.
 struct PartitionAnswer {
   StageAssignment assignment;
@@ -28,7 +35,7 @@ struct PartitionAnswer {
   bool optimal = false;    // lower_bound = seconds, up to rounding (kProofTolerance)
   int64_t steps = 0;       // elementary steps spent
 
-  double gap() const { return seconds > 0 ? (seconds - lower_bound) / seconds : 0; }
+  double gap() const { return RelativeGap(seconds, lower_bound); }
 };
 
 // Two step times that differ by less, relatively, are the same.

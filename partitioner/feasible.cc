@@ -11,6 +11,7 @@ Feasible::Feasible(const PartitionProblem& problem)
     : problem_(problem), in_flight_(*problem.timetable), chunk_of_stage_(problem.stages()) {
   for (int rank = 0; rank < in_flight_.ranks(); ++rank) {
     const std::vector<int>& stages = in_flight_.stages(rank);
+    check_steps_ += static_cast<int64_t>(in_flight_.moments(rank).size() * stages.size());
     for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
       chunk_of_stage_[stages[chunk]] = static_cast<int>(chunk);
     }

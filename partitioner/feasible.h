@@ -24,6 +24,8 @@ class Feasible {
   // with the stage alone on its rank, less those that another beats in time and bytes. With one
   // stage a rank, the fastest alone is enough.
   std::vector<Recompute> Policies(int stage, int first, int end) const;
+  // Elementary steps of one Fits(), for search budgets.
+  int64_t check_steps() const { return check_steps_; }
   // Whether every rank fits.
   bool Fits(const std::vector<RangeCost>& stages) const;
   // The largest rank's bytes.
@@ -44,6 +46,7 @@ class Feasible {
   PartitionProblem problem_;
   InFlight in_flight_;
   std::vector<int> chunk_of_stage_;
+  int64_t check_steps_ = 0;
 };
 
 }  // namespace sluice

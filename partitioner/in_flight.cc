@@ -10,8 +10,14 @@ bool AllAtMost(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 bool Dominates(const InFlight::Moment& big, const InFlight::Moment& small) {
-  return AllAtMost(small.activations, big.activations) &&
+  return (small.working < 0 || small.working == big.working) &&
+         AllAtMost(small.activations, big.activations) &&
          AllAtMost(small.weight_grads, big.weight_grads);
+}
+
+// W's work areas are small, and are in use when I's tensors are on their way out.
+bool NeedsWorkspace(Op op) {
+  return op == Op::kForward || op == Op::kBackward || op == Op::kInputGrad;
 }
 
 // What ends with `action`: its activations, or what its W used. Returns whether anything more is
@@ -49,7 +55,7 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
   for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
     chunk_of[stages[chunk]] = static_cast<int>(chunk);
   }
-  Moment held{std::vector<int>(stages.size()), std::vector<int>(stages.size())};
+  Moment held{std::vector<int>(stages.size()), std::vector<int>(stages.size()), -1};
   const std::vector<Action>& row = timetable.rows[rank];
   for (size_t begin = 0; begin < row.size();) {
     // An overlapped pair starts together: both hold their bytes before either lets go.
@@ -59,15 +65,20 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
     for (size_t i = begin; i < end; ++i) {
       if (row[i].op == Op::kForward) ++held.activations[chunk_of[row[i].stage]];
     }
-    Keep(rank, held);
     for (size_t i = begin; i < end; ++i) {
-      if (IsCompute(row[i].op) && Finish(row[i], chunk_of[row[i].stage], &held)) Keep(rank, held);
+      if (NeedsWorkspace(row[i].op)) Keep(rank, held, chunk_of[row[i].stage]);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      if (IsCompute(row[i].op) && Finish(row[i], chunk_of[row[i].stage], &held)) {
+        Keep(rank, held, -1);
+      }
     }
     begin = end;
   }
 }
 
-void InFlight::Keep(int rank, const Moment& moment) {
+void InFlight::Keep(int rank, Moment moment, int working) {
+  moment.working = working;
   std::vector<Moment>& kept = moments_[rank];
   for (const Moment& other : kept) {
     if (Dominates(other, moment)) return;
@@ -81,20 +92,18 @@ void InFlight::Keep(int rank, const Moment& moment) {
 }
 
 int64_t InFlight::PeakBytes(int rank, absl::Span<const RangeCost> costs) const {
-  int64_t fixed = 0, workspace = 0, most = 0;
-  for (const RangeCost& cost : costs) {
-    fixed += cost.parameter_bytes;
-    workspace = std::max(workspace, cost.workspace_bytes);
-  }
+  int64_t fixed = 0, most = 0;
+  for (const RangeCost& cost : costs) fixed += cost.parameter_bytes;
   for (const Moment& moment : moments_[rank]) {
-    int64_t bytes = 0;
+    const bool working = moment.working >= 0 && moment.working < static_cast<int>(costs.size());
+    int64_t bytes = working ? costs[moment.working].workspace_bytes : 0;
     for (size_t chunk = 0; chunk < costs.size(); ++chunk) {
       bytes += moment.activations[chunk] * costs[chunk].activation_bytes +
                moment.weight_grads[chunk] * costs[chunk].weight_grad_bytes;
     }
     most = std::max(most, bytes);
   }
-  return fixed + most + workspace;
+  return fixed + most;
 }
 
 }  // namespace sluice

@@ -20,6 +20,7 @@ class InFlight {
     std::vector<int>
         activations;  // (stage, micro-batch) pairs from the start of F to the end of B (or I)
     std::vector<int> weight_grads;  // pairs from the end of I to the end of W
+    int working = -1;  // the chunk whose F, B or I runs, and needs its workspace; -1: none of these
   };
 
   // Requires a compute-only timetable that validates.
@@ -32,12 +33,12 @@ class InFlight {
   // Most micro-batches of `stage` in flight at once.
   int peak(int stage) const { return peak_[stage]; }
   // Bytes that `rank` needs at its fullest, with `costs` by chunk of the rank: parameters,
-  // everything in flight, the largest workspace. Chunks left out at the end count as empty.
+  // everything in flight, the workspace of what runs. Chunks left out at the end count as empty.
   int64_t PeakBytes(int rank, absl::Span<const RangeCost> costs) const;
 
  private:
   void Scan(const Timetable& timetable, int rank);
-  void Keep(int rank, const Moment& moment);
+  void Keep(int rank, Moment moment, int working);
 
   std::vector<std::vector<Moment>> moments_;
   std::vector<std::vector<int>> stages_;

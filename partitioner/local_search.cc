@@ -47,6 +47,7 @@ TimedAssignment Improve(const PartitionProblem& problem, const Feasible& feasibl
       for (StageAssignment& candidate : Neighbours(problem, feasible, start.assignment, at)) {
         if (*steps >= budget) return start;
         const std::vector<RangeCost> stages = PriceStages(problem, candidate);
+        *steps += feasible.check_steps();
         if (!feasible.Fits(stages)) continue;
         const double seconds = model->Makespan(ToStageCosts(problem, stages));
         *steps += model->action_count();

@@ -16,8 +16,8 @@ namespace sluice {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Of the search, shared by all candidates; at most the search's own default for each.
-constexpr int64_t kBudget = 2'000'000'000;
+// Elementary steps that all candidates share: what one leaves, the next ones may use.
+constexpr int64_t kBudget = 600'000'000;
 
 std::string FormatMemory(int64_t bytes) {
   constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
@@ -87,6 +87,7 @@ class Planner {
     absl::StatusOr<PartitionAnswer> answer = request_.objective == Objective::kStep
                                                  ? FindExactPartition(problem, options_)
                                                  : FindBottleneckPartition(problem);
+    spent_ = answer.ok() ? answer->steps : options_.budget;
     if (!answer.ok()) return Reject(candidate, answer.status());
     lower_bound_ = std::min(lower_bound_, answer->lower_bound);
     tried_.push_back({&candidate, *std::move(answer)});
@@ -161,21 +162,28 @@ class Planner {
     return absl::FailedPreconditionError(message);
   }
 
+  // The closest to the best one first.
   void RejectSlower() {
+    std::vector<const Tried*> slower;
     for (const Tried& tried : tried_) {
-      if (tried.candidate == best_) continue;
-      const double slower = tried.answer.seconds / options_.cutoff - 1;
-      const std::string what = tried.candidate->Describe();
-      if (slower <= kProofTolerance) {
-        rejected_.push_back({what, "takes as long, and keeps as much or more in flight"});
-      } else if (tried.answer.lower_bound >= Cutoff()) {
-        rejected_.push_back(
-            {what, absl::StrFormat("takes longer; the best found by %.1f %%", 100 * slower)});
-      } else {
-        rejected_.push_back(
-            {what, absl::StrFormat("takes %.1f %% longer as far as was searched", 100 * slower)});
-      }
+      if (tried.candidate != best_) slower.push_back(&tried);
     }
+    std::stable_sort(slower.begin(), slower.end(), [](const Tried* a, const Tried* b) {
+      return a->answer.seconds < b->answer.seconds;
+    });
+    std::vector<RejectedPlan> rejected;
+    for (const Tried* tried : slower) {
+      rejected.push_back({tried->candidate->Describe(), WhyNot(tried->answer)});
+    }
+    rejected_.insert(rejected_.begin(), rejected.begin(), rejected.end());
+  }
+
+  std::string WhyNot(const PartitionAnswer& answer) const {
+    const double longer = answer.seconds / options_.cutoff - 1;
+    if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
+    const std::string best = absl::StrFormat("its best found takes %.1f %% longer", 100 * longer);
+    return answer.lower_bound >= Cutoff() ? absl::StrCat("proved slower; ", best)
+                                          : absl::StrCat("not proved slower, but ", best);
   }
 
   absl::StatusOr<Plan> Finish() {
@@ -185,6 +193,7 @@ class Planner {
     Plan plan;
     plan.objective = request_.objective;
     plan.schedule = best_->schedule;
+    plan.description = best_->Describe();
     plan.devices = request_.devices;
     plan.chunks = best_->chunks;
     plan.micro_batches = request_.micro_batches;
@@ -213,6 +222,7 @@ class Planner {
   std::vector<RejectedPlan> rejected_;
   std::vector<Tried> tried_;
   const Candidate* best_ = nullptr;
+  int64_t spent_ = 0;
   double lower_bound_ = kInfinity;
   int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
   std::string least_message_;

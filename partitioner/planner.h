@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/cost_table.h"
+#include "partitioner/exact_partition.h"
 #include "partitioner/partition_problem.h"
 #include "schedules/simulate.h"
 #include "schedules/timetable.h"
@@ -40,6 +41,7 @@ struct RejectedPlan {
 struct Plan {
   Objective objective = Objective::kStep;
   std::string schedule;
+  std::string description;  // for people: "interleaved, 2 chunks"
   int devices = 1;
   int chunks = 1;
   int micro_batches = 1;
@@ -60,10 +62,7 @@ struct Plan {
   double objective_seconds() const {
     return objective == Objective::kStep ? step_seconds : bottleneck_seconds;
   }
-  double gap() const {
-    const double value = objective_seconds();
-    return value > 0 ? (value - lower_bound) / value : 0;
-  }
+  double gap() const { return RelativeGap(objective_seconds(), lower_bound); }
 };
 
 // The best plan over the schedules asked for: of two equally fast ones, the one with fewer

@@ -7,6 +7,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = sluice::kExitDone;
   sluice::AddScheduleCommand(app, &exit_code);
+  sluice::AddPlanCommand(app, &exit_code);
+  sluice::AddProfileCommand(app, &exit_code);
   sluice::AddTrainCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
   try {

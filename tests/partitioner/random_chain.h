@@ -33,7 +33,7 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
     layer.parameters = Below(random, 50);
     layer.parameter_bytes = 4 * layer.parameters;
     layer.saved_bytes = {60 + Below(random, 60), 20 + Below(random, 40), 1 + Below(random, 20)};
-    layer.weight_grad_bytes = Below(random, static_cast<int>(layer.saved_bytes[2]) + 1);
+    layer.weight_grad_bytes = Below(random, 60);
     layer.output_bytes = Below(random, 20);
     layer.workspace_bytes = Below(random, 40);
   }

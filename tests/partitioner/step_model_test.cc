@@ -99,7 +99,9 @@ TEST(InFlight, CountsWhatStaysForWEvenWhereThatIsMoreThanWasSaved) {
   cost.weight_grad_bytes = 10;
   cost.parameter_bytes = 100;
   cost.workspace_bytes = 1000;
-  EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 1000 + 100 + 2 * 10);
+  EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 100 + 1000 + 1 + 10);  // during the second I
+  cost.workspace_bytes = 0;
+  EXPECT_EQ(InFlight(timetable).PeakBytes(0, {cost}), 100 + 2 * 10);  // after it
   EXPECT_EQ(InFlight(timetable).peak(0), 2);
 }
 

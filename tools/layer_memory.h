@@ -1,0 +1,31 @@
+#ifndef SLUICE_TOOLS_LAYER_MEMORY_H_
+#define SLUICE_TOOLS_LAYER_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/spec.h"
+#include "partitioner/layer_cost.h"
+#include "partitioner/partition_problem.h"
+#include "pipeline/predict_memory.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// One entry a layer, with its name, parameters and bytes as its implementation declares them; no
+// seconds. What a stage needs by these bytes is at most what the run will allocate: alignment,
+// messages ahead of their use and the packing of buffers come on top (see RunMemory).
+absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
+                                                     DType dtype, OptimizerKind optimizer);
+
+// [rank] bytes that a run with this plan allocates, to the byte.
+absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const BatchShape& batch,
+                                               DType dtype, OptimizerKind optimizer,
+                                               const Timetable& timetable,
+                                               const StageAssignment& assignment);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_LAYER_MEMORY_H_

@@ -1,0 +1,225 @@
+#include "tools/plan_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tools/units.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kNarrowBar = 14, kWidestBar = 40;
+constexpr int kNamesColumns = 24;  // of the column that says what the layers are
+constexpr int kNamesFrom = 112;    // columns from which there is room for it
+constexpr int kFixedColumns = 66;  // of a line without bar and names
+constexpr size_t kMostRejected = 8;
+
+// "embedding, block 0-2".
+std::string NameLayers(const std::vector<LayerCost>& layers, const LayerRange& range) {
+  std::vector<std::string> parts;
+  for (int layer = range.first; layer <= range.last;) {
+    const std::vector<std::string> words = absl::StrSplit(layers[layer].name, ' ');
+    int number = 0, last = layer;
+    const bool counted = words.size() == 2 && absl::SimpleAtoi(words[1], &number);
+    while (counted && last < range.last &&
+           layers[last + 1].name == absl::StrCat(words[0], " ", number + last + 1 - layer)) {
+      ++last;
+    }
+    parts.push_back(layers[layer].name);
+    if (last > layer) absl::StrAppend(&parts.back(), "-", number + last - layer);
+    layer = last + 1;
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+// Characters, not bytes: a µ is one.
+size_t Width(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+std::string Repeat(const char* text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+class Table {
+ public:
+  Table(const Plan& plan, const PlanSource& source, int columns, bool colour)
+      : plan_(plan), source_(source), columns_(columns), colour_(colour) {
+    names_ = columns >= kNamesFrom ? kNamesColumns : 0;
+    bar_ = std::clamp(columns - kFixedColumns - names_, kNarrowBar, kWidestBar);
+    for (const RangeCost& stage : plan.stages) {
+      longest_ = std::max(longest_, stage.forward + stage.backward());
+    }
+  }
+
+  std::string Format() {
+    Head();
+    StageHead();
+    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage) Stage(stage);
+    Summary();
+    Rejected();
+    return out_;
+  }
+
+ private:
+  std::string Paint(const char* code, const std::string& text) const {
+    return colour_ && !text.empty() ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;
+  }
+  void Line(std::string text) {
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    absl::StrAppend(&out_, text, "\n");
+  }
+
+  void Head() {
+    int64_t parameters = 0;
+    for (const LayerCost& layer : source_.layers) parameters += layer.parameters;
+    const PlanContext& context = source_.context;
+    Line(fmt::format("{} on {} x {}", Paint("1", context.model), plan_.devices, source_.device));
+    Line(fmt::format("  {} parameters in {} layers, {}",
+                     FormatCount(static_cast<double>(parameters)), source_.layers.size(),
+                     DTypeName(context.dtype)));
+    const std::string samples =
+        context.seq == 1 ? fmt::format("{} samples", context.micro_batch_size)
+                         : fmt::format("{} x {} tokens", context.micro_batch_size, context.seq);
+    Line(fmt::format("  {} micro-batches of {} a step", plan_.micro_batches, samples));
+    Line(Paint("2", fmt::format("  costs: {}", source_.costs)));
+    Line("");
+  }
+
+  void StageHead() {
+    const std::string bar = fmt::format("{:<{}}", "time", bar_);
+    const std::string names = names_ > 0 ? fmt::format("{:<{}}", "", names_) : "";
+    Line(Paint("2", fmt::format("  stage {}layers  {}{:>9} {:>9}  {}  {:>10}       recompute",
+                                plan_.chunks > 1 ? "rank " : "", names, "forward", "backward", bar,
+                                "memory")));
+  }
+
+  std::string Bar(const RangeCost& cost) const {
+    if (longest_ <= 0) return std::string(static_cast<size_t>(bar_), ' ');
+    const double scale = bar_ / longest_;
+    const int all = std::max(1, static_cast<int>((cost.forward + cost.backward()) * scale + 0.5));
+    const int forward = std::min(all, static_cast<int>(cost.forward * scale + 0.5));
+    return Paint("34", Repeat("█", forward)) + Paint("32", Repeat("▓", all - forward)) +
+           std::string(static_cast<size_t>(std::max(0, bar_ - all)), ' ');
+  }
+
+  std::string Share(int64_t bytes) const {
+    if (!source_.memory) return "     ";
+    const double share = static_cast<double>(bytes) / static_cast<double>(*source_.memory);
+    const std::string text = fmt::format("{:3.0f} %", 100 * share);
+    return share > 0.95 ? Paint("33", text) : text;
+  }
+
+  void Stage(int stage) {
+    const RangeCost& cost = plan_.stages[stage];
+    const LayerRange& range = plan_.assignment.partition[stage];
+    const int rank = plan_.timetable.placement.rank(stage);
+    std::string names;
+    if (names_ > 0) {
+      names = NameLayers(source_.layers, range);
+      if (names.size() + 1 > static_cast<size_t>(names_))
+        names.resize(static_cast<size_t>(names_ - 1));
+      names.resize(static_cast<size_t>(names_), ' ');
+    }
+    const std::string ranks = plan_.chunks > 1 ? fmt::format("{:>4} ", rank) : "";
+    const int64_t bytes = plan_.peak_bytes[rank];
+    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", stage, ranks,
+                     FormatPartition({range}), names, Right(FormatSeconds(cost.forward), 9),
+                     Right(FormatSeconds(cost.backward()), 9), Bar(cost),
+                     FormatBytes(static_cast<double>(bytes)), Share(bytes),
+                     RecomputeName(plan_.assignment.recompute[stage])));
+  }
+
+  static std::string Right(const std::string& text, size_t width) {
+    const size_t have = Width(text);
+    return std::string(have < width ? width - have : 0, ' ') + text;
+  }
+
+  void Fact(const char* name, const std::string& text) {
+    Line(fmt::format("  {}{}", Paint("2", fmt::format("{:<11}", name)), text));
+  }
+
+  std::string Rate() const {
+    const double rate = source_.context.TokensPerStep(plan_) / plan_.step_seconds;
+    return FormatCount(rate) + (source_.context.seq == 1 ? " samples/s" : " tokens/s");
+  }
+
+  std::string Proof() const {
+    if (plan_.optimal) return "proved: no partition of any schedule tried is better";
+    return fmt::format("within {} of the best possible (nothing is below {})",
+                       FormatShare(plan_.gap()), FormatSeconds(plan_.lower_bound));
+  }
+
+  std::string Bottleneck() const {
+    const std::vector<double>& work = plan_.simulation.work;
+    const auto rank = std::max_element(work.begin(), work.end()) - work.begin();
+    const double share = plan_.step_seconds > 0 ? work[rank] / plan_.step_seconds : 0;
+    const std::string busy = fmt::format("rank {} works {} of the step", rank, FormatShare(share));
+    if (plan_.chunks > 1) return busy;
+    return fmt::format("{}, {} a micro-batch", busy, FormatSeconds(plan_.bottleneck_seconds));
+  }
+
+  void Summary() {
+    Line("");
+    Line(Paint("2", fmt::format("  {} forward  {} backward, of one micro-batch", "█", "▓")));
+    Line("");
+    Fact("schedule", Paint("1", plan_.description));
+    if (plan_.step_seconds > 0) {
+      Fact("step", fmt::format("{}   {}   bubble {}", Paint("1", FormatSeconds(plan_.step_seconds)),
+                               Rate(), FormatShare(plan_.simulation.bubble)));
+    }
+    Fact("bottleneck", Bottleneck());
+    if (source_.memory) {
+      Fact("memory", FormatBytes(static_cast<double>(*source_.memory)) + " a device");
+    }
+    Fact("optimal", Proof());
+  }
+
+  void Rejected() {
+    if (plan_.rejected.empty()) return;
+    Line("");
+    Line(Paint("2", "  not chosen"));
+    size_t width = 0;
+    for (const RejectedPlan& rejected : plan_.rejected) {
+      width = std::max(width, rejected.what.size());
+    }
+    for (size_t i = 0; i < std::min(kMostRejected, plan_.rejected.size()); ++i) {
+      const RejectedPlan& rejected = plan_.rejected[i];
+      std::string line = fmt::format("    {:<{}}  {}", rejected.what, width, rejected.why);
+      if (line.size() > static_cast<size_t>(columns_)) {
+        line.resize(static_cast<size_t>(columns_ - 1));
+        line += "…";
+      }
+      Line(line);
+    }
+    if (plan_.rejected.size() > kMostRejected) {
+      Line(fmt::format("    and {} more (--format json has all)",
+                       plan_.rejected.size() - kMostRejected));
+    }
+  }
+
+  const Plan& plan_;
+  const PlanSource& source_;
+  int columns_, names_ = 0, bar_ = kNarrowBar;
+  bool colour_;
+  double longest_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string FormatPlanTable(const Plan& plan, const PlanSource& source, int columns, bool colour) {
+  return Table(plan, source, columns, colour).Format();
+}
+
+}  // namespace sluice

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "partitioner/plan_file.h"
+#include "partitioner/profile.h"
+#include "tools/command.h"
+#include "tools/cpu_device.h"
+#include "tools/files.h"
+#include "tools/layer_memory.h"
+#include "tools/layer_timing.h"
+#include "tools/model_flags.h"
+#include "tools/terminal.h"
+#include "tools/units.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kDefaultRepetitions = 7;
+
+struct Flags {
+  ModelFlags model;
+  std::string device = "cpu", dtype = "fp32", optimizer = "adamw", output;
+  int micro_batch_size = 4, seq = 0, repetitions = kDefaultRepetitions;
+};
+
+absl::StatusOr<Profile> Describe(const Flags& flags) {
+  if (flags.device != "cpu") {
+    return absl::UnimplementedError(
+        absl::StrCat("--device ", flags.device, " is not available yet; there is: cpu"));
+  }
+  if (flags.optimizer != "adamw" && flags.optimizer != "sgd") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--optimizer is '", flags.optimizer, "'; expected adamw or sgd"));
+  }
+  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq);
+  if (!spec.ok()) return spec.status();
+  Profile profile;
+  if (!ParseDType(flags.dtype, &profile.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype is '", flags.dtype, "'; expected fp32 or bf16"));
+  }
+  profile.model = flags.model.model;
+  profile.device = flags.device;
+  profile.micro_batch_size = flags.micro_batch_size;
+  profile.seq = spec->gpt() == nullptr ? 1 : flags.seq > 0 ? flags.seq : spec->gpt()->max_seq;
+  profile.repetitions = flags.repetitions;
+  const OptimizerKind optimizer =
+      flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
+  absl::StatusOr<std::vector<LayerCost>> layers =
+      DeclaredCosts(*spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer);
+  if (!layers.ok()) return layers.status();
+  profile.layers = *std::move(layers);
+  profile.spec = *std::move(spec);
+  return profile;
+}
+
+absl::Status Measure(Profile* profile) {
+  const BatchShape batch{profile->micro_batch_size, profile->seq};
+  for (size_t i = 0; i < profile->layers.size(); ++i) {
+    const absl::StatusOr<LayerTimings> timings =
+        TimeLayer(*profile->spec, static_cast<int>(i), batch, profile->dtype, profile->repetitions);
+    if (!timings.ok()) return timings.status();
+    LayerCost& layer = profile->layers[i];
+    layer.forward_seconds = timings->forward.median;
+    layer.input_grad_seconds = timings->input_grad.median;
+    layer.weight_grad_seconds = timings->weight_grad.median;
+    layer.restore_seconds = timings->restore.median;
+    profile->timings.push_back(*timings);
+  }
+  profile->link = MeasureInProcessLink();
+  return absl::OkStatus();
+}
+
+// GFLOP/s, or a dash for layers without products.
+std::string Rate(double flops, double seconds) {
+  return flops > 0 && seconds > 0 ? fmt::format("{:.1f}", flops / seconds / 1e9) : "-";
+}
+
+std::string FormatTable(const Profile& profile) {
+  const std::vector<LayerSpec> specs =
+      DescribeLayers(*profile.spec, {profile.micro_batch_size, profile.seq});
+  std::string out = fmt::format("{} on one core, {} x {} tokens, {}, median of {}\n\n",
+                                profile.model, profile.micro_batch_size, profile.seq,
+                                DTypeName(profile.dtype), profile.repetitions);
+  out += fmt::format("  {:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "layer", "F", "I", "W",
+                     "restore", "GFLOP/s", "output");
+  double step = 0, flops = 0;
+  for (size_t i = 0; i < profile.layers.size(); ++i) {
+    const LayerCost& layer = profile.layers[i];
+    const double seconds =
+        layer.forward_seconds + layer.input_grad_seconds + layer.weight_grad_seconds;
+    const double work =
+        specs[i].forward_flops + specs[i].input_grad_flops + specs[i].weight_grad_flops;
+    step += seconds;
+    flops += work;
+    out +=
+        fmt::format("  {:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", layer.name,
+                    FormatSeconds(layer.forward_seconds), FormatSeconds(layer.input_grad_seconds),
+                    FormatSeconds(layer.weight_grad_seconds),
+                    layer.restore_seconds > 0 ? FormatSeconds(layer.restore_seconds) : "-",
+                    Rate(work, seconds), FormatBytes(static_cast<double>(layer.output_bytes)));
+  }
+  out += fmt::format("\n  a micro-batch {}, {} GFLOP/s\n", FormatSeconds(step), Rate(flops, step));
+  out += fmt::format("  between stages {} and {}/s\n", FormatSeconds(profile.link.latency),
+                     FormatBytes(profile.link.bandwidth));
+  return out;
+}
+
+absl::Status RunProfile(const Flags& flags) {
+  absl::StatusOr<Profile> profile = Describe(flags);
+  if (!profile.ok()) return profile.status();
+  if (absl::Status status = Measure(&*profile); !status.ok()) return status;
+  if (flags.output.empty()) return WriteOutput("", FormatTable(*profile));
+  return WriteOutput(flags.output, FormatProfile(*profile));
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command =
+      app.add_subcommand("profile", "Time every layer of a model on this machine, for sluice plan");
+  command->footer(
+      "Example: sluice profile char-gpt -o profile.json && sluice plan profile.json --devices 2\n"
+      "Without -o the times are printed as a table.");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("MODEL", flags->model.model, "A preset or a Hugging Face config.json")
+      ->required();
+  AddShapeFlags(*command, &flags->model);
+  command->add_option("--device", flags->device, "cpu");
+  command->add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch (4)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seq", flags->seq, "Tokens a sample")->check(CLI::PositiveNumber);
+  command->add_option("--dtype", flags->dtype, "fp32 or bf16");
+  command->add_option("--optimizer", flags->optimizer, "adamw or sgd: its state takes memory");
+  command->add_option("--repetitions", flags->repetitions, "Times each is measured")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-o,--output", flags->output, "The file to write, as profile.json");
+  command->callback([flags, exit_code] {
+    const absl::Status status = RunProfile(*flags);
+    if (!status.ok()) *exit_code = Fail(status);
+  });
+}
+
+}  // namespace sluice
