@@ -35,7 +35,7 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
   if (request.partition) {
     return {static_cast<int>(request.partition->size()) / request.devices};
   }
-  if (entry.default_chunks == 1 || request.schedule != "auto") return {entry.default_chunks};
+  if (entry.default_chunks == 1) return {1};
   std::vector<int> chunks;
   const int most = std::min(kMostChunksTried, request.costs->layer_count() / request.devices);
   for (int count = 1; count <= most; ++count) chunks.push_back(count);

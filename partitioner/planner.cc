@@ -10,7 +10,7 @@
 #include "partitioner/candidates.h"
 #include "partitioner/exact_partition.h"
 #include "partitioner/feasible.h"
-#include "partitioner/minimax.h"
+#include "partitioner/plan_builder.h"
 
 namespace sluice {
 namespace {
@@ -18,13 +18,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Elementary steps that all candidates share: what one leaves, the next ones may use.
 constexpr int64_t kBudget = 600'000'000;
-
-std::string FormatMemory(int64_t bytes) {
-  constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
-  const double value = static_cast<double>(bytes);
-  if (value >= kGibi) return absl::StrFormat("%.2f GiB (%d bytes)", value / kGibi, bytes);
-  return absl::StrFormat("%.2f MiB (%d bytes)", value / kMebi, bytes);
-}
 
 absl::Status CheckRequest(const PlanRequest& request) {
   if (request.devices < 1) {
@@ -56,11 +49,14 @@ class Planner {
   absl::StatusOr<Plan> Run() {
     absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request_, &rejected_);
     if (!candidates.ok()) return candidates.status();
-    options_.budget = std::min(options_.budget, kBudget / static_cast<int64_t>(candidates->size()));
+    const int64_t most = options_.budget;
+    int64_t left = kBudget, untried = static_cast<int64_t>(candidates->size());
     for (const Candidate& candidate : *candidates) {
+      options_.budget = std::min(most, left / untried--);
       if (absl::Status status = Try(candidate); !status.ok()) return status;
+      left -= std::min(left, spent_);
     }
-    if (best_ == nullptr) return NothingFits();
+    if (best_ == nullptr) return WhyNothing();
     RejectSlower();
     return Finish();
   }
@@ -71,19 +67,8 @@ class Planner {
     PartitionAnswer answer;
   };
 
-  PartitionProblem Problem(const Candidate& candidate) const {
-    PartitionProblem problem;
-    problem.costs = request_.costs;
-    problem.timetable = &candidate.timetable;
-    problem.link = request_.link;
-    problem.memory_limit = request_.memory_limit;
-    problem.policies = request_.policies;
-    problem.fixed = request_.partition;
-    return problem;
-  }
-
   absl::Status Try(const Candidate& candidate) {
-    const PartitionProblem problem = Problem(candidate);
+    const PartitionProblem problem = ProblemOf(request_, candidate);
     absl::StatusOr<PartitionAnswer> answer = request_.objective == Objective::kStep
                                                  ? FindExactPartition(problem, options_)
                                                  : FindBottleneckPartition(problem);
@@ -117,49 +102,19 @@ class Planner {
     }
   }
 
-  // Remembers the candidate that needs least.
-  std::string DoesNotFit(const Candidate& candidate) {
-    const PartitionProblem problem = Problem(candidate);
+  std::string DoesNotFit(const Candidate& candidate) const {
+    const PartitionProblem problem = ProblemOf(request_, candidate);
     const Feasible feasible(problem);
-    const StageAssignment leanest = feasible.LeastMemory();
-    const std::vector<RangeCost> stages = PriceStages(problem, leanest);
-    const int64_t bytes = feasible.LargestBytes(stages);
-    if (bytes <= *request_.memory_limit) {
-      return "fits, but takes longer";
-    }
-    if (bytes < least_bytes_) {
-      least_bytes_ = bytes;
-      least_message_ = DescribeLeanest(candidate, feasible, leanest, stages);
-    }
-    return absl::StrCat("needs ", FormatMemory(bytes), " a device");
+    const int64_t bytes = feasible.LargestBytes(PriceStages(problem, feasible.LeastMemory()));
+    if (bytes <= *request_.memory_limit) return "proved slower, where it fits";
+    return absl::StrCat("needs ", DescribeMemory(bytes), " a device");
   }
 
-  static std::string DescribeLeanest(const Candidate& candidate, const Feasible& feasible,
-                                     const StageAssignment& leanest,
-                                     const std::vector<RangeCost>& stages) {
-    int binding = 0;
-    for (int stage = 0; stage < static_cast<int>(stages.size()); ++stage) {
-      if (feasible.StageBytes(stage, stages[stage]) >
-          feasible.StageBytes(binding, stages[binding])) {
-        binding = stage;
-      }
-    }
-    return absl::StrCat("with ", candidate.Describe(), ", stage ", binding, " (layers ",
-                        FormatPartition({leanest.partition[binding]}), ", ",
-                        feasible.in_flight().peak(binding), " micro-batches in flight, recompute ",
-                        RecomputeName(leanest.recompute[binding]), ") needs most");
-  }
-
-  absl::Status NothingFits() const {
-    std::string message =
-        absl::StrCat("no plan fits into ", FormatMemory(*request_.memory_limit), " a device: ");
-    if (least_bytes_ == std::numeric_limits<int64_t>::max()) {
-      absl::StrAppend(&message, rejected_.back().why);
-    } else {
-      absl::StrAppend(&message, "even the leanest needs ", FormatMemory(least_bytes_), "; ",
-                      least_message_);
-    }
-    return absl::FailedPreconditionError(message);
+  absl::Status WhyNothing() const {
+    if (!request_.memory_limit) return absl::InvalidArgumentError(rejected_.back().why);
+    const absl::StatusOr<Plan> leanest = MakeLeanestPlan(request_);
+    if (!leanest.ok()) return leanest.status();
+    return NothingFits(*leanest, *request_.memory_limit);
   }
 
   // The closest to the best one first.
@@ -181,40 +136,20 @@ class Planner {
   std::string WhyNot(const PartitionAnswer& answer) const {
     const double longer = answer.seconds / options_.cutoff - 1;
     if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
-    const std::string best = absl::StrFormat("its best found takes %.1f %% longer", 100 * longer);
-    return answer.lower_bound >= Cutoff() ? absl::StrCat("proved slower; ", best)
-                                          : absl::StrCat("not proved slower, but ", best);
+    const bool proved = answer.lower_bound >= Cutoff();
+    return absl::StrFormat("+%.1f %% (best found; %sproved slower)", 100 * longer,
+                           proved ? "" : "not ");
   }
 
   absl::StatusOr<Plan> Finish() {
     const auto chosen = std::find_if(tried_.begin(), tried_.end(),
                                      [&](const Tried& tried) { return tried.candidate == best_; });
-    const PartitionProblem problem = Problem(*best_);
-    Plan plan;
-    plan.objective = request_.objective;
-    plan.schedule = best_->schedule;
-    plan.description = best_->Describe();
-    plan.devices = request_.devices;
-    plan.chunks = best_->chunks;
-    plan.micro_batches = request_.micro_batches;
-    plan.timetable = best_->timetable;
-    plan.assignment = chosen->answer.assignment;
-    plan.stages = PriceStages(problem, plan.assignment);
-    plan.stage_costs = ToStageCosts(problem, plan.stages);
-    absl::StatusOr<Simulation> simulation = Simulate(plan.timetable, plan.stage_costs);
-    if (!simulation.ok()) return simulation.status();
-    plan.simulation = *std::move(simulation);
-    const InFlight in_flight(plan.timetable);
-    for (int stage = 0; stage < problem.stages(); ++stage) {
-      plan.in_flight.push_back(in_flight.peak(stage));
-    }
-    plan.peak_bytes = PeakBytes(in_flight, plan.stages);
-    plan.step_seconds = plan.simulation.makespan;
-    plan.bottleneck_seconds = BottleneckSeconds(problem, plan.assignment);
-    plan.lower_bound = std::min(lower_bound_, plan.objective_seconds());
-    plan.optimal = plan.gap() <= kProofTolerance;
+    absl::StatusOr<Plan> built = BuildPlan(request_, *best_, chosen->answer.assignment);
+    if (!built.ok()) return built;
+    Plan& plan = *built;
+    plan.SetLowerBound(lower_bound_);
     plan.rejected = rejected_;
-    return plan;
+    return built;
   }
 
   const PlanRequest& request_;
@@ -224,11 +159,14 @@ class Planner {
   const Candidate* best_ = nullptr;
   int64_t spent_ = 0;
   double lower_bound_ = kInfinity;
-  int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
-  std::string least_message_;
 };
 
 }  // namespace
+
+void Plan::SetLowerBound(double bound) {
+  lower_bound = std::min(bound, objective_seconds());
+  optimal = gap() <= kProofTolerance;
+}
 
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;

@@ -34,7 +34,7 @@ struct PlanRequest {
 // A schedule that was tried and not taken, or that could not be.
 struct RejectedPlan {
   std::string what;  // "interleaved, 2 chunks"
-  std::string why;   // "takes 3.1 % longer"
+  std::string why;   // "+3.1 % (best found; proved slower)"
 };
 
 // One plan, everything about it, and what is proved of it.
@@ -59,6 +59,8 @@ struct Plan {
   bool optimal = false;
   std::vector<RejectedPlan> rejected;
 
+  // `bound` holds for the objective of every plan that was asked for.
+  void SetLowerBound(double bound);
   double objective_seconds() const {
     return objective == Objective::kStep ? step_seconds : bottleneck_seconds;
   }
@@ -70,6 +72,13 @@ struct Plan {
 // what); FailedPrecondition when nothing fits: names the stage that needs most in the leanest plan,
 // and how much memory would do.
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
+
+// The plan whose fullest device needs the least memory, whatever the limit (the least there is
+// where devices have one stage each, a local optimum where they have several). Without a bound.
+// InvalidArgument as MakePlan.
+absl::StatusOr<Plan> MakeLeanestPlan(const PlanRequest& request);
+// The FailedPrecondition for a limit that even `leanest` does not meet.
+absl::Status NothingFits(const Plan& leanest, int64_t limit);
 
 }  // namespace sluice
 

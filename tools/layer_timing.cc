@@ -41,55 +41,47 @@ void FillActivations(DType dtype, int64_t elements, int vocabulary, void* data) 
   }
 }
 
+// Where everything of one layer and micro-batch lies in an arena.
+struct Offsets {
+  explicit Offsets(const LayerDecl& decl, const BatchShape& batch) {
+    for (const TensorDecl& tensor : decl.tensors) tensors.push_back(Take(tensor.bytes()));
+    for (const ParameterDecl& parameter : decl.parameters) {
+      parameters.push_back(Take(BytesOf(parameter.shape, DType::kFloat32)));
+      gradients.push_back(Take(BytesOf(parameter.shape, DType::kFloat32)));
+    }
+    packed = Take(static_cast<int64_t>(decl.packed_bytes));
+    input = Take(BytesOf(decl.input_shape, decl.input_dtype));
+    input_grad = Take(BytesOf(decl.input_shape, decl.input_dtype));
+    if (decl.output_shape.empty()) {
+      targets = Take(batch.rows() * SizeOf(DType::kInt32));
+    } else {
+      output = Take(BytesOf(decl.output_shape, decl.output_dtype));
+      output_grad = Take(BytesOf(decl.output_shape, decl.output_dtype));
+    }
+  }
+  int64_t Take(int64_t size) {
+    const int64_t offset = bytes;
+    bytes += AlignUp(size);
+    return offset;
+  }
+
+  int64_t bytes = 0;
+  std::vector<int64_t> tensors, parameters, gradients;
+  int64_t packed = 0, input = 0, input_grad = 0, output = 0, output_grad = 0, targets = 0;
+};
+
 // A layer with all the memory of one micro-batch.
 class Bench {
  public:
   static absl::StatusOr<std::unique_ptr<Bench>> Create(std::unique_ptr<Layer> layer,
                                                        const BatchShape& batch, int vocabulary) {
-    const LayerDecl& decl = layer->decl();
-    int64_t bytes = 0;
-    const auto take = [&bytes](int64_t size) {
-      const int64_t offset = bytes;
-      bytes += AlignUp(size);
-      return offset;
-    };
-    std::vector<int64_t> tensors, parameters, gradients;
-    for (const TensorDecl& tensor : decl.tensors) tensors.push_back(take(tensor.bytes()));
-    for (const ParameterDecl& parameter : decl.parameters) {
-      parameters.push_back(take(BytesOf(parameter.shape, DType::kFloat32)));
-      gradients.push_back(take(BytesOf(parameter.shape, DType::kFloat32)));
-    }
-    const int64_t packed = take(static_cast<int64_t>(decl.packed_bytes));
-    const int64_t input_bytes = BytesOf(decl.input_shape, decl.input_dtype);
-    const int64_t output_bytes =
-        decl.output_shape.empty() ? 0 : BytesOf(decl.output_shape, decl.output_dtype);
-    const int64_t input = take(input_bytes), input_grad = take(input_bytes);
-    const int64_t output = take(output_bytes), output_grad = take(output_bytes);
-    const int64_t targets = take(batch.rows() * SizeOf(DType::kInt32));
-
-    absl::StatusOr<Arena> arena = Arena::Allocate(bytes);
+    const Offsets offsets(layer->decl(), batch);
+    absl::StatusOr<Arena> arena = Arena::Allocate(offsets.bytes);
     if (!arena.ok()) return arena.status();
     auto bench = std::unique_ptr<Bench>(new Bench(std::move(layer), *std::move(arena)));
-    bench->Bind(tensors, parameters, gradients);
-    LayerCall& call = bench->call_;
-    call.packed = bench->arena_.at(packed);
-    call.input = bench->arena_.at(input);
-    call.input_grad = bench->arena_.at(input_grad);
-    if (output_bytes > 0) {
-      call.output = bench->arena_.at(output);
-      call.output_grad = bench->arena_.at(output_grad);
-      FillActivations(decl.output_dtype, ElementCount(decl.output_shape), vocabulary,
-                      bench->arena_.at(output_grad));
-    } else {
-      FillActivations(DType::kInt32, batch.rows(), vocabulary, bench->arena_.at(targets));
-      call.targets = bench->arena_.at<int32_t>(targets);
-      call.loss = &bench->loss_;
-      call.correct = &bench->correct_;
-      call.loss_scale = 1.0f / static_cast<float>(batch.rows());
-    }
-    FillActivations(decl.input_dtype, ElementCount(decl.input_shape), vocabulary,
-                    bench->arena_.at(input));
-    bench->layer_->Pack(call);
+    bench->BindWeights(offsets);
+    bench->BindBoundary(offsets, batch, vocabulary);
+    bench->layer_->Pack(bench->call_);
     return bench;
   }
 
@@ -114,18 +106,37 @@ class Bench {
   Bench(std::unique_ptr<Layer> layer, Arena arena)
       : layer_(std::move(layer)), arena_(std::move(arena)) {}
 
-  void Bind(const std::vector<int64_t>& tensors, const std::vector<int64_t>& parameters,
-            const std::vector<int64_t>& gradients) {
-    for (int64_t offset : tensors) tensors_.push_back(arena_.at(offset));
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      parameters_.push_back(arena_.at<float>(parameters[i]));
-      gradients_.push_back(arena_.at<float>(gradients[i]));
-      ParameterDecl source = layer_->decl().parameters[i];
-      InitializeParameter(source, kSeed, parameters_.back());
+  void BindWeights(const Offsets& offsets) {
+    for (int64_t offset : offsets.tensors) tensors_.push_back(arena_.at(offset));
+    for (size_t i = 0; i < offsets.parameters.size(); ++i) {
+      parameters_.push_back(arena_.at<float>(offsets.parameters[i]));
+      gradients_.push_back(arena_.at<float>(offsets.gradients[i]));
+      InitializeParameter(layer_->decl().parameters[i], kSeed, parameters_.back());
     }
     call_.tensors = tensors_;
     call_.parameters = parameters_;
     call_.gradients = gradients_;
+    call_.packed = arena_.at(offsets.packed);
+  }
+
+  void BindBoundary(const Offsets& offsets, const BatchShape& batch, int vocabulary) {
+    const LayerDecl& decl = layer_->decl();
+    call_.input = arena_.at(offsets.input);
+    call_.input_grad = arena_.at(offsets.input_grad);
+    FillActivations(decl.input_dtype, ElementCount(decl.input_shape), vocabulary,
+                    arena_.at(offsets.input));
+    if (decl.output_shape.empty()) {
+      FillActivations(DType::kInt32, batch.rows(), vocabulary, arena_.at(offsets.targets));
+      call_.targets = arena_.at<int32_t>(offsets.targets);
+      call_.loss = &loss_;
+      call_.correct = &correct_;
+      call_.loss_scale = 1.0f / static_cast<float>(batch.rows());
+      return;
+    }
+    call_.output = arena_.at(offsets.output);
+    call_.output_grad = arena_.at(offsets.output_grad);
+    FillActivations(decl.output_dtype, ElementCount(decl.output_shape), vocabulary,
+                    arena_.at(offsets.output_grad));
   }
 
   std::unique_ptr<Layer> layer_;

@@ -51,45 +51,56 @@ absl::StatusOr<PlanRequest> MakeRequest(const PlanFlags& flags, const PlanChoice
   return request;
 }
 
+// Replaces the bytes that the planner counted by what a run allocates.
+absl::Status SetRunMemory(const PlanSource& source, OptimizerKind optimizer, Plan* plan) {
+  if (!source.context.spec) return absl::OkStatus();
+  absl::StatusOr<std::vector<int64_t>> exact =
+      RunMemory(*source.context.spec, source.batch, source.context.dtype, optimizer,
+                plan->timetable, plan->assignment);
+  if (exact.ok()) plan->peak_bytes = *std::move(exact);
+  return exact.status();
+}
+
+bool Fits(const Plan& plan, const std::optional<int64_t>& limit) {
+  return !limit || *std::max_element(plan.peak_bytes.begin(), plan.peak_bytes.end()) <= *limit;
+}
+
+// Limits the layers' own bytes so that the device that was over saves what it was over.
+int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<int64_t>& run,
+                       int64_t limit, int64_t tightened) {
+  for (size_t rank = 0; rank < run.size(); ++rank) {
+    if (run[rank] > limit) tightened = std::min(tightened, declared[rank] - (run[rank] - limit));
+  }
+  return tightened;
+}
+
 // Plans by the layers' own bytes, which are a little less than a run allocates (alignment, messages
 // ahead of their use, the packing of buffers), then asks what the run would allocate. A plan that
-// does not fit after all is made again for less memory; the bound of the first one still holds.
+// does not fit after all is made again for less memory; the bound of the first one, made with more
+// memory than there is, still holds.
 absl::StatusOr<Plan> PlanWithinMemory(PlanRequest request, const PlanSource& source,
                                       OptimizerKind optimizer) {
   const std::optional<int64_t> limit = request.memory_limit;
   double lower_bound = 0;
-  int64_t least_excess = 0;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
     absl::StatusOr<Plan> plan = MakePlan(request);
-    if (!plan.ok() && repair > 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "no plan fits into ", FormatBytes(static_cast<double>(*limit)),
-          " a device once messages and alignment are counted; ",
-          FormatBytes(static_cast<double>(least_excess)), " (", least_excess, " bytes) would do"));
-    }
-    if (!plan.ok() || !source.context.spec) return plan;
-    absl::StatusOr<std::vector<int64_t>> exact =
-        RunMemory(*source.context.spec, source.batch, source.context.dtype, optimizer,
-                  plan->timetable, plan->assignment);
-    if (!exact.ok()) return exact.status();
-    const std::vector<int64_t> declared = std::exchange(plan->peak_bytes, *std::move(exact));
+    if (!plan.ok() && plan.status().code() != absl::StatusCode::kFailedPrecondition) return plan;
+    if (!plan.ok() || repair == kMostRepairs) break;
+    const std::vector<int64_t> declared = plan->peak_bytes;
+    if (absl::Status status = SetRunMemory(source, optimizer, &*plan); !status.ok()) return status;
     if (repair == 0) lower_bound = plan->lower_bound;
-    plan->lower_bound = std::min(lower_bound, plan->objective_seconds());
-    plan->optimal = plan->optimal && plan->lower_bound >= plan->objective_seconds();
-    const int64_t most = *std::max_element(plan->peak_bytes.begin(), plan->peak_bytes.end());
-    if (!limit || most <= *limit) return plan;
-    least_excess = repair == 0 ? most : std::min(least_excess, most);
-    for (size_t rank = 0; rank < declared.size(); ++rank) {
-      if (plan->peak_bytes[rank] <= *limit) continue;
-      // The rank must save what it was over.
-      request.memory_limit =
-          std::min(*request.memory_limit, declared[rank] - (plan->peak_bytes[rank] - *limit));
-    }
+    plan->SetLowerBound(lower_bound);
+    if (Fits(*plan, limit)) return plan;
+    request.memory_limit =
+        TightenedLimit(declared, plan->peak_bytes, *limit, *request.memory_limit);
     if (*request.memory_limit <= 0) break;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "no plan fits into ", FormatBytes(static_cast<double>(*limit)), " a device; ",
-      FormatBytes(static_cast<double>(least_excess)), " (", least_excess, " bytes) would do"));
+  absl::StatusOr<Plan> leanest = MakeLeanestPlan(request);
+  if (!leanest.ok()) return leanest;
+  if (absl::Status status = SetRunMemory(source, optimizer, &*leanest); !status.ok()) return status;
+  if (!Fits(*leanest, limit)) return NothingFits(*leanest, *limit);
+  leanest->SetLowerBound(lower_bound);
+  return leanest;
 }
 
 absl::StatusOr<std::string> Render(const PlanFlags& flags, const Plan& plan,

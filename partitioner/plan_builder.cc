@@ -1,0 +1,56 @@
+#include "partitioner/plan_builder.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "partitioner/exact_partition.h"
+
+namespace sluice {
+
+PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate) {
+  PartitionProblem problem;
+  problem.costs = request.costs;
+  problem.timetable = &candidate.timetable;
+  problem.link = request.link;
+  problem.memory_limit = request.memory_limit;
+  problem.policies = request.policies;
+  problem.fixed = request.partition;
+  return problem;
+}
+
+absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& candidate,
+                               const StageAssignment& assignment) {
+  const PartitionProblem problem = ProblemOf(request, candidate);
+  Plan plan;
+  plan.objective = request.objective;
+  plan.schedule = candidate.schedule;
+  plan.description = candidate.Describe();
+  plan.devices = request.devices;
+  plan.chunks = candidate.chunks;
+  plan.micro_batches = request.micro_batches;
+  plan.timetable = candidate.timetable;
+  plan.assignment = assignment;
+  plan.stages = PriceStages(problem, assignment);
+  plan.stage_costs = ToStageCosts(problem, plan.stages);
+  absl::StatusOr<Simulation> simulation = Simulate(plan.timetable, plan.stage_costs);
+  if (!simulation.ok()) return simulation.status();
+  plan.simulation = *std::move(simulation);
+  const InFlight in_flight(plan.timetable);
+  for (int stage = 0; stage < problem.stages(); ++stage) {
+    plan.in_flight.push_back(in_flight.peak(stage));
+  }
+  plan.peak_bytes = PeakBytes(in_flight, plan.stages);
+  plan.step_seconds = plan.simulation.makespan;
+  plan.bottleneck_seconds = BottleneckSeconds(problem, assignment);
+  return plan;
+}
+
+std::string DescribeMemory(int64_t bytes) {
+  constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
+  const double value = static_cast<double>(bytes);
+  const bool large = value >= kGibi;
+  return absl::StrFormat("%.2f %s (%d bytes)", value / (large ? kGibi : kMebi),
+                         large ? "GiB" : "MiB", bytes);
+}
+
+}  // namespace sluice
