@@ -1,7 +1,6 @@
 #include "tools/cpu_device.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +10,7 @@
 
 #include "comm/in_process.h"
 #include "models/kernels/kernels.h"
+#include "pipeline/kernel_threads.h"
 #include "tools/machine.h"
 #include "tools/stopwatch.h"
 #include "tools/units.h"
@@ -117,7 +117,7 @@ double RoundTripSeconds(size_t bytes, int rounds) {
 }  // namespace
 
 DeviceSpec MeasureCpu(const ModelSpec& spec, const BatchShape& batch, DType dtype, int devices) {
-  omp_set_num_threads(1);
+  const KernelThreads one_core(1);
   const double rate = ProductRate(spec, batch, dtype);
   DeviceSpec device;
   device.name = "cpu";

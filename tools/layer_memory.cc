@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "models/layer.h"
+#include "pipeline/kernel_threads.h"
 #include "pipeline/run_plan.h"
 
 namespace sluice {
@@ -77,6 +78,7 @@ bool SameShape(const LayerSpec& a, const LayerSpec& b) {
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
                                                      DType dtype, OptimizerKind optimizer) {
   const std::vector<LayerSpec> specs = DescribeLayers(spec, batch);
+  const KernelThreads one_core(1);  // work areas depend on it
   std::vector<LayerCost> costs;
   for (size_t i = 0; i < specs.size(); ++i) {
     // A transformer's blocks are alike, and making one prepares its kernels.

@@ -1,7 +1,5 @@
 #include "tools/layer_timing.h"
 
-#include <omp.h>
-
 #include <cstring>
 #include <memory>
 #include <random>
@@ -9,6 +7,7 @@
 
 #include "models/layer.h"
 #include "pipeline/arena.h"
+#include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
 #include "tools/stopwatch.h"
 
@@ -156,7 +155,7 @@ int VocabularyOf(const ModelSpec& spec) {
 
 absl::StatusOr<LayerTimings> TimeLayer(const ModelSpec& spec, int index, const BatchShape& batch,
                                        DType dtype, int repetitions) {
-  omp_set_num_threads(1);
+  const KernelThreads one_core(1);
   absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(spec, index, batch, dtype, CpuKernels());
   if (!layer.ok()) return layer.status();
   absl::StatusOr<std::unique_ptr<Bench>> bench =
