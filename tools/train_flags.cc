@@ -9,6 +9,7 @@
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
 #include "schedules/validate.h"
+#include "tools/default_partition.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -46,7 +47,8 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::PositiveNumber)
       ->group(group);
   command
-      .add_option("--partition", flags->partition, "Layers of each stage: 0-3,4-7 (default: even)")
+      .add_option("--partition", flags->partition,
+                  "Layers of each stage: 0-3,4-7 (default: balanced)")
       ->group(group);
   command
       .add_option("--plan", flags->plan,
@@ -249,7 +251,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
   absl::StatusOr<Partition> partition = plan != nullptr ? plan->assignment.partition
                                         : !flags.partition.empty()
                                             ? ParsePartition(flags.partition, spec.layer_count())
-                                            : EvenPartition(spec.layer_count(), stages);
+                                            : DefaultPartition(spec, request.batch, *timetable);
   if (!partition.ok()) return partition.status();
   if (static_cast<int>(partition->size()) != stages) {
     return absl::InvalidArgumentError(absl::StrCat(

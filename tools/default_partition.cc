@@ -1,0 +1,49 @@
+#include "tools/default_partition.h"
+
+#include <utility>
+#include <vector>
+
+#include "partitioner/exact_partition.h"
+#include "schedules/lower.h"
+
+namespace sluice {
+namespace {
+
+// Only their ratio matters: how much a layer's element-wise work weighs beside its products. Of a
+// CPU core.
+constexpr double kFlopsPerSecond = 1e11;
+constexpr double kElementsPerSecond = 1e9;
+// About a tenth of a second; beyond it the best found so far is good enough for a default.
+constexpr int64_t kSearchBudget = 20'000'000;
+
+LayerCost Price(const LayerSpec& layer) {
+  const double touched = static_cast<double>(layer.output_elements) / kElementsPerSecond;
+  LayerCost cost;
+  cost.name = layer.name;
+  cost.forward_seconds = layer.forward_flops / kFlopsPerSecond + touched;
+  cost.input_grad_seconds = layer.input_grad_flops / kFlopsPerSecond + touched;
+  cost.weight_grad_seconds = layer.weight_grad_flops / kFlopsPerSecond;
+  return cost;
+}
+
+}  // namespace
+
+absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
+                                           const Timetable& timetable) {
+  std::vector<LayerCost> layers;
+  for (const LayerSpec& layer : DescribeLayers(spec, batch)) layers.push_back(Price(layer));
+  absl::StatusOr<CostTable> costs = CostTable::Create(std::move(layers));
+  if (!costs.ok()) return costs.status();
+  const Timetable computed = ComputeOnly(timetable);
+  PartitionProblem problem;
+  problem.costs = &*costs;
+  problem.timetable = &computed;
+  absl::StatusOr<PartitionAnswer> answer = FindExactPartition(problem, {.budget = kSearchBudget});
+  if (answer.ok()) return answer->assignment.partition;
+  if (absl::IsDeadlineExceeded(answer.status())) {
+    return EvenPartition(spec.layer_count(), timetable.placement.stages());
+  }
+  return answer.status();
+}
+
+}  // namespace sluice
