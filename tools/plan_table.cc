@@ -14,10 +14,11 @@
 namespace sluice {
 namespace {
 
-constexpr int kNarrowBar = 14, kWidestBar = 40;
+constexpr int kNarrowBar = 8, kWidestBar = 40;
 constexpr int kNamesColumns = 24;  // of the column that says what the layers are
 constexpr int kNamesFrom = 112;    // columns from which there is room for it
-constexpr int kFixedColumns = 66;  // of a line without bar and names
+constexpr int kFixedColumns = 65;  // of a line without bar, ranks and names
+constexpr int kRankColumns = 5;    // where a rank has several stages
 constexpr size_t kMostRejected = 8;
 
 // "embedding, block 0-2".
@@ -56,7 +57,8 @@ class Table {
   Table(const Plan& plan, const PlanSource& source, int columns, bool colour)
       : plan_(plan), source_(source), columns_(columns), colour_(colour) {
     names_ = columns >= kNamesFrom ? kNamesColumns : 0;
-    bar_ = std::clamp(columns - kFixedColumns - names_, kNarrowBar, kWidestBar);
+    const int ranks = plan.chunks > 1 ? kRankColumns : 0;
+    bar_ = std::clamp(columns - kFixedColumns - ranks - names_, kNarrowBar, kWidestBar);
     for (const RangeCost& stage : plan.stages) {
       longest_ = std::max(longest_, stage.forward + stage.backward());
     }

@@ -1,0 +1,194 @@
+// `sluice plan` and `sluice profile` as scripts see them: what they print and how they exit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class PlanCommand : public testing::Test {
+ protected:
+  PlanCommand() : folder_(testing::TempDir() + "sluice_plan_XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  ~PlanCommand() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+  Outcome Run(const std::string& arguments, int columns = 80) const {
+    const std::string command = "COLUMNS=" + std::to_string(columns) + " " SLUICE_BINARY " " +
+                                arguments + " 2>" + Path("err");
+    std::FILE* pipe = popen(command.c_str(), "r");
+    Outcome outcome;
+    std::array<char, 4096> block;
+    while (const size_t count = std::fread(block.data(), 1, block.size(), pipe)) {
+      outcome.out.append(block.data(), count);
+    }
+    const int status = pclose(pipe);
+    if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+    outcome.err = Contents(Path("err"));
+    return outcome;
+  }
+
+  json Plan(const std::string& arguments) const {
+    const Outcome outcome = Run("plan " + arguments + " --format json");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false);
+  }
+
+  void ExpectFailure(const std::string& arguments, int code, const std::string& message) const {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, code) << arguments << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+  }
+
+ private:
+  std::string folder_;
+};
+
+constexpr const char* kGpt2 = "gpt2 --devices 4 --device h200";
+
+TEST_F(PlanCommand, CoversEveryLayerOnceAndEveryDevice) {
+  const json plan = Plan(kGpt2);
+  ASSERT_EQ(plan["stages"].size(), 4 * plan["chunks"].get<int>());
+  int next = 0;
+  int64_t parameters = 0;
+  for (const json& stage : plan["stages"]) {
+    EXPECT_EQ(stage["first_layer"], next);
+    next = stage["last_layer"].get<int>() + 1;
+    parameters += stage["parameters"].get<int64_t>();
+    EXPECT_LE(stage["peak_bytes"].get<int64_t>(), 141'000'000'000);
+  }
+  EXPECT_EQ(next, 14);
+  EXPECT_EQ(parameters, 124'439'808);  // GPT-2 small's, as its paper's code counts them
+  EXPECT_EQ(plan["optimal"], true);
+  EXPECT_EQ(plan["stages"].back()["send_bytes"], 0);
+  EXPECT_FALSE(plan["rejected"].empty());
+}
+
+TEST_F(PlanCommand, IsTheSameEveryTime) {
+  const std::string arguments = std::string("plan ") + kGpt2 + " --memory 3GiB --json";
+  EXPECT_EQ(Run(arguments).out, Run(arguments).out);
+}
+
+TEST_F(PlanCommand, PricesItsOwnPartitionAsItSaid) {
+  const json plan = Plan(std::string(kGpt2) + " --schedule 1f1b");
+  const json again = Plan(std::string(kGpt2) + " --schedule 1f1b --partition " +
+                          plan["partition"].get<std::string>());
+  EXPECT_EQ(again["step_seconds"], plan["step_seconds"]);
+  const json even = Plan(std::string(kGpt2) + " --schedule 1f1b --partition 0-3,4-7,8-11,12-13");
+  EXPECT_GT(even["step_seconds"], plan["step_seconds"]);
+}
+
+TEST_F(PlanCommand, TheMemoryItAsksForIsEnoughAndOneByteLessIsNot) {
+  const std::string limited = std::string("plan ") + kGpt2 + " --memory ";
+  const Outcome refused = Run(limited + "500MiB");
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("stage "));
+  const size_t at = refused.err.find('(', refused.err.find("leanest needs"));
+  const int64_t enough = std::stoll(refused.err.substr(at + 1));
+  EXPECT_EQ(Run(limited + std::to_string(enough)).exit_code, 0);
+  EXPECT_EQ(Run(limited + std::to_string(enough - 1)).exit_code, 3);
+}
+
+TEST_F(PlanCommand, TheTableIsNoWiderThanTheTerminal) {
+  for (const char* arguments : {kGpt2, "gpt2-xl --devices 8 --device a100 --memory 8GiB",
+                                "mlp --devices 2 --device h200"}) {
+    for (int columns : {80, 120, 160}) {
+      const Outcome outcome = Run(std::string("plan ") + arguments, columns);
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b"))) << "colours into a pipe";
+      std::istringstream lines(outcome.out);
+      for (std::string line; std::getline(lines, line);) {
+        const auto width = std::count_if(line.begin(), line.end(), [](char c) {
+          return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+        });
+        EXPECT_LE(width, columns) << line;
+      }
+    }
+  }
+}
+
+TEST_F(PlanCommand, WritesOtherFormats) {
+  EXPECT_EQ(
+      Run(std::string("plan ") + kGpt2 + " --format megatron --partition 0-3,4-7,8-11,12-13").out,
+      "Ettt|tttt|tttt|tL\n");
+  EXPECT_THAT(Run(std::string("plan ") + kGpt2 + " --format svg").out, HasSubstr("<svg"));
+  EXPECT_EQ(Run(std::string("plan ") + kGpt2 + " -o " + Path("plan.json")).exit_code, 0);
+  EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
+}
+
+TEST_F(PlanCommand, RefusesBadInputByName) {
+  const std::string plan = std::string("plan ") + kGpt2;
+  ExpectFailure("plan gpt2 --devices 15 --device h200", 2, "more than the 14 layers");
+  ExpectFailure("plan gpt2 --devices 0", 2, "--devices must be at least 1, not 0");
+  ExpectFailure(plan + " --micro-batches 0", 2, "--micro-batches must be at least 1, not 0");
+  ExpectFailure(plan + " --schedule 1f2b", 2, "no schedule '1f2b'");
+  ExpectFailure(plan + " --memory 8XB", 2, "--memory: '8XB'");
+  ExpectFailure(plan + " --bandwidth 0GB/s", 2, "--bandwidth: '0GB/s'");
+  ExpectFailure(plan + " --latency nan", 2, "--latency: 'nan'");
+  ExpectFailure(plan + " --partition 0-3,5-13", 2, "no stage has layer 4");
+  ExpectFailure(plan + " --global-batch 63", 2, "--global-batch 63 is no multiple");
+  ExpectFailure(plan + " --recompute some", 2, "--recompute is 'some'");
+  ExpectFailure(plan + " --dtype fp8", 2, "--dtype is 'fp8'");
+  ExpectFailure(plan + " --data-parallel 2", 2, "--data-parallel 2 is not available yet");
+  ExpectFailure(plan + " --tensor-parallel 2", 2, "--tensor-parallel 2 is not available yet");
+  ExpectFailure(plan + " --cluster x.json", 2, "--cluster is not available yet");
+  ExpectFailure("plan gpt7 --devices 4", 2, "no preset model 'gpt7'");
+  ExpectFailure("plan none.json --devices 4", 2, "none.json");
+  ExpectFailure("plan gpt2 --devices 4 --device tpu", 2, "no device 'tpu'");
+  ExpectFailure("profile gpt2 --device cuda", 2, "--device cuda is not available yet");
+}
+
+TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
+  const std::string profile = Path("profile.json");
+  const Outcome measured =
+      Run("profile char-gpt --layers 2 --dim 64 --heads 2 --seq 32 --micro-batch-size 2 "
+          "--repetitions 2 -o " +
+          profile);
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  const json layers = json::parse(Contents(profile))["layers"];
+  ASSERT_EQ(layers.size(), 4);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_GT(layers[i]["forward_seconds"], 0.0);
+    EXPECT_GT(layers[i]["weight_grad_seconds"], 0.0);
+    EXPECT_LE(layers[i]["forward_seconds_min"], layers[i]["forward_seconds"]);
+  }
+  const json plan = Plan(profile + " --devices 2 --micro-batches 4");
+  EXPECT_EQ(plan["model"], "char-gpt");
+  EXPECT_EQ(plan["micro_batch_size"], 2);
+  EXPECT_EQ(plan["seq"], 32);
+  EXPECT_EQ(plan["model_config"]["dim"], 64);
+  ExpectFailure("plan " + profile + " --devices 2 --seq 64", 2, "--seq cannot change");
+  ExpectFailure("plan " + profile + " --devices 2 --dtype bf16", 2, "--dtype cannot change");
+  std::ofstream(profile, std::ios::binary) << "{\"format\": \"sluice profile\", \"version\": 1}";
+  ExpectFailure("plan " + profile + " --devices 2", 2, "field 'model' is missing");
+}
+
+}  // namespace
+}  // namespace sluice
