@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "comm/wait_until.h"
 
 namespace sluice {
 namespace {
@@ -19,7 +20,6 @@ void Pause() {
 
 FifoEdge::FifoEdge(int from, int to, size_t capacity, absl::Duration spin)
     : from_(from), to_(to), spin_(spin) {
-  absl::MutexLock lock(&mutex_);
   sends_.slots.resize(capacity);
   receives_.slots.resize(capacity);
 }
@@ -33,7 +33,7 @@ absl::Status FifoEdge::PostReceive(void* data, size_t bytes, Ticket* ticket) {
 }
 
 absl::Status FifoEdge::Post(Queue& queue, const Half& half, Ticket* ticket) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   if (!failure_.ok()) return failure_;
   const uint64_t outstanding = queue.posted - completed_.load(std::memory_order_relaxed);
   if (outstanding >= queue.slots.size()) {
@@ -44,11 +44,11 @@ absl::Status FifoEdge::Post(Queue& queue, const Half& half, Ticket* ticket) {
   *ticket = queue.posted;
   queue.slots[queue.posted % queue.slots.size()] = half;
   ++queue.posted;
-  if (!copying_) CopyMatched();
+  if (!copying_) CopyMatched(lock);
   return failure_;
 }
 
-void FifoEdge::CopyMatched() {
+void FifoEdge::CopyMatched(std::unique_lock<std::mutex>& lock) {
   copying_ = true;
   uint64_t next = completed_.load(std::memory_order_relaxed);
   while (failure_.ok() && next < std::min(sends_.posted, receives_.posted)) {
@@ -60,12 +60,14 @@ void FifoEdge::CopyMatched() {
                                                   " bytes, the receiver expected ", receive.bytes,
                                                   "; the two ranks do not run the same program"));
       failed_.store(true, std::memory_order_release);
+      changed_.notify_all();
       break;
     }
-    mutex_.Unlock();
+    lock.unlock();
     if (send.bytes > 0) std::memcpy(receive.target, send.source, send.bytes);
-    mutex_.Lock();
+    lock.lock();
     completed_.store(++next, std::memory_order_release);
+    changed_.notify_all();
   }
   copying_ = false;
 }
@@ -81,9 +83,8 @@ absl::Status FifoEdge::Wait(Ticket ticket, absl::Time deadline) {
   while (!Finished(ticket) && std::chrono::steady_clock::now() < stop) Pause();
   if (completed_.load(std::memory_order_acquire) > ticket) return absl::OkStatus();
 
-  absl::MutexLock lock(&mutex_);
-  auto finished = [this, ticket] { return Finished(ticket); };
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&finished), deadline)) {
+  std::unique_lock lock(mutex_);
+  if (!WaitUntil(changed_, lock, deadline, [this, ticket] { return Finished(ticket); })) {
     return absl::DeadlineExceededError(
         absl::StrCat("message ", ticket, " from rank ", from_, " to rank ", to_,
                      " did not arrive in time (", sends_.posted > ticket ? "" : "not ", "sent, ",
@@ -94,10 +95,11 @@ absl::Status FifoEdge::Wait(Ticket ticket, absl::Time deadline) {
 }
 
 void FifoEdge::Abort(const absl::Status& status) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   if (!failure_.ok()) return;
   failure_ = status;
   failed_.store(true, std::memory_order_release);
+  changed_.notify_all();
 }
 
 }  // namespace sluice

@@ -1,11 +1,13 @@
 #include "comm/in_process.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "comm/fifo_edge.h"
+#include "comm/wait_until.h"
 
 namespace sluice {
 
@@ -23,16 +25,17 @@ struct InProcessGroup::Shared {
 
   // Returns when all ranks have arrived. The last to arrive starts the next generation.
   absl::Status Meet(int rank, absl::Time deadline) {
-    absl::MutexLock lock(&mutex);
+    std::unique_lock lock(mutex);
     if (!failure.ok()) return failure;
     const uint64_t mine = generation;
     if (++arrived == ranks) {
       arrived = 0;
       ++generation;
+      changed.notify_all();
       return absl::OkStatus();
     }
-    auto done = [this, mine] { return generation != mine || !failure.ok(); };
-    if (!mutex.AwaitWithDeadline(absl::Condition(&done), deadline)) {
+    if (!WaitUntil(changed, lock, deadline,
+                   [this, mine] { return generation != mine || !failure.ok(); })) {
       return absl::DeadlineExceededError(absl::StrCat("rank ", rank,
                                                       " waited for all ranks, but only ", arrived,
                                                       " of ", ranks, " came in time"));
@@ -42,10 +45,11 @@ struct InProcessGroup::Shared {
 
   const int ranks;
   std::vector<std::unique_ptr<FifoEdge>> edges;
-  absl::Mutex mutex;
-  uint64_t generation ABSL_GUARDED_BY(mutex) = 0;
-  int arrived ABSL_GUARDED_BY(mutex) = 0;
-  absl::Status failure ABSL_GUARDED_BY(mutex);
+  std::mutex mutex;  // guards what follows, up to `failure`
+  std::condition_variable changed;
+  uint64_t generation = 0;
+  int arrived = 0;
+  absl::Status failure;
   // Written by each rank before Meet, read by all between two Meets: Meet's mutex orders both.
   std::vector<absl::Span<const double>> slots;
 };
@@ -97,9 +101,10 @@ class InProcessCommunicator : public Communicator {
 
   void Abort(const absl::Status& status) override {
     // Under the lock, so that whoever learns of the failure in Meet finds every edge closed.
-    absl::MutexLock lock(&shared_->mutex);
+    std::unique_lock lock(shared_->mutex);
     if (!shared_->failure.ok()) return;
     shared_->failure = status;
+    shared_->changed.notify_all();
     for (auto& edge : shared_->edges) edge->Abort(status);
   }
 

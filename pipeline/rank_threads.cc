@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "pipeline/kernel_threads.h"
 
 namespace sluice {
@@ -41,7 +41,7 @@ absl::Status RunRanks(
   const std::vector<int> cores = UsableCoreList();
   const bool pin =
       options.pin && static_cast<int>(cores.size()) >= ranks * options.threads_per_rank;
-  absl::Mutex mutex;
+  std::mutex mutex;
   absl::Status first_error;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -52,7 +52,7 @@ absl::Status RunRanks(
       absl::Status status = body(rank, communicator);
       if (status.ok()) return;
       {
-        absl::MutexLock lock(&mutex);
+        const std::lock_guard lock(mutex);
         if (first_error.ok()) first_error = status;
       }
       communicator.Abort(status);
