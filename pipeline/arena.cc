@@ -30,16 +30,18 @@ int64_t AvailableBytes() {
 
 }  // namespace
 
+absl::Status CheckAvailable(int64_t bytes) {
+  const int64_t available = AvailableBytes();
+  if (available < 0 || bytes <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%.2f GiB are needed and this machine has %.2f GiB available; take a smaller model, smaller "
+      "micro-batches or --recompute full",
+      static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB));
+}
+
 absl::StatusOr<Arena> Arena::Allocate(int64_t bytes) {
   const int64_t size = std::max<int64_t>(bytes, 1);
-  const int64_t available = AvailableBytes();
-  if (available >= 0 && size > available) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("an arena of %.2f GiB is needed and this machine has %.2f GiB available; "
-                        "use more stages, smaller "
-                        "micro-batches or --recompute full",
-                        static_cast<double>(size) / kGiB, static_cast<double>(available) / kGiB));
-  }
+  if (absl::Status status = CheckAvailable(size); !status.ok()) return status;
   void* memory = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {

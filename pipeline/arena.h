@@ -9,11 +9,15 @@
 
 namespace sluice {
 
+// ResourceExhausted when the machine has no `bytes` left; asked before any arena of a run is made,
+// since memory counts as taken only once it is written.
+absl::Status CheckAvailable(int64_t bytes);
+
 // All the tensor memory of one rank: one allocation, made before step 0, zeroed.
 class Arena {
  public:
-  // ResourceExhausted when the machine has no `bytes` left (checked against what it has available,
-  // since Linux would otherwise hand out pages that it cannot back).
+  // ResourceExhausted as CheckAvailable says, since Linux would otherwise hand out pages that it
+  // cannot back.
   static absl::StatusOr<Arena> Allocate(int64_t bytes);
 
   int64_t bytes() const { return bytes_; }

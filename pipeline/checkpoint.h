@@ -81,11 +81,19 @@ struct TensorTarget {
 // the one of another shape. Tensors that are not asked for are ignored.
 absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets);
 
+// A whole model's weights, of which the targets may be a part: a rank asks only for its own.
+struct WeightNames {
+  std::vector<std::string> all;  // of every tensor that the model stores
+  std::vector<TensorTarget>
+      copies;  // tied tensors, not stored, with the values that they must have
+};
+
 // Reads a Hugging Face model.safetensors (`path` is the file or its folder) for --init. As
-// ReadTensors, but names match with or without "transformer." in front, and blocks ("h.7...")
-// beyond those of `targets` are an InvalidArgument: the file is of a deeper model. Other tensors
-// that are not asked for (attention masks, a tied head) are ignored.
-absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets);
+// ReadTensors, but names match with or without "transformer." in front. InvalidArgument where the
+// file is of another model: it holds blocks ("h.7...") that `model` has not, or a tensor of its own
+// where the model is tied, with other values. Further tensors (attention masks) are ignored.
+absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
+                         const WeightNames& model);
 
 }  // namespace sluice
 

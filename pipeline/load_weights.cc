@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "models/layer.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/checkpoint_files.h"
 
@@ -17,6 +19,7 @@ namespace {
 // without.
 constexpr char kBodyPrefix[] = "transformer.";
 constexpr char kBlockPrefix[] = "h.";
+constexpr char kHead[] = "lm_head.weight";
 constexpr size_t kNamesShown = 5;
 
 std::string OtherName(absl::string_view name) {
@@ -39,6 +42,14 @@ std::string ShowNames(const std::vector<std::string>& names) {
   return text;
 }
 
+// What to do about a file that lacks `missing`.
+const char* Advice(const std::vector<std::string>& missing) {
+  return missing == std::vector<std::string>{kHead}
+             ? "; its head is tied to the token embedding: take a tied model (--tied, or "
+               "\"tie_word_embeddings\": true in config.json)"
+             : "";
+}
+
 bool IsReadable(const TensorEntry& entry) {
   return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
 }
@@ -59,7 +70,8 @@ absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>
   }
   if (!missing.empty()) {
     return absl::NotFoundError(absl::StrCat(file.path(), " lacks ", missing.size(), " of ",
-                                            targets.size(), " tensors: ", ShowNames(missing)));
+                                            targets.size(), " tensors: ", ShowNames(missing),
+                                            Advice(missing)));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     absl::Status status = file.Read(names[i], targets[i].shape, targets[i].data);
@@ -68,15 +80,32 @@ absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>
   return absl::OkStatus();
 }
 
-absl::Status CheckNoFurtherBlocks(const SafetensorsFile& file,
-                                  const std::vector<TensorTarget>& targets) {
+absl::Status CheckNoFurtherBlocks(const SafetensorsFile& file, const WeightNames& model) {
   std::set<std::string> blocks = {""};
-  for (const TensorTarget& target : targets) blocks.insert(BlockOf(target.name));
+  for (const std::string& name : model.all) blocks.insert(BlockOf(name));
   for (const TensorEntry& entry : file.entries()) {
     if (blocks.count(BlockOf(entry.name)) == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.path(), " is of a deeper model: it holds '", entry.name,
                        "', and this model has ", blocks.size() - 1, " blocks"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A file may hold a tied tensor once more (older transformers wrote both), but not another one.
+absl::Status CheckCopies(const SafetensorsFile& file, const std::set<std::string>& present,
+                         const WeightNames& model) {
+  for (const TensorTarget& copy : model.copies) {
+    if (present.count(copy.name) == 0) continue;
+    std::vector<float> values(static_cast<size_t>(ElementCount(copy.shape)));
+    absl::Status status = file.Read(copy.name, copy.shape, values.data());
+    if (!status.ok()) return status;
+    if (std::memcmp(values.data(), copy.data, values.size() * sizeof(float)) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), " holds a '", copy.name,
+                       "' of its own, and this model ties it to the token embedding; start an "
+                       "untied model from it"));
     }
   }
   return absl::OkStatus();
@@ -91,7 +120,8 @@ absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTa
   return ReadAs(file, targets, names);
 }
 
-absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets) {
+absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
+                         const WeightNames& model) {
   std::error_code ignored;
   const std::string file_path =
       std::filesystem::is_directory(path, ignored) ? absl::StrCat(path, "/", kWeightsFile) : path;
@@ -104,8 +134,10 @@ absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget
     const bool as_given = present.count(target.name) > 0;
     names.push_back(as_given ? target.name : OtherName(target.name));
   }
-  const absl::Status status = CheckNoFurtherBlocks(**file, targets);
-  return status.ok() ? ReadAs(**file, targets, names) : status;
+  absl::Status status = CheckNoFurtherBlocks(**file, model);
+  if (status.ok()) status = ReadAs(**file, targets, names);
+  if (status.ok()) status = CheckCopies(**file, present, model);
+  return status;
 }
 
 }  // namespace sluice

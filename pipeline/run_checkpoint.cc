@@ -123,11 +123,18 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
 }
 
 absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
+  WeightNames model;
+  for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
+    model.all.push_back(StoredName(*decl));
+  }
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
     weights.push_back({StoredName(*view.decl), view.decl->shape, view.weight});
+    if (!view.decl->tied_to.empty()) {
+      model.copies.push_back({view.decl->name, view.decl->shape, view.weight});
+    }
   }
-  return LoadWeights(path, weights);
+  return LoadWeights(path, weights, model);
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "pipeline/arena.h"
 #include "pipeline/rank_threads.h"
 #include "pipeline/rank_trainer.h"
 #include "pipeline/run_checkpoint.h"
@@ -40,6 +41,9 @@ class InProcessRun {
   }
 
   absl::StatusOr<TrainResult> Run() {
+    int64_t bytes = 0;
+    for (const ArenaLayout& arena : plan_.arenas) bytes += arena.memory.total;
+    if (absl::Status status = CheckAvailable(bytes); !status.ok()) return status;
     if (!options_.resume.empty()) {
       absl::StatusOr<ResumePoint> resume =
           OpenResumePoint(options_.resume, plan_, options_, *context_.data);

@@ -13,10 +13,10 @@ namespace {
 
 constexpr char kExample[] =
     "Examples:\n"
-    "  sluice train --model char-gpt --data bible.txt --stages 2 --steps 200 --save out\n"
-    "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist --micro-batch-size 50 "
-    "--stages 2\n"
-    "  sluice train --data bible.txt --stages 4 --steps 400 --save out --resume out";
+    "  sluice train --data bible.txt --stages 2 --steps 200 --save out\n"
+    "  sluice train --data bible.txt --stages 4 --steps 400 --save out --resume out\n"
+    "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
+    "               --micro-batch-size 50 --stages 2 --steps 500";
 
 // Set by Ctrl-C; the run ends after the step that it is in. A second Ctrl-C ends the process at
 // once.
@@ -42,6 +42,7 @@ int RunTrain(const TrainFlags& flags) {
   std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
   output->Start(*plan, *job->data, job->options.steps);
   std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a limit is an error to report, as a full disk is
   absl::StatusOr<TrainResult> result =
       TrainInProcess(*plan, *job->data, job->options, EventsFor(output.get()), &interrupted);
   if (!result.ok()) return Fail(result.status());

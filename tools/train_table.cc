@@ -29,6 +29,13 @@ std::string Grouped(int64_t value) {
   return digits;
 }
 
+// Fixed while that fits the column.
+std::string Number(double value, int decimals) {
+  constexpr double kWidest = 999;
+  if (value > kWidest) return absl::StrFormat("%.2e", value);
+  return absl::StrFormat("%.*f", decimals, value);
+}
+
 std::string LeftTime(double seconds) {
   const auto whole = static_cast<int64_t>(seconds + 0.5);
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
@@ -55,8 +62,8 @@ class TableOutput : public TrainOutput {
                   static_cast<double>(plan.arenas[rank].memory.total) / kMiB,
                   rank + 1 < plan.arenas.size() ? "," : "\n\n");
     }
-    std::printf("%8s %10s %10s %10s %10s %10s %9s %15s\n", "step", "loss", "grad norm", "lr",
-                "step time", "tokens/s", "GFLOP/s", "bubble (plan)");
+    std::printf("%7s %9s %9s %8s %9s %9s %7s  %s\n", "step", "loss", "grad norm", "lr", "step time",
+                "tokens/s", "GFLOP/s", "bubble (plan)");
     std::fflush(stdout);
     start_ = std::chrono::steady_clock::now();
   }
@@ -66,8 +73,8 @@ class TableOutput : public TrainOutput {
     const int64_t every = std::max<int64_t>(1, steps_ / kRows);
     if (m.step == first_ || m.step % every == 0 || m.step == steps_) {
       ClearBar();
-      std::printf("%8s %10.5f %10.4f %10.3g %10s %10s %9.1f %6.1f %% (%4.1f %%)\n",
-                  Grouped(m.step).c_str(), static_cast<double>(m.loss), m.grad_norm, m.lr,
+      std::printf("%7s %9s %9s %8.2g %9s %9s %7.1f %6.1f %% (%.0f %%)\n", Grouped(m.step).c_str(),
+                  Number(m.loss, 5).c_str(), Number(m.grad_norm, 4).c_str(), m.lr,
                   Seconds(m.step_seconds).c_str(),
                   Grouped(static_cast<int64_t>(m.tokens_per_second)).c_str(),
                   m.flops_per_second / 1e9, 100 * m.bubble, 100 * m.predicted_bubble);
@@ -78,14 +85,14 @@ class TableOutput : public TrainOutput {
 
   void Evaluated(const Evaluation& e) override {
     ClearBar();
-    std::printf("%8s validation: loss %.5f, accuracy %.2f %% over %s samples\n",
+    std::printf("%7s validation: loss %.5f, accuracy %.2f %% over %s samples\n",
                 Grouped(e.step).c_str(), e.loss, 100 * e.accuracy, Grouped(e.samples).c_str());
     std::fflush(stdout);
   }
 
   void Saved(const std::string& path) override {
     ClearBar();
-    std::printf("%8s saved %s\n", "", path.c_str());
+    std::printf("%7s saved %s\n", "", path.c_str());
     std::fflush(stdout);
   }
 

@@ -21,13 +21,18 @@ class LoadWeightsTest : public ::testing::Test {
     ASSERT_TRUE(WriteSafetensors(path_, tensors, {}).ok());
   }
   absl::Status Load() {
-    return LoadWeights(path_, {{"transformer.wte.weight", {2}, a_.data()},
-                               {"transformer.h.0.ln_1.weight", {2}, b_.data()},
-                               {"lm_head.weight", {2}, c_.data()}});
+    return LoadWeights(path_,
+                       {{"transformer.wte.weight", {2}, a_.data()},
+                        {"transformer.h.0.ln_1.weight", {2}, b_.data()},
+                        {"lm_head.weight", {2}, c_.data()}},
+                       model_);
   }
 
   TempFolder folder_;
   std::string path_ = folder_ / "model.safetensors";
+  WeightNames model_ = {
+      .all = {"transformer.wte.weight", "transformer.h.0.ln_1.weight", "lm_head.weight"},
+      .copies = {}};
   std::vector<float> source_ = {1.5f, -2};
   std::vector<float> a_ = {0, 0};
   std::vector<float> b_ = {0, 0};
@@ -59,8 +64,10 @@ TEST_F(LoadWeightsTest, NamesWhatIsMissingAndReadsNothing) {
 
 TEST_F(LoadWeightsTest, NamesShapesThatDiffer) {
   Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
-  const absl::Status status = LoadWeights(path_, {{"transformer.wte.weight", {2}, a_.data()},
-                                                  {"transformer.h.0.ln_1.weight", {3}, b_.data()}});
+  const absl::Status status = LoadWeights(
+      path_,
+      {{"transformer.wte.weight", {2}, a_.data()}, {"transformer.h.0.ln_1.weight", {3}, b_.data()}},
+      model_);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("'h.0.ln_1.weight' has shape [2], expected [3]"));
   EXPECT_THAT(a_, ElementsAre(0, 0));
@@ -71,6 +78,28 @@ TEST_F(LoadWeightsTest, RefusesADeeperModel) {
   const absl::Status status = Load();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("deeper"), HasSubstr("'h.1.ln_1.weight'")));
+}
+
+TEST_F(LoadWeightsTest, ARankReadsItsPartOfADeeperModel) {
+  Write({"wte.weight", "h.0.ln_1.weight", "h.1.ln_1.weight", "lm_head.weight"});
+  model_.all.push_back("transformer.h.1.ln_1.weight");
+  EXPECT_EQ(Load(), absl::OkStatus());
+  EXPECT_THAT(b_, ElementsAre(1.5f, -2));
+}
+
+TEST_F(LoadWeightsTest, ATiedFileIsNotForAnUntiedModel) {
+  Write({"wte.weight", "h.0.ln_1.weight"});
+  EXPECT_THAT(Load().message(),
+              AllOf(HasSubstr("lacks 1 of 3 tensors: lm_head.weight"), HasSubstr("--tied")));
+}
+
+TEST_F(LoadWeightsTest, AHeadOfItsOwnIsNotForATiedModel) {
+  Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
+  std::vector<float> head = source_;
+  model_.copies = {{"lm_head.weight", {2}, head.data()}};
+  EXPECT_EQ(Load(), absl::OkStatus());  // a copy, as older files have it
+  head[1] = 3;
+  EXPECT_THAT(Load().message(), HasSubstr("holds a 'lm_head.weight' of its own"));
 }
 
 TEST_F(LoadWeightsTest, MissingFile) {
@@ -111,13 +140,15 @@ TEST_P(TransformersTest, LoadsWhatWeSaveAndTheOtherWayRound) {
   ASSERT_TRUE(theirs.ok()) << theirs.status();
   std::vector<std::vector<float>> values;
   std::vector<TensorTarget> targets;
+  WeightNames names;
   std::vector<TensorSource> sources;
   for (const TensorEntry& entry : (*theirs)->entries()) {
     values.emplace_back((entry.end - entry.begin) / sizeof(float));
     targets.push_back({entry.name, entry.shape, values.back().data()});
+    names.all.push_back(entry.name);
     sources.push_back({entry.name, entry.shape, values.back().data()});
   }
-  ASSERT_EQ(LoadWeights(folder / "theirs", targets), absl::OkStatus());
+  ASSERT_EQ(LoadWeights(folder / "theirs", targets, names), absl::OkStatus());
   ASSERT_EQ(SaveCheckpoint(folder / "ours", state, sources, {}).status(), absl::OkStatus());
   EXPECT_EQ(Run(absl::StrCat("compare ", folder / "theirs", " ", folder / "ours/latest")), 0);
 }

@@ -1,0 +1,169 @@
+#include "pipeline/generate.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "pipeline/checkpoint.h"
+#include "tests/models/data/files.h"
+#include "tests/models/model_runner.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A model of random weights that is saved as Hugging Face would, and its naive twin.
+class GenerateTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr int kMaxSeq = 40;  // lengths 16, 32 and 40
+  static constexpr uint64_t kSeed = 5;
+
+  void SetUp() override {
+    spec_ = {"tiny", GptConfig{.layers = 2,
+                               .dim = 12,
+                               .heads = 3,
+                               .vocab = 37,
+                               .max_seq = kMaxSeq,
+                               .hidden = 20,
+                               .tied_head = GetParam()}};
+    ModelRunner twin = Twin(1);
+    std::vector<TensorSource> tensors;
+    for (LayerRunner& layer : twin.layers()) {
+      for (size_t p = 0; p < layer.parameters().size(); ++p) {
+        const ParameterDecl& decl = layer.decl().parameters[p];
+        if (decl.tied_to.empty()) {
+          tensors.push_back({decl.name, decl.shape, layer.parameters()[p].floats()});
+        }
+      }
+    }
+    ASSERT_TRUE(WriteSafetensors(folder_ / "model.safetensors", tensors, {}).ok());
+    std::ofstream(folder_ / "config.json") << FormatHuggingFaceConfig(spec_);
+    auto model = GptModel::Load(folder_.path());
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = *std::move(model);
+  }
+
+  // With larger weights than a fresh model's, so that logits differ much.
+  ModelRunner Twin(int64_t seq) const {
+    ModelRunner twin(spec_, {.size = 1, .seq = seq}, DType::kFloat32, CpuKernels(), kSeed);
+    for (LayerRunner& layer : twin.layers()) {
+      for (size_t p = 0; p < layer.parameters().size(); ++p) {
+        const int64_t count = ElementCount(layer.decl().parameters[p].shape);
+        float* values = layer.parameters()[p].floats();
+        for (int64_t i = 0; i < count; ++i) values[i] *= 10;
+      }
+    }
+    twin.Pack();
+    return twin;
+  }
+
+  static std::vector<int32_t> Tokens(int count) {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < count; ++i) tokens.push_back((7 * i + 3 * i * i) % 37);
+    return tokens;
+  }
+
+  TempFolder folder_;
+  ModelSpec spec_;
+  std::unique_ptr<GptModel> model_;
+};
+
+TEST_P(GenerateTest, LogitsAreTheNaiveTwins) {
+  // Down again, too: a shorter length after a longer one.
+  for (int count : {1, 15, 16, 17, 33, kMaxSeq, 3}) {
+    const std::vector<int32_t> tokens = Tokens(count);
+    const auto logits = model_->Logits(tokens);
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    MicroBatch micro_batch;
+    micro_batch.input.resize(tokens.size() * sizeof(int32_t));
+    std::memcpy(micro_batch.input.data(), tokens.data(), micro_batch.input.size());
+    micro_batch.targets = tokens;
+    const std::vector<float> expected = Twin(count).Logits(micro_batch);
+    ASSERT_EQ(logits->size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR((*logits)[i], expected[i], 1e-4) << count << " tokens, value " << i;
+    }
+  }
+}
+
+TEST_P(GenerateTest, ContinuesWithTheLikeliestAndSlidesItsWindow) {
+  const std::vector<int32_t> prompt = Tokens(30);
+  std::vector<int32_t> text = prompt;
+  ASSERT_TRUE(Generate(*model_, prompt, 20, {.temperature = 0}, [&](int32_t token) {
+                text.push_back(token);
+                return true;
+              }).ok());
+  ASSERT_EQ(text.size(), 50u);
+  for (size_t at = prompt.size(); at < text.size(); ++at) {
+    const size_t begin = at > kMaxSeq ? at - kMaxSeq : 0;
+    const auto logits = model_->Logits(absl::MakeConstSpan(text).subspan(begin, at - begin));
+    ASSERT_TRUE(logits.ok());
+    const auto last = logits->subspan(logits->size() - 37);
+    EXPECT_EQ(text[at], std::max_element(last.begin(), last.end()) - last.begin()) << at;
+  }
+}
+
+TEST_P(GenerateTest, SameSeedSameText) {
+  const auto run = [this](uint64_t seed) {
+    std::vector<int32_t> text;
+    EXPECT_TRUE(Generate(*model_, Tokens(3), 30, {.seed = seed}, [&](int32_t token) {
+                  text.push_back(token);
+                  return true;
+                }).ok());
+    return text;
+  };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_NE(run(1), run(2));
+}
+
+TEST_P(GenerateTest, RefusesTokensThatItCannotTake) {
+  EXPECT_THAT(model_->Logits({}).status().message(), HasSubstr("1 to 40"));
+  EXPECT_THAT(model_->Logits(Tokens(41)).status().message(), HasSubstr("41 tokens"));
+  EXPECT_THAT(model_->Logits({3, 37}).status().message(), HasSubstr("token 37"));
+  EXPECT_THAT(model_->Logits({-1}).status().message(), HasSubstr("token -1"));
+  EXPECT_FALSE(model_->reads_bytes());  // 37 tokens
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, GenerateTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Tied" : "Untied"; });
+
+TEST(SampleToken, FollowsTheSoftmaxOfTheLikeliest) {
+  const std::vector<float> logits = {0.5f, 2, -1, 1, 2, -3};
+  constexpr int kDraws = 40'000;
+  for (const double temperature : {0.5, 1.0, 2.0}) {
+    for (const int top_k : {0, 1, 3, 100}) {
+      std::vector<int> counts(logits.size());
+      for (int i = 0; i < kDraws; ++i) {
+        ++counts[static_cast<size_t>(
+            SampleToken(logits, {.temperature = temperature, .top_k = top_k, .seed = 9},
+                        static_cast<uint64_t>(i)))];
+      }
+      // By hand: 1 and 4 (equal) are likeliest, then 3.
+      std::vector<size_t> kept = {1, 4, 3, 0, 2, 5};
+      if (top_k > 0 && top_k < 6) kept.resize(static_cast<size_t>(top_k));
+      double sum = 0;
+      for (size_t id : kept) sum += std::exp(logits[id] / temperature);
+      int seen = 0;
+      for (size_t id : kept) {
+        const double expected = std::exp(logits[id] / temperature) / sum;
+        const double deviation = std::sqrt(expected * (1 - expected) / kDraws);
+        EXPECT_NEAR(counts[id] / double{kDraws}, expected, 5 * deviation) << id;
+        seen += counts[id];
+      }
+      EXPECT_EQ(seen, kDraws) << "something else was drawn";
+    }
+  }
+}
+
+TEST(SampleToken, ZeroTemperatureTakesTheFirstOfTheLargest) {
+  for (uint64_t position = 0; position < 100; ++position) {
+    EXPECT_EQ(SampleToken({1, 3, 2, 3}, {.temperature = 0}, position), 1);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

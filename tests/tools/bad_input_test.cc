@@ -1,0 +1,245 @@
+// Whatever is wrong with what it is given, `sluice` says so in one line and ends with the exit code
+// that scripts rely on, within seconds.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "tests/tools/sluice_process.h"
+#include "tests/tools/tiny_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kSeconds = 60;  // of a crowded machine, with sanitizers; mostly it is 0.1
+
+struct BadInput {
+  std::string name;
+  std::string arguments;  // @ stands for the folder with the files below
+  int exit_code = kExitBadInput;
+  std::vector<std::string> says = {};
+
+  friend std::ostream& operator<<(std::ostream& out, const BadInput& input) {
+    return out << input.arguments;
+  }
+};
+
+class BadInputTest : public ::testing::TestWithParam<BadInput> {
+ protected:
+  // Good and bad files that the runs are given.
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    const TempFolder& at = *folder_;
+    WriteText(at / "text");
+    WriteBytes(at / "empty", "");
+    WriteBytes(at / "short", "In the beg");
+    std::filesystem::create_directory(at / "idx");
+    WriteBytes(at / "idx/train-images-idx3-ubyte", Idx({8, 28, 28}, std::string(100, 'x')));
+    WriteBytes(at / "idx/train-labels-idx1-ubyte", Idx({8}, std::string(8, '\1')));
+    std::filesystem::create_directory(at / "images");
+    WriteBytes(at / "images/train-images-idx3-ubyte", Idx({40, 4, 4}, Noise(640)));
+    WriteBytes(at / "images/train-labels-idx1-ubyte", Idx({40}, std::string(40, '\1')));
+    WriteBytes(at / "plan.json", R"({"model":"char-gpt","stages":[{"rank":)");
+    WriteBytes(at / "other.json", R"({"model":"char-gpt","devices":"four"})");
+    WriteBytes(at / "table.csv", "0F0,0F1\n1F0\n");
+    WriteBytes(at / "config.json", R"({"model_type":"gpt2","n_layer":2,"n_embd":16})");
+    WriteBytes(at / "weights.safetensors", std::string("\x10\0\0\0\0\0\0\0{\"a\":", 13));
+    std::filesystem::create_directory(at / "pixels");
+    WriteBytes(at / "pixels/train-images-idx3-ubyte", Idx({40, 28, 28}, Noise(40 * 28 * 28)));
+    WriteBytes(at / "pixels/train-labels-idx1-ubyte", Idx({40}, std::string(40, '\1')));
+    Train(" --steps 1 --save " + at / "good");
+    Train(" --steps 1 --save " + at / "damaged");
+    FlipAByte(at / "damaged/latest/model.safetensors");
+    const ProcessResult mlp = RunSluice(Words(absl::StrCat(
+        "train --model mlp --data ", at / "pixels", kTinyBatch, " --steps 1 --save ", at / "mlp")));
+    ASSERT_EQ(mlp.exit_code, kExitDone) << mlp.err;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  static void Train(const std::string& more) {
+    const ProcessResult result = RunSluice(Words(TinyTrain(*folder_ / "text") + more));
+    ASSERT_EQ(result.exit_code, kExitDone) << result.err;
+  }
+  static std::string Noise(size_t bytes) {
+    std::string noise;
+    for (size_t i = 0; i < bytes; ++i) noise += static_cast<char>(i * i * 31 >> 3U);
+    return noise;
+  }
+  static void FlipAByte(const std::string& path) {
+    std::string bytes = ReadBytes(path);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    WriteBytes(path, bytes);
+  }
+
+  static TempFolder* folder_;
+};
+
+TempFolder* BadInputTest::folder_ = nullptr;
+
+TEST_P(BadInputTest, IsNamedInOneLine) {
+  const std::string arguments = absl::StrReplaceAll(GetParam().arguments, {{"@", folder_->path()}});
+  const ProcessResult result = RunSluice(Words(arguments));
+  EXPECT_EQ(result.signal, 0) << "crashed";
+  EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.err;
+  EXPECT_LT(result.seconds, kSeconds);
+  EXPECT_EQ(result.err.rfind("sluice: ", 0), 0u) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  for (const std::string& words : GetParam().says) {
+    EXPECT_THAT(result.err, HasSubstr(absl::StrReplaceAll(words, {{"@", folder_->path()}})));
+  }
+  for (const char* success : {"done", "saved", "weights ", "weights_hash"}) {
+    EXPECT_EQ(result.out.find(success), std::string::npos) << result.out;
+  }
+  RecordProperty("message", result.err);
+}
+
+const char kRun[] =
+    " --layers 2 --dim 16 --heads 2 --seq 16 --stages 2 --micro-batch-size 2 "
+    "--micro-batches 2 --no-pin --eval-micro-batches 1 --steps 2";
+
+std::string With(const std::string& more) {
+  return absl::StrCat("train --data @/text", kRun, " ", more);
+}
+std::string WithData(const std::string& data) { return absl::StrCat("train --data ", data, kRun); }
+
+std::vector<BadInput> Inputs() {
+  return {
+      // Usage.
+      {"NoCommand", "", kExitBadInput, {"ubcommand"}},
+      {"UnknownCommand", "trian", kExitBadInput, {"trian"}},
+      {"NoData", "train", kExitBadInput, {"--data"}},
+      {"UnknownFlag", With("--step 3"), kExitBadInput, {"--step"}},
+      {"NotANumber", With("--lr fast"), kExitBadInput, {"--lr", "fast"}},
+      // Data.
+      {"MissingData", WithData("@/nothing"), kExitBadInput, {"@/nothing"}},
+      {"EmptyText", WithData("@/empty"), kExitBadInput, {"@/empty", "empty"}},
+      {"ShortText", WithData("@/short"), kExitBadInput, {"@/short", "10 bytes", "window of 17"}},
+      {"TruncatedIdx",
+       "train --model mlp --data @/idx --steps 2",
+       kExitBadInput,
+       {"@/idx/train-images-idx3-ubyte"}},
+      {"ImagesForAGpt", WithData("@/images"), kExitBadInput, {"@/images", "a GPT takes text"}},
+      {"TextForAnMlp",
+       "train --model mlp --data @/text --steps 2",
+       kExitBadInput,
+       {"@/text", "an MLP images"}},
+      {"OtherPixels",
+       "train --model mlp --data @/images --steps 2",
+       kExitBadInput,
+       {"@/images", "16 pixels", "784"}},
+      {"SmallVocabulary", With("--vocab 100"), kExitBadInput, {"@/text", "256", "--vocab"}},
+      // Pipeline.
+      {"MoreStagesThanLayers", With("--stages 5"), kExitBadInput, {"4 layers", "5"}},
+      {"NoStages", With("--stages 0"), kExitBadInput, {"--stages"}},
+      {"NoMicroBatches", With("--micro-batches 0"), kExitBadInput, {"--micro-batches"}},
+      {"NegativeMicroBatches", With("--micro-batches -3"), kExitBadInput, {"--micro-batches"}},
+      {"EmptyMicroBatches", With("--micro-batch-size 0"), kExitBadInput, {"--micro-batch-size"}},
+      {"HugeMicroBatches",
+       With("--micro-batch-size 2000000000"),
+       kExitBadInput,
+       {"micro-batch size 2000000000"}},
+      {"UnknownSchedule", With("--schedule 2f2b"), kExitBadInput, {"2f2b", "1f1b"}},
+      {"PartitionWithAGap", With("--partition 0-1,3-3"), kExitBadInput, {"0-1,3-3"}},
+      {"PartitionThatOverlaps", With("--partition 0-2,2-3"), kExitBadInput, {"0-2,2-3"}},
+      {"PartitionThatEndsEarly", With("--partition 0-0,1-2"), kExitBadInput, {"0-0,1-2"}},
+      {"PartitionOfThree", With("--partition 0-0,1-1,2-3"), kExitBadInput, {"3 stages", "2"}},
+      {"PartitionOfWords", With("--partition first,rest"), kExitBadInput, {"first"}},
+      {"DamagedPlan",
+       "train --data @/text --plan @/plan.json --steps 2",
+       kExitBadInput,
+       {"@/plan.json"}},
+      {"OtherPlan",
+       "train --data @/text --plan @/other.json --steps 2",
+       kExitBadInput,
+       {"@/other.json", "devices"}},
+      {"MissingPlan",
+       "train --data @/text --plan @/none.json --steps 2",
+       kExitBadInput,
+       {"@/none.json"}},
+      {"DefectiveTimetable", With("--schedule @/table.csv"), kExitInvalidTimetable, {"table.csv"}},
+      {"TimeoutWithoutUnit", With("--timeout 30"), kExitBadInput, {"--timeout 30", "30s"}},
+      {"NegativeTimeout", With("--timeout -5s"), kExitBadInput, {"--timeout"}},
+      {"OtherDevice", With("--device abacus"), kExitBadInput, {"abacus"}},
+      {"OtherDtype", With("--dtype fp8"), kExitBadInput, {"fp8"}},
+      // Model.
+      {"UnknownModel", With("--model gtp"), kExitBadInput, {"gtp"}},
+      {"MissingConfig",
+       "train --data @/text --model @/none/config.json --steps 2",
+       kExitBadInput,
+       {"@/none/config.json"}},
+      {"ConfigWithoutVocabulary",
+       "train --data @/text --model @/config.json --steps 2",
+       kExitBadInput,
+       {"@/config.json"}},
+      {"HeadsThatDoNotDivide", With("--heads 3"), kExitBadInput, {"heads"}},
+      {"DoesNotFit", With("--dim 60000 --heads 2"), kExitOutOfMemory, {"GiB"}},
+      {"TooWide", With("--dim 2000000000 --heads 2"), kExitBadInput, {"dim"}},
+      // Checkpoints.
+      {"ResumeNothing", With("--resume @/nowhere"), kExitBadInput, {"@/nowhere"}},
+      {"ResumeDamaged",
+       With("--resume @/damaged"),
+       kExitBadInput,
+       {"@/damaged/step-00000001/model.safetensors", "damaged"}},
+      {"ResumeOtherSeed", With("--resume @/good --seed 2"), kExitBadInput, {"the seed", "@/good"}},
+      {"ResumeOtherBatches",
+       With("--resume @/good --micro-batches 4"),
+       kExitBadInput,
+       {"the number of micro-batches (saved 2, given 4)"}},
+      {"ResumeOtherModel", With("--resume @/good --dim 32"), kExitBadInput, {"the model's shape"}},
+      {"InitMissing", With("--init @/none.safetensors"), kExitBadInput, {"@/none.safetensors"}},
+      {"InitDamaged",
+       With("--init @/weights.safetensors"),
+       kExitBadInput,
+       {"@/weights.safetensors"}},
+      {"InitOtherShape", With("--dim 32 --init @/good/latest"), kExitBadInput, {"shape"}},
+      {"InitDeeperFile", With("--layers 1 --init @/good/latest"), kExitBadInput, {"deeper"}},
+      {"InitShallowerFile", With("--layers 3 --init @/good/latest"), kExitBadInput, {"lacks"}},
+      {"SaveToAFile", With("--save @/text"), kExitBadInput, {"@/text"}},
+      {"SaveBelowAFile", With("--save @/text/out"), kExitBadInput, {"@/text/out"}},
+      {"TraceToNowhere", With("--trace @/none/trace.json"), kExitBadInput, {"@/none/trace.json"}},
+      // Divergence.
+      {"NanLoss",
+       With("--steps 50 --lr 1e30 --clip 0"),
+       kExitBadInput,
+       {"layer", "stage", "micro-batch", "--lr"}},
+      {"NanLossBf16",
+       With("--steps 50 --lr 1e30 --clip 0 --dtype bf16 --json"),
+       kExitBadInput,
+       {"layer", "stage", "micro-batch", "--lr"}},
+      {"NanLossSgd",
+       With("--steps 50 --lr 1e35 --optimizer sgd --micro-batches 4"),
+       kExitBadInput,
+       {"layer", "stage", "micro-batch", "--lr"}},
+      // Sample.
+      {"SampleNothing", "sample", kExitBadInput, {"--load"}},
+      {"SampleMissing", "sample --load @/nowhere", kExitBadInput, {"@/nowhere"}},
+      {"SampleDamaged", "sample --load @/damaged", kExitBadInput, {"model.safetensors", "damaged"}},
+      {"SampleMlp", "sample --load @/mlp", kExitBadInput, {"@/mlp", "only a GPT"}},
+      {"SampleAFile", "sample --load @/text", kExitBadInput, {"@/text"}},
+      {"SampleNegative", "sample --load @/good -n -1", kExitBadInput, {"-n"}},
+      {"SampleColder", "sample --load @/good --temperature -1", kExitBadInput, {"--temperature"}},
+      {"SampleWords", "sample --load @/good --tokens 1,two", kExitBadInput, {"--tokens", "two"}},
+      {"SampleUnknownToken", "sample --load @/good --tokens 1,256", kExitBadInput, {"256"}},
+      {"SampleLogitsOfTooMuch",
+       "sample --load @/good -n 0 --logits @/l.json --prompt 0123456789abcdefg",
+       kExitBadInput,
+       {"17 tokens", "16"}},
+      {"SampleLogitsToNowhere",
+       "sample --load @/good -n 0 --logits @/none/l.json",
+       kExitBadInput,
+       {"@/none/l.json"}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Train, BadInputTest, ::testing::ValuesIn(Inputs()),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace sluice

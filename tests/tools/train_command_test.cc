@@ -1,0 +1,152 @@
+// Whole runs of the program: they end as they should, and what they save is what they were.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/tools/sluice_process.h"
+#include "tests/tools/tiny_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+constexpr size_t kColumns = 80;
+
+Json LastLine(const std::string& text) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  return lines.empty() ? Json() : Json::parse(lines.back(), nullptr, false);
+}
+
+class TrainCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteText(folder_ / "text"); }
+
+  std::vector<std::string> Arguments(const std::string& more) const {
+    return Words(absl::StrCat(TinyTrain(folder_ / "text"), " ", more));
+  }
+  ProcessResult Run(const std::string& more, int file_limit_kib = 0) const {
+    return RunSluice(Arguments(more), file_limit_kib);
+  }
+  // A run that ends well; its summary.
+  Json Summary(const std::string& more) const {
+    const ProcessResult result = Run(absl::StrCat(more, " --json"));
+    EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+    EXPECT_EQ(result.err, "");
+    return LastLine(result.out);
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(TrainCommandTest, InterruptSavesAndTheRestGoesOnBitForBit) {
+  SluiceProcess process(Arguments("--json --steps 1000000 --save " + folder_ / "out"));
+  ASSERT_TRUE(process.WaitForOutput("\"step\":3,"));
+  process.Signal(SIGINT);
+  const ProcessResult stopped = process.Wait();
+  EXPECT_EQ(stopped.exit_code, kExitInterrupted) << stopped.err;
+  const Json summary = LastLine(stopped.out);
+  ASSERT_TRUE(summary.is_object()) << stopped.out;
+  EXPECT_EQ(summary["interrupted"], true);
+  const int steps = summary["steps"];
+  EXPECT_GE(steps, 3);
+
+  const std::string total = absl::StrCat("--steps ", steps + 3);
+  const Json resumed = Summary(absl::StrCat(total, " --resume ", folder_ / "out"));
+  const Json whole = Summary(total);
+  EXPECT_EQ(resumed["weights_hash"], whole["weights_hash"]);
+  EXPECT_EQ(resumed["final_loss"], whole["final_loss"]);
+  EXPECT_NE(summary["weights_hash"], whole["weights_hash"]);
+}
+
+TEST_F(TrainCommandTest, AFullDiskLeavesTheOldCheckpoint) {
+  const std::string save = absl::StrCat(" --save ", folder_ / "out");
+  const Json before = Summary("--steps 2" + save);
+  constexpr int kLimitKib = 16;  // the weights alone are 60
+  const ProcessResult full = Run("--steps 4 --save-every 1" + save, kLimitKib);
+  EXPECT_EQ(full.signal, 0) << "crashed";
+  EXPECT_EQ(full.exit_code, kExitOutOfMemory);
+  EXPECT_THAT(full.err, HasSubstr(folder_ / "out"));
+  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
+
+  const Json after = Summary("--steps 2 --resume " + folder_ / "out");
+  EXPECT_EQ(after["weights_hash"], before["weights_hash"]);
+  int entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_ / "out"))
+    ++entries;
+  EXPECT_EQ(entries, 2) << "something else than step-00000002 and latest was left behind";
+}
+
+TEST_F(TrainCommandTest, ADirectoryThatCannotBeWrittenEndsTheRunBeforeItBegins) {
+  const ProcessResult result = Run("--steps 1000000 --json --save /proc/sluice");
+  EXPECT_EQ(result.exit_code, kExitBadInput);
+  EXPECT_THAT(result.err, HasSubstr("/proc/sluice"));
+  EXPECT_EQ(result.out, "") << "it trained first";
+}
+
+TEST_F(TrainCommandTest, StartsFromSavedWeightsOnAnyNumberOfStages) {
+  const Json saved = Summary("--steps 2 --save " + folder_ / "out");
+  for (const char* stages : {"1", "2", "3", "4"}) {
+    const Json started =
+        Summary(absl::StrCat("--steps 0 --stages ", stages, " --init ", folder_ / "out/latest"));
+    EXPECT_EQ(started["weights_hash"], saved["weights_hash"]) << stages;
+  }
+}
+
+TEST_F(TrainCommandTest, TiedWeightsStartOnAnyNumberOfStages) {
+  const Json saved = Summary("--tied --steps 2 --save " + folder_ / "out");
+  for (const char* stages : {"1", "3"}) {
+    const Json started = Summary(
+        absl::StrCat("--tied --steps 0 --stages ", stages, " --init ", folder_ / "out/latest"));
+    EXPECT_EQ(started["weights_hash"], saved["weights_hash"]) << stages;
+  }
+  EXPECT_THAT(Run("--steps 1 --init " + folder_ / "out/latest").err,
+              HasSubstr("lm_head.weight; its head is tied"));
+}
+
+TEST_F(TrainCommandTest, WhatAPersonReadsIsNoWiderThanATerminal) {
+  const std::string help = RunSluice({"train", "--help"}).out;
+  const std::string sample_help = RunSluice({"sample", "--help"}).out;
+  std::string outputs = help + sample_help;
+  for (const char* more : {"--steps 3 --eval-every 1", "--steps 2 --stages 4 --micro-batches 4"}) {
+    const ProcessResult result = Run(more);
+    EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+    outputs += result.out;
+  }
+  for (const absl::string_view line : absl::StrSplit(outputs, '\n')) {
+    // Paths are as long as they are.
+    if (line.find("/") == absl::string_view::npos) EXPECT_LE(line.size(), kColumns) << line;
+  }
+}
+
+TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
+  Summary("--steps 20 --lr 1e-2 --save " + folder_ / "out");
+  const auto sample = [this](const std::string& more) {
+    const ProcessResult result =
+        RunSluice(Words(absl::StrCat("sample --load ", folder_ / "out", " -n 40 --json ", more)));
+    EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+    return Json::parse(result.out);
+  };
+  const Json one = sample("--prompt And --seed 1");
+  EXPECT_EQ(one["tokens"].size(), 40u);  // past the 16 that the model sees at once
+  EXPECT_EQ(one["tokens"], sample("--prompt And --seed 1 --threads 1")["tokens"]);
+  EXPECT_NE(one["tokens"], sample("--prompt And --seed 2")["tokens"]);
+  EXPECT_EQ(sample("")["prompt_tokens"], Json::array({'\n'}));
+  EXPECT_EQ(sample("--temperature 0 --seed 1")["tokens"],
+            sample("--temperature 0 --seed 2")["tokens"]);
+  // The text form is the prompt and the same text.
+  const ProcessResult text = RunSluice(
+      Words(absl::StrCat("sample --load ", folder_ / "out", " -n 40 --prompt And --seed 1")));
+  EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
+}
+
+}  // namespace
+}  // namespace sluice
