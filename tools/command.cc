@@ -3,7 +3,20 @@
 #include <iostream>
 #include <string>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
 namespace sluice {
+namespace {
+
+constexpr char kExitCodePayload[] = "sluice/exit-code";
+
+}  // namespace
+
+absl::Status WithExitCode(absl::Status status, ExitCode code) {
+  status.SetPayload(kExitCodePayload, absl::Cord(absl::StrCat(static_cast<int>(code))));
+  return status;
+}
 
 void PrintError(const absl::Status& status) {
   std::cerr << "sluice: " << std::string(status.message()) << "\n";
@@ -11,6 +24,9 @@ void PrintError(const absl::Status& status) {
 
 int Fail(const absl::Status& status) {
   PrintError(status);
+  if (const auto payload = status.GetPayload(kExitCodePayload)) {
+    return std::stoi(std::string(*payload));
+  }
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:

@@ -20,12 +20,15 @@ enum ExitCode : int {
 
 // Prints "sluice: <message>" to stderr, without a status code's name.
 void PrintError(const absl::Status& status);
-// PrintError, and the exit code that the status stands for: Unavailable and DeadlineExceeded a lost peer,
-// ResourceExhausted out of memory, Cancelled an interrupt, everything else bad input.
+// `status` with an exit code that its own code does not say.
+absl::Status WithExitCode(absl::Status status, ExitCode code);
+// PrintError, and the exit code that the status stands for: Unavailable and DeadlineExceeded a lost
+// peer, ResourceExhausted out of memory, Cancelled an interrupt, everything else bad input; or the
+// one that WithExitCode gave it.
 int Fail(const absl::Status& status);
 
-// Each adds one subcommand to `app`; when it is chosen, its callback runs it and stores the exit code in `*exit_code`.
-// One file each: tools/schedule_command.cc and so on.
+// Each adds one subcommand to `app`; when it is chosen, its callback runs it and stores the exit
+// code in `*exit_code`. One file each: tools/schedule_command.cc and so on.
 void AddScheduleCommand(CLI::App& app, int* exit_code);
 void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddTrainCommand(CLI::App& app, int* exit_code);

@@ -1,8 +1,13 @@
 #include <CLI/CLI.hpp>
+#include <memory>
+#include <regex>
 #include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tools/command.h"
+#include "tools/help_formatter.h"
 
 namespace {
 
@@ -15,10 +20,27 @@ std::string Chosen(const CLI::App& app) {
   return name;
 }
 
+// What is wrong, in one line, for people.
+std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  if (app.get_subcommands().empty() && !words.empty()) {
+    return absl::StrCat("'", words.front(), "' is no command");
+  }
+  // CLI11 writes the largest double with all its 309 digits.
+  static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
+  const std::string text = error.what();
+  std::smatch found;
+  if (!std::regex_search(text, found, range)) return text;
+  double number = 0;
+  const char* wrong = absl::SimpleAtod(found.str(1), &number) ? " is too small" : " is no number";
+  return absl::StrCat(found.prefix().str(), found.str(1), wrong);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
+  app.formatter(std::make_shared<sluice::HelpFormatter>());  // of the subcommands, too
   app.require_subcommand(1);
   int exit_code = sluice::kExitDone;
   sluice::AddScheduleCommand(app, &exit_code);
@@ -31,9 +53,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    const std::string command = Chosen(app);
-    return sluice::Fail(
-        absl::InvalidArgumentError(absl::StrCat(error.what(), "; see '", command, " --help'")));
+    return sluice::Fail(absl::InvalidArgumentError(
+        absl::StrCat(Explain(error, app), "; see '", Chosen(app), " --help'")));
   }
   return exit_code;
 }

@@ -1,8 +1,14 @@
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train_flags.h"
@@ -34,11 +40,27 @@ TrainEvents EventsFor(TrainOutput* output) {
       .on_checkpoint = [output](const std::string& path) { output->Saved(path); }};
 }
 
+// Whether what the run is to leave can be written, before hours go into it.
+absl::Status CheckOutputs(const TrainFlags& flags) {
+  const std::string& save = flags.options.save_dir;
+  if (!save.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(save, error);
+    if (error || access(save.c_str(), W_OK | X_OK) != 0) {
+      const std::string why = error ? error.message() : std::strerror(errno);
+      return absl::InvalidArgumentError(
+          absl::StrCat("--save ", save, ": cannot write checkpoints there: ", why));
+    }
+  }
+  return flags.trace.empty() ? absl::OkStatus() : WriteOutput(flags.trace, "");
+}
+
 int RunTrain(const TrainFlags& flags) {
   absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
   if (!job.ok()) return Fail(job.status());
   absl::StatusOr<RunPlan> plan = CompileRun(job->request);
   if (!plan.ok()) return Fail(plan.status());
+  if (absl::Status status = CheckOutputs(flags); !status.ok()) return Fail(status);
   std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
   output->Start(*plan, *job->data, job->options.steps);
   std::signal(SIGINT, OnInterrupt);

@@ -9,6 +9,7 @@
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
 #include "schedules/validate.h"
+#include "tools/command.h"
 #include "tools/default_partition.h"
 #include "tools/files.h"
 
@@ -21,6 +22,9 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
                   "char-gpt, gpt2, ..., mlp, or a Hugging Face config.json")
       ->group("Model and data");
   AddShapeFlags(command, &flags->model);
+  for (const char* flag : {"--layers", "--dim", "--heads", "--vocab", "--tied"}) {
+    command.get_option(flag)->group("Model and data");
+  }
   command.add_option("--data", flags->data, "A text file, or IDX images: a directory or file")
       ->required()
       ->group("Model and data");
@@ -100,7 +104,7 @@ void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
-  command.add_option("--optimizer", flags->optimizer, "adamw or sgd")
+  command.add_option("--optimizer", flags->optimizer, "What turns gradients into steps")
       ->check(CLI::IsMember({"adamw", "sgd"}))
       ->capture_default_str()
       ->group(group);
@@ -125,7 +129,9 @@ void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
-  command.add_option("--lr-schedule", flags->lr_schedule, "constant or cosine (down to a tenth)")
+  command
+      .add_option("--lr-schedule", flags->lr_schedule,
+                  "Of the learning rate; cosine goes down to a tenth")
       ->check(CLI::IsMember({"constant", "cosine"}))
       ->capture_default_str()
       ->group(group);
@@ -195,7 +201,12 @@ absl::StatusOr<Timetable> MakeTimetable(const TrainFlags& flags) {
   if (!text.ok()) return text.status();
   absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, flags.schedule);
   if (!table.ok()) return table;
-  if (absl::Status status = ValidateTimetable(*table); !status.ok()) return status;
+  if (const std::vector<Defect> defects = FindDefects(*table); !defects.empty()) {
+    return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                            flags.schedule, ": not a sound timetable: ", ToString(defects.front()),
+                            "; 'sluice schedule check ", flags.schedule, "' lists every defect")),
+                        kExitInvalidTimetable);
+  }
   if (table->placement.ranks() != flags.stages || table->micro_batches != flags.micro_batches) {
     return absl::InvalidArgumentError(
         absl::StrCat(flags.schedule, " is for ", table->placement.ranks(), " ranks and ",

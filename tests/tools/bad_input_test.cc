@@ -54,8 +54,9 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
     Train(" --steps 1 --save " + at / "good");
     Train(" --steps 1 --save " + at / "damaged");
     FlipAByte(at / "damaged/latest/model.safetensors");
-    const ProcessResult mlp = RunSluice(Words(absl::StrCat(
-        "train --model mlp --data ", at / "pixels", kTinyBatch, " --steps 1 --save ", at / "mlp")));
+    const ProcessResult mlp =
+        RunSluice(Words(absl::StrCat("train --model mlp --data ", at / "pixels",
+                                     " --micro-batch-size 2 --steps 1 --save ", at / "mlp")));
     ASSERT_EQ(mlp.exit_code, kExitDone) << mlp.err;
   }
   static void TearDownTestSuite() {
@@ -64,7 +65,8 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
   }
 
   static void Train(const std::string& more) {
-    const ProcessResult result = RunSluice(Words(TinyTrain(*folder_ / "text") + more));
+    const ProcessResult result =
+        RunSluice(Words(absl::StrCat("train --data ", *folder_ / "text", " ", WithTinyRun(more))));
     ASSERT_EQ(result.exit_code, kExitDone) << result.err;
   }
   static std::string Noise(size_t bytes) {
@@ -100,14 +102,12 @@ TEST_P(BadInputTest, IsNamedInOneLine) {
   RecordProperty("message", result.err);
 }
 
-const char kRun[] =
-    " --layers 2 --dim 16 --heads 2 --seq 16 --stages 2 --micro-batch-size 2 "
-    "--micro-batches 2 --no-pin --eval-micro-batches 1 --steps 2";
-
 std::string With(const std::string& more) {
-  return absl::StrCat("train --data @/text", kRun, " ", more);
+  return absl::StrCat("train --data @/text ", WithTinyRun(more));
 }
-std::string WithData(const std::string& data) { return absl::StrCat("train --data ", data, kRun); }
+std::string WithData(const std::string& data) {
+  return absl::StrCat("train --data ", data, " ", WithTinyRun(""));
+}
 
 std::vector<BadInput> Inputs() {
   return {
@@ -116,7 +116,7 @@ std::vector<BadInput> Inputs() {
       {"UnknownCommand", "trian", kExitBadInput, {"trian"}},
       {"NoData", "train", kExitBadInput, {"--data"}},
       {"UnknownFlag", With("--step 3"), kExitBadInput, {"--step"}},
-      {"NotANumber", With("--lr fast"), kExitBadInput, {"--lr", "fast"}},
+      {"NotANumber", With("--lr fast"), kExitBadInput, {"--lr: fast is no number"}},
       // Data.
       {"MissingData", WithData("@/nothing"), kExitBadInput, {"@/nothing"}},
       {"EmptyText", WithData("@/empty"), kExitBadInput, {"@/empty", "empty"}},
@@ -158,12 +158,15 @@ std::vector<BadInput> Inputs() {
       {"OtherPlan",
        "train --data @/text --plan @/other.json --steps 2",
        kExitBadInput,
-       {"@/other.json", "devices"}},
+       {"@/other.json", "schedule"}},
       {"MissingPlan",
        "train --data @/text --plan @/none.json --steps 2",
        kExitBadInput,
        {"@/none.json"}},
-      {"DefectiveTimetable", With("--schedule @/table.csv"), kExitInvalidTimetable, {"table.csv"}},
+      {"DefectiveTimetable",
+       With("--schedule @/table.csv"),
+       kExitInvalidTimetable,
+       {"table.csv", "0B0", "schedule check"}},
       {"TimeoutWithoutUnit", With("--timeout 30"), kExitBadInput, {"--timeout 30", "30s"}},
       {"NegativeTimeout", With("--timeout -5s"), kExitBadInput, {"--timeout"}},
       {"OtherDevice", With("--device abacus"), kExitBadInput, {"abacus"}},
@@ -223,7 +226,10 @@ std::vector<BadInput> Inputs() {
       {"SampleDamaged", "sample --load @/damaged", kExitBadInput, {"model.safetensors", "damaged"}},
       {"SampleMlp", "sample --load @/mlp", kExitBadInput, {"@/mlp", "only a GPT"}},
       {"SampleAFile", "sample --load @/text", kExitBadInput, {"@/text"}},
-      {"SampleNegative", "sample --load @/good -n -1", kExitBadInput, {"-n"}},
+      {"SampleNegative",
+       "sample --load @/good -n -1",
+       kExitBadInput,
+       {"--count", "-1 is too small"}},
       {"SampleColder", "sample --load @/good --temperature -1", kExitBadInput, {"--temperature"}},
       {"SampleWords", "sample --load @/good --tokens 1,two", kExitBadInput, {"--tokens", "two"}},
       {"SampleUnknownToken", "sample --load @/good --tokens 1,256", kExitBadInput, {"256"}},

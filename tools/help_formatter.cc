@@ -1,0 +1,65 @@
+#include "tools/help_formatter.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kColumns = 80;
+constexpr size_t kLeft = 30;  // of the options
+
+// Lines of at most `width`, split at spaces; a longer word has a line of its own.
+std::vector<std::string> Wrap(const std::string& text, size_t width) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      lines.push_back(std::move(line));
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  }
+  lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  std::string left =
+      absl::StrCat("  ", make_option_name(option, is_positional), make_option_opts(option));
+  std::string text;
+  for (const std::string& line : Wrap(make_option_desc(option), kColumns - kLeft)) {
+    if (left.size() + 2 > kLeft) {
+      absl::StrAppend(&text, left, "\n");
+      left.clear();
+    }
+    absl::StrAppend(&text, left, std::string(kLeft - left.size(), ' '), line, "\n");
+    left.clear();
+  }
+  return text;
+}
+
+// " INT", " {fp32,bf16}", " TEXT (required)": the kind of value without the range that it is
+// checked against, which the error tells.
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  if (option->get_type_size() == 0) return "";  // a flag
+  const std::string type = option->get_type_name();
+  const size_t colon = type.find(':');
+  const bool choice = colon != std::string::npos && type.compare(colon + 1, 1, "{") == 0;
+  return absl::StrCat(" ", choice ? type.substr(colon + 1) : type.substr(0, colon),
+                      option->get_required() ? " (required)" : "");
+}
+
+std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
+  const std::string text = option->get_description();
+  const std::string value = option->get_default_str();
+  if (value.empty() || absl::StrContains(text, "default")) return text;
+  return absl::StrCat(text, " (default: ", value, ")");
+}
+
+}  // namespace sluice

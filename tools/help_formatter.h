@@ -1,0 +1,20 @@
+#ifndef SLUICE_TOOLS_HELP_FORMATTER_H_
+#define SLUICE_TOOLS_HELP_FORMATTER_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace sluice {
+
+// Help in two columns that fit a terminal of 80: an option with the kind of value it takes, and
+// what it is for, with its default at the end.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_option_opts(const CLI::Option* option) const override;
+  std::string make_option_desc(const CLI::Option* option) const override;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_HELP_FORMATTER_H_
