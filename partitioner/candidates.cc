@@ -111,6 +111,7 @@ absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Candidate> candidates;
+  candidates.reserve(found.size());
   for (auto& [fullness, candidate] : found) candidates.push_back(std::move(candidate));
   return candidates;
 }

@@ -54,6 +54,7 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
     if (one_stage_a_rank() || !problem_.memory_limit) break;
   }
   std::vector<Recompute> policies;
+  policies.reserve(kept.size());
   for (const Choice& choice : kept) policies.push_back(choice.policy);
   return policies;
 }

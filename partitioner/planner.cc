@@ -127,6 +127,7 @@ class Planner {
       return a->answer.seconds < b->answer.seconds;
     });
     std::vector<RejectedPlan> rejected;
+    rejected.reserve(slower.size());
     for (const Tried* tried : slower) {
       rejected.push_back({tried->candidate->Describe(), WhyNot(tried->answer)});
     }

@@ -1,6 +1,7 @@
 #include "partitioner/step_model.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -156,7 +157,7 @@ absl::StatusOr<StepModel> StepModel::Compile(const Timetable& timetable) {
 
 void StepModel::FillSlots(const StageCosts& costs) {
   for (int stage = 0; stage < stages_; ++stage) {
-    double* slots = slots_.data() + 1 + stage * kSlotKinds;
+    double* slots = slots_.data() + 1 + static_cast<ptrdiff_t>(stage) * kSlotKinds;
     slots[kSlotForward] = costs.forward[stage];
     slots[kSlotBackward] = costs.input_grad[stage] + costs.weight_grad[stage];
     slots[kSlotInputGrad] = costs.input_grad[stage];

@@ -57,8 +57,9 @@ absl::Status SetRunMemory(const PlanSource& source, OptimizerKind optimizer, Pla
   absl::StatusOr<std::vector<int64_t>> exact =
       RunMemory(*source.context.spec, source.batch, source.context.dtype, optimizer,
                 plan->timetable, plan->assignment);
-  if (exact.ok()) plan->peak_bytes = *std::move(exact);
-  return exact.status();
+  if (!exact.ok()) return exact.status();
+  plan->peak_bytes = *std::move(exact);
+  return absl::OkStatus();
 }
 
 bool Fits(const Plan& plan, const std::optional<int64_t>& limit) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -109,8 +110,9 @@ class Table {
   std::string Bar(const RangeCost& cost) const {
     if (longest_ <= 0) return std::string(static_cast<size_t>(bar_), ' ');
     const double scale = bar_ / longest_;
-    const int all = std::max(1, static_cast<int>((cost.forward + cost.backward()) * scale + 0.5));
-    const int forward = std::min(all, static_cast<int>(cost.forward * scale + 0.5));
+    const int all =
+        std::max(1, static_cast<int>(std::lround((cost.forward + cost.backward()) * scale)));
+    const int forward = std::min(all, static_cast<int>(std::lround(cost.forward * scale)));
     return Paint("34", Repeat("█", forward)) + Paint("32", Repeat("▓", all - forward)) +
            std::string(static_cast<size_t>(std::max(0, bar_ - all)), ' ');
   }
@@ -166,7 +168,7 @@ class Table {
     const std::vector<double>& work = plan_.simulation.work;
     const auto rank = std::max_element(work.begin(), work.end()) - work.begin();
     const double share = plan_.step_seconds > 0 ? work[rank] / plan_.step_seconds : 0;
-    const std::string busy = fmt::format("rank {} works {} of the step", rank, FormatShare(share));
+    std::string busy = fmt::format("rank {} works {} of the step", rank, FormatShare(share));
     if (plan_.chunks > 1) return busy;
     return fmt::format("{}, {} a micro-batch", busy, FormatSeconds(plan_.bottleneck_seconds));
   }

@@ -33,6 +33,7 @@ std::vector<LayerCost> UnevenLayers(int count) {
   std::mt19937_64 random(kSeed);
   std::uniform_real_distribution<double> scale(0.5, 1.5);
   std::vector<LayerCost> layers;
+  layers.reserve(count);
   for (int i = 0; i < count; ++i) layers.push_back(MakeLayer(1e-3, scale(random)));
   return layers;
 }

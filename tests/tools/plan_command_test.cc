@@ -18,7 +18,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 struct Outcome {
   int exit_code = -1;
