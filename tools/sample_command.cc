@@ -1,12 +1,10 @@
 #include <omp.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,7 +32,7 @@ struct SampleFlags {
   std::string tokens;
   int64_t count = 200;
   SamplingOptions sampling;
-  int threads = 0;
+  int threads = 1;
   std::string logits;
   bool json = false;
 };
@@ -145,9 +143,7 @@ void PrintJson(const SampleFlags& flags, const std::vector<int32_t>& prompt, con
 }
 
 int RunSample(const SampleFlags& flags) {
-  omp_set_num_threads(flags.threads > 0
-                          ? flags.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  omp_set_num_threads(flags.threads);
   absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(flags.load);
   if (!model.ok()) return Fail(model.status());
   absl::StatusOr<std::vector<int32_t>> prompt = ReadPrompt(flags, **model);
@@ -195,8 +191,9 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   command->add_option("--seed", flags->sampling.seed, "Same seed, same text")
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Of the kernels (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+  command->add_option("--threads", flags->threads, "Of the kernels")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   command->add_option("--logits", flags->logits, "Write the prompt's logits as JSON to this file");
   command->add_flag("--json", flags->json, "One JSON object instead of text");
   command->callback([flags, exit_code] { *exit_code = RunSample(*flags); });
