@@ -12,14 +12,15 @@
 
 namespace sluice {
 
-// GPT-2's architecture: learned positions, pre-norm blocks, GELU (tanh), biases, optionally tied head.
+// GPT-2's architecture: learned positions, pre-norm blocks, GELU (tanh), biases, optionally tied
+// head.
 struct GptConfig {
-  int layers = 6;   // transformer blocks
+  int layers = 6;  // transformer blocks
   int dim = 384;
-  int heads = 6;    // dim must be a multiple
+  int heads = 6;  // dim must be a multiple
   int vocab = 256;
   int max_seq = 256;
-  int hidden = 0;   // inner width of the MLP; 0 means 4 * dim
+  int hidden = 0;  // inner width of the MLP; 0 means 4 * dim
   bool tied_head = false;
   float norm_epsilon = 1e-5f;
 
@@ -34,8 +35,8 @@ struct MlpConfig {
 };
 
 // A model that sluice can train. Its layers, numbered from 0, are what partitions speak of:
-//   GPT: 0 the embedding, 1..layers the blocks, layers + 1 the final norm and head (layers + 2 in all);
-//   MLP: one a weight matrix (widths - 1 in all).
+//   GPT: 0 the embedding, 1..layers the blocks, layers + 1 the final norm and head (layers + 2 in
+//   all); MLP: one a weight matrix (widths - 1 in all).
 struct ModelSpec {
   std::string name;
   std::variant<GptConfig, MlpConfig> config;
@@ -52,14 +53,15 @@ struct BatchShape {
   int64_t rows() const { return size * seq; }
 };
 
-// What a stage forgets between forward and backward: nothing; attention outputs and element-wise results, cheap to
-// rebuild (Korthikanti et al. 2022, section 5); everything but each layer's input.
+// What a stage forgets between forward and backward: nothing; attention outputs and element-wise
+// results, cheap to rebuild (Korthikanti et al. 2022, section 5); everything but each layer's
+// input.
 enum class Recompute : uint8_t { kNone, kSelective, kFull };
 
-// What one layer is, from shapes alone, for one micro-batch. FLOPs count a multiply-add as two; matrix products only, and
-// causal attention at half (as the MFU of the literature does).
+// What one layer is, from shapes alone, for one micro-batch. FLOPs count a multiply-add as two;
+// matrix products only, and causal attention at half (as the MFU of the literature does).
 struct LayerSpec {
-  std::string name;             // "embedding", "block 3", "head", "linear 0"
+  std::string name;  // "embedding", "block 3", "head", "linear 0"
   int64_t parameters = 0;
   double forward_flops = 0;
   double input_grad_flops = 0;
@@ -67,7 +69,8 @@ struct LayerSpec {
   int64_t output_elements = 0;  // activations sent on, per micro-batch (of the compute type)
 };
 
-// InvalidArgument names the field when the configuration makes no sense (0 heads, dim no multiple of heads, ...).
+// InvalidArgument names the field when the configuration makes no sense (0 heads, dim no multiple
+// of heads, ...).
 absl::Status ValidateSpec(const ModelSpec& spec);
 std::vector<LayerSpec> DescribeLayers(const ModelSpec& spec, const BatchShape& batch);
 int64_t ParameterCount(const ModelSpec& spec);
@@ -76,8 +79,8 @@ double FlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch);
 
 // Presets: "char-gpt", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "mlp". NotFound lists them.
 absl::StatusOr<ModelSpec> PresetModel(absl::string_view name);
-// A Hugging Face config.json of model_type gpt2. InvalidArgument names the field (and `name`, the file) that is missing,
-// of the wrong type or not supported.
+// A Hugging Face config.json of model_type gpt2. InvalidArgument names the field (and `name`, the
+// file) that is missing, of the wrong type or not supported.
 absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::string_view name);
 // The reverse: a config.json that transformers loads as GPT2LMHeadModel. Requires a GPT.
 std::string FormatHuggingFaceConfig(const ModelSpec& spec);

@@ -14,9 +14,14 @@ struct Stream {
   void* handle = nullptr;
 };
 
-enum class Activation : uint8_t { kNone, kGelu, kRelu };  // kGelu: the tanh form (GPT-2's "gelu_new")
+enum class Activation : uint8_t {
+  kNone,
+  kGelu,
+  kRelu
+};  // kGelu: the tanh form (GPT-2's "gelu_new")
 
-// y[rows, out] = x[rows, in] * W + bias. W is fp32, stored [in, out], or [out, in] where `weight_transposed`.
+// y[rows, out] = x[rows, in] * W + bias. W is fp32, stored [in, out], or [out, in] where
+// `weight_transposed`.
 struct LinearShape {
   int64_t rows = 0;
   int64_t in = 0;
@@ -28,9 +33,10 @@ struct LinearShape {
   Activation input_activation = Activation::kNone;  // what made x; see BackwardInput
 };
 
-// One matrix product with its two gradients, its algorithms fixed at creation. Objects are not thread-safe (a layer owns
-// its own); the same shape gives the same bits in every object. Work areas are the caller's: 64-byte aligned, of at least
-// the size asked for, contents undefined before and after. No call allocates tensor or workspace memory.
+// One matrix product with its two gradients, its algorithms fixed at creation. Objects are not
+// thread-safe (a layer owns its own); the same shape gives the same bits in every object. Work
+// areas are the caller's: 64-byte aligned, of at least the size asked for, contents undefined
+// before and after. No call allocates tensor or workspace memory.
 class Linear {
  public:
   virtual ~Linear() = default;
@@ -42,20 +48,25 @@ class Linear {
 
   // To be called after every change of the weights. `packed` holds packed_bytes().
   virtual void Pack(Stream stream, const float* weight, void* packed) = 0;
-  // y = x * W + bias (+ residual where not null, [rows, out] in dtype). With an activation, y is the value before it and
-  // `activated` = activation(y) ([rows, out]); otherwise `activated` is null.
-  virtual void Forward(Stream stream, const void* x, const float* weight, const void* packed, const float* bias,
-                       const void* residual, void* y, void* activated, void* workspace) = 0;
-  // dx[rows, in] = dy * W^T, times input_activation'(input_before_activation) element by element where the shape has one.
+  // y = x * W + bias (+ residual where not null, [rows, out] in dtype). With an activation, y is
+  // the value before it and `activated` = activation(y) ([rows, out]); otherwise `activated` is
+  // null.
+  virtual void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+                       const float* bias, const void* residual, void* y, void* activated,
+                       void* workspace) = 0;
+  // dx[rows, in] = dy * W^T, times input_activation'(input_before_activation) element by element
+  // where the shape has one.
   virtual void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
                              const void* input_before_activation, void* dx, void* workspace) = 0;
-  // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32. Overwrites unless `accumulate`.
-  virtual void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
-                              void* workspace) = 0;
+  // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32.
+  // Overwrites unless `accumulate`.
+  virtual void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
+                              bool accumulate, void* workspace) = 0;
 };
 
-// Causal multi-head self-attention. qkv is [batch * seq, 3 * dim]: queries, keys, values side by side, each split into
-// heads of dim / heads; out is [batch * seq, dim]; lse is fp32 [batch, heads, seq] (log of the softmax's denominator).
+// Causal multi-head self-attention. qkv is [batch * seq, 3 * dim]: queries, keys, values side by
+// side, each split into heads of dim / heads; out is [batch * seq, dim]; lse is fp32 [batch, heads,
+// seq] (log of the softmax's denominator).
 struct AttentionShape {
   int64_t batch = 0;
   int64_t seq = 0;
@@ -71,49 +82,57 @@ class Attention {
   virtual size_t backward_workspace() const = 0;
   virtual void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) = 0;
   // dqkv [batch * seq, 3 * dim] is overwritten.
-  virtual void Backward(Stream stream, const void* qkv, const void* out, const float* lse, const void* dout, void* dqkv,
-                        void* workspace) = 0;
+  virtual void Backward(Stream stream, const void* qkv, const void* out, const float* lse,
+                        const void* dout, void* dqkv, void* workspace) = 0;
 };
 
 struct AdamWStep {
   float lr = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, weight_decay = 0;
-  int64_t step = 1;         // from 1, for the bias correction
-  float grad_scale = 1;     // gradients are multiplied by it first (clipping)
+  int64_t step = 1;      // from 1, for the bias correction
+  float grad_scale = 1;  // gradients are multiplied by it first (clipping)
 };
 
-// One table of free functions per device; `dtype` is the type of every void* tensor. All sums run in an order fixed by
-// the shape, whatever the number of threads. Tensors are row-major and do not overlap unless said.
+// One table of free functions per device; `dtype` is the type of every void* tensor. All sums run
+// in an order fixed by the shape, whatever the number of threads. Tensors are row-major and do not
+// overlap unless said.
 struct Kernels {
   const char* device;
 
   std::unique_ptr<Linear> (*make_linear)(const LinearShape& shape);
   std::unique_ptr<Attention> (*make_attention)(const AttentionShape& shape);
 
-  // y[r, :] = wte[tokens[r], :] + wpe[r mod seq, :]. Tokens are within the vocabulary (the data set checks).
-  void (*embedding_forward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq, int64_t dim,
-                            const float* wte, const float* wpe, void* y);
+  // y[r, :] = wte[tokens[r], :] + wpe[r mod seq, :]. Tokens are within the vocabulary (the data set
+  // checks).
+  void (*embedding_forward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
+                            int64_t dim, const float* wte, const float* wpe, void* y);
   // dwte[vocab, dim] and dwpe[max_seq, dim] (+)= their rows' gradients, in row order.
-  void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq, int64_t dim,
-                             int64_t vocab, int64_t max_seq, const void* dy, float* dwte, float* dwpe, bool accumulate);
+  void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
+                             int64_t dim, int64_t vocab, int64_t max_seq, const void* dy,
+                             float* dwte, float* dwpe, bool accumulate);
 
-  // y = (x - mean) * rstd * gamma + beta over each row of [rows, dim]; mean and rstd are fp32 [rows], written.
-  void (*layer_norm_forward)(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
-                             const float* gamma, const float* beta, void* y, float* mean, float* rstd);
-  // dx = residual_grad (where not null) + the gradient through the norm; dx may be residual_grad itself.
-  // partial[2, dim], fp32: this micro-batch's dgamma, then dbeta, overwritten.
-  void (*layer_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
-                              const float* gamma, const float* mean, const float* rstd, const void* residual_grad,
-                              void* dx, float* partial);
+  // y = (x - mean) * rstd * gamma + beta over each row of [rows, dim]; mean and rstd are fp32
+  // [rows], written.
+  void (*layer_norm_forward)(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                             const void* x, const float* gamma, const float* beta, void* y,
+                             float* mean, float* rstd);
+  // dx = residual_grad (where not null) + the gradient through the norm; dx may be residual_grad
+  // itself. partial[2, dim], fp32: this micro-batch's dgamma, then dbeta, overwritten.
+  void (*layer_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                              const void* x, const float* gamma, const float* mean,
+                              const float* rstd, const void* residual_grad, void* dx,
+                              float* partial);
 
-  void (*activation_forward)(Stream, DType dtype, Activation activation, int64_t n, const void* x, void* y);
+  void (*activation_forward)(Stream, DType dtype, Activation activation, int64_t n, const void* x,
+                             void* y);
   // dx = dy * activation'(x); dx may be dy.
-  void (*activation_backward)(Stream, DType dtype, Activation activation, int64_t n, const void* x, const void* dy,
-                              void* dx);
+  void (*activation_backward)(Stream, DType dtype, Activation activation, int64_t n, const void* x,
+                              const void* dy, void* dx);
 
-  // Sum over rows of -log softmax(logits)[target], in row order, in fp64; `*correct` counts rows whose largest logit (the
-  // first of equals) is the target. Where `grad_scale` is not 0, logits become grad_scale * (softmax - onehot).
-  void (*cross_entropy)(Stream, DType dtype, int64_t rows, int64_t classes, void* logits, const int32_t* targets,
-                        float grad_scale, double* loss, int64_t* correct);
+  // Sum over rows of -log softmax(logits)[target], in row order, in fp64; `*correct` counts rows
+  // whose largest logit (the first of equals) is the target. Where `grad_scale` is not 0, logits
+  // become grad_scale * (softmax - onehot).
+  void (*cross_entropy)(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
+                        const int32_t* targets, float grad_scale, double* loss, int64_t* correct);
 
   // y (+)= x over n fp32 values.
   void (*accumulate)(Stream, int64_t n, const float* x, float* y, bool add);
@@ -121,11 +140,13 @@ struct Kernels {
   double (*sum_of_squares)(Stream, int64_t n, const float* x);
   // True when every value is finite.
   bool (*all_finite)(Stream, DType dtype, int64_t n, const void* x);
-  // Decoupled weight decay (Loshchilov & Hutter 2019): w -= lr * (m_hat / (sqrt(v_hat) + epsilon) + weight_decay * w).
-  void (*adamw)(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m, float* v);
+  // Decoupled weight decay (Loshchilov & Hutter 2019): w -= lr * (m_hat / (sqrt(v_hat) + epsilon) +
+  // weight_decay * w).
+  void (*adamw)(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m,
+                float* v);
   // momentum = mu * momentum + grad_scale * grad + weight_decay * w; w -= lr * momentum.
-  void (*sgd)(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w, const float* grad,
-              float* momentum);
+  void (*sgd)(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w,
+              const float* grad, float* momentum);
   void (*copy)(Stream, void* to, const void* from, size_t bytes);
 };
 

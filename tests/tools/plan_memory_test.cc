@@ -1,5 +1,3 @@
-#include "tools/layer_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "partitioner/in_flight.h"
 #include "partitioner/partition_problem.h"
 #include "schedules/catalogue.h"
+#include "tools/layer_memory.h"
 
 namespace sluice {
 namespace {
