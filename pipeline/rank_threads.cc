@@ -44,6 +44,7 @@ absl::Status RunRanks(
   std::mutex mutex;
   absl::Status first_error;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       if (pin) PinRank(rank, options.threads_per_rank, cores);

@@ -55,7 +55,7 @@ void Compare(const char* what, const T& saved, const T& given,
 // What keeps `given` from going on where `saved` stopped, bit for bit.
 std::vector<std::string> Differences(const RunState& saved, const RunState& given) {
   std::vector<std::string> differences;
-  if (!(saved.model.config == given.model.config)) differences.push_back("the model's shape");
+  if (!(saved.model.config == given.model.config)) differences.emplace_back("the model's shape");
   Compare("the micro-batch size", saved.micro_batch_size, given.micro_batch_size, &differences);
   Compare("the number of micro-batches", saved.micro_batches, given.micro_batches, &differences);
   Compare("the sequence length", saved.seq, given.seq, &differences);

@@ -58,7 +58,8 @@ class Conformance : public testing::TestWithParam<Transport> {
 
 std::vector<uint8_t> Pattern(size_t bytes, uint32_t seed) {
   std::vector<uint8_t> data(bytes);
-  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<uint8_t>((i * 31 + seed * 17) >> 2U);
+  for (size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<uint8_t>((i * 31 + size_t{seed} * 17) >> 2U);
   return data;
 }
 

@@ -62,7 +62,8 @@ TEST(PackBuffers, RandomBuffersNeverOverlap) {
 TEST(PackBuffers, NestedLivesNeedNoMoreThanThePeak) {
   std::vector<Buffer> buffers;
   for (int32_t depth = 0; depth < 40; ++depth) {
-    buffers.push_back({.bytes = 64 * (1 + depth * 7 % 13), .first = depth, .last = 100 - depth});
+    buffers.push_back(
+        {.bytes = int64_t{64} * (1 + depth * 7 % 13), .first = depth, .last = 100 - depth});
   }
   EXPECT_EQ(PackBuffers(buffers).bytes, PeakLiveBytes(buffers));
 }
