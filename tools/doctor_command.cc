@@ -39,7 +39,7 @@ std::string FormatCaches(const Processor& processor) {
 std::string FormatInstructionSets(const Processor& processor) {
   std::vector<std::string> here, absent;
   for (const InstructionSet& set : kInstructionSets) {
-    (processor.Has(set.flag) ? here : absent).push_back(set.name);
+    (processor.Has(set.flag) ? here : absent).emplace_back(set.name);
   }
   std::string text = here.empty() ? "none of those below" : absl::StrJoin(here, " ");
   if (!absent.empty()) text += "   (not: " + absl::StrJoin(absent, " ") + ")";

@@ -56,7 +56,7 @@ std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
 }
 
 std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
-  const std::string text = option->get_description();
+  std::string text = option->get_description();
   const std::string value = option->get_default_str();
   if (value.empty() || absl::StrContains(text, "default")) return text;
   return absl::StrCat(text, " (default: ", value, ")");

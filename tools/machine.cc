@@ -116,7 +116,7 @@ Memory ReadMemory(const std::string& root) {
 
 std::string FindProgram(const std::string& program, const std::string& search_path) {
   for (const std::string& folder : std::vector<std::string>(absl::StrSplit(search_path, ':'))) {
-    const std::string path = absl::StrCat(folder.empty() ? "." : folder, "/", program);
+    std::string path = absl::StrCat(folder.empty() ? "." : folder, "/", program);
     if (access(path.c_str(), X_OK) == 0) return path;
   }
   return "";

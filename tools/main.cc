@@ -28,7 +28,7 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   }
   // CLI11 writes the largest double with all its 309 digits.
   static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
-  const std::string text = error.what();
+  std::string text = error.what();
   std::smatch found;
   if (!std::regex_search(text, found, range)) return text;
   double number = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -37,7 +38,7 @@ std::string Number(double value, int decimals) {
 }
 
 std::string LeftTime(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 

@@ -147,9 +147,9 @@ TEST(MakeLayerTest, ABlockKeepsWhatThePaperCounts) {
     (tensor.dtype == DType::kFloat32 ? statistics : kept) += tensor.bytes();
     if (tensor.restorable) restorable += tensor.bytes();
   }
-  EXPECT_EQ(kept, 16 * 2 * elements);
+  EXPECT_EQ(kept, elements * 16 * 2);
   EXPECT_EQ(statistics, (4 + spec.gpt()->heads) * batch.rows() * 4);
-  EXPECT_EQ(restorable, 7 * 2 * elements + spec.gpt()->heads * batch.rows() * 4);
+  EXPECT_EQ(restorable, elements * 7 * 2 + spec.gpt()->heads * batch.rows() * 4);
 }
 
 struct BadCall {

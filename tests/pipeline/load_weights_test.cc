@@ -82,7 +82,7 @@ TEST_F(LoadWeightsTest, RefusesADeeperModel) {
 
 TEST_F(LoadWeightsTest, ARankReadsItsPartOfADeeperModel) {
   Write({"wte.weight", "h.0.ln_1.weight", "h.1.ln_1.weight", "lm_head.weight"});
-  model_.all.push_back("transformer.h.1.ln_1.weight");
+  model_.all.emplace_back("transformer.h.1.ln_1.weight");
   EXPECT_EQ(Load(), absl::OkStatus());
   EXPECT_THAT(b_, ElementsAre(1.5f, -2));
 }
