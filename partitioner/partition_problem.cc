@@ -8,6 +8,11 @@
 namespace sluice {
 
 absl::Status ValidateProblem(const PartitionProblem& problem) {
+  if (problem.timetable->placement.replicas() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", problem.timetable->name, " runs ", problem.timetable->placement.replicas(),
+        " copies of the model; plans are for schedules with one copy"));
+  }
   const int layers = problem.costs->layer_count();
   if (problem.stages() > layers) {
     return absl::InvalidArgumentError(

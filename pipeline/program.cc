@@ -276,7 +276,15 @@ class RankCompiler {
 
 absl::Status CheckRequest(const ProgramRequest& request) {
   const Partition& partition = *request.partition;
-  const auto stages = static_cast<size_t>(request.timetable->placement.stages());
+  const Timetable& table = *request.timetable;
+  if (table.placement.replicas() > 1 || table.updates != WeightUpdates::kFlush) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", table.name, " cannot be trained yet: it ",
+                     table.placement.replicas() > 1 ? "runs several copies of the model"
+                                                    : "updates weights without a flush",
+                     "; choose a synchronous schedule with one copy, such as 1f1b"));
+  }
+  const auto stages = static_cast<size_t>(table.placement.stages());
   if (partition.size() != stages || request.recompute.size() != stages) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the schedule has ", stages, " stages, the partition ", partition.size(),

@@ -9,18 +9,20 @@ namespace sluice {
 // What a rank can do in one slot of its timetable. The letters are PyTorch's
 // (torch.distributed.pipelining).
 enum class Op : uint8_t {
-  kIdle,           // an empty cell of an imported table; costs nothing, survives a round trip
-  kForward,        // F
-  kBackward,       // B: input and weight gradient in one
-  kInputGrad,      // I
-  kWeightGrad,     // W
-  kSendForward,    // SEND_F: this stage's output to stage + 1
-  kRecvForward,    // RECV_F: this stage's input from stage - 1
-  kSendBackward,   // SEND_B: the gradient of this stage's input to stage - 1
-  kRecvBackward,   // RECV_B: the gradient of this stage's output from stage + 1
-  kReduceGrad,     // REDUCE_GRAD: sums this stage's gradients over its replicas (no micro-batch)
-  kRecompute,      // RECOMPUTE: rebuilds the activations of a (stage, micro-batch) for its backward
-  kOptimizerStep,  // OPTIMIZER_STEP (no micro-batch)
+  kIdle,          // an empty cell of an imported table; costs nothing, survives a round trip
+  kForward,       // F
+  kBackward,      // B: input and weight gradient in one
+  kInputGrad,     // I
+  kWeightGrad,    // W
+  kSendForward,   // SEND_F: this stage's output to stage + 1
+  kRecvForward,   // RECV_F: this stage's input from stage - 1
+  kSendBackward,  // SEND_B: the gradient of this stage's input to stage - 1
+  kRecvBackward,  // RECV_B: the gradient of this stage's output from stage + 1
+  kReduceGrad,    // REDUCE_GRAD: sums this stage's gradients over its replicas (no micro-batch)
+  kRecompute,     // RECOMPUTE: rebuilds the activations of a (stage, micro-batch) for its backward
+  // OPTIMIZER_STEP: changes this stage's weights. Of a synchronous table without a micro-batch; of
+  // an asynchronous one with the last micro-batch whose gradient it includes.
+  kOptimizerStep,
 };
 
 // One cell of a timetable. Eight bytes: a timetable of 10^8 actions must fit in memory.

@@ -31,21 +31,21 @@ Least LeastOf(const StageCosts& costs, int stage, double forward_share, double b
 // The proof. Follow one micro-batch down and up again: F on stages 0..S-1, then the gradient on
 // stages S-1..0, each hop between ranks costing its latency. No F of stage s starts before
 // forward_start[s], no B or I before gradient_start[s], and after the gradient of stage s (after F
-// of stage s) at least the rest of the chain remains. Take a rank whose lowest stage is l and
-// highest h, and m micro-batches:
-//  - nothing runs on it before forward_start[l], then it does all its work;
+// of stage s) at least the rest of the chain remains. Take a rank, the least of each of these
+// numbers over its stages, and the micro-batches that run through each:
+//  - nothing runs on it before forward_start, then it does all its work;
 //  - its last B or I, whichever stage it is of, comes after all its F and all its other I, and
-//  leaves a rest of at least
-//    that of stage l (the W may run meanwhile, so they are not counted);
-//  - its first B or I does not start before gradient_start[h]; all its backward work comes after;
-//  - its last F comes after all its other F, and leaves a rest of at least that of stage h.
-// Each line gives a lower bound on the makespan; the largest over all ranks is returned.
+//    leaves a rest of at least after_gradient (the W may run meanwhile, so they are not counted);
+//  - its first B or I does not start before gradient_start; all its backward work comes after;
+//  - its last F comes after all its other F, and leaves a rest of at least after_forward.
+// Each line gives a lower bound on the makespan; the largest over all ranks is returned. With
+// several copies of the model there is a chain for each.
 class Bound {
  public:
   Bound(const Placement& placement, int micro_batches, const StageCosts& costs)
       : placement_(placement),
         costs_(costs),
-        micro_batches_(micro_batches),
+        micro_batches_(MicroBatchesPerStage(placement, micro_batches)),
         pair_(costs.overlap >= 0 ? costs.overlap : kUnlimited),
         forward_start_(placement.stages(), 0),
         gradient_start_(placement.stages(), 0) {
@@ -53,27 +53,14 @@ class Bound {
     std::vector<Least> least;
     least.reserve(stages);
     for (int s = 0; s < stages; ++s) least.push_back(LeastOf(costs, s, pair_, pair_));
-    const auto hop = [&](int s) {
-      return placement.rank(s) == placement.rank(s + 1) ? 0 : costs.send[s];
-    };
-    for (int s = 1; s < stages; ++s) {
-      forward_start_[s] = forward_start_[s - 1] + least[s - 1].forward + hop(s - 1);
-    }
-    gradient_start_[stages - 1] = forward_start_[stages - 1] + least[stages - 1].forward;
-    for (int s = stages - 2; s >= 0; --s) {
-      gradient_start_[s] = gradient_start_[s + 1] + least[s + 1].input_grad + hop(s);
-    }
-    const double end = gradient_start_[0] + least[0].backward;
-    for (int s = 0; s < stages; ++s) {
-      after_forward_.push_back(end - forward_start_[s] - least[s].forward);
-      after_gradient_.push_back(end - gradient_start_[s] - least[s].input_grad);
-    }
-    // The weight gradient of stage 0 can share a pair with work that is counted already.
-    if (costs.overlap >= 0) after_gradient_[0] = 0;
+    for (int first = 0; first < stages; first += placement.model_stages()) Chain(first, least);
   }
 
   double OfRank(int rank) const {
-    const std::vector<int> stages = placement_.StagesOf(rank);
+    std::vector<int> stages = placement_.StagesOf(rank);
+    stages.erase(std::remove_if(stages.begin(), stages.end(),
+                                [this](int s) { return micro_batches_[s] == 0; }),
+                 stages.end());
     if (pair_ == kUnlimited) return OfShares(stages, kUnlimited, kUnlimited);
     double best = 0;
     for (int s : stages) {
@@ -86,27 +73,64 @@ class Bound {
   }
 
  private:
+  static std::vector<int> MicroBatchesPerStage(const Placement& placement, int micro_batches) {
+    Timetable table;
+    table.placement = placement;
+    table.micro_batches = micro_batches;
+    std::vector<int> counts;
+    for (int s = 0; s < placement.stages(); ++s) counts.push_back(table.MicroBatchesOf(s));
+    return counts;
+  }
+
+  // Follows a micro-batch through the copy of the model that begins at stage `first`.
+  void Chain(int first, const std::vector<Least>& least) {
+    const int last = first + placement_.model_stages() - 1;
+    const auto hop = [&](int s) {
+      return placement_.rank(s) == placement_.rank(s + 1) ? 0 : costs_.send[s];
+    };
+    for (int s = first + 1; s <= last; ++s) {
+      forward_start_[s] = forward_start_[s - 1] + least[s - 1].forward + hop(s - 1);
+    }
+    gradient_start_[last] = forward_start_[last] + least[last].forward;
+    for (int s = last - 1; s >= first; --s) {
+      gradient_start_[s] = gradient_start_[s + 1] + least[s + 1].input_grad + hop(s);
+    }
+    const double end = gradient_start_[first] + least[first].backward;
+    for (int s = first; s <= last; ++s) {
+      after_forward_.push_back(end - forward_start_[s] - least[s].forward);
+      after_gradient_.push_back(end - gradient_start_[s] - least[s].input_grad);
+    }
+    // The weight gradient of the first stage can share a pair with work that is counted already.
+    if (costs_.overlap >= 0) after_gradient_[first] = 0;
+  }
+
+  static double LeastAmong(const std::vector<int>& stages, const std::vector<double>& values) {
+    double least = kUnlimited;
+    for (int s : stages) least = std::min(least, values[s]);
+    return stages.empty() ? 0 : least;
+  }
+
   double OfShares(const std::vector<int>& stages, double forward_share,
                   double backward_share) const {
     Least work;
     for (int s : stages) {
       const Least least = LeastOf(costs_, s, forward_share, backward_share);
-      work.forward += micro_batches_ * least.forward;
-      work.input_grad += micro_batches_ * least.input_grad;
-      work.backward += micro_batches_ * least.backward;
+      work.forward += micro_batches_[s] * least.forward;
+      work.input_grad += micro_batches_[s] * least.input_grad;
+      work.backward += micro_batches_[s] * least.backward;
     }
-    const int lowest = stages.front();
-    const int highest = stages.back();
-    const double to_the_end = std::max(work.backward, work.input_grad + after_gradient_[lowest]);
-    return std::max({forward_start_[lowest] + work.forward + to_the_end,
-                     gradient_start_[highest] + to_the_end,
-                     forward_start_[lowest] + work.forward + after_forward_[highest]});
+    const double to_the_end =
+        std::max(work.backward, work.input_grad + LeastAmong(stages, after_gradient_));
+    const double start = LeastAmong(stages, forward_start_);
+    return std::max({start + work.forward + to_the_end,
+                     LeastAmong(stages, gradient_start_) + to_the_end,
+                     start + work.forward + LeastAmong(stages, after_forward_)});
   }
 
   const Placement& placement_;
   const StageCosts& costs_;
-  const int micro_batches_;
-  const double pair_;  // the duration of a pair
+  const std::vector<int> micro_batches_;  // [stage]
+  const double pair_;                     // the duration of a pair
   std::vector<double> forward_start_;
   std::vector<double> gradient_start_;
   std::vector<double> after_forward_;

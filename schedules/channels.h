@@ -14,6 +14,7 @@ class Channels {
  public:
   explicit Channels(const Placement& placement) : placement_(placement) {
     for (int s = 0; s + 1 < placement.stages(); ++s) {
+      if (placement.NextStage(s) == kNoStage) continue;
       const std::pair<int, int> edge{placement.rank(s), placement.rank(s + 1)};
       if (edge.first == edge.second) continue;
       pairs_.push_back(edge);
@@ -34,9 +35,9 @@ class Channels {
   // exist.
   int Of(const Action& action) const {
     const bool forward = action.op == Op::kSendForward || action.op == Op::kRecvForward;
-    const int peer = PeerStage(action.op, action.stage);
+    const int peer = PeerStage(placement_, action.op, action.stage);
+    if (peer == kNoStage) return -1;
     const int lower = std::min<int>(action.stage, peer);
-    if (lower < 0 || lower + 1 >= placement_.stages()) return -1;
     return forward ? down_[lower] : up_[lower];
   }
 

@@ -8,10 +8,10 @@ namespace sluice {
 namespace {
 
 // The receive that belongs to a send.
-Action ReceiveOf(const Action& send) {
+Action ReceiveOf(const Placement& placement, const Action& send) {
   Action receive = send;
   receive.op = send.op == Op::kSendForward ? Op::kRecvForward : Op::kRecvBackward;
-  receive.stage = static_cast<uint16_t>(PeerStage(send.op, send.stage));
+  receive.stage = static_cast<uint16_t>(PeerStage(placement, send.op, send.stage));
   return receive;
 }
 
@@ -40,11 +40,11 @@ void CheckChannels(const Timetable& timetable, DefectList& defects) {
       const Message& in = received[channel][k];
       const Action& send = timetable.rows[out.rank][out.position];
       const Action& receive = timetable.rows[in.rank][in.position];
-      if (ReceiveOf(send) == receive) continue;
+      if (ReceiveOf(timetable.placement, send) == receive) continue;
       defects.Add(in.rank, in.position, receive,
                   absl::StrCat("message ", k, " from rank ", from, " to rank ", to, " is ",
                                ToString(send), " (position ", out.position, " there), so ",
-                               ToString(ReceiveOf(send)), " is due here"));
+                               ToString(ReceiveOf(timetable.placement, send)), " is due here"));
       break;  // what follows on this channel is out of step too
     }
   }

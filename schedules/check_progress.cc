@@ -109,7 +109,7 @@ class Progress {
   int AwaitedBy(int rank, const Action& action) const {
     const Placement& placement = table_.placement;
     if (!IsCompute(action.op) || !Belongs(rank, action)) return kNoStage;
-    const int producer = ProducerStage(action.op, action.stage, placement.stages());
+    const int producer = ProducerStage(placement, action.op, action.stage);
     if (producer == kNoStage || placement.rank(producer) == rank) return kNoStage;
     const OpMask makes = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
     const size_t cell = census_.cell(producer, action.micro_batch);
@@ -127,7 +127,7 @@ class Progress {
   void Finish(int rank, const Action& action) {
     if (!IsCompute(action.op) || !Belongs(rank, action)) return;
     ran_[census_.cell(action)] |= Bit(action.op);
-    const int consumer = ConsumerStage(action.op, action.stage, table_.placement.stages());
+    const int consumer = ConsumerStage(table_.placement, action.op, action.stage);
     if (consumer != kNoStage) Wake(table_.placement.rank(consumer));
   }
 

@@ -100,11 +100,23 @@ class RowChecker {
                    absl::StrCat("stage ", action.stage, " is on rank ", holder));
       return false;
     }
+    if (!whole_stage && !table_.Visits(action.micro_batch, action.stage)) {
+      defects_.Add(
+          rank, position, action,
+          absl::StrCat("micro-batch ", action.micro_batch, " runs through copy ",
+                       table_.replica(action.micro_batch), " of the model; stage ", action.stage,
+                       " is of copy ", table_.placement.replica(action.stage)));
+      return false;
+    }
     if (!IsCommunication(action.op)) return true;
-    const int peer = PeerStage(action.op, action.stage);
-    if (peer < 0 || peer >= stages_) {
-      defects_.Add(rank, position, action,
-                   absl::StrCat("there is no stage ", peer, " at the other end"));
+    const int peer = PeerStage(table_.placement, action.op, action.stage);
+    if (peer == kNoStage) {
+      defects_.Add(
+          rank, position, action,
+          absl::StrCat(
+              "there is no stage ",
+              action.op == Op::kSendForward || action.op == Op::kRecvBackward ? "after" : "before",
+              " stage ", action.stage, " at the other end"));
       return false;
     }
     if (table_.placement.rank(peer) == rank) {
@@ -137,7 +149,7 @@ class RowChecker {
   // order.
   void CheckNeighbourOnSameRank(int rank, size_t position) {
     const Action& action = table_.rows[rank][position];
-    const int consumer = ConsumerStage(action.op, action.stage, stages_);
+    const int consumer = ConsumerStage(table_.placement, action.op, action.stage);
     if (consumer == kNoStage || table_.placement.rank(consumer) != rank) return;
     const OpMask waits = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
     if (!(census_.seen[census_.cell(consumer, action.micro_batch)] & waits)) return;
@@ -187,11 +199,11 @@ class RowChecker {
 // The sends and receives of a lowered stage.
 OpMask MessagesOf(const Placement& placement, int stage) {
   const auto crosses_to = [&](int peer) {
-    return peer >= 0 && peer < placement.stages() && placement.rank(peer) != placement.rank(stage);
+    return peer != kNoStage && placement.rank(peer) != placement.rank(stage);
   };
   OpMask messages = 0;
-  if (crosses_to(stage + 1)) messages |= kMessagesDown;
-  if (crosses_to(stage - 1)) messages |= kMessagesUp;
+  if (crosses_to(placement.NextStage(stage))) messages |= kMessagesDown;
+  if (crosses_to(placement.PreviousStage(stage))) messages |= kMessagesUp;
   return messages;
 }
 
@@ -221,6 +233,7 @@ void CheckComplete(const Timetable& timetable, const Census& census, DefectList&
   for (int stage = 0; stage < timetable.placement.stages(); ++stage) {
     const OpMask messages = lowered ? MessagesOf(timetable.placement, stage) : OpMask{0};
     for (int b = 0; b < timetable.micro_batches && !defects.full(); ++b) {
+      if (!timetable.Visits(b, stage)) continue;
       const OpMask seen = census.seen[census.cell(stage, b)];
       OpMask expected = messages | Bit(Op::kForward);
       if (seen & kSplitBackward) {

@@ -72,7 +72,7 @@ class PathFinder {
   // The compute action whose result `timed` uses, found by time: rows are sorted by it.
   std::optional<Spot> Producer(const TimedAction& timed) const {
     const Action& action = timed.action;
-    const int stage = ProducerStage(action.op, action.stage, placement_.stages());
+    const int stage = ProducerStage(placement_, action.op, action.stage);
     if (stage == kNoStage) return std::nullopt;
     const int rank = placement_.rank(stage);
     const auto& row = rows_[rank];

@@ -8,10 +8,9 @@
 
 // What an action needs from its neighbours. The validator, the lowering and the simulator share
 // these few rules:
-//   F(s, b) needs F(s - 1, b);   B or I(s, b) needs B or I(s + 1, b).
+//   F(s, b) needs F(s - 1, b);   B or I(s, b) needs B or I(s + 1, b);
+// s - 1 and s + 1 being the neighbours in the same copy of the model.
 namespace sluice {
-
-constexpr int kNoStage = -1;
 
 // True for B and I: the actions that make the gradient of a stage's input.
 inline bool MakesInputGrad(Op op) { return op == Op::kBackward || op == Op::kInputGrad; }
@@ -19,28 +18,28 @@ inline bool MakesInputGrad(Op op) { return op == Op::kBackward || op == Op::kInp
 inline bool MakesWeightGrad(Op op) { return op == Op::kBackward || op == Op::kWeightGrad; }
 
 // The stage whose result `op` on `stage` waits for, or kNoStage.
-inline int ProducerStage(Op op, int stage, int stages) {
-  if (op == Op::kForward && stage > 0) return stage - 1;
-  if (MakesInputGrad(op) && stage + 1 < stages) return stage + 1;
-  return kNoStage;
+inline int ProducerStage(const Placement& placement, Op op, int stage) {
+  if (op == Op::kForward) return placement.PreviousStage(stage);
+  return MakesInputGrad(op) ? placement.NextStage(stage) : kNoStage;
 }
 
 // The stage that waits for the result of `op` on `stage`, or kNoStage.
-inline int ConsumerStage(Op op, int stage, int stages) {
-  if (op == Op::kForward && stage + 1 < stages) return stage + 1;
-  if (MakesInputGrad(op) && stage > 0) return stage - 1;
-  return kNoStage;
+inline int ConsumerStage(const Placement& placement, Op op, int stage) {
+  if (op == Op::kForward) return placement.NextStage(stage);
+  return MakesInputGrad(op) ? placement.PreviousStage(stage) : kNoStage;
 }
 
-// The stage at the other end of a send or receive on `stage`; may lie outside 0..stages-1 in an
-// unsound table.
-inline int PeerStage(Op op, int stage) {
-  return op == Op::kSendForward || op == Op::kRecvBackward ? stage + 1 : stage - 1;
+// The stage at the other end of a send or receive on `stage`; kNoStage where an unsound table sends
+// over the edge of the model.
+inline int PeerStage(const Placement& placement, Op op, int stage) {
+  return op == Op::kSendForward || op == Op::kRecvBackward ? placement.NextStage(stage)
+                                                           : placement.PreviousStage(stage);
 }
 
 inline bool IsSend(Op op) { return op == Op::kSendForward || op == Op::kSendBackward; }
 
 // Flat index of (stage, micro-batch): the arrays of a whole timetable are dense, so no hashing.
+// With several copies of the model, a micro-batch leaves the cells of the other copies unused.
 class CellIndex {
  public:
   explicit CellIndex(const Timetable& timetable)

@@ -49,7 +49,7 @@ class EventOrder {
         const Action& action = row[i].action;
         if (action.op == Op::kIdle) continue;
         visit(KeyOf(row[i].start, false), Event{rank, i, false});
-        const int consumer = ConsumerStage(action.op, action.stage, placement.stages());
+        const int consumer = ConsumerStage(placement, action.op, action.stage);
         if (consumer == kNoStage || placement.rank(consumer) == rank) continue;
         visit(KeyOf(row[i].end, true), Event{rank, i, true});
       }
@@ -92,7 +92,7 @@ absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable) {
       continue;
     }
     const bool forward = action.op == Op::kForward;
-    const int consumer = ConsumerStage(action.op, action.stage, placement.stages());
+    const int consumer = ConsumerStage(placement, action.op, action.stage);
     lowered.rows[event.rank].push_back(MessageEnd(forward ? Op::kSendForward : Op::kSendBackward,
                                                   action.stage, action.micro_batch));
     lowered.rows[placement.rank(consumer)].push_back(

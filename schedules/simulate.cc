@@ -148,7 +148,7 @@ std::optional<double> Simulator::InputsAt(const Action& action) const {
     return (done & kInputGradDone) ? std::optional<double>(0) : std::nullopt;
   }
   if (MakesInputGrad(action.op) && !(done & kForwardDone)) return std::nullopt;
-  const int producer = ProducerStage(action.op, action.stage, table_.placement.stages());
+  const int producer = ProducerStage(table_.placement, action.op, action.stage);
   if (producer == kNoStage) return 0;
   const auto& available = action.op == Op::kForward ? activation_at_ : gradient_at_;
   const double left = available[cell_(producer, action.micro_batch)];
@@ -174,21 +174,20 @@ double Simulator::Duration(const Action& action) const {
 }
 
 void Simulator::Finish(const Action& action, double end) {
-  const int stages = table_.placement.stages();
   const auto crosses = [&](int consumer) {
     return table_.placement.rank(consumer) != table_.placement.rank(action.stage);
   };
   if (IsSend(action.op)) {
     const bool forward = action.op == Op::kSendForward;
-    const int consumer = PeerStage(action.op, action.stage);
-    if (consumer < 0 || consumer >= stages) return;
+    const int consumer = PeerStage(table_.placement, action.op, action.stage);
+    if (consumer == kNoStage) return;
     Deliver(forward ? activation_at_ : gradient_at_, action, consumer, end);
     return;
   }
   if (action.op != Op::kForward && !MakesInputGrad(action.op)) return;
   const bool forward = action.op == Op::kForward;
   done_[cell_(action)] |= forward ? kForwardDone : kInputGradDone;
-  const int consumer = ConsumerStage(action.op, action.stage, stages);
+  const int consumer = ConsumerStage(table_.placement, action.op, action.stage);
   // In a lowered table what crosses to another rank leaves with its send.
   if (consumer == kNoStage || (lowered_ && crosses(consumer))) return;
   Deliver(forward ? activation_at_ : gradient_at_, action, consumer, end);

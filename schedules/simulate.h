@@ -18,7 +18,7 @@ struct StageCosts {
   std::vector<double> backward;     // B; usually I + W
   // Latency from the end of the producing action on stage s to the earliest start of its consumer
   // on stage s + 1 (and back, for gradients) when they are on different ranks; occupies no compute.
-  // Size stages - 1.
+  // Size stages - 1; the entry between two copies of the model is not used.
   std::vector<double> send;
   // Duration of an overlapped pair; negative: the sum of its two actions.
   double overlap = -1;

@@ -26,6 +26,12 @@ Placement Placement::V(int ranks, int chunks) {
   return placement;
 }
 
+Placement Placement::Bidirectional(int ranks) {
+  Placement placement = V(ranks, 2);
+  placement.replicas_ = 2;
+  return placement;
+}
+
 absl::StatusOr<Placement> Placement::FromRanks(std::vector<int> rank_of_stage) {
   if (rank_of_stage.empty()) return absl::InvalidArgumentError("a placement needs a stage");
   const auto [least, most] = std::minmax_element(rank_of_stage.begin(), rank_of_stage.end());
@@ -54,6 +60,14 @@ std::vector<int> Placement::StagesOf(int rank) const {
     if (rank_of_stage_[stage] == rank) held.push_back(stage);
   }
   return held;
+}
+
+int Timetable::MicroBatchesOf(int stage) const {
+  // The first micro-batch of copy k is the least b with b * replicas >= k * micro_batches.
+  const int64_t replicas = placement.replicas();
+  const int64_t k = placement.replica(stage);
+  const auto first = [&](int64_t copy) { return (copy * micro_batches + replicas - 1) / replicas; };
+  return static_cast<int>(first(k + 1) - first(k));
 }
 
 bool Timetable::lowered() const {

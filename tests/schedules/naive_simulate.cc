@@ -31,6 +31,12 @@ double DurationOf(const Action& a, const StageCosts& costs) {
   return 0;
 }
 
+// Whether there is a stage `other`, in the same copy of the model.
+bool SameCopy(const Placement& placement, int stage, int other) {
+  const int copy_stages = placement.stages() / placement.replicas();
+  return other >= 0 && other < placement.stages() && stage / copy_stages == other / copy_stages;
+}
+
 // What must have ended before `a` starts (for F, B and I), and the latency between.
 struct Input {
   std::vector<Spot> from;
@@ -40,8 +46,7 @@ struct Input {
 Input InputOf(const Timetable& table, const Action& a, const StageCosts& costs) {
   const bool forward = a.op == Op::kForward;
   const int producer = forward ? a.stage - 1 : a.stage + 1;
-  if (!(forward || MakesGradient(a.op)) || producer < 0 || producer >= table.placement.stages())
-    return {};
+  if (!(forward || MakesGradient(a.op)) || !SameCopy(table.placement, a.stage, producer)) return {};
   const bool crosses = table.placement.rank(producer) != table.placement.rank(a.stage);
   const bool by_send = crosses && table.lowered();
   Input input;

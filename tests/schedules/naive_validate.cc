@@ -44,6 +44,7 @@ class Naive {
         if (a.stage >= table_.placement.stages() || table_.placement.rank(a.stage) != rank)
           return false;
         if (a.micro_batch < 0 || a.micro_batch >= table_.micro_batches) return false;
+        if (!Visits(a.micro_batch, a.stage)) return false;
         if (IsCommunication(a.op) && !Crosses(a.stage, Peer(a))) return false;
       }
     }
@@ -53,8 +54,14 @@ class Naive {
   static int Peer(const Action& a) {
     return a.op == Op::kSendForward || a.op == Op::kRecvBackward ? a.stage + 1 : a.stage - 1;
   }
+  int CopyStages() const { return table_.placement.stages() / table_.placement.replicas(); }
+  // Micro-batches are dealt to the copies of the model in blocks.
+  bool Visits(int b, int stage) const {
+    return b * table_.placement.replicas() / table_.micro_batches == stage / CopyStages();
+  }
   bool Crosses(int stage, int peer) const {
     return peer >= 0 && peer < table_.placement.stages() &&
+           stage / CopyStages() == peer / CopyStages() &&
            table_.placement.rank(peer) != table_.placement.rank(stage);
   }
   int Count(Op op, int stage, int b) const {
@@ -81,7 +88,7 @@ class Naive {
   bool CellsAreSound() const {
     for (int s = 0; s < table_.placement.stages(); ++s) {
       for (int b = 0; b < table_.micro_batches; ++b) {
-        if (!CellIsSound(s, b)) return false;
+        if (Visits(b, s) && !CellIsSound(s, b)) return false;
       }
     }
     return true;
@@ -103,7 +110,8 @@ class Naive {
     if (!Before(Op::kRecvForward, s, Op::kForward, s, b) ||
         !Before(Op::kRecvBackward, s, grad, s, b))
       return false;
-    const bool same_rank = s > 0 && table_.placement.rank(s - 1) == table_.placement.rank(s);
+    const bool same_rank =
+        s % CopyStages() > 0 && table_.placement.rank(s - 1) == table_.placement.rank(s);
     if (same_rank) {
       const Op below = Count(Op::kBackward, s - 1, b) == 1 ? Op::kBackward : Op::kInputGrad;
       if (!Before(Op::kForward, s - 1, Op::kForward, s, b) || !Before(grad, s, below, s - 1, b))
@@ -187,6 +195,7 @@ class Naive {
       const int here = table_.placement.rank(s);
       const int there = table_.placement.rank(s + 1);
       for (int b = 0; b < table_.micro_batches; ++b) {
+        if (!Visits(b, s) || !Visits(b, s + 1)) continue;
         edges.emplace_back(node[{here, Position(Op::kForward, s, b)}],
                            node[{there, Position(Op::kForward, s + 1, b)}]);
         edges.emplace_back(node[{there, Gradient(s + 1, b)}], node[{here, Gradient(s, b)}]);

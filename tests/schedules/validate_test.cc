@@ -149,7 +149,7 @@ TEST(FindDefects, NamesThePlaceOfEachSeededDefect) {
        [](Timetable& t) {
          t.rows[2].push_back({.op = Op::kSendForward, .stage = 2, .micro_batch = 0});
        },
-       2, -2, "2SEND_F0", "there is no stage 3"},
+       2, -2, "2SEND_F0", "there is no stage after stage 2"},
   };
   for (const Seeded& seeded : cases) {
     SCOPED_TRACE(seeded.name);
