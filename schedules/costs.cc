@@ -1,3 +1,4 @@
+#include <cassert>
 #include <cmath>
 #include <utility>
 
@@ -21,6 +22,20 @@ absl::Status CheckVector(const char* what, const std::vector<double>& values, si
   return absl::OkStatus();
 }
 
+absl::Status CheckLinks(const StageCosts& costs) {
+  if (costs.link_busy.empty()) return absl::OkStatus();
+  if (absl::Status ok = CheckVector("link_busy", costs.link_busy, costs.send.size()); !ok.ok()) {
+    return ok;
+  }
+  for (size_t edge = 0; edge < costs.send.size(); ++edge) {
+    if (costs.link_busy[edge] <= costs.send[edge]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("cost link_busy[", edge, "] is ", costs.link_busy[edge],
+                     "; it is a part of send, which is ", costs.send[edge]));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StageCosts StageCosts::Uniform(int stages, double f, double i, double w, double send_latency) {
@@ -33,6 +48,17 @@ StageCosts StageCosts::Uniform(int stages, double f, double i, double w, double 
   return costs;
 }
 
+void ApplyRankSpeeds(const Placement& placement, const std::vector<double>& speeds,
+                     StageCosts* costs) {
+  assert(static_cast<int>(speeds.size()) == placement.ranks() && costs->overlap < 0);
+  for (auto* durations :
+       {&costs->forward, &costs->input_grad, &costs->weight_grad, &costs->backward}) {
+    for (size_t s = 0; s < durations->size(); ++s) {
+      (*durations)[s] /= speeds[static_cast<size_t>(placement.rank(static_cast<int>(s)))];
+    }
+  }
+}
+
 absl::Status CheckCosts(const StageCosts& costs, int stages) {
   const size_t n = static_cast<size_t>(stages);
   const std::pair<const char*, const std::vector<double>*> durations[] = {{"F", &costs.forward},
@@ -43,6 +69,7 @@ absl::Status CheckCosts(const StageCosts& costs, int stages) {
     if (absl::Status ok = CheckVector(name, *values, n); !ok.ok()) return ok;
   }
   if (absl::Status ok = CheckVector("send", costs.send, n - 1); !ok.ok()) return ok;
+  if (absl::Status ok = CheckLinks(costs); !ok.ok()) return ok;
   const std::pair<const char*, const std::vector<double>*> sizes[] = {
       {"activation_bytes", &costs.activation_bytes},
       {"weight_grad_bytes", &costs.weight_grad_bytes}};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -26,59 +27,100 @@ std::optional<Op> OpNamed(absl::string_view letters) {
   return std::nullopt;
 }
 
-// Takes the digits at the front of `text`; nothing when there are none or the number exceeds
-// `most`.
-std::optional<int> TakeNumber(absl::string_view& text, int most) {
+constexpr int kMostStage = std::numeric_limits<uint16_t>::max();
+// One less than the largest, so that the count of micro-batches is a number too.
+constexpr int kMostMicroBatch = std::numeric_limits<int32_t>::max() - 1;
+
+// Reads cells, and remembers what was wrong with the last one that it could not read.
+class CellReader {
+ public:
+  // Appends what one cell says; false when it is no action.
+  bool Read(absl::string_view cell, std::vector<Action>& row);
+  const std::string& why() const { return why_; }
+
+ private:
+  std::optional<Action> ReadAction(absl::string_view text);
+  std::optional<int> TakeNumber(absl::string_view& text, int most, const char* what);
+  bool ReadPair(absl::string_view cell, std::vector<Action>& row);
+  std::nullopt_t Because(std::string why) {
+    why_ = std::move(why);
+    return std::nullopt;
+  }
+
+  std::string why_;
+};
+
+// Takes the digits at the front of `text`.
+std::optional<int> CellReader::TakeNumber(absl::string_view& text, int most, const char* what) {
   size_t digits = 0;
   while (digits < text.size() && absl::ascii_isdigit(text[digits])) ++digits;
+  if (digits == 0) return Because(absl::StrCat("its ", what, " is missing"));
   int value = 0;
-  if (!absl::SimpleAtoi(text.substr(0, digits), &value) || value > most) return std::nullopt;
+  if (!absl::SimpleAtoi(text.substr(0, digits), &value) || value > most) {
+    return Because(absl::StrCat("its ", what, " is above ", most));
+  }
   text.remove_prefix(digits);
   return value;
 }
 
 // "2F0", "1SEND_B3", "0REDUCE_GRAD".
-std::optional<Action> ParseAction(absl::string_view text) {
-  const std::optional<int> stage = TakeNumber(text, std::numeric_limits<uint16_t>::max());
+std::optional<Action> CellReader::ReadAction(absl::string_view text) {
+  const std::optional<int> stage = TakeNumber(text, kMostStage, "stage");
   if (!stage.has_value()) return std::nullopt;
   size_t letters = 0;
   while (letters < text.size() && !absl::ascii_isdigit(text[letters])) ++letters;
   const std::optional<Op> op = OpNamed(text.substr(0, letters));
-  if (!op.has_value()) return std::nullopt;
+  if (!op.has_value()) return Because("what stands after its stage is no operation");
   text.remove_prefix(letters);
   Action action{.op = *op, .stage = static_cast<uint16_t>(*stage)};
   if (*op == Op::kReduceGrad || *op == Op::kOptimizerStep) {
-    return text.empty() ? std::optional<Action>(action) : std::nullopt;
+    if (text.empty()) return action;
+    return Because("this operation has no micro-batch");
   }
-  // One less than the largest, so that the count of micro-batches is a number too.
-  const std::optional<int> micro_batch = TakeNumber(text, std::numeric_limits<int32_t>::max() - 1);
-  if (!micro_batch.has_value() || !text.empty()) return std::nullopt;
+  const std::optional<int> micro_batch = TakeNumber(text, kMostMicroBatch, "micro-batch");
+  if (!micro_batch.has_value()) return std::nullopt;
+  if (!text.empty()) return Because("something follows its micro-batch");
   action.micro_batch = *micro_batch;
   return action;
 }
 
-// Appends what one cell says; false when it is no action.
-bool ParseCell(absl::string_view cell, std::vector<Action>& row) {
+bool CellReader::Read(absl::string_view cell, std::vector<Action>& row) {
   cell = absl::StripAsciiWhitespace(cell);
   if (cell.empty()) {
     row.push_back({});
     return true;
   }
-  if (!absl::ConsumePrefix(&cell, "(")) {
-    const std::optional<Action> action = ParseAction(cell);
-    if (action.has_value()) row.push_back(*action);
-    return action.has_value();
+  if (cell[0] == '(') return ReadPair(cell.substr(1), row);
+  const std::optional<Action> action = ReadAction(cell);
+  if (action.has_value()) row.push_back(*action);
+  return action.has_value();
+}
+
+bool CellReader::ReadPair(absl::string_view cell, std::vector<Action>& row) {
+  const std::vector<absl::string_view> halves =
+      absl::StrSplit(absl::StripSuffix(cell, absl::StrCat(")", kOverlap)), ';');
+  if (!absl::EndsWith(cell, absl::StrCat(")", kOverlap)) || halves.size() != 2) {
+    Because("it is not a pair of two actions");
+    return false;
   }
-  if (!absl::ConsumeSuffix(&cell, absl::StrCat(")", kOverlap))) return false;
-  const std::vector<absl::string_view> halves = absl::StrSplit(cell, ';');
-  if (halves.size() != 2) return false;
-  std::optional<Action> first = ParseAction(halves[0]);
-  const std::optional<Action> second = ParseAction(halves[1]);
-  if (!first.has_value() || !second.has_value()) return false;
+  std::optional<Action> first = ReadAction(halves[0]);
+  if (!first.has_value()) return false;
+  const std::optional<Action> second = ReadAction(halves[1]);
+  if (!second.has_value()) return false;
   first->overlaps_next = true;
   row.push_back(*first);
   row.push_back(*second);
   return true;
+}
+
+absl::Status CellError(absl::string_view name, size_t line, size_t column, size_t cell_number,
+                       absl::string_view cell, const std::string& why) {
+  constexpr size_t kShown = 40;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": line ", line, ", column ", column, " (cell ", cell_number, "): '",
+                   absl::CHexEscape(cell.substr(0, kShown)), cell.size() > kShown ? "..." : "",
+                   "' is not an action: ", why,
+                   "; expected one like 2F0, 1SEND_B3, 0REDUCE_GRAD or (0F7;7B3)", kOverlap));
 }
 
 // The rank of each stage: the one with most of its actions (sends and receives only count where
@@ -145,19 +187,19 @@ absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string
   table.crlf = absl::StrContains(text, "\r\n");
   absl::ConsumeSuffix(&text, "\n");
   if (absl::StripAsciiWhitespace(text).empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": no timetable: the file is empty"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": line 1, column 1: no timetable: the file is empty"));
   }
+  CellReader reader;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     absl::ConsumeSuffix(&line, "\r");
     auto& row = table.rows.emplace_back();
-    int cell_number = 0;
+    size_t cell_number = 0;
     for (absl::string_view cell : absl::StrSplit(line, ',')) {
       ++cell_number;
-      if (ParseCell(cell, row)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": line ", table.rows.size(), ", cell ", cell_number, ": '",
-                       cell.substr(0, 40), "' is not an action; expected one like 2F0, 1SEND_B3, ",
-                       "0REDUCE_GRAD or (0F7;7B3)", kOverlap));
+      if (reader.Read(cell, row)) continue;
+      const size_t column = static_cast<size_t>(cell.data() - line.data()) + 1;
+      return CellError(name, table.rows.size(), column, cell_number, cell, reader.why());
     }
     for (const Action& action : row) {
       table.micro_batches = std::max(table.micro_batches, action.micro_batch + 1);
@@ -165,13 +207,14 @@ absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string
   }
   std::vector<int> rank_of_stage = RanksOfStages(table.rows);
   PlaceUnnamed(static_cast<int>(table.rows.size()), rank_of_stage);
-  for (size_t rank = 0; rank < table.rows.size(); ++rank) {
-    if (std::find(rank_of_stage.begin(), rank_of_stage.end(), static_cast<int>(rank)) !=
-        rank_of_stage.end())
-      continue;
+  std::vector<bool> has_stage(table.rows.size(), false);
+  for (const int rank : rank_of_stage) has_stage[static_cast<size_t>(rank)] = true;
+  const auto idle = std::find(has_stage.begin(), has_stage.end(), false) - has_stage.begin();
+  if (idle < static_cast<int64_t>(table.rows.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
-        name, ": line ", rank + 1,
-        " has no stage of its own; every line is a rank, and every rank computes a stage"));
+        name, ": line ", idle + 1,
+        ", column 1: this line has no stage of its own; every line is a rank, and every rank "
+        "computes a stage"));
   }
   absl::StatusOr<Placement> placement = Placement::FromRanks(std::move(rank_of_stage));
   if (!placement.ok()) return placement.status();

@@ -20,6 +20,10 @@ struct StageCosts {
   // on stage s + 1 (and back, for gradients) when they are on different ranks; occupies no compute.
   // Size stages - 1; the entry between two copies of the model is not used.
   std::vector<double> send;
+  // Of `send`, the time during which a message holds its link (its bytes / the bandwidth): messages
+  // from one rank to another take turns. Size stages - 1, or empty: a link carries any number at
+  // once.
+  std::vector<double> link_busy;
   // Duration of an overlapped pair; negative: the sum of its two actions.
   double overlap = -1;
   // Bytes that one micro-batch holds at each stage from the start of F to the end of B or I; may be
@@ -35,6 +39,11 @@ struct StageCosts {
 // InvalidArgument when a vector has the wrong length for `stages`, or a value is negative or not
 // finite.
 absl::Status CheckCosts(const StageCosts& costs, int stages);
+
+// Divides the durations of each stage by the speed of the rank that holds it (2: twice as fast).
+// Requires a speed above 0 per rank, and no overlap duration, which could not differ by rank.
+void ApplyRankSpeeds(const Placement& placement, const std::vector<double>& speeds,
+                     StageCosts* costs);
 
 struct TimedAction {
   Action action;

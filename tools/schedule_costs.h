@@ -2,10 +2,10 @@
 #define SLUICE_TOOLS_SCHEDULE_COSTS_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "schedules/simulate.h"
+#include "tools/schedule_costs_json.h"
 
 namespace sluice {
 
@@ -13,11 +13,6 @@ namespace sluice {
 struct CostFlags {
   std::string uniform;  // "F=1,I=1,W=1,send=0"
   std::string file;     // JSON with a value per stage
-};
-
-struct ScheduleCosts {
-  StageCosts stages;
-  std::vector<double> device_memory;  // bytes per rank; empty when not given
 };
 
 // The costs of a table on `placement`. B = I + W unless given; B without I and W means I = W = B

@@ -87,7 +87,7 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("show " + Path("absent.csv"), "absent.csv: cannot read: No such file");
   ExpectBadInput("check " + folder_, "is a folder");
   ExpectBadInput("check " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"),
-                 "bad.csv: line 2, cell 2: '1X0' is not an action");
+                 "bad.csv: line 2, column 5 (cell 2): '1X0' is not an action");
   ExpectBadInput("compare 1f1b nonsense -p 4 -m 8", "no schedule 'nonsense'");
   ExpectBadInput("compare -p 4", "needs -p/--ranks and -m/--micro-batches");
   ExpectBadInput("", "subcommand");
@@ -95,15 +95,24 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
 
 TEST_F(ScheduleCommand, RefusesBadCostFiles) {
   const std::pair<const char*, const char*> cases[] = {
-      {"{", "costs.json: not valid JSON"},
-      {"[]", "costs.json: expected an object"},
-      {R"({"F":[1,2,3]})", "costs.json: F has 3 values, expected 2"},
-      {R"({"F":[1,-2]})", "costs.json: cost F[1] is -2"},
-      {R"({"F":[1,1e999]})", "costs.json: not valid JSON"},
-      {R"({"F":[1,"x"]})", "costs.json: F[1] is \"x\", not a number"},
-      {R"({"send":[1,2]})", "costs.json: send has 2 values, expected 1"},
-      {R"({"G":[1,2]})", "costs.json: 'G' is not a field"},
-      {R"({"device_memory":[1]})", "costs.json: device_memory has 1 values, expected 2"},
+      {"{", "costs.json: line 1, column 2: not valid JSON"},
+      {"[]", "costs.json: line 1, column 1: expected an object"},
+      {R"({"F":[1,2,3]})", "costs.json: line 1, column 6: F has 3 values, expected 2"},
+      {"{\"F\":\n [1,\n   -2]}", "costs.json: line 3, column 4: F[1] is -2; it must be a finite"},
+      {R"({"F":[1,1e999]})", "costs.json: line 1, column 9: not valid JSON: number overflow"},
+      {R"({"F":[1,NaN]})", "costs.json: line 1, column 9: not valid JSON"},
+      {R"({"F":[1,"x"]})", "costs.json: line 1, column 9: F[1] is a string, not a number"},
+      {R"({"F":{"a":1}})", "line 1, column 6: F is an object; expected a list of 2 numbers"},
+      {R"({"send":[1,2]})", "costs.json: line 1, column 9: send has 2 values, expected 1"},
+      {R"({"send":-1})", "line 1, column 9: send is -1; it must be"},
+      {R"({"W":[1,1],"B":[2,0.5]})", "cost I[1] is -0.5"},
+      {R"({"I":[1,1],"I":[2,2]})", "'I' is given twice"},
+      {R"({"G":[1,2]})", "costs.json: line 1, column 6: 'G' is not a field"},
+      {R"({"bandwidth":0,"send_bytes":1})", "column 14: bandwidth is 0; it must be"},
+      {R"({"send_bytes":1})", "column 15: send_bytes is given without bandwidth"},
+      {R"({"rank_speed":[1,0]})", "column 18: rank_speed[1] is 0"},
+      {R"({"rank_speed":[1,2],"overlap":1})", "cannot be given together"},
+      {R"({"device_memory":[1]})", "line 1, column 18: device_memory has 1 values, expected 2"},
   };
   for (const auto& [text, message] : cases) {
     ExpectBadInput("show 1f1b -p 2 -m 4 --costs " + Write("costs.json", text), message);

@@ -93,23 +93,29 @@ TEST(TimetableCsv, RoundTripsRandomTables) {
   }
 }
 
-TEST(TimetableCsv, NamesLineAndCellOfWhatItCannotRead) {
+TEST(TimetableCsv, NamesLineAndColumnOfWhatItCannotRead) {
   const std::pair<const char*, const char*> cases[] = {
-      {"0F0,0X0\n", "t.csv: line 1, cell 2: '0X0' is not an action"},
-      {"0F0,0B0\n1F0,,1B\n", "t.csv: line 2, cell 3: '1B'"},
-      {"0F0,F0\n", "line 1, cell 2: 'F0'"},
-      {"0F-1\n", "line 1, cell 1: '0F-1'"},
-      {"0F0x\n", "'0F0x'"},
-      {"99999F0\n", "'99999F0'"},
-      {"0F99999999999\n", "'0F99999999999'"},
-      {"0F2147483647\n", "'0F2147483647'"},
-      {"(0F0;0B0)\n", "'(0F0;0B0)'"},
+      {"0F0,0X0\n", "t.csv: line 1, column 5 (cell 2): '0X0' is not an action: what stands after"},
+      {"0F0,0B0\n1F0,,1B\n", "t.csv: line 2, column 6 (cell 3): '1B' is not an action: its micro-"},
+      {"0F0,F0\n", "line 1, column 5 (cell 2): 'F0' is not an action: its stage is missing"},
+      {"0F-1\n", "line 1, column 1 (cell 1): '0F-1'"},
+      {"0F0x\n", "something follows its micro-batch"},
+      {"99999F0\n", "'99999F0' is not an action: its stage is above 65535"},
+      {"1000000000F0\n", "its stage is above 65535"},
+      {"0F99999999999\n", "its micro-batch is above 2147483646"},
+      {"0F2147483647\n", "its micro-batch is above 2147483646"},
+      {"0REDUCE_GRAD1\n", "this operation has no micro-batch"},
+      {"(0F0;0B0)\n", "'(0F0;0B0)' is not an action: it is not a pair of two actions"},
       {"(0F0)OVERLAP_F_B\n", "'(0F0)OVERLAP_F_B'"},
       {"(0F0;0B0;0B1)OVERLAP_F_B\n", "(0F0;0B0;0B1)"},
-      {"", "the file is empty"},
+      {"(0F0;0Z0)OVERLAP_F_B\n", "what stands after its stage is no operation"},
+      {"\x7f"
+       "ELF\x02\x01\n",
+       R"(line 1, column 1 (cell 1): '\x7f\x45LF\x02\x01')"},
+      {"", "t.csv: line 1, column 1: no timetable: the file is empty"},
       {"\r\n", "the file is empty"},
-      {"0F0,0B0\n\n1F0,1B0\n", "t.csv: line 2 has no stage of its own"},
-      {"0F0,0B0\n\n", "t.csv: line 2 has no stage of its own"},
+      {"0F0,0B0\n\n1F0,1B0\n", "t.csv: line 2, column 1: this line has no stage of its own"},
+      {"0F0,0B0\n\n", "t.csv: line 2, column 1: this line has no stage of its own"},
   };
   for (const auto& [text, message] : cases) {
     const auto table = ParseTimetableCsv(text, "t.csv");

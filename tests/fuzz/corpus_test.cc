@@ -1,0 +1,35 @@
+// Replays what the fuzzers start from, and what they once broke, through the same readers.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "readers.h"
+
+namespace sluice {
+namespace {
+
+int Replay(const char* folder, void (*reader)(absl::string_view)) {
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(SLUICE_FUZZ_CORPUS) / folder)) {
+    SCOPED_TRACE(entry.path());
+    std::ifstream file(entry.path(), std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    reader(text.str());
+    ++files;
+  }
+  return files;
+}
+
+TEST(FuzzCorpus, TimetableCsvKeepsItsPromises) {
+  EXPECT_GE(Replay("timetable_csv", TryTimetableCsv), 10);
+}
+
+TEST(FuzzCorpus, CostsJsonKeepsItsPromises) { EXPECT_GE(Replay("costs_json", TryCostsJson), 10); }
+
+}  // namespace
+}  // namespace sluice
