@@ -57,7 +57,7 @@ constexpr CatalogueEntry kCatalogue[] = {
 // Names that the command line reserves for schedules to come.
 constexpr absl::string_view kPlanned[] = {
     "eager-1f1b", "interleaved-zb", "bfs",     "zb-h2",  "zb-2p",     "zbv",           "v-half",
-    "v-min",      "dualpipev",      "chimera", "hanayo", "pipedream", "pipedream-2bw", "auto"};
+    "v-min",      "dualpipev",      "chimera", "hanayo", "pipedream", "pipedream-2bw"};
 
 // Actions number stages with 16 bits.
 constexpr int64_t kMostStages = std::numeric_limits<uint16_t>::max() + int64_t{1};
@@ -121,6 +121,8 @@ absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name) {
   return absl::NotFoundError(
       absl::StrCat("no schedule '", name, "'; did you mean '", nearest.front(), "'? ", known));
 }
+
+absl::Status CheckScheduleSize(const ScheduleRequest& request) { return CheckCounts(request); }
 
 absl::StatusOr<Timetable> GenerateSchedule(absl::string_view name, const ScheduleRequest& request) {
   absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);

@@ -40,6 +40,8 @@ struct CatalogueEntry {
 absl::Span<const CatalogueEntry> Catalogue();
 // The entry called `name`; NotFound lists the names there are (the nearest first).
 absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name);
+// InvalidArgument for counts below 1, and for more stages or forwards than a timetable can have.
+absl::Status CheckScheduleSize(const ScheduleRequest& request);
 // FindSchedule + generate + ValidateTimetable. Every count must be at least 1.
 absl::StatusOr<Timetable> GenerateSchedule(absl::string_view name, const ScheduleRequest& request);
 

@@ -15,6 +15,7 @@
 #include "schedules/validate.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/schedule_auto.h"
 #include "tools/schedule_report.h"
 #include "tools/schedule_source.h"
 #include "tools/terminal.h"
@@ -44,14 +45,18 @@ void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
   }
 }
 
-absl::StatusOr<std::string> FormatTable(const Timetable& table, const ScheduleFlags& flags) {
+// `bound`: what is proved of every timetable within the limits; 0 where nothing is.
+absl::StatusOr<std::string> FormatTable(const Timetable& table, const ScheduleFlags& flags,
+                                        double bound) {
   const absl::StatusOr<std::optional<std::string>> untimed = FormatUntimed(table, flags.format);
   if (!untimed.ok()) return untimed.status();
   if (untimed->has_value()) return **untimed;
   const absl::StatusOr<ScheduleCosts> costs = ReadScheduleCosts(flags.costs, table.placement);
   if (!costs.ok()) return costs.status();
-  const absl::StatusOr<Simulation> run = Simulate(table, costs->stages);
+  absl::StatusOr<Simulation> run = Simulate(table, costs->stages);
   if (!run.ok()) return run.status();
+  if (absl::Status fits = CheckMemoryLimit(table.name, *run, flags); !fits.ok()) return fits;
+  UseBound(bound, *run);
   WarnOfMemory(*costs, *run);
   if (flags.format == "json") return SimulationJson(*run, table, flags.actions).dump() + "\n";
   if (flags.format == "svg") return RenderSvg(*run, table);
@@ -67,8 +72,22 @@ int List(const ScheduleFlags& flags) {
   return written.ok() ? kExitDone : Fail(written);
 }
 
+int Print(const Timetable& table, const ScheduleFlags& flags, double bound) {
+  const absl::StatusOr<std::string> text = FormatTable(table, flags, bound);
+  if (!text.ok()) return Fail(text.status());
+  const absl::Status written = WriteOutput(flags.output, *text);
+  return written.ok() ? kExitDone : Fail(written);
+}
+
+int ShowAuto(const ScheduleFlags& flags) {
+  const absl::StatusOr<OptimisedTimetable> best = AutoTimetable(flags);
+  if (!best.ok()) return Fail(best.status());
+  return Print(best->table, flags, best->lower_bound);
+}
+
 int Show(const ScheduleFlags& flags) {
   if (absl::Status ok = RefuseWhatIsToCome(flags); !ok.ok()) return Fail(ok);
+  if (flags.what == kAuto) return ShowAuto(flags);
   const bool file = NamesFile(flags.what);
   const absl::StatusOr<Timetable> table =
       file ? ReadTable(flags) : GenerateTable(flags.what, flags);
@@ -79,13 +98,15 @@ int Show(const ScheduleFlags& flags) {
       return kExitInvalidTimetable;
     }
   }
-  const absl::StatusOr<std::string> text = FormatTable(*table, flags);
-  if (!text.ok()) return Fail(text.status());
-  const absl::Status written = WriteOutput(flags.output, *text);
-  return written.ok() ? kExitDone : Fail(written);
+  return Print(*table, flags, /*bound=*/0);
 }
 
 absl::StatusOr<Comparison> CompareOne(const std::string& name, ScheduleFlags flags) {
+  if (name == kAuto) {
+    absl::StatusOr<OptimisedTimetable> best = AutoTimetable(flags);
+    if (!best.ok()) return best.status();
+    return Comparison{std::move(best->table), std::move(best->run)};
+  }
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
   if (!entry.ok()) return entry.status();
   // What only schedules with chunks understand is meant for those.
@@ -99,6 +120,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, ScheduleFlags fla
   if (!costs.ok()) return costs.status();
   absl::StatusOr<Simulation> run = Simulate(*table, costs->stages);
   if (!run.ok()) return run.status();
+  if (absl::Status fits = CheckMemoryLimit(name, *run, flags); !fits.ok()) return fits;
   return Comparison{*std::move(table), *std::move(run)};
 }
 
@@ -107,6 +129,7 @@ int Compare(const ScheduleFlags& flags) {
   std::vector<std::string> names = flags.names;
   if (names.empty()) {
     for (const CatalogueEntry& entry : Catalogue()) names.emplace_back(entry.name);
+    names.emplace_back(kAuto);
   }
   std::vector<Comparison> lines;
   absl::Status first_failure;
@@ -170,8 +193,10 @@ void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
                                  "Costs of every stage: F=1,I=1,W=1,B=2,send=0,overlap=3");
   app.add_option("--costs", flags.costs.file, "Costs per stage, from a JSON file")
       ->excludes(uniform);
-  app.add_option("--memory-limit", flags.memory_limit, "Not available yet");
-  app.add_option("--time-limit", flags.time_limit, "Not available yet");
+  app.add_option("--memory-limit", flags.memory_limit,
+                 "Most (stage, micro-batch) activations that a rank may hold");
+  app.add_option("--time-limit", flags.time_limit,
+                 "How long auto may search, as 1s or 200ms (default: a fixed amount of work)");
   app.add_option("-o,--output", flags.output, "Write to a file instead of stdout");
   app.add_flag("--actions", flags.actions, "With JSON: also when every action runs");
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/render_common.h"
+#include "tools/schedule_auto.h"
 
 namespace sluice {
 namespace {
@@ -68,11 +69,18 @@ ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& def
   return {{"file", file}, {"sound", defects.empty()}, {"defects", std::move(list)}};
 }
 
+std::vector<CatalogueEntry> ListedSchedules() {
+  const absl::Span<const CatalogueEntry> catalogue = Catalogue();
+  std::vector<CatalogueEntry> listed(catalogue.begin(), catalogue.end());
+  listed.push_back(AutoEntry());
+  return listed;
+}
+
 std::string CatalogueText() {
   std::string text =
       "p ranks, m micro-batches, v chunks (stages per rank), g micro-batches per group, r rank\n"
       "memory: (stage, micro-batch) activations held at once by rank r\n";
-  for (const CatalogueEntry& entry : Catalogue()) {
+  for (const CatalogueEntry& entry : ListedSchedules()) {
     absl::StrAppend(&text, absl::StrFormat("\n%-12s %s\n", entry.name, entry.summary));
     absl::StrAppend(&text, absl::StrFormat("%13sneeds   %s\n", "", entry.needs));
     absl::StrAppend(&text, absl::StrFormat("%13sbubble  %s\n", "", entry.bubble));
@@ -84,7 +92,7 @@ std::string CatalogueText() {
 
 ordered_json CatalogueJson() {
   ordered_json list = ordered_json::array();
-  for (const CatalogueEntry& entry : Catalogue()) {
+  for (const CatalogueEntry& entry : ListedSchedules()) {
     list.push_back({{"name", entry.name},
                     {"summary", entry.summary},
                     {"needs", entry.needs},

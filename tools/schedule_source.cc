@@ -52,14 +52,9 @@ absl::Status CheckCount(const char* what, const std::optional<int>& asked, int f
 }  // namespace
 
 absl::Status RefuseWhatIsToCome(const ScheduleFlags& flags) {
-  const char* what = flags.memory_limit.has_value() ? "--memory-limit"
-                     : !flags.time_limit.empty()    ? "--time-limit"
-                     : flags.format == "html"       ? "--format html"
-                                                    : nullptr;
-  if (what == nullptr) return absl::OkStatus();
+  if (flags.format != "html") return absl::OkStatus();
   return absl::UnimplementedError(
-      absl::StrCat(what, " is not available yet; formats are text, svg, csv, comms-csv, ",
-                   "trace and json, and memory is reported but not limited"));
+      "--format html is not available yet; formats are text, svg, csv, comms-csv, trace and json");
 }
 
 bool NamesFile(const std::string& what) {

@@ -25,7 +25,7 @@ TEST(FindSchedule, SuggestsTheNearest) {
 }
 
 TEST(FindSchedule, SaysWhatIsNotThereYet) {
-  for (const char* name : {"zbv", "dualpipev", "auto", "chimera"}) {
+  for (const char* name : {"zbv", "dualpipev", "chimera"}) {
     EXPECT_THAT(MessageOf(FindSchedule(name).status()),
                 HasSubstr("is not available yet; there are: "))
         << name;

@@ -2,6 +2,7 @@
 # points the wrong way has no include path to the libraries it needs and no symbols to link; the check below
 # says so at configure time.
 set(SLUICE_MAY_USE_schedules "")
+set(SLUICE_MAY_USE_optimise schedules)
 set(SLUICE_MAY_USE_spec "")
 set(SLUICE_MAY_USE_partitioner schedules spec)
 set(SLUICE_MAY_USE_comm "")

@@ -1,0 +1,43 @@
+#ifndef SLUICE_SCHEDULES_OPTIMISE_DISPATCH_H_
+#define SLUICE_SCHEDULES_OPTIMISE_DISPATCH_H_
+
+#include <limits>
+#include <vector>
+
+#include "schedules/optimise/problem.h"
+
+namespace sluice::optimise {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// How a rank chooses what to run next, out of what has arrived.
+struct DispatchRules {
+  // How many micro-batches a stage may have between its F and its I, in units of those that arrive
+  // while one goes on to the last stage and comes back.
+  double in_flight = kNever;
+  // Rather than start a W that would make an F or I wait, a rank waits itself when that takes at
+  // most this share of the W's duration, and keeps the rank's idle time after its first action
+  // below `idle_budget`.
+  double patience = 0;
+  double idle_budget = kNever;
+  // The same for an F that would make an I wait.
+  double forward_patience = 0;
+  // When an F and an I have both arrived: F first.
+  bool forward_first = false;
+  // Of several stages' F (I): the stage nearest to the loss (to the input) first.
+  bool deep_first = true;
+};
+
+struct Schedule {
+  Order order;
+  double value = kNever;  // max over ranks of end - grace
+};
+
+// Runs all ranks along one clock; each takes, whenever it is free, the next action by the rules. W
+// run in gaps, when memory is short, and at the end. Always completes, within the limits.
+// O(actions * (log ranks + chunks^2)).
+Schedule Dispatch(const Problem& problem, const DispatchRules& rules);
+
+}  // namespace sluice::optimise
+
+#endif  // SLUICE_SCHEDULES_OPTIMISE_DISPATCH_H_

@@ -1,0 +1,202 @@
+#include "schedules/optimise/optimise.h"
+
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedules/optimise/bounds.h"
+#include "schedules/optimise/problem.h"
+#include "schedules/optimise/relaxation.h"
+#include "schedules/optimise/search.h"
+#include "schedules/optimise/seeds.h"
+#include "schedules/validate.h"
+
+namespace sluice {
+namespace {
+
+using optimise::Deadline;
+using optimise::Problem;
+
+// Values that differ by less are the same but for rounding.
+constexpr double kRounding = 1e-10;
+
+// The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
+// Where the costs say nothing else, the problem itself.
+Problem CheapestOf(Problem problem, const StageCosts& costs) {
+  for (int s = 0; s < problem.stages; ++s) {
+    const double whole =
+        std::min(costs.backward[s], problem.input_grad[s] + problem.weight_grad[s]);
+    problem.input_grad[s] = std::min(problem.input_grad[s], costs.backward[s]);
+    problem.weight_grad[s] = whole - problem.input_grad[s];
+  }
+  return problem;
+}
+
+// Whether to run B beats I and W somewhere: the search, which splits, then cannot prove optimality
+// by exhaustion.
+bool PrefersWholeBackward(const StageCosts& costs) {
+  for (size_t s = 0; s < costs.backward.size(); ++s) {
+    if (costs.backward[s] < (costs.input_grad[s] + costs.weight_grad[s]) * (1 - kRounding)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Each I that its W follows at once, as one B.
+Timetable Fused(const Timetable& table) {
+  Timetable fused = table;
+  for (auto& row : fused.rows) {
+    std::vector<Action> kept;
+    for (const Action& action : row) {
+      Action* last = kept.empty() ? nullptr : &kept.back();
+      const bool follows = last != nullptr && action.op == Op::kWeightGrad &&
+                           last->op == Op::kInputGrad && last->stage == action.stage &&
+                           last->micro_batch == action.micro_batch;
+      if (follows) {
+        last->op = Op::kBackward;
+      } else {
+        kept.push_back(action);
+      }
+    }
+    row = std::move(kept);
+  }
+  return fused;
+}
+
+class Optimiser {
+ public:
+  Optimiser(const OptimiseRequest& request, Problem problem)
+      : request_(request),
+        problem_(std::move(problem)),
+        fuse_(PrefersWholeBackward(request.costs)),
+        deadline_(request.time_limit) {}
+
+  absl::StatusOr<OptimisedTimetable> Run();
+
+ private:
+  void FindBound();
+  bool AtBound() const { return found_ && value_ <= bound_ * (1 + kRounding); }
+  absl::Status Offer(const Timetable& table, const std::string& found_by);
+  absl::Status OfferSeeds(const std::vector<Timetable>& seeds);
+  absl::Status OfferOrder(const optimise::Order& order, const std::string& found_by);
+  OptimisedTimetable Finish();
+
+  const OptimiseRequest& request_;
+  const Problem problem_;
+  const bool fuse_;
+  const Deadline deadline_;
+  double bound_ = 0;
+  bool found_ = false;
+  double value_ = 0;
+  OptimisedTimetable best_;
+};
+
+void Optimiser::FindBound() {
+  if (request_.objective == Objective::kMakespan) {
+    bound_ = MakespanLowerBound(request_.placement, request_.micro_batches, request_.costs);
+  }
+  // A pair may last less than its two actions: only the bound above allows for that.
+  if (request_.costs.overlap >= 0) return;
+  const Problem cheapest = CheapestOf(problem_, request_.costs);
+  bound_ = std::max({bound_, optimise::MemoryAreaBound(cheapest),
+                     optimise::RankBound(cheapest, optimise::Relaxation(cheapest))});
+}
+
+absl::Status Optimiser::Offer(const Timetable& table, const std::string& found_by) {
+  absl::StatusOr<Simulation> run = Simulate(table, request_.costs);
+  if (!run.ok()) return run.status();
+  if (!KeepsLimits(*run, request_.limits)) return absl::OkStatus();
+  const double value = ObjectiveValue(*run, request_.objective);
+  if (found_ && value >= value_) return absl::OkStatus();
+  found_ = true;
+  value_ = value;
+  best_.table = table;
+  best_.run = *std::move(run);
+  best_.found_by = found_by;
+  return absl::OkStatus();
+}
+
+absl::Status Optimiser::OfferSeeds(const std::vector<Timetable>& seeds) {
+  for (const Timetable& seed : seeds) {
+    if (!optimise::SamePlacement(seed.placement, request_.placement) ||
+        seed.micro_batches != request_.micro_batches || seed.updates != WeightUpdates::kFlush) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "seed ", seed.name, " is for another placement, other micro-batches or asynchronous"));
+    }
+    if (absl::Status ok = Offer(seed, seed.name); !ok.ok()) return ok;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimiser::OfferOrder(const optimise::Order& order, const std::string& found_by) {
+  const Timetable table = optimise::TimetableOf(problem_, order);
+  if (absl::Status sound = ValidateTimetable(table); !sound.ok()) {
+    return absl::InternalError(sound.message());
+  }
+  if (absl::Status ok = Offer(table, found_by); !ok.ok()) return ok;
+  return fuse_ ? Offer(Fused(table), found_by) : absl::OkStatus();
+}
+
+absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
+  FindBound();
+  optimise::SearchSettings settings{.good_enough = bound_ * (1 + kRounding), .seed = request_.seed};
+  const optimise::Schedule schedule = optimise::SearchRules(problem_, settings, deadline_);
+  if (absl::Status ok = OfferOrder(schedule.order, "search"); !ok.ok()) return ok;
+  if (fuse_) {
+    // Every W right after its I, ready to be fused.
+    Problem whole = problem_;
+    whole.input_grad = request_.costs.backward;
+    whole.weight_grad.assign(problem_.stages, 0);
+    const optimise::Schedule fused = optimise::SearchRules(whole, settings, deadline_);
+    if (absl::Status ok = OfferOrder(fused.order, "search"); !ok.ok()) return ok;
+  }
+  if (absl::Status ok = OfferSeeds(request_.seeds); !ok.ok()) return ok;
+  if (!AtBound()) {
+    if (absl::Status ok = OfferSeeds(optimise::CatalogueSeeds(request_)); !ok.ok()) return ok;
+  }
+  return Finish();
+}
+
+OptimisedTimetable Optimiser::Finish() {
+  best_.table.name = "auto";
+  // Sums round differently: a value that meets the bound may seem a hair below it.
+  best_.lower_bound = AtBound() ? value_ : bound_;
+  best_.optimal = AtBound();
+  if (best_.lower_bound > 0) best_.gap = value_ / best_.lower_bound - 1;
+  if (request_.objective == Objective::kMakespan) {
+    best_.run.lower_bound = best_.lower_bound;
+    best_.run.gap = best_.gap;
+  }
+  return std::move(best_);
+}
+
+}  // namespace
+
+double ObjectiveValue(const Simulation& run, Objective objective) {
+  return objective == Objective::kSpan ? run.span : run.makespan;
+}
+
+bool KeepsLimits(const Simulation& run, const MemoryLimits& limits) {
+  for (size_t rank = 0; rank < limits.activations.size(); ++rank) {
+    if (run.peak_activations[rank] > limits.activations[rank]) return false;
+  }
+  for (size_t rank = 0; rank < limits.bytes.size() && rank < run.peak_bytes.size(); ++rank) {
+    if (run.peak_bytes[rank] > limits.bytes[rank] * (1 + optimise::kSlack)) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<OptimisedTimetable> OptimiseTimetable(const OptimiseRequest& request) {
+  absl::StatusOr<Problem> problem = optimise::MakeProblem(request);
+  if (!problem.ok()) return problem.status();
+  const auto run = [&] { return Optimiser(request, *std::move(problem)).Run(); };
+  if (request.threads <= 0) return run();
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                  static_cast<size_t>(request.threads));
+  return run();
+}
+
+}  // namespace sluice

@@ -1,0 +1,41 @@
+#ifndef SLUICE_SCHEDULES_OPTIMISE_RELAXATION_H_
+#define SLUICE_SCHEDULES_OPTIMISE_RELAXATION_H_
+
+#include <vector>
+
+#include "schedules/optimise/problem.h"
+
+namespace sluice::optimise {
+
+// The problem without ranks that can do one thing at a time: every action starts as soon as what it
+// needs is there. Needed are its inputs; the same op of its stage for the micro-batch before; and,
+// for F, room: with room for n micro-batches, F of k waits for the I (W) of k - n to end. In every
+// timetable each action starts at or after its `head` here, and after its end at least its `tail`
+// passes until the objective is reached.
+class Relaxation {
+ public:
+  explicit Relaxation(const Problem& problem);
+
+  struct Times {
+    std::vector<double> forward, input_grad, weight_grad;  // [cell]
+  };
+  const Times& heads() const { return heads_; }
+  const Times& tails() const { return tails_; }
+  // For F(stage, k): must follow I(stage, k - slots_to_gradient) and W(stage, k - slots_to_weight);
+  // at least micro_batches: no such limit.
+  int slots_to_gradient(int stage) const { return gradient_slots_[stage]; }
+  int slots_to_weight(int stage) const { return weight_slots_[stage]; }
+
+ private:
+  void CountSlots();
+  void FindHeads();
+  void FindTails();
+
+  const Problem& problem_;
+  std::vector<int> gradient_slots_, weight_slots_;
+  Times heads_, tails_;
+};
+
+}  // namespace sluice::optimise
+
+#endif  // SLUICE_SCHEDULES_OPTIMISE_RELAXATION_H_

@@ -1,0 +1,126 @@
+#include "schedules/optimise/search.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace sluice::optimise {
+namespace {
+
+// Rules are tried this many at a time, whatever the number of threads.
+constexpr size_t kBatch = 8;
+// Actions dispatched in all, at most: a fraction of a second's work. Small problems stop earlier.
+constexpr size_t kMostActions = 3'000'000;
+constexpr size_t kMostRules = 1'000;
+constexpr size_t kLeastRules = 2 * kBatch;
+
+// The rules that win most often, over the published cost tables and random ones.
+std::vector<DispatchRules> Favourites() {
+  std::vector<DispatchRules> rules;
+  for (bool forward_first : {false, true}) {
+    for (double in_flight : {2.0, 2.5, 1.5, 3.0}) {
+      rules.push_back({.in_flight = in_flight, .forward_first = forward_first});
+    }
+  }
+  return rules;
+}
+
+std::vector<DispatchRules> Grid(bool several_chunks) {
+  std::vector<DispatchRules> rules;
+  for (double in_flight : {1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 4.0, kNever}) {
+    for (double patience : {0.0, 0.3, 0.6, 1.0}) {
+      for (double forward_patience : {0.0, 0.5, 1.0}) {
+        for (int choice = 0; choice < (several_chunks ? 4 : 2); ++choice) {
+          rules.push_back({.in_flight = in_flight,
+                           .patience = patience,
+                           .forward_patience = forward_patience,
+                           .forward_first = choice % 2 == 1,
+                           .deep_first = choice < 2});
+        }
+      }
+    }
+  }
+  return rules;
+}
+
+class RuleSearch {
+ public:
+  RuleSearch(const Problem& problem, const SearchSettings& settings, const Deadline& deadline)
+      : problem_(problem), settings_(settings), deadline_(deadline), random_(settings.seed) {
+    const size_t actions =
+        3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
+    budget_ = std::clamp(kMostActions / actions, kLeastRules, kMostRules);
+    for (double w : problem.weight_grad) longest_weight_ = std::max(longest_weight_, w);
+  }
+
+  Schedule Run() {
+    TryAll(Favourites());
+    std::vector<DispatchRules> grid = Grid(problem_.stages > problem_.ranks);
+    std::shuffle(grid.begin(), grid.end(), random_);
+    grid.resize(std::min(grid.size(), budget_ / 2));
+    TryAll(grid);
+    while (!Done()) {
+      std::vector<DispatchRules> variations;
+      for (size_t i = 0; i < kBatch; ++i) variations.push_back(Vary(best_rules_));
+      TryAll(variations);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  bool Done() const {
+    return best_.value <= settings_.good_enough || tried_ >= budget_ ||
+           (tried_ > 0 && deadline_.passed());
+  }
+
+  void TryAll(const std::vector<DispatchRules>& rules) {
+    for (size_t from = 0; from < rules.size() && !Done(); from += kBatch) {
+      const size_t count = std::min(kBatch, rules.size() - from);
+      std::vector<Schedule> results(count);
+      tbb::parallel_for(size_t{0}, count, [&](size_t i) {
+        // The very first rule always runs, so that there is a result.
+        const bool needed = from + i == 0 && tried_ == 0;
+        if (needed || !deadline_.passed()) results[i] = Dispatch(problem_, rules[from + i]);
+      });
+      for (size_t i = 0; i < count; ++i) {
+        if (results[i].value >= best_.value) continue;
+        best_ = std::move(results[i]);
+        best_rules_ = rules[from + i];
+      }
+      tried_ += count;
+    }
+  }
+
+  DispatchRules Vary(DispatchRules rules) {
+    std::uniform_real_distribution<double> unit(0, 1);
+    if (rules.in_flight == kNever) rules.in_flight = 4;
+    rules.in_flight *= 0.8 + 0.4 * unit(random_);
+    if (unit(random_) < 0.5) rules.patience = unit(random_);
+    if (unit(random_) < 0.5) rules.forward_patience = unit(random_);
+    if (unit(random_) < 0.5) rules.idle_budget = 8 * longest_weight_ * unit(random_);
+    if (unit(random_) < 0.2) rules.forward_first = !rules.forward_first;
+    return rules;
+  }
+
+  const Problem& problem_;
+  const SearchSettings& settings_;
+  const Deadline& deadline_;
+  std::mt19937_64 random_;
+  size_t budget_ = 0;
+  size_t tried_ = 0;
+  double longest_weight_ = 0;
+  Schedule best_;
+  DispatchRules best_rules_;
+};
+
+}  // namespace
+
+Schedule SearchRules(const Problem& problem, const SearchSettings& settings,
+                     const Deadline& deadline) {
+  return RuleSearch(problem, settings, deadline).Run();
+}
+
+}  // namespace sluice::optimise

@@ -1,0 +1,40 @@
+#ifndef SLUICE_SCHEDULES_OPTIMISE_SEARCH_H_
+#define SLUICE_SCHEDULES_OPTIMISE_SEARCH_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "schedules/optimise/dispatch.h"
+#include "schedules/optimise/problem.h"
+
+namespace sluice::optimise {
+
+// When to stop although there is more to try.
+class Deadline {
+ public:
+  explicit Deadline(std::optional<double> seconds) {
+    if (seconds.has_value()) at_ = Clock::now() + std::chrono::duration<double>(*seconds);
+  }
+  bool passed() const { return at_.has_value() && Clock::now() >= *at_; }
+  bool bounded() const { return at_.has_value(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::optional<std::chrono::time_point<Clock, std::chrono::duration<double>>> at_;
+};
+
+struct SearchSettings {
+  double good_enough = 0;  // stop at a value as low as this
+  uint64_t seed = 1;
+};
+
+// Dispatches by many rules, in parallel, first those that are often best, then a grid, then
+// variations of the best so far; keeps the best order. With a deadline that is not reached, or
+// none, the result does not depend on the number of threads. At least one rule is always tried.
+Schedule SearchRules(const Problem& problem, const SearchSettings& settings,
+                     const Deadline& deadline);
+
+}  // namespace sluice::optimise
+
+#endif  // SLUICE_SCHEDULES_OPTIMISE_SEARCH_H_

@@ -1,0 +1,34 @@
+#include "schedules/optimise/seeds.h"
+
+#include <tbb/parallel_for.h>
+
+#include <optional>
+#include <utility>
+
+#include "schedules/catalogue.h"
+
+namespace sluice::optimise {
+
+bool SamePlacement(const Placement& a, const Placement& b) {
+  return a.replicas() == b.replicas() && a.rank_of_stage() == b.rank_of_stage();
+}
+
+std::vector<Timetable> CatalogueSeeds(const OptimiseRequest& request) {
+  const absl::Span<const CatalogueEntry> catalogue = Catalogue();
+  std::vector<std::optional<Timetable>> found(catalogue.size());
+  tbb::parallel_for(size_t{0}, catalogue.size(), [&](size_t i) {
+    absl::StatusOr<Timetable> table =
+        GenerateSchedule(catalogue[i].name, {.ranks = request.placement.ranks(),
+                                             .micro_batches = request.micro_batches,
+                                             .chunks = request.placement.chunks()});
+    if (!table.ok() || table->updates != WeightUpdates::kFlush) return;
+    if (SamePlacement(table->placement, request.placement)) found[i] = *std::move(table);
+  });
+  std::vector<Timetable> seeds;
+  for (auto& table : found) {
+    if (table.has_value()) seeds.push_back(*std::move(table));
+  }
+  return seeds;
+}
+
+}  // namespace sluice::optimise
