@@ -4,15 +4,6 @@
 
 namespace sluice {
 
-bool IsCompute(Op op) {
-  return op == Op::kForward || op == Op::kBackward || op == Op::kInputGrad || op == Op::kWeightGrad;
-}
-
-bool IsCommunication(Op op) {
-  return op == Op::kSendForward || op == Op::kRecvForward || op == Op::kSendBackward ||
-         op == Op::kRecvBackward;
-}
-
 const char* OpName(Op op) {
   switch (op) {
     case Op::kIdle:

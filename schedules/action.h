@@ -41,9 +41,9 @@ struct Action {
 static_assert(sizeof(Action) == 8);
 
 // True for F, B, I and W: the actions that have a cost per stage.
-bool IsCompute(Op op);
+constexpr bool IsCompute(Op op) { return op >= Op::kForward && op <= Op::kWeightGrad; }
 // True for SEND_F, RECV_F, SEND_B and RECV_B.
-bool IsCommunication(Op op);
+constexpr bool IsCommunication(Op op) { return op >= Op::kSendForward && op <= Op::kRecvBackward; }
 // PyTorch's letters for `op`: "F", "SEND_F", "REDUCE_GRAD"; "" for kIdle.
 const char* OpName(Op op);
 // As PyTorch writes it: "2F0", "1SEND_B3", "0REDUCE_GRAD"; "" for kIdle. A pair's half prints like

@@ -208,6 +208,7 @@ OpMask MessagesOf(const Placement& placement, int stage) {
 }
 
 void AddAbsentOps(OpMask absent, int rank, int stage, int micro_batch, DefectList& defects) {
+  if (absent == 0) return;
   for (int op = 0; op <= static_cast<int>(Op::kOptimizerStep); ++op) {
     const Action action{.op = static_cast<Op>(op),
                         .stage = static_cast<uint16_t>(stage),

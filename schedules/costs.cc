@@ -72,7 +72,8 @@ absl::Status CheckCosts(const StageCosts& costs, int stages) {
   if (absl::Status ok = CheckLinks(costs); !ok.ok()) return ok;
   const std::pair<const char*, const std::vector<double>*> sizes[] = {
       {"activation_bytes", &costs.activation_bytes},
-      {"weight_grad_bytes", &costs.weight_grad_bytes}};
+      {"weight_grad_bytes", &costs.weight_grad_bytes},
+      {"checkpoint_bytes", &costs.checkpoint_bytes}};
   for (const auto& [name, values] : sizes) {
     if (values->empty()) continue;
     if (absl::Status ok = CheckVector(name, *values, n); !ok.ok()) return ok;

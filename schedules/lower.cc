@@ -1,103 +1,240 @@
 #include "schedules/lower.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/channels.h"
 #include "schedules/dependency.h"
-#include "schedules/simulate.h"
+#include "schedules/reference_run.h"
+#include "schedules/stage_links.h"
 #include "schedules/validate.h"
 
 namespace sluice {
 namespace {
 
-// An action, or the message that it causes, at a moment of the reference run.
-struct Event {
-  int rank;
-  size_t position;
-  bool is_message;
-};
-
-// All events of a run in which F, I and W take 1 and B takes 2, in the order of time: an action
-// counts when it starts, a message when its producer ends, and at one moment messages come first.
-// Times are whole numbers no larger than twice the number of actions, so sorting by counting is
-// linear.
-class EventOrder {
+// Every row of the result is what one total order of events leaves to that rank: actions on their
+// rank, a message on both of its ends. Executing the events in that order never blocks, since a
+// message's two ends are reached together: so there is no deadlock, and on every channel both ends
+// see the same order. The order is that of time in the reference run; at one moment messages come
+// first, then actions, each by rank and position. It respects the dependencies, because a message's
+// time lies between the end of its producer and the start of its consumer.
+class Lowering {
  public:
-  EventOrder(const Timetable& table, const Simulation& run)
-      : first_(KeyOf(run.makespan, false) + 2, 0) {
-    ForEach(table, run, [&](size_t key, Event) { ++first_[key + 1]; });
-    for (size_t key = 1; key < first_.size(); ++key) first_[key] += first_[key - 1];
-    events_.resize(first_.back());
-    ForEach(table, run, [&](size_t key, Event event) { events_[first_[key]++] = event; });
+  Lowering(const Timetable& sound, const LowerOptions& options)
+      : table_(sound),
+        channels_(sound.placement),
+        links_(LinksOf(sound.placement, channels_, /*costs=*/nullptr)),
+        run_(sound, links_),
+        messages_(channels_.size()),
+        touching_(sound.rows.size()) {
+    for (size_t channel = 0; channel < channels_.size(); ++channel) {
+      touching_[channels_.ranks(channel).first].push_back(static_cast<int>(channel));
+      touching_[channels_.ranks(channel).second].push_back(static_cast<int>(channel));
+    }
+    CollectMessages();
+    if (options.most_waiting == LowerOptions::kAllThatArrive) return;
+    for (const auto& row : table_.rows) PutOff(row, options.most_waiting);
+    SortMessages();
   }
-  const std::vector<Event>& events() const { return events_; }
+
+  // The rows with their sends and receives.
+  std::vector<std::vector<Action>> Rows() const {
+    std::vector<std::vector<Action>> rows;
+    for (int rank = 0; rank < static_cast<int>(table_.rows.size()); ++rank) {
+      rows.push_back(Row(rank));
+    }
+    return rows;
+  }
 
  private:
-  static size_t KeyOf(double time, bool is_message) {
-    return 2 * static_cast<size_t>(std::llround(time)) + (is_message ? 0 : 1);
+  // The next message of a channel that ends or begins at a rank.
+  struct Head {
+    int channel;
+    int from;  // rank
+    size_t next;
+    int32_t time;
+    uint32_t position;
+    bool operator<(const Head& other) const {
+      return std::tie(time, from, position) < std::tie(other.time, other.from, other.position);
+    }
+  };
+
+  // Where the result of `action` goes; its stage is kNoStage where it goes nowhere.
+  const StageLink& LinkOf(const Action& action) const {
+    static constexpr StageLink kNowhere;
+    if (action.op == Op::kForward) return links_[action.stage].next;
+    return MakesInputGrad(action.op) ? links_[action.stage].previous : kNowhere;
   }
 
-  template <typename Visit>
-  static void ForEach(const Timetable& table, const Simulation& run, Visit visit) {
-    const Placement& placement = table.placement;
-    for (int rank = 0; rank < placement.ranks(); ++rank) {
-      const auto& row = run.rows[rank];
+  void CollectMessages() {
+    for (const auto& row : table_.rows) {
       for (size_t i = 0; i < row.size(); ++i) {
-        const Action& action = row[i].action;
-        if (action.op == Op::kIdle) continue;
-        visit(KeyOf(row[i].start, false), Event{rank, i, false});
-        const int consumer = ConsumerStage(placement, action.op, action.stage);
-        if (consumer == kNoStage || placement.rank(consumer) == rank) continue;
-        visit(KeyOf(row[i].end, true), Event{rank, i, true});
+        const StageLink& link = LinkOf(row[i]);
+        if (link.crosses) messages_[link.to].push_back(static_cast<uint32_t>(i));
       }
     }
   }
 
-  std::vector<size_t> first_;  // [key] where the events of a key begin
-  std::vector<Event> events_;
+  // Lets the messages to a rank come in the order of their use, and the k-th not before the use of
+  // the one `limit` earlier has begun. Durations are 1 at least, so one later is still in time.
+  void PutOff(const std::vector<Action>& row, int limit) {
+    struct Use {
+      int32_t start;
+      size_t group;  // position of the action, of the first half for a pair
+    };
+    std::vector<Use> uses;
+    int32_t previous = 0;
+    const auto& starts = run_.starts()[static_cast<size_t>(&row - table_.rows.data())];
+    for (size_t i = 0; i < row.size(); ++i) {
+      const int producer = ProducerStage(table_.placement, row[i].op, row[i].stage);
+      if (producer == kNoStage) continue;
+      Action made = row[i];
+      made.stage = static_cast<uint16_t>(producer);
+      if (!LinkOf(made).crosses) continue;
+      const size_t group = i > 0 && row[i - 1].overlaps_next ? i - 1 : i;
+      int32_t time = std::max(previous, run_.MadeAt(made));
+      if (uses.size() >= static_cast<size_t>(limit)) {
+        const Use& frees = uses[uses.size() - static_cast<size_t>(limit)];
+        if (frees.group != group) time = std::max(time, frees.start + 1);
+      }
+      uses.push_back({starts[i], group});
+      previous = time;
+      run_.PutOff(made, time);
+    }
+  }
+
+  void SortMessages() {
+    for (size_t channel = 0; channel < channels_.size(); ++channel) {
+      const auto& row = table_.rows[channels_.ranks(channel).first];
+      std::sort(messages_[channel].begin(), messages_[channel].end(), [&](uint32_t a, uint32_t b) {
+        return std::pair(run_.MadeAt(row[a]), a) < std::pair(run_.MadeAt(row[b]), b);
+      });
+    }
+  }
+
+  // Moves `head` to message `next` of its channel; false when there is none.
+  bool Load(Head& head) const {
+    const auto& messages = messages_[head.channel];
+    if (head.next == messages.size()) return false;
+    head.position = messages[head.next];
+    head.time = run_.MadeAt(table_.rows[head.from][head.position]);
+    return true;
+  }
+
+  // The rank's end of a message: its producer is the action at `head`.
+  Action EndOn(int rank, const Head& head) const {
+    const Action& producer = table_.rows[head.from][head.position];
+    const bool forward = producer.op == Op::kForward;
+    Action end{.stage = producer.stage, .micro_batch = producer.micro_batch};
+    if (rank == head.from) {
+      end.op = forward ? Op::kSendForward : Op::kSendBackward;
+    } else {
+      end.op = forward ? Op::kRecvForward : Op::kRecvBackward;
+      end.stage = static_cast<uint16_t>(LinkOf(producer).stage);
+    }
+    return end;
+  }
+
+  // Merges the actions of a rank with the messages of the few channels that touch it.
+  std::vector<Action> Row(int rank) const {
+    const auto& row = table_.rows[rank];
+    const auto& starts = run_.starts()[rank];
+    std::vector<Head> heads;
+    size_t size = row.size();
+    for (const int channel : touching_[rank]) {
+      size += messages_[channel].size();
+      Head head{channel, channels_.ranks(channel).first, 0, 0, 0};
+      if (Load(head)) heads.push_back(head);
+    }
+    std::vector<Action> merged;
+    merged.reserve(size);
+    const auto emit_messages_until = [&](int64_t time) {
+      while (!heads.empty()) {
+        Head& first = *std::min_element(heads.begin(), heads.end());
+        if (first.time > time) return;
+        merged.push_back(EndOn(rank, first));
+        ++first.next;
+        if (Load(first)) continue;
+        first = heads.back();
+        heads.pop_back();
+      }
+    };
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (row[i].op == Op::kIdle) continue;
+      const bool second_half = i > 0 && row[i - 1].overlaps_next;
+      if (!second_half) emit_messages_until(starts[i]);
+      merged.push_back(row[i]);
+    }
+    emit_messages_until(INT64_MAX);
+    return merged;
+  }
+
+  const Timetable& table_;
+  const Channels channels_;
+  const std::vector<StageLinks> links_;
+  ReferenceRun run_;
+  std::vector<std::vector<uint32_t>> messages_;  // [channel] positions of producers, in order
+  std::vector<std::vector<int>> touching_;       // [rank] channels from and to it
 };
 
-Action MessageEnd(Op op, int stage, int micro_batch) {
-  return Action{.op = op, .stage = static_cast<uint16_t>(stage), .micro_batch = micro_batch};
+// Adds REDUCE_GRAD and OPTIMIZER_STEP where the row does not have them.
+std::vector<Action> FinishStep(const std::vector<Action>& row, const std::vector<int>& stages) {
+  std::vector<Action> finished = row;
+  const auto last_of = [&](int stage, auto wanted) {
+    const auto it = std::find_if(finished.rbegin(), finished.rend(),
+                                 [&](const Action& a) { return a.stage == stage && wanted(a.op); });
+    return finished.rend() - it;
+  };
+  const auto whole_stage = [](Op op, int stage) {
+    return Action{.op = op, .stage = static_cast<uint16_t>(stage)};
+  };
+  for (const int stage : stages) {
+    if (last_of(stage, [](Op op) { return op == Op::kReduceGrad; }) > 0) continue;
+    auto at = last_of(stage, MakesWeightGrad);
+    if (at > 0 && finished[static_cast<size_t>(at) - 1].overlaps_next) ++at;
+    finished.insert(finished.begin() + at, whole_stage(Op::kReduceGrad, stage));
+  }
+  for (const int stage : stages) {
+    if (last_of(stage, [](Op op) { return op == Op::kOptimizerStep; }) > 0) continue;
+    finished.push_back(whole_stage(Op::kOptimizerStep, stage));
+  }
+  return finished;
 }
 
-}  // namespace
-
-// Every row of the result is what one total order of events leaves to that rank: actions on their
-// rank, a message on both of its ends. Executing the events in that order never blocks, since a
-// message's two ends are reached together: so there is no deadlock, and on every channel both ends
-// see the same order. The order respects the dependencies, because a message comes after its
-// producer has started and, at one moment, before what starts then.
-absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable) {
+absl::Status CheckOptions(const Timetable& timetable, const LowerOptions& options) {
   if (timetable.lowered()) {
     return absl::InvalidArgumentError(
         absl::StrCat("timetable ", timetable.name, " already has sends and receives"));
   }
-  if (absl::Status sound = ValidateTimetable(timetable); !sound.ok()) return sound;
-  const Placement& placement = timetable.placement;
-  absl::StatusOr<Simulation> run =
-      Simulate(timetable, StageCosts::Uniform(placement.stages(), 1, 1, 1));
-  if (!run.ok()) return run.status();
-  const EventOrder order(timetable, *run);
-
-  Timetable lowered = timetable;
-  for (auto& row : lowered.rows) row.clear();
-  for (const Event& event : order.events()) {
-    const Action& action = timetable.rows[event.rank][event.position];
-    if (!event.is_message) {
-      lowered.rows[event.rank].push_back(action);
-      continue;
-    }
-    const bool forward = action.op == Op::kForward;
-    const int consumer = ConsumerStage(placement, action.op, action.stage);
-    lowered.rows[event.rank].push_back(MessageEnd(forward ? Op::kSendForward : Op::kSendBackward,
-                                                  action.stage, action.micro_batch));
-    lowered.rows[placement.rank(consumer)].push_back(
-        MessageEnd(forward ? Op::kRecvForward : Op::kRecvBackward, consumer, action.micro_batch));
+  if (options.most_waiting < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a rank must be able to receive at least 1 tensor ahead, not ", options.most_waiting));
   }
+  if (options.finish_step && timetable.updates != WeightUpdates::kFlush) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "timetable ", timetable.name,
+        " has no end of a step: its weights change while micro-batches are in flight"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable, const LowerOptions& options) {
+  if (absl::Status ok = CheckOptions(timetable, options); !ok.ok()) return ok;
+  if (absl::Status sound = ValidateTimetable(timetable); !sound.ok()) return sound;
+  Timetable lowered = timetable;
+  if (options.finish_step) {
+    for (size_t rank = 0; rank < lowered.rows.size(); ++rank) {
+      lowered.rows[rank] =
+          FinishStep(lowered.rows[rank], lowered.placement.StagesOf(static_cast<int>(rank)));
+    }
+  }
+  lowered.rows = Lowering(lowered, options).Rows();
   return lowered;
 }
 
@@ -109,6 +246,22 @@ Timetable ComputeOnly(const Timetable& timetable) {
               row.end());
   }
   return compute;
+}
+
+int MostWaiting(const Timetable& lowered) {
+  int most = 0;
+  for (const auto& row : lowered.rows) {
+    int waiting = 0;
+    for (const Action& action : row) {
+      if (IsCommunication(action.op) && !IsSend(action.op)) most = std::max(most, ++waiting);
+      const int from = ProducerStage(lowered.placement, action.op, action.stage);
+      if (from != kNoStage &&
+          lowered.placement.rank(from) != lowered.placement.rank(action.stage)) {
+        --waiting;
+      }
+    }
+  }
+  return most;
 }
 
 }  // namespace sluice

@@ -1,20 +1,42 @@
 #ifndef SLUICE_SCHEDULES_LOWER_H_
 #define SLUICE_SCHEDULES_LOWER_H_
 
+#include <limits>
+
 #include "absl/status/statusor.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
 
+struct LowerOptions {
+  static constexpr int kAllThatArrive = std::numeric_limits<int>::max();
+
+  // How many received tensors (inputs and gradients) may wait on a rank for the action that uses
+  // them; a rank needs that many receive buffers. By default a message goes as soon as it is made,
+  // and the table takes as long as without messages, whatever the costs. With a limit, messages
+  // are received in the order in which they are used, each as early as the limit allows; 1 is
+  // "just before its use". At least 1; an overlapped pair may take two inputs at once, whatever
+  // the limit.
+  int most_waiting = kAllThatArrive;
+  // Also ends a synchronous step: REDUCE_GRAD of each stage after its last weight gradient, and
+  // OPTIMIZER_STEP of each stage at the end of the row.
+  bool finish_step = false;
+};
+
 // Inserts the sends and receives that a compute-only timetable implies: SEND after the action that
 // makes the data, RECV before the one that uses them, none between stages on one rank. The result
 // is deadlock-free for blocking rendezvous sends and has the same message order on both ends of
-// every directed rank pair. Idle cells are dropped. InvalidArgument when `timetable` is already
-// lowered or does not validate.
-absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable);
+// every directed rank pair. Idle cells are dropped. Linear in the number of actions, but for a
+// limit (where messages are sorted). InvalidArgument when `timetable` is already lowered, does not
+// validate, or the options do not fit it.
+absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable,
+                                         const LowerOptions& options = {});
 
 // The reverse: drops sends and receives.
 Timetable ComputeOnly(const Timetable& timetable);
+
+// The most received tensors that wait at once on any rank of a lowered table.
+int MostWaiting(const Timetable& lowered);
 
 }  // namespace sluice
 

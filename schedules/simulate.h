@@ -31,6 +31,8 @@ struct StageCosts {
   std::vector<double> activation_bytes;
   // Of these, the bytes that stay after I until the end of W; may be empty.
   std::vector<double> weight_grad_bytes;
+  // Of these, the bytes that stay between F and RECOMPUTE, where the table has one; may be empty.
+  std::vector<double> checkpoint_bytes;
 
   // Same costs at each of `stages` stages; B = I + W.
   static StageCosts Uniform(int stages, double f, double i, double w, double send_latency = 0);
@@ -64,7 +66,8 @@ struct Simulation {
   // MakespanLowerBound, and how far the makespan lies above it: makespan / lower_bound - 1.
   double lower_bound = 0;
   double gap = 0;
-  std::vector<double> work;  // [rank] busy time
+  std::vector<double> work;         // [rank] busy time
+  std::vector<double> utilisation;  // [rank] work / makespan
   // [rank] most (stage, micro-batch) pairs held at once, from the start of F to the end of B (of
   // W).
   std::vector<int> peak_activations;
@@ -72,13 +75,20 @@ struct Simulation {
   std::vector<TimedAction> critical_path;  // from a start at time 0 to the makespan
 };
 
+// How much of a run to keep: a table of 10^8 actions has no room for the times of each.
+enum class Detail {
+  kEveryAction,
+  kSummary,  // rows and critical_path stay empty
+};
+
 // When each action runs if every rank executes its row in order, each action as soon as the
 // previous one on its rank has ended and its inputs have arrived. Works on lowered and compute-only
 // tables alike (sends and receives are instantaneous for the rank; the edge's latency lies between
 // them). RECOMPUTE takes as long as F. Linear in the number of actions.
-// InvalidArgument when costs have the wrong length, are
-// negative or not finite, or the table can never finish (a cycle).
-absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts& costs);
+// InvalidArgument when costs have the wrong length, are negative or not finite (or add up to that),
+// or the table can never finish (a cycle).
+absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts& costs,
+                                    Detail detail = Detail::kEveryAction);
 
 // No timetable of these stages on these ranks with `micro_batches` finishes earlier than this: over
 // all ranks, the least time before the rank can start + its total work + the least time after it
