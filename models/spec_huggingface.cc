@@ -1,10 +1,10 @@
 #include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/spec.h"
+#include "models/spec_fields.h"
 
 namespace sluice {
 namespace {
@@ -15,74 +15,6 @@ constexpr char kModelType[] = "gpt2";
 constexpr char kArchitecture[] = "GPT2LMHeadModel";
 constexpr int kGpt2Vocabulary = 50257;  // its last id is GPT-2's end-of-text
 constexpr float kDefaultEpsilon = 1e-5f;
-
-// Reads fields one by one; the first that is wrong is kept as the status, and names the file and
-// the field.
-class FieldReader {
- public:
-  FieldReader(const Json& json, absl::string_view file) : json_(json), file_(file) {}
-
-  const absl::Status& status() const { return status_; }
-
-  void Int(const char* field, int* value) {
-    if (!Require(field)) return;
-    const Json& found = json_[field];
-    // Unsigned first: nlohmann keeps 2^63 and more only there, and any negative number only in the
-    // signed type.
-    const bool fits = found.is_number_integer() &&
-                      (found.is_number_unsigned()
-                           ? found.get<uint64_t>() <= uint64_t{std::numeric_limits<int>::max()}
-                           : found.get<int64_t>() >= std::numeric_limits<int>::min());
-    if (!fits) return Fail(field, "a whole number");
-    *value = static_cast<int>(found.get<int64_t>());
-  }
-  void OptionalInt(const char* field, int* value) {
-    if (Has(field)) Int(field, value);
-  }
-  void OptionalFloat(const char* field, float* value) {
-    if (!Has(field)) return;
-    if (!json_[field].is_number()) return Fail(field, "a number");
-    *value = json_[field].get<float>();
-  }
-  void OptionalBool(const char* field, bool* value) {
-    if (!Has(field)) return;
-    if (!json_[field].is_boolean()) return Fail(field, "true or false");
-    *value = json_[field].get<bool>();
-  }
-  // The field, where present, must hold one of `allowed`.
-  void OneOf(const char* field, const std::vector<Json>& allowed) {
-    if (!Has(field)) return;
-    for (const Json& value : allowed) {
-      if (json_[field] == value) return;
-    }
-    std::string expected;
-    for (const Json& value : allowed) {
-      absl::StrAppend(&expected, expected.empty() ? "" : " or ", value.dump());
-    }
-    Fail(field, expected);
-  }
-  bool Require(const char* field) {
-    if (!Has(field) && status_.ok()) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(file_, ": field '", field, "' is missing (model_type gpt2 needs it)"));
-    }
-    return status_.ok();
-  }
-
- private:
-  bool Has(const char* field) const { return json_.contains(field) && !json_[field].is_null(); }
-  void Fail(const char* field, absl::string_view expected) {
-    if (!status_.ok()) return;
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(file_, ": field '", field, "' is ",
-                     json_[field].dump(-1, ' ', false, Json::error_handler_t::replace),
-                     ", which is not supported; expected ", expected));
-  }
-
-  const Json& json_;
-  absl::string_view file_;
-  absl::Status status_;
-};
 
 // What GPT2Config offers and sluice does not compute. Absent fields have the value that sluice does
 // compute.
@@ -130,7 +62,7 @@ absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::s
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": not a JSON object; expected a Hugging Face config.json"));
   }
-  FieldReader reader(parsed, name);
+  FieldReader reader(parsed, name, kModelType);
   CheckSupported(reader);
   const ModelSpec spec{std::string(name), ReadConfig(reader)};
   if (!reader.status().ok()) return reader.status();

@@ -7,15 +7,6 @@
 namespace sluice {
 namespace {
 
-absl::Status CheckNoShape(const ModelFlags& flags) {
-  if (flags.layers == 0 && flags.dim == 0 && flags.heads == 0 && flags.vocab == 0 && !flags.tied) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--layers, --dim, --heads, --vocab and --tied shape a GPT preset; '",
-                   flags.model, "' is not one"));
-}
-
 void Reshape(const ModelFlags& flags, int seq, GptConfig* gpt) {
   if (flags.layers != 0) gpt->layers = flags.layers;
   if (flags.dim != 0) gpt->dim = flags.dim;
@@ -26,13 +17,22 @@ void Reshape(const ModelFlags& flags, int seq, GptConfig* gpt) {
 }
 
 absl::StatusOr<ModelSpec> ReadConfig(const ModelFlags& flags) {
-  if (absl::Status status = CheckNoShape(flags); !status.ok()) return status;
+  if (absl::Status status = RefuseShapeFlags(flags); !status.ok()) return status;
   absl::StatusOr<std::string> json = ReadFile(flags.model);
   if (!json.ok()) return json.status();
   return ParseHuggingFaceConfig(*json, flags.model);
 }
 
 }  // namespace
+
+absl::Status RefuseShapeFlags(const ModelFlags& flags) {
+  if (flags.layers == 0 && flags.dim == 0 && flags.heads == 0 && flags.vocab == 0 && !flags.tied) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--layers, --dim, --heads, --vocab and --tied shape a GPT preset; '",
+                   flags.model, "' is not one"));
+}
 
 void AddShapeFlags(CLI::App& command, ModelFlags* flags) {
   command.add_option("--layers", flags->layers, "Transformer blocks (presets)")
@@ -51,7 +51,7 @@ absl::StatusOr<ModelSpec> ResolveModel(const ModelFlags& flags, int seq) {
   if (!spec.ok()) return spec;
   if (auto* gpt = std::get_if<GptConfig>(&spec->config); gpt != nullptr && !file) {
     Reshape(flags, seq, gpt);
-  } else if (absl::Status status = CheckNoShape(flags); !status.ok()) {
+  } else if (absl::Status status = RefuseShapeFlags(flags); !status.ok()) {
     return status;
   }
   if (absl::Status status = ValidateSpec(*spec); !status.ok()) return status;

@@ -22,6 +22,9 @@ struct ModelFlags {
 // --layers --dim --heads --vocab --tied
 void AddShapeFlags(CLI::App& command, ModelFlags* flags);
 
+// InvalidArgument where one of these was given: `flags.model` is no preset that can be shaped.
+absl::Status RefuseShapeFlags(const ModelFlags& flags);
+
 // The model that `flags` name, for sequences of `seq` tokens (0: the model's own length). A
 // preset's table of positions is made as long as `seq`; a config.json's is what it is.
 absl::StatusOr<ModelSpec> ResolveModel(const ModelFlags& flags, int seq);

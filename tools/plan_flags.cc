@@ -82,7 +82,7 @@ absl::Status CheckCount(const char* flag, const std::optional<int>& value) {
 void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command
       .add_option("MODEL", flags->model.model,
-                  "A preset (gpt2, char-gpt, mlp, ...), a Hugging Face config.json, or a "
+                  "A preset (gpt2, llama-3.1-8b, char-gpt, ...), a Hugging Face config.json, or a "
                   "profile.json from sluice profile")
       ->required();
   AddShapeFlags(command, &flags->model);
@@ -95,6 +95,8 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch (4)");
   command.add_option("--micro-batches", flags->micro_batches, "Micro-batches a step (16)");
   command.add_option("--global-batch", flags->global_batch, "Samples a step, instead");
+  command.add_option("--assume", flags->assume,
+                     "Read a config.json of an unknown model_type as this one, as llama");
   command.add_option("--seq", flags->seq, "Tokens a sample");
   command.add_option("--dtype", flags->dtype, "fp32 or bf16");
   command.add_option("--schedule", flags->schedule, "auto, or a name of sluice schedule list");

@@ -16,7 +16,7 @@ namespace sluice {
 struct PlanFlags {
   ModelFlags model;
   int devices = 1;
-  std::string device, memory, bandwidth, latency, cluster;
+  std::string assume, device, memory, bandwidth, latency, cluster;
   std::optional<int> micro_batch_size, micro_batches, global_batch, seq;
   std::string dtype, schedule = "auto", recompute = "auto", objective = "step", partition;
   std::optional<int> chunks;

@@ -1,11 +1,13 @@
 #include "tools/plan_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/analytic_cost.h"
+#include "partitioner/decoder_cost.h"
 #include "partitioner/device.h"
 #include "partitioner/profile.h"
 #include "tools/cpu_device.h"
@@ -16,22 +18,63 @@ namespace sluice {
 namespace {
 
 constexpr int kDefaultMicroBatchSize = 4;
+constexpr int64_t kDefaultDecoderSeq = 4096;
 
 bool NamesJsonFile(const std::string& text) { return absl::EndsWith(text, ".json"); }
 
-absl::StatusOr<DeviceSpec> ResolveDevice(const PlanFlags& flags, const ModelSpec& spec,
-                                         const BatchShape& batch, DType dtype) {
-  if (flags.device.empty() || flags.device == "cpu") {
-    return MeasureCpu(spec, batch, dtype, flags.devices);
-  }
+bool NamesCpu(const PlanFlags& flags) { return flags.device.empty() || flags.device == "cpu"; }
+
+// --device where it is not this machine's CPU.
+absl::StatusOr<DeviceSpec> NamedDevice(const PlanFlags& flags) {
   if (!NamesJsonFile(flags.device)) return BuiltInDevice(flags.device);
   const absl::StatusOr<std::string> text = ReadFile(flags.device);
   if (!text.ok()) return text.status();
   return ParseDevice(*text, flags.device);
 }
 
+absl::StatusOr<DeviceSpec> ResolveDevice(const PlanFlags& flags, const ModelSpec& spec,
+                                         const BatchShape& batch, DType dtype) {
+  if (NamesCpu(flags)) return MeasureCpu(spec, batch, dtype, flags.devices);
+  return NamedDevice(flags);
+}
+
 DType DefaultDType(const PlanFlags& flags) {
-  return flags.device.empty() || flags.device == "cpu" ? DType::kFloat32 : DType::kBFloat16;
+  return NamesCpu(flags) ? DType::kFloat32 : DType::kBFloat16;
+}
+
+void TakeDevice(const DeviceSpec& device, PlanSource* source) {
+  source->device = device.name;
+  source->costs = device.source;
+  source->link = device.link;
+  if (device.memory_bytes > 0) source->memory = device.memory_bytes;
+}
+
+// A model that sluice does not train: its layers cannot be timed here.
+absl::StatusOr<PlanSource> FromDecoder(const PlanFlags& flags, const PlanChoices& choices,
+                                       const DecoderConfig& config) {
+  if (absl::Status status = RefuseShapeFlags(flags.model); !status.ok()) return status;
+  if (NamesCpu(flags)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.model.model, " is a ", config.family,
+                     ", which sluice plans for but does not run; give its device: --device h200, "
+                     "or a FILE.json"));
+  }
+  const absl::StatusOr<DeviceSpec> device = NamedDevice(flags);
+  if (!device.ok()) return device.status();
+  PlanSource source;
+  source.context.model = flags.model.model;
+  source.context.dtype = choices.dtype.value_or(DefaultDType(flags));
+  source.batch.size = flags.micro_batch_size.value_or(kDefaultMicroBatchSize);
+  source.batch.seq =
+      flags.seq.value_or(static_cast<int>(std::min<int64_t>(config.max_seq, kDefaultDecoderSeq)));
+  if (source.batch.seq < 1 || source.batch.seq > config.max_seq) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--seq is ", source.batch.seq, "; ", flags.model.model, " takes 1 to ", config.max_seq));
+  }
+  source.layers = DecoderCosts(config, source.batch, source.context.dtype,
+                               choices.optimizer == OptimizerKind::kAdamW ? 2 : 1, *device);
+  TakeDevice(*device, &source);
+  return source;
 }
 
 absl::StatusOr<PlanSource> FromModel(const PlanFlags& flags, const PlanChoices& choices) {
@@ -51,10 +94,7 @@ absl::StatusOr<PlanSource> FromModel(const PlanFlags& flags, const PlanChoices& 
   SetAnalyticSeconds(DescribeLayers(*spec, source.batch), source.batch, source.context.dtype,
                      *device, &*layers);
   source.layers = *std::move(layers);
-  source.device = device->name;
-  source.costs = device->source;
-  source.link = device->link;
-  if (device->memory_bytes > 0) source.memory = device->memory_bytes;
+  TakeDevice(*device, &source);
   source.context.spec = *std::move(spec);
   return source;
 }
@@ -102,6 +142,16 @@ absl::StatusOr<PlanSource> FromProfile(const PlanFlags& flags, const PlanChoices
   return source;
 }
 
+absl::StatusOr<PlanSource> FromJson(const PlanFlags& flags, const PlanChoices& choices,
+                                    const std::string& text) {
+  if (IsProfile(text)) return FromProfile(flags, choices, text);
+  if (HuggingFaceModelType(text) == "gpt2") return FromModel(flags, choices);
+  const absl::StatusOr<DecoderConfig> config =
+      ParseDecoderConfig(text, flags.model.model, flags.assume);
+  if (!config.ok()) return config.status();
+  return FromDecoder(flags, choices, *config);
+}
+
 }  // namespace
 
 absl::StatusOr<PlanSource> LoadPlanSource(const PlanFlags& flags, const PlanChoices& choices) {
@@ -113,7 +163,9 @@ absl::StatusOr<PlanSource> LoadPlanSource(const PlanFlags& flags, const PlanChoi
   if (NamesJsonFile(flags.model.model)) {
     const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
     if (!text.ok()) return text.status();
-    source = IsProfile(*text) ? FromProfile(flags, choices, *text) : FromModel(flags, choices);
+    source = FromJson(flags, choices, *text);
+  } else if (absl::StatusOr<DecoderConfig> preset = PresetDecoder(flags.model.model); preset.ok()) {
+    source = FromDecoder(flags, choices, *preset);
   } else {
     source = FromModel(flags, choices);
   }

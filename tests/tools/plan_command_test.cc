@@ -90,6 +90,30 @@ TEST_F(PlanCommand, CoversEveryLayerOnceAndEveryDevice) {
   EXPECT_FALSE(plan["rejected"].empty());
 }
 
+TEST_F(PlanCommand, PlansForDecodersThatItDoesNotTrain) {
+  const json plan = Plan("llama-3.1-8b --devices 8 --device h200 --seq 4096 --micro-batch-size 1");
+  int64_t parameters = 0;
+  for (const json& stage : plan["stages"]) parameters += stage["parameters"].get<int64_t>();
+  EXPECT_EQ(parameters, 8030261248);  // Meta's own count
+  EXPECT_EQ(plan["stages"].back()["last_layer"], 33);
+  ExpectFailure("plan llama-3.1-8b --devices 4", 2, "--device");
+  ExpectFailure("plan llama-3.1-8b --devices 4 --device h200 --dim 8", 2, "--dim");
+  ExpectFailure("plan llama-3.1-8b --devices 4 --device h200 --seq 1000000", 2, "--seq");
+  ExpectFailure("plan llama-3.1-70b --devices 4 --device h200", 3, "no plan fits");
+}
+
+TEST_F(PlanCommand, ReadsConfigsOfOtherFamilies) {
+  const std::string shape = R"("hidden_size": 256, "num_hidden_layers": 6,
+    "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 512,
+    "vocab_size": 1000, "max_position_embeddings": 2048})";
+  std::ofstream(Path("qwen.json")) << R"({"model_type": "qwen2", )" << shape;
+  std::ofstream(Path("novel.json")) << R"({"model_type": "novel", )" << shape;
+  EXPECT_EQ(Plan(Path("qwen.json") + " --devices 2 --device a100 --schedule 1f1b")["stages"].size(),
+            2u);
+  ExpectFailure("plan " + Path("novel.json") + " --devices 2 --device a100", 2, "model_type");
+  EXPECT_EQ(Plan(Path("novel.json") + " --assume llama --devices 2 --device a100")["devices"], 2);
+}
+
 TEST_F(PlanCommand, IsTheSameEveryTime) {
   const std::string arguments = std::string("plan ") + kGpt2 + " --memory 3GiB --json";
   EXPECT_EQ(Run(arguments).out, Run(arguments).out);
