@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "schedules/simulate.h"
 
 // What the pictures share.
@@ -18,6 +19,12 @@ std::string FormatPercent(double fraction);
 std::string TitleOf(const Timetable& timetable);
 // "makespan 33", "bubble 27.3%", "span bubble 27.3%", "bound 27", "gap 22.2%".
 std::vector<std::string> FactsOf(const Simulation& run);
+
+// A JSON string: names come from files and may hold anything. "<" is escaped, so that the text can
+// stand in an HTML page; bytes that are not UTF-8 become U+FFFD.
+std::string JsonQuoted(absl::string_view text);
+// Seventeen significant digits where they are needed: reads back as the same number.
+std::string JsonNumber(double value);
 
 // Round times 0, step, 2 step, ... up to `makespan`, at most `most` steps of 1, 2 or 5 times a
 // power of ten.

@@ -3,27 +3,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/render.h"
+#include "schedules/render_common.h"
 
 namespace sluice {
 namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
-
-// A JSON string: names come from files and may hold anything.
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppend(&quoted, absl::StrFormat("\\u%04x", static_cast<unsigned>(c)));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
-}
 
 }  // namespace
 
@@ -31,7 +16,7 @@ std::string RenderTrace(const Simulation& simulation, const Timetable& timetable
   std::string text =
       absl::StrCat("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
                    "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":",
-                   Quoted(timetable.name), "}}");
+                   JsonQuoted(timetable.name), "}}");
   for (size_t rank = 0; rank < simulation.rows.size(); ++rank) {
     absl::StrAppend(&text, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":", rank,
                     ",\"args\":{\"name\":\"rank ", rank, "\"}}");

@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule_auto.h"
+#include "tools/schedule_page.h"
 #include "tools/schedule_report.h"
 #include "tools/schedule_source.h"
 #include "tools/terminal.h"
@@ -51,6 +52,7 @@ absl::StatusOr<std::string> FormatTable(const Timetable& table, const ScheduleFl
   const absl::StatusOr<std::optional<std::string>> untimed = FormatUntimed(table, flags.format);
   if (!untimed.ok()) return untimed.status();
   if (untimed->has_value()) return **untimed;
+  if (flags.format == "html") return SchedulePage(table, flags, bound);
   const absl::StatusOr<ScheduleCosts> costs = ReadScheduleCosts(flags.costs, table.placement);
   if (!costs.ok()) return costs.status();
   absl::StatusOr<Simulation> run = Simulate(table, costs->stages);
@@ -86,11 +88,11 @@ int ShowAuto(const ScheduleFlags& flags) {
 }
 
 int Show(const ScheduleFlags& flags) {
-  if (absl::Status ok = RefuseWhatIsToCome(flags); !ok.ok()) return Fail(ok);
   if (flags.what == kAuto) return ShowAuto(flags);
   const bool file = NamesFile(flags.what);
   const absl::StatusOr<Timetable> table =
-      file ? ReadTable(flags) : GenerateTable(flags.what, flags);
+      file ? ReadTable(flags)
+           : GenerateTable(flags.what, flags.against.empty() ? flags : FlagsFor(flags.what, flags));
   if (!table.ok()) return Fail(table.status());
   if (file) {
     if (absl::Status sound = ValidateTimetable(*table); !sound.ok()) {
@@ -125,7 +127,6 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, ScheduleFlags fla
 }
 
 int Compare(const ScheduleFlags& flags) {
-  if (absl::Status ok = RefuseWhatIsToCome(flags); !ok.ok()) return Fail(ok);
   std::vector<std::string> names = flags.names;
   if (names.empty()) {
     for (const CatalogueEntry& entry : Catalogue()) names.emplace_back(entry.name);
@@ -244,8 +245,12 @@ void AddScheduleCommand(CLI::App& app, int* exit_code) {
         show.add_option("schedule", flags.what, "NAME of a schedule, or FILE.csv")->required();
         AddSizeFlags(show, flags);
         AddPlacementFlag(show, flags);
-        show.add_option("--format", flags.format, "text, svg, csv, comms-csv, trace or json")
+        show.add_option("--format", flags.format, "text, svg, html, csv, comms-csv, trace or json")
             ->check(CLI::IsMember({"text", "svg", "html", "csv", "comms-csv", "trace", "json"}));
+        show.add_option("--against", flags.against,
+                        "With html: another schedule, NAME or FILE.csv, on the same time axis");
+        show.add_option("--measured", flags.measured,
+                        "With html: the trace of a run (train --trace) under the planned bars");
       },
       Show);
   AddSubcommand(

@@ -51,12 +51,6 @@ absl::Status CheckCount(const char* what, const std::optional<int>& asked, int f
 
 }  // namespace
 
-absl::Status RefuseWhatIsToCome(const ScheduleFlags& flags) {
-  if (flags.format != "html") return absl::OkStatus();
-  return absl::UnimplementedError(
-      "--format html is not available yet; formats are text, svg, csv, comms-csv, trace and json");
-}
-
 bool NamesFile(const std::string& what) {
   return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");
 }

@@ -24,12 +24,12 @@ struct ScheduleFlags {
   std::string time_limit;
   std::string format = "text";
   std::string output;
+  std::string against;   // NAME or FILE.csv, on the same page
+  std::string measured;  // the trace of a real run
   bool json = false;
   bool actions = false;
 };
 
-// Refuses, rather than ignores, the flags that the command line promises for a later version.
-absl::Status RefuseWhatIsToCome(const ScheduleFlags& flags);
 // Whether `what` is a file rather than the name of a schedule.
 bool NamesFile(const std::string& what);
 // The table in the file `flags.what`, placed as --placement says; it need not be sound.

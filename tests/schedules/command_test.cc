@@ -74,7 +74,6 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("show zbv -p 4 -m 8", "not available yet; there are:");
   ExpectBadInput("show auto -p 4", "needs -p/--ranks and -m/--micro-batches");
   ExpectBadInput("show auto -p 4 -m 8 --time-limit 1parsec", "--time-limit");
-  ExpectBadInput("show 1f1b -p 4 -m 8 --format html", "--format html is not available yet");
   ExpectBadInput("show 1f1b -p 4 -m 8 --cost F=-1", "--cost: F is '-1'");
   ExpectBadInput("show 1f1b -p 4 -m 8 --cost W=nan", "--cost: W is 'nan'");
   ExpectBadInput("show 1f1b -p 4 -m 8 --cost F=1,G=2", "'G' is not a cost");

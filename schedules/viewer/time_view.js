@@ -1,0 +1,51 @@
+// Which stretch of time is shown. All panels share one, so their axes are locked.
+
+const MOST_ZOOM = 1e9;
+const ANIMATION_MS = 140;
+
+class TimeView {
+  constructor(whole, changed) {
+    this.whole = whole > 0 ? whole : 1;
+    this.changed = changed;
+    this.from = 0;
+    this.to = this.whole;
+  }
+
+  // Shows [from, to], kept inside the whole.
+  show(from, to) {
+    const width = Math.min(this.whole, Math.max(to - from, this.whole / MOST_ZOOM));
+    this.from = Math.min(Math.max(0, from), this.whole - width);
+    this.to = this.from + width;
+    this.changed();
+  }
+
+  // `factor` < 1 shows less; the time `at` stays where it is.
+  zoomed(factor, at = (this.from + this.to) / 2) {
+    const width = Math.min(this.whole, (this.to - this.from) * factor);
+    const part = (at - this.from) / (this.to - this.from);
+    return [at - part * width, at + (1 - part) * width];
+  }
+
+  zoom(factor, at) { this.show(...this.zoomed(factor, at)); }
+  pan(by) { this.show(this.from + by, this.to + by); }
+
+  // Goes to [from, to] in a short while, so that the eye can follow.
+  glide([from, to]) {
+    const width = Math.min(this.whole, to - from);
+    const left = Math.min(Math.max(0, from), this.whole - width);
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) { this.show(left, left + width); return; }
+    const [from0, to0, begin] = [this.from, this.to, performance.now()];
+    const step = (now) => {
+      if (this.gliding !== step) return; // something newer took over
+      const part = Math.min(1, Math.max(0, now - begin) / ANIMATION_MS);
+      const eased = part * (2 - part);
+      this.show(from0 + (left - from0) * eased, to0 + (left + width - to0) * eased);
+      if (part < 1) requestAnimationFrame(step); else this.gliding = null;
+    };
+    this.gliding = step;
+    requestAnimationFrame(step);
+  }
+
+  // Stops a glide: the hand is faster.
+  hold() { this.gliding = null; }
+}

@@ -1,0 +1,20 @@
+# Writes text files into a C++ source as strings; run by a build rule:
+#   cmake -DOUTPUT=x.cc -DHEADER=x.h -DNAMESPACE=n "-DTEXTS=kName=file.html;kOther=a.js,b.js" -P EmbedText.cmake
+# Each text is a raw literal under its name; several files (separated by commas) are put one after the other.
+set(source "// Made from the files named below; do not edit.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
+foreach(text IN LISTS TEXTS)
+  string(REGEX MATCH "^([^=]+)=(.*)$" matched "${text}")
+  set(name "${CMAKE_MATCH_1}")
+  string(REPLACE "," ";" files "${CMAKE_MATCH_2}")
+  string(APPEND source "\nconst absl::string_view ${name} =")
+  foreach(file IN LISTS files)
+    file(READ "${file}" content)
+    if(content MATCHES "\\)embedded\"")
+      message(FATAL_ERROR "${file} holds the end mark of the literal it would become")
+    endif()
+    string(APPEND source "\n    R\"embedded(${content})embedded\"")
+  endforeach()
+  string(APPEND source ";\n")
+endforeach()
+string(APPEND source "\n}  // namespace ${NAMESPACE}\n")
+file(WRITE "${OUTPUT}" "${source}")

@@ -1,0 +1,113 @@
+#include "tools/schedule_page.h"
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedules/catalogue.h"
+#include "schedules/render_html.h"
+#include "schedules/simulate.h"
+#include "schedules/validate.h"
+#include "tools/command.h"
+#include "tools/measured_trace.h"
+#include "tools/schedule_auto.h"
+
+namespace sluice {
+namespace {
+
+// What one panel shows; HtmlPanel points into it.
+struct Shown {
+  Timetable table;
+  ScheduleCosts costs;
+  Simulation run;
+  std::optional<MeasuredRun> measured;
+};
+
+absl::StatusOr<Shown> Prepare(Timetable table, const ScheduleFlags& flags) {
+  Shown shown;
+  shown.table = std::move(table);
+  const Placement& placement = shown.table.placement;
+  absl::StatusOr<ScheduleCosts> costs = ReadScheduleCosts(flags.costs, placement);
+  if (!costs.ok()) return costs.status();
+  shown.costs = *std::move(costs);
+  if (!flags.measured.empty()) {
+    absl::StatusOr<MeasuredRun> measured = ReadMeasuredRun(flags.measured, shown.table);
+    if (!measured.ok()) return measured.status();
+    shown.measured = *std::move(measured);
+    if (flags.costs.uniform.empty() && flags.costs.file.empty())
+      shown.costs.stages = FittedCosts(*shown.measured, placement);
+  }
+  absl::StatusOr<Simulation> run = Simulate(shown.table, shown.costs.stages);
+  if (!run.ok()) return run.status();
+  shown.run = *std::move(run);
+  return shown;
+}
+
+// The other schedule, of the same size, and what is proved of its like (0: nothing).
+absl::StatusOr<std::pair<Timetable, double>> OtherTable(const ScheduleFlags& asked) {
+  ScheduleFlags flags = FlagsFor(asked.against, asked);
+  flags.what = asked.against;
+  if (flags.what == kAuto) {
+    absl::StatusOr<OptimisedTimetable> best = AutoTimetable(flags);
+    if (!best.ok()) return best.status();
+    return std::pair(std::move(best->table), best->lower_bound);
+  }
+  flags.placement.clear();
+  const bool file = NamesFile(flags.what);
+  if (file) flags.chunks.reset();
+  absl::StatusOr<Timetable> table = file ? ReadTable(flags) : GenerateTable(flags.what, flags);
+  if (!table.ok()) return table.status();
+  if (absl::Status sound = ValidateTimetable(*table); !sound.ok()) {
+    return WithExitCode(std::move(sound), kExitInvalidTimetable);
+  }
+  return std::pair(*std::move(table), 0.0);
+}
+
+HtmlPanel PanelOf(const Shown& shown, const ScheduleFlags& flags) {
+  HtmlPanel panel;
+  panel.table = &shown.table;
+  panel.run = &shown.run;
+  panel.costs = &shown.costs.stages;
+  panel.activation_limit = flags.memory_limit;
+  panel.byte_limit = shown.costs.device_memory;
+  panel.measured = shown.measured;
+  return panel;
+}
+
+}  // namespace
+
+ScheduleFlags FlagsFor(const std::string& name, ScheduleFlags flags) {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
+  if (entry.ok() && (*entry)->default_chunks == 1) {
+    flags.chunks.reset();
+    flags.group.reset();
+  }
+  return flags;
+}
+
+absl::StatusOr<std::string> SchedulePage(const Timetable& table, const ScheduleFlags& flags,
+                                         double bound) {
+  std::deque<Shown> all;
+  absl::StatusOr<Shown> first = Prepare(table, flags);
+  if (!first.ok()) return first.status();
+  if (absl::Status fits = CheckMemoryLimit(table.name, first->run, flags); !fits.ok()) return fits;
+  UseBound(bound, first->run);
+  all.push_back(*std::move(first));
+  if (!flags.against.empty()) {
+    absl::StatusOr<std::pair<Timetable, double>> other = OtherTable(flags);
+    if (!other.ok()) return other.status();
+    ScheduleFlags plain = flags;
+    plain.measured.clear();  // it was the first one that ran
+    absl::StatusOr<Shown> second = Prepare(std::move(other->first), plain);
+    if (!second.ok()) return second.status();
+    UseBound(other->second, second->run);
+    all.push_back(*std::move(second));
+  }
+  std::vector<HtmlPanel> panels;
+  panels.reserve(all.size());
+  for (const Shown& shown : all) panels.push_back(PanelOf(shown, flags));
+  return RenderHtml(panels, {.seconds = !flags.measured.empty()});
+}
+
+}  // namespace sluice
