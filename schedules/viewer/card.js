@@ -96,7 +96,7 @@ const memoryCard = (panel, { rank, time }) => {
   const curve = panel.curve(rank);
   const limit = panel.memoryLimit(rank);
   const rows = [['held', panel.formatMemory(curve.valueAt(time / panel.layers[0].tick))],
-    ['peak', panel.formatMemory(curve.peak)], ['time', formatTime(time, panel.page)]];
+    ['peak', panel.formatMemory(curve.peak)], ['time', formatTime(Number(time.toPrecision(5)), panel.page)]];
   if (limit !== null) rows.splice(2, 0, ['limit', panel.formatMemory(limit)]);
   return { title: panel.inBytes() ? `memory of activations, rank ${rank}` : `activations held, rank ${rank}`, rows, lines: [] };
 };
