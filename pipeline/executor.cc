@@ -1,5 +1,6 @@
 #include "pipeline/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -44,7 +45,8 @@ void Executor::BindCalls() {
   for (const CallBuffers& call : program_.calls) tensor_count += call.tensors.size();
   tensors_.reserve(tensor_count);  // the spans below must stay valid
   for (const CallBuffers& buffers : program_.calls) {
-    LayerCall call = state_.CallOf(buffers.layer);
+    LayerCall call = state_.CallOf(buffers.layer, buffers.slot, buffers.second_gradient);
+    call.accumulate = buffers.accumulate;
     call.input = Address(buffers.input);
     call.output = Address(buffers.output);
     call.output_grad = Address(buffers.output_grad);
@@ -66,7 +68,9 @@ void Executor::BindCalls() {
 
 absl::Status Executor::Run(const Pass& pass) {
   current_action_ = -1;
+  std::fill(times_.begin(), times_.end(), ActionTime{});
   for (const Instruction& instruction : program_.instructions) {
+    if (pass.micro_batches >= 0 && instruction.micro_batch >= pass.micro_batches) continue;
     absl::Status status = Execute(instruction, pass);
     if (!status.ok()) {
       status = Explain(status, instruction);
@@ -101,6 +105,13 @@ absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass)
     case Step::kBackwardInput:
     case Step::kBackwardWeight:
       CallLayer(instruction, pass);
+      return absl::OkStatus();
+    case Step::kAddGroup:
+      state_.AddGroup(instruction.index);
+      return absl::OkStatus();
+    case Step::kUpdateWeights:
+      pass.update(program_.updates[static_cast<size_t>(instruction.index)],
+                  instruction.micro_batch);
       return absl::OkStatus();
   }
   return absl::InternalError("unknown instruction");
@@ -146,7 +157,8 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   switch (instruction.step) {
     case Step::kForward: {
       const RunPlan& plan = state_.plan();
-      const auto rows = static_cast<double>(plan.request.batch.rows() * plan.lowered.micro_batches);
+      const auto rows =
+          static_cast<double>(plan.request.batch.rows() * plan.update_micro_batches());
       call.loss_scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0f;
       layer.Forward(call);
       break;
@@ -158,7 +170,6 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
       layer.BackwardInput(call);
       break;
     default:
-      call.accumulate = instruction.micro_batch > 0;
       layer.BackwardWeight(call);
       break;
   }

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_EXECUTOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,10 @@ struct Pass {
   bool train = true;  // gradients are wanted
   absl::Duration timeout = absl::Seconds(30);  // of every wait
   NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
+  // Only the first so many micro-batches of the program run; all ranks must agree. Negative: all.
+  int micro_batches = -1;
+  // Changes a stage's weights once `micro_batch` is in its gradient (asynchronous programs).
+  std::function<void(const StageUpdate& update, int micro_batch)> update = {};
 };
 
 // Runs one rank's program: nothing is decided, allocated or looked up here but what the program
@@ -55,8 +60,8 @@ class Executor {
   // to stop.
   absl::Status Run(const Pass& pass);
 
-  // Of the last pass. Losses are sums over a micro-batch's rows; only the rank with the last layer
-  // has them.
+  // Of the last pass. Losses are sums over a micro-batch's rows; only a rank with the last layer
+  // has them. Actions that did not run have no times (end 0).
   const std::vector<double>& losses() const { return losses_; }
   const std::vector<int64_t>& correct() const { return correct_; }
   const std::vector<ActionTime>& times() const { return times_; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedules/dependency.h"
+
 namespace sluice {
 
 MessageScheduler::MessageScheduler(const Timetable& lowered, int rank, const MessageWindow& window,
@@ -15,12 +17,22 @@ MessageScheduler::MessageScheduler(const Timetable& lowered, int rank, const Mes
       builder_(*builder),
       edges_(static_cast<size_t>(placement_.ranks())),
       numbers_(2 * static_cast<size_t>(placement_.stages()) * micro_batches_, -1) {
-  for (const Action& action : lowered.rows[static_cast<size_t>(rank)]) {
-    if (action.op != Op::kRecvForward && action.op != Op::kRecvBackward) continue;
-    Edge& edge = edges_[static_cast<size_t>(PeerOf(action))];
-    numbers_[Key(action)] = static_cast<int>(edge.expected.size());
-    edge.expected.push_back(action);
+  // Each peer sends as soon as it has computed, so its row says in which order.
+  for (int peer = 0; peer < placement_.ranks(); ++peer) {
+    if (peer == rank) continue;
+    for (const Action& action : lowered.rows[static_cast<size_t>(peer)]) {
+      const int consumer = ConsumerStage(placement_, action.op, action.stage);
+      if (consumer != kNoStage && placement_.rank(consumer) == rank) Expect(action, consumer);
+    }
   }
+}
+
+void MessageScheduler::Expect(const Action& producer, int consumer) {
+  const Action receive{producer.op == Op::kForward ? Op::kRecvForward : Op::kRecvBackward, false,
+                       static_cast<uint16_t>(consumer), producer.micro_batch};
+  Edge& edge = edges_[static_cast<size_t>(PeerOf(receive))];
+  numbers_[Key(receive)] = static_cast<int>(edge.expected.size());
+  edge.expected.push_back(receive);
 }
 
 size_t MessageScheduler::Key(const Action& receive) const {
@@ -30,7 +42,7 @@ size_t MessageScheduler::Key(const Action& receive) const {
 }
 
 int MessageScheduler::PeerOf(const Action& receive) const {
-  return placement_.rank(receive.op == Op::kRecvForward ? receive.stage - 1 : receive.stage + 1);
+  return placement_.rank(PeerStage(placement_, receive.op, receive.stage));
 }
 
 void MessageScheduler::Open() {

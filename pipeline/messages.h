@@ -37,6 +37,8 @@ class MessageScheduler {
     std::deque<Instruction> under_way;  // sends that nobody has waited for
   };
 
+  // Notes that `consumer`, here, will receive what `producer` makes.
+  void Expect(const Action& producer, int consumer);
   size_t Key(const Action& receive) const;
   int PeerOf(const Action& receive) const;
   void PostUpTo(int peer, int count);

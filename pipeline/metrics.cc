@@ -1,5 +1,6 @@
 #include "pipeline/metrics.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "absl/strings/str_format.h"
@@ -21,9 +22,20 @@ MetricsKeeper::MetricsKeeper(const RunPlan& plan)
     : plan_(plan),
       table_(ComputeOnly(plan.lowered)),
       flops_per_step_(FlopsPerMicroBatch(plan.request.spec, plan.request.batch) *
-                      plan.lowered.micro_batches),
-      tokens_per_step_(
-          static_cast<double>(plan.request.batch.rows() * plan.lowered.micro_batches)) {}
+                      plan.step_micro_batches()),
+      tokens_per_step_(static_cast<double>(plan.request.batch.rows() * plan.step_micro_batches())) {
+  AgeSteps();
+}
+
+void MetricsKeeper::AgeSteps() {
+  const std::vector<Staleness> micro_batches = StalenessOf(table_);
+  const auto step = static_cast<size_t>(plan_.step_micro_batches());
+  for (size_t mb = 0; mb < micro_batches.size(); ++mb) {
+    if (mb % step == 0) staleness_.emplace_back();
+    staleness_.back().max = std::max(staleness_.back().max, micro_batches[mb].max);
+    staleness_.back().mean += micro_batches[mb].mean / static_cast<double>(step);
+  }
+}
 
 StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double lr,
                                   double step_seconds) {
@@ -40,8 +52,9 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   metrics.bubble = report.bubble(plan_.ranks());
   if (absl::StatusOr<Simulation> simulation = Simulate(table_, costs_); simulation.ok()) {
     metrics.predicted_bubble = simulation->bubble;
-    metrics.predicted_step_seconds = simulation->makespan + outside_;
+    metrics.predicted_step_seconds = simulation->makespan / plan_.window_steps() + outside_;
   }
+  if (!staleness_.empty()) metrics.staleness = staleness_[static_cast<size_t>(report.window_step)];
   for (const ArenaLayout& arena : plan_.arenas) {
     metrics.peak_bytes = std::max(metrics.peak_bytes, arena.memory.total);
   }

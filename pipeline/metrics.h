@@ -2,9 +2,12 @@
 #define SLUICE_PIPELINE_METRICS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "pipeline/step_report.h"
+#include "pipeline/weight_slots.h"
 
 namespace sluice {
 
@@ -22,6 +25,8 @@ struct StepMetrics {
   double predicted_step_seconds = 0;  // likewise, and what the step spends outside its timetable
   int64_t peak_bytes = 0;             // predicted, of the rank that needs most
   int64_t arena_bytes = 0;            // allocated, likewise
+  // Of the step's micro-batches; none where every gradient is of the weights that it changes.
+  std::optional<Staleness> staleness;
 };
 
 // Turns reports into metrics, and learns from them what to predict for the next step.
@@ -34,6 +39,7 @@ class MetricsKeeper {
 
  private:
   void Learn(const StepReport& report, double outside);
+  void AgeSteps();
 
   const RunPlan& plan_;
   const Timetable table_;  // compute-only: what is simulated
@@ -42,11 +48,13 @@ class MetricsKeeper {
   int64_t learned_ = 0;  // steps in the means below
   StageCosts costs_;
   double outside_ = 0;
+  std::vector<Staleness> staleness_;  // [step of the timetable]; empty of a synchronous one
 };
 
 // The summary's fields.
 struct TrainSummary {
   int64_t steps = 0;  // that have been taken in all, resumed ones included
+  int64_t steps_taken = 0;  // by this run; without any, there is no loss and no time
   bool interrupted = false;
   double median_step_seconds = 0;
   double tokens_per_second = 0;
@@ -56,7 +64,8 @@ struct TrainSummary {
   double accuracy = 0;
   int64_t eval_samples = 0;
   uint64_t weights_hash = 0;
-  std::string checkpoint;  // the last one written; empty if none
+  std::string checkpoint;              // the last one written; empty if none
+  std::optional<Staleness> staleness;  // over all steps of this run, as in StepMetrics
 };
 
 // "0x3f8ccccd": the bits of a loss.

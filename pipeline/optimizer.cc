@@ -21,31 +21,35 @@ double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps
 void SumSquares(const RankState& state, absl::Span<double> norms) {
   std::fill(norms.begin(), norms.end(), 0.0);
   for (const ParameterView& view : state.parameters()) {
-    if (!view.decl->tied_to.empty()) continue;
+    if (!view.decl->tied_to.empty() || view.replica > 0) continue;
     norms[static_cast<size_t>(view.global_index)] =
         CpuKernels().sum_of_squares({}, view.elements, view.gradient);
   }
 }
 
+void UpdateParameter(const RankState& state, const ParameterView& view,
+                     const OptimizerOptions& options, double lr, double grad_scale, int64_t step) {
+  const Kernels& kernels = CpuKernels();
+  const double decay = view.decl->decay ? options.weight_decay : 0.0;
+  if (state.plan().request.optimizer == OptimizerKind::kSgd) {
+    kernels.sgd({}, static_cast<float>(lr), static_cast<float>(options.momentum),
+                static_cast<float>(decay), static_cast<float>(grad_scale), view.elements,
+                view.weight, view.gradient, view.moment1);
+    return;
+  }
+  const AdamWStep adamw{.lr = static_cast<float>(lr),
+                        .beta1 = static_cast<float>(options.beta1),
+                        .beta2 = static_cast<float>(options.beta2),
+                        .weight_decay = static_cast<float>(decay),
+                        .step = step,
+                        .grad_scale = static_cast<float>(grad_scale)};
+  kernels.adamw({}, adamw, view.elements, view.weight, view.gradient, view.moment1, view.moment2);
+}
+
 void UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
                       double grad_scale, int64_t step) {
-  const Kernels& kernels = CpuKernels();
-  for (const ParameterView& view : state.parameters()) {
-    const double decay = view.decl->decay ? options.weight_decay : 0.0;
-    if (state.plan().request.optimizer == OptimizerKind::kSgd) {
-      kernels.sgd({}, static_cast<float>(lr), static_cast<float>(options.momentum),
-                  static_cast<float>(decay), static_cast<float>(grad_scale), view.elements,
-                  view.weight, view.gradient, view.moment1);
-      continue;
-    }
-    const AdamWStep adamw{.lr = static_cast<float>(lr),
-                          .beta1 = static_cast<float>(options.beta1),
-                          .beta2 = static_cast<float>(options.beta2),
-                          .weight_decay = static_cast<float>(decay),
-                          .step = step,
-                          .grad_scale = static_cast<float>(grad_scale)};
-    kernels.adamw({}, adamw, view.elements, view.weight, view.gradient, view.moment1, view.moment2);
-  }
+  for (const ParameterView& view : state.parameters())
+    UpdateParameter(state, view, options, lr, grad_scale, step);
   state.Pack();
 }
 

@@ -3,10 +3,7 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "comm/communicator.h"
 #include "pipeline/rank_state.h"
 
 namespace sluice {
@@ -29,17 +26,15 @@ struct OptimizerOptions {
 // down to final_lr_fraction * lr (Loshchilov & Hutter 2017, without restarts).
 double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps);
 
-// Gives every parameter that is tied to another, and that other one, the sum of both gradients,
-// whichever ranks hold them. Messages use the arena's step region, which is free between steps.
-absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
-                                   absl::Duration timeout);
-
 // Writes the sum of squares of each local gradient to norms[global index]; a parameter that is tied
-// to another counts with that one and is left at 0.
+// to another counts with that one and is left at 0, as is one of a second copy of the model.
 void SumSquares(const RankState& state, absl::Span<double> norms);
 
-// Updates every local parameter. `grad_scale` multiplies the gradients (clipping); `step` counts
-// from 1.
+// Updates one parameter. `grad_scale` multiplies the gradient (clipping); `step` counts from 1.
+void UpdateParameter(const RankState& state, const ParameterView& view,
+                     const OptimizerOptions& options, double lr, double grad_scale, int64_t step);
+
+// Updates every local parameter and the compute copies.
 void UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
                       double grad_scale, int64_t step);
 

@@ -17,9 +17,11 @@ enum class OptimizerKind : uint8_t { kAdamW, kSgd };
 // included.
 struct RankMemory {
   int64_t parameters = 0;  // fp32 master weights
-  int64_t gradients = 0;
+  int64_t gradients =
+      0;  // with the accumulator of the groups after the first, where there are some
   int64_t optimizer = 0;  // AdamW: two moments
   int64_t packed = 0;     // compute copies of the weights
+  int64_t stashed = 0;    // older versions of weights and compute copies (asynchronous schedules)
   int64_t activations =
       0;  // everything that lives within a step: activations, their gradients, work areas, messages
   int64_t total = 0;
@@ -27,11 +29,9 @@ struct RankMemory {
 
 // What a run with these settings allocates on each rank, from shapes alone; equal to the arena to
 // the byte. InvalidArgument as MakeLayer, or when partition and timetable differ in stages.
-absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,
-                                                      const BatchShape& batch, DType dtype,
-                                                      const Timetable& timetable,
-                                                      const Partition& partition,
-                                                      Recompute recompute, OptimizerKind optimizer);
+absl::StatusOr<std::vector<RankMemory>> PredictMemory(
+    const ModelSpec& spec, const BatchShape& batch, DType dtype, const Timetable& timetable,
+    const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups = 1);
 
 }  // namespace sluice
 

@@ -1,60 +1,33 @@
 #include "pipeline/program.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/layer_calls.h"
 #include "pipeline/messages.h"
 #include "pipeline/program_builder.h"
+#include "pipeline/weight_slots.h"
+#include "schedules/dependency.h"
 
 namespace sluice {
 namespace {
-
-// What the backward calls of (layer, micro-batch) find in memory.
-struct Frame {
-  BufferId input = kNoBuffer;
-  BufferId output_grad = kNoBuffer;
-  BufferId targets = kNoBuffer;
-  std::vector<BufferId> tensors;
-};
-
-bool WrittenByForward(const TensorDecl& tensor) {
-  return tensor.lifetime == Lifetime::kForwardToInputGrad ||
-         tensor.lifetime == Lifetime::kForwardToWeightGrad;
-}
-
-bool ReadByWeightGrad(const TensorDecl& tensor) {
-  return tensor.lifetime == Lifetime::kForwardToWeightGrad ||
-         tensor.lifetime == Lifetime::kInputGradToWeightGrad;
-}
-
-int64_t InputBytes(const LayerDecl& decl) {
-  return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
-}
-int64_t OutputBytes(const LayerDecl& decl) {
-  return ElementCount(decl.output_shape) * SizeOf(decl.output_dtype);
-}
 
 class RankCompiler {
  public:
   RankCompiler(const ProgramRequest& request, int rank, const MessageWindow& window)
       : request_(request),
         table_(*request.timetable),
+        placement_(table_.placement),
         micro_batches_(static_cast<size_t>(table_.micro_batches)),
         messages_(
             table_, rank, window, [this](const Action& receive) { return MessageBytes(receive); },
-            &builder_) {
-    RankProgram& program = builder_.program();
-    program.rank = rank;
-    for (int stage : table_.placement.StagesOf(rank)) {
-      for (int layer = FirstLayer(stage); layer <= LastLayer(stage); ++layer) {
-        program.layers.push_back(layer);
-        stage_of_.push_back(stage);
-      }
-    }
-    frames_.resize(program.layers.size() * micro_batches_);
-    activations_.assign(static_cast<size_t>(table_.placement.stages()) * micro_batches_, kNoBuffer);
+            &builder_),
+        layers_(HoldStages(rank)),
+        calls_(layers_, Policies(), table_.micro_batches, &builder_) {
+    activations_.assign(static_cast<size_t>(placement_.stages()) * micro_batches_, kNoBuffer);
     gradients_ = activations_;
   }
 
@@ -68,6 +41,39 @@ class RankCompiler {
   }
 
  private:
+  // Lists the rank's stages and layers in the program; returns the layers' declarations.
+  std::vector<const LayerDecl*> HoldStages(int rank) {
+    RankProgram& program = builder_.program();
+    program.rank = rank;
+    std::vector<const LayerDecl*> decls;
+    local_stage_.assign(static_cast<size_t>(placement_.stages()), 0);
+    for (int stage : placement_.StagesOf(rank)) {
+      local_stage_[static_cast<size_t>(stage)] = program.stages.size();
+      const auto first = static_cast<int>(decls.size());
+      for (int layer = Layers(stage).first; layer <= Layers(stage).last; ++layer) {
+        program.layers.push_back(layer);
+        decls.push_back(&Decl(layer));
+      }
+      slots_.push_back(SlotsOf(table_, stage));
+      program.stages.push_back({.stage = stage,
+                                .first = first,
+                                .last = static_cast<int>(decls.size()) - 1,
+                                .slots = slots_.back().count});
+    }
+    return decls;
+  }
+
+  // Of the rank's layers.
+  std::vector<Recompute> Policies() const {
+    std::vector<Recompute> policies;
+    for (const RankStage& stage : builder_.program().stages) {
+      const auto of_model = static_cast<size_t>(placement_.model_stage(stage.stage));
+      policies.insert(policies.end(), static_cast<size_t>(stage.last - stage.first + 1),
+                      request_.recompute[of_model]);
+    }
+    return policies;
+  }
+
   absl::Status Compile(const Action& action) {
     switch (action.op) {
       case Op::kIdle:
@@ -86,6 +92,11 @@ class RankCompiler {
       case Op::kWeightGrad:
         WeightGrad(action);
         return absl::OkStatus();
+      case Op::kReduceGrad:  // of a synchronous table: the end of the step, which is the trainer's
+        return absl::OkStatus();
+      case Op::kOptimizerStep:
+        if (table_.updates != WeightUpdates::kFlush) UpdateWeights(action);
+        return absl::OkStatus();
       default:
         return absl::UnimplementedError(
             absl::StrCat("schedule '", table_.name, "', rank ", builder_.program().rank,
@@ -95,169 +106,138 @@ class RankCompiler {
   }
 
   void Forward(const Action& action) {
-    const int stage = action.stage;
     const int mb = action.micro_batch;
+    const int previous = placement_.PreviousStage(action.stage);
     BufferId current = kNoBuffer;
-    if (stage > 0) {
-      current = Here(stage - 1) ? At(activations_, stage - 1, mb)
-                                : messages_.Receive({Op::kRecvForward, false, action.stage, mb});
+    if (previous != kNoStage) {
+      current = Here(previous) ? At(activations_, previous, mb)
+                               : messages_.Receive({Op::kRecvForward, false, action.stage, mb});
     }
     builder_.Begin(action);
-    if (stage == 0) current = builder_.Load(Step::kLoadInput, InputBytes(Decl(0)), mb);
-    for (int layer = FirstLayer(stage); layer <= LastLayer(stage); ++layer) {
-      Frame& frame = At(layer, mb);
-      frame.input = current;
-      if (Decl(layer).output_shape.empty()) {
-        frame.targets =
-            builder_.Load(Step::kLoadTargets, request_.batch_rows * SizeOf(DType::kInt32), mb);
-      }
-      current = ForwardCall(layer, mb, /*rebuild=*/false);
+    if (previous == kNoStage) current = builder_.Load(Step::kLoadInput, InputBytes(Decl(0)), mb);
+    const RankStage& stage = Local(action);
+    for (int local = stage.first; local <= stage.last; ++local) {
+      const CallPlace place = PlaceOf(action, local);
+      const bool loss = layers_[static_cast<size_t>(local)]->output_shape.empty();
+      calls_.SetInput(
+          place, current,
+          loss ? builder_.Load(Step::kLoadTargets, request_.batch_rows * SizeOf(DType::kInt32), mb)
+               : kNoBuffer);
+      current = calls_.Forward(place);
     }
     builder_.End();
-    At(activations_, stage, mb) = current;
-    if (stage + 1 < table_.placement.stages() && !Here(stage + 1)) {
-      messages_.Send(table_.placement.rank(stage + 1), current, mb);
-    }
+    At(activations_, action.stage, mb) = current;
+    const int next = placement_.NextStage(action.stage);
+    if (next != kNoStage && !Here(next)) messages_.Send(placement_.rank(next), current, mb);
   }
 
   // I; or B, where the weights' gradients follow at once, layer by layer.
   void Backward(const Action& action) {
-    const int stage = action.stage;
     const int mb = action.micro_batch;
+    const int next = placement_.NextStage(action.stage);
     BufferId gradient = kNoBuffer;
-    if (stage + 1 < table_.placement.stages()) {
-      gradient = Here(stage + 1) ? At(gradients_, stage + 1, mb)
-                                 : messages_.Receive({Op::kRecvBackward, false, action.stage, mb});
+    if (next != kNoStage) {
+      gradient = Here(next) ? At(gradients_, next, mb)
+                            : messages_.Receive({Op::kRecvBackward, false, action.stage, mb});
     }
     builder_.Begin(action);
-    for (int layer = LastLayer(stage); layer >= FirstLayer(stage); --layer) {
-      At(layer, mb).output_grad = gradient;
-      Rebuild(layer, mb);
-      gradient = InputGradCall(layer, mb);
-      if (layer == FirstLayer(stage) && stage > 0) PassGradient(stage, gradient, mb);
-      if (action.op == Op::kBackward) WeightGradCall(layer, mb);
+    const RankStage& stage = Local(action);
+    for (int local = stage.last; local >= stage.first; --local) {
+      const CallPlace place = PlaceOf(action, local);
+      calls_.Rebuild(place);
+      gradient = calls_.InputGrad(place, gradient);
+      if (local == stage.first) PassGradient(action.stage, gradient, mb);
+      if (action.op == Op::kBackward) calls_.WeightGrad(place);
     }
+    if (action.op == Op::kBackward) CloseGroup(action);
     builder_.End();
   }
 
   // The previous stage waits for it, so it leaves before the weight gradients of this stage's first
   // layer.
   void PassGradient(int stage, BufferId gradient, int mb) {
+    const int previous = placement_.PreviousStage(stage);
+    if (previous == kNoStage) return;
     At(gradients_, stage, mb) = gradient;
-    if (!Here(stage - 1)) messages_.Send(table_.placement.rank(stage - 1), gradient, mb);
+    if (!Here(previous)) messages_.Send(placement_.rank(previous), gradient, mb);
   }
 
   void WeightGrad(const Action& action) {
     builder_.Begin(action);
-    for (int layer = LastLayer(action.stage); layer >= FirstLayer(action.stage); --layer) {
-      WeightGradCall(layer, action.micro_batch);
-    }
+    const RankStage& stage = Local(action);
+    for (int local = stage.last; local >= stage.first; --local)
+      calls_.WeightGrad(PlaceOf(action, local));
+    CloseGroup(action);
     builder_.End();
   }
 
-  // Brings back what the recomputation policy dropped after F.
-  void Rebuild(int layer, int mb) {
-    const Recompute policy = Policy(layer);
-    if (policy == Recompute::kFull) ForwardCall(layer, mb, /*rebuild=*/true);
-    if (policy == Recompute::kSelective) RestoreCall(layer, mb);
+  // Adds the sum of a group that is complete to those of the groups before it.
+  void CloseGroup(const Action& action) {
+    const int mb = action.micro_batch;
+    const bool last = mb + 1 == table_.micro_batches || StartsSum(mb + 1);
+    if (!last || GroupOf(mb) == 0) return;
+    builder_.Append({.step = Step::kAddGroup,
+                     .micro_batch = mb,
+                     .index = static_cast<int32_t>(LocalIndex(action.stage))});
   }
 
-  void RestoreCall(int layer, int mb) {
-    const std::vector<TensorDecl>& tensors = Decl(layer).tensors;
-    if (std::none_of(tensors.begin(), tensors.end(),
-                     [](const TensorDecl& t) { return t.restorable; }))
-      return;
-    Frame& frame = At(layer, mb);
-    CallBuffers call{.layer = Local(layer), .input = frame.input, .tensors = frame.tensors};
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      if (tensors[t].restorable)
-        frame.tensors[t] = call.tensors[t] = builder_.New(tensors[t].bytes());
-      if (tensors[t].lifetime == Lifetime::kForwardScratch)
-        call.tensors[t] = builder_.New(tensors[t].bytes());
-    }
-    builder_.AppendCall(Step::kRestore, std::move(call), mb);
-  }
-
-  // Returns the output. `rebuild`: run again for the backward that follows.
-  BufferId ForwardCall(int layer, int mb, bool rebuild) {
-    const LayerDecl& decl = Decl(layer);
-    const Recompute policy = Policy(layer);
-    Frame& frame = At(layer, mb);
-    CallBuffers call{.layer = Local(layer), .input = frame.input, .targets = frame.targets};
-    frame.tensors.assign(decl.tensors.size(), kNoBuffer);
-    for (size_t t = 0; t < decl.tensors.size(); ++t) {
-      const TensorDecl& tensor = decl.tensors[t];
-      const bool needed = WrittenByForward(tensor) || tensor.lifetime == Lifetime::kForwardScratch;
-      call.tensors.push_back(needed ? builder_.New(tensor.bytes()) : kNoBuffer);
-      const bool dropped =
-          policy == Recompute::kFull || (policy == Recompute::kSelective && tensor.restorable);
-      if (WrittenByForward(tensor) && (rebuild || !dropped)) frame.tensors[t] = call.tensors[t];
-    }
-    // The second time nobody needs the output, and a layer without one skips what only that takes.
-    if (!rebuild && !decl.output_shape.empty()) call.output = builder_.New(OutputBytes(decl));
-    const BufferId output = call.output;
-    builder_.AppendCall(Step::kForward, std::move(call), mb);
-    return output;
-  }
-
-  // Returns the gradient of the layer's input, or kNoBuffer for the model's first layer.
-  BufferId InputGradCall(int layer, int mb) {
-    const LayerDecl& decl = Decl(layer);
-    Frame& frame = At(layer, mb);
-    CallBuffers call{
-        .layer = Local(layer), .output_grad = frame.output_grad, .tensors = frame.tensors};
-    if (decl.input_use != LastUse::kForward) call.input = frame.input;
-    for (size_t t = 0; t < decl.tensors.size(); ++t) {
-      const TensorDecl& tensor = decl.tensors[t];
-      const bool kept = tensor.lifetime == Lifetime::kInputGradToWeightGrad;
-      if (kept || tensor.lifetime == Lifetime::kInputGradScratch)
-        call.tensors[t] = builder_.New(tensor.bytes());
-      if (kept) frame.tensors[t] = call.tensors[t];
-    }
-    if (decl.has_input_grad) call.input_grad = builder_.New(InputBytes(decl));
-    const BufferId gradient = call.input_grad;
-    builder_.AppendCall(Step::kBackwardInput, std::move(call), mb);
-    return gradient;
-  }
-
-  void WeightGradCall(int layer, int mb) {
-    const LayerDecl& decl = Decl(layer);
-    const Frame& frame = At(layer, mb);
-    CallBuffers call{.layer = Local(layer)};
-    if (decl.input_use == LastUse::kWeightGrad) call.input = frame.input;
-    if (decl.output_grad_use == LastUse::kWeightGrad) call.output_grad = frame.output_grad;
-    for (size_t t = 0; t < decl.tensors.size(); ++t) {
-      const TensorDecl& tensor = decl.tensors[t];
-      const bool scratch = tensor.lifetime == Lifetime::kWeightGradScratch;
-      call.tensors.push_back(ReadByWeightGrad(tensor) ? frame.tensors[t]
-                             : scratch                ? builder_.New(tensor.bytes())
-                                                      : kNoBuffer);
-    }
-    builder_.AppendCall(Step::kBackwardWeight, std::move(call), mb);
+  void UpdateWeights(const Action& action) {
+    const size_t local = LocalIndex(action.stage);
+    const int newest = updated_[action.stage]++;
+    builder_.Begin(action);
+    builder_.program().updates.push_back({.stage = static_cast<int>(local),
+                                          .number = newest,
+                                          .from = slots_[local].slot(newest),
+                                          .to = slots_[local].slot(newest + 1)});
+    builder_.Append({.step = Step::kUpdateWeights,
+                     .micro_batch = action.micro_batch,
+                     .index = static_cast<int32_t>(builder_.program().updates.size()) - 1});
+    builder_.End();
   }
 
   // Both directions of a boundary carry what its right-hand layer takes as input.
   int64_t MessageBytes(const Action& receive) const {
-    return InputBytes(Decl(receive.op == Op::kRecvForward ? FirstLayer(receive.stage)
-                                                          : LastLayer(receive.stage) + 1));
+    const LayerRange& layers = Layers(receive.stage);
+    return InputBytes(Decl(receive.op == Op::kRecvForward ? layers.first : layers.last + 1));
   }
 
-  bool Here(int stage) const { return table_.placement.rank(stage) == builder_.program().rank; }
-  int FirstLayer(int stage) const {
-    return (*request_.partition)[static_cast<size_t>(stage)].first;
+  // Gradients are summed in this group; of several copies of the model, each is on ranks of its
+  // own.
+  int GroupOf(int mb) const {
+    return static_cast<int>(int64_t{mb} * request_.sum_groups / table_.micro_batches);
   }
-  int LastLayer(int stage) const { return (*request_.partition)[static_cast<size_t>(stage)].last; }
+
+  // Whether the gradient of `mb` overwrites those before it, which have been used or are kept
+  // elsewhere.
+  bool StartsSum(int mb) const {
+    if (mb == 0) return true;
+    switch (table_.updates) {
+      case WeightUpdates::kEachMicroBatch:
+        return true;
+      case WeightUpdates::kDoubleBuffered:
+        return mb % table_.update_every == 0;
+      case WeightUpdates::kFlush:
+        break;
+    }
+    return GroupOf(mb) != GroupOf(mb - 1) || table_.replica(mb) != table_.replica(mb - 1);
+  }
+
+  CallPlace PlaceOf(const Action& action, int local) const {
+    return {.layer = local,
+            .micro_batch = action.micro_batch,
+            .slot = slots_[LocalIndex(action.stage)].SlotOf(action.micro_batch),
+            .second_gradient = GroupOf(action.micro_batch) > 0,
+            .accumulate = !StartsSum(action.micro_batch)};
+  }
+
+  bool Here(int stage) const { return placement_.rank(stage) == builder_.program().rank; }
+  const LayerRange& Layers(int stage) const {
+    return (*request_.partition)[static_cast<size_t>(placement_.model_stage(stage))];
+  }
   const LayerDecl& Decl(int layer) const { return (*request_.layers)[static_cast<size_t>(layer)]; }
-  // Position of `layer` among this rank's layers.
-  int Local(int layer) const {
-    const std::vector<int>& held = builder_.program().layers;
-    return static_cast<int>(std::lower_bound(held.begin(), held.end(), layer) - held.begin());
-  }
-  Recompute Policy(int layer) const {
-    return request_.recompute[static_cast<size_t>(stage_of_[static_cast<size_t>(Local(layer))])];
-  }
-  Frame& At(int layer, int mb) {
-    return frames_[static_cast<size_t>(Local(layer)) * micro_batches_ + static_cast<size_t>(mb)];
+  size_t LocalIndex(int stage) const { return local_stage_[static_cast<size_t>(stage)]; }
+  const RankStage& Local(const Action& action) const {
+    return builder_.program().stages[LocalIndex(action.stage)];
   }
   BufferId& At(std::vector<BufferId>& boundary, int stage, int mb) {
     return boundary[static_cast<size_t>(stage) * micro_batches_ + static_cast<size_t>(mb)];
@@ -265,26 +245,41 @@ class RankCompiler {
 
   const ProgramRequest& request_;
   const Timetable& table_;
+  const Placement& placement_;
   const size_t micro_batches_;
   ProgramBuilder builder_;
   MessageScheduler messages_;
-  std::vector<int> stage_of_;          // [local layer]
-  std::vector<Frame> frames_;          // [local layer][micro-batch]
+  std::vector<size_t> local_stage_;  // [stage]: its position among the rank's
+  std::vector<WeightSlots> slots_;   // [local stage]
+  // In this order: HoldStages fills what stands above, and the program's stages.
+  const std::vector<const LayerDecl*> layers_;  // [local layer]
+  LayerCalls calls_;
   std::vector<BufferId> activations_;  // [stage][micro-batch]: the stage's output
   std::vector<BufferId> gradients_;    // [stage][micro-batch]: the gradient of the stage's input
+  std::map<int, int> updated_;         // [stage]: updates so far
 };
+
+absl::Status CheckGroups(const ProgramRequest& request) {
+  const Timetable& table = *request.timetable;
+  const int groups = request.sum_groups;
+  if (groups < 1 || table.micro_batches % groups != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("gradients cannot be summed in ", groups,
+                                                   " groups of ", table.micro_batches,
+                                                   " micro-batches; give a divisor"));
+  }
+  if (groups > 1 && (table.placement.replicas() > 1 || table.updates != WeightUpdates::kFlush)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients cannot be summed in ", groups, " groups: schedule '", table.name, "' ",
+        table.placement.replicas() > 1
+            ? absl::StrCat("has ", table.placement.replicas(), ", one a copy of the model")
+            : std::string("changes the weights as gradients come, without a step to sum over")));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckRequest(const ProgramRequest& request) {
   const Partition& partition = *request.partition;
-  const Timetable& table = *request.timetable;
-  if (table.placement.replicas() > 1 || table.updates != WeightUpdates::kFlush) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", table.name, " cannot be trained yet: it ",
-                     table.placement.replicas() > 1 ? "runs several copies of the model"
-                                                    : "updates weights without a flush",
-                     "; choose a synchronous schedule with one copy, such as 1f1b"));
-  }
-  const auto stages = static_cast<size_t>(table.placement.stages());
+  const auto stages = static_cast<size_t>(request.timetable->placement.model_stages());
   if (partition.size() != stages || request.recompute.size() != stages) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the schedule has ", stages, " stages, the partition ", partition.size(),
@@ -295,7 +290,7 @@ absl::Status CheckRequest(const ProgramRequest& request) {
         "the partition ", FormatPartition(partition), " ends at layer ", partition.back().last,
         ", the model at layer ", static_cast<int>(request.layers->size()) - 1));
   }
-  return absl::OkStatus();
+  return CheckGroups(request);
 }
 
 }  // namespace
@@ -306,10 +301,14 @@ absl::StatusOr<RankProgram> CompileRank(const ProgramRequest& request, int rank,
   return RankCompiler(request, rank, window).Run();
 }
 
-Timetable ForwardOnly(const Timetable& lowered) {
+Timetable ForwardOnly(const Timetable& lowered, int micro_batches) {
   Timetable forward = lowered;
+  forward.micro_batches = micro_batches;
+  forward.updates = WeightUpdates::kFlush;
+  forward.update_every = 0;
   for (std::vector<Action>& row : forward.rows) {
-    std::erase_if(row, [](const Action& action) {
+    std::erase_if(row, [micro_batches](const Action& action) {
+      if (action.micro_batch >= micro_batches) return true;
       return action.op != Op::kForward && action.op != Op::kSendForward &&
              action.op != Op::kRecvForward;
     });

@@ -25,6 +25,8 @@ enum class Step : uint8_t {
   kRestore,
   kBackwardInput,
   kBackwardWeight,
+  kAddGroup,       // adds a group's gradients of one stage to the step's (index: into stages)
+  kUpdateWeights,  // of one stage, in an asynchronous run (index: into updates)
 };
 
 // Index of a buffer of the rank's program; kNoBuffer where a call has none.
@@ -34,8 +36,9 @@ inline constexpr BufferId kNoBuffer = -1;
 struct Instruction {
   Step step = Step::kBeginAction;
   int32_t micro_batch = 0;
-  int32_t index = 0;    // layer steps: into calls; actions: into actions; messages: the peer
-  int32_t message = 0;  // number of the message on its edge, within the step
+  // Layer steps: into calls; actions: into actions; messages: the peer; the last two say it above.
+  int32_t index = 0;
+  int32_t message = 0;          // number of the message on its edge, within the step
   BufferId buffer = kNoBuffer;  // messages and loads
 };
 
@@ -48,6 +51,25 @@ struct CallBuffers {
   BufferId input_grad = kNoBuffer;
   BufferId targets = kNoBuffer;
   std::vector<BufferId> tensors = {};  // as in the layer's declaration
+  int32_t slot = 0;                    // which of the kept versions of the weights it reads
+  bool second_gradient = false;        // W writes the accumulator of the groups after the first
+  bool accumulate = false;             // W adds to the gradients instead of overwriting them
+};
+
+// A stage on its rank: local layers first..last.
+struct RankStage {
+  int stage = 0;
+  int first = 0;
+  int last = 0;
+  int slots = 1;  // versions of its weights that are kept at a time
+};
+
+// One change of a stage's weights within an asynchronous run.
+struct StageUpdate {
+  int stage = 0;   // into RankProgram::stages
+  int number = 0;  // of the stage's updates in this program, from 0
+  int from = 0;    // slot of the newest weights
+  int to = 0;      // slot that the new ones take; the same where only one version is kept
 };
 
 // Memory that a rank needs from instruction `first` to instruction `last`, both included.
@@ -59,10 +81,12 @@ struct Buffer {
 
 struct RankProgram {
   int rank = 0;
-  std::vector<int> layers;      // the model's layers that this rank holds, ascending
-  std::vector<Action> actions;  // compute actions, in order
+  std::vector<int> layers;        // the model's layers that this rank holds, stage by stage
+  std::vector<RankStage> stages;  // of the rank, ascending
+  std::vector<Action> actions;    // compute actions, in order
   std::vector<Instruction> instructions;
   std::vector<CallBuffers> calls;
+  std::vector<StageUpdate> updates;  // of an asynchronous timetable
   std::vector<Buffer> buffers;
   // Messages of a step on the edge to (from) each rank.
   std::vector<int> sends;
@@ -78,9 +102,13 @@ struct MessageWindow {
 struct ProgramRequest {
   const std::vector<LayerDecl>* layers = nullptr;  // of the whole model
   const Timetable* timetable = nullptr;            // lowered
-  const Partition* partition = nullptr;            // a range of layers a stage
-  std::vector<Recompute> recompute;                // a policy a stage
+  const Partition* partition = nullptr;            // a range of layers a stage of the model
+  std::vector<Recompute> recompute;                // a policy a stage of the model
   int64_t batch_rows = 1;
+  // Gradients are summed in micro-batch order within each of this many groups of consecutive
+  // micro-batches, then over the groups in order. 1 where the timetable has several copies of the
+  // model (each is a group of its own) or is asynchronous.
+  int sum_groups = 1;
 };
 
 // InvalidArgument when partition and timetable do not fit each other or the layers; Unimplemented
@@ -88,8 +116,9 @@ struct ProgramRequest {
 absl::StatusOr<RankProgram> CompileRank(const ProgramRequest& request, int rank,
                                         const MessageWindow& window);
 
-// What evaluation runs: the forwards of a lowered timetable and their messages, in the same order.
-Timetable ForwardOnly(const Timetable& lowered);
+// What evaluation runs: the forwards of the first `micro_batches` of a lowered timetable and their
+// messages, in the same order.
+Timetable ForwardOnly(const Timetable& lowered, int micro_batches);
 
 // Proves that the programs, run together, come to an end however slow each rank is: a send
 // completes once its receive has been posted, and the other way round. Internal names the ranks

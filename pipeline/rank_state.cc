@@ -36,32 +36,53 @@ absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan
   return state;
 }
 
+RankState::Pointers RankState::PointersTo(const ParameterOffsets& offsets) const {
+  Pointers pointers;
+  for (const std::vector<int64_t>& of_layer : offsets) {
+    pointers.emplace_back();
+    for (int64_t offset : of_layer) pointers.back().push_back(arena_.at<float>(offset));
+  }
+  return pointers;
+}
+
 void RankState::BindParameters() {
   const ArenaLayout& layout = plan_.arenas[static_cast<size_t>(rank_)];
+  const RankProgram& program = plan_.train[static_cast<size_t>(rank_)];
+  weights_.push_back(PointersTo(layout.weights));
+  for (const ParameterOffsets& slot : layout.stashed_weights) weights_.push_back(PointersTo(slot));
+  gradients_ = PointersTo(layout.gradients);
+  second_gradients_ = PointersTo(layout.second_gradients);
+  newest_.assign(program.stages.size(), 0);
   std::vector<int> first_index;  // [global layer]
   int count = 0;
   for (const LayerDecl& layer : plan_.layers) {
     first_index.push_back(count);
     count += static_cast<int>(layer.parameters.size());
   }
-  for (size_t local = 0; local < layers_.size(); ++local) {
-    const auto global = static_cast<size_t>(plan_.train[static_cast<size_t>(rank_)].layers[local]);
-    const std::vector<ParameterDecl>& decls = plan_.layers[global].parameters;
-    weights_.emplace_back();
-    gradients_.emplace_back();
-    for (size_t p = 0; p < decls.size(); ++p) {
-      ParameterView view;
-      view.global_index = first_index[global] + static_cast<int>(p);
-      view.decl = &decls[p];
-      view.elements = ElementCount(decls[p].shape);
-      view.weight = arena_.at<float>(layout.weights[local][p]);
-      view.gradient = arena_.at<float>(layout.gradients[local][p]);
-      view.moment1 = arena_.at<float>(layout.moments1[local][p]);
-      if (!layout.moments2.empty()) view.moment2 = arena_.at<float>(layout.moments2[local][p]);
-      weights_.back().push_back(view.weight);
-      gradients_.back().push_back(view.gradient);
-      parameters_.push_back(view);
-    }
+  for (const RankStage& stage : program.stages) {
+    for (int local = stage.first; local <= stage.last; ++local)
+      BindLayer(stage, local,
+                first_index[static_cast<size_t>(program.layers[static_cast<size_t>(local)])]);
+  }
+}
+
+void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
+  const ArenaLayout& layout = plan_.arenas[static_cast<size_t>(rank_)];
+  const auto at = static_cast<size_t>(local);
+  const std::vector<ParameterDecl>& decls = layers_[at]->decl().parameters;
+  for (size_t p = 0; p < decls.size(); ++p) {
+    ParameterView view;
+    view.global_index = first_index + static_cast<int>(p);
+    view.stage = stage.stage;
+    view.replica = plan_.lowered.placement.replica(stage.stage);
+    view.local = local;
+    view.decl = &decls[p];
+    view.elements = ElementCount(decls[p].shape);
+    view.weight = weights_[0][at][p];
+    view.gradient = gradients_[at][p];
+    view.moment1 = arena_.at<float>(layout.moments1[at][p]);
+    if (!layout.moments2.empty()) view.moment2 = arena_.at<float>(layout.moments2[at][p]);
+    parameters_.push_back(view);
   }
 }
 
@@ -80,13 +101,58 @@ void RankState::Pack() {
   for (int local = 0; local < layer_count(); ++local) layer(local).Pack(CallOf(local));
 }
 
-LayerCall RankState::CallOf(int local) const {
+LayerCall RankState::CallOf(int local, int slot, bool second_gradient) const {
   const auto index = static_cast<size_t>(local);
+  const ArenaLayout& layout = plan_.arenas[static_cast<size_t>(rank_)];
   LayerCall call;
-  call.parameters = weights_[index];
-  call.gradients = gradients_[index];
-  call.packed = arena_.at(plan_.arenas[static_cast<size_t>(rank_)].packed[index]);
+  call.parameters = weights_[static_cast<size_t>(slot)][index];
+  call.gradients = (second_gradient ? second_gradients_ : gradients_)[index];
+  call.packed = arena_.at(slot == 0 ? layout.packed[index]
+                                    : layout.stashed_packed[static_cast<size_t>(slot) - 1][index]);
   return call;
+}
+
+void RankState::AddGroup(int stage) {
+  for (const ParameterView& view : parameters_) {
+    if (view.stage != StageAt(stage).stage) continue;
+    const auto local = static_cast<size_t>(view.local);
+    const size_t p = IndexInLayer(view);
+    CpuKernels().accumulate({}, view.elements, second_gradients_[local][p], view.gradient, true);
+  }
+}
+
+void RankState::OpenSlot(int stage, int from, int to) {
+  for (ParameterView& view : parameters_) {
+    if (view.stage != StageAt(stage).stage) continue;
+    const size_t p = IndexInLayer(view);
+    view.weight = Weight(view.local, p, to);
+    if (from == to) continue;
+    CpuKernels().copy({}, view.weight, Weight(view.local, p, from),
+                      static_cast<size_t>(view.elements) * sizeof(float));
+  }
+  newest_[static_cast<size_t>(stage)] = to;
+}
+
+void RankState::PackStage(int stage, int slot) {
+  for (int local = StageAt(stage).first; local <= StageAt(stage).last; ++local)
+    layer(local).Pack(CallOf(local, slot));
+}
+
+void RankState::Settle() {
+  for (size_t stage = 0; stage < newest_.size(); ++stage) {
+    if (newest_[stage] == 0) continue;
+    OpenSlot(static_cast<int>(stage), newest_[stage], 0);
+    PackStage(static_cast<int>(stage), 0);
+  }
+}
+
+const RankStage& RankState::StageAt(int stage) const {
+  return plan_.train[static_cast<size_t>(rank_)].stages[static_cast<size_t>(stage)];
+}
+
+size_t RankState::IndexInLayer(const ParameterView& view) const {
+  return static_cast<size_t>(view.decl -
+                             layers_[static_cast<size_t>(view.local)]->decl().parameters.data());
 }
 
 std::vector<const ParameterDecl*> CanonicalParameters(const RunPlan& plan) {

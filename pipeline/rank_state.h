@@ -16,6 +16,9 @@ namespace sluice {
 struct ParameterView {
   int global_index =
       0;  // position in the model's canonical order: by layer, then as the layer declares them
+  int stage = 0;    // that holds it
+  int replica = 0;  // copy of the model that the stage is part of
+  int local = 0;    // its layer, among the rank's
   const ParameterDecl* decl = nullptr;
   int64_t elements = 0;
   float* weight = nullptr;
@@ -45,21 +48,46 @@ class RankState {
   // Rebuilds the layers' compute copies; needed after every change of the weights.
   void Pack();
 
-  // A call of local layer `local` with its parameters, gradients and compute copy filled in.
-  LayerCall CallOf(int local) const;
+  // A call of local layer `local` with its parameters and compute copy, those of version slot
+  // `slot`, and its gradients filled in.
+  LayerCall CallOf(int local, int slot = 0, bool second_gradient = false) const;
+
+  // What follows names a stage by its position among the rank's.
+  // Adds the gradients of the group that has just ended to those of the groups before it.
+  void AddGroup(int stage);
+  // Makes slot `to` the newest weights of the stage, equal to those in `from` so far: its
+  // parameters' views point there. The compute copy is to be made with PackStage once they have
+  // been updated.
+  void OpenSlot(int stage, int from, int to);
+  void PackStage(int stage, int slot);
+  // Brings the newest weights of every stage back to slot 0, where they are kept between passes.
+  void Settle();
 
  private:
   RankState(const RunPlan& plan, int rank, Arena arena)
       : plan_(plan), rank_(rank), arena_(std::move(arena)) {}
   void BindParameters();
+  void BindLayer(const RankStage& stage, int local, int first_index);
+  const RankStage& StageAt(int stage) const;
+  size_t IndexInLayer(const ParameterView& view) const;
 
   const RunPlan& plan_;
   const int rank_;
   Arena arena_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<ParameterView> parameters_;
-  std::vector<std::vector<float*>> weights_;    // [local layer][parameter]
-  std::vector<std::vector<float*>> gradients_;  // likewise
+  float* Weight(int local, size_t parameter, int slot) const {
+    return weights_[static_cast<size_t>(slot)][static_cast<size_t>(local)][parameter];
+  }
+
+  // Pointers to tensors of one kind: [local layer][parameter].
+  using Pointers = std::vector<std::vector<float*>>;
+  Pointers PointersTo(const ParameterOffsets& offsets) const;
+
+  std::vector<Pointers> weights_;  // [slot]
+  Pointers gradients_;
+  Pointers second_gradients_;  // empty without groups
+  std::vector<int> newest_;    // [local stage]: slot of the newest weights
 };
 
 // Number of parameters (tensors) of the model, and the name of each in canonical order.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/diagnosis.h"
+#include "pipeline/gradient_exchange.h"
 
 namespace sluice {
 namespace {
@@ -30,6 +32,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       evaluate_(state, plan_.evaluate[static_cast<size_t>(state->rank())],
                 plan_.arenas[static_cast<size_t>(state->rank())].evaluate, communicator,
                 context.data),
+      updates_(state, options_.optimizer, options_.steps),
       norms_(CanonicalParameters(plan_).size()),
       reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_) {}
@@ -40,11 +43,17 @@ absl::Status RankTrainer::Run() {
   bool stop = context_.stop != nullptr && context_.stop->load();
   while (step < options_.steps) {
     const double start = Seconds();
-    absl::StatusOr<StepReport> report = Step(++step);
-    if (!report.ok()) return report.status();
-    if (absl::Status status = AfterStep(step, *report, Seconds() - start); !status.ok())
-      return status;
-    if ((stop = report->stop)) break;
+    const int64_t count = StepsToPause(step);
+    absl::StatusOr<std::vector<StepReport>> reports =
+        plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
+    if (!reports.ok()) return reports.status();
+    const double seconds = (Seconds() - start) / static_cast<double>(count);
+    if (options_.trace && trace_.size() < kMaxTracedActions)
+      AppendTrace(train_, step + 1, plan_.step_micro_batches(), &trace_);
+    for (const StepReport& report : *reports) {
+      if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
+    }
+    if ((stop = reports->back().stop)) break;
   }
   summary_.interrupted = stop && step < options_.steps;
   if (!options_.save_dir.empty() && saved_step_ != step) {
@@ -78,13 +87,56 @@ absl::Status RankTrainer::CheckAgreement() {
 
 Pass RankTrainer::TrainPass(int64_t step) const {
   Pass pass;
-  pass.first_micro_batch = (step - 1) * plan_.lowered.micro_batches;
+  pass.first_micro_batch = (step - 1) * plan_.step_micro_batches();
   pass.timeout = options_.timeout;
   return pass;
 }
 
+// An asynchronous timetable runs without a flush until somebody wants to see the weights.
+int64_t RankTrainer::StepsToPause(int64_t step) const {
+  int64_t count = std::min<int64_t>(plan_.window_steps(), options_.steps - step);
+  if (!options_.save_dir.empty() && options_.save_every > 0)
+    count = std::min(count, options_.save_every - step % options_.save_every);
+  if (options_.eval_every > 0)
+    count = std::min(count, options_.eval_every - step % options_.eval_every);
+  return count;
+}
+
+absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_t count) {
+  updates_.Begin(step);
+  Pass pass = TrainPass(step + 1);
+  pass.micro_batches = static_cast<int>(count) * plan_.step_micro_batches();
+  pass.update = [this](const StageUpdate& update, int micro_batch) {
+    updates_.Apply(update, micro_batch);
+  };
+  if (absl::Status status = train_.Run(pass); !status.ok()) return status;
+  state_.Settle();
+  const bool stop = context_.stop != nullptr && context_.stop->load();
+  absl::StatusOr<std::vector<StepReport>> reports =
+      reporter_.GatherSteps(train_, updates_.norms(), stop, communicator_, options_.timeout, count);
+  if (!reports.ok()) return reports;
+  for (const StepReport& report : *reports) {
+    ++step;
+    if (std::isfinite(report.loss) && std::isfinite(report.grad_norm)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "step ", step, ": the loss is ", report.loss, " and the gradient's norm ", report.grad_norm,
+        "; asynchronous updates need a smaller learning rate than synchronous ",
+        "ones: try a smaller --lr, a --warmup, or a synchronous --schedule"));
+  }
+  return reports;
+}
+
+absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
+  absl::StatusOr<StepReport> report = Step(step);
+  if (!report.ok()) return report.status();
+  return std::vector<StepReport>{*std::move(report)};
+}
+
 absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
+  if (absl::Status status = ExchangeReplicaGradients(state_, communicator_, options_.timeout);
+      !status.ok())
+    return status;
   if (absl::Status status = ExchangeTiedGradients(state_, communicator_, options_.timeout);
       !status.ok())
     return status;
@@ -114,13 +166,13 @@ absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
 }
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
-  if (options_.trace && trace_.size() < kMaxTracedActions) AppendTrace(train_, step, &trace_);
   if (leader()) {
     step_seconds_.push_back(seconds);
     summary_.final_loss = report.loss;
     StepMetrics metrics = metrics_.Record(
         step, report, LearningRate(options_.optimizer, step, options_.steps), seconds);
     metrics.arena_bytes = state_.arena().bytes();
+    if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
   }
   if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {
@@ -133,9 +185,17 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
   return absl::OkStatus();
 }
 
+// The mean over the steps so far, this one being the newest.
+void RankTrainer::Age(const Staleness& step) {
+  if (!summary_.staleness.has_value()) summary_.staleness.emplace();
+  Staleness& all = *summary_.staleness;
+  all.max = std::max(all.max, step.max);
+  all.mean += (step.mean - all.mean) / static_cast<double>(step_seconds_.size());
+}
+
 absl::Status RankTrainer::Evaluate(int64_t step) {
   const RunRequest& request = plan_.request;
-  const int64_t round = plan_.lowered.micro_batches;
+  const int64_t round = plan_.step_micro_batches();
   int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
   if (options_.eval_micro_batches > 0) count = std::min(count, options_.eval_micro_batches);
   Evaluation evaluation{.step = step, .samples = count * request.batch.size};
@@ -181,12 +241,13 @@ absl::Status RankTrainer::Save(int64_t step) {
 
 void RankTrainer::Finish(int64_t step) {
   summary_.steps = step;
+  summary_.steps_taken = static_cast<int64_t>(step_seconds_.size());
   if (step_seconds_.empty()) return;
   const auto middle = step_seconds_.begin() + static_cast<std::ptrdiff_t>(step_seconds_.size() / 2);
   std::nth_element(step_seconds_.begin(), middle, step_seconds_.end());
   summary_.median_step_seconds = *middle;
   summary_.tokens_per_second =
-      static_cast<double>(plan_.request.batch.rows() * plan_.lowered.micro_batches) / *middle;
+      static_cast<double>(plan_.request.batch.rows() * plan_.step_micro_batches()) / *middle;
 }
 
 }  // namespace sluice

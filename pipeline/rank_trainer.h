@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "pipeline/asynchronous.h"
 #include "pipeline/executor.h"
 #include "pipeline/trainer.h"
 
@@ -42,6 +43,11 @@ class RankTrainer {
 
  private:
   absl::Status CheckAgreement();
+  // Steps that the timetable covers without a pause, from `step` on: 1 of a synchronous one.
+  int64_t StepsToPause(int64_t step) const;
+  // The `count` steps after `step`, asynchronous, and their reports.
+  absl::StatusOr<std::vector<StepReport>> Window(int64_t step, int64_t count);
+  absl::StatusOr<std::vector<StepReport>> OneStep(int64_t step);
   // One step: returns its report, the same on every rank.
   absl::StatusOr<StepReport> Step(int64_t step);
   // Runs the step's passes once more and says where the first bad value came from. Never OK.
@@ -49,6 +55,7 @@ class RankTrainer {
   absl::Status Evaluate(int64_t step);
   absl::Status Save(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
+  void Age(const Staleness& step);
   void Finish(int64_t step);
   Pass TrainPass(int64_t step) const;
   bool leader() const { return communicator_.rank() == 0; }
@@ -60,6 +67,7 @@ class RankTrainer {
   Communicator& communicator_;
   Executor train_;
   Executor evaluate_;
+  AsynchronousUpdates updates_;
   std::vector<double> norms_;  // [canonical parameter]
   StepReporter reporter_;
   MetricsKeeper metrics_;

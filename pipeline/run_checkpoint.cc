@@ -37,7 +37,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
                             {"cosine", optimizer.schedule == LrSchedule::kCosine ? 1.0 : 0.0},
                             {"steps", static_cast<double>(options.steps)}};
   state.micro_batch_size = request.batch.size;
-  state.micro_batches = plan.lowered.micro_batches;
+  state.micro_batches = plan.step_micro_batches();
   state.seq = request.batch.seq;
   state.dtype = request.dtype;
   state.data_path = options.data_path;

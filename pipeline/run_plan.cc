@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/arena_layout.h"
 #include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/tied_parameters.h"
@@ -33,70 +34,6 @@ absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) 
   return layers;
 }
 
-// Puts tensors one behind the other.
-class Shelf {
- public:
-  int64_t Take(int64_t bytes) { return std::exchange(end_, end_ + AlignUp(bytes)); }
-  int64_t end() const { return end_; }
-
- private:
-  int64_t end_ = 0;
-};
-
-using Offsets = std::vector<std::vector<int64_t>>;
-
-int64_t ShelveParameters(const RunPlan& plan, const RankProgram& program, Shelf& shelf,
-                         Offsets& offsets) {
-  const int64_t start = shelf.end();
-  for (int layer : program.layers) {
-    std::vector<int64_t>& of_layer = offsets.emplace_back();
-    for (const ParameterDecl& parameter : plan.layers[static_cast<size_t>(layer)].parameters) {
-      of_layer.push_back(shelf.Take(ElementCount(parameter.shape) * SizeOf(DType::kFloat32)));
-    }
-  }
-  return shelf.end() - start;
-}
-
-// What the exchange of tied gradients between two ranks needs after the step.
-int64_t TiedBytes(const RunPlan& plan, int rank) {
-  int64_t bytes = 0;
-  for (const TiedPair& pair : TiedPairs(plan)) {
-    if (pair.original_rank == pair.copy_rank) continue;
-    if (pair.original_rank == rank || pair.copy_rank == rank)
-      bytes = std::max(bytes, AlignUp(pair.bytes));
-  }
-  return bytes;
-}
-
-ArenaLayout LayOutArena(const RunPlan& plan, const RankProgram& train,
-                        const RankProgram& evaluate) {
-  ArenaLayout arena;
-  Shelf shelf;
-  arena.memory.parameters = ShelveParameters(plan, train, shelf, arena.weights);
-  arena.memory.gradients = ShelveParameters(plan, train, shelf, arena.gradients);
-  arena.memory.optimizer = ShelveParameters(plan, train, shelf, arena.moments1);
-  if (plan.request.optimizer == OptimizerKind::kAdamW) {
-    arena.memory.optimizer += ShelveParameters(plan, train, shelf, arena.moments2);
-  }
-  const int64_t packed = shelf.end();
-  for (int layer : train.layers) {
-    arena.packed.push_back(
-        shelf.Take(static_cast<int64_t>(plan.layers[static_cast<size_t>(layer)].packed_bytes)));
-  }
-  arena.memory.packed = shelf.end() - packed;
-
-  BufferLayout step = PackBuffers(train.buffers);
-  BufferLayout evaluation = PackBuffers(evaluate.buffers);
-  for (int64_t& offset : step.offsets) offset += shelf.end();
-  for (int64_t& offset : evaluation.offsets) offset += shelf.end();
-  arena.step_region = shelf.end();
-  arena.memory.activations = std::max({step.bytes, evaluation.bytes, TiedBytes(plan, train.rank)});
-  arena.memory.total = shelf.end() + arena.memory.activations;
-  arena.train = std::move(step.offsets);
-  arena.evaluate = std::move(evaluation.offsets);
-  return arena;
-}
-
 // Compiles `rank` with the widest window that needs no more memory than the narrow one.
 absl::StatusOr<RankProgram> CompileWidest(const ProgramRequest& request, int rank) {
   absl::StatusOr<RankProgram> narrow = CompileRank(request, rank, kNarrow);
@@ -118,7 +55,8 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
                                .timetable = &table,
                                .partition = &plan.request.partition,
                                .recompute = plan.request.recompute,
-                               .batch_rows = plan.request.batch.rows()};
+                               .batch_rows = plan.request.batch.rows(),
+                               .sum_groups = plan.request.sum_groups};
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     absl::StatusOr<RankProgram> program = CompileWidest(request, rank);
     if (!program.ok()) return program.status();
@@ -129,9 +67,11 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
 
 uint64_t Fingerprint(const RunPlan& plan) {
   const RunRequest& request = plan.request;
-  std::string text = absl::StrCat(
-      FormatTimetableCsv(plan.lowered), FormatPartition(request.partition), "|", request.batch.size,
-      "x", request.batch.seq, DTypeName(request.dtype), "|", static_cast<int>(request.optimizer));
+  std::string text =
+      absl::StrCat(FormatTimetableCsv(plan.lowered), FormatPartition(request.partition), "|",
+                   request.batch.size, "x", request.batch.seq, DTypeName(request.dtype), "|",
+                   static_cast<int>(request.optimizer), "|", request.sum_groups, "|",
+                   request.step_micro_batches, "|", static_cast<int>(request.timetable.updates));
   for (Recompute policy : request.recompute) absl::StrAppend(&text, "|", static_cast<int>(policy));
   for (const LayerDecl& layer : plan.layers) {
     absl::StrAppend(&text, "|", layer.name);
@@ -142,10 +82,41 @@ uint64_t Fingerprint(const RunPlan& plan) {
   return XXH3_64bits(text.data(), text.size());
 }
 
+// A step's updates must end with it.
+absl::Status CheckSteps(const RunPlan& plan) {
+  const int micro_batches = plan.lowered.micro_batches;
+  const int step = plan.step_micro_batches();
+  if (micro_batches % step != 0 || step % plan.update_micro_batches() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", plan.lowered.name, "' has ", micro_batches,
+                     " micro-batches and changes the weights every ", plan.update_micro_batches(),
+                     "; steps of ", step, " do not fit"));
+  }
+  if (plan.asynchronous() && !TiedPairs(plan).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule '", plan.lowered.name,
+        "' changes each stage's weights on its own, but the model's ",
+        "head and embedding are tied: their gradients meet only in a flush; train without --tied"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const {
   return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, CpuKernels());
+}
+
+int RunPlan::update_micro_batches() const {
+  switch (lowered.updates) {
+    case WeightUpdates::kEachMicroBatch:
+      return 1;
+    case WeightUpdates::kDoubleBuffered:
+      return lowered.update_every;
+    case WeightUpdates::kFlush:
+      break;
+  }
+  return lowered.micro_batches;
 }
 
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
@@ -154,12 +125,12 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   absl::StatusOr<std::vector<LayerDecl>> layers = DeclareLayers(request);
   if (!layers.ok()) return layers.status();
   RunPlan plan{.request = request, .lowered = *std::move(lowered), .layers = *std::move(layers)};
+  if (absl::Status status = CheckSteps(plan); !status.ok()) return status;
   if (absl::Status status = CompilePrograms(plan, plan.lowered, plan.train); !status.ok())
     return status;
-  if (absl::Status status = CompilePrograms(plan, ForwardOnly(plan.lowered), plan.evaluate);
-      !status.ok()) {
+  const Timetable forward = ForwardOnly(plan.lowered, plan.step_micro_batches());
+  if (absl::Status status = CompilePrograms(plan, forward, plan.evaluate); !status.ok())
     return status;
-  }
   for (size_t rank = 0; rank < plan.train.size(); ++rank) {
     plan.arenas.push_back(LayOutArena(plan, plan.train[rank], plan.evaluate[rank]));
     for (int messages : plan.train[rank].sends)
@@ -171,7 +142,7 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
 
 absl::StatusOr<std::vector<RankMemory>> PredictMemory(
     const ModelSpec& spec, const BatchShape& batch, DType dtype, const Timetable& timetable,
-    const Partition& partition, Recompute recompute, OptimizerKind optimizer) {
+    const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups) {
   absl::StatusOr<RunPlan> plan =
       CompileRun({.spec = spec,
                   .batch = batch,
@@ -179,7 +150,8 @@ absl::StatusOr<std::vector<RankMemory>> PredictMemory(
                   .timetable = timetable,
                   .partition = partition,
                   .recompute = std::vector<Recompute>(
-                      static_cast<size_t>(timetable.placement.stages()), recompute),
+                      static_cast<size_t>(timetable.placement.model_stages()), recompute),
+                  .sum_groups = sum_groups,
                   .optimizer = optimizer});
   if (!plan.ok()) return plan.status();
   std::vector<RankMemory> memory;

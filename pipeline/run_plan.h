@@ -20,9 +20,14 @@ struct RunRequest {
   ModelSpec spec;
   BatchShape batch;
   DType dtype = DType::kFloat32;
-  Timetable timetable;  // sound; compute-only or lowered
-  Partition partition;
-  std::vector<Recompute> recompute;  // a policy a stage
+  Timetable timetable;               // sound; compute-only or lowered
+  Partition partition;               // a range of layers a stage of the model
+  std::vector<Recompute> recompute;  // a policy a stage of the model
+  // Groups of consecutive micro-batches whose gradients are summed before the groups are.
+  int sum_groups = 1;
+  // Micro-batches of a step where the timetable covers several steps, as asynchronous ones may:
+  // what is reported and what the learning rate goes by. 0: all of the timetable's.
+  int step_micro_batches = 0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   // Threads of each rank's kernels. Kernel libraries fix algorithms and work areas by it when a
   // layer is made.
@@ -34,17 +39,27 @@ struct RunRequest {
   absl::StatusOr<std::unique_ptr<Layer>> MakeLayerAt(int index) const;
 };
 
+// Offsets of one tensor for each parameter: [local layer][parameter].
+using ParameterOffsets = std::vector<std::vector<int64_t>>;
+
+constexpr int64_t kNoOffset = -1;
+
 // Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,
 // then the region that a step's buffers share (training and evaluation use it in turn).
 struct ArenaLayout {
-  std::vector<std::vector<int64_t>> weights;  // [local layer][parameter]
-  std::vector<std::vector<int64_t>> gradients;
-  std::vector<std::vector<int64_t>> moments1;  // AdamW's m, SGD's momentum
-  std::vector<std::vector<int64_t>> moments2;  // AdamW's v; empty lists for SGD
-  std::vector<int64_t> packed;                 // [local layer]
-  int64_t step_region = 0;                     // where the shared region starts
-  std::vector<int64_t> train;                  // [buffer of the training program]
-  std::vector<int64_t> evaluate;               // [buffer of the evaluation program]
+  ParameterOffsets weights;
+  ParameterOffsets gradients;
+  ParameterOffsets second_gradients;  // of the groups after the first; empty without groups
+  ParameterOffsets moments1;          // AdamW's m, SGD's momentum
+  ParameterOffsets moments2;          // AdamW's v; empty for SGD
+  std::vector<int64_t> packed;        // [local layer]
+  // Slots 1, 2, ... of the weights and their compute copies: [slot - 1][local layer]. Slot 0 is
+  // `weights` and `packed`. Layers of a stage with fewer slots have empty lists and kNoOffset.
+  std::vector<ParameterOffsets> stashed_weights;
+  std::vector<std::vector<int64_t>> stashed_packed;
+  int64_t step_region = 0;        // where the shared region starts
+  std::vector<int64_t> train;     // [buffer of the training program]
+  std::vector<int64_t> evaluate;  // [buffer of the evaluation program]
   RankMemory memory;
 };
 
@@ -62,8 +77,19 @@ struct RunPlan {
   uint64_t fingerprint = 0;
 
   int ranks() const { return lowered.placement.ranks(); }
+  bool asynchronous() const { return lowered.updates != WeightUpdates::kFlush; }
+  int step_micro_batches() const {
+    return request.step_micro_batches > 0 ? request.step_micro_batches : lowered.micro_batches;
+  }
+  // Steps that the timetable covers; 1 of a synchronous one.
+  int window_steps() const { return lowered.micro_batches / step_micro_batches(); }
+  // Micro-batches whose mean gradient makes one update of the weights.
+  int update_micro_batches() const;
+  // Updates of each stage's weights in a step.
+  int step_updates() const { return step_micro_batches() / update_micro_batches(); }
 };
 
+// InvalidArgument where timetable, partition, policies, groups and steps do not fit each other.
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request);
 
 }  // namespace sluice

@@ -32,19 +32,42 @@ enum Fixed : size_t { kStop, kBusy, kStart, kEnd, kFixedSlots };
 StepReporter::StepReporter(const RunPlan& plan, int parameter_count)
     : stages_(static_cast<size_t>(plan.lowered.placement.stages())),
       micro_batches_(static_cast<size_t>(plan.lowered.micro_batches)),
+      step_micro_batches_(static_cast<size_t>(plan.step_micro_batches())),
+      steps_(static_cast<size_t>(plan.window_steps())),
       parameters_(static_cast<size_t>(parameter_count)),
       rows_(static_cast<double>(plan.request.batch.rows())),
-      mine_(kFixedSlots + 2 * kOps * stages_ + 2 * micro_batches_ + parameters_),
+      mine_(kFixedSlots + 2 * kOps * stages_ + 2 * micro_batches_ + steps_ * parameters_),
       all_(mine_.size() * static_cast<size_t>(plan.ranks())) {}
 
 absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
                                                 absl::Span<const double> norms, bool stop,
                                                 Communicator& communicator, absl::Duration timeout,
                                                 int64_t micro_batches) {
-  Encode(executor, norms, stop);
-  absl::Status status = communicator.AllGather(mine_, absl::MakeSpan(all_), absl::Now() + timeout);
+  absl::Status status = Exchange(executor, norms, stop, communicator, timeout);
   if (!status.ok()) return status;
-  return Decode(micro_batches < 0 ? micro_batches_ : static_cast<size_t>(micro_batches));
+  StepReport report = DecodePass();
+  DecodeStep(0, micro_batches < 0 ? micro_batches_ : static_cast<size_t>(micro_batches), &report);
+  return report;
+}
+
+absl::StatusOr<std::vector<StepReport>> StepReporter::GatherSteps(
+    const Executor& executor, absl::Span<const double> norms, bool stop, Communicator& communicator,
+    absl::Duration timeout, int64_t steps) {
+  absl::Status status = Exchange(executor, norms, stop, communicator, timeout);
+  if (!status.ok()) return status;
+  StepReport share = DecodePass();
+  share.makespan /= static_cast<double>(steps);
+  share.busy /= static_cast<double>(steps);
+  std::vector<StepReport> reports(static_cast<size_t>(steps), share);
+  for (size_t step = 0; step < reports.size(); ++step)
+    DecodeStep(step, step_micro_batches_, &reports[step]);
+  return reports;
+}
+
+absl::Status StepReporter::Exchange(const Executor& executor, absl::Span<const double> norms,
+                                    bool stop, Communicator& communicator, absl::Duration timeout) {
+  Encode(executor, norms, stop);
+  return communicator.AllGather(mine_, absl::MakeSpan(all_), absl::Now() + timeout);
 }
 
 void StepReporter::Encode(const Executor& executor, absl::Span<const double> norms, bool stop) {
@@ -54,13 +77,14 @@ void StepReporter::Encode(const Executor& executor, absl::Span<const double> nor
   for (size_t a = 0; a < actions.size(); ++a) {
     const double seconds = static_cast<double>(times[a].busy()) * kNanosecond;
     const size_t slot = kFixedSlots + 2 * (actions[a].stage * kOps + OpSlot(actions[a].op));
+    mine_[kBusy] += seconds;
+    mine_[kEnd] = std::max(mine_[kEnd], static_cast<double>(times[a].end) * kNanosecond);
+    if (!IsCompute(actions[a].op) || times[a].end == 0) continue;  // an update, or not run
     mine_[slot] += seconds;
     mine_[slot + 1] += 1;
-    mine_[kBusy] += seconds;
   }
   mine_[kStop] = stop ? 1 : 0;
   mine_[kStart] = static_cast<double>(times.front().start) * kNanosecond;
-  mine_[kEnd] = static_cast<double>(times.back().end) * kNanosecond;
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
   for (size_t mb = 0; mb < micro_batches_; ++mb) {
     mine_[losses + mb] = executor.losses()[mb];
@@ -77,7 +101,7 @@ double StepReporter::Sum(size_t slot) const {
   return sum;
 }
 
-StepReport StepReporter::Decode(size_t counted) const {
+StepReport StepReporter::DecodePass() const {
   StepReport report;
   report.stop = Sum(kStop) > 0;
   report.busy = Sum(kBusy);
@@ -99,17 +123,22 @@ StepReport StepReporter::Decode(size_t counted) const {
     }
   }
   report.costs.send.assign(stages_ - 1, 0.0);
-
-  const size_t losses = kFixedSlots + 2 * kOps * stages_;
-  for (size_t mb = 0; mb < counted; ++mb) {
-    report.loss_sum += Sum(losses + mb);
-    report.correct += std::llround(Sum(losses + micro_batches_ + mb));
-  }
-  report.loss = static_cast<float>(report.loss_sum / (rows_ * static_cast<double>(counted)));
-  double squares = 0;
-  for (size_t p = 0; p < parameters_; ++p) squares += Sum(losses + 2 * micro_batches_ + p);
-  report.grad_norm = std::sqrt(squares);
   return report;
+}
+
+void StepReporter::DecodeStep(size_t step, size_t count, StepReport* report) const {
+  report->window_step = static_cast<int>(step);
+  const size_t losses = kFixedSlots + 2 * kOps * stages_;
+  const size_t first = step * step_micro_batches_;
+  for (size_t mb = first; mb < first + count; ++mb) {
+    report->loss_sum += Sum(losses + mb);
+    report->correct += std::llround(Sum(losses + micro_batches_ + mb));
+  }
+  report->loss = static_cast<float>(report->loss_sum / (rows_ * static_cast<double>(count)));
+  const size_t norms = losses + 2 * micro_batches_ + step * parameters_;
+  double squares = 0;
+  for (size_t p = 0; p < parameters_; ++p) squares += Sum(norms + p);
+  report->grad_norm = std::sqrt(squares);
 }
 
 }  // namespace sluice

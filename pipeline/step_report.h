@@ -24,6 +24,8 @@ struct StepReport {
   double busy = 0;      // of all actions, over all ranks
   StageCosts costs;     // mean seconds of each (op, stage); sends cost nothing
 
+  int window_step = 0;  // which of the pass's steps it is, from 0
+
   // 1 - busy / (ranks * makespan).
   double bubble(int ranks) const { return makespan > 0 ? 1 - busy / (ranks * makespan) : 0; }
 };
@@ -39,14 +41,26 @@ class StepReporter {
   absl::StatusOr<StepReport> Gather(const Executor& executor, absl::Span<const double> norms,
                                     bool stop, Communicator& communicator, absl::Duration timeout,
                                     int64_t micro_batches = -1);
+  // The same for a pass over the first `steps` steps of a timetable of several: a report each.
+  // Times are the pass's, shared out evenly. `norms`: [step][canonical index].
+  absl::StatusOr<std::vector<StepReport>> GatherSteps(const Executor& executor,
+                                                      absl::Span<const double> norms, bool stop,
+                                                      Communicator& communicator,
+                                                      absl::Duration timeout, int64_t steps);
 
  private:
+  absl::Status Exchange(const Executor& executor, absl::Span<const double> norms, bool stop,
+                        Communicator& communicator, absl::Duration timeout);
   void Encode(const Executor& executor, absl::Span<const double> norms, bool stop);
-  StepReport Decode(size_t counted) const;
+  StepReport DecodePass() const;
+  // Adds losses of `count` micro-batches and the norm of step `step`.
+  void DecodeStep(size_t step, size_t count, StepReport* report) const;
   double Sum(size_t slot) const;
 
   const size_t stages_;
-  const size_t micro_batches_;
+  const size_t micro_batches_;  // of the timetable, and of a step
+  const size_t step_micro_batches_;
+  const size_t steps_;
   const size_t parameters_;
   const double rows_;
   std::vector<double> mine_;

@@ -7,38 +7,45 @@
 namespace sluice {
 namespace {
 
-int RankOfLayer(const RunPlan& plan, int layer) {
+int RankOfLayer(const RunPlan& plan, int layer, int replica) {
   const Partition& partition = plan.request.partition;
+  const Placement& placement = plan.lowered.placement;
   size_t stage = 0;
   while (partition[stage].last < layer) ++stage;
-  return plan.lowered.placement.rank(static_cast<int>(stage));
+  return placement.rank(replica * placement.model_stages() + static_cast<int>(stage));
 }
 
-}  // namespace
-
-std::vector<TiedPair> TiedPairs(const RunPlan& plan) {
+void AddTiedPairs(const RunPlan& plan, int replica, std::vector<TiedPair>* pairs) {
   struct Home {
     int index;
     int rank;
   };
   std::map<std::string, Home> homes;
-  std::vector<TiedPair> pairs;
   int index = 0;
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
-    const int rank = RankOfLayer(plan, static_cast<int>(layer));
+    const int rank = RankOfLayer(plan, static_cast<int>(layer), replica);
     for (const ParameterDecl& parameter : plan.layers[layer].parameters) {
       homes[parameter.name] = {index, rank};
       if (!parameter.tied_to.empty()) {
         const Home& home = homes.at(parameter.tied_to);
-        pairs.push_back({.original = home.index,
-                         .copy = index,
-                         .original_rank = home.rank,
-                         .copy_rank = rank,
-                         .bytes = ElementCount(parameter.shape) * SizeOf(DType::kFloat32)});
+        pairs->push_back({.original = home.index,
+                          .copy = index,
+                          .original_rank = home.rank,
+                          .copy_rank = rank,
+                          .bytes = ElementCount(parameter.shape) * SizeOf(DType::kFloat32),
+                          .replica = replica});
       }
       ++index;
     }
   }
+}
+
+}  // namespace
+
+std::vector<TiedPair> TiedPairs(const RunPlan& plan) {
+  std::vector<TiedPair> pairs;
+  for (int replica = 0; replica < plan.lowered.placement.replicas(); ++replica)
+    AddTiedPairs(plan, replica, &pairs);
   return pairs;
 }
 

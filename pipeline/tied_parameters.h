@@ -16,6 +16,7 @@ struct TiedPair {
   int original_rank = 0;
   int copy_rank = 0;
   int64_t bytes = 0;  // of one gradient
+  int replica = 0;    // copy of the model that both belong to
 };
 
 std::vector<TiedPair> TiedPairs(const RunPlan& plan);

@@ -25,10 +25,12 @@ const char* Colour(Op op) {
 
 }  // namespace
 
-void AppendTrace(const Executor& executor, int64_t step, std::vector<TracedAction>* trace) {
+void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_batches,
+                 std::vector<TracedAction>* trace) {
   const RankProgram& program = executor.program();
   for (size_t a = 0; a < program.actions.size(); ++a) {
-    trace->push_back({.step = step,
+    if (executor.times()[a].end == 0) continue;
+    trace->push_back({.step = first_step + program.actions[a].micro_batch / step_micro_batches,
                       .rank = program.rank,
                       .action = program.actions[a],
                       .time = executor.times()[a]});

@@ -17,8 +17,10 @@ struct TracedAction {
   ActionTime time;
 };
 
-// Appends the last pass of `executor`.
-void AppendTrace(const Executor& executor, int64_t step, std::vector<TracedAction>* trace);
+// Appends the last pass of `executor`, which began with step `first_step`; a step has
+// `step_micro_batches`.
+void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_batches,
+                 std::vector<TracedAction>* trace);
 
 // Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, microseconds from
 // the first start.

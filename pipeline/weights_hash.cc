@@ -9,8 +9,10 @@ std::vector<ParameterView> AllParameters(const RunPlan& plan,
                                          const std::vector<std::unique_ptr<RankState>>& states) {
   std::vector<ParameterView> all(CanonicalParameters(plan).size());
   for (const std::unique_ptr<RankState>& state : states) {
-    for (const ParameterView& view : state->parameters())
-      all[static_cast<size_t>(view.global_index)] = view;
+    for (const ParameterView& view : state->parameters()) {
+      // Copies of the model are equal; the first stands for them.
+      if (view.replica == 0) all[static_cast<size_t>(view.global_index)] = view;
+    }
   }
   return all;
 }

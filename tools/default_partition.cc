@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "partitioner/exact_partition.h"
+#include "schedules/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {
@@ -26,6 +27,16 @@ LayerCost Price(const LayerSpec& layer) {
   return cost;
 }
 
+// What the search simulates. It knows one copy of the model, and steps with a flush: for others, a
+// plain pipeline over the same ranks has the same stages.
+absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
+  const bool plain =
+      timetable.placement.replicas() == 1 && timetable.updates == WeightUpdates::kFlush;
+  if (plain) return ComputeOnly(timetable);
+  return GenerateSchedule(
+      "1f1b", {.ranks = timetable.placement.ranks(), .micro_batches = timetable.micro_batches});
+}
+
 }  // namespace
 
 absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
@@ -34,14 +45,15 @@ absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchSha
   for (const LayerSpec& layer : DescribeLayers(spec, batch)) layers.push_back(Price(layer));
   absl::StatusOr<CostTable> costs = CostTable::Create(std::move(layers));
   if (!costs.ok()) return costs.status();
-  const Timetable computed = ComputeOnly(timetable);
+  const absl::StatusOr<Timetable> computed = StandIn(timetable);
+  if (!computed.ok()) return computed.status();
   PartitionProblem problem;
   problem.costs = &*costs;
-  problem.timetable = &computed;
+  problem.timetable = &*computed;
   absl::StatusOr<PartitionAnswer> answer = FindExactPartition(problem, {.budget = kSearchBudget});
   if (answer.ok()) return answer->assignment.partition;
   if (absl::IsDeadlineExceeded(answer.status())) {
-    return EvenPartition(spec.layer_count(), timetable.placement.stages());
+    return EvenPartition(spec.layer_count(), timetable.placement.model_stages());
   }
   return answer.status();
 }

@@ -55,6 +55,14 @@ absl::Status CheckOutputs(const TrainFlags& flags) {
   return flags.trace.empty() ? absl::OkStatus() : WriteOutput(flags.trace, "");
 }
 
+// The file that CheckOutputs has tried to write is of no use to anybody when the run fails.
+void DropEmptyTrace(const TrainFlags& flags) {
+  std::error_code error;
+  if (flags.trace.empty() || !std::filesystem::is_regular_file(flags.trace, error)) return;
+  if (std::filesystem::file_size(flags.trace, error) == 0 && !error)
+    std::filesystem::remove(flags.trace, error);
+}
+
 int RunTrain(const TrainFlags& flags) {
   absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
   if (!job.ok()) return Fail(job.status());
@@ -67,7 +75,10 @@ int RunTrain(const TrainFlags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a limit is an error to report, as a full disk is
   absl::StatusOr<TrainResult> result =
       TrainInProcess(*plan, *job->data, job->options, EventsFor(output.get()), &interrupted);
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) {
+    DropEmptyTrace(flags);
+    return Fail(result.status());
+  }
   output->Done(result->summary);
   if (!flags.trace.empty()) {
     absl::Status written = WriteOutput(flags.trace, FormatTrace(result->trace, plan->lowered));

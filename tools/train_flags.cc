@@ -2,16 +2,12 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "partitioner/plan_file.h"
-#include "schedules/catalogue.h"
-#include "schedules/csv.h"
-#include "schedules/validate.h"
-#include "tools/command.h"
 #include "tools/default_partition.h"
 #include "tools/files.h"
+#include "tools/train_timetable.h"
 
 namespace sluice {
 namespace {
@@ -38,9 +34,11 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
 
 void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
   const char* group = "Pipeline";
-  command.add_option("--stages", flags->stages, "Ranks of the pipeline, a thread each")
+  command
+      .add_option("--stages", flags->stages,
+                  absl::StrCat("Ranks of the pipeline, a thread each (default: ", kDefaultRanks,
+                               ", or as many as FILE.csv has rows)"))
       ->check(CLI::PositiveNumber)
-      ->capture_default_str()
       ->group(group);
   command
       .add_option("--schedule", flags->schedule,
@@ -49,6 +47,11 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command.add_option("--chunks", flags->chunks, "Stages a rank holds (default: the schedule's)")
       ->check(CLI::PositiveNumber)
+      ->group(group);
+  command
+      .add_option("--placement", flags->placement,
+                  "Where FILE.csv has its stages: looped or v (default: as its rows say)")
+      ->check(CLI::IsMember({"looped", "v"}))
       ->group(group);
   command
       .add_option("--partition", flags->partition,
@@ -62,7 +65,15 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group(group);
-  command.add_option("--micro-batches", flags->micro_batches, "Micro-batches a step")
+  command
+      .add_option("--micro-batches", flags->micro_batches,
+                  absl::StrCat("Micro-batches a step (default: ", kDefaultMicroBatches,
+                               ", or as many as FILE.csv has)"))
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command
+      .add_option("--sum-groups", flags->sum_groups,
+                  "Sum gradients within this many groups of micro-batches, then over the groups")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group(group);
@@ -188,41 +199,12 @@ absl::Status CheckSupported(const TrainFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Timetable> MakeTimetable(const TrainFlags& flags) {
-  if (!absl::EndsWith(flags.schedule, ".csv")) {
-    absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(flags.schedule);
-    if (!entry.ok()) return entry.status();
-    return GenerateSchedule(flags.schedule,
-                            {.ranks = flags.stages,
-                             .micro_batches = flags.micro_batches,
-                             .chunks = flags.chunks > 0 ? flags.chunks : (*entry)->default_chunks});
-  }
-  absl::StatusOr<std::string> text = ReadFile(flags.schedule);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, flags.schedule);
-  if (!table.ok()) return table;
-  if (const std::vector<Defect> defects = FindDefects(*table); !defects.empty()) {
-    return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
-                            flags.schedule, ": not a sound timetable: ", ToString(defects.front()),
-                            "; 'sluice schedule check ", flags.schedule, "' lists every defect")),
-                        kExitInvalidTimetable);
-  }
-  if (table->placement.ranks() != flags.stages || table->micro_batches != flags.micro_batches) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flags.schedule, " is for ", table->placement.ranks(), " ranks and ",
-                     table->micro_batches, " micro-batches; give --stages ",
-                     table->placement.ranks(), " --micro-batches ", table->micro_batches));
-  }
-  return table;
-}
-
 // A plan stands for the flags that it decides.
 absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   if (!flags->partition.empty()) {
     return absl::InvalidArgumentError(
         "--plan and --partition both say which layers a stage holds; give one of them");
   }
-  if (flags->model.model.empty()) flags->model.model = plan.model;
   flags->stages = plan.devices;
   flags->schedule = plan.schedule;
   flags->chunks = plan.chunks;
@@ -231,6 +213,17 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   flags->dtype = DTypeName(plan.dtype);
   if (flags->seq == 0) flags->seq = static_cast<int>(plan.seq);
   return absl::OkStatus();
+}
+
+// The model that the flags name; the plan's own, where they say nothing about it.
+absl::StatusOr<ModelSpec> ChooseModel(const TrainFlags& flags, const PlanFile* plan) {
+  ModelFlags model = flags.model;
+  const bool shaped =
+      model.layers != 0 || model.dim != 0 || model.heads != 0 || model.vocab != 0 || model.tied;
+  if (model.model.empty() && !shaped && plan != nullptr && plan->spec.has_value())
+    return *plan->spec;
+  if (model.model.empty()) model.model = plan != nullptr ? plan->model : "char-gpt";
+  return ResolveModel(model, flags.seq);
 }
 
 absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
@@ -244,7 +237,9 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
 
 absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec& spec,
                                        const PlanFile* plan) {
-  absl::StatusOr<Timetable> timetable = MakeTimetable(flags);
+  // The timetable of a step, by which layers are divided; an asynchronous run goes on to a longer
+  // one.
+  absl::StatusOr<Timetable> timetable = StepTimetable(flags);
   if (!timetable.ok()) return timetable.status();
   RunRequest request;
   request.spec = spec;
@@ -258,22 +253,27 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
         absl::StrCat("--dtype ", flags.dtype, " --recompute ", flags.recompute,
                      ": expected fp32 or bf16, and none, selective or full"));
   }
-  const int stages = timetable->placement.stages();
+  const int stages = timetable->placement.model_stages();
   absl::StatusOr<Partition> partition = plan != nullptr ? plan->assignment.partition
                                         : !flags.partition.empty()
                                             ? ParsePartition(flags.partition, spec.layer_count())
                                             : DefaultPartition(spec, request.batch, *timetable);
   if (!partition.ok()) return partition.status();
   if (static_cast<int>(partition->size()) != stages) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the partition ", FormatPartition(*partition), " has ", partition->size(), " stages; ",
-        flags.stages, " ranks with ", timetable->placement.chunks(), " chunks each need ", stages));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the partition ", FormatPartition(*partition), " has ", partition->size(),
+                     " stages; ", timetable->placement.ranks(), " ranks with ", stages,
+                     " stages of schedule '", timetable->name, "' need ", stages));
   }
   request.recompute = plan != nullptr
                           ? plan->assignment.recompute
                           : std::vector<Recompute>(static_cast<size_t>(stages), recompute);
   request.partition = *std::move(partition);
-  request.timetable = *std::move(timetable);
+  request.sum_groups = GroupsOf(flags, *timetable);
+  request.step_micro_batches = timetable->micro_batches;
+  absl::StatusOr<Timetable> whole = RunTimetable(flags, *timetable);
+  if (!whole.ok()) return whole.status();
+  request.timetable = *std::move(whole);
   return request;
 }
 
@@ -318,8 +318,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& given) {
     if (absl::Status status = TakePlan(*parsed, &flags); !status.ok()) return status;
     plan = std::make_unique<PlanFile>(*std::move(parsed));
   }
-  if (flags.model.model.empty()) flags.model.model = "char-gpt";
-  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq);
+  const absl::StatusOr<ModelSpec> spec = ChooseModel(flags, plan.get());
   if (!spec.ok()) return spec.status();
   TrainJob job;
   absl::StatusOr<RunRequest> request = MakeRequest(flags, *spec, plan.get());

@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_TRAIN_FLAGS_H_
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,18 +13,23 @@
 
 namespace sluice {
 
+constexpr int kDefaultRanks = 1;
+constexpr int kDefaultMicroBatches = 8;
+
 // `sluice train` as it was typed.
 struct TrainFlags {
   ModelFlags model;
   std::string data;
   int seq = 0;
-  int stages = 1;  // ranks of the pipeline
+  std::optional<int> stages;  // ranks of the pipeline
   std::string schedule = "1f1b";
   int chunks = 0;
+  std::string placement;  // of a file
   std::string partition;
   std::string plan;
   int micro_batch_size = 4;
-  int micro_batches = 8;
+  std::optional<int> micro_batches;
+  int sum_groups = 1;
   std::string dtype = "fp32";
   std::string recompute = "none";
   std::string optimizer = "adamw";

@@ -14,24 +14,32 @@ double NineDigits(double value) { return std::stod(absl::StrFormat("%.9g", value
 
 void Print(const Json& json) { std::cout << json.dump() << "\n" << std::flush; }
 
+Json ToJson(const Staleness& staleness) {
+  return {{"max", staleness.max}, {"mean", staleness.mean}};
+}
+
 class JsonOutput : public TrainOutput {
  public:
-  void Start(const RunPlan&, const Dataset&, int64_t) override {}
+  void Start(const RunPlan& plan, const Dataset&, int64_t) override {
+    overlapped_ = HasOverlappedPairs(plan.lowered);
+  }
 
   void Step(const StepMetrics& m) override {
-    Print({{"step", m.step},
-           {"loss", NineDigits(m.loss)},
-           {"loss_hex", LossHex(m.loss)},
-           {"grad_norm", m.grad_norm},
-           {"lr", m.lr},
-           {"step_seconds", m.step_seconds},
-           {"tokens_per_second", m.tokens_per_second},
-           {"flops_per_second", m.flops_per_second},
-           {"bubble", m.bubble},
-           {"predicted_bubble", m.predicted_bubble},
-           {"predicted_step_seconds", m.predicted_step_seconds},
-           {"peak_bytes", m.peak_bytes},
-           {"arena_bytes", m.arena_bytes}});
+    Json json = {{"step", m.step},
+                 {"loss", NineDigits(m.loss)},
+                 {"loss_hex", LossHex(m.loss)},
+                 {"grad_norm", m.grad_norm},
+                 {"lr", m.lr},
+                 {"step_seconds", m.step_seconds},
+                 {"tokens_per_second", m.tokens_per_second},
+                 {"flops_per_second", m.flops_per_second},
+                 {"bubble", m.bubble},
+                 {"predicted_bubble", m.predicted_bubble},
+                 {"predicted_step_seconds", m.predicted_step_seconds},
+                 {"peak_bytes", m.peak_bytes},
+                 {"arena_bytes", m.arena_bytes}};
+    if (m.staleness.has_value()) json["staleness"] = ToJson(*m.staleness);
+    Print(json);
   }
 
   void Evaluated(const Evaluation& e) override {
@@ -48,8 +56,10 @@ class JsonOutput : public TrainOutput {
                  {"steps", s.steps},
                  {"interrupted", s.interrupted},
                  {"median_step_seconds", s.median_step_seconds},
-                 {"tokens_per_second", s.tokens_per_second},
-                 {"final_loss", NineDigits(s.final_loss)}};
+                 {"tokens_per_second", s.tokens_per_second}};
+    if (s.steps_taken > 0) json["final_loss"] = NineDigits(s.final_loss);
+    if (s.staleness.has_value()) json["staleness"] = ToJson(*s.staleness);
+    if (overlapped_) json["overlapped_pairs"] = "one after the other";
     if (s.evaluated) {
       json["eval_loss"] = s.eval_loss;
       json["accuracy"] = s.accuracy;
@@ -59,6 +69,9 @@ class JsonOutput : public TrainOutput {
     if (!s.checkpoint.empty()) json["checkpoint"] = s.checkpoint;
     Print(json);
   }
+
+ private:
+  bool overlapped_ = false;
 };
 
 }  // namespace

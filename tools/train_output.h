@@ -19,6 +19,10 @@ class TrainOutput {
   virtual void Done(const TrainSummary& summary) = 0;
 };
 
+// Whether the timetable asks for a forward and a backward at a time, which a rank on a CPU runs one
+// after the other: predictions take the sum of their times.
+bool HasOverlappedPairs(const Timetable& timetable);
+
 // One JSON object a step on stdout, then the summary.
 std::unique_ptr<TrainOutput> MakeJsonOutput();
 // A table for people on stdout, with a progress bar on stderr where that is a terminal.

@@ -54,8 +54,15 @@ class TableOutput : public TrainOutput {
     std::printf("pipeline  %s: %d rank%s, %d stage%s, %d micro-batches of %s x %s %s\n",
                 table.name.c_str(), plan.ranks(), plan.ranks() == 1 ? "" : "s",
                 table.placement.stages(), table.placement.stages() == 1 ? "" : "s",
-                table.micro_batches, Grouped(request.batch.size).c_str(),
+                plan.step_micro_batches(), Grouped(request.batch.size).c_str(),
                 Grouped(request.batch.seq).c_str(), DTypeName(request.dtype));
+    if (plan.asynchronous()) {
+      std::printf("updates   every %d micro-batch%s, without a flush for %d steps\n",
+                  plan.update_micro_batches(), plan.update_micro_batches() == 1 ? "" : "es",
+                  plan.window_steps());
+    }
+    if (HasOverlappedPairs(table))
+      std::printf("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
     std::printf("layers    %s\n", FormatPartition(request.partition).c_str());
     std::printf("memory   ");
     for (size_t rank = 0; rank < plan.arenas.size(); ++rank) {
@@ -99,10 +106,18 @@ class TableOutput : public TrainOutput {
 
   void Done(const TrainSummary& s) override {
     ClearBar();
-    std::printf("\n%s after step %s: loss %.5f, median step %s, %s tokens/s\n",
-                s.interrupted ? "interrupted" : "done", Grouped(s.steps).c_str(),
-                static_cast<double>(s.final_loss), Seconds(s.median_step_seconds).c_str(),
-                Grouped(static_cast<int64_t>(s.tokens_per_second)).c_str());
+    std::printf("\n%s after step %s", s.interrupted ? "interrupted" : "done",
+                Grouped(s.steps).c_str());
+    if (s.steps_taken > 0) {
+      std::printf(": loss %.5f, median step %s, %s tokens/s", static_cast<double>(s.final_loss),
+                  Seconds(s.median_step_seconds).c_str(),
+                  Grouped(static_cast<int64_t>(s.tokens_per_second)).c_str());
+    }
+    std::printf("\n");
+    if (s.staleness.has_value()) {
+      std::printf("staleness at most %d updates, %.2f on average\n", s.staleness->max,
+                  s.staleness->mean);
+    }
     std::printf("weights   %016lx\n", static_cast<unsigned long>(s.weights_hash));
     if (!s.checkpoint.empty()) std::printf("saved     %s\n", s.checkpoint.c_str());
   }
@@ -137,6 +152,12 @@ class TableOutput : public TrainOutput {
 };
 
 }  // namespace
+
+bool HasOverlappedPairs(const Timetable& timetable) {
+  return std::any_of(timetable.rows.begin(), timetable.rows.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& a) { return a.overlaps_next; });
+  });
+}
 
 std::unique_ptr<TrainOutput> MakeTableOutput() { return std::make_unique<TableOutput>(); }
 

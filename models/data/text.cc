@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "models/data/mapped_file.h"
+#include "models/data/file_bytes.h"
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
 
@@ -22,9 +24,9 @@ constexpr size_t kFingerprintBlock = size_t{1} << 20;
 // Windows of seq + 1 bytes lie `seq` apart, so each byte but the first is a target once.
 class TextDataset : public Dataset {
  public:
-  TextDataset(MappedFile file, int64_t seq, uint64_t seed)
-      : file_(std::move(file)), seq_(seq), seed_(seed) {
-    const int64_t size = static_cast<int64_t>(file_.bytes().size());
+  TextDataset(std::vector<uint8_t> bytes, int64_t seq, uint64_t seed)
+      : bytes_(std::move(bytes)), seq_(seq), seed_(seed) {
+    const int64_t size = static_cast<int64_t>(bytes_.size());
     validation_bytes_ = size / kHeldOutFraction;
     train_bytes_ = size - validation_bytes_;
   }
@@ -48,14 +50,14 @@ class TextDataset : public Dataset {
     assert(dtype == DType::kInt32 && index >= 0 && size >= 0);
     int32_t* const tokens = static_cast<int32_t*>(input);
     for (int64_t i = 0; i < size; ++i) {
-      const uint8_t* const window = file_.bytes().data() + WindowBegin(split, index * size + i);
+      const uint8_t* const window = bytes_.data() + WindowBegin(split, index * size + i);
       if (tokens != nullptr) std::copy_n(window, seq_, tokens + i * seq_);
       if (targets != nullptr) std::copy_n(window + 1, seq_, targets + i * seq_);
     }
   }
 
   std::string fingerprint() const override {
-    const absl::Span<const uint8_t> bytes = file_.bytes();
+    const absl::Span<const uint8_t> bytes = bytes_;
     uint64_t hash = 0;
     if (bytes.size() <= kFingerprintBlocks * kFingerprintBlock) {
       hash = XXH3_64bits(bytes.data(), bytes.size());
@@ -78,7 +80,7 @@ class TextDataset : public Dataset {
     return offset + Permutation(samples(split), seed_, epoch)(at.sample) * seq_;
   }
 
-  MappedFile file_;
+  const std::vector<uint8_t> bytes_;  // not mapped: the file may shrink while we train
   int64_t seq_;
   uint64_t seed_;
   int64_t train_bytes_ = 0;
@@ -95,9 +97,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path
     return absl::InvalidArgumentError(
         absl::StrCat("sequence length ", seq, " for ", path, "; expected 1 to ", kMaxSeq));
   }
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok()) return file.status();
-  const int64_t size = static_cast<int64_t>(file->bytes().size());
+  absl::StatusOr<std::vector<uint8_t>> bytes = ReadFileBytes(path);
+  if (!bytes.ok()) return bytes.status();
+  const int64_t size = static_cast<int64_t>(bytes->size());
   const int64_t window = seq + 1;
   if (size == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is empty; expected text"));
   if (size < window) {
@@ -113,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path
                      window, " (sequence length ", seq, "), so at least ", needed,
                      " bytes are needed; give a longer text or a shorter sequence"));
   }
-  return std::make_unique<TextDataset>(*std::move(file), seq, seed);
+  return std::make_unique<TextDataset>(*std::move(bytes), seq, seed);
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 // that was predicted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -14,8 +15,12 @@ namespace {
 
 constexpr int64_t kSteps = 3;
 
+// Copies of the model that the run's schedule keeps; each sums the gradients of its micro-batches.
+int Replicas(const SmallRun& run) { return MakeRequest(run).timetable.placement.replicas(); }
+
 // One rank, one stage, one micro-batch after the other, nothing recomputed.
 SmallRun Baseline(SmallRun run) {
+  run.sum_groups = std::max(run.sum_groups, Replicas(run));
   run.schedule = "gpipe";
   run.ranks = run.chunks = 1;
   run.recompute = Recompute::kNone;
@@ -96,9 +101,9 @@ TEST_P(BitwisePromise, EqualsOneStage) {
 TEST_P(BitwisePromise, TakesThePredictedMemory) {
   const RunPlan plan = MakePlan(GetParam());
   const RunRequest& request = plan.request;
-  absl::StatusOr<std::vector<RankMemory>> predicted =
-      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
-                    request.partition, request.recompute.front(), request.optimizer);
+  absl::StatusOr<std::vector<RankMemory>> predicted = PredictMemory(
+      request.spec, request.batch, request.dtype, request.timetable, request.partition,
+      request.recompute.front(), request.optimizer, request.sum_groups);
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
@@ -106,13 +111,32 @@ TEST_P(BitwisePromise, TakesThePredictedMemory) {
     const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
     EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
     EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
-                  memory.activations,
+                  memory.stashed + memory.activations,
               memory.total);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, BitwisePromise, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });
+
+// Every schedule there is, on its own placement.
+INSTANTIATE_TEST_SUITE_P(Catalogue, BitwisePromise,
+                         testing::ValuesIn(CatalogueRuns({"gpipe", "1f1b", "zb-h1"})),
+                         [](const auto& run) { return run.param.Name(); });
+
+// Gradients summed in groups have other bits, the same ones however the work is cut.
+INSTANTIATE_TEST_SUITE_P(
+    Groups, BitwisePromise,
+    testing::Values(SmallRun{.schedule = "1f1b", .ranks = 3, .micro_batches = 6, .sum_groups = 2},
+                    SmallRun{.schedule = "zb-h1", .ranks = 2, .micro_batches = 6, .sum_groups = 3},
+                    SmallRun{.schedule = "interleaved", .ranks = 2, .chunks = 3, .sum_groups = 4},
+                    SmallRun{
+                        .model = "tied", .ranks = 3, .dtype = DType::kBFloat16, .sum_groups = 2}),
+    [](const auto& run) { return run.param.Name(); });
+
+TEST(Groups, GiveOtherBits) {
+  EXPECT_NE(BaselineOutcome({.sum_groups = 2}).weights_hash, BaselineOutcome({}).weights_hash);
+}
 
 // The executor against the naive twin, which knows no stages, no arena and no instructions.
 class NaiveTwin : public testing::TestWithParam<std::tuple<std::string, DType>> {};

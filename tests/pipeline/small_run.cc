@@ -57,6 +57,11 @@ Partition RandomPartition(int layers, int stages, uint64_t seed) {
   return partition;
 }
 
+absl::StatusOr<Timetable> TimetableOf(const SmallRun& run) {
+  return GenerateSchedule(
+      run.schedule, {.ranks = run.ranks, .micro_batches = run.micro_batches, .chunks = run.chunks});
+}
+
 }  // namespace
 
 void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
@@ -94,6 +99,7 @@ std::string SmallRun::Name() const {
                    policies[static_cast<int>(recompute)], "_", DTypeName(dtype));
   if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
   if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
+  if (sum_groups > 1) absl::StrAppend(&name, "_sum", sum_groups);
   return absl::StrReplaceAll(name, {{"-", "_"}});
 }
 
@@ -113,24 +119,48 @@ ModelSpec SmallModel(const std::string& name) {
                               .tied_head = name == "tied"}};
 }
 
-RunRequest MakeRequest(const SmallRun& run) {
+RunRequest MakeRequest(const SmallRun& run) { return MakeRequest(run, OrDie(TimetableOf(run))); }
+
+RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   RunRequest request;
   request.spec = SmallModel(run.model);
   request.batch = {.size = 2, .seq = run.model == "mlp" ? 1 : 6};
   request.dtype = run.dtype;
-  request.timetable = OrDie(GenerateSchedule(
-      run.schedule,
-      {.ranks = run.ranks, .micro_batches = run.micro_batches, .chunks = run.chunks}));
-  const int stages = request.timetable.placement.stages();
+  request.timetable = timetable;
+  const int stages = timetable.placement.model_stages();
   request.partition = run.partition_seed == 0
                           ? OrDie(EvenPartition(request.spec.layer_count(), stages))
                           : RandomPartition(request.spec.layer_count(), stages, run.partition_seed);
   request.recompute.assign(static_cast<size_t>(stages), run.recompute);
   request.optimizer = run.optimizer;
+  request.sum_groups = run.sum_groups;
   return request;
 }
 
 RunPlan MakePlan(const SmallRun& run) { return OrDie(CompileRun(MakeRequest(run))); }
+
+std::vector<SmallRun> CatalogueRuns(const std::vector<std::string>& without) {
+  std::vector<SmallRun> runs;
+  uint64_t seed = 1000;
+  for (const CatalogueEntry& entry : Catalogue()) {
+    if (std::find(without.begin(), without.end(), entry.name) != without.end()) continue;
+    for (int ranks : {2, 4}) {
+      for (int chunks : {1, 2, 4}) {
+        SmallRun run{.schedule = entry.name, .ranks = ranks, .chunks = chunks};
+        run.micro_batches = 2 * ranks;
+        const absl::StatusOr<Timetable> table = TimetableOf(run);
+        if (!table.ok() || table->updates != WeightUpdates::kFlush) continue;
+        run.partition_seed = ++seed;
+        runs.push_back(run);
+      }
+    }
+    // Rebuilt activations and rounded ones, once.
+    if (runs.empty() || runs.back().schedule != entry.name) continue;
+    runs.back().recompute = Recompute::kFull;
+    runs.back().dtype = DType::kBFloat16;
+  }
+  return runs;
+}
 
 void PrintTo(const Outcome& outcome, std::ostream* out) {
   *out << "losses " << absl::StrJoin(outcome.losses, " ") << ", norms "

@@ -45,6 +45,7 @@ struct SmallRun {
   DType dtype = DType::kFloat32;
   uint64_t partition_seed = 0;  // 0: even; else a random partition
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  int sum_groups = 1;
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
   std::string Name() const;
@@ -55,8 +56,14 @@ inline void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name()
 // As many blocks as six ranks with three chunks need stages.
 ModelSpec SmallModel(const std::string& name);
 RunRequest MakeRequest(const SmallRun& run);
+// The same with another timetable, whatever its stages and micro-batches.
+RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable);
 // Dies when the run does not compile: every SmallRun must.
 RunPlan MakePlan(const SmallRun& run);
+
+// One run, or several, of every schedule in the catalogue whose gradients meet in a flush, but for
+// those called in `without`.
+std::vector<SmallRun> CatalogueRuns(const std::vector<std::string>& without);
 
 // The bits that must not depend on how the work is cut.
 struct Outcome {

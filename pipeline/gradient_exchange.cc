@@ -1,0 +1,111 @@
+#include "pipeline/gradient_exchange.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "pipeline/memory_plan.h"
+#include "pipeline/tied_parameters.h"
+
+namespace sluice {
+namespace {
+
+const ParameterView* FindView(const RankState& state, int global_index, int replica) {
+  for (const ParameterView& view : state.parameters()) {
+    if (view.global_index == global_index && view.replica == replica) return &view;
+  }
+  return nullptr;
+}
+
+// Swaps the two gradients between their ranks; `theirs` receives the other rank's.
+absl::Status Swap(Communicator& communicator, int peer, const ParameterView& mine, float* theirs,
+                  absl::Duration timeout) {
+  const size_t bytes = static_cast<size_t>(mine.elements) * sizeof(float);
+  Ticket sent = 0;
+  Ticket received = 0;
+  absl::Status status = communicator.PostReceive(peer, theirs, bytes, &received);
+  if (status.ok()) status = communicator.PostSend(peer, mine.gradient, bytes, &sent);
+  if (status.ok()) status = communicator.WaitReceive(peer, received, absl::Now() + timeout);
+  if (status.ok()) status = communicator.WaitSend(peer, sent, absl::Now() + timeout);
+  return status;
+}
+
+// Adds to `mine` the gradient of the same tensor on `peer`, and there the other way round.
+absl::Status AddFrom(RankState& state, Communicator& communicator, int peer,
+                     const ParameterView& mine, absl::Duration timeout) {
+  auto* theirs = state.arena().at<float>(state.step_region());
+  absl::Status status = Swap(communicator, peer, mine, theirs, timeout);
+  if (status.ok()) CpuKernels().accumulate({}, mine.elements, theirs, mine.gradient, true);
+  return status;
+}
+
+// Both on this rank.
+void AddBoth(const ParameterView& first, const ParameterView& second) {
+  const Kernels& kernels = CpuKernels();
+  kernels.accumulate({}, first.elements, second.gradient, first.gradient, true);
+  kernels.accumulate({}, first.elements, first.gradient, second.gradient, false);
+}
+
+int64_t GradientBytes(const ParameterDecl& decl) {
+  return AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
+}
+
+}  // namespace
+
+absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicator,
+                                      absl::Duration timeout) {
+  const RunPlan& plan = state.plan();
+  const Placement& placement = plan.lowered.placement;
+  if (placement.replicas() == 1) return absl::OkStatus();
+  // In the order of the model on every rank, so that the two ends of a pair meet.
+  const auto parameters = static_cast<int>(CanonicalParameters(plan).size());
+  for (int index = 0; index < parameters; ++index) {
+    const ParameterView* first = FindView(state, index, 0);
+    const ParameterView* second = FindView(state, index, 1);
+    if (first == nullptr && second == nullptr) continue;
+    if (first != nullptr && second != nullptr) {
+      AddBoth(*first, *second);
+      continue;
+    }
+    const ParameterView& mine = first != nullptr ? *first : *second;
+    const int other = (mine.stage + placement.model_stages()) % placement.stages();
+    absl::Status status = AddFrom(state, communicator, placement.rank(other), mine, timeout);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
+                                   absl::Duration timeout) {
+  for (const TiedPair& pair : TiedPairs(state.plan())) {
+    const ParameterView* original = FindView(state, pair.original, pair.replica);
+    const ParameterView* copy = FindView(state, pair.copy, pair.replica);
+    if (original == nullptr && copy == nullptr) continue;
+    if (original != nullptr && copy != nullptr) {
+      AddBoth(*original, *copy);
+      continue;
+    }
+    const ParameterView& mine = original != nullptr ? *original : *copy;
+    const int peer = original != nullptr ? pair.copy_rank : pair.original_rank;
+    if (absl::Status status = AddFrom(state, communicator, peer, mine, timeout); !status.ok())
+      return status;
+  }
+  return absl::OkStatus();
+}
+
+int64_t ExchangedBytes(const RunPlan& plan, int rank) {
+  int64_t bytes = 0;
+  for (const TiedPair& pair : TiedPairs(plan)) {
+    if (pair.original_rank == pair.copy_rank) continue;
+    if (pair.original_rank == rank || pair.copy_rank == rank)
+      bytes = std::max(bytes, AlignUp(pair.bytes));
+  }
+  if (plan.lowered.placement.replicas() == 1) return bytes;
+  for (int layer : plan.train[static_cast<size_t>(rank)].layers) {
+    for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
+      bytes = std::max(bytes, GradientBytes(decl));
+  }
+  return bytes;
+}
+
+}  // namespace sluice

@@ -1,0 +1,37 @@
+#ifndef SLUICE_PIPELINE_WEIGHT_SLOTS_H_
+#define SLUICE_PIPELINE_WEIGHT_SLOTS_H_
+
+#include <vector>
+
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// The versions of one stage's weights over an asynchronous timetable. Version v is what v updates
+// have made of the weights at its start, and lies in slot v mod count.
+struct WeightSlots {
+  int count = 1;             // versions that are kept at a time, so slots
+  std::vector<int> version;  // [micro-batch]: the one that its F, B, I and W read
+
+  int slot(int v) const { return v % count; }
+  int SlotOf(int micro_batch) const { return slot(version[static_cast<size_t>(micro_batch)]); }
+};
+
+// By the rule of `table.updates`: PipeDream's micro-batches take the newest version there is when
+// their F runs (Narayanan et al. 2019, 3.3), those of 2BW the one of the update before last
+// (Narayanan et al. 2021, 3.1). One slot, and version 0 alone, of a synchronous table.
+WeightSlots SlotsOf(const Timetable& table, int stage);
+
+// How old the weights behind a gradient are when it is applied: updates of the stage between the
+// version that the micro-batch computed with and the one that its gradient changes.
+struct Staleness {
+  int max = 0;      // over stages
+  double mean = 0;  // likewise
+};
+
+// For every micro-batch of an asynchronous table; empty of a synchronous one.
+std::vector<Staleness> StalenessOf(const Timetable& table);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_WEIGHT_SLOTS_H_

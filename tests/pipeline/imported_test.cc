@@ -1,0 +1,76 @@
+// Timetables that come from files train to the same bits as one stage.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "schedules/csv.h"
+#include "schedules/validate.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 2;
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Trains the table in `path` and one stage; their bits agree.
+void ExpectTrains(const fs::path& path) {
+  const absl::StatusOr<Timetable> table = ParseTimetableCsv(ReadAll(path), path.string());
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_TRUE(ValidateTimetable(*table).ok()) << ValidateTimetable(*table);
+  const SmallRun run{.micro_batches = table->micro_batches};
+  const absl::StatusOr<RunPlan> plan = CompileRun(MakeRequest(run, *table));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const absl::StatusOr<Outcome> outcome = Train(*plan, SmallOptions(kSteps));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  SmallRun one = run;
+  one.schedule = "gpipe";
+  one.ranks = 1;
+  const absl::StatusOr<Outcome> expected = Train(MakePlan(one), SmallOptions(kSteps));
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  EXPECT_EQ(*outcome, *expected);
+}
+
+class Imported : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(Imported, EqualsOneStage) {
+  const Timetable table = MakeRequest(GetParam()).timetable;
+  if (table.placement.replicas() > 1) GTEST_SKIP() << "a CSV does not say what is a copy of what";
+  const fs::path path = fs::path(testing::TempDir()) / (GetParam().Name() + ".csv");
+  std::ofstream(path, std::ios::binary) << FormatTimetableCsv(table);
+  ExpectTrains(path);
+  fs::remove(path);
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, Imported, testing::ValuesIn(CatalogueRuns({})),
+                         [](const auto& run) { return run.param.Name(); });
+
+// PyTorch's own tables.
+TEST(PublishedTables, EqualOneStage) {
+  const char* shared = std::getenv("SLUICE_SHARED");
+  const fs::path folder =
+      fs::path(shared != nullptr ? shared : SLUICE_SOURCE_DIR "/../shared") / "data/schedules";
+  if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is not there";
+  int tables = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".csv") continue;
+    SCOPED_TRACE(entry.path().string());
+    ExpectTrains(entry.path());
+    ++tables;
+  }
+  EXPECT_GT(tables, 0);
+}
+
+}  // namespace
+}  // namespace sluice

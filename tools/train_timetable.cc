@@ -1,0 +1,112 @@
+#include "tools/train_timetable.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "schedules/catalogue.h"
+#include "schedules/csv.h"
+#include "schedules/validate.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace sluice {
+namespace {
+
+// An asynchronous run drains after this many micro-batches, to report and to notice Ctrl-C. The
+// bubble of that is (p - 1) / this.
+constexpr int64_t kMicroBatchesWithoutFlush = 1024;
+
+bool FromFile(const TrainFlags& flags) { return absl::EndsWith(flags.schedule, ".csv"); }
+
+absl::StatusOr<Timetable> Generate(const TrainFlags& flags, int micro_batches) {
+  absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(flags.schedule);
+  if (!entry.ok()) return entry.status();
+  ScheduleRequest request{.ranks = flags.stages.value_or(kDefaultRanks),
+                          .micro_batches = micro_batches,
+                          .chunks = flags.chunks > 0 ? flags.chunks : (*entry)->default_chunks};
+  return GenerateSchedule(flags.schedule, request);
+}
+
+absl::Status CheckSound(const Timetable& table, const std::string& file) {
+  const std::vector<Defect> defects = FindDefects(table);
+  if (defects.empty()) return absl::OkStatus();
+  return WithExitCode(absl::InvalidArgumentError(
+                          absl::StrCat(file, ": not a sound timetable: ", ToString(defects.front()),
+                                       "; 'sluice schedule check ", file, "' lists every defect")),
+                      kExitInvalidTimetable);
+}
+
+// The rows say where stages are; --placement says where they should be.
+absl::Status CheckPlacement(const TrainFlags& flags, const Timetable& table) {
+  if (flags.placement.empty()) return absl::OkStatus();
+  const Placement& placement = table.placement;
+  const int chunks = placement.stages() / placement.ranks();
+  const Placement wanted = flags.placement == "v" ? Placement::V(placement.ranks(), chunks)
+                                                  : Placement::Looped(placement.ranks(), chunks);
+  if (wanted.rank_of_stage() == placement.rank_of_stage()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--placement ", flags.placement, ": ",
+                                                 flags.schedule, " has its stages elsewhere"));
+}
+
+// `flag` as given, or absent.
+absl::Status CheckCount(const std::string& file, const char* what, const char* flag, int found,
+                        const std::optional<int>& given) {
+  if (!given.has_value() || *given == found) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(file, " is for ", found, " ", what, ", not ",
+                                                 *given, "; give ", flag, " ", found,
+                                                 " or leave it out"));
+}
+
+absl::StatusOr<Timetable> Import(const TrainFlags& flags) {
+  const std::string& file = flags.schedule;
+  absl::StatusOr<std::string> text = ReadFile(file);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
+  if (!table.ok()) return table;
+  const std::optional<int> chunks =
+      flags.chunks > 0 ? std::optional<int>(flags.chunks) : std::nullopt;
+  for (const absl::Status& status :
+       {CheckSound(*table, file),
+        CheckCount(file, "ranks", "--stages", table->placement.ranks(), flags.stages),
+        CheckCount(file, "micro-batches", "--micro-batches", table->micro_batches,
+                   flags.micro_batches),
+        CheckCount(file, "stages a rank", "--chunks", table->placement.chunks(), chunks),
+        CheckPlacement(flags, *table)}) {
+    if (!status.ok()) return status;
+  }
+  return table;
+}
+
+}  // namespace
+
+absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
+  if (FromFile(flags)) return Import(flags);
+  if (!flags.placement.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--placement ", flags.placement,
+                                                   " is for a FILE.csv; schedule ", flags.schedule,
+                                                   " has a placement of its own"));
+  }
+  const int micro_batches = flags.micro_batches.value_or(kDefaultMicroBatches);
+  return Generate(flags, micro_batches);
+}
+
+absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable& step) {
+  if (step.updates == WeightUpdates::kFlush) return step;
+  const int64_t most = std::max<int64_t>(kMicroBatchesWithoutFlush / step.micro_batches, 1);
+  int64_t steps = std::clamp<int64_t>(flags.options.steps, 1, most);
+  // Looking at the weights takes a flush anyway.
+  const TrainOptions& options = flags.options;
+  for (int64_t pause : {options.eval_every, options.save_dir.empty() ? 0 : options.save_every}) {
+    if (pause > 0) steps = std::min(steps, pause);
+  }
+  return Generate(flags, static_cast<int>(steps) * step.micro_batches);
+}
+
+int GroupsOf(const TrainFlags& flags, const Timetable& step) {
+  return flags.sum_groups == step.placement.replicas() ? 1 : flags.sum_groups;
+}
+
+}  // namespace sluice
