@@ -53,7 +53,12 @@ absl::Status AddEvent(const json& event, const Timetable& table, std::map<int64_
   timed.action.stage = static_cast<uint16_t>(stage);
   timed.action.micro_batch = static_cast<int32_t>(micro_batch);
   timed.start = event.at("ts").get<double>() * kSecondsPerMicrosecond;
-  timed.end = timed.start + event.at("dur").get<double>() * kSecondsPerMicrosecond;
+  const double duration = event.at("dur");
+  if (!(duration >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " on rank ", rank, " lasts ", duration, " microseconds"));
+  }
+  timed.end = timed.start + duration * kSecondsPerMicrosecond;
   Rows& rows = steps[args.value("step", int64_t{0})];
   rows.resize(table.placement.ranks());
   rows[rank].push_back(timed);

@@ -1,0 +1,132 @@
+#include "tools/measured_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "schedules/catalogue.h"
+#include "schedules/lower.h"
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class MeasuredTrace : public testing::Test {
+ protected:
+  // A file with `text`, gone after the test.
+  std::string File(const std::string& text) {
+    path_ = testing::TempDir() + "measured_trace_test.json";
+    std::ofstream(path_) << text;
+    return path_;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  absl::StatusOr<MeasuredRun> Read(const json& events) {
+    return ReadMeasuredRun(File(json{{"traceEvents", events}}.dump()), table_);
+  }
+  void ExpectRefused(const json& events, const std::string& message) {
+    const auto run = Read(events);
+    ASSERT_FALSE(run.ok());
+    EXPECT_THAT(std::string(run.status().message()), HasSubstr(message));
+    EXPECT_THAT(std::string(run.status().message()), HasSubstr("measured_trace_test.json: "));
+  }
+
+  // `step` of the table at unit costs, everything `slower` times as long, from `begin` seconds on;
+  // in no order.
+  json Step(int step, double slower, double begin) const {
+    const Simulation run = *Simulate(table_, StageCosts::Uniform(2, 1, 1, 1));
+    json events = json::array();
+    for (size_t rank = run.rows.size(); rank-- > 0;) {
+      for (auto it = run.rows[rank].rbegin(); it != run.rows[rank].rend(); ++it) {
+        const Action& action = it->action;
+        events.push_back(
+            {{"name", ToString(action)},
+             {"ph", "X"},
+             {"tid", rank},
+             {"ts", 1e6 * (begin + slower * it->start)},
+             {"dur", 1e6 * slower * (it->end - it->start)},
+             {"args",
+              {{"step", step}, {"stage", action.stage}, {"micro_batch", action.micro_batch}}}});
+      }
+    }
+    return events;
+  }
+
+  const Timetable table_ = *GenerateSchedule("1f1b", {2, 3});
+  std::string path_;
+};
+
+TEST_F(MeasuredTrace, TakesTheStepOfMedianDuration) {
+  json events = {{{"name", "thread_name"}, {"ph", "M"}, {"tid", 0}}};
+  for (const auto& [step, slower] : {std::pair(1, 9.0), {2, 1.0}, {3, 2.0}})
+    for (const json& event : Step(step, slower, 100 * step)) events.push_back(event);
+  const auto run = Read(events);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->name, "step 3");
+  const Simulation planned = *Simulate(table_, StageCosts::Uniform(2, 1, 1, 1));
+  ASSERT_EQ(run->rows.size(), 2u);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(run->rows[rank].size(), planned.rows[rank].size());
+    for (size_t i = 0; i < planned.rows[rank].size(); ++i) {
+      EXPECT_EQ(run->rows[rank][i].action, planned.rows[rank][i].action);
+      EXPECT_NEAR(run->rows[rank][i].start, 2 * planned.rows[rank][i].start, 1e-9);
+      EXPECT_NEAR(run->rows[rank][i].end, 2 * planned.rows[rank][i].end, 1e-9);
+    }
+  }
+}
+
+TEST_F(MeasuredTrace, FitsTheDurationsOfEachStage) {
+  const auto run = Read(Step(1, 0.25, 7));
+  ASSERT_TRUE(run.ok()) << run.status();
+  const StageCosts costs = FittedCosts(*run, table_.placement);
+  ASSERT_TRUE(CheckCosts(costs, 2).ok());
+  for (int stage = 0; stage < 2; ++stage) {
+    EXPECT_NEAR(costs.forward[stage], 0.25, 1e-9);
+    EXPECT_NEAR(costs.backward[stage], 0.5, 1e-9);
+  }
+  EXPECT_NEAR(Simulate(table_, costs)->makespan, 0.25 * 12, 1e-8);
+}
+
+TEST_F(MeasuredTrace, FitsALoweredTableToo) {
+  const Timetable lowered = *LowerTimetable(table_);
+  EXPECT_TRUE(ReadMeasuredRun(File(Step(1, 1, 0).dump()), lowered).ok());  // a bare array, too
+}
+
+TEST_F(MeasuredTrace, SaysWhatDoesNotFit) {
+  json short_one = Step(4, 1, 0);
+  const std::string name = short_one.back()["name"];
+  short_one.erase(short_one.size() - 1);
+  ExpectRefused(short_one, "rank 0 did not run " + name + ", which 1f1b has there");
+  json twice = Step(4, 1, 0);
+  twice.push_back(twice.back());
+  ExpectRefused(twice, "rank 0 ran 0F0, which 1f1b does not have there");
+  json elsewhere = Step(4, 1, 0);
+  elsewhere[0]["tid"] = 2;
+  ExpectRefused(elsewhere, "on rank 2 is not in 1f1b with 2 ranks");
+  ExpectRefused(json::array(), "no action in it");
+}
+
+TEST_F(MeasuredTrace, RefusesWhatIsNoTrace) {
+  for (const char* text : {"", "{", "{}", "[1]", "\xff", R"([{"ph":"X","name":"0F0"}])",
+                           R"([{"ph":"X","name":"0F0","tid":"x","args":{}}])"}) {
+    const auto run = ReadMeasuredRun(File(text), table_);
+    ASSERT_FALSE(run.ok()) << text;
+    EXPECT_THAT(std::string(run.status().message()), HasSubstr("not a trace")) << text;
+  }
+  EXPECT_FALSE(ReadMeasuredRun("/nowhere/trace.json", table_).ok());
+}
+
+TEST_F(MeasuredTrace, RefusesTimesThatAreNoTimes) {
+  json backwards = Step(1, 1, 0);
+  backwards[0]["dur"] = -1;
+  ExpectRefused(backwards, "lasts -1 microseconds");
+}
+
+}  // namespace
+}  // namespace sluice
