@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/optimise/bounds.h"
+#include "schedules/optimise/exact.h"
+#include "schedules/optimise/improve.h"
 #include "schedules/optimise/problem.h"
 #include "schedules/optimise/relaxation.h"
 #include "schedules/optimise/search.h"
@@ -21,6 +23,11 @@ using optimise::Problem;
 
 // Values that differ by less are the same but for rounding.
 constexpr double kRounding = 1e-10;
+
+// The exhaustive search is worth trying up to this size, for this many prefixes: a fraction of a
+// second.
+constexpr int kMostActionsToExhaust = 120;
+constexpr int64_t kMostPrefixes = 100'000;
 
 // The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
 // Where the costs say nothing else, the problem itself.
@@ -82,6 +89,8 @@ class Optimiser {
   absl::Status Offer(const Timetable& table, const std::string& found_by);
   absl::Status OfferSeeds(const std::vector<Timetable>& seeds);
   absl::Status OfferOrder(const optimise::Order& order, const std::string& found_by);
+  absl::Status Exhaust();
+  absl::Status Polish(const optimise::SearchSettings& settings);
   OptimisedTimetable Finish();
 
   const OptimiseRequest& request_;
@@ -157,7 +166,32 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
   if (!AtBound()) {
     if (absl::Status ok = OfferSeeds(optimise::CatalogueSeeds(request_)); !ok.ok()) return ok;
   }
+  if (absl::Status ok = Exhaust(); !ok.ok()) return ok;
+  if (absl::Status ok = Polish(settings); !ok.ok()) return ok;
   return Finish();
+}
+
+// Tries to prove that the best is optimal, or finds what is. The exhaustive search knows neither
+// pairs nor whole backwards nor busy links: where these could win, it proves nothing.
+absl::Status Optimiser::Exhaust() {
+  const bool modelled = !fuse_ && request_.costs.overlap < 0 && request_.costs.link_busy.empty();
+  const int actions = 3 * problem_.stages * problem_.micro_batches;
+  if (AtBound() || !modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
+  const optimise::ExactResult result =
+      optimise::SearchExactly(problem_, bound_, value_, kMostPrefixes, deadline_);
+  if (result.better.value < optimise::kNever) {
+    if (absl::Status ok = OfferOrder(result.better.order, "exhaustive search"); !ok.ok()) return ok;
+  }
+  if (result.exhausted) bound_ = value_;
+  return absl::OkStatus();
+}
+
+absl::Status Optimiser::Polish(const optimise::SearchSettings& settings) {
+  if (AtBound()) return absl::OkStatus();
+  const optimise::Schedule start{optimise::OrderOf(best_.table), value_};
+  const optimise::Schedule better = optimise::Improve(problem_, start, settings, deadline_);
+  if (better.value >= start.value) return absl::OkStatus();
+  return OfferOrder(better.order, "local search");
 }
 
 OptimisedTimetable Optimiser::Finish() {

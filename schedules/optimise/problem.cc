@@ -115,12 +115,7 @@ bool RankMemory::Fits(int stage) const {
 }
 
 void RankMemory::Apply(const Step& step) {
-  for (size_t i = 0; i < held_.size(); ++i) {
-    const MemoryRule& rule = problem_.memory[i];
-    if (step.op == Op::kForward) held_[i] += rule.held[step.stage];
-    if (step.op == Op::kInputGrad) held_[i] -= rule.held[step.stage] - rule.kept[step.stage];
-    if (step.op == Op::kWeightGrad) held_[i] -= rule.kept[step.stage];
-  }
+  for (size_t i = 0; i < held_.size(); ++i) held_[i] += problem_.memory[i].change(step);
 }
 
 Timetable TimetableOf(const Problem& problem, const Order& order) {

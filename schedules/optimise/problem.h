@@ -28,6 +28,12 @@ struct MemoryRule {
   std::vector<double> held;   // [stage] from the start of F to the end of I
   std::vector<double> kept;   // [stage] of these, until the end of W
   std::vector<double> limit;  // [rank]
+
+  // What a rank holds more (less) after `step` than before.
+  double change(const Step& step) const {
+    if (step.op == Op::kForward) return held[step.stage];
+    return step.op == Op::kInputGrad ? kept[step.stage] - held[step.stage] : -kept[step.stage];
+  }
 };
 
 struct Problem {

@@ -195,5 +195,25 @@ TEST(Published, MakespanMeetsTheBoundWithTwiceTheRanksActivations) {
   }
 }
 
+// Activations of a layer are proportional to 34 hidden + 5 heads sequence (Korthikanti et al.,
+// 2022), of which 32 hidden are needed for W: the memory that the paper counts, table 1.
+TEST(Published, SpanBubblesOfZb2pAreReachedInItsMemory) {
+  for (const Measured& row : kMeasured) {
+    OptimiseRequest request = Request(Placement::Looped(kDevices), row.micro_batches,
+                                      StageCosts::Uniform(kDevices, row.f, row.i, row.w, row.send));
+    const double activation = 34.0 * row.hidden + 5.0 * row.heads * kSequence;
+    request.costs.activation_bytes.assign(kDevices, activation);
+    request.costs.weight_grad_bytes.assign(kDevices, 32.0 * row.hidden);
+    request.limits.bytes.assign(kDevices, 2 * kDevices * activation);
+    request.objective = Objective::kSpan;
+    const auto best = OptimiseTimetable(request);
+    ASSERT_TRUE(best.ok()) << best.status();
+    ExpectSound(request, *best);
+    constexpr double kHalfALastDigit = 0.00005;
+    EXPECT_LE(best->run.span_bubble, row.span_bubble_zb_2p + kHalfALastDigit)
+        << row.micro_batches << " " << row.hidden;
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -1,0 +1,177 @@
+#include "schedules/optimise/improve.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "schedules/optimise/replay.h"
+
+namespace sluice::optimise {
+namespace {
+
+constexpr size_t kChains = 4;
+// Actions timed by a chain, at most.
+constexpr size_t kMostActions = 8'000'000;
+// A chain with fewer moves than this cannot get anywhere.
+constexpr size_t kLeastMoves = 500;
+// Of equal values, the one whose ranks end earlier on average is nearer to a better one.
+constexpr double kWeightOfMean = 0.01;
+// A worsening of this share of the value is accepted now and then at first.
+constexpr double kFirstTemperature = 0.002;
+constexpr double kLastTemperature = 0.00002;
+
+// The order of one rank with the action at `from` moved to `to`; false when it would then run
+// before what it needs, or hold too much.
+class MoveChecker {
+ public:
+  explicit MoveChecker(const Problem& problem) : problem_(problem), counts_(3 * problem.stages) {}
+
+  bool Allowed(int rank, const std::vector<Step>& row, int from, int to) {
+    std::fill(counts_.begin(), counts_.end(), 0);
+    RankMemory memory(problem_, rank);
+    const int until = std::max(from, to);
+    for (int i = 0; i <= until; ++i) {
+      const Step step = row[i];
+      int* counts = &counts_[3 * step.stage];
+      if (step.op == Op::kForward) {
+        if (!memory.Fits(step.stage)) return false;
+        ++counts[0];
+      } else if (step.op == Op::kInputGrad) {
+        if (++counts[1] > counts[0]) return false;
+      } else if (++counts[2] > counts[1]) {
+        return false;
+      }
+      memory.Apply(step);
+    }
+    return true;
+  }
+
+ private:
+  const Problem& problem_;
+  std::vector<int> counts_;  // F, I, W of each stage
+};
+
+void Rotate(std::vector<Step>& row, int from, int to) {
+  if (from < to) {
+    std::rotate(row.begin() + from, row.begin() + from + 1, row.begin() + to + 1);
+  } else {
+    std::rotate(row.begin() + to, row.begin() + from, row.begin() + from + 1);
+  }
+}
+
+class Chain {
+ public:
+  Chain(const Problem& problem, const Schedule& start, const SearchSettings& settings,
+        const Deadline& deadline, uint64_t seed)
+      : problem_(problem),
+        settings_(settings),
+        deadline_(deadline),
+        random_(seed),
+        replay_(problem),
+        checker_(problem),
+        order_(start.order),
+        best_(start) {}
+
+  Schedule Run(size_t moves) {
+    if (!replay_.Run(order_)) return std::move(best_);
+    double cost = Cost();
+    blocks_ = replay_.FindBlocks(order_);
+    const double cooling = std::log(kLastTemperature / kFirstTemperature);
+    for (size_t i = 0; i < moves && best_.value > settings_.good_enough; ++i) {
+      if (i % 64 == 0 && deadline_.passed()) break;
+      const double progress = static_cast<double>(i) / static_cast<double>(moves);
+      const double temperature = best_.value * kFirstTemperature * std::exp(cooling * progress);
+      Move(temperature, &cost);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  double Cost() const { return replay_.value() + kWeightOfMean * replay_.mean(); }
+  int Draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  bool Propose(int* rank, int* from, int* to);
+  void Move(double temperature, double* cost);
+
+  const Problem& problem_;
+  const SearchSettings& settings_;
+  const Deadline& deadline_;
+  std::mt19937_64 random_;
+  Replay replay_;
+  MoveChecker checker_;
+  Order order_;
+  Schedule best_;
+  std::vector<Replay::Block> blocks_;
+};
+
+// A move inside a random block: of an action to the block's front or end, or past its neighbour.
+bool Chain::Propose(int* rank, int* from, int* to) {
+  if (blocks_.empty()) return false;
+  const Replay::Block& block = blocks_[Draw(0, static_cast<int>(blocks_.size()) - 1)];
+  *rank = block.rank;
+  *from = Draw(block.first, block.last);
+  switch (Draw(0, 3)) {
+    case 0:
+      *to = block.first;
+      break;
+    case 1:
+      *to = std::min(block.last + Draw(0, 2), static_cast<int>(order_[block.rank].size()) - 1);
+      break;
+    case 2:
+      *to = std::min(*from + 1, block.last);
+      break;
+    default:
+      *to = Draw(block.first, block.last);
+  }
+  const auto& row = order_[*rank];
+  return *from != *to && row[*from] != row[*to];
+}
+
+void Chain::Move(double temperature, double* cost) {
+  int rank = 0;
+  int from = 0;
+  int to = 0;
+  if (!Propose(&rank, &from, &to)) return;
+  auto& row = order_[rank];
+  Rotate(row, from, to);
+  if (checker_.Allowed(rank, row, from, to) && replay_.Run(order_)) {
+    const double changed = Cost() - *cost;
+    const double luck = std::uniform_real_distribution<double>(0, 1)(random_);
+    if (changed <= 0 || luck < std::exp(-changed / temperature)) {
+      *cost += changed;
+      blocks_ = replay_.FindBlocks(order_);
+      if (replay_.value() < best_.value) best_ = {order_, replay_.value()};
+      return;
+    }
+  }
+  Rotate(row, to, from);
+}
+
+}  // namespace
+
+Schedule Improve(const Problem& problem, const Schedule& start, const SearchSettings& settings,
+                 const Deadline& deadline) {
+  const size_t actions =
+      3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
+  const size_t moves = kMostActions / actions;
+  Schedule best = start;
+  if (moves < kLeastMoves || start.value <= settings.good_enough) return best;
+  uint64_t seed = settings.seed;
+  do {
+    std::vector<Schedule> results(kChains);
+    tbb::parallel_for(size_t{0}, kChains, [&](size_t i) {
+      results[i] = Chain(problem, best, settings, deadline, seed * kChains + i).Run(moves);
+    });
+    for (Schedule& result : results) {
+      if (result.value < best.value) best = std::move(result);
+    }
+    ++seed;
+    // Without a deadline, one round; with one, as many as there is time for.
+  } while (deadline.bounded() && !deadline.passed() && best.value > settings.good_enough);
+  return best;
+}
+
+}  // namespace sluice::optimise

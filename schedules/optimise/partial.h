@@ -1,0 +1,67 @@
+#ifndef SLUICE_SCHEDULES_OPTIMISE_PARTIAL_H_
+#define SLUICE_SCHEDULES_OPTIMISE_PARTIAL_H_
+
+#include <vector>
+
+#include "schedules/optimise/bounds.h"
+#include "schedules/optimise/problem.h"
+#include "schedules/optimise/relaxation.h"
+
+namespace sluice::optimise {
+
+// An action that could be put next on its rank.
+struct Option {
+  Step step{};
+  int rank = 0;
+  double start = 0;
+  double end = 0;
+};
+
+// The beginning of an order, with times: a prefix of every rank's sequence, grown and shrunk one
+// action at a time.
+class PartialOrder {
+ public:
+  PartialOrder(const Problem& problem, const Relaxation& relaxation);
+
+  // Every action whose inputs are in the prefix and for which there is room.
+  const std::vector<Option>& FindOptions();
+  void Push(const Option& option);
+  void Pop();
+
+  bool complete() const { return steps_.size() == total_; }
+  double value() const;  // of a complete order
+  // No completion of this prefix does better.
+  double Bound();
+  // What all completions depend on: how far every stage is, and (`times`) when its ranks and the
+  // results that wait for a consumer are free to be used. Of two prefixes with the same key, one
+  // whose times are all at most the other's leaves nothing to gain from the other.
+  void Describe(std::vector<uint8_t>* key, std::vector<double>* times) const;
+  Order order() const;
+
+ private:
+  struct Undo {
+    Option option;
+    double rank_free;
+  };
+
+  double ForwardArrival(int stage, int k) const;
+  double GradientArrival(int stage, int k) const;
+  void FindHeads();
+  double RankBound(int rank);
+
+  const Problem& problem_;
+  const Relaxation& relaxation_;
+  size_t total_;
+  std::vector<int> forwards_, gradients_, weights_;  // [stage]
+  std::vector<double> free_;                         // [rank]
+  // [cell] ends of what has run, and, after FindHeads, earliest ends of what has not.
+  std::vector<double> forward_end_, gradient_end_, weight_end_;
+  std::vector<std::vector<double>> held_;  // [rule][rank]
+  std::vector<Undo> steps_;
+  std::vector<Option> options_;
+  std::vector<Job> jobs_;
+};
+
+}  // namespace sluice::optimise
+
+#endif  // SLUICE_SCHEDULES_OPTIMISE_PARTIAL_H_
