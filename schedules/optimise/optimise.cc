@@ -24,10 +24,11 @@ using optimise::Problem;
 // Values that differ by less are the same but for rounding.
 constexpr double kRounding = 1e-10;
 
-// The exhaustive search is worth trying up to this size, for this many prefixes: a fraction of a
-// second.
-constexpr int kMostActionsToExhaust = 120;
-constexpr int64_t kMostPrefixes = 100'000;
+// The exhaustive search is worth trying up to this size. Without a time limit it may look at so
+// many prefixes, times actions: a fraction of a second. With one, at this many: they take memory.
+constexpr int kMostActionsToExhaust = 400;
+constexpr int64_t kMostExhaustiveWork = 15'000'000;
+constexpr int64_t kMostPrefixes = 4'000'000;
 
 // The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
 // Where the costs say nothing else, the problem itself.
@@ -177,8 +178,9 @@ absl::Status Optimiser::Exhaust() {
   const bool modelled = !fuse_ && request_.costs.overlap < 0 && request_.costs.link_busy.empty();
   const int actions = 3 * problem_.stages * problem_.micro_batches;
   if (AtBound() || !modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
+  const int64_t prefixes = deadline_.bounded() ? kMostPrefixes : kMostExhaustiveWork / actions;
   const optimise::ExactResult result =
-      optimise::SearchExactly(problem_, bound_, value_, kMostPrefixes, deadline_);
+      optimise::SearchExactly(problem_, bound_, value_, prefixes, deadline_.Half());
   if (result.better.value < optimise::kNever) {
     if (absl::Status ok = OfferOrder(result.better.order, "exhaustive search"); !ok.ok()) return ok;
   }

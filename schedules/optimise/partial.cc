@@ -97,11 +97,13 @@ void PartialOrder::FindHeads() {
       if (k < forwards_[s]) continue;
       double start = std::max(free_[p.placement.rank(s)], ForwardArrival(s, k));
       if (k > 0) start = std::max(start, forward_end_[p.cell(s, k - 1)]);
-      if (const int before = k - relaxation_.slots_to_gradient(s); before >= 0) {
-        start = std::max(start, gradient_end_[p.cell(s, before)]);
-      }
-      if (const int before = k - relaxation_.slots_to_weight(s); before >= 0) {
-        start = std::max(start, weight_end_[p.cell(s, before)]);
+      for (const Relaxation::Room& room : relaxation_.rooms()[s]) {
+        if (const int before = k - room.to_gradient; before >= 0) {
+          start = std::max(start, gradient_end_[p.cell(room.of, before)]);
+        }
+        if (const int before = k - room.to_weight; before >= 0) {
+          start = std::max(start, weight_end_[p.cell(room.of, before)]);
+        }
       }
       forward_end_[p.cell(s, k)] = start + p.forward[s];
     }

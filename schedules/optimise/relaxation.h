@@ -9,9 +9,9 @@ namespace sluice::optimise {
 
 // The problem without ranks that can do one thing at a time: every action starts as soon as what it
 // needs is there. Needed are its inputs; the same op of its stage for the micro-batch before; and,
-// for F, room: with room for n micro-batches, F of k waits for the I (W) of k - n to end. In every
-// timetable each action starts at or after its `head` here, and after its end at least its `tail`
-// passes until the objective is reached.
+// for F, room: with room for n micro-batches, F of k waits for the I (W) of k - n to end, of its
+// own stage and of the others of its rank. In every timetable each action starts at or after its
+// `head` here, and after its end at least its `tail` passes until the objective is reached.
 class Relaxation {
  public:
   explicit Relaxation(const Problem& problem);
@@ -21,18 +21,24 @@ class Relaxation {
   };
   const Times& heads() const { return heads_; }
   const Times& tails() const { return tails_; }
-  // For F(stage, k): must follow I(stage, k - slots_to_gradient) and W(stage, k - slots_to_weight);
-  // at least micro_batches: no such limit.
-  int slots_to_gradient(int stage) const { return gradient_slots_[stage]; }
-  int slots_to_weight(int stage) const { return weight_slots_[stage]; }
+  // F(stage, k) must follow I(`of`, k - to_gradient) and W(`of`, k - to_weight); micro_batches: no
+  // such limit.
+  struct Room {
+    int of;
+    int to_gradient;
+    int to_weight;
+  };
+  // [stage] what its F waits for.
+  const std::vector<std::vector<Room>>& rooms() const { return rooms_; }
 
  private:
-  void CountSlots();
+  void FindRooms();
+  Room RoomFor(int stage, int of) const;
   void FindHeads();
   void FindTails();
 
   const Problem& problem_;
-  std::vector<int> gradient_slots_, weight_slots_;
+  std::vector<std::vector<Room>> rooms_;
   Times heads_, tails_;
 };
 

@@ -16,6 +16,12 @@ class Deadline {
   explicit Deadline(std::optional<double> seconds) {
     if (seconds.has_value()) at_ = Clock::now() + std::chrono::duration<double>(*seconds);
   }
+  // One after half of the time that is left.
+  Deadline Half() const {
+    Deadline half = *this;
+    if (at_.has_value()) half.at_ = *at_ - (*at_ - Clock::now()) / 2;
+    return half;
+  }
   bool passed() const { return at_.has_value() && Clock::now() >= *at_; }
   bool bounded() const { return at_.has_value(); }
 
