@@ -4,31 +4,51 @@
 #include <optional>
 
 #include "schedules/dependency.h"
+#include "schedules/stage_links.h"
 
 namespace sluice {
 namespace {
 
-struct Spot {
-  int rank;
-  size_t position;
-};
-
 class PathFinder {
  public:
   PathFinder(const Simulation& simulation, const Placement& placement, const StageCosts& costs)
-      : rows_(simulation.rows), placement_(placement), costs_(costs) {}
+      : rows_(simulation.rows),
+        placement_(placement),
+        channels_(placement),
+        links_(LinksOf(placement, channels_, &costs)) {}
 
-  std::vector<TimedAction> Find(double makespan) const {
+  std::vector<TimedAction> Path(double makespan) const {
     std::vector<TimedAction> path;
     std::optional<Spot> spot = LastToEnd(makespan);
     while (spot.has_value()) {
       const TimedAction& timed = At(*spot);
       if (IsCompute(timed.action.op) || timed.action.op == Op::kRecompute) path.push_back(timed);
-      if (timed.start <= 0) break;
-      spot = Before(*spot);
+      const Cause cause = CauseOf(*spot);
+      if (cause.kind == Cause::Kind::kStart) break;
+      spot = cause.after;
     }
     std::reverse(path.begin(), path.end());
     return path;
+  }
+
+  Cause CauseOf(Spot spot) const {
+    const auto& row = rows_[spot.rank];
+    size_t first = spot.position;
+    if (first > 0 && row[first - 1].action.overlaps_next) --first;
+    const double start = row[first].start;
+    if (start <= 0) return {};
+    const double free = first > 0 ? row[first - 1].end : 0;
+    if (first > 0 && free >= start) return {Cause::Kind::kRank, {spot.rank, first - 1}, 0, 0};
+    const size_t last = first + (row[first].action.overlaps_next ? 1 : 0);
+    Cause latest;
+    double latest_arrival = -1;
+    for (size_t i = first; i <= last; ++i) {
+      const std::optional<Spot> producer = Producer(row[i]);
+      if (producer.has_value()) Follow(*producer, row[i], latest, latest_arrival);
+    }
+    latest.idle = start - free;
+    latest.on_link = start - At(latest.after).end;
+    return latest;
   }
 
  private:
@@ -43,30 +63,39 @@ class PathFinder {
     return std::nullopt;
   }
 
-  // What made the action at `spot` start when it did: the action before it on its rank, else the
-  // arrival that it, or the other half of its pair, waited for.
-  std::optional<Spot> Before(Spot spot) const {
-    const auto& row = rows_[spot.rank];
-    size_t first = spot.position;
-    if (first > 0 && row[first - 1].action.overlaps_next) --first;
-    if (first > 0 && row[first - 1].end >= row[first].start) return Spot{spot.rank, first - 1};
-    const size_t last = first + (row[first].action.overlaps_next ? 1 : 0);
-    std::optional<Spot> latest;
-    double latest_arrival = -1;
-    for (size_t i = first; i <= last; ++i) {
-      const std::optional<Spot> producer = Producer(row[i]);
-      if (!producer.has_value()) continue;
-      const double arrival =
-          At(*producer).end + Latency(At(*producer).action.stage, row[i].action.stage);
-      if (arrival <= latest_arrival) continue;
-      latest_arrival = arrival;
-      latest = producer;
-    }
-    return latest;
+  // The link that the result of `action` takes; its stage is kNoStage where it takes none.
+  const StageLink& LinkOf(const Action& action) const {
+    static constexpr StageLink kNowhere;
+    if (action.op == Op::kForward) return links_[action.stage].next;
+    return MakesInputGrad(action.op) ? links_[action.stage].previous : kNowhere;
   }
 
-  double Latency(int from, int to) const {
-    return placement_.rank(from) == placement_.rank(to) ? 0 : costs_.send[std::min(from, to)];
+  // Sets `latest` to what made the result at `producer` arrive when it did, where that is later
+  // than `latest_arrival`: the producer itself or, when the link was busy, the earlier message that
+  // began the queue.
+  void Follow(Spot producer, const TimedAction& consumer, Cause& latest,
+              double& latest_arrival) const {
+    const StageLink& link = LinkOf(At(producer).action);
+    const auto consider = [&](double arrival, Cause::Kind kind, Spot after) {
+      if (arrival <= latest_arrival) return;
+      latest_arrival = arrival;
+      latest.kind = kind;
+      latest.after = after;
+    };
+    const auto kind = link.crosses ? Cause::Kind::kMessage : Cause::Kind::kRank;
+    consider(At(producer).end + link.latency, kind, producer);
+    if (link.link_busy <= 0) return;
+    // Sums of the same durations in another order: equal up to rounding.
+    constexpr double kRounding = 1e-9;
+    const double due = consumer.start * (1 - kRounding);
+    double queue = 0;
+    for (size_t i = producer.position; latest_arrival < due && i-- > 0;) {
+      const Spot earlier{producer.rank, i};
+      const StageLink& other = LinkOf(At(earlier).action);
+      if (other.to != link.to) continue;
+      queue += other.link_busy;
+      consider(At(earlier).end + queue + link.latency, Cause::Kind::kLink, earlier);
+    }
   }
 
   // The compute action whose result `timed` uses, found by time: rows are sorted by it.
@@ -92,14 +121,34 @@ class PathFinder {
 
   const std::vector<std::vector<TimedAction>>& rows_;
   const Placement& placement_;
-  const StageCosts& costs_;
+  const Channels channels_;
+  const std::vector<StageLinks> links_;
 };
 
 }  // namespace
 
+const char* CauseName(Cause::Kind kind) {
+  switch (kind) {
+    case Cause::Kind::kStart:
+      return "start";
+    case Cause::Kind::kRank:
+      return "rank";
+    case Cause::Kind::kMessage:
+      return "message";
+    case Cause::Kind::kLink:
+      return "link";
+  }
+  return "";
+}
+
+Cause FindCause(const Simulation& simulation, const Placement& placement, const StageCosts& costs,
+                Spot spot) {
+  return PathFinder(simulation, placement, costs).CauseOf(spot);
+}
+
 std::vector<TimedAction> FindCriticalPath(const Simulation& simulation, const Placement& placement,
                                           const StageCosts& costs) {
-  return PathFinder(simulation, placement, costs).Find(simulation.makespan);
+  return PathFinder(simulation, placement, costs).Path(simulation.makespan);
 }
 
 }  // namespace sluice

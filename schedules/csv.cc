@@ -31,6 +31,13 @@ constexpr int kMostStage = std::numeric_limits<uint16_t>::max();
 // One less than the largest, so that the count of micro-batches is a number too.
 constexpr int kMostMicroBatch = std::numeric_limits<int32_t>::max() - 1;
 
+// What PyTorch's runtime writes about its own asynchronous calls and sharded parameters. It changes
+// nothing about what runs when, so it is read as an empty cell.
+bool IsRuntimeNote(absl::string_view letters) {
+  return letters == "UNSHARD" || letters == "RESHARD" || letters == "WAIT_REDUCE_GRAD" ||
+         letters == "WAIT_SEND_F" || letters == "WAIT_SEND_B";
+}
+
 // Reads cells, and remembers what was wrong with the last one that it could not read.
 class CellReader {
  public:
@@ -69,6 +76,13 @@ std::optional<Action> CellReader::ReadAction(absl::string_view text) {
   if (!stage.has_value()) return std::nullopt;
   size_t letters = 0;
   while (letters < text.size() && !absl::ascii_isdigit(text[letters])) ++letters;
+  if (IsRuntimeNote(text.substr(0, letters))) {
+    text.remove_prefix(letters);
+    if (text.empty() || (TakeNumber(text, kMostMicroBatch, "micro-batch") && text.empty())) {
+      return Action{};
+    }
+    return Because("something follows its micro-batch");
+  }
   const std::optional<Op> op = OpNamed(text.substr(0, letters));
   if (!op.has_value()) return Because("what stands after its stage is no operation");
   text.remove_prefix(letters);
@@ -107,6 +121,10 @@ bool CellReader::ReadPair(absl::string_view cell, std::vector<Action>& row) {
   if (!first.has_value()) return false;
   const std::optional<Action> second = ReadAction(halves[1]);
   if (!second.has_value()) return false;
+  if (first->op == Op::kIdle || second->op == Op::kIdle) {
+    Because("it is not a pair of two actions");
+    return false;
+  }
   first->overlaps_next = true;
   row.push_back(*first);
   row.push_back(*second);

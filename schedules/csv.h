@@ -11,6 +11,7 @@ namespace sluice {
 
 // Reads PyTorch's pipeline CSV: a row a rank, a cell an action ("2F0", "", "1SEND_F3",
 // "(0F7;7B3)OVERLAP_F_B"). The placement and the number of micro-batches are read off the actions.
+// UNSHARD, RESHARD and the WAITs of PyTorch's runtime are read as empty cells.
 // `name` stands for the file in errors, which give line and column, counted from 1, and cell. A
 // table that parses may still be unsound: see ValidateTimetable.
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name);

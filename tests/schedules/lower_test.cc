@@ -4,7 +4,10 @@
 
 #include "naive.h"
 #include "random_timetable.h"
+#include "rendezvous.h"
 #include "schedules/catalogue.h"
+#include "schedules/csv.h"
+#include "schedules/dependency.h"
 #include "schedules/validate.h"
 
 namespace sluice {
@@ -28,6 +31,99 @@ TEST(LowerTimetable, IsSoundForAnyTable) {
   }
 }
 
+// The state machine cares for nothing but the rows.
+TEST(LowerTimetable, RunsOnAnyMachineWithRendezvous) {
+  Random random(11);
+  for (int i = 0; i < 1500; ++i) {
+    const Timetable table = RandomTimetable(random);
+    LowerOptions options;
+    if (i % 3 != 0) options.most_waiting = Draw(random, 1, 4);
+    const auto lowered = LowerTimetable(table, options);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    ASSERT_TRUE(NaiveIsSound(*lowered));
+    for (const bool greedy : {false, true}) {
+      ASSERT_EQ(RunWithRendezvous(*lowered, random, greedy), "") << FormatTimetableCsv(*lowered);
+    }
+  }
+}
+
+TEST(LowerTimetable, TwoCopiesOfTheModelRunToo) {
+  Random random(12);
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    Timetable table;
+    table.placement = Placement::Bidirectional(ranks);
+    table.micro_batches = 4;
+    table.rows.resize(static_cast<size_t>(ranks));
+    // GPipe in each copy, one after the other.
+    for (const Op op : {Op::kForward, Op::kBackward}) {
+      for (int stage = 0; stage < table.placement.stages(); ++stage) {
+        for (int b = 0; b < table.micro_batches; ++b) {
+          if (!table.Visits(b, stage)) continue;
+          table.rows[table.placement.rank(stage)].push_back(
+              {.op = op, .stage = static_cast<uint16_t>(stage), .micro_batch = b});
+        }
+      }
+    }
+    const auto lowered = LowerTimetable(table, {.most_waiting = 1});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(RunWithRendezvous(*lowered, random, true), "");
+  }
+}
+
+// The most tensors that one action or pair of `table` receives at once.
+int MostInputs(const Timetable& table) {
+  int most = 0;
+  for (const auto& row : table.rows) {
+    int inputs = 0;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i == 0 || !row[i - 1].overlaps_next) inputs = 0;
+      const int from = ProducerStage(table.placement, row[i].op, row[i].stage);
+      if (from != kNoStage && table.placement.rank(from) != table.placement.rank(row[i].stage)) {
+        most = std::max(most, ++inputs);
+      }
+    }
+  }
+  return most;
+}
+
+TEST(LowerTimetable, KeepsWithinItsReceiveBuffers) {
+  Random random(13);
+  int put_off = 0;
+  for (int i = 0; i < 1500; ++i) {
+    const Timetable table = RandomTimetable(random);
+    const int limit = Draw(random, 1, 3);
+    const Timetable free = *LowerTimetable(table);
+    const Timetable limited = *LowerTimetable(table, {.most_waiting = limit});
+    EXPECT_LE(MostWaiting(limited), std::max(limit, MostInputs(table)));
+    put_off += MostWaiting(limited) < MostWaiting(free);
+  }
+  EXPECT_GT(put_off, 100);
+}
+
+TEST(LowerTimetable, EndsTheStepWhenAsked) {
+  Timetable table = *GenerateSchedule("interleaved", {2, 4, 2});
+  const Timetable lowered = *LowerTimetable(table, {.finish_step = true});
+  EXPECT_TRUE(NaiveIsSound(*LowerTimetable(table)));
+  const absl::Status sound = ValidateTimetable(lowered);
+  EXPECT_TRUE(sound.ok()) << sound;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const auto& row = lowered.rows[rank];
+    for (const int stage : table.placement.StagesOf(static_cast<int>(rank))) {
+      const auto count = [&](Op op) {
+        return std::count(row.begin(), row.end(),
+                          Action{.op = op, .stage = static_cast<uint16_t>(stage)});
+      };
+      EXPECT_EQ(count(Op::kReduceGrad), 1);
+      EXPECT_EQ(count(Op::kOptimizerStep), 1);
+    }
+    EXPECT_EQ(row.back().op, Op::kOptimizerStep);
+  }
+  const auto back = ParseTimetableCsv(FormatTimetableCsv(lowered), "finished");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->rows, lowered.rows);
+  EXPECT_EQ(ComputeOnly(*LowerTimetable(table)).rows, table.rows);
+}
+
 TEST(LowerTimetable, SendsNothingWithinARank) {
   Timetable table = *GenerateSchedule("gpipe", {1, 3});
   EXPECT_EQ(LowerTimetable(table)->rows, table.rows);
@@ -38,6 +134,7 @@ TEST(LowerTimetable, RefusesWhatIsLoweredOrUnsound) {
   const Timetable lowered = *LowerTimetable(table);
   EXPECT_NE(LowerTimetable(lowered).status().message().find("already has sends"),
             absl::string_view::npos);
+  EXPECT_FALSE(LowerTimetable(table, {.most_waiting = 0}).ok());
   table.rows[0].pop_back();
   EXPECT_FALSE(LowerTimetable(table).ok());
 }
