@@ -56,7 +56,7 @@ constexpr CatalogueEntry kCatalogue[] = {
 
 // Names that the command line reserves for schedules to come.
 constexpr absl::string_view kPlanned[] = {
-    "eager-1f1b", "interleaved-zb", "bfs",     "zb-h2",  "zb-2p",     "zbv",           "v-half",
+    "eager-1f1b", "interleaved-zb", "bfs",     "zb-h2",  "zb-2p",     "zbv",          "v-half",
     "v-min",      "dualpipev",      "chimera", "hanayo", "pipedream", "pipedream-2bw"};
 
 // Actions number stages with 16 bits.

@@ -15,20 +15,25 @@ class PathFinder {
       : rows_(simulation.rows),
         placement_(placement),
         channels_(placement),
-        links_(LinksOf(placement, channels_, &costs)) {}
+        links_(LinksOf(placement, channels_, &costs)),
+        queues_(!costs.link_busy.empty()) {}
 
-  std::vector<TimedAction> Path(double makespan) const {
-    std::vector<TimedAction> path;
-    std::optional<Spot> spot = LastToEnd(makespan);
+  void Trace(Simulation& simulation) const {
+    auto& path = simulation.critical_path;
+    auto& why = simulation.critical_path_why;
+    std::optional<Spot> spot = LastToEnd(simulation.makespan);
     while (spot.has_value()) {
       const TimedAction& timed = At(*spot);
-      if (IsCompute(timed.action.op) || timed.action.op == Op::kRecompute) path.push_back(timed);
       const Cause cause = CauseOf(*spot);
+      if (IsCompute(timed.action.op) || timed.action.op == Op::kRecompute) {
+        path.push_back(timed);
+        why.push_back(CauseName(cause.kind));
+      }
       if (cause.kind == Cause::Kind::kStart) break;
       spot = cause.after;
     }
     std::reverse(path.begin(), path.end());
-    return path;
+    std::reverse(why.begin(), why.end());
   }
 
   Cause CauseOf(Spot spot) const {
@@ -84,7 +89,7 @@ class PathFinder {
     };
     const auto kind = link.crosses ? Cause::Kind::kMessage : Cause::Kind::kRank;
     consider(At(producer).end + link.latency, kind, producer);
-    if (link.link_busy <= 0) return;
+    if (!link.crosses || !queues_) return;
     // Sums of the same durations in another order: equal up to rounding.
     constexpr double kRounding = 1e-9;
     const double due = consumer.start * (1 - kRounding);
@@ -123,6 +128,7 @@ class PathFinder {
   const Placement& placement_;
   const Channels channels_;
   const std::vector<StageLinks> links_;
+  const bool queues_;  // whether messages wait for their links
 };
 
 }  // namespace
@@ -146,9 +152,8 @@ Cause FindCause(const Simulation& simulation, const Placement& placement, const 
   return PathFinder(simulation, placement, costs).CauseOf(spot);
 }
 
-std::vector<TimedAction> FindCriticalPath(const Simulation& simulation, const Placement& placement,
-                                          const StageCosts& costs) {
-  return PathFinder(simulation, placement, costs).Path(simulation.makespan);
+void FindCriticalPath(const Placement& placement, const StageCosts& costs, Simulation* simulation) {
+  PathFinder(*simulation, placement, costs).Trace(*simulation);
 }
 
 }  // namespace sluice

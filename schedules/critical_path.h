@@ -37,11 +37,11 @@ const char* CauseName(Cause::Kind kind);
 Cause FindCause(const Simulation& simulation, const Placement& placement, const StageCosts& costs,
                 Spot spot);
 
-// A chain of actions from time 0 to the makespan, each of which starts when the one before it on
-// the chain ends (plus, when it comes from another rank, the time on the link). Shortening anything
-// that is not on such a chain gains nothing.
-std::vector<TimedAction> FindCriticalPath(const Simulation& simulation, const Placement& placement,
-                                          const StageCosts& costs);
+// Fills critical_path and critical_path_why of a simulation whose rows are complete: a chain of
+// actions from time 0 to the makespan, each of which starts when the one before it on the chain
+// ends (plus, when it comes from another rank, the time on the link). Shortening anything that is
+// not on such a chain gains nothing.
+void FindCriticalPath(const Placement& placement, const StageCosts& costs, Simulation* simulation);
 
 }  // namespace sluice
 

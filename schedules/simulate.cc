@@ -96,7 +96,7 @@ absl::StatusOr<Simulation> Simulator::Run() {
   if (absl::Status ok = StuckError(); !ok.ok()) return ok;
   if (absl::Status ok = Summarize(); !ok.ok()) return ok;
   MeasureMemory(table_, costs_, &result_);
-  if (keeps_rows_) result_.critical_path = FindCriticalPath(result_, table_.placement, costs_);
+  if (keeps_rows_) FindCriticalPath(table_.placement, costs_, &result_);
   return std::move(result_);
 }
 
@@ -216,7 +216,7 @@ inline void Simulator::Finish(const Action& action, double end) {
 // that waits for it. It leaves when its link is free.
 inline void Simulator::Deliver(const Action& action, bool forward, const StageLink& link,
                                double time) {
-  if (link.link_busy > 0) {
+  if (link.crosses && !costs_.link_busy.empty()) {
     time = std::max(time, link_free_[link.to]);
     link_free_[link.to] = time + link.link_busy;
   }

@@ -73,6 +73,9 @@ struct Simulation {
   std::vector<int> peak_activations;
   std::vector<double> peak_bytes;          // [rank], empty without bytes
   std::vector<TimedAction> critical_path;  // from a start at time 0 to the makespan
+  // Why each of these did not start earlier: "start", "rank", "message" or "link"; see Cause in
+  // critical_path.h, which also says it of any other action.
+  std::vector<const char*> critical_path_why;
 };
 
 // How much of a run to keep: a table of 10^8 actions has no room for the times of each.

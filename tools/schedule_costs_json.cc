@@ -40,6 +40,7 @@ constexpr Field kFields[] = {
     {"activation_bytes", Per::kStage, false},
     {"device_memory", Per::kRank, false},
     {"weight_grad_bytes", Per::kStage, false},
+    {"checkpoint_bytes", Per::kStage, false},
 };
 
 Values Combine(const Values& a, const Values& b, double (*rule)(double, double)) {
@@ -208,6 +209,7 @@ absl::StatusOr<ScheduleCosts> CostsReader::Assemble() {
   if (auto values = Take("overlap")) costs.stages.overlap = values->at(0);
   if (auto values = Take("activation_bytes")) costs.stages.activation_bytes = *std::move(values);
   if (auto values = Take("weight_grad_bytes")) costs.stages.weight_grad_bytes = *std::move(values);
+  if (auto values = Take("checkpoint_bytes")) costs.stages.checkpoint_bytes = *std::move(values);
   if (auto values = Take("device_memory")) costs.device_memory = *std::move(values);
   BackwardCosts{Take("I"), Take("W"), Take("B")}.CompleteInto(stages, costs.stages);
   if (absl::Status ok = AddTransfers(costs.stages); !ok.ok()) return ok;

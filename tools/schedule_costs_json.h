@@ -35,6 +35,7 @@ struct BackwardCosts {
 //                       link for the second part
 //   rank_speed          [per rank] factors; durations on a rank are divided by its own
 //   activation_bytes    [per stage], weight_grad_bytes [per stage], device_memory [per rank]
+//   checkpoint_bytes    [per stage] what stays of activation_bytes between F and RECOMPUTE
 // InvalidArgument for anything else: unknown or repeated fields, wrong lengths, numbers that are
 // negative or not finite.
 absl::StatusOr<ScheduleCosts> ParseCostsJson(absl::string_view text, absl::string_view name,

@@ -48,9 +48,13 @@ ordered_json SimulationJson(const Simulation& run, const Timetable& table, bool 
                        {"lower_bound", run.lower_bound},
                        {"gap", run.gap},
                        {"peak_activations", run.peak_activations},
-                       {"work", run.work}};
+                       {"work", run.work},
+                       {"utilisation", run.utilisation}};
   if (!run.peak_bytes.empty()) json["peak_bytes"] = run.peak_bytes;
   json["critical_path"] = RowJson(run.critical_path);
+  for (size_t i = 0; i < run.critical_path.size(); ++i) {
+    json["critical_path"][i]["why"] = run.critical_path_why[i];
+  }
   if (!actions) return json;
   ordered_json rows = ordered_json::array();
   for (const auto& row : run.rows) rows.push_back(RowJson(row));

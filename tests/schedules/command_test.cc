@@ -131,6 +131,22 @@ TEST_F(ScheduleCommand, ReadsCostFiles) {
       HasSubstr("warning: rank 0 holds up to 200 bytes of activations; its device has 150"));
 }
 
+TEST_F(ScheduleCommand, CostFilesKnowLinksAndSpeeds) {
+  // Rank 1 is twice as fast. A message takes 1 + 6 / 2, of which it holds its link for 3.
+  const std::string path =
+      Write("costs.json", R"({"F":[1,2],"I":[1,2],"W":[1,2],"send":1,"send_bytes":6,"bandwidth":[2],
+      "rank_speed":[1,2]})");
+  const json report = json::parse(Run("show gpipe -p 2 -m 2 --json --costs " + path).out);
+  // F0 ends at 1, arrives at 5; F1 at 8. Rank 1: F 5-6, 8-9, B 9-11, 11-13. Gradients are back at
+  // 15 and 18, where the last B takes 2.
+  EXPECT_EQ(report["makespan"], 20);
+  EXPECT_EQ(report["work"], json({6.0, 6.0}));
+  EXPECT_EQ(report["utilisation"], json({0.3, 0.3}));
+  std::vector<std::string> why;
+  for (const json& step : report["critical_path"]) why.push_back(step["why"]);
+  EXPECT_EQ(why, (std::vector<std::string>{"start", "link", "rank", "link"}));
+}
+
 TEST_F(ScheduleCommand, JsonHasThePromisedFields) {
   const json report = json::parse(Run("show 1f1b -p 4 -m 8 --cost F=1,B=2 --json --actions").out);
   EXPECT_EQ(report["schedule"], "1f1b");

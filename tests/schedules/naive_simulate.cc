@@ -24,7 +24,7 @@ std::vector<Spot> Where(const Timetable& table, Wanted wanted) {
 }
 
 double DurationOf(const Action& a, const StageCosts& costs) {
-  if (a.op == Op::kForward) return costs.forward[a.stage];
+  if (a.op == Op::kForward || a.op == Op::kRecompute) return costs.forward[a.stage];
   if (a.op == Op::kBackward) return costs.backward[a.stage];
   if (a.op == Op::kInputGrad) return costs.input_grad[a.stage];
   if (a.op == Op::kWeightGrad) return costs.weight_grad[a.stage];
@@ -60,6 +60,32 @@ Input InputOf(const Timetable& table, const Action& a, const StageCosts& costs) 
   return input;
 }
 
+// The stage to which the action at (rank, i) sends a message when it ends; negative for none.
+int Receiver(const Timetable& table, const Action& a) {
+  const bool forward = a.op == (table.lowered() ? Op::kSendForward : Op::kForward);
+  const bool back = table.lowered() ? a.op == Op::kSendBackward : MakesGradient(a.op);
+  const int to = forward ? a.stage + 1 : back ? a.stage - 1 : -1;
+  if (to < 0 || !SameCopy(table.placement, a.stage, to)) return -1;
+  return table.placement.rank(to) == table.placement.rank(a.stage) ? -1 : to;
+}
+
+// When the result of the action at `spot` leaves: when it ends, or when the last message before it
+// in its row to the same rank has let go of the link.
+double LeavesAt(const Timetable& table, const StageCosts& costs, const NaiveRun& run, Spot spot) {
+  const auto& row = run.rows[spot.rank];
+  const int to = Receiver(table, row[spot.position].action);
+  if (to < 0 || costs.link_busy.empty()) return row[spot.position].end;
+  double free = 0;
+  for (size_t i = 0;; ++i) {
+    const Action& a = row[i].action;
+    const int receiver = Receiver(table, a);
+    if (receiver < 0 || table.placement.rank(receiver) != table.placement.rank(to)) continue;
+    const double leaves = std::max(free, row[i].end);
+    if (i == spot.position) return leaves;
+    free = leaves + costs.link_busy[std::min<int>(a.stage, receiver)];
+  }
+}
+
 // Counts by looking at every moment at which something starts.
 void Measure(const Timetable& table, const StageCosts& costs, NaiveRun& run) {
   for (const auto& row : run.rows) {
@@ -82,18 +108,22 @@ void Measure(const Timetable& table, const StageCosts& costs, NaiveRun& run) {
         if (a.op != Op::kForward || !started(f)) continue;
         bool input_done = false;
         bool weight_done = false;
+        bool dropped = false;
         for (size_t i = 0; i < row.size(); ++i) {
-          if (row[i].action.stage != a.stage || row[i].action.micro_batch != a.micro_batch ||
-              !ended(i))
+          if (row[i].action.stage != a.stage || row[i].action.micro_batch != a.micro_batch)
             continue;
           const Op op = row[i].action.op;
+          dropped |= op == Op::kRecompute && ended(f) && !started(i);
+          if (!ended(i)) continue;
           input_done |= MakesGradient(op);
           weight_done |= op == Op::kBackward || op == Op::kWeightGrad;
         }
         held += !weight_done;
         const double all = costs.activation_bytes[a.stage];
         const double kept = std::min(all, costs.weight_grad_bytes[a.stage]);
-        bytes += weight_done ? 0 : input_done ? kept : all;
+        const double checkpoint =
+            costs.checkpoint_bytes.empty() ? 0 : std::min(all, costs.checkpoint_bytes[a.stage]);
+        bytes += weight_done ? 0 : dropped ? checkpoint : input_done ? kept : all;
       }
       most = std::max(most, held);
       most_bytes = std::max(most_bytes, bytes);
@@ -129,7 +159,8 @@ std::optional<NaiveRun> NaiveSimulate(const Timetable& table, const StageCosts& 
         for (size_t k = i; k <= last; ++k) {
           duration += DurationOf(row[k].action, costs);
           for (const Spot& from : inputs[r][k].from) {
-            start = std::max(start, run.rows[from.rank][from.position].end + inputs[r][k].latency);
+            const double leaves = LeavesAt(table, costs, run, from);
+            start = std::max(start, leaves + inputs[r][k].latency);
           }
         }
         if (last > i && costs.overlap >= 0) duration = costs.overlap;

@@ -128,6 +128,26 @@ Timetable RandomTimetable(Random& random) {
   return table;
 }
 
+void AddRecomputes(Random& random, Timetable& table) {
+  for (auto& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const Action backward = row[i];
+      if (backward.op != Op::kBackward && backward.op != Op::kInputGrad) continue;
+      if (Draw(random, 0, 1) == 0) continue;
+      size_t at = i;
+      if (at > 0 && row[at - 1].overlaps_next) --at;  // not between the halves of a pair
+      const bool own_forward = row[at].op == Op::kForward && row[at].stage == backward.stage &&
+                               row[at].micro_batch == backward.micro_batch;
+      if (own_forward) continue;
+      row.insert(
+          row.begin() + static_cast<std::ptrdiff_t>(at),
+          Action{
+              .op = Op::kRecompute, .stage = backward.stage, .micro_batch = backward.micro_batch});
+      ++i;
+    }
+  }
+}
+
 StageCosts RandomCosts(Random& random, int stages) {
   const auto draw = [&] { return Draw(random, 0, 24) / 8.0; };
   StageCosts costs = StageCosts::Uniform(stages, 0, 0, 0);
@@ -138,6 +158,13 @@ StageCosts RandomCosts(Random& random, int stages) {
   for (int s = 0; s < stages; ++s) {
     costs.activation_bytes.push_back(8 * draw());
     costs.weight_grad_bytes.push_back(draw());
+    costs.checkpoint_bytes.push_back(draw());
+  }
+  if (Draw(random, 0, 1) == 1) {
+    for (double& send : costs.send) {
+      costs.link_busy.push_back(draw());
+      send += costs.link_busy.back();
+    }
   }
   if (Draw(random, 0, 1) == 1) costs.overlap = draw();
   return costs;

@@ -16,6 +16,10 @@ int Draw(Random& random, int least, int most);
 // and some idle cells.
 Timetable RandomTimetable(Random& random);
 
+// Puts a RECOMPUTE somewhere between the forward and the backward of some (stage, micro-batch)
+// pairs.
+void AddRecomputes(Random& random, Timetable& table);
+
 // Costs for it, some of them zero; multiples of 1/8, so that sums are exact.
 StageCosts RandomCosts(Random& random, int stages);
 
