@@ -34,6 +34,8 @@ absl::Status RefuseShapeFlags(const ModelFlags& flags) {
                    flags.model, "' is not one"));
 }
 
+bool NamesGraphFile(const ModelFlags& flags) { return absl::EndsWith(flags.model, ".txt"); }
+
 void AddShapeFlags(CLI::App& command, ModelFlags* flags) {
   command.add_option("--layers", flags->layers, "Transformer blocks (presets)")
       ->check(CLI::PositiveNumber);

@@ -19,6 +19,9 @@ struct ModelFlags {
   bool tied = false;
 };
 
+// Whether MODEL is a graph of operations: a PipeDream profile, graph.txt.
+bool NamesGraphFile(const ModelFlags& flags);
+
 // --layers --dim --heads --vocab --tied
 void AddShapeFlags(CLI::App& command, ModelFlags* flags);
 

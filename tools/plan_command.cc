@@ -12,6 +12,7 @@
 #include "tools/files.h"
 #include "tools/layer_memory.h"
 #include "tools/plan_flags.h"
+#include "tools/plan_graph.h"
 #include "tools/plan_source.h"
 #include "tools/plan_table.h"
 #include "tools/terminal.h"
@@ -123,6 +124,10 @@ absl::StatusOr<std::string> Render(const PlanFlags& flags, const Plan& plan,
 absl::Status RunPlan(const PlanFlags& flags) {
   const absl::StatusOr<PlanChoices> choices = ReadChoices(flags);
   if (!choices.ok()) return choices.status();
+  if (NamesGraphFile(flags.model)) {
+    const absl::StatusOr<std::string> text = PlanGraph(flags, *choices);
+    return text.ok() ? WriteOutput(flags.output, *text) : text.status();
+  }
   absl::StatusOr<PlanSource> source = LoadPlanSource(flags, *choices);
   if (!source.ok()) return source.status();
   const absl::StatusOr<CostTable> costs = CostTable::Create(source->layers);

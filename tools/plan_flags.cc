@@ -23,6 +23,8 @@ absl::Status RefuseWhatIsToCome(const PlanFlags& flags) {
   for (const auto& [name, value] : {std::pair{"--data-parallel", &flags.data_parallel},
                                     std::pair{"--tensor-parallel", &flags.tensor_parallel}}) {
     if (*value == "1") continue;
+    // A graph's stages may be replicated.
+    if (*value == "auto" && value == &flags.data_parallel && NamesGraphFile(flags.model)) continue;
     return absl::UnimplementedError(
         absl::StrCat(name, " ", *value, " is not available yet; leave it out, or give 1"));
   }
@@ -83,7 +85,7 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command
       .add_option("MODEL", flags->model.model,
                   "A preset (gpt2, llama-3.1-8b, char-gpt, ...), a Hugging Face config.json, or a "
-                  "profile.json from sluice profile")
+                  "profile.json from sluice profile, or a PipeDream graph.txt")
       ->required();
   AddShapeFlags(command, &flags->model);
   command.add_option("--devices", flags->devices, "Devices in the pipeline")->required();
@@ -106,7 +108,8 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option("--partition", flags->partition, "Price this one, as 0-5,6-11");
   command.add_option("--optimizer", flags->optimizer, "adamw or sgd: its state takes memory");
   command.add_option("--cluster", flags->cluster, "Not available yet");
-  command.add_option("--data-parallel", flags->data_parallel, "Only 1 yet");
+  command.add_option("--data-parallel", flags->data_parallel,
+                     "1; auto replicates the stages of a graph.txt");
   command.add_option("--tensor-parallel", flags->tensor_parallel, "Only 1 yet");
   command.add_option("--format", flags->format, "text, json, svg or megatron")
       ->check(CLI::IsMember({"text", "json", "svg", "megatron"}));

@@ -155,10 +155,6 @@ absl::StatusOr<PlanSource> FromJson(const PlanFlags& flags, const PlanChoices& c
 }  // namespace
 
 absl::StatusOr<PlanSource> LoadPlanSource(const PlanFlags& flags, const PlanChoices& choices) {
-  if (absl::EndsWith(flags.model.model, ".txt")) {
-    return absl::UnimplementedError(
-        absl::StrCat(flags.model.model, ": PipeDream profiles are not available yet"));
-  }
   absl::StatusOr<PlanSource> source;
   if (NamesJsonFile(flags.model.model)) {
     const absl::StatusOr<std::string> text = ReadFile(flags.model.model);

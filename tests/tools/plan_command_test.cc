@@ -114,6 +114,40 @@ TEST_F(PlanCommand, ReadsConfigsOfOtherFamilies) {
   EXPECT_EQ(Plan(Path("novel.json") + " --assume llama --devices 2 --device a100")["devices"], 2);
 }
 
+constexpr const char* kDiamond =
+    "node1 -- Input0 -- forward_compute_time=9.0, backward_compute_time=0.0, activation_size=8.0, "
+    "parameter_size=0.0\n"
+    "node2 -- a -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=1000.0, "
+    "parameter_size=4.0\n"
+    "node3 -- b -- forward_compute_time=2.0, backward_compute_time=3.0, activation_size=10.0, "
+    "parameter_size=4.0\n"
+    "node4 -- c -- forward_compute_time=1.0, backward_compute_time=1.0, activation_size=10.0, "
+    "parameter_size=4.0\n"
+    "node5 -- d -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=10.0, "
+    "parameter_size=4.0\n"
+    "\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n\tnode3 -- node5\n\tnode4 -- "
+    "node5\n";
+
+TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
+  std::ofstream(Path("graph.txt")) << kDiamond;
+  // a, b | c, d: 8 ms and 5; a, c | b, d: 5 and 8; a | b, c, d: 3 and 10.
+  const json plan = Plan(Path("graph.txt") + " --devices 2 --objective bottleneck");
+  EXPECT_NEAR(plan["bottleneck_seconds"].get<double>(), 8e-3, 1e-12);
+  EXPECT_EQ(plan["optimal"], true);
+  EXPECT_TRUE(plan["stages"][0]["first_layer"].is_null());
+  EXPECT_EQ(plan["stages"][0]["layer_names"].size(), 2u);
+  // 13 ms over two replicas, and 4 P / (2 b) / 2 of all-reduce: nothing beside it here.
+  const json replicated = Plan(Path("graph.txt") +
+                               " --devices 2 --objective bottleneck --data-parallel auto "
+                               "--bandwidth 1GB/s");
+  EXPECT_EQ(replicated["stages"].size(), 1u);
+  EXPECT_EQ(replicated["stages"][0]["replicas"], 2);
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 2", 2, "--objective bottleneck");
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --objective bottleneck", 2, "4 nodes");
+  std::ofstream(Path("cycle.txt")) << kDiamond << "\tnode5 -- node2\n";
+  ExpectFailure("plan " + Path("cycle.txt") + " --devices 2 --objective bottleneck", 2, "cycle");
+}
+
 TEST_F(PlanCommand, IsTheSameEveryTime) {
   const std::string arguments = std::string("plan ") + kGpt2 + " --memory 3GiB --json";
   EXPECT_EQ(Run(arguments).out, Run(arguments).out);
