@@ -82,6 +82,7 @@ std::string PanelJson(const HtmlPanel& panel, const std::vector<Layer>& layers) 
       ",\"activationLimit\":", panel.activation_limit.value_or(-1),
       ",\"activationBytes\":", bytes(&StageCosts::activation_bytes),
       ",\"weightGradBytes\":", bytes(&StageCosts::weight_grad_bytes),
+      ",\"checkpointBytes\":", bytes(&StageCosts::checkpoint_bytes),
       ",\"byteLimit\":", JsonNumbers(panel.byte_limit), ",\"layers\":[",
       absl::StrJoin(layers, ",",
                     [](std::string* out, const Layer& layer) { absl::StrAppend(out, layer.json); }),

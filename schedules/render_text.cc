@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "schedules/render.h"
 #include "schedules/render_common.h"
+#include "schedules/render_text_density.h"
 
 namespace sluice {
 namespace {
@@ -27,6 +28,9 @@ constexpr Look kLooks[] = {{Op::kForward, '-', {{33, 39}, {117, 153}}},
                            {Op::kWeightGrad, '_', {{35, 42}, {120, 157}}},
                            {Op::kRecompute, '+', {{140, 146}, {182, 189}}}};
 constexpr int kBubbleShade = 240;
+// The lower 0 to 8 eighths of a column, in UTF-8.
+constexpr const char* kBlocks[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
+                                   "\u2585", "\u2586", "\u2587", "\u2588"};
 
 const Look& LookOf(Op op) {
   return *std::find_if(std::begin(kLooks), std::end(kLooks) - 1,
@@ -113,6 +117,8 @@ class TextChart {
       : run_(run),
         table_(table),
         colour_(options.colour),
+        unicode_(options.unicode),
+        most_ranks_(static_cast<size_t>(std::max(options.most_ranks, 2))),
         columns_(options.columns),
         chunk_of_stage_(ChunkOfStage(table.placement)),
         label_(Width(absl::StrCat("rank ", table.placement.ranks() - 1))),
@@ -120,14 +126,23 @@ class TextChart {
         // "rank 0 |" and "| peak".
         scale_(run, options.columns - label_ - peak_width_ - 4,
                1 + Width(absl::StrCat(table.micro_batches - 1))),
+        crowded_(IsCrowded()),
         bare_digits_(scale_.numbered() && table.micro_batches <= 10) {}
 
   std::string Draw() const {
     std::string text = absl::StrFormat("%*s %*s  %*s\n", label_, "", scale_.columns() + 1, "",
                                        peak_width_, "peak");
-    for (size_t rank = 0; rank < run_.rows.size(); ++rank) {
+    const size_t ranks = run_.rows.size();
+    const size_t left_out = ranks > most_ranks_ ? ranks - most_ranks_ : 0;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      if (left_out > 0 && rank == most_ranks_ / 2) {
+        absl::StrAppend(&text, "... ", left_out, " more ranks\n");
+        rank += left_out;
+      }
       const std::string label = absl::StrCat("rank ", rank);
-      absl::StrAppend(&text, absl::StrFormat("%-*s |", label_, label), Lane(run_.rows[rank]),
+      const std::vector<Bar> bars = BarsOf(run_.rows[rank], chunk_of_stage_);
+      absl::StrAppend(&text, absl::StrFormat("%-*s |", label_, label),
+                      crowded_ ? CrowdedLane(bars) : Lane(bars),
                       absl::StrFormat("| %*d\n", peak_width_, run_.peak_activations[rank]));
     }
     return absl::StrCat(text, Axis(), "\n", Legend(), "\n");
@@ -142,10 +157,43 @@ class TextChart {
                : *std::max_element(run_.peak_activations.begin(), run_.peak_activations.end());
   }
 
-  std::string Lane(const std::vector<TimedAction>& row) const {
+  // Whether some row has more bars than there are columns.
+  bool IsCrowded() const {
+    return std::any_of(run_.rows.begin(), run_.rows.end(), [&](const auto& row) {
+      return std::count_if(row.begin(), row.end(), [](const TimedAction& timed) {
+               return IsCompute(timed.action.op);
+             }) > scale_.columns();
+    });
+  }
+
+  std::string CrowdedLane(const std::vector<Bar>& bars) const {
+    std::string lane;
+    for (const ColumnParts& parts : PartsOf(bars, run_.makespan, scale_.columns())) {
+      if (!colour_) {
+        lane += LetterOf(MostOf(parts));
+      } else if (!unicode_) {
+        absl::StrAppendFormat(&lane, "\x1b[48;5;%dm \x1b[0m", ShadeOf(MostOf(parts)));
+      } else {
+        const Mix mix = MixOf(parts);
+        absl::StrAppendFormat(&lane, "\x1b[38;5;%d;48;5;%dm%s\x1b[0m", ShadeOf(mix.lower),
+                              ShadeOf(mix.upper), kBlocks[mix.eighths]);
+      }
+    }
+    return lane;
+  }
+
+  static char LetterOf(size_t part) {
+    if (part == kBubblePart) return kBubble;
+    return kBarKinds[part].op == Op::kRecompute ? 'R' : OpName(kBarKinds[part].op)[0];
+  }
+  static int ShadeOf(size_t part) {
+    return part == kBubblePart ? kBubbleShade : LookOf(kBarKinds[part].op).background[0][0];
+  }
+
+  std::string Lane(const std::vector<Bar>& bars) const {
     std::string lane;
     int at = 0;
-    for (const Bar& bar : BarsOf(row, chunk_of_stage_)) {
+    for (const Bar& bar : bars) {
       int from = scale_.Column(bar.timed.start);
       int to = scale_.Column(bar.timed.end);
       // A pair shares its time: draw its halves one after the other.
@@ -230,8 +278,14 @@ class TextChart {
         add(letter, Width(letter), kind.name);
       }
     }
-    add(Bubble(colour_ ? 2 : 1), colour_ ? 2 : 1, "bubble");
-    if (table_.placement.chunks() > 1) {
+    const std::string shade = absl::StrFormat("\x1b[48;5;%dm  \x1b[0m", kBubbleShade);
+    add(crowded_ && colour_ ? shade : Bubble(colour_ ? 2 : 1), colour_ ? 2 : 1, "bubble");
+    if (crowded_) {
+      const std::string note =
+          absl::StrCat(colour_ && unicode_ ? "column: parts of " : "column: most of ",
+                       absl::StrFormat("%.3g", run_.makespan / scale_.columns()), " units");
+      items.push_back({note, Width(note)});
+    } else if (table_.placement.chunks() > 1) {
       const std::string note = colour_ ? "lighter: odd chunks" : "small letters: odd chunks";
       items.push_back({note, Width(note)});
     }
@@ -241,11 +295,14 @@ class TextChart {
   const Simulation& run_;
   const Timetable& table_;
   const bool colour_;
+  const bool unicode_;
+  const size_t most_ranks_;
   const int columns_;
   const std::vector<int> chunk_of_stage_;
   const int label_;
   const int peak_width_;
   const TimeScale scale_;
+  const bool crowded_;
   const bool bare_digits_;  // forwards one column wide are digits
 };
 

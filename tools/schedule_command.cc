@@ -26,6 +26,8 @@ namespace {
 
 // What `check` lists at most.
 constexpr int kMostDefects = 10000;
+// Columns of a text picture.
+constexpr int kLeastWidth = 40, kMostWidth = 10000;
 
 // The table as text in a format that needs no times; nothing for the other formats.
 absl::StatusOr<std::optional<std::string>> FormatUntimed(const Timetable& table,
@@ -62,10 +64,12 @@ absl::StatusOr<std::string> FormatTable(const Timetable& table, const ScheduleFl
   WarnOfMemory(*costs, *run);
   if (flags.format == "json") return SimulationJson(*run, table, flags.actions).dump() + "\n";
   if (flags.format == "svg") return RenderSvg(*run, table);
-  if (flags.format == "trace") return RenderTrace(*run, table);
+  if (flags.format == "trace") return RenderTrace(*run, table, &costs->stages);
   const bool to_terminal = flags.output.empty();
   return RenderText(*run, table,
-                    {.columns = OutputColumns(), .colour = to_terminal && WantsColour()});
+                    {.columns = flags.width.value_or(OutputColumns()),
+                     .colour = to_terminal && WantsColour(),
+                     .unicode = ShowsUnicode()});
 }
 
 int List(const ScheduleFlags& flags) {
@@ -247,6 +251,9 @@ void AddScheduleCommand(CLI::App& app, int* exit_code) {
         AddPlacementFlag(show, flags);
         show.add_option("--format", flags.format, "text, svg, html, csv, comms-csv, trace or json")
             ->check(CLI::IsMember({"text", "svg", "html", "csv", "comms-csv", "trace", "json"}));
+        show.add_option("--width", flags.width,
+                        "With text: columns of the picture (default: the terminal's)")
+            ->check(CLI::Range(kLeastWidth, kMostWidth));
         show.add_option("--against", flags.against,
                         "With html: another schedule, NAME or FILE.csv, on the same time axis");
         show.add_option("--measured", flags.measured,

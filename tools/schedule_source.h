@@ -24,8 +24,9 @@ struct ScheduleFlags {
   std::string time_limit;
   std::string format = "text";
   std::string output;
-  std::string against;   // NAME or FILE.csv, on the same page
-  std::string measured;  // the trace of a real run
+  std::optional<int> width;  // of text
+  std::string against;       // NAME or FILE.csv, on the same page
+  std::string measured;      // the trace of a real run
   bool json = false;
   bool actions = false;
 };

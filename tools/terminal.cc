@@ -5,7 +5,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 
 namespace sluice {
@@ -16,6 +19,17 @@ bool WantsColour() {
   const char* term = std::getenv("TERM");
   if (term != nullptr && std::strcmp(term, "dumb") == 0) return false;
   return isatty(STDOUT_FILENO) == 1;
+}
+
+bool ShowsUnicode() {
+  // The first that is set counts (POSIX, "Environment Variables").
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale = absl::AsciiStrToLower(value);
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
+  }
+  return false;
 }
 
 int OutputColumns() {

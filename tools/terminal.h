@@ -5,6 +5,8 @@ namespace sluice {
 
 // Whether stdout is a terminal that wants colours: NO_COLOR is not set and TERM is not "dumb".
 bool WantsColour();
+// Whether the locale says that the terminal shows UTF-8.
+bool ShowsUnicode();
 // The width of the terminal on stdout; else COLUMNS; else 80.
 int OutputColumns();
 

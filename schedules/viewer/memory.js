@@ -1,5 +1,5 @@
 // What a rank holds over time: activations from the start of F to the end of B (of W where the backward is split), or
-// the bytes of these (schedules/memory_profile.cc has the same rule).
+// the bytes of these; what is recomputed is let go between F and RECOMPUTE (schedules/memory_profile.cc has the same rule).
 
 const BLOCK = 64; // events, whose greatest value is kept
 
@@ -12,10 +12,11 @@ class MemoryCurve {
     this.values = new Float64Array(2 * (to - from)); // from that time on
     this.length = 0;
     this.held = 0;
+    const { recomputed, keyOf } = recomputedIn(layer, from, to);
     for (let i = from; i < to;) {
       const next = layer.kinds[i] & FIRST_HALF ? i + 2 : i + 1;
       for (let k = i; k < next; ++k) this.change(layer.starts[k], atStart(layer, k, about, bytes));
-      for (let k = i; k < next; ++k) this.change(layer.ends[k], -atEnd(layer, k, about, bytes));
+      for (let k = i; k < next; ++k) this.change(layer.ends[k], -atEnd(layer, k, about, bytes, recomputed.has(keyOf(k))));
       i = next;
     }
     this.times = this.times.slice(0, this.length);
@@ -63,14 +64,31 @@ class MemoryCurve {
   }
 }
 
+// The (stage, micro-batch) pairs of a rank that are recomputed, as keys.
+const recomputedIn = (layer, from, to) => {
+  const keyOf = (i) => layer.stages[i] * 2 ** 32 + layer.microBatches[i];
+  const recomputed = new Set();
+  for (let i = from; i < to; ++i) if (layer.op(i) === OP.RECOMPUTE) recomputed.add(keyOf(i));
+  return { recomputed, keyOf };
+};
+
+// Bytes that recomputation saves between F and RECOMPUTE.
+const dropped = (stage, about) => {
+  const whole = about.activationBytes[stage];
+  return whole - Math.min(whole, about.checkpointBytes[stage] ?? 0);
+};
+
 const atStart = (layer, i, about, bytes) => {
-  if (layer.op(i) !== OP.F) return 0;
+  const op = layer.op(i);
+  if (op === OP.RECOMPUTE && bytes) return dropped(layer.stages[i], about);
+  if (op !== OP.F) return 0;
   return bytes ? about.activationBytes[layer.stages[i]] : 1;
 };
 
-const atEnd = (layer, i, about, bytes) => {
+const atEnd = (layer, i, about, bytes, recomputed) => {
   const op = layer.op(i);
   if (!bytes) return op === OP.B || op === OP.W ? 1 : 0;
+  if (op === OP.F) return recomputed ? dropped(layer.stages[i], about) : 0;
   const whole = about.activationBytes[layer.stages[i]];
   const kept = Math.min(whole, about.weightGradBytes[layer.stages[i]] ?? 0);
   if (op === OP.B) return whole;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -12,6 +13,7 @@
 #include "schedules/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/render_common.h"
+#include "schedules/render_text_density.h"
 
 namespace sluice {
 namespace {
@@ -36,13 +38,13 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// Without ANSI escapes.
+// Without ANSI escapes; of each character the first byte.
 std::string Visible(const std::string& text) {
   std::string visible;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\x1b')
       i = text.find('m', i);
-    else
+    else if ((text[i] & 0xc0) != 0x80)  // a character of several bytes takes one column
       visible += text[i];
   }
   return visible;
@@ -77,6 +79,54 @@ TEST(RenderText, IsNeverWiderThanAsked) {
         }
       }
     }
+  }
+}
+
+TEST(RenderText, FitsTheWidthWhereColumnsStandForManyBars) {
+  for (const auto& [ranks, micro_batches] : {std::pair(4, 8), {32, 512}, {100, 200}}) {
+    const Drawn drawn = Draw("1f1b", {ranks, micro_batches});
+    for (int columns : {40, 80, 160}) {
+      for (bool colour : {false, true}) {
+        size_t width = 0;
+        const std::string text =
+            RenderText(drawn.run, drawn.table, {columns, colour, /*unicode=*/true});
+        for (const std::string& line : Lines(text)) {
+          EXPECT_LE(static_cast<int>(Visible(line).size()), columns) << line;
+          if (line.rfind("rank ", 0) != 0) continue;
+          if (width == 0) width = Visible(line).size();
+          EXPECT_EQ(Visible(line).size(), width) << line;
+        }
+        EXPECT_EQ(CountOf(text, "\nrank "), std::min(ranks, 64));
+        EXPECT_EQ(CountOf(text, "\n... 36 more ranks\n"), ranks == 100 ? 1 : 0);
+      }
+    }
+  }
+}
+
+// 1F1B's steady state is one part F to two parts B; the bubble is what is missing.
+TEST(RenderText, ColumnsTellTheirParts) {
+  const Drawn drawn = Draw("1f1b", {4, 1000});
+  constexpr int kColumns = 60;
+  for (const auto& row : drawn.run.rows) {
+    const auto parts =
+        PartsOf(BarsOf(row, ChunkOfStage(drawn.table.placement)), drawn.run.makespan, kColumns);
+    ColumnParts sum{};
+    for (const ColumnParts& column : parts) {
+      double all = 0;
+      for (size_t i = 0; i < column.size(); ++i) {
+        all += column[i];
+        sum[i] += column[i] * drawn.run.makespan / kColumns;
+      }
+      EXPECT_NEAR(all, 1, 1e-9);
+    }
+    EXPECT_NEAR(sum[0], 1000, 1e-6);
+    EXPECT_NEAR(sum[1], 2000, 1e-6);
+    EXPECT_NEAR(sum[kBubblePart], drawn.run.makespan - 3000, 1e-6);
+    const Mix mix = MixOf(parts[kColumns / 2]);
+    EXPECT_EQ(mix.lower, 0u);
+    EXPECT_EQ(mix.upper, 1u);
+    EXPECT_EQ(mix.eighths, 3);  // 8 / 3, rounded
+    EXPECT_EQ(MostOf(parts[kColumns / 2]), 1u);
   }
 }
 
@@ -146,6 +196,65 @@ TEST(RenderTrace, IsJsonWithOneEventAnAction) {
   }
   EXPECT_EQ(complete, drawn.table.action_count());
   EXPECT_EQ(trace["traceEvents"][0]["args"]["name"], "quo\"te\\\n");
+}
+
+// Every result that crosses ranks has one arrow, from inside the action that makes it to inside the
+// one that uses it, `latency` later or more.
+TEST(RenderTrace, HasAnArrowForEveryMessage) {
+  constexpr double kLatency = 0.25;
+  for (bool lowered : {false, true}) {
+    Drawn drawn = Draw("interleaved", {3, 6, 2});
+    if (lowered) drawn.table = *LowerTimetable(drawn.table);
+    drawn.run = *Simulate(drawn.table, StageCosts::Uniform(6, 1, 1, 1, kLatency));
+    const auto trace = nlohmann::json::parse(RenderTrace(drawn.run, drawn.table));
+    const auto inside = [&](const nlohmann::json& event, const std::string& name) {
+      const auto& row = drawn.run.rows.at(event["tid"].get<size_t>());
+      const double time = event["ts"].get<double>() / 1e6;
+      return std::any_of(row.begin(), row.end(), [&](const TimedAction& t) {
+        return t.start < time && time < t.end && (name.empty() || ToString(t.action) == name);
+      });
+    };
+    std::map<int, nlohmann::json> open;
+    int arrows = 0;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] == "s") {
+        EXPECT_TRUE(inside(event, event["name"])) << event;
+        EXPECT_TRUE(open.emplace(event["id"], event).second);
+      } else if (event["ph"] == "f") {
+        const auto& start = open.at(event["id"]);
+        EXPECT_TRUE(inside(event, "")) << event;
+        EXPECT_NE(start["tid"], event["tid"]);
+        EXPECT_GE(event["ts"].get<double>() - start["ts"].get<double>(), 1e6 * kLatency);
+        ++arrows;
+      }
+    }
+    // 5 of 5 boundaries between stages lie between ranks; there and back, 6 micro-batches.
+    EXPECT_EQ(arrows, 2 * 5 * 6);
+    EXPECT_EQ(open.size(), 60u);
+  }
+}
+
+TEST(RenderTrace, CountsWhatIsHeld) {
+  const Drawn drawn = Draw("zb-h1", {4, 8});
+  StageCosts costs = StageCosts::Uniform(4, 1, 1, 1);
+  costs.activation_bytes = {10, 20, 30, 40};
+  costs.weight_grad_bytes = {1, 2, 3, 4};
+  const Simulation run = *Simulate(drawn.table, costs);
+  const auto peaks = [&](const StageCosts* with, const char* what) {
+    std::vector<double> most(4);
+    const auto trace = nlohmann::json::parse(RenderTrace(run, drawn.table, with));
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] != "C") continue;
+      const std::string name = event["name"];
+      const size_t rank = name[5] - '0';
+      EXPECT_EQ(name, "rank " + std::to_string(rank) + " " + what);
+      most[rank] = std::max(most[rank], event["args"]["held"].get<double>());
+    }
+    return most;
+  };
+  EXPECT_EQ(peaks(nullptr, "activations"),
+            std::vector<double>(run.peak_activations.begin(), run.peak_activations.end()));
+  EXPECT_EQ(peaks(&costs, "bytes"), run.peak_bytes);
 }
 
 TEST(FormatNumber, GroupsThousands) {

@@ -245,6 +245,16 @@ class Viewer(unittest.TestCase):
         self.assertEqual(peaks, page.truth["peak_bytes"])
         self.assertEqual(self.browser.run("viewer.panels[0].memoryLimit(2)"), 2**22)
 
+    def test_memory_of_what_is_recomputed(self):
+        table = pathlib.Path(self.folder, "recompute.csv")
+        table.write_text("0F0,0F1,0RECOMPUTE0,0B0,0RECOMPUTE1,0B1\n")
+        costs = pathlib.Path(self.folder, "costs.json")
+        costs.write_text(json.dumps({"F": [1], "B": [2], "activation_bytes": [1000]}))
+        page = self.open(f"{table} --costs {costs}")
+        # F0's activations are gone when F1 starts, and back for B0.
+        self.assertEqual(self.browser.run("Array.from(viewer.panels[0].curve(0).values)"), [1000, 1000, 1000, 1000, 0])
+        self.assertEqual(self.browser.run("viewer.panels[0].curve(0).peak"), page.truth["peak_bytes"][0])
+
     def test_two_schedules_share_the_time_axis(self):
         page = self.open("1f1b -p 4 -m 8", against="--against zb-h1")
         self.assertEqual(self.browser.run("viewer.panels.map((panel) => panel.about.title)"),
