@@ -35,10 +35,12 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
   if (request.partition) {
     return {static_cast<int>(request.partition->size()) / request.devices};
   }
-  if (entry.default_chunks == 1) return {1};
+  if (entry.chunk_step == 0) return {entry.default_chunks};
   std::vector<int> chunks;
   const int most = std::min(kMostChunksTried, request.costs->layer_count() / request.devices);
-  for (int count = 1; count <= most; ++count) chunks.push_back(count);
+  for (int count = entry.chunk_step; count <= most; count += entry.chunk_step) {
+    chunks.push_back(count);
+  }
   return chunks;
 }
 
@@ -76,7 +78,10 @@ absl::StatusOr<std::vector<const CatalogueEntry*>> EntriesAskedFor(const PlanReq
     entries.push_back(*entry);
     return entries;
   }
-  for (const CatalogueEntry& entry : Catalogue()) entries.push_back(&entry);
+  // Only what computes the same as one device would, from one copy of the weights.
+  for (const CatalogueEntry& entry : Catalogue()) {
+    if (entry.updates == WeightUpdates::kFlush && entry.replicas == 1) entries.push_back(&entry);
+  }
   return entries;
 }
 

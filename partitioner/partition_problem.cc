@@ -13,6 +13,11 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
         "schedule ", problem.timetable->name, " runs ", problem.timetable->placement.replicas(),
         " copies of the model; plans are for schedules with one copy"));
   }
+  if (problem.timetable->updates != WeightUpdates::kFlush) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", problem.timetable->name, " updates weights without a flush and ",
+                     "keeps several versions of them; plans are for synchronous schedules"));
+  }
   const int layers = problem.costs->layer_count();
   if (problem.stages() > layers) {
     return absl::InvalidArgumentError(

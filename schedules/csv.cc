@@ -87,7 +87,8 @@ std::optional<Action> CellReader::ReadAction(absl::string_view text) {
   if (!op.has_value()) return Because("what stands after its stage is no operation");
   text.remove_prefix(letters);
   Action action{.op = *op, .stage = static_cast<uint16_t>(*stage)};
-  if (*op == Op::kReduceGrad || *op == Op::kOptimizerStep) {
+  if (*op == Op::kOptimizerStep && text.empty()) return action;
+  if (*op == Op::kReduceGrad) {
     if (text.empty()) return action;
     return Because("this operation has no micro-batch");
   }
@@ -197,6 +198,21 @@ void PlaceUnnamed(int ranks, std::vector<int>& rank_of_stage) {
   }
 }
 
+// A table whose OPTIMIZER_STEPs name micro-batches before the last is asynchronous; the least of
+// them says how many an update includes.
+void FindUpdates(Timetable& table) {
+  int first = table.micro_batches;
+  for (const auto& row : table.rows) {
+    for (const Action& action : row) {
+      if (action.op != Op::kOptimizerStep || action.micro_batch == Action::kNoMicroBatch) continue;
+      first = std::min(first, action.micro_batch + 1);
+    }
+  }
+  if (first >= table.micro_batches) return;
+  table.updates = first == 1 ? WeightUpdates::kEachMicroBatch : WeightUpdates::kDoubleBuffered;
+  if (first > 1) table.update_every = first;
+}
+
 }  // namespace
 
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name) {
@@ -237,6 +253,7 @@ absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string
   absl::StatusOr<Placement> placement = Placement::FromRanks(std::move(rank_of_stage));
   if (!placement.ok()) return placement.status();
   table.placement = *std::move(placement);
+  FindUpdates(table);
   return table;
 }
 

@@ -10,10 +10,11 @@
 namespace sluice {
 
 // Reads PyTorch's pipeline CSV: a row a rank, a cell an action ("2F0", "", "1SEND_F3",
-// "(0F7;7B3)OVERLAP_F_B"). The placement and the number of micro-batches are read off the actions.
-// UNSHARD, RESHARD and the WAITs of PyTorch's runtime are read as empty cells.
-// `name` stands for the file in errors, which give line and column, counted from 1, and cell. A
-// table that parses may still be unsound: see ValidateTimetable.
+// "(0F7;7B3)OVERLAP_F_B"). The placement, the number of micro-batches and, where OPTIMIZER_STEPs
+// name micro-batches ("0OPTIMIZER_STEP3"), when weights change are read off the actions. UNSHARD,
+// RESHARD and the WAITs of PyTorch's runtime are read as empty cells. `name` stands for the file in
+// errors, which give line and column, counted from 1, and cell. A table that parses may still be
+// unsound: see ValidateTimetable.
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name);
 
 // Writes the same format: ParseTimetableCsv(x) prints x again, byte for byte, for PyTorch's files.

@@ -14,7 +14,7 @@ namespace sluice {
 // so that gradients always add up in one order. The time is the same, and so is the memory: every
 // micro-batch is held when the first backward starts.
 absl::StatusOr<Timetable> GenerateGPipe(const ScheduleRequest& request) {
-  if (absl::Status ok = RequireOneChunk("gpipe", request); !ok.ok()) return ok;
+  if (absl::Status ok = RequireChunks("gpipe", 1, request); !ok.ok()) return ok;
   Timetable table = EmptyTimetable("gpipe", request, Placement::Looped(request.ranks));
   for (int rank = 0; rank < request.ranks; ++rank) {
     for (Op op : {Op::kForward, Op::kBackward}) {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "schedules/generators.h"
 
 namespace sluice {
@@ -16,18 +14,10 @@ namespace sluice {
 // Megatron-LM", SC 2021, fig. 4 top; called PipeDream-Flush in "Memory-Efficient Pipeline-Parallel
 // DNN Training", ICML 2021.
 absl::StatusOr<Timetable> GenerateOneFOneB(const ScheduleRequest& request) {
-  if (absl::Status ok = RequireOneChunk("1f1b", request); !ok.ok()) return ok;
-  const int m = request.micro_batches;
+  if (absl::Status ok = RequireChunks("1f1b", 1, request); !ok.ok()) return ok;
   Timetable table = EmptyTimetable("1f1b", request, Placement::Looped(request.ranks));
   for (int rank = 0; rank < request.ranks; ++rank) {
-    auto& row = table.rows[rank];
-    const int warm_up = std::min(m, request.ranks - rank - 1);
-    for (int b = 0; b < warm_up; ++b) row.push_back(ComputeAction(Op::kForward, rank, b));
-    for (int b = 0; b < m; ++b) {
-      const int ahead = b + warm_up;
-      if (ahead < m) row.push_back(ComputeAction(Op::kForward, rank, ahead));
-      row.push_back(ComputeAction(Op::kBackward, rank, b));
-    }
+    AppendOneFOneB(rank, request.micro_batches, request.ranks - rank - 1, table.rows[rank]);
   }
   return table;
 }

@@ -40,6 +40,7 @@ std::vector<Defect> FindDefects(const Timetable& timetable, int limit) {
   CheckRows(timetable, census, defects);
   CheckComplete(timetable, census, defects);
   if (timetable.lowered()) CheckChannels(timetable, defects);
+  CheckVersions(timetable, defects);
   CheckProgress(timetable, census, defects);
   return defects.Take();
 }

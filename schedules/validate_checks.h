@@ -55,6 +55,9 @@ void CheckRows(const Timetable& timetable, Census& census, DefectList& defects);
 void CheckComplete(const Timetable& timetable, const Census& census, DefectList& defects);
 // Both ends of every directed rank pair name the same messages in the same order.
 void CheckChannels(const Timetable& timetable, DefectList& defects);
+// Weights change where the table's kind of update says, and a micro-batch's backward uses the
+// weights of its forward.
+void CheckVersions(const Timetable& timetable, DefectList& defects);
 // The ranks, each running its row in order, reach their ends; sends and receives block until both
 // ends are there.
 void CheckProgress(const Timetable& timetable, const Census& census, DefectList& defects);

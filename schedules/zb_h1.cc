@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "schedules/generators.h"
 
 namespace sluice {
@@ -15,21 +13,11 @@ namespace sluice {
 //
 // Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 2.1 and fig. 2 top.
 absl::StatusOr<Timetable> GenerateZbH1(const ScheduleRequest& request) {
-  if (absl::Status ok = RequireOneChunk("zb-h1", request); !ok.ok()) return ok;
-  const int m = request.micro_batches;
+  if (absl::Status ok = RequireChunks("zb-h1", 1, request); !ok.ok()) return ok;
   Timetable table = EmptyTimetable("zb-h1", request, Placement::Looped(request.ranks));
   for (int rank = 0; rank < request.ranks; ++rank) {
-    auto& row = table.rows[rank];
-    const int warm_up = std::min(m, request.ranks - rank - 1);
-    const int lag = std::min(m, rank);
-    for (int b = 0; b < warm_up; ++b) row.push_back(ComputeAction(Op::kForward, rank, b));
-    for (int b = 0; b < m; ++b) {
-      const int ahead = b + warm_up;
-      if (ahead < m) row.push_back(ComputeAction(Op::kForward, rank, ahead));
-      row.push_back(ComputeAction(Op::kInputGrad, rank, b));
-      if (b >= lag) row.push_back(ComputeAction(Op::kWeightGrad, rank, b - lag));
-    }
-    for (int b = m - lag; b < m; ++b) row.push_back(ComputeAction(Op::kWeightGrad, rank, b));
+    AppendOneFOneBOneW(rank, request.micro_batches, request.ranks - rank - 1, /*lag=*/rank,
+                       table.rows[rank]);
   }
   return table;
 }

@@ -91,11 +91,11 @@ absl::Status CheckMemoryLimit(const std::string& name, const Simulation& run,
 
 CatalogueEntry AutoEntry() {
   return {.name = kAuto,
-          .summary = "the best found for the costs and limits, with a proven bound",
-          .needs = "nothing; takes -v, --placement, --costs, --memory-limit, --time-limit",
+          .summary = "the best found for your costs, and a proven bound",
+          .needs = "any v",
           .bubble = "within the gap it states",
           .memory = "at most --memory-limit, >= v",
-          .source = "sluice, schedules/optimise",
+          .source = "sluice; takes --placement, --cost or --costs, --memory-limit and --time-limit",
           .splits_backward = true,
           .default_chunks = 1,
           .generate = nullptr};

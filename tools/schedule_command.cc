@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule_auto.h"
+#include "tools/schedule_list.h"
 #include "tools/schedule_page.h"
 #include "tools/schedule_report.h"
 #include "tools/schedule_source.h"
@@ -74,7 +75,7 @@ absl::StatusOr<std::string> FormatTable(const Timetable& table, const ScheduleFl
 
 int List(const ScheduleFlags& flags) {
   const absl::Status written =
-      WriteOutput("", flags.json ? CatalogueJson().dump(2) + "\n" : CatalogueText());
+      WriteOutput("", flags.json ? CatalogueJson().dump(2) + "\n" : CatalogueText(OutputColumns()));
   return written.ok() ? kExitDone : Fail(written);
 }
 
@@ -116,10 +117,8 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, ScheduleFlags fla
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
   if (!entry.ok()) return entry.status();
   // What only schedules with chunks understand is meant for those.
-  if ((*entry)->default_chunks == 1) {
-    flags.chunks.reset();
-    flags.group.reset();
-  }
+  if ((*entry)->chunk_step == 0) flags.chunks.reset();
+  if (!(*entry)->takes_group) flags.group.reset();
   absl::StatusOr<Timetable> table = GenerateTable(name, flags);
   if (!table.ok()) return table.status();
   const absl::StatusOr<ScheduleCosts> costs = ReadScheduleCosts(flags.costs, table->placement);
@@ -193,7 +192,9 @@ void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("-m,--micro-batches", flags.micro_batches, "Micro-batches in a step");
   app.add_option("-v,--chunks", flags.chunks, "Stages per rank");
   app.add_option("--group", flags.group,
-                 "Micro-batches that go through a chunk together (default: ranks)");
+                 "Micro-batches that go through a chunk together (default: about ranks)");
+  app.add_option("--update-every", flags.update_every,
+                 "pipedream-2bw: micro-batches an update includes (default: ranks)");
   auto* uniform = app.add_option("--cost", flags.costs.uniform,
                                  "Costs of every stage: F=1,I=1,W=1,B=2,send=0,overlap=3");
   app.add_option("--costs", flags.costs.file, "Costs per stage, from a JSON file")
@@ -208,8 +209,9 @@ void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
 
 void AddPlacementFlag(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("--placement", flags.placement,
-                 "Where stages are: looped, or v (chunks alternate direction)")
-      ->check(CLI::IsMember({"looped", "v"}));
+                 "Where stages are: looped, v (chunks alternate direction) or bidirectional (two "
+                 "copies of the model)")
+      ->check(CLI::IsMember({"looped", "v", "bidirectional"}));
 }
 
 // Adds one subcommand; `setup` gets it and its flags, `run` is what it does.

@@ -79,10 +79,8 @@ HtmlPanel PanelOf(const Shown& shown, const ScheduleFlags& flags) {
 
 ScheduleFlags FlagsFor(const std::string& name, ScheduleFlags flags) {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
-  if (entry.ok() && (*entry)->default_chunks == 1) {
-    flags.chunks.reset();
-    flags.group.reset();
-  }
+  if (entry.ok() && (*entry)->chunk_step == 0) flags.chunks.reset();
+  if (entry.ok() && !(*entry)->takes_group) flags.group.reset();
   return flags;
 }
 

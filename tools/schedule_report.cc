@@ -73,42 +73,6 @@ ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& def
   return {{"file", file}, {"sound", defects.empty()}, {"defects", std::move(list)}};
 }
 
-std::vector<CatalogueEntry> ListedSchedules() {
-  const absl::Span<const CatalogueEntry> catalogue = Catalogue();
-  std::vector<CatalogueEntry> listed(catalogue.begin(), catalogue.end());
-  listed.push_back(AutoEntry());
-  return listed;
-}
-
-std::string CatalogueText() {
-  std::string text =
-      "p ranks, m micro-batches, v chunks (stages per rank), g micro-batches per group, r rank\n"
-      "memory: (stage, micro-batch) activations held at once by rank r\n";
-  for (const CatalogueEntry& entry : ListedSchedules()) {
-    absl::StrAppend(&text, absl::StrFormat("\n%-12s %s\n", entry.name, entry.summary));
-    absl::StrAppend(&text, absl::StrFormat("%13sneeds   %s\n", "", entry.needs));
-    absl::StrAppend(&text, absl::StrFormat("%13sbubble  %s\n", "", entry.bubble));
-    absl::StrAppend(&text, absl::StrFormat("%13smemory  %s\n", "", entry.memory));
-    absl::StrAppend(&text, absl::StrFormat("%13ssource  %s\n", "", entry.source));
-  }
-  return text;
-}
-
-ordered_json CatalogueJson() {
-  ordered_json list = ordered_json::array();
-  for (const CatalogueEntry& entry : ListedSchedules()) {
-    list.push_back({{"name", entry.name},
-                    {"summary", entry.summary},
-                    {"needs", entry.needs},
-                    {"bubble", entry.bubble},
-                    {"memory", entry.memory},
-                    {"source", entry.source},
-                    {"splits_backward", entry.splits_backward},
-                    {"default_chunks", entry.default_chunks}});
-  }
-  return list;
-}
-
 std::string ComparisonText(const std::vector<Comparison>& lines) {
   std::string text = absl::StrFormat("%-14s %6s %14s %8s %12s %14s %7s %5s\n", "schedule", "chunks",
                                      "makespan", "bubble", "span bubble", "bound", "gap", "peak");

@@ -16,12 +16,6 @@ nlohmann::ordered_json SimulationJson(const Simulation& run, const Timetable& ta
 // {file, sound, defects: [{rank, position, action, message}]}.
 nlohmann::ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& defects);
 
-// The catalogue and `auto`.
-std::vector<CatalogueEntry> ListedSchedules();
-// These for people, and as a JSON array.
-std::string CatalogueText();
-nlohmann::ordered_json CatalogueJson();
-
 // One line of `schedule compare`.
 struct Comparison {
   Timetable table;

@@ -9,6 +9,9 @@
 namespace sluice {
 namespace {
 
+// As many as a table can have stages.
+constexpr int kMostRanksWithCosts = 1 << 16;
+
 absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleFlags& flags, const CatalogueEntry& entry) {
   if (!flags.ranks.has_value() || !flags.micro_batches.has_value()) {
     return absl::InvalidArgumentError(
@@ -22,11 +25,21 @@ absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleFlags& flags, const Cata
     if (*flags.group < 1)
       return absl::InvalidArgumentError(
           absl::StrCat("group must be at least 1, not ", *flags.group));
-    if (entry.default_chunks == 1) {
+    if (!entry.takes_group) {
       return absl::InvalidArgumentError(
           absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
     }
     request.group = *flags.group;
+  }
+  if (flags.update_every.has_value()) {
+    if (*flags.update_every < 1 || entry.updates != WeightUpdates::kDoubleBuffered) {
+      return absl::InvalidArgumentError(
+          *flags.update_every < 1
+              ? absl::StrCat("--update-every must be at least 1, not ", *flags.update_every)
+              : absl::StrCat("schedule ", entry.name,
+                             " does not choose when weights change; leave --update-every out"));
+    }
+    request.update_every = *flags.update_every;
   }
   return request;
 }
@@ -35,6 +48,12 @@ absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleFlags& flags, const Cata
 absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetable& table) {
   const int ranks = static_cast<int>(table.rows.size());
   const int stages = table.placement.stages();
+  if (name == "bidirectional") {
+    if (stages == 2 * ranks) return Placement::Bidirectional(ranks);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--placement bidirectional: two copies of the model on ", ranks,
+                     " ranks have ", 2 * ranks, " stages, not ", stages));
+  }
   if (stages % ranks != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--placement ", name, ": ", stages, " stages do not spread evenly over ", ranks, " ranks"));
@@ -76,15 +95,25 @@ absl::StatusOr<Timetable> ReadTable(const ScheduleFlags& flags) {
 absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleFlags& flags) {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
   if (!entry.ok()) return entry.status();
-  const absl::StatusOr<ScheduleRequest> request = RequestOf(flags, **entry);
+  absl::StatusOr<ScheduleRequest> request = RequestOf(flags, **entry);
   if (!request.ok()) return request.status();
+  absl::StatusOr<ScheduleCosts> costs;
+  if ((*entry)->takes_costs && request->ranks > 0 && request->ranks <= kMostRanksWithCosts) {
+    costs = ReadScheduleCosts(flags.costs, Placement::Looped(request->ranks));
+    if (!costs.ok()) return costs.status();
+    request->costs = &costs->stages;
+    request->memory_limit = flags.memory_limit.value_or(0);
+  }
   absl::StatusOr<Timetable> table = GenerateSchedule(name, *request);
   if (!table.ok() || flags.placement.empty()) return table;
   const absl::StatusOr<Placement> wanted = NamedPlacement(flags.placement, *table);
-  if (wanted.ok() && wanted->rank_of_stage() == table->placement.rank_of_stage()) return table;
+  if (wanted.ok() && wanted->rank_of_stage() == table->placement.rank_of_stage() &&
+      wanted->replicas() == table->placement.replicas()) {
+    return table;
+  }
   return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
-                                                 " places its stages looped; --placement ",
-                                                 flags.placement, " is for files"));
+                                                 " places its stages itself, not as --placement ",
+                                                 flags.placement, " says; that flag is for files"));
 }
 
 }  // namespace sluice

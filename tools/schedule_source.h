@@ -17,7 +17,7 @@ namespace sluice {
 struct ScheduleFlags {
   std::string what;  // NAME or FILE.csv
   std::vector<std::string> names;
-  std::optional<int> ranks, micro_batches, chunks, group;
+  std::optional<int> ranks, micro_batches, chunks, group, update_every;
   CostFlags costs;
   std::optional<int> memory_limit;
   std::string placement;

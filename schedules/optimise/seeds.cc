@@ -20,7 +20,8 @@ std::vector<Timetable> CatalogueSeeds(const OptimiseRequest& request) {
     absl::StatusOr<Timetable> table =
         GenerateSchedule(catalogue[i].name, {.ranks = request.placement.ranks(),
                                              .micro_batches = request.micro_batches,
-                                             .chunks = request.placement.chunks()});
+                                             .chunks = request.placement.chunks(),
+                                             .costs = &request.costs});
     if (!table.ok() || table->updates != WeightUpdates::kFlush) return;
     if (SamePlacement(table->placement, request.placement)) found[i] = *std::move(table);
   });

@@ -40,10 +40,12 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
   return layers;
 }
 
-// A schedule of the catalogue, of any shape that it takes, over at most `layers` stages.
+// A schedule of the catalogue that can be planned, of any shape that it takes, over at most
+// `layers` stages.
 inline Timetable RandomTimetable(Random& random, int layers) {
   while (true) {
     const CatalogueEntry& entry = Catalogue()[random() % Catalogue().size()];
+    if (entry.updates != WeightUpdates::kFlush || entry.replicas > 1) continue;
     ScheduleRequest request;
     request.ranks = 1 + Below(random, 4);
     request.chunks = 1 + Below(random, 3);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 namespace sluice {
@@ -40,9 +41,9 @@ class ScheduleCommand : public testing::Test {
     return Path(name);
   }
 
-  Outcome Run(const std::string& arguments) const {
-    const std::string command =
-        std::string("COLUMNS=80 " SLUICE_BINARY " schedule ") + arguments + " 2>" + Path("err");
+  Outcome Run(const std::string& arguments, int columns = 80) const {
+    const std::string command = "COLUMNS=" + std::to_string(columns) +
+                                " " SLUICE_BINARY " schedule " + arguments + " 2>" + Path("err");
     std::FILE* pipe = popen(command.c_str(), "r");
     Outcome outcome{-1, "", ""};
     std::array<char, 4096> block;
@@ -71,7 +72,10 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("show 1f1b -p four -m 8", "--ranks");
   ExpectBadInput("show 1f1b -m 8", "needs -p/--ranks");
   ExpectBadInput("show 1f2b -p 4 -m 8", "did you mean '1f1b'?");
-  ExpectBadInput("show zbv -p 4 -m 8", "not available yet; there are:");
+  ExpectBadInput("show chimera -p 3 -m 8", "needs an even number of ranks, not 3");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --update-every 4", "leave --update-every out");
+  ExpectBadInput("show pipedream-2bw -p 4 -m 8 --update-every 2",
+                 "an update for every 3 or more micro-batches on 4 ranks, not every 2");
   ExpectBadInput("show auto -p 4", "needs -p/--ranks and -m/--micro-batches");
   ExpectBadInput("show auto -p 4 -m 8 --time-limit 1parsec", "--time-limit");
   ExpectBadInput("show 1f1b -p 4 -m 8 --cost F=-1", "--cost: F is '-1'");
@@ -82,7 +86,8 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("show 1f1b -p 4 -m 8 --group 4", "has no groups");
   ExpectBadInput("show 1f1b -p 4 -m 8 --format no", "--format");
   ExpectBadInput("show 1f1b -p 4 -m 8 -o " + Path("no/where.svg"), "where.svg: cannot write");
-  ExpectBadInput("show interleaved -p 4 -m 8 --placement v", "places its stages looped");
+  ExpectBadInput("show interleaved -p 4 -m 8 --placement v",
+                 "places its stages itself, not as --placement v says");
   ExpectBadInput("show " + Path("absent.csv"), "absent.csv: cannot read: No such file");
   ExpectBadInput("check " + folder_, "is a folder");
   ExpectBadInput("check " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"),
@@ -232,8 +237,18 @@ TEST_F(ScheduleCommand, ComparesAndLists) {
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i]["schedule"], catalogue[i]["name"]);
     EXPECT_GE(lines[i]["gap"].get<double>(), 0);
-    for (const char* field : {"summary", "needs", "bubble", "memory", "source"}) {
+    for (const char* field : {"summary", "needs", "bubble", "memory", "weights", "source"}) {
       EXPECT_NE(catalogue[i][field].get<std::string>(), "");
+    }
+  }
+  for (const int columns : {50, 80, 157, 158, 160}) {
+    const Outcome list = Run("list", columns);
+    for (const auto& entry : catalogue) {
+      EXPECT_THAT(list.out, HasSubstr(entry["name"].get<std::string>() + "  "));
+    }
+    std::istringstream lines_of(list.out);
+    for (std::string line; std::getline(lines_of, line);) {
+      EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
     }
   }
   const Outcome two = Run("compare 1f1b zb-h1 -p 4 -m 8");
