@@ -65,7 +65,7 @@ std::string PanelJson(const HtmlPanel& panel, const std::vector<Layer>& layers) 
   const Timetable& table = *panel.table;
   const Simulation& run = *panel.run;
   const Placement& placement = table.placement;
-  const auto bytes = [&](const std::vector<double> StageCosts::*field) {
+  const auto costs = [&](const std::vector<double> StageCosts::*field) {
     return panel.costs == nullptr ? std::string("[]") : JsonNumbers(panel.costs->*field);
   };
   std::vector<std::string> kinds;
@@ -80,9 +80,10 @@ std::string PanelJson(const HtmlPanel& panel, const std::vector<Layer>& layers) 
       ",\"work\":", JsonNumbers(run.work), ",\"kinds\":", JsonStrings(kinds),
       ",\"peakActivations\":", JsonIntegers(run.peak_activations),
       ",\"activationLimit\":", panel.activation_limit.value_or(-1),
-      ",\"activationBytes\":", bytes(&StageCosts::activation_bytes),
-      ",\"weightGradBytes\":", bytes(&StageCosts::weight_grad_bytes),
-      ",\"checkpointBytes\":", bytes(&StageCosts::checkpoint_bytes),
+      ",\"activationBytes\":", costs(&StageCosts::activation_bytes),
+      ",\"weightGradBytes\":", costs(&StageCosts::weight_grad_bytes),
+      ",\"send\":", costs(&StageCosts::send),
+      ",\"checkpointBytes\":", costs(&StageCosts::checkpoint_bytes),
       ",\"byteLimit\":", JsonNumbers(panel.byte_limit), ",\"layers\":[",
       absl::StrJoin(layers, ",",
                     [](std::string* out, const Layer& layer) { absl::StrAppend(out, layer.json); }),

@@ -21,7 +21,8 @@ struct MeasuredRun {
 struct HtmlPanel {
   const Timetable* table = nullptr;
   const Simulation* run = nullptr;
-  // Of its fields only the bytes are read: with them memory is shown in bytes, not in activations.
+  // With bytes in it, memory is shown in bytes and not in activations; with `send`, what a message
+  // waited for its link is told apart.
   const StageCosts* costs = nullptr;
   std::optional<int> activation_limit;  // most activations a rank may hold
   std::vector<double> byte_limit;       // [rank] most bytes of activations, or empty

@@ -5,6 +5,7 @@
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
+#include "schedules/render_html.h"
 #include "schedules/simulate.h"
 #include "schedules/validate.h"
 
@@ -75,6 +76,19 @@ void BM_CsvRoundTrip(benchmark::State& state) {
   CountActions(state, table);
 }
 
+// At m = 4096 a million actions; `bytes` is the size of the page.
+void BM_RenderHtml(benchmark::State& state) {
+  const Timetable table = Table(state);
+  const Simulation run = *Simulate(table, Costs(table));
+  HtmlPanel panel;
+  panel.table = &table;
+  panel.run = &run;
+  size_t bytes = 0;
+  for (auto _ : state) bytes = RenderHtml({panel}).size();
+  state.counters["bytes"] = static_cast<double>(bytes);
+  CountActions(state, table);
+}
+
 void Sizes(benchmark::internal::Benchmark* bench) {
   for (int micro_batches : {64, 512, 4096}) bench->Arg(micro_batches);
   bench->ArgName("m")->Unit(benchmark::kMillisecond);
@@ -87,6 +101,7 @@ BENCHMARK(BM_Lower)->Apply(Sizes);
 BENCHMARK(BM_Simulate)->Apply(Sizes);
 BENCHMARK(BM_All)->Apply(Sizes);
 BENCHMARK(BM_CsvRoundTrip)->Apply(Sizes);
+BENCHMARK(BM_RenderHtml)->Apply(Sizes);
 
 }  // namespace
 }  // namespace sluice

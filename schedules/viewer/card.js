@@ -25,6 +25,16 @@ const showCard = ({ name, title, rows, lines }, x, y) => {
   Object.assign(card.style, { left: `${left}px`, top: `${top}px` });
 };
 
+// Of a simulated message that took longer than its edge takes, what it waited for others on the link.
+const linkWords = (panel, l, why) => {
+  const { layer, real } = panel.reasons[l];
+  const edge = layer.op(why.producer) === OP.F ? layer.stages[why.producer] : layer.stages[why.producer] - 1;
+  const least = panel.about.send[edge];
+  if (real || least === undefined) return '';
+  const waited = why.message * layer.tick - least;
+  return waited > panel.page.resolution ? `, ${formatTime(waited, panel.page)} of it waiting for the link` : '';
+};
+
 // Why action i started when it did, in a sentence or two.
 const reasonLines = (panel, l, i) => {
   const { layer } = panel.reasons[l];
@@ -38,7 +48,7 @@ const reasonLines = (panel, l, i) => {
     lines.push(`Rank ${rank} was idle for ${time(why.idle)} before it.`);
     if (why.waited) {
       lines.push(`Waited for ${name(why.producer)} on ${there(why.producer)}, which ended at ${time(layer.ends[why.producer])}` +
-        (why.message > 0 ? `; its message took ${time(why.message)}.` : '.'));
+        (why.message > 0 ? `; its message took ${time(why.message)}${linkWords(panel, l, why)}.` : '.'));
       return lines;
     }
   } else if (why.previous >= 0) {

@@ -53,7 +53,7 @@ class Panel {
     const facts = about.facts.map((fact) => (this.page.seconds ? this.withSeconds(fact) : fact));
     facts.push(`peak activations ${Math.max(...about.peakActivations)}`);
     if (about.activationLimit >= 0) facts.push(`limit ${about.activationLimit}`);
-    if (this.layers[1]) facts.push(`measured ${formatTime(this.layers[1].lastEnd(), this.page).replace(' ', '\u00a0')}`);
+    if (this.layers[1]) facts.push(`measured (${this.layers[1].name}) ${formatTime(this.layers[1].lastEnd(), this.page).replace(' ', '\u00a0')}`);
     return facts;
   }
 

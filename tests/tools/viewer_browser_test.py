@@ -135,6 +135,16 @@ class Viewer(unittest.TestCase):
                           f"{action['start'] - ended[producer]:g}.", lines)
         self.assertGreater(waits, 3)
 
+    def test_card_tells_of_busy_links(self):
+        """Messages of rank 0 take 2 each, one after the other, though F takes 1."""
+        costs = pathlib.Path(self.folder, "costs.json")
+        costs.write_text(json.dumps({"F": [1, 1], "B": [2, 2], "send": 0, "send_bytes": [2], "bandwidth": 1}))
+        page = self.open(f"gpipe -p 2 -m 4 --costs {costs}")
+        third = next(a for rank, _, a in page.actions() if name_of(a) == "1F2")
+        self.assertEqual(third["start"], 1 + 3 * 2)
+        card = page.hover(*page.place(1, third["start"] + 0.5))
+        self.assertIn("Waited for 0F2 on rank 0, which ended at 3; its message took 4, 2 of it waiting for the link.", card)
+
     def test_card_of_a_bubble_and_of_memory(self):
         page = self.open("1f1b -p 4 -m 8 --memory-limit 4")
         self.assertIn("bubble, rank 0\nstart\t4\nend\t10\nduration\t6", page.hover(*page.place(0, 7)))
@@ -278,7 +288,7 @@ class Viewer(unittest.TestCase):
         trace = pathlib.Path(self.folder, "trace.json")
         trace.write_text(json.dumps({"traceEvents": events}))
         page = self.open("1f1b -p 2 -m 4 --cost F=1,B=2", more=f"--measured {trace}")
-        self.assertIn("measured 16.50 s", self.browser.run("document.querySelector('.facts').innerText").replace("\u00a0", " "))
+        self.assertIn("measured (step 3) 16.50 s", self.browser.run("document.querySelector('.facts').innerText").replace("\u00a0", " "))
         for layer in (0, 1):  # 1B1 is planned from 5 to 7: hovering either bar compares both
             card = page.hover(*page.place(1, 6, layer=layer)).split("\n")
             self.assertTrue(card[0].startswith("1B1"), card)
