@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/optimise/choose.h"
 #include "tools/command.h"
 #include "tools/units.h"
 
@@ -30,7 +32,7 @@ absl::StatusOr<Placement> AutoPlacement(const ScheduleFlags& flags) {
   if (flags.group.has_value()) {
     return absl::InvalidArgumentError("schedule auto has no groups; leave --group out");
   }
-  const bool v = flags.placement == "v";
+  const bool v = flags.placement == "v" && !flags.choose_chunks;
   const int chunks = flags.chunks.value_or(v ? 2 : 1);
   if (absl::Status ok = CheckScheduleSize(
           {.ranks = *flags.ranks, .micro_batches = *flags.micro_batches, .chunks = chunks});
@@ -38,6 +40,20 @@ absl::StatusOr<Placement> AutoPlacement(const ScheduleFlags& flags) {
     return ok;
   }
   return v ? Placement::V(*flags.ranks, chunks) : Placement::Looped(*flags.ranks, chunks);
+}
+
+// Stages a rank that are tried for `-v auto`, at most.
+constexpr int kMostParts = 4;
+
+std::vector<Cut> AutoCuts(const OptimiseRequest& request, const ScheduleFlags& flags) {
+  std::vector<Cut> cuts = CutsOf(request.placement.ranks(), request.costs, kMostParts);
+  const auto is_v = [](const Cut& cut) {
+    return cut.placement.rank_of_stage() !=
+           Placement::Looped(cut.placement.ranks(), cut.parts).rank_of_stage();
+  };
+  if (flags.placement == "v") std::erase_if(cuts, [&](const Cut& cut) { return !is_v(cut); });
+  if (flags.placement == "looped") std::erase_if(cuts, is_v);
+  return cuts;
 }
 
 }  // namespace
@@ -69,7 +85,9 @@ absl::StatusOr<OptimiseRequest> AutoRequest(const ScheduleFlags& flags) {
 absl::StatusOr<OptimisedTimetable> AutoTimetable(const ScheduleFlags& flags) {
   const absl::StatusOr<OptimiseRequest> request = AutoRequest(flags);
   if (!request.ok()) return request.status();
-  absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(*request);
+  absl::StatusOr<OptimisedTimetable> best =
+      flags.choose_chunks ? ChooseTimetable(*request, AutoCuts(*request, flags))
+                          : OptimiseTimetable(*request);
   if (!absl::IsResourceExhausted(best.status())) return best;
   return WithExitCode(best.status(), kExitNoPlan);
 }
@@ -99,6 +117,13 @@ CatalogueEntry AutoEntry() {
           .splits_backward = true,
           .default_chunks = 1,
           .generate = nullptr};
+}
+
+ScheduleFlags FlagsOf(const OptimisedTimetable& best, ScheduleFlags flags) {
+  if (!flags.choose_chunks) return flags;
+  flags.costs.parts = best.table.placement.chunks();
+  if (flags.memory_limit.has_value()) *flags.memory_limit *= flags.costs.parts;
+  return flags;
 }
 
 void UseBound(double bound, Simulation& run) {

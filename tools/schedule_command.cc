@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
@@ -20,6 +21,7 @@
 #include "tools/schedule_page.h"
 #include "tools/schedule_report.h"
 #include "tools/schedule_source.h"
+#include "tools/schedule_sweep.h"
 #include "tools/terminal.h"
 
 namespace sluice {
@@ -89,11 +91,14 @@ int Print(const Timetable& table, const ScheduleFlags& flags, double bound) {
 int ShowAuto(const ScheduleFlags& flags) {
   const absl::StatusOr<OptimisedTimetable> best = AutoTimetable(flags);
   if (!best.ok()) return Fail(best.status());
-  return Print(best->table, flags, best->lower_bound);
+  return Print(best->table, FlagsOf(*best, flags), best->lower_bound);
 }
 
 int Show(const ScheduleFlags& flags) {
   if (flags.what == kAuto) return ShowAuto(flags);
+  if (flags.choose_chunks) {
+    return Fail(absl::InvalidArgumentError("-v auto is for schedule auto; give a number"));
+  }
   const bool file = NamesFile(flags.what);
   const absl::StatusOr<Timetable> table =
       file ? ReadTable(flags)
@@ -129,7 +134,26 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, ScheduleFlags fla
   return Comparison{*std::move(table), *std::move(run)};
 }
 
+int Sweep(const ScheduleFlags& flags) {
+  if (!flags.names.empty()) {
+    return Fail(absl::InvalidArgumentError(
+        "--memory-sweep compares the whole catalogue with auto; leave the names out"));
+  }
+  const absl::StatusOr<TradeOffCurve> curve = SweepTradeOff(flags);
+  if (!curve.ok()) return Fail(curve.status());
+  const std::string text = flags.format == "json"  ? TradeOffJson(*curve).dump() + "\n"
+                           : flags.format == "svg" ? TradeOffSvg(*curve)
+                                                   : TradeOffText(*curve, OutputColumns());
+  const absl::Status written = WriteOutput(flags.output, text);
+  return written.ok() ? kExitDone : Fail(written);
+}
+
 int Compare(const ScheduleFlags& flags) {
+  if (flags.memory_sweep) return Sweep(flags);
+  if (flags.format == "svg") {
+    return Fail(absl::InvalidArgumentError(
+        "compare draws only with --memory-sweep; 'sluice schedule show' draws one timetable"));
+  }
   std::vector<std::string> names = flags.names;
   if (names.empty()) {
     for (const CatalogueEntry& entry : Catalogue()) names.emplace_back(entry.name);
@@ -187,10 +211,20 @@ int Check(const ScheduleFlags& flags) {
   return kExitInvalidTimetable;
 }
 
+void ReadChunks(const std::string& text, ScheduleFlags& flags) {
+  int chunks = 0;
+  flags.choose_chunks = text == "auto";
+  if (flags.choose_chunks) return;
+  if (!absl::SimpleAtoi(text, &chunks)) throw CLI::ConversionError(text, "--chunks");
+  flags.chunks = chunks;
+}
+
 void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("-p,--ranks", flags.ranks, "Ranks (devices) of the pipeline");
   app.add_option("-m,--micro-batches", flags.micro_batches, "Micro-batches in a step");
-  app.add_option("-v,--chunks", flags.chunks, "Stages per rank");
+  app.add_option_function<std::string>(
+      "-v,--chunks", [&flags](const std::string& text) { ReadChunks(text, flags); },
+      "Stages per rank; for schedule auto also 'auto': stages cut as is best");
   app.add_option("--group", flags.group,
                  "Micro-batches that go through a chunk together (default: about ranks)");
   app.add_option("--update-every", flags.update_every,
@@ -268,6 +302,11 @@ void AddScheduleCommand(CLI::App& app, int* exit_code) {
       [](CLI::App& compare, ScheduleFlags& flags) {
         compare.add_option("schedules", flags.names, "NAMEs of schedules (default: all)");
         AddSizeFlags(compare, flags);
+        AddPlacementFlag(compare, flags);
+        compare.add_flag("--memory-sweep", flags.memory_sweep,
+                         "The best makespan under each memory limit, as a table and a plot");
+        compare.add_option("--format", flags.format, "text, json; with --memory-sweep also svg")
+            ->check(CLI::IsMember({"text", "svg", "json"}));
       },
       Compare);
   AddSubcommand(

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "schedules/optimise/choose.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -58,6 +59,14 @@ absl::StatusOr<ScheduleCosts> ReadUniform(const std::string& text, const Placeme
 
 absl::StatusOr<ScheduleCosts> ReadScheduleCosts(const CostFlags& flags,
                                                 const Placement& placement) {
+  if (flags.parts > 1) {
+    CostFlags whole = flags;
+    whole.parts = 1;
+    absl::StatusOr<ScheduleCosts> costs =
+        ReadScheduleCosts(whole, Placement::Looped(placement.ranks()));
+    if (costs.ok()) costs->stages = SplitStages(costs->stages, flags.parts);
+    return costs;
+  }
   if (flags.file.empty()) return ReadUniform(flags.uniform, placement);
   const absl::StatusOr<std::string> text = ReadFile(flags.file);
   if (!text.ok()) return text.status();

@@ -13,6 +13,8 @@ namespace sluice {
 struct CostFlags {
   std::string uniform;  // "F=1,I=1,W=1,send=0"
   std::string file;     // JSON with a value per stage
+  // They speak of one stage a rank, of which the table cuts each into so many.
+  int parts = 1;
 };
 
 // The costs of a table on `placement`. B = I + W unless given; B without I and W means I = W = B

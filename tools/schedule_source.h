@@ -19,7 +19,9 @@ struct ScheduleFlags {
   std::vector<std::string> names;
   std::optional<int> ranks, micro_batches, chunks, group, update_every;
   CostFlags costs;
+  bool choose_chunks = false;  // -v auto
   std::optional<int> memory_limit;
+  bool memory_sweep = false;
   std::string placement;
   std::string time_limit;
   std::string format = "text";

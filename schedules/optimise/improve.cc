@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kChains = 4;
 // Actions timed by a chain, at most.
-constexpr size_t kMostActions = 8'000'000;
+constexpr size_t kMostActions = 6'000'000;
 // A chain with fewer moves than this cannot get anywhere.
 constexpr size_t kLeastMoves = 500;
 // Of equal values, the one whose ranks end earlier on average is nearer to a better one.
@@ -156,7 +156,8 @@ Schedule Improve(const Problem& problem, const Schedule& start, const SearchSett
                  const Deadline& deadline) {
   const size_t actions =
       3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
-  const size_t moves = kMostActions / actions;
+  const double most = settings.effort * static_cast<double>(kMostActions / actions);
+  const size_t moves = static_cast<size_t>(most);
   Schedule best = start;
   if (moves < kLeastMoves || start.value <= settings.good_enough) return best;
   uint64_t seed = settings.seed;

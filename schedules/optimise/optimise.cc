@@ -27,7 +27,7 @@ constexpr double kRounding = 1e-10;
 // The exhaustive search is worth trying up to this size. Without a time limit it may look at so
 // many prefixes, times actions: a fraction of a second. With one, at this many: they take memory.
 constexpr int kMostActionsToExhaust = 400;
-constexpr int64_t kMostExhaustiveWork = 15'000'000;
+constexpr double kMostExhaustiveWork = 1e7;
 constexpr int64_t kMostPrefixes = 4'000'000;
 
 // The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
@@ -152,7 +152,9 @@ absl::Status Optimiser::OfferOrder(const optimise::Order& order, const std::stri
 
 absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
   FindBound();
-  optimise::SearchSettings settings{.good_enough = bound_ * (1 + kRounding), .seed = request_.seed};
+  const optimise::SearchSettings settings{.good_enough = bound_ * (1 + kRounding),
+                                          .effort = std::max(0.0, request_.effort),
+                                          .seed = request_.seed};
   const optimise::Schedule schedule = optimise::SearchRules(problem_, settings, deadline_);
   if (absl::Status ok = OfferOrder(schedule.order, "search"); !ok.ok()) return ok;
   if (fuse_) {
@@ -178,7 +180,8 @@ absl::Status Optimiser::Exhaust() {
   const bool modelled = !fuse_ && request_.costs.overlap < 0 && request_.costs.link_busy.empty();
   const int actions = 3 * problem_.stages * problem_.micro_batches;
   if (AtBound() || !modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
-  const int64_t prefixes = deadline_.bounded() ? kMostPrefixes : kMostExhaustiveWork / actions;
+  const double work = std::max(0.0, request_.effort) * kMostExhaustiveWork / actions;
+  const int64_t prefixes = deadline_.bounded() ? kMostPrefixes : static_cast<int64_t>(work);
   const optimise::ExactResult result =
       optimise::SearchExactly(problem_, bound_, value_, prefixes, deadline_.Half());
   if (result.better.value < optimise::kNever) {

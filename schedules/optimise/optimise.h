@@ -42,6 +42,9 @@ struct OptimiseRequest {
   // amount of work, and its answer depends on nothing but the request: not on threads, not on the
   // machine.
   std::optional<double> time_limit;
+  // How much work the search does, as a share of the usual: a fraction of a second where the answer
+  // is not found to be optimal before.
+  double effort = 1;
   uint64_t seed = 1;
   // Threads to search with; 0: as many as the machine has.
   int threads = 0;

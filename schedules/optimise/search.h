@@ -32,6 +32,7 @@ class Deadline {
 
 struct SearchSettings {
   double good_enough = 0;  // stop at a value as low as this
+  double effort = 1;       // share of the usual amount of work
   uint64_t seed = 1;
 };
 
