@@ -24,7 +24,8 @@ class Dispatcher {
         cap_(problem.stages, problem.micro_batches),
         free_at_(problem.ranks, 0),
         idle_(problem.ranks, 0) {
-    if (rules.in_flight != kNever) SetCaps();
+    FindCycle();
+    if (rules.in_flight != kNever && cycle_ > 0) SetCaps();
     for (int rank = 0; rank < problem.ranks; ++rank) {
       memory_.emplace_back(problem, rank);
       schedule_.order.emplace_back().reserve(3 * problem.stages_of[rank].size() *
@@ -46,6 +47,7 @@ class Dispatcher {
   size_t cells() const {
     return static_cast<size_t>(problem_.stages) * static_cast<size_t>(problem_.micro_batches);
   }
+  void FindCycle();
   void SetCaps();
   Choice Look(int rank, double now) const;
   void LookAtForward(int rank, int stage, double now, Choice* choice) const;
@@ -62,6 +64,7 @@ class Dispatcher {
   const DispatchRules& rules_;
   std::vector<double> forward_end_, gradient_end_;   // [cell]
   std::vector<int> forwards_, gradients_, weights_;  // [stage] started so far
+  double cycle_ = 0;                                 // the busiest rank's work on one micro-batch
   std::vector<int> cap_;                             // [stage]
   std::vector<double> free_at_, idle_;               // [rank]
   std::vector<RankMemory> memory_;
@@ -69,23 +72,25 @@ class Dispatcher {
   Schedule schedule_;
 };
 
-// A stage needs as many micro-batches in flight as the busiest rank works through during one's way
-// from the stage to the last one and back.
-void Dispatcher::SetCaps() {
-  double cycle = 0;
+void Dispatcher::FindCycle() {
   for (int rank = 0; rank < problem_.ranks; ++rank) {
     double work = 0;
     for (int s : problem_.stages_of[rank]) {
       work += problem_.forward[s] + problem_.input_grad[s] + problem_.weight_grad[s];
     }
-    cycle = std::max(cycle, work);
+    cycle_ = std::max(cycle_, work);
   }
-  if (cycle <= 0) return;
+}
+
+// A stage needs as many micro-batches in flight as the busiest rank works through during one's way
+// from the stage to the last one and back.
+void Dispatcher::SetCaps() {
   double round_trip = 0;
   for (int s = problem_.stages - 1; s >= 0; --s) {
     round_trip += problem_.forward[s] + problem_.input_grad[s];
     if (s + 1 < problem_.stages) round_trip += 2 * problem_.hop[s];
-    const double flight = std::ceil(rules_.in_flight * round_trip / cycle);
+    const double share = 2 * s >= problem_.stages ? rules_.late_share : 1;
+    const double flight = std::ceil(rules_.in_flight * share * round_trip / cycle_);
     cap_[s] = static_cast<int>(
         std::clamp<double>(flight, 1, static_cast<double>(problem_.micro_batches)));
   }
@@ -134,8 +139,9 @@ void Dispatcher::LookAtForward(int rank, int stage, double now, Choice* choice) 
   const int k = forwards_[stage];
   if (k == problem_.micro_batches || k - gradients_[stage] >= cap_[stage]) return;
   if (stage > 0 && forwards_[stage - 1] <= k) return;
-  const double arrival =
-      stage == 0 ? 0 : forward_end_[problem_.cell(stage - 1, k)] + problem_.hop[stage - 1];
+  const double arrival = stage == 0
+                             ? rules_.pace * cycle_ * std::max(0, k - rules_.burst)
+                             : forward_end_[problem_.cell(stage - 1, k)] + problem_.hop[stage - 1];
   const bool better = choice->forward == kNone || rules_.deep_first;
   if (arrival > now) {
     if (arrival < choice->forward_in && Safe(rank, stage)) choice->forward_in = arrival;

@@ -24,6 +24,12 @@ struct DispatchRules {
   double forward_patience = 0;
   // When an F and an I have both arrived: F first.
   bool forward_first = false;
+  // Micro-batches enter the pipeline at least this share of the busiest rank's work on one apart,
+  // after `burst` of them; 0: at once.
+  double pace = 0;
+  int burst = 0;
+  // The later half of the stages may have this many times the micro-batches in flight.
+  double late_share = 1;
   // Of several stages' F (I): the stage nearest to the loss (to the input) first.
   bool deep_first = true;
 };

@@ -157,7 +157,8 @@ Schedule Improve(const Problem& problem, const Schedule& start, const SearchSett
   const size_t actions =
       3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
   const double most = settings.effort * static_cast<double>(kMostActions / actions);
-  const size_t moves = static_cast<size_t>(most);
+  // With a deadline, it is the deadline that ends a chain which is too long.
+  const size_t moves = std::max(static_cast<size_t>(most), deadline.bounded() ? kLeastMoves : 0);
   Schedule best = start;
   if (moves < kLeastMoves || start.value <= settings.good_enough) return best;
   uint64_t seed = settings.seed;

@@ -28,21 +28,31 @@ std::vector<DispatchRules> Favourites() {
   return rules;
 }
 
-std::vector<DispatchRules> Grid(bool several_chunks) {
-  std::vector<DispatchRules> rules;
-  for (double in_flight : {1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 4.0, kNever}) {
-    for (double patience : {0.0, 0.3, 0.6, 1.0}) {
-      for (double forward_patience : {0.0, 0.5, 1.0}) {
-        for (int choice = 0; choice < (several_chunks ? 4 : 2); ++choice) {
-          rules.push_back({.in_flight = in_flight,
-                           .patience = patience,
-                           .forward_patience = forward_patience,
-                           .forward_first = choice % 2 == 1,
-                           .deep_first = choice < 2});
-        }
-      }
-    }
+template <size_t kCount>
+double Pick(const double (&values)[kCount], std::mt19937_64& random) {
+  return values[std::uniform_int_distribution<size_t>(0, kCount - 1)(random)];
+}
+
+// Rules of values that do well here or there. Where a rank has several stages, micro-batches that
+// enter at a steady pace keep them from crowding each other out.
+DispatchRules DrawRules(bool several_chunks, std::mt19937_64& random) {
+  constexpr double kInFlight[] = {0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 4.0, kNever};
+  constexpr double kPatience[] = {0.0, 0.0, 0.3, 0.6, 1.0};
+  constexpr double kForwardPatience[] = {0.0, 0.0, 0.5, 1.0};
+  constexpr double kPace[] = {1.0, 1.0, 1.03, 1.06, 1.1, 1.2, 1.3};
+  constexpr double kLateShare[] = {0.5, 1.0, 1.0, 1.0, 2.0};
+  std::uniform_real_distribution<double> unit(0, 1);
+  DispatchRules rules;
+  rules.in_flight = Pick(kInFlight, random);
+  rules.patience = Pick(kPatience, random);
+  rules.forward_patience = Pick(kForwardPatience, random);
+  rules.forward_first = unit(random) < 0.5;
+  rules.late_share = Pick(kLateShare, random);
+  if (unit(random) < (several_chunks ? 0.6 : 0.3)) {
+    rules.pace = Pick(kPace, random);
+    rules.burst = std::uniform_int_distribution<int>(0, 4)(random);
   }
+  if (several_chunks) rules.deep_first = unit(random) < 0.8;
   return rules;
 }
 
@@ -59,10 +69,13 @@ class RuleSearch {
 
   Schedule Run() {
     TryAll(Favourites());
-    std::vector<DispatchRules> grid = Grid(problem_.stages > problem_.ranks);
-    std::shuffle(grid.begin(), grid.end(), random_);
-    grid.resize(std::min(grid.size(), budget_ / 2));
-    TryAll(grid);
+    while (!Done() && tried_ < budget_ / 2) {
+      std::vector<DispatchRules> drawn;
+      for (size_t i = 0; i < kBatch; ++i) {
+        drawn.push_back(DrawRules(problem_.stages > problem_.ranks, random_));
+      }
+      TryAll(drawn);
+    }
     while (!Done()) {
       std::vector<DispatchRules> variations;
       for (size_t i = 0; i < kBatch; ++i) variations.push_back(Vary(best_rules_));
@@ -102,6 +115,9 @@ class RuleSearch {
     if (unit(random_) < 0.5) rules.patience = unit(random_);
     if (unit(random_) < 0.5) rules.forward_patience = unit(random_);
     if (unit(random_) < 0.5) rules.idle_budget = 8 * longest_weight_ * unit(random_);
+    if (unit(random_) < 0.3) rules.pace *= 0.95 + 0.1 * unit(random_);
+    if (unit(random_) < 0.2) rules.burst = static_cast<int>(5 * unit(random_));
+    if (unit(random_) < 0.2) rules.late_share *= 0.7 + 0.6 * unit(random_);
     if (unit(random_) < 0.2) rules.forward_first = !rules.forward_first;
     return rules;
   }

@@ -36,9 +36,10 @@ struct SearchSettings {
   uint64_t seed = 1;
 };
 
-// Dispatches by many rules, in parallel, first those that are often best, then a grid, then
-// variations of the best so far; keeps the best order. With a deadline that is not reached, or
-// none, the result does not depend on the number of threads. At least one rule is always tried.
+// Dispatches by many rules, in parallel, first those that are often best, then drawn
+// ones, then variations of the best so far; keeps the best order. With a deadline that is not
+// reached, or none, the result does not depend on the number of threads. At least one rule is
+// always tried.
 Schedule SearchRules(const Problem& problem, const SearchSettings& settings,
                      const Deadline& deadline);
 

@@ -1,0 +1,116 @@
+// `sluice schedule show auto` and `compare --memory-sweep` as scripts see them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace sluice {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string text;  // stdout and stderr
+};
+
+Outcome Sluice(const std::string& arguments) {
+  const std::string command = "COLUMNS=100 " SLUICE_BINARY " schedule " + arguments + " 2>&1";
+  Outcome outcome;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  std::array<char, 4096> block;
+  while (const size_t count = std::fread(block.data(), 1, block.size(), pipe)) {
+    outcome.text.append(block.data(), count);
+  }
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
+}
+
+json Show(const std::string& arguments) {
+  const Outcome outcome = Sluice("show auto --json " + arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  return json::parse(outcome.text);
+}
+
+TEST(Auto, KeepsTheLimitAndStatesTheGap) {
+  for (int limit : {1, 2, 4, 7}) {
+    const json run = Show("-p 4 -m 8 --memory-limit " + std::to_string(limit));
+    EXPECT_EQ(run["schedule"], "auto");
+    for (const int peak : run["peak_activations"]) EXPECT_LE(peak, limit);
+    const double makespan = run["makespan"];
+    const double bound = run["lower_bound"];
+    EXPECT_NEAR(run["gap"].get<double>(), makespan / bound - 1, 1e-12);
+  }
+  // Nothing overlaps with one activation a rank: m (p (F + I) + W).
+  EXPECT_EQ(Show("-p 4 -m 8 --memory-limit 1")["makespan"], 8 * (4 * 2 + 1));
+  EXPECT_EQ(Show("-p 4 -m 8")["makespan"], 27);
+}
+
+TEST(Auto, TakesPlacementsAndTime) {
+  EXPECT_EQ(Show("-p 3 -m 5 -v 2 --placement v")["stages"], 6);
+  EXPECT_EQ(Show("-p 3 -m 5 -v 2 --placement looped")["chunks"], 2);
+  EXPECT_EQ(Show("-p 3 -m 5 --placement v")["chunks"], 2);
+  EXPECT_EQ(Show("-p 4 -m 40 --memory-limit 3 --time-limit 100ms")["micro_batches"], 40);
+}
+
+TEST(Auto, ChoosesTheCut) {
+  const json chosen = Show("-p 4 -m 8 -v auto --memory-limit 2");
+  const int parts = chosen["chunks"];
+  for (const int peak : chosen["peak_activations"]) EXPECT_LE(peak, 2 * parts);
+  EXPECT_LE(chosen["makespan"], Show("-p 4 -m 8 --memory-limit 2")["makespan"]);
+  EXPECT_EQ(Sluice("show 1f1b -p 4 -m 8 -v auto").exit_code, 2);
+}
+
+TEST(Auto, SaysWhatWouldDo) {
+  const Outcome none = Sluice("show auto -p 4 -m 8 -v 3 --memory-limit 2");
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_THAT(none.text, HasSubstr("the least limit that would do is 3"));
+  const Outcome named = Sluice("show 1f1b -p 4 -m 8 --memory-limit 3");
+  EXPECT_EQ(named.exit_code, 3);
+  EXPECT_THAT(named.text, HasSubstr("1f1b holds 4 activations on rank 0; --memory-limit is 3"));
+}
+
+TEST(MemorySweep, FallsWithTheLimit) {
+  const Outcome outcome = Sluice("compare --memory-sweep -p 3 -m 6 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.text;
+  const json sweep = json::parse(outcome.text);
+  const json& curve = sweep["curve"];
+  ASSERT_GT(curve.size(), 4u);
+  for (size_t i = 0; i < curve.size(); ++i) {
+    EXPECT_LE(curve[i]["lower_bound"], curve[i]["makespan"]);
+    if (i == 0) continue;
+    EXPECT_LE(curve[i]["makespan"], curve[i - 1]["makespan"]);
+  }
+  // No entry of the catalogue lies below the curve.
+  for (const json& entry : sweep["catalogue"]) {
+    for (const json& point : curve) {
+      if (point["memory_limit"] < entry["peak_activations"]) continue;
+      EXPECT_GE(entry["makespan"].get<double>(), point["makespan"].get<double>() - 1e-9)
+          << entry["schedule"];
+    }
+  }
+}
+
+TEST(MemorySweep, Draws) {
+  const Outcome text = Sluice("compare --memory-sweep -p 3 -m 6");
+  EXPECT_EQ(text.exit_code, 0);
+  for (const char* part :
+       {"limit  placement", "activations a rank may hold", "best found", "1f1b"}) {
+    EXPECT_THAT(text.text, HasSubstr(part));
+  }
+  const Outcome svg = Sluice("compare --memory-sweep -p 3 -m 6 --format svg");
+  EXPECT_EQ(svg.text.rfind("<svg xmlns", 0), 0u);
+  EXPECT_THAT(svg.text, HasSubstr("</svg>"));
+  EXPECT_EQ(svg.text.find("nan"), std::string::npos);
+  EXPECT_EQ(Sluice("compare 1f1b --memory-sweep -p 3 -m 6").exit_code, 2);
+  EXPECT_EQ(Sluice("compare --format svg -p 3 -m 6").exit_code, 2);
+}
+
+}  // namespace
+}  // namespace sluice
