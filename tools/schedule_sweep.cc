@@ -43,7 +43,8 @@ void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* 
     for (const Cut& cut : cuts) {
       const auto table = GenerateSchedule(entry.name, {.ranks = cut.placement.ranks(),
                                                        .micro_batches = micro_batches,
-                                                       .chunks = cut.placement.chunks()});
+                                                       .chunks = cut.placement.chunks(),
+                                                       .costs = &cut.costs});
       if (!table.ok() || table->updates != WeightUpdates::kFlush ||
           table->placement.replicas() != 1 ||
           table->placement.rank_of_stage() != cut.placement.rank_of_stage()) {

@@ -2,6 +2,7 @@
 
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -14,16 +15,19 @@ bool SamePlacement(const Placement& a, const Placement& b) {
 }
 
 std::vector<Timetable> CatalogueSeeds(const OptimiseRequest& request) {
+  ScheduleRequest asked{.ranks = request.placement.ranks(),
+                        .micro_batches = request.micro_batches,
+                        .chunks = request.placement.chunks(),
+                        .costs = &request.costs};
+  const std::vector<int>& limits = request.limits.activations;
+  if (!limits.empty()) asked.memory_limit = *std::min_element(limits.begin(), limits.end());
   const absl::Span<const CatalogueEntry> catalogue = Catalogue();
   std::vector<std::optional<Timetable>> found(catalogue.size());
   tbb::parallel_for(size_t{0}, catalogue.size(), [&](size_t i) {
-    absl::StatusOr<Timetable> table =
-        GenerateSchedule(catalogue[i].name, {.ranks = request.placement.ranks(),
-                                             .micro_batches = request.micro_batches,
-                                             .chunks = request.placement.chunks(),
-                                             .costs = &request.costs});
-    if (!table.ok() || table->updates != WeightUpdates::kFlush) return;
-    if (SamePlacement(table->placement, request.placement)) found[i] = *std::move(table);
+    if (catalogue[i].updates != WeightUpdates::kFlush) return;
+    absl::StatusOr<Timetable> table = GenerateSchedule(catalogue[i].name, asked);
+    if (!table.ok() || !SamePlacement(table->placement, request.placement)) return;
+    found[i] = *std::move(table);
   });
   std::vector<Timetable> seeds;
   for (auto& table : found) {

@@ -96,7 +96,8 @@ TEST(Optimise, IsNeverWorseThanTheCatalogue) {
       const auto best = OptimiseTimetable(request);
       ASSERT_TRUE(best.ok()) << best.status();
       for (const CatalogueEntry& entry : Catalogue()) {
-        const auto table = GenerateSchedule(entry.name, {4, 12, chunks});
+        const auto table =
+            GenerateSchedule(entry.name, {.ranks = 4, .micro_batches = 12, .chunks = chunks});
         if (!table.ok() || table->updates != WeightUpdates::kFlush ||
             table->placement.rank_of_stage() != request.placement.rank_of_stage()) {
           continue;
