@@ -78,7 +78,9 @@ absl::Status Executor::Run(const Pass& pass) {
       return status;
     }
   }
-  return absl::OkStatus();
+  absl::Status read = data_.status();
+  if (!read.ok()) communicator_.Abort(read);
+  return read;
 }
 
 absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/spec.h"
 
@@ -38,6 +39,8 @@ class Dataset {
   // checkpoint keeps it, so that a run is not resumed on other data. Reads all data (64 MiB of it,
   // evenly spread, of a larger text).
   virtual std::string fingerprint() const { return description(); }
+  // The first failure to read what Fill or fingerprint were asked for, which got zeros instead.
+  virtual absl::Status status() const { return absl::OkStatus(); }
 };
 
 // `path` is a text file (or a directory of IDX files, or an IDX image file whose labels lie beside

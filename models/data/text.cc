@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "models/data/file_bytes.h"
 #include "models/data/permutation.h"
+#include "models/data/positioned_file.h"
 #include "models/data/sources.h"
 
 namespace sluice {
@@ -24,9 +25,9 @@ constexpr size_t kFingerprintBlock = size_t{1} << 20;
 // Windows of seq + 1 bytes lie `seq` apart, so each byte but the first is a target once.
 class TextDataset : public Dataset {
  public:
-  TextDataset(std::vector<uint8_t> bytes, int64_t seq, uint64_t seed)
-      : bytes_(std::move(bytes)), seq_(seq), seed_(seed) {
-    const int64_t size = static_cast<int64_t>(bytes_.size());
+  TextDataset(PositionedFile file, int64_t seq, uint64_t seed)
+      : file_(std::move(file)), seq_(seq), seed_(seed) {
+    const int64_t size = file_.size();
     validation_bytes_ = size / kHeldOutFraction;
     train_bytes_ = size - validation_bytes_;
   }
@@ -49,25 +50,35 @@ class TextDataset : public Dataset {
             int32_t* targets) const override {
     assert(dtype == DType::kInt32 && index >= 0 && size >= 0);
     int32_t* const tokens = static_cast<int32_t*>(input);
+    std::vector<uint8_t> window(static_cast<size_t>(seq_) + 1);
     for (int64_t i = 0; i < size; ++i) {
-      const uint8_t* const window = bytes_.data() + WindowBegin(split, index * size + i);
-      if (tokens != nullptr) std::copy_n(window, seq_, tokens + i * seq_);
-      if (targets != nullptr) std::copy_n(window + 1, seq_, targets + i * seq_);
+      Read(WindowBegin(split, index * size + i), absl::MakeSpan(window));
+      if (tokens != nullptr) std::copy_n(window.begin(), seq_, tokens + i * seq_);
+      if (targets != nullptr) std::copy_n(window.begin() + 1, seq_, targets + i * seq_);
     }
   }
 
   std::string fingerprint() const override {
-    const absl::Span<const uint8_t> bytes = bytes_;
+    const auto size = static_cast<size_t>(file_.size());
     uint64_t hash = 0;
-    if (bytes.size() <= kFingerprintBlocks * kFingerprintBlock) {
-      hash = XXH3_64bits(bytes.data(), bytes.size());
+    if (size <= kFingerprintBlocks * kFingerprintBlock) {
+      std::vector<uint8_t> all(size);
+      Read(0, absl::MakeSpan(all));
+      hash = XXH3_64bits(all.data(), size);
     } else {
-      const size_t stride = (bytes.size() - kFingerprintBlock) / (kFingerprintBlocks - 1);
-      for (size_t block = 0; block < kFingerprintBlocks; ++block) {
-        hash = XXH3_64bits_withSeed(bytes.data() + block * stride, kFingerprintBlock, hash);
+      const size_t stride = (size - kFingerprintBlock) / (kFingerprintBlocks - 1);
+      std::vector<uint8_t> block(kFingerprintBlock);
+      for (size_t at = 0; at < kFingerprintBlocks; ++at) {
+        Read(static_cast<int64_t>(at * stride), absl::MakeSpan(block));
+        hash = XXH3_64bits_withSeed(block.data(), kFingerprintBlock, hash);
       }
     }
-    return absl::StrFormat("text:%d:%016x", bytes.size(), hash);
+    return absl::StrFormat("text:%d:%016x", size, hash);
+  }
+
+  absl::Status status() const override {
+    const std::lock_guard lock(mutex_);
+    return status_;
   }
 
  private:
@@ -80,11 +91,22 @@ class TextDataset : public Dataset {
     return offset + Permutation(samples(split), seed_, epoch)(at.sample) * seq_;
   }
 
-  const std::vector<uint8_t> bytes_;  // not mapped: the file may shrink while we train
+  // Zeros where it fails, which status() tells from then on.
+  void Read(int64_t offset, absl::Span<uint8_t> bytes) const {
+    absl::Status status = file_.ReadAt(offset, bytes);
+    if (status.ok()) return;
+    std::fill(bytes.begin(), bytes.end(), uint8_t{0});
+    const std::lock_guard lock(mutex_);
+    status_.Update(status);
+  }
+
+  const PositionedFile file_;  // not mapped: it may shrink while we train
   int64_t seq_;
   uint64_t seed_;
   int64_t train_bytes_ = 0;
   int64_t validation_bytes_ = 0;
+  mutable std::mutex mutex_;
+  mutable absl::Status status_;  // the first failure
 };
 
 }  // namespace
@@ -97,9 +119,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path
     return absl::InvalidArgumentError(
         absl::StrCat("sequence length ", seq, " for ", path, "; expected 1 to ", kMaxSeq));
   }
-  absl::StatusOr<std::vector<uint8_t>> bytes = ReadFileBytes(path);
-  if (!bytes.ok()) return bytes.status();
-  const int64_t size = static_cast<int64_t>(bytes->size());
+  absl::StatusOr<PositionedFile> file = PositionedFile::Open(path);
+  if (!file.ok()) return file.status();
+  const int64_t size = file->size();
   const int64_t window = seq + 1;
   if (size == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is empty; expected text"));
   if (size < window) {
@@ -115,7 +137,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path
                      window, " (sequence length ", seq, "), so at least ", needed,
                      " bytes are needed; give a longer text or a shorter sequence"));
   }
-  return std::make_unique<TextDataset>(*std::move(bytes), seq, seed);
+  return std::make_unique<TextDataset>(*std::move(file), seq, seed);
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
@@ -64,6 +65,18 @@ class TextTest : public ::testing::Test {
   std::string path_ = folder_ / "text.txt";
   std::string text_ = Numbered(2003);
 };
+
+// Whoever edits the file while we train cannot end us with a SIGBUS.
+TEST_F(TextTest, AFileThatShrinksIsAnError) {
+  const std::unique_ptr<Dataset> data = Open(path_);
+  ASSERT_NE(data, nullptr);
+  const Batch before = Get(*data, Split::kTrain, 0, 4);
+  EXPECT_EQ(data->status(), absl::OkStatus());
+  std::filesystem::resize_file(path_, 5);
+  EXPECT_NE(Get(*data, Split::kTrain, 0, 4), before);
+  EXPECT_EQ(data->status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(data->status().message()), HasSubstr(path_));
+}
 
 TEST_F(TextTest, DescribesItself) {
   const auto data = Open(path_);
