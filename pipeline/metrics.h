@@ -53,7 +53,7 @@ class MetricsKeeper {
 
 // The summary's fields.
 struct TrainSummary {
-  int64_t steps = 0;  // that have been taken in all, resumed ones included
+  int64_t steps = 0;        // that have been taken in all, resumed ones included
   int64_t steps_taken = 0;  // by this run; without any, there is no loss and no time
   bool interrupted = false;
   double median_step_seconds = 0;

@@ -11,6 +11,7 @@
 #include "pipeline/program_builder.h"
 #include "pipeline/weight_slots.h"
 #include "schedules/dependency.h"
+#include "schedules/weight_versions.h"
 
 namespace sluice {
 namespace {
@@ -211,14 +212,7 @@ class RankCompiler {
   // elsewhere.
   bool StartsSum(int mb) const {
     if (mb == 0) return true;
-    switch (table_.updates) {
-      case WeightUpdates::kEachMicroBatch:
-        return true;
-      case WeightUpdates::kDoubleBuffered:
-        return mb % table_.update_every == 0;
-      case WeightUpdates::kFlush:
-        break;
-    }
+    if (mb % MicroBatchesPerUpdate(table_) == 0) return true;
     return GroupOf(mb) != GroupOf(mb - 1) || table_.replica(mb) != table_.replica(mb - 1);
   }
 

@@ -11,6 +11,7 @@
 #include "pipeline/tied_parameters.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
+#include "schedules/weight_versions.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -107,17 +108,7 @@ absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const 
   return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, CpuKernels());
 }
 
-int RunPlan::update_micro_batches() const {
-  switch (lowered.updates) {
-    case WeightUpdates::kEachMicroBatch:
-      return 1;
-    case WeightUpdates::kDoubleBuffered:
-      return lowered.update_every;
-    case WeightUpdates::kFlush:
-      break;
-  }
-  return lowered.micro_batches;
-}
+int RunPlan::update_micro_batches() const { return MicroBatchesPerUpdate(lowered); }
 
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   absl::StatusOr<Timetable> lowered = LowerTimetable(ComputeOnly(request.timetable));

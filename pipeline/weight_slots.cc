@@ -2,66 +2,88 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "schedules/dependency.h"
+#include "schedules/weight_versions.h"
 
 namespace sluice {
 namespace {
 
-constexpr int kUnread = -1;  // the version of a micro-batch whose F has not come
-
-// Walks one stage's actions: which version each F reads, and how many versions live at once.
+// Walks one stage's actions: which version each F reads, and where each version can lie.
 class StageWalk {
  public:
   StageWalk(const Timetable& table, int stage) : table_(table), stage_(stage) {
-    slots_.version.assign(static_cast<size_t>(table.micro_batches),
-                          table.updates == WeightUpdates::kEachMicroBatch ? kUnread : 0);
-    if (table.updates != WeightUpdates::kDoubleBuffered) return;
-    for (int mb = 0; mb < table.micro_batches; ++mb)
-      version(mb) = std::max(mb / table.update_every - 1, 0);
+    slots_.version.assign(static_cast<size_t>(table.micro_batches), 0);
+    slots_.slot_of_version = {0};
+    live_[0] = 0;
   }
 
   WeightSlots Run() {
     for (const Action& action : table_.rows[static_cast<size_t>(table_.placement.rank(stage_))]) {
       if (action.stage != stage_) continue;
-      if (action.op == Op::kForward && version(action.micro_batch) == kUnread)
-        version(action.micro_batch) = newest_;
-      if (MakesWeightGrad(action.op)) finished_ = action.micro_batch + 1;
+      int& version = slots_.version[static_cast<size_t>(std::max(action.micro_batch, 0))];
+      if (action.op == Op::kForward) {
+        version = VersionOf(table_, action.micro_batch, newest_);
+        next_forward_ = action.micro_batch + 1;
+        in_flight_.insert(version);
+      }
+      if (MakesWeightGrad(action.op)) in_flight_.erase(in_flight_.find(version));
       if (action.op == Op::kOptimizerStep) Update();
     }
     return std::move(slots_);
   }
 
  private:
-  // Gradients come in micro-batch order and versions never go back, so the oldest version that is
-  // still needed is that of the first micro-batch whose gradient has not come.
+  // The newest version changes in place unless some micro-batch still needs it.
   void Update() {
-    ++newest_;
-    if (finished_ >= table_.micro_batches) return;
-    const int oldest = version(finished_) == kUnread ? newest_ : version(finished_);
-    slots_.count = std::max(slots_.count, newest_ - oldest + 1);
+    std::erase_if(
+        live_, [this](const auto& live) { return live.first != newest_ && !Needed(live.first); });
+    int slot = live_.at(newest_);
+    if (Needed(newest_)) {
+      slot = FreeSlot();
+    } else {
+      live_.erase(newest_);
+    }
+    live_[++newest_] = slot;
+    slots_.slot_of_version.push_back(slot);
+    slots_.count = std::max(slots_.count, slot + 1);
   }
 
-  int& version(int mb) { return slots_.version[static_cast<size_t>(mb)]; }
+  // By a micro-batch in flight, or by one to come that takes no newer one.
+  bool Needed(int version) const {
+    if (in_flight_.contains(version)) return true;
+    return next_forward_ < table_.micro_batches &&
+           VersionOf(table_, next_forward_, newest_ + 1) <= version;
+  }
+
+  int FreeSlot() const {
+    const auto taken = [this](int slot) {
+      return std::any_of(live_.begin(), live_.end(),
+                         [slot](const auto& live) { return live.second == slot; });
+    };
+    int slot = 0;
+    while (taken(slot)) ++slot;
+    return slot;
+  }
 
   const Timetable& table_;
   const int stage_;
   WeightSlots slots_;
   int newest_ = 0;
-  int finished_ = 0;  // micro-batches whose gradients are complete
+  int next_forward_ = 0;
+  std::multiset<int> in_flight_;  // versions
+  std::map<int, int> live_;       // version -> slot
 };
-
-// The update, from 0, that applies the gradient of `mb`.
-int UpdateOf(const Timetable& table, int mb) {
-  return table.updates == WeightUpdates::kEachMicroBatch ? mb : mb / table.update_every;
-}
 
 }  // namespace
 
 WeightSlots SlotsOf(const Timetable& table, int stage) {
   if (table.updates != WeightUpdates::kFlush) return StageWalk(table, stage).Run();
-  return {.version = std::vector<int>(static_cast<size_t>(table.micro_batches), 0)};
+  return {.version = std::vector<int>(static_cast<size_t>(table.micro_batches), 0),
+          .slot_of_version = {0}};
 }
 
 std::vector<Staleness> StalenessOf(const Timetable& table) {

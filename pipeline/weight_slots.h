@@ -8,18 +8,19 @@
 namespace sluice {
 
 // The versions of one stage's weights over an asynchronous timetable. Version v is what v updates
-// have made of the weights at its start, and lies in slot v mod count.
+// have made of the weights at its start. Those that are needed at one time lie in different slots,
+// and no more slots are used than versions are needed at some time.
 struct WeightSlots {
-  int count = 1;             // versions that are kept at a time, so slots
-  std::vector<int> version;  // [micro-batch]: the one that its F, B, I and W read
+  int count = 1;
+  std::vector<int> version;          // [micro-batch]: the one that its F, B, I and W read
+  std::vector<int> slot_of_version;  // [version]
 
-  int slot(int v) const { return v % count; }
+  int slot(int v) const { return slot_of_version[static_cast<size_t>(v)]; }
   int SlotOf(int micro_batch) const { return slot(version[static_cast<size_t>(micro_batch)]); }
 };
 
-// By the rule of `table.updates`: PipeDream's micro-batches take the newest version there is when
-// their F runs (Narayanan et al. 2019, 3.3), those of 2BW the one of the update before last
-// (Narayanan et al. 2021, 3.1). One slot, and version 0 alone, of a synchronous table.
+// By the rule of schedules/weight_versions.h. One slot, and version 0 alone, of a synchronous
+// table.
 WeightSlots SlotsOf(const Timetable& table, int stage);
 
 // How old the weights behind a gradient are when it is applied: updates of the stage between the

@@ -115,8 +115,8 @@ class TableOutput : public TrainOutput {
     }
     std::printf("\n");
     if (s.staleness.has_value()) {
-      std::printf("staleness at most %d updates, %.2f on average\n", s.staleness->max,
-                  s.staleness->mean);
+      std::printf("staleness at most %d update%s, %.2f on average\n", s.staleness->max,
+                  s.staleness->max == 1 ? "" : "s", s.staleness->mean);
     }
     std::printf("weights   %016lx\n", static_cast<unsigned long>(s.weights_hash));
     if (!s.checkpoint.empty()) std::printf("saved     %s\n", s.checkpoint.c_str());

@@ -21,12 +21,13 @@ constexpr int64_t kMicroBatchesWithoutFlush = 1024;
 
 bool FromFile(const TrainFlags& flags) { return absl::EndsWith(flags.schedule, ".csv"); }
 
-absl::StatusOr<Timetable> Generate(const TrainFlags& flags, int micro_batches) {
+absl::StatusOr<Timetable> Generate(const TrainFlags& flags, int micro_batches, int update_every) {
   absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(flags.schedule);
   if (!entry.ok()) return entry.status();
   ScheduleRequest request{.ranks = flags.stages.value_or(kDefaultRanks),
                           .micro_batches = micro_batches,
                           .chunks = flags.chunks > 0 ? flags.chunks : (*entry)->default_chunks};
+  request.update_every = update_every;
   return GenerateSchedule(flags.schedule, request);
 }
 
@@ -90,7 +91,7 @@ absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
                                                    " has a placement of its own"));
   }
   const int micro_batches = flags.micro_batches.value_or(kDefaultMicroBatches);
-  return Generate(flags, micro_batches);
+  return Generate(flags, micro_batches, /*update_every=*/micro_batches);
 }
 
 absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable& step) {
@@ -102,7 +103,7 @@ absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable&
   for (int64_t pause : {options.eval_every, options.save_dir.empty() ? 0 : options.save_every}) {
     if (pause > 0) steps = std::min(steps, pause);
   }
-  return Generate(flags, static_cast<int>(steps) * step.micro_batches);
+  return Generate(flags, static_cast<int>(steps) * step.micro_batches, step.micro_batches);
 }
 
 int GroupsOf(const TrainFlags& flags, const Timetable& step) {

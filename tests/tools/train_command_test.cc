@@ -18,6 +18,7 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 constexpr size_t kColumns = 80;
@@ -93,6 +94,91 @@ TEST_F(TrainCommandTest, ADirectoryThatCannotBeWrittenEndsTheRunBeforeItBegins) 
   EXPECT_TRUE(result.out.empty()) << "it trained first";
 }
 
+TEST_F(TrainCommandTest, TimetableFilesGiveTheirOwnSizes) {
+  const std::string file = folder_ / "own.csv";
+  const auto as_one_stage = Summary("--stages 1 --micro-batches 4");
+  ASSERT_EQ(RunSluice(Words("schedule show interleaved -p 2 -m 4 -v 2 --format csv -o " + file))
+                .exit_code,
+            kExitDone);
+  const std::string base = absl::StrCat(
+      "train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16 --steps 2",
+      " --micro-batch-size 2 --eval-micro-batches 1 --no-pin", " --json --schedule ", file);
+  const ProcessResult result = RunSluice(Words(base));
+  ASSERT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_EQ(LastLine(result.out)["weights_hash"], as_one_stage["weights_hash"]);
+  for (const char* wrong : {"--stages 3", "--micro-batches 5", "--chunks 3", "--placement v"}) {
+    const ProcessResult refused = RunSluice(Words(absl::StrCat(base, " ", wrong)));
+    EXPECT_EQ(refused.exit_code, kExitBadInput) << wrong << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(file)) << wrong;
+  }
+  WriteBytes(file, "0F0,0B0,0B0\n");
+  EXPECT_EQ(RunSluice(Words(base)).exit_code, kExitInvalidTimetable);
+}
+
+TEST_F(TrainCommandTest, AsynchronousRunsSayHowStaleTheyAre) {
+  const ProcessResult result =
+      Run("--schedule pipedream --stages 2 --micro-batches 4 --steps 3 --json");
+  ASSERT_EQ(result.exit_code, kExitDone) << result.err;
+  const std::vector<std::string> lines = absl::StrSplit(result.out, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) {
+    const Json json = Json::parse(line);
+    if (json.contains("evaluated_step")) continue;
+    ASSERT_TRUE(json.contains("staleness")) << line;
+    EXPECT_EQ(json["staleness"]["max"], 1) << line;
+  }
+  EXPECT_FALSE(Summary("--schedule 1f1b").contains("staleness"));
+  EXPECT_THAT(Run("--schedule pipedream-2bw --stages 2 --micro-batches 4 --steps 3").out,
+              HasSubstr("staleness at most 1 update"));
+  const ProcessResult tied = Run("--schedule pipedream --tied");
+  EXPECT_EQ(tied.exit_code, kExitBadInput);
+  EXPECT_THAT(tied.err, HasSubstr("--tied"));
+}
+
+TEST_F(TrainCommandTest, ChimeraIsOneStageWithTwoGroups) {
+  const Json one = Summary("--stages 1 --micro-batches 4 --sum-groups 2");
+  EXPECT_EQ(Summary("--schedule chimera --stages 2 --micro-batches 4")["weights_hash"],
+            one["weights_hash"]);
+  EXPECT_NE(Summary("--stages 1 --micro-batches 4")["weights_hash"], one["weights_hash"]);
+}
+
+TEST_F(TrainCommandTest, ATextThatShrinksEndsTheRun) {
+  SluiceProcess process(Arguments("--json --steps 1000000"));
+  ASSERT_TRUE(process.WaitForOutput("\"step\":3,"));
+  std::filesystem::resize_file(folder_ / "text", 1);
+  const ProcessResult stopped = process.Wait();
+  EXPECT_EQ(stopped.signal, 0);
+  EXPECT_EQ(stopped.exit_code, kExitBadInput) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr(folder_ / "text"));
+}
+
+TEST_F(TrainCommandTest, NoStepsHaveNoLoss) {
+  EXPECT_FALSE(Summary("--steps 0").contains("final_loss"));
+  EXPECT_THAT(Run("--steps 0").out, Not(HasSubstr("loss 0.0")));
+}
+
+TEST_F(TrainCommandTest, AFailedRunLeavesNoTrace) {
+  const std::string trace = folder_ / "trace.json";
+  const ProcessResult failed =
+      Run("--steps 30 --optimizer sgd --lr 1e30 --clip 0 --trace " + trace);
+  EXPECT_NE(failed.exit_code, kExitDone);
+  EXPECT_FALSE(std::filesystem::exists(trace));
+  EXPECT_EQ(Run("--trace " + trace).exit_code, kExitDone);
+  EXPECT_GT(std::filesystem::file_size(trace), 0u);
+}
+
+TEST_F(TrainCommandTest, APlanBringsItsModel) {
+  const std::string plan = folder_ / "plan.json";
+  const ProcessResult planned = RunSluice(Words(
+      absl::StrCat("plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 2 ",
+                   "--device cpu --micro-batch-size 2 --micro-batches 4 --dtype fp32 ",
+                   "--format json -o ", plan)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const ProcessResult result =
+      RunSluice(Words(absl::StrCat("train --data ", folder_ / "text", " --plan ", plan,
+                                   " --steps 1 --eval-micro-batches 1 --no-pin --json")));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+}
+
 TEST_F(TrainCommandTest, StartsFromSavedWeightsOnAnyNumberOfStages) {
   const Json saved = Summary("--steps 2 --save " + folder_ / "out");
   for (const char* stages : {"1", "2", "3", "4"}) {
@@ -117,7 +203,8 @@ TEST_F(TrainCommandTest, WhatAPersonReadsIsNoWiderThanATerminal) {
   const std::string help = RunSluice({"train", "--help"}).out;
   const std::string sample_help = RunSluice({"sample", "--help"}).out;
   std::string outputs = help + sample_help;
-  for (const char* more : {"--steps 3 --eval-every 1", "--steps 2 --stages 4 --micro-batches 4"}) {
+  for (const char* more : {"--steps 3 --eval-every 1", "--steps 2 --stages 4 --micro-batches 4",
+                           "--schedule pipedream", "--schedule dualpipev --stages 1"}) {
     const ProcessResult result = Run(more);
     EXPECT_EQ(result.exit_code, kExitDone) << result.err;
     outputs += result.out;
