@@ -77,8 +77,8 @@ class Painter {
 
   drawBar(layer, i, box) {
     const { panel, context } = this;
-    const x = Math.max(box.x, GUTTER - 20); // very long bars: canvases dislike far coordinates
-    const width = Math.min(box.x + box.width, panel.width + 20) - x;
+    const x = Math.max(box.x, GUTTER);
+    const width = Math.min(box.x + box.width, panel.right()) - x;
     const chunk = panel.about.chunkOfStage[layer.stages[i]] ?? 0;
     const look = this.looks[layer.op(i)][chunk];
     const gap = Math.min(1, width * 0.2);
