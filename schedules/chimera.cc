@@ -38,15 +38,16 @@ absl::StatusOr<Timetable> GenerateChimera(const ScheduleRequest& request) {
   Timetable table = EmptyTimetable("chimera", request, Placement::Bidirectional(p));
   std::vector<std::vector<Placed>> placed(p);
   const int per_unit = p / 2;  // micro-batches a direction
+  const int64_t unit_slots = int64_t{2} * p;
   int first[2] = {0, table.MicroBatchesOf(0)};
   for (int stage = 0; stage < 2 * p; ++stage) {
     const int s = table.placement.model_stage(stage);
     const int offset = first[table.placement.replica(stage)];
     for (int i = 0; i < table.MicroBatchesOf(stage); ++i) {
-      const int64_t start = int64_t{2} * p * (i / per_unit) + 2 * (i % per_unit);
+      const int64_t start = unit_slots * (i / per_unit) + int64_t{2} * (i % per_unit);
       auto& row = placed[table.placement.rank(stage)];
       row.push_back({start + s, ComputeAction(Op::kForward, stage, offset + i)});
-      row.push_back({start + 2 * p - 1 - s, ComputeAction(Op::kBackward, stage, offset + i)});
+      row.push_back({start + unit_slots - 1 - s, ComputeAction(Op::kBackward, stage, offset + i)});
     }
   }
   for (int rank = 0; rank < p; ++rank) {

@@ -8,8 +8,10 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 
 #include "random_timetable.h"
+#include "schedules/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 #include "schedules/validate.h"
@@ -31,6 +33,26 @@ std::string Contents(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+// What the catalogue generates is what PyTorch's schedules of the same kind and size are.
+TEST(PyTorchFiles, AreTheCatalogues) {
+  if (!std::filesystem::exists(SharedSchedules())) GTEST_SKIP() << "no " << SharedSchedules();
+  const std::tuple<const char*, const char*, ScheduleRequest> same[] = {
+      {"torch_zbv_p4_m8.compute.csv", "zbv", {4, 8, 2}},
+      {"torch_dualpipev_p4_m8.compute.csv", "dualpipev", {4, 8, 2}},
+      {"torch_interleaved1f1b_p4_m8_v2.compute.csv", "interleaved", {4, 8, 2}},
+      {"zb1p_2rank_4stage_8mb.compute.csv", "interleaved-zb", {2, 8, 2}}};
+  for (const auto& [file, name, request] : same) {
+    auto imported = ParseTimetableCsv(Contents(SharedSchedules() / file), file);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    for (auto& row : imported->rows) {
+      std::erase_if(row, [](const Action& action) { return action.op == Op::kIdle; });
+    }
+    const auto generated = GenerateSchedule(name, request);
+    EXPECT_EQ(imported->rows, generated->rows) << file;
+    EXPECT_EQ(imported->placement.rank_of_stage(), generated->placement.rank_of_stage()) << file;
+  }
 }
 
 TEST(PyTorchFiles, AreSoundAndComeBackByteForByte) {
