@@ -2,6 +2,7 @@
 #define SLUICE_SCHEDULES_CHANNELS_H_
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace sluice {
 // Numbers the directed rank pairs between which messages flow.
 class Channels {
  public:
-  explicit Channels(const Placement& placement) : placement_(placement) {
+  explicit Channels(const Placement& placement) {
     for (int s = 0; s + 1 < placement.stages(); ++s) {
       if (placement.NextStage(s) == kNoStage) continue;
       const std::pair<int, int> edge{placement.rank(s), placement.rank(s + 1)};
@@ -22,9 +23,13 @@ class Channels {
     }
     std::sort(pairs_.begin(), pairs_.end());
     pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
-    for (int s = 0; s + 1 < placement.stages(); ++s) {
-      down_.push_back(Number(placement.rank(s), placement.rank(s + 1)));
-      up_.push_back(Number(placement.rank(s + 1), placement.rank(s)));
+    for (int s = 0; s < placement.stages(); ++s) {
+      for (const Op op : kOps) {
+        const int peer = PeerStage(placement, op, s);
+        const int here = placement.rank(s);
+        const int there = peer == kNoStage ? here : placement.rank(peer);
+        of_.push_back(IsSend(op) ? Number(here, there) : Number(there, here));
+      }
     }
   }
 
@@ -32,26 +37,24 @@ class Channels {
   const std::pair<int, int>& ranks(size_t channel) const { return pairs_[channel]; }
 
   // The channel of a send or receive; -1 when both ends would be on one rank or an end does not
-  // exist.
+  // exist. Requires a stage of the placement.
   int Of(const Action& action) const {
-    const bool forward = action.op == Op::kSendForward || action.op == Op::kRecvForward;
-    const int peer = PeerStage(placement_, action.op, action.stage);
-    if (peer == kNoStage) return -1;
-    const int lower = std::min<int>(action.stage, peer);
-    return forward ? down_[lower] : up_[lower];
+    const size_t op = static_cast<size_t>(action.op) - static_cast<size_t>(kOps[0]);
+    return of_[std::size(kOps) * action.stage + op];
   }
 
  private:
+  static constexpr Op kOps[] = {Op::kSendForward, Op::kRecvForward, Op::kSendBackward,
+                                Op::kRecvBackward};
+
   int Number(int from, int to) const {
     const std::pair<int, int> pair{from, to};
     const auto it = std::lower_bound(pairs_.begin(), pairs_.end(), pair);
     return it != pairs_.end() && *it == pair ? static_cast<int>(it - pairs_.begin()) : -1;
   }
 
-  const Placement& placement_;
   std::vector<std::pair<int, int>> pairs_;
-  std::vector<int> down_;
-  std::vector<int> up_;
+  std::vector<int> of_;  // [stage][op of kOps]
 };
 
 // The channel of a send or receive on the rank that holds its stage; -1 for anything else.

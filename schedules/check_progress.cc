@@ -12,7 +12,7 @@ class Progress {
         census_(census),
         channels_(timetable.placement),
         lowered_(timetable.lowered()),
-        ran_(census.cell.size(), 0),
+        ran_(lowered_ ? 0 : census.cell.size(), 0),
         next_(timetable.rows.size(), 0),
         queued_(timetable.rows.size(), true) {}
 
@@ -113,9 +113,9 @@ class Progress {
     if (producer == kNoStage || placement.rank(producer) == rank) return kNoStage;
     const OpMask makes = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
     const size_t cell = census_.cell(producer, action.micro_batch);
+    if (ran_[cell] & makes) return kNoStage;
     // What is absent altogether is reported as such; waiting for it would hide other defects.
-    const bool exists = census_.seen[cell] & makes;
-    return exists && !(ran_[cell] & makes) ? producer : kNoStage;
+    return census_.seen[cell] & makes ? producer : kNoStage;
   }
 
   // What does not is reported elsewhere; here it neither waits nor wakes anyone.
@@ -125,7 +125,8 @@ class Progress {
   }
 
   void Finish(int rank, const Action& action) {
-    if (!IsCompute(action.op) || !Belongs(rank, action)) return;
+    // In a lowered table nobody waits for anything but messages.
+    if (lowered_ || !IsCompute(action.op) || !Belongs(rank, action)) return;
     ran_[census_.cell(action)] |= Bit(action.op);
     const int consumer = ConsumerStage(table_.placement, action.op, action.stage);
     if (consumer != kNoStage) Wake(table_.placement.rank(consumer));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "schedules/validate_checks.h"
@@ -12,7 +13,7 @@ constexpr OpMask kMessagesUp = Bit(Op::kRecvForward) | Bit(Op::kSendBackward);
 constexpr OpMask kSplitBackward = Bit(Op::kInputGrad) | Bit(Op::kWeightGrad);
 
 // What must not have run before `op` on the same (stage, micro-batch), because it depends on `op`.
-OpMask MustFollow(Op op) {
+constexpr OpMask MustFollowOf(Op op) {
   switch (op) {
     case Op::kForward:
       return kMakesInputGrad | Bit(Op::kWeightGrad) | Bit(Op::kSendForward) | Bit(Op::kRecompute);
@@ -31,11 +32,24 @@ OpMask MustFollow(Op op) {
 }
 
 // Ops that would do the work of `op` a second time.
-OpMask Doubles(Op op) {
+constexpr OpMask DoublesOf(Op op) {
   if (op == Op::kBackward) return Bit(Op::kBackward) | Bit(Op::kInputGrad) | Bit(Op::kWeightGrad);
   if (op == Op::kInputGrad || op == Op::kWeightGrad) return Bit(op) | Bit(Op::kBackward);
   return Bit(op);
 }
+
+// Looked up for every action, so worked out once.
+constexpr size_t kOps = static_cast<size_t>(Op::kOptimizerStep) + 1;
+using MaskTable = std::array<OpMask, kOps>;
+constexpr MaskTable TableOf(OpMask (*mask)(Op)) {
+  MaskTable table{};
+  for (size_t op = 0; op < kOps; ++op) table[op] = mask(static_cast<Op>(op));
+  return table;
+}
+constexpr MaskTable kMustFollow = TableOf(MustFollowOf);
+constexpr MaskTable kDoubles = TableOf(DoublesOf);
+OpMask MustFollow(Op op) { return kMustFollow[static_cast<size_t>(op)]; }
+OpMask Doubles(Op op) { return kDoubles[static_cast<size_t>(op)]; }
 
 class RowChecker {
  public:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,15 +50,22 @@ class Lowering {
   }
 
  private:
-  // The next message of a channel that ends or begins at a rank.
-  struct Head {
-    int channel;
-    int from;  // rank
-    size_t next;
+  // What F, B or I makes for another rank. Kept beside each other in the order of their channel,
+  // since both ends read them.
+  struct Message {
     int32_t time;
-    uint32_t position;
+    uint32_t position;  // of its producer
+    Action producer;
+  };
+
+  // The messages to come of a channel that ends or begins at a rank.
+  struct Head {
+    const Message* next;
+    const Message* end;
+    int from;  // rank
     bool operator<(const Head& other) const {
-      return std::tie(time, from, position) < std::tie(other.time, other.from, other.position);
+      if (next->time != other.next->time) return next->time < other.next->time;
+      return std::pair(from, next->position) < std::pair(other.from, other.next->position);
     }
   };
 
@@ -74,7 +80,8 @@ class Lowering {
     for (const auto& row : table_.rows) {
       for (size_t i = 0; i < row.size(); ++i) {
         const StageLink& link = LinkOf(row[i]);
-        if (link.crosses) messages_[link.to].push_back(static_cast<uint32_t>(i));
+        if (!link.crosses) continue;
+        messages_[link.to].push_back({run_.MadeAt(row[i]), static_cast<uint32_t>(i), row[i]});
       }
     }
   }
@@ -108,35 +115,26 @@ class Lowering {
   }
 
   void SortMessages() {
-    for (size_t channel = 0; channel < channels_.size(); ++channel) {
-      const auto& row = table_.rows[channels_.ranks(channel).first];
-      std::sort(messages_[channel].begin(), messages_[channel].end(), [&](uint32_t a, uint32_t b) {
-        return std::pair(run_.MadeAt(row[a]), a) < std::pair(run_.MadeAt(row[b]), b);
+    for (auto& channel : messages_) {
+      for (Message& message : channel) message.time = run_.MadeAt(message.producer);
+      std::sort(channel.begin(), channel.end(), [](const Message& a, const Message& b) {
+        return std::pair(a.time, a.position) < std::pair(b.time, b.position);
       });
     }
   }
 
-  // Moves `head` to message `next` of its channel; false when there is none.
-  bool Load(Head& head) const {
-    const auto& messages = messages_[head.channel];
-    if (head.next == messages.size()) return false;
-    head.position = messages[head.next];
-    head.time = run_.MadeAt(table_.rows[head.from][head.position]);
-    return true;
-  }
-
-  // The rank's end of a message: its producer is the action at `head`.
-  Action EndOn(int rank, const Head& head) const {
-    const Action& producer = table_.rows[head.from][head.position];
+  // The end of a message on the rank that makes it, and on the one that takes it.
+  static Action SendOf(const Action& producer) {
     const bool forward = producer.op == Op::kForward;
-    Action end{.stage = producer.stage, .micro_batch = producer.micro_batch};
-    if (rank == head.from) {
-      end.op = forward ? Op::kSendForward : Op::kSendBackward;
-    } else {
-      end.op = forward ? Op::kRecvForward : Op::kRecvBackward;
-      end.stage = static_cast<uint16_t>(LinkOf(producer).stage);
-    }
-    return end;
+    return {.op = forward ? Op::kSendForward : Op::kSendBackward,
+            .stage = producer.stage,
+            .micro_batch = producer.micro_batch};
+  }
+  Action ReceiveOf(const Action& producer) const {
+    const bool forward = producer.op == Op::kForward;
+    return {.op = forward ? Op::kRecvForward : Op::kRecvBackward,
+            .stage = static_cast<uint16_t>(LinkOf(producer).stage),
+            .micro_batch = producer.micro_batch};
   }
 
   // Merges the actions of a rank with the messages of the few channels that touch it.
@@ -146,19 +144,21 @@ class Lowering {
     std::vector<Head> heads;
     size_t size = row.size();
     for (const int channel : touching_[rank]) {
-      size += messages_[channel].size();
-      Head head{channel, channels_.ranks(channel).first, 0, 0, 0};
-      if (Load(head)) heads.push_back(head);
+      const auto& messages = messages_[channel];
+      size += messages.size();
+      if (messages.empty()) continue;
+      heads.push_back({messages.data(), messages.data() + messages.size(),
+                       channels_.ranks(static_cast<size_t>(channel)).first});
     }
     std::vector<Action> merged;
     merged.reserve(size);
     const auto emit_messages_until = [&](int64_t time) {
       while (!heads.empty()) {
         Head& first = *std::min_element(heads.begin(), heads.end());
-        if (first.time > time) return;
-        merged.push_back(EndOn(rank, first));
-        ++first.next;
-        if (Load(first)) continue;
+        if (first.next->time > time) return;
+        const Action& producer = first.next->producer;
+        merged.push_back(first.from == rank ? SendOf(producer) : ReceiveOf(producer));
+        if (++first.next != first.end) continue;
         first = heads.back();
         heads.pop_back();
       }
@@ -177,8 +177,8 @@ class Lowering {
   const Channels channels_;
   const std::vector<StageLinks> links_;
   ReferenceRun run_;
-  std::vector<std::vector<uint32_t>> messages_;  // [channel] positions of producers, in order
-  std::vector<std::vector<int>> touching_;       // [rank] channels from and to it
+  std::vector<std::vector<Message>> messages_;  // [channel] in order
+  std::vector<std::vector<int>> touching_;      // [rank] channels from and to it
 };
 
 // Adds REDUCE_GRAD and OPTIMIZER_STEP where the row does not have them.

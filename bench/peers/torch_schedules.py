@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""How long PyTorch takes to make and lower its interleaved zero bubble, for `bench/schedules`.
+
+    python torch_schedules.py [--ranks 32 --micro-batches 512 --chunks 4]
+
+The order of every rank, then the sends and receives, with the functions that its own schedule calls; no process group,
+no model. One JSON line: peer, the size, and the seconds of both steps.
+"""
+import argparse
+import json
+import time
+
+from torch.distributed.pipelining import schedules
+
+
+def compute_order(ranks, micro_batches, chunks):
+    """ScheduleInterleavedZeroBubble's rows, without the stages that its constructor asks for."""
+    schedule = schedules.ScheduleInterleavedZeroBubble.__new__(schedules.ScheduleInterleavedZeroBubble)
+    schedule.pp_group_size = ranks
+    schedule.n_local_stages = chunks
+    schedule._n_microbatches = micro_batches
+    schedule._num_stages = schedule.num_stages = ranks * chunks
+    schedule.number_of_rounds = max(1, micro_batches // ranks)
+    schedule.microbatches_per_round = micro_batches // schedule.number_of_rounds
+    order = {rank: schedule._calculate_single_rank_operations(rank) for rank in range(ranks)}
+    schedule.pipeline_order = order
+    return schedule._add_bubbles_to_actions(ranks * chunks)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, default=32)
+    parser.add_argument("--micro-batches", type=int, default=512)
+    parser.add_argument("--chunks", type=int, default=4)
+    size = parser.parse_args()
+    start = time.perf_counter()
+    order = compute_order(size.ranks, size.micro_batches, size.chunks)
+    made = time.perf_counter()
+    rows = {rank: [a for a in row if a is not None] for rank, row in order.items()}
+    actions = sum(len(row) for row in rows.values())
+    lowered = schedules._add_send_recv(rows, lambda stage: stage % size.ranks, size.ranks * size.chunks)
+    done = time.perf_counter()
+    print(json.dumps({
+        "peer": "torch.distributed.pipelining", "ranks": size.ranks, "micro_batches": size.micro_batches,
+        "chunks": size.chunks, "compute_actions": actions, "lowered_actions": sum(map(len, lowered.values())),
+        "generate_seconds": made - start, "lower_seconds": done - made, "seconds": done - start}))
+
+
+if __name__ == "__main__":
+    main()
