@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedules/channels.h"
@@ -18,32 +20,32 @@ Action ReceiveOf(const Placement& placement, const Action& send) {
 }  // namespace
 
 void CheckChannels(const Timetable& timetable, DefectList& defects) {
-  struct Message {
-    int rank;
-    size_t position;
-  };
+  // [channel] positions in the row of the rank at that end
   const Channels channels(timetable.placement);
-  std::vector<std::vector<Message>> sent(channels.size());
-  std::vector<std::vector<Message>> received(channels.size());
+  std::vector<std::vector<uint32_t>> sent(channels.size());
+  std::vector<std::vector<uint32_t>> received(channels.size());
   for (int rank = 0; rank < static_cast<int>(timetable.rows.size()); ++rank) {
     const auto& row = timetable.rows[rank];
     for (size_t i = 0; i < row.size(); ++i) {
       const int channel = ChannelOf(channels, timetable.placement, rank, row[i]);
-      if (channel >= 0) (IsSend(row[i].op) ? sent : received)[channel].push_back({rank, i});
+      if (channel < 0) continue;
+      (IsSend(row[i].op) ? sent : received)[channel].push_back(static_cast<uint32_t>(i));
     }
   }
   for (size_t channel = 0; channel < channels.size(); ++channel) {
     const auto& [from, to] = channels.ranks(channel);
+    const auto& senders_row = timetable.rows[from];
+    const auto& receivers_row = timetable.rows[to];
     const size_t both = std::min(sent[channel].size(), received[channel].size());
     for (size_t k = 0; k < both; ++k) {
-      const Message& out = sent[channel][k];
-      const Message& in = received[channel][k];
-      const Action& send = timetable.rows[out.rank][out.position];
-      const Action& receive = timetable.rows[in.rank][in.position];
+      const uint32_t out = sent[channel][k];
+      const uint32_t in = received[channel][k];
+      const Action& send = senders_row[out];
+      const Action& receive = receivers_row[in];
       if (ReceiveOf(timetable.placement, send) == receive) continue;
-      defects.Add(in.rank, in.position, receive,
+      defects.Add(to, in, receive,
                   absl::StrCat("message ", k, " from rank ", from, " to rank ", to, " is ",
-                               ToString(send), " (position ", out.position, " there), so ",
+                               ToString(send), " (position ", out, " there), so ",
                                ToString(ReceiveOf(timetable.placement, send)), " is due here"));
       break;  // what follows on this channel is out of step too
     }

@@ -56,6 +56,7 @@ class RowChecker {
   RowChecker(const Timetable& timetable, Census& census, DefectList& defects)
       : table_(timetable),
         stages_(timetable.placement.stages()),
+        stage_(StagesOf(timetable)),
         census_(census),
         defects_(defects),
         last_weight_grad_(stages_, -1),
@@ -66,7 +67,8 @@ class RowChecker {
     for (size_t position = 0; position < row.size() && !defects_.full(); ++position) {
       const Action& action = row[position];
       if (action.overlaps_next) CheckPair(rank, position);
-      if (action.op == Op::kIdle || !StandsWhereItMay(rank, position)) continue;
+      if (action.op == Op::kIdle) continue;
+      if (!StandsWell(rank, action) && !StandsWhereItMay(rank, position)) continue;
       if (action.op == Op::kReduceGrad) {
         reduced_[action.stage] = true;
       } else if (action.op != Op::kOptimizerStep) {
@@ -94,6 +96,47 @@ class RowChecker {
       defects_.Add(rank, position, first,
                    absl::StrCat("overlaps ", ToString(second), ", which depends on it"));
     }
+  }
+
+  // What is asked of every action, looked up once a stage.
+  struct Stage {
+    int rank;
+    int first, end;  // micro-batches that run through it
+    // The neighbours on the same rank, kNoStage for others.
+    int next_here, previous_here;
+    bool next_elsewhere, previous_elsewhere;
+  };
+
+  static std::vector<Stage> StagesOf(const Timetable& table) {
+    const Placement& placement = table.placement;
+    std::vector<Stage> stages;
+    int first = 0;
+    for (int s = 0; s < placement.stages(); ++s) {
+      const auto is_here = [&](int other) {
+        return other != kNoStage && placement.rank(other) == placement.rank(s);
+      };
+      const int next = placement.NextStage(s);
+      const int previous = placement.PreviousStage(s);
+      const int end = first + table.MicroBatchesOf(s);
+      stages.push_back({placement.rank(s), first, end, is_here(next) ? next : kNoStage,
+                        is_here(previous) ? previous : kNoStage, next != kNoStage && !is_here(next),
+                        previous != kNoStage && !is_here(previous)});
+      if (next == kNoStage) first = end;  // the next copy of the model takes the next ones
+    }
+    return stages;
+  }
+
+  // The answer of StandsWhereItMay, found faster when it is yes.
+  bool StandsWell(int rank, const Action& action) const {
+    if (action.stage >= stages_) return false;
+    const Stage& stage = stage_[action.stage];
+    if (stage.rank != rank || action.micro_batch < stage.first || action.micro_batch >= stage.end) {
+      return false;
+    }
+    if (!IsCommunication(action.op)) return true;
+    return action.op == Op::kSendForward || action.op == Op::kRecvBackward
+               ? stage.next_elsewhere
+               : stage.previous_elsewhere;
   }
 
   bool StandsWhereItMay(int rank, size_t position) {
@@ -163,8 +206,11 @@ class RowChecker {
   // order.
   void CheckNeighbourOnSameRank(int rank, size_t position) {
     const Action& action = table_.rows[rank][position];
-    const int consumer = ConsumerStage(table_.placement, action.op, action.stage);
-    if (consumer == kNoStage || table_.placement.rank(consumer) != rank) return;
+    const Stage& stage = stage_[action.stage];
+    const int consumer = action.op == Op::kForward   ? stage.next_here
+                         : MakesInputGrad(action.op) ? stage.previous_here
+                                                     : kNoStage;
+    if (consumer == kNoStage) return;
     const OpMask waits = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
     if (!(census_.seen[census_.cell(consumer, action.micro_batch)] & waits)) return;
     Action dependant = action;
@@ -204,6 +250,7 @@ class RowChecker {
 
   const Timetable& table_;
   const int stages_;
+  const std::vector<Stage> stage_;
   Census& census_;
   DefectList& defects_;
   std::vector<int> last_weight_grad_;

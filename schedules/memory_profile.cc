@@ -29,6 +29,8 @@ class RankMemory {
       bytes_ += At(costs_.activation_bytes, action);
     } else if (action.op == Op::kRecompute) {
       bytes_ += Dropped(action);
+    } else {
+      return;
     }
     peak_bytes_ = std::max(peak_bytes_, bytes_);
   }
