@@ -14,16 +14,16 @@ int32_t DurationOf(Op op) {
 
 }  // namespace
 
-ReferenceRun::ReferenceRun(const Timetable& sound, const std::vector<StageLinks>& links)
-    : table_(sound),
+ReferenceRun::ReferenceRun(const Timetable& timetable, const std::vector<StageLinks>& links)
+    : table_(timetable),
       links_(links),
-      cell_(sound),
+      cell_(timetable),
       activation_at_(cell_.size(), kNotYet),
       gradient_at_(cell_.size(), kNotYet),
-      ranks_(sound.rows.size()),
-      starts_(sound.rows.size()) {
+      ranks_(timetable.rows.size()),
+      starts_(timetable.rows.size()) {
   for (int rank = static_cast<int>(ranks_.size()) - 1; rank >= 0; --rank) {
-    starts_[rank].reserve(sound.rows[rank].size());
+    starts_[rank].reserve(timetable.rows[rank].size());
     queue_.push_back(rank);
   }
   while (!queue_.empty()) {
@@ -31,6 +31,13 @@ ReferenceRun::ReferenceRun(const Timetable& sound, const std::vector<StageLinks>
     queue_.pop_back();
     Advance(rank);
   }
+}
+
+bool ReferenceRun::finished() const {
+  for (size_t rank = 0; rank < starts_.size(); ++rank) {
+    if (starts_[rank].size() < table_.rows[rank].size()) return false;
+  }
+  return true;
 }
 
 void ReferenceRun::Advance(int number) {

@@ -10,12 +10,16 @@
 
 namespace sluice {
 
-// A run of a sound compute-only table in which F, I, W and RECOMPUTE take 1, B takes 2, a pair the
+// A run of a compute-only table in which F, I, W and RECOMPUTE take 1, B takes 2, a pair the
 // sum of its halves, the rest nothing, and messages no time. Whole numbers, since only the order
 // matters: they decide where messages stand in a lowered table.
 class ReferenceRun {
  public:
-  ReferenceRun(const Timetable& sound, const std::vector<StageLinks>& links);
+  // Requires rows that are complete and in order.
+  ReferenceRun(const Timetable& timetable, const std::vector<StageLinks>& links);
+
+  // Whether every rank reached its end: no rows wait for each other.
+  bool finished() const;
 
   // [rank][position]
   const std::vector<std::vector<int32_t>>& starts() const { return starts_; }

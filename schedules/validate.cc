@@ -33,14 +33,18 @@ bool CheckShape(const Timetable& timetable, DefectList& defects) {
   return true;
 }
 
-std::vector<Defect> FindDefects(const Timetable& timetable, int limit) {
-  DefectList defects(limit);
-  if (!CheckShape(timetable, defects)) return defects.Take();
-  Census census(timetable);
+void CheckAllButProgress(const Timetable& timetable, Census& census, DefectList& defects) {
   CheckRows(timetable, census, defects);
   CheckComplete(timetable, census, defects);
   if (timetable.lowered()) CheckChannels(timetable, defects);
   CheckVersions(timetable, defects);
+}
+
+std::vector<Defect> FindDefects(const Timetable& timetable, int limit) {
+  DefectList defects(limit);
+  if (!CheckShape(timetable, defects)) return defects.Take();
+  Census census(timetable);
+  CheckAllButProgress(timetable, census, defects);
   CheckProgress(timetable, census, defects);
   return defects.Take();
 }

@@ -62,6 +62,9 @@ void CheckVersions(const Timetable& timetable, DefectList& defects);
 // ends are there.
 void CheckProgress(const Timetable& timetable, const Census& census, DefectList& defects);
 
+// All of these but the first and the last.
+void CheckAllButProgress(const Timetable& timetable, Census& census, DefectList& defects);
+
 }  // namespace sluice
 
 #endif  // SLUICE_SCHEDULES_VALIDATE_CHECKS_H_
