@@ -20,7 +20,8 @@ struct TextOptions {
 std::string RenderText(const Simulation& simulation, const Timetable& timetable,
                        const TextOptions& options);
 
-// The same as a stand-alone SVG with vector text, a legend and the bubble shaded.
+// The same as a stand-alone SVG with vector text, a legend and the bubble shaded; thousands of bars
+// a rank become columns, each showing what its time is made of.
 std::string RenderSvg(const Simulation& simulation, const Timetable& timetable);
 
 // Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, an arrow (flow)

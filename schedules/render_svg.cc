@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "schedules/render.h"
 #include "schedules/render_common.h"
+#include "schedules/render_text_density.h"
 
 namespace sluice {
 namespace {
@@ -22,6 +23,10 @@ constexpr double kAxisHeight = 34;
 constexpr double kLegendHeight = 30;
 constexpr double kLeastChart = 760;
 constexpr double kMostChart = 6000;
+// Where a rank has more bars than fit into kMostChart at kLeastBar each, the chart has columns
+// instead, each as wide as that, which show what they are made of.
+constexpr double kLeastBar = 2;
+constexpr double kCrowdedChart = 1520;
 // Of the shortest bar, so that its number can be read: the sides, and each digit.
 constexpr double kBarSides = 4;
 constexpr double kBarDigit = 7;
@@ -91,7 +96,9 @@ class SvgChart {
         table_(table),
         chunks_(table.placement.chunks()),
         chunk_of_stage_(ChunkOfStage(table.placement)),
-        chart_width_(ChartWidth(run, absl::StrCat(table.micro_batches - 1).size())),
+        crowded_(IsCrowded(run)),
+        chart_width_(crowded_ ? kCrowdedChart
+                              : ChartWidth(run, absl::StrCat(table.micro_batches - 1).size())),
         left_(kMargin + kLabelWidth),
         bottom_(kHeader + static_cast<double>(run.rows.size()) * (kLaneHeight + kLaneGap)) {}
 
@@ -104,6 +111,12 @@ class SvgChart {
   }
 
  private:
+  static bool IsCrowded(const Simulation& run) {
+    return std::any_of(run.rows.begin(), run.rows.end(), [](const auto& row) {
+      return static_cast<double>(row.size()) * kLeastBar > kMostChart;
+    });
+  }
+
   static double ChartWidth(const Simulation& run, size_t digits) {
     double shortest = run.makespan;
     for (const auto& row : run.rows) {
@@ -160,9 +173,37 @@ class SvgChart {
     const double y = Y(rank);
     std::string svg = Text(left_ - 10, y + kLaneHeight / 2 + 4, "end", absl::StrCat("rank ", rank));
     svg += Rect(left_, y, chart_width_, kLaneHeight, kBubbleFill) + "\n";
-    for (const Bar& bar : BarsOf(run_.rows[rank], chunk_of_stage_)) svg += Draw(bar, y);
+    const std::vector<Bar> bars = BarsOf(run_.rows[rank], chunk_of_stage_);
+    if (crowded_) {
+      svg += Columns(bars, y);
+    } else {
+      for (const Bar& bar : bars) svg += Draw(bar, y);
+    }
     svg += Text(left_ + chart_width_ + kPeakWidth, y + kLaneHeight / 2 + 4, "end",
                 absl::StrCat(run_.peak_activations[rank]));
+    return svg;
+  }
+
+  // The parts of each column, one above the other from below in the legend's order: a path a kind.
+  std::string Columns(const std::vector<Bar>& bars, double lane) const {
+    const int columns = static_cast<int>(chart_width_ / kLeastBar);
+    const std::vector<ColumnParts> parts = PartsOf(bars, run_.makespan, columns);
+    std::vector<double> filled(parts.size(), 0);
+    std::string svg;
+    for (size_t kind = 0; kind < kBubblePart; ++kind) {
+      std::string path;
+      for (size_t c = 0; c < parts.size(); ++c) {
+        const double part = parts[c][kind] * kLaneHeight;
+        if (part <= 0) continue;
+        absl::StrAppendFormat(&path, "M%.6g %.6gh%.3gv%.4gh-%.3gz",
+                              left_ + static_cast<double>(c) * kLeastBar,
+                              lane + kLaneHeight - filled[c], kLeastBar, -part, kLeastBar);
+        filled[c] += part;
+      }
+      if (path.empty()) continue;
+      absl::StrAppend(&svg, "<path fill=\"", Hex(Shade(kBarKinds[kind].op, 0, chunks_)), "\" d=\"",
+                      path, "\"/>\n");
+    }
     return svg;
   }
 
@@ -202,17 +243,22 @@ class SvgChart {
       svg += swatches + Text(x + width + 6, y + 11.5, "key", name);
       x += width + 6 + kLetter * static_cast<double>(name.size()) + 22;
     };
+    const int shades = crowded_ ? 1 : chunks_;
     for (const BarKind& kind : KindsIn(table_)) {
       std::string swatches;
-      for (int chunk = 0; chunk < chunks_; ++chunk) {
+      for (int chunk = 0; chunk < shades; ++chunk) {
         swatches +=
             Rect(x + chunk * kSwatch, y, kSwatch, kSwatch, Hex(Shade(kind.op, chunk, chunks_)));
       }
-      item(swatches, chunks_ * kSwatch, kind.name);
+      item(swatches, shades * kSwatch, kind.name);
     }
     item(Rect(x, y, kSwatch, kSwatch, kBubbleFill, " stroke=\"#ccc\" stroke-width=\".5\""), kSwatch,
          "bubble");
-    if (chunks_ > 1) item("", 0, "lighter: later chunks of a rank");
+    if (crowded_) {
+      item("", 0, "each column: what its time is made of");
+    } else if (chunks_ > 1) {
+      item("", 0, "lighter: later chunks of a rank");
+    }
     return svg;
   }
 
@@ -220,6 +266,7 @@ class SvgChart {
   const Timetable& table_;
   const int chunks_;
   const std::vector<int> chunk_of_stage_;
+  const bool crowded_;
   const double chart_width_;
   const double left_;
   const double bottom_;

@@ -169,6 +169,15 @@ TEST(RenderSvg, HasABarForEveryComputation) {
   }
 }
 
+TEST(RenderSvg, ManyBarsBecomeColumns) {
+  const Drawn drawn = Draw("1f1b", {4, 4000});
+  const std::string svg = RenderSvg(drawn.run, drawn.table);
+  EXPECT_LT(svg.size(), 1'000'000u);
+  EXPECT_EQ(CountOf(svg, "<title>"), 0);
+  EXPECT_EQ(CountOf(svg, "<path fill="), 2 * 4);  // forward and backward of each rank
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
 TEST(RenderSvg, EscapesNames) {
   Drawn drawn = Draw("gpipe", {2, 2});
   drawn.table.name = "a<b>&\"c\".csv";
