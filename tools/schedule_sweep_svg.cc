@@ -22,10 +22,19 @@ constexpr double kDot = 4;
 constexpr int kMostTicks = 6;
 constexpr double kHeadroom = 1.08;
 constexpr double kLabelHeight = 13;
+constexpr double kLetterWidth = 7;
 // Okabe and Ito's palette.
 constexpr char kFoundColour[] = "#0072b2";
 constexpr char kEntryColour[] = "#d55e00";
 constexpr char kBoundColour[] = "#555555";
+
+struct Label {
+  double x, y, width;
+};
+
+bool Meet(const Label& a, const Label& b) {
+  return std::abs(a.y - b.y) < kLabelHeight && a.x < b.x + b.width && b.x < a.x + a.width;
+}
 
 class Chart {
  public:
@@ -115,31 +124,28 @@ class Chart {
     return svg;
   }
 
-  // The catalogue's entries that fit in; their names move up where they would meet.
+  // The catalogue's entries that fit in; their names move where they would meet.
   std::string Entries() const {
     std::string svg;
-    struct Label {
-      double x, y;
-    };
     std::vector<Label> taken;
     for (const auto& entry : curve_.entries) {
       if (entry.peak < first_ || entry.peak > last_ || entry.bubble > highest_) continue;
       const double x = X(entry.peak);
-      double y = Y(entry.bubble) - 8;
-      constexpr double kLabelWidth = 90;
-      const auto meets = [&] {
-        return std::any_of(taken.begin(), taken.end(), [&](const Label& other) {
-          return std::abs(other.x - x) < kLabelWidth && std::abs(other.y - y) < kLabelHeight;
-        });
-      };
-      while (meets() && y > kTop) y -= kLabelHeight;
-      taken.push_back({x, y});
-      const std::string parts = entry.parts > 1 ? absl::StrCat(" /", entry.parts) : "";
+      const std::string name =
+          entry.parts > 1 ? absl::StrCat(entry.name, " /", entry.parts) : entry.name;
+      Label label{x + 6, Y(entry.bubble), kLetterWidth * static_cast<double>(name.size())};
+      for (double shift : {-8.0, 4.0, 18.0, -22.0, 32.0, -36.0, -50.0}) {
+        label.y = Y(entry.bubble) + shift;
+        if (std::none_of(taken.begin(), taken.end(),
+                         [&](const Label& other) { return Meet(label, other); })) {
+          break;
+        }
+      }
+      taken.push_back(label);
       absl::StrAppendFormat(&svg,
                             "<rect x=\"%.1f\" y=\"%.1f\" width=\"7\" height=\"7\" fill=\"%s\"/>"
-                            "<text x=\"%.1f\" y=\"%.1f\" fill=\"#444\">%s%s</text>\n",
-                            x - 3.5, Y(entry.bubble) - 3.5, kEntryColour, x + 6, y, entry.name,
-                            parts);
+                            "<text x=\"%.1f\" y=\"%.1f\" fill=\"#444\">%s</text>\n",
+                            x - 3.5, Y(entry.bubble) - 3.5, kEntryColour, label.x, label.y, name);
     }
     return svg;
   }

@@ -30,6 +30,11 @@ constexpr int kMostActionsToExhaust = 400;
 constexpr double kMostExhaustiveWork = 1e7;
 constexpr int64_t kMostPrefixes = 4'000'000;
 
+// With more actions than this, what is as close as this to the bound is not searched further: each
+// try takes milliseconds.
+constexpr int kManyActions = 20'000;
+constexpr double kCloseEnough = 5e-5;
+
 // The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
 // Where the costs say nothing else, the problem itself.
 Problem CheapestOf(Problem problem, const StageCosts& costs) {
@@ -92,7 +97,7 @@ class Optimiser {
   absl::Status OfferOrder(const optimise::Order& order, const std::string& found_by);
   absl::Status Exhaust();
   absl::Status Polish(const optimise::SearchSettings& settings);
-  OptimisedTimetable Finish();
+  absl::StatusOr<OptimisedTimetable> Finish();
 
   const OptimiseRequest& request_;
   const Problem problem_;
@@ -116,7 +121,7 @@ void Optimiser::FindBound() {
 }
 
 absl::Status Optimiser::Offer(const Timetable& table, const std::string& found_by) {
-  absl::StatusOr<Simulation> run = Simulate(table, request_.costs);
+  absl::StatusOr<Simulation> run = Simulate(table, request_.costs, Detail::kSummary);
   if (!run.ok()) return run.status();
   if (!KeepsLimits(*run, request_.limits)) return absl::OkStatus();
   const double value = ObjectiveValue(*run, request_.objective);
@@ -124,7 +129,6 @@ absl::Status Optimiser::Offer(const Timetable& table, const std::string& found_b
   found_ = true;
   value_ = value;
   best_.table = table;
-  best_.run = *std::move(run);
   best_.found_by = found_by;
   return absl::OkStatus();
 }
@@ -143,18 +147,20 @@ absl::Status Optimiser::OfferSeeds(const std::vector<Timetable>& seeds) {
 
 absl::Status Optimiser::OfferOrder(const optimise::Order& order, const std::string& found_by) {
   const Timetable table = optimise::TimetableOf(problem_, order);
-  if (absl::Status sound = ValidateTimetable(table); !sound.ok()) {
-    return absl::InternalError(sound.message());
-  }
   if (absl::Status ok = Offer(table, found_by); !ok.ok()) return ok;
   return fuse_ ? Offer(Fused(table), found_by) : absl::OkStatus();
 }
 
 absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
   FindBound();
-  const optimise::SearchSettings settings{.good_enough = bound_ * (1 + kRounding),
+  const int actions = 3 * problem_.stages * problem_.micro_batches;
+  const double close = actions > kManyActions ? kCloseEnough : kRounding;
+  const optimise::SearchSettings settings{.good_enough = bound_ * (1 + close),
                                           .effort = std::max(0.0, request_.effort),
                                           .seed = request_.seed};
+  if (absl::Status ok = OfferSeeds(request_.seeds); !ok.ok()) return ok;
+  if (absl::Status ok = OfferSeeds(optimise::CatalogueSeeds(request_)); !ok.ok()) return ok;
+  if (found_ && value_ <= settings.good_enough) return Finish();
   const optimise::Schedule schedule = optimise::SearchRules(problem_, settings, deadline_);
   if (absl::Status ok = OfferOrder(schedule.order, "search"); !ok.ok()) return ok;
   if (fuse_) {
@@ -164,10 +170,6 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
     whole.weight_grad.assign(problem_.stages, 0);
     const optimise::Schedule fused = optimise::SearchRules(whole, settings, deadline_);
     if (absl::Status ok = OfferOrder(fused.order, "search"); !ok.ok()) return ok;
-  }
-  if (absl::Status ok = OfferSeeds(request_.seeds); !ok.ok()) return ok;
-  if (!AtBound()) {
-    if (absl::Status ok = OfferSeeds(optimise::CatalogueSeeds(request_)); !ok.ok()) return ok;
   }
   if (absl::Status ok = Exhaust(); !ok.ok()) return ok;
   if (absl::Status ok = Polish(settings); !ok.ok()) return ok;
@@ -199,8 +201,12 @@ absl::Status Optimiser::Polish(const optimise::SearchSettings& settings) {
   return OfferOrder(better.order, "local search");
 }
 
-OptimisedTimetable Optimiser::Finish() {
+absl::StatusOr<OptimisedTimetable> Optimiser::Finish() {
   best_.table.name = "auto";
+  if (absl::Status sound = ValidateTimetable(best_.table); !sound.ok()) return sound;
+  absl::StatusOr<Simulation> run = Simulate(best_.table, request_.costs);
+  if (!run.ok()) return run.status();
+  best_.run = *std::move(run);
   // Sums round differently: a value that meets the bound may seem a hair below it.
   best_.lower_bound = AtBound() ? value_ : bound_;
   best_.optimal = AtBound();

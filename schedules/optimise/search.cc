@@ -10,8 +10,10 @@
 namespace sluice::optimise {
 namespace {
 
-// Rules are tried this many at a time, whatever the number of threads.
+// Rules are tried this many at a time, whatever the number of threads; few where each takes long.
 constexpr size_t kBatch = 8;
+constexpr size_t kSmallBatch = 2;
+constexpr size_t kManyActions = 20'000;
 // Actions dispatched in all, at most: a fraction of a second's work. Small problems stop earlier.
 constexpr size_t kMostActions = 3'000'000;
 constexpr size_t kMostRules = 1'000;
@@ -20,8 +22,8 @@ constexpr size_t kLeastRules = 2 * kBatch;
 // The rules that win most often, over the published cost tables and random ones.
 std::vector<DispatchRules> Favourites() {
   std::vector<DispatchRules> rules;
-  for (bool forward_first : {false, true}) {
-    for (double in_flight : {2.0, 2.5, 1.5, 3.0}) {
+  for (double in_flight : {2.0, 2.5, 1.5, 3.0}) {
+    for (bool forward_first : {false, true}) {
       rules.push_back({.in_flight = in_flight, .forward_first = forward_first});
     }
   }
@@ -64,6 +66,7 @@ class RuleSearch {
         3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
     const double most = settings.effort * static_cast<double>(kMostActions / actions);
     budget_ = std::clamp(static_cast<size_t>(most), kLeastRules, kMostRules);
+    if (actions > kManyActions) batch_ = kSmallBatch;
     for (double w : problem.weight_grad) longest_weight_ = std::max(longest_weight_, w);
   }
 
@@ -91,8 +94,8 @@ class RuleSearch {
   }
 
   void TryAll(const std::vector<DispatchRules>& rules) {
-    for (size_t from = 0; from < rules.size() && !Done(); from += kBatch) {
-      const size_t count = std::min(kBatch, rules.size() - from);
+    for (size_t from = 0; from < rules.size() && !Done(); from += batch_) {
+      const size_t count = std::min(batch_, rules.size() - from);
       std::vector<Schedule> results(count);
       tbb::parallel_for(size_t{0}, count, [&](size_t i) {
         // The very first rule always runs, so that there is a result.
@@ -126,6 +129,7 @@ class RuleSearch {
   const SearchSettings& settings_;
   const Deadline& deadline_;
   std::mt19937_64 random_;
+  size_t batch_ = kBatch;
   size_t budget_ = 0;
   size_t tried_ = 0;
   double longest_weight_ = 0;
