@@ -38,7 +38,8 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
   if (entry.chunk_step == 0) return {entry.default_chunks};
   std::vector<int> chunks;
   const int most = std::min(kMostChunksTried, request.costs->layer_count() / request.devices);
-  for (int count = entry.chunk_step; count <= most; count += entry.chunk_step) {
+  // With one chunk, interleaved is eager-1f1b, interleaved-zb is zb-h1 and bfs is gpipe.
+  for (int count = 2; count <= most; count += entry.chunk_step) {
     chunks.push_back(count);
   }
   return chunks;
