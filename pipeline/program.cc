@@ -69,7 +69,8 @@ class RankCompiler {
     std::vector<Recompute> policies;
     for (const RankStage& stage : builder_.program().stages) {
       const auto of_model = static_cast<size_t>(placement_.model_stage(stage.stage));
-      policies.insert(policies.end(), static_cast<size_t>(stage.last - stage.first + 1),
+      policies.insert(policies.end(),
+                      static_cast<size_t>(stage.last) - static_cast<size_t>(stage.first) + 1,
                       request_.recompute[of_model]);
     }
     return policies;

@@ -44,7 +44,8 @@ absl::StatusOr<Timetable> GenerateChimera(const ScheduleRequest& request) {
     const int s = table.placement.model_stage(stage);
     const int offset = first[table.placement.replica(stage)];
     for (int i = 0; i < table.MicroBatchesOf(stage); ++i) {
-      const int64_t start = unit_slots * (i / per_unit) + int64_t{2} * (i % per_unit);
+      const int64_t unit = i / per_unit, in_unit = i % per_unit;
+      const int64_t start = unit_slots * unit + 2 * in_unit;
       auto& row = placed[table.placement.rank(stage)];
       row.push_back({start + s, ComputeAction(Op::kForward, stage, offset + i)});
       row.push_back({start + unit_slots - 1 - s, ComputeAction(Op::kBackward, stage, offset + i)});
