@@ -28,21 +28,21 @@ constexpr double kLastTemperature = 0.00002;
 // before what it needs, or hold too much.
 class MoveChecker {
  public:
-  explicit MoveChecker(const Problem& problem) : problem_(problem), counts_(3 * problem.stages) {}
+  explicit MoveChecker(const Problem& problem) : problem_(problem), counts_(problem.stages) {}
 
   bool Allowed(int rank, const std::vector<Step>& row, int from, int to) {
-    std::fill(counts_.begin(), counts_.end(), 0);
+    std::fill(counts_.begin(), counts_.end(), Counts{});
     RankMemory memory(problem_, rank);
     const int until = std::max(from, to);
     for (int i = 0; i <= until; ++i) {
       const Step step = row[i];
-      int* counts = &counts_[3 * step.stage];
+      Counts& counts = counts_[step.stage];
       if (step.op == Op::kForward) {
         if (!memory.Fits(step.stage)) return false;
-        ++counts[0];
+        ++counts.forwards;
       } else if (step.op == Op::kInputGrad) {
-        if (++counts[1] > counts[0]) return false;
-      } else if (++counts[2] > counts[1]) {
+        if (++counts.gradients > counts.forwards) return false;
+      } else if (++counts.weights > counts.gradients) {
         return false;
       }
       memory.Apply(step);
@@ -51,8 +51,13 @@ class MoveChecker {
   }
 
  private:
+  struct Counts {
+    int forwards = 0;
+    int gradients = 0;
+    int weights = 0;
+  };
   const Problem& problem_;
-  std::vector<int> counts_;  // F, I, W of each stage
+  std::vector<Counts> counts_;  // [stage]
 };
 
 void Rotate(std::vector<Step>& row, int from, int to) {
@@ -67,8 +72,7 @@ class Chain {
  public:
   Chain(const Problem& problem, const Schedule& start, const SearchSettings& settings,
         const Deadline& deadline, uint64_t seed)
-      : problem_(problem),
-        settings_(settings),
+      : settings_(settings),
         deadline_(deadline),
         random_(seed),
         replay_(problem),
@@ -96,7 +100,6 @@ class Chain {
   bool Propose(int* rank, int* from, int* to);
   void Move(double temperature, double* cost);
 
-  const Problem& problem_;
   const SearchSettings& settings_;
   const Deadline& deadline_;
   std::mt19937_64 random_;
@@ -156,7 +159,8 @@ Schedule Improve(const Problem& problem, const Schedule& start, const SearchSett
                  const Deadline& deadline) {
   const size_t actions =
       3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
-  const double most = settings.effort * static_cast<double>(kMostActions / actions);
+  const double most =
+      settings.effort * static_cast<double>(kMostActions) / static_cast<double>(actions);
   // With a deadline, it is the deadline that ends a chain which is too long.
   const size_t moves = std::max(static_cast<size_t>(most), deadline.bounded() ? kLeastMoves : 0);
   Schedule best = start;

@@ -1,6 +1,7 @@
 #include "schedules/optimise/problem.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -124,13 +125,13 @@ Timetable TimetableOf(const Problem& problem, const Order& order) {
   table.placement = problem.placement;
   table.micro_batches = problem.micro_batches;
   table.rows.resize(order.size());
-  std::vector<int> next(static_cast<size_t>(problem.stages) * 3, 0);
+  std::vector<std::array<int, 3>> next(problem.stages, std::array<int, 3>{});
   for (size_t rank = 0; rank < order.size(); ++rank) {
     table.rows[rank].reserve(order[rank].size());
     for (const Step& step : order[rank]) {
       const size_t kind = step.op == Op::kForward ? 0 : step.op == Op::kInputGrad ? 1 : 2;
       table.rows[rank].push_back(
-          {.op = step.op, .stage = step.stage, .micro_batch = next[3 * step.stage + kind]++});
+          {.op = step.op, .stage = step.stage, .micro_batch = next[step.stage][kind]++});
     }
   }
   return table;

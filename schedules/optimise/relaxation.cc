@@ -99,7 +99,9 @@ void Relaxation::FindTails() {
   const Problem& p = problem_;
   const size_t cells = heads_.forward.size();
   tails_ = {std::vector<double>(cells), std::vector<double>(cells), std::vector<double>(cells)};
-  auto& [forward, gradient, weight] = tails_;
+  auto& forward = tails_.forward;
+  auto& gradient = tails_.input_grad;
+  auto& weight = tails_.weight_grad;
   const int m = p.micro_batches;
   // What follows the F that the end of I (W) of `of` makes room for.
   const auto room_after = [&](int of, int k, int Room::*slots) {

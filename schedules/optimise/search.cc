@@ -64,7 +64,8 @@ class RuleSearch {
       : problem_(problem), settings_(settings), deadline_(deadline), random_(settings.seed) {
     const size_t actions =
         3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
-    const double most = settings.effort * static_cast<double>(kMostActions / actions);
+    const double most =
+        settings.effort * static_cast<double>(kMostActions) / static_cast<double>(actions);
     budget_ = std::clamp(static_cast<size_t>(most), kLeastRules, kMostRules);
     if (actions > kManyActions) batch_ = kSmallBatch;
     for (double w : problem.weight_grad) longest_weight_ = std::max(longest_weight_, w);
