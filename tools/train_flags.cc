@@ -42,15 +42,17 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command
       .add_option("--schedule", flags->schedule,
-                  "A name from 'sluice schedule list', or a FILE.csv")
+                  "A name from 'sluice schedule list', auto (the best found for equal stages), or "
+                  "a FILE.csv")
       ->capture_default_str()
       ->group(group);
   command.add_option("--chunks", flags->chunks, "Stages a rank holds (default: the schedule's)")
       ->check(CLI::PositiveNumber)
       ->group(group);
   command
-      .add_option("--placement", flags->placement,
-                  "Where FILE.csv has its stages: looped or v (default: as its rows say)")
+      .add_option(
+          "--placement", flags->placement,
+          "Where FILE.csv, or auto, has its stages: looped or v (default: as its rows say, looped)")
       ->check(CLI::IsMember({"looped", "v"}))
       ->group(group);
   command

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
+#include "schedules/optimise/optimise.h"
 #include "schedules/validate.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -29,6 +31,23 @@ absl::StatusOr<Timetable> Generate(const TrainFlags& flags, int micro_batches, i
                           .chunks = flags.chunks > 0 ? flags.chunks : (*entry)->default_chunks};
   request.update_every = update_every;
   return GenerateSchedule(flags.schedule, request);
+}
+
+// The best timetable for equal stages whose F, I and W take equally long.
+absl::StatusOr<Timetable> Optimise(const TrainFlags& flags, int micro_batches) {
+  const int ranks = flags.stages.value_or(kDefaultRanks);
+  const bool v_placed = flags.placement == "v";
+  const int chunks = flags.chunks > 0 ? flags.chunks : v_placed ? 2 : 1;
+  const absl::Status size =
+      CheckScheduleSize({.ranks = ranks, .micro_batches = micro_batches, .chunks = chunks});
+  if (!size.ok()) return size;
+  OptimiseRequest request;
+  request.placement = v_placed ? Placement::V(ranks, chunks) : Placement::Looped(ranks, chunks);
+  request.micro_batches = micro_batches;
+  request.costs = StageCosts::Uniform(request.placement.stages(), 1, 1, 1);
+  absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(request);
+  if (!best.ok()) return best.status();
+  return std::move(best->table);
 }
 
 absl::Status CheckSound(const Timetable& table, const std::string& file) {
@@ -84,13 +103,14 @@ absl::StatusOr<Timetable> Import(const TrainFlags& flags) {
 }  // namespace
 
 absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
+  const int micro_batches = flags.micro_batches.value_or(kDefaultMicroBatches);
   if (FromFile(flags)) return Import(flags);
+  if (flags.schedule == "auto") return Optimise(flags, micro_batches);
   if (!flags.placement.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--placement ", flags.placement,
-                                                   " is for a FILE.csv; schedule ", flags.schedule,
-                                                   " has a placement of its own"));
+                                                   " is for a FILE.csv or auto; schedule ",
+                                                   flags.schedule, " has a placement of its own"));
   }
-  const int micro_batches = flags.micro_batches.value_or(kDefaultMicroBatches);
   return Generate(flags, micro_batches, /*update_every=*/micro_batches);
 }
 

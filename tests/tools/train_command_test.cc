@@ -115,6 +115,15 @@ TEST_F(TrainCommandTest, TimetableFilesGiveTheirOwnSizes) {
   EXPECT_EQ(RunSluice(Words(base)).exit_code, kExitInvalidTimetable);
 }
 
+TEST_F(TrainCommandTest, TheBestTimetableFoundTrainsLikeOneStage) {
+  const auto as_one_stage = Summary("--stages 1 --micro-batches 4");
+  for (const char* cut : {"", " --placement v", " --chunks 2"}) {
+    const auto found = Summary(absl::StrCat("--schedule auto --stages 2 --micro-batches 4", cut));
+    EXPECT_EQ(found["weights_hash"], as_one_stage["weights_hash"]) << cut;
+  }
+  EXPECT_EQ(Run("--schedule auto --stages 40000 --chunks 2").exit_code, kExitBadInput);
+}
+
 TEST_F(TrainCommandTest, AsynchronousRunsSayHowStaleTheyAre) {
   const ProcessResult result =
       Run("--schedule pipedream --stages 2 --micro-batches 4 --steps 3 --json");
