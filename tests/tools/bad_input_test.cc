@@ -49,7 +49,8 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
     WriteBytes(at / "config.json", R"({"model_type":"gpt2","n_layer":2,"n_embd":16})");
     WriteBytes(at / "weights.safetensors", std::string("\x10\0\0\0\0\0\0\0{\"a\":", 13));
     std::filesystem::create_directory(at / "pixels");
-    WriteBytes(at / "pixels/train-images-idx3-ubyte", Idx({40, 28, 28}, Noise(size_t{40} * 28 * 28)));
+    WriteBytes(at / "pixels/train-images-idx3-ubyte",
+               Idx({40, 28, 28}, Noise(size_t{40} * 28 * 28)));
     WriteBytes(at / "pixels/train-labels-idx1-ubyte", Idx({40}, std::string(40, '\1')));
     Train(" --steps 1 --save " + at / "good");
     Train(" --steps 1 --save " + at / "damaged");
