@@ -58,8 +58,7 @@ absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetabl
     return absl::InvalidArgumentError(absl::StrCat(
         "--placement ", name, ": ", stages, " stages do not spread evenly over ", ranks, " ranks"));
   }
-  return name == "v" ? Placement::V(ranks, stages / ranks)
-                     : Placement::Looped(ranks, stages / ranks);
+  return UsualPlacement(name, ranks, stages / ranks);
 }
 
 absl::Status CheckCount(const char* what, const std::optional<int>& asked, int found) {
@@ -69,6 +68,10 @@ absl::Status CheckCount(const char* what, const std::optional<int>& asked, int f
 }
 
 }  // namespace
+
+Placement UsualPlacement(const std::string& name, int ranks, int chunks) {
+  return name == "v" ? Placement::V(ranks, chunks) : Placement::Looped(ranks, chunks);
+}
 
 bool NamesFile(const std::string& what) {
   return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");

@@ -33,6 +33,8 @@ struct ScheduleFlags {
   bool actions = false;
 };
 
+// The placement that --placement calls `name`: v, or looped for anything else.
+Placement UsualPlacement(const std::string& name, int ranks, int chunks);
 // Whether `what` is a file rather than the name of a schedule.
 bool NamesFile(const std::string& what);
 // The table in the file `flags.what`, placed as --placement says; it need not be sound.

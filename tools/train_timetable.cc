@@ -13,6 +13,7 @@
 #include "schedules/validate.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/schedule_source.h"
 
 namespace sluice {
 namespace {
@@ -36,13 +37,12 @@ absl::StatusOr<Timetable> Generate(const TrainFlags& flags, int micro_batches, i
 // The best timetable for equal stages whose F, I and W take equally long.
 absl::StatusOr<Timetable> Optimise(const TrainFlags& flags, int micro_batches) {
   const int ranks = flags.stages.value_or(kDefaultRanks);
-  const bool v_placed = flags.placement == "v";
-  const int chunks = flags.chunks > 0 ? flags.chunks : v_placed ? 2 : 1;
+  const int chunks = flags.chunks > 0 ? flags.chunks : flags.placement == "v" ? 2 : 1;
   const absl::Status size =
       CheckScheduleSize({.ranks = ranks, .micro_batches = micro_batches, .chunks = chunks});
   if (!size.ok()) return size;
   OptimiseRequest request;
-  request.placement = v_placed ? Placement::V(ranks, chunks) : Placement::Looped(ranks, chunks);
+  request.placement = UsualPlacement(flags.placement, ranks, chunks);
   request.micro_batches = micro_batches;
   request.costs = StageCosts::Uniform(request.placement.stages(), 1, 1, 1);
   absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(request);
@@ -64,8 +64,7 @@ absl::Status CheckPlacement(const TrainFlags& flags, const Timetable& table) {
   if (flags.placement.empty()) return absl::OkStatus();
   const Placement& placement = table.placement;
   const int chunks = placement.stages() / placement.ranks();
-  const Placement wanted = flags.placement == "v" ? Placement::V(placement.ranks(), chunks)
-                                                  : Placement::Looped(placement.ranks(), chunks);
+  const Placement wanted = UsualPlacement(flags.placement, placement.ranks(), chunks);
   if (wanted.rank_of_stage() == placement.rank_of_stage()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--placement ", flags.placement, ": ",
                                                  flags.schedule, " has its stages elsewhere"));

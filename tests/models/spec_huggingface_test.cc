@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "models/spec.h"
+#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
@@ -29,13 +29,6 @@ Json Gpt2Json() {
 
 absl::StatusOr<ModelSpec> Parse(const Json& json) {
   return ParseHuggingFaceConfig(json.dump(), "config.json");
-}
-
-// Beside the repository's top, unless the environment says where.
-std::filesystem::path SharedFolder() {
-  if (const char* shared = std::getenv("SLUICE_SHARED")) return shared;
-  const std::filesystem::path top = std::filesystem::path(__FILE__).parent_path() / "../..";
-  return top / "../shared";
 }
 
 void ExpectSameModel(const GptConfig& a, const GptConfig& b) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,16 +10,12 @@
 #include <sstream>
 
 #include "partitioner/downsets.h"
+#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
 
-// Beside the repository's top, unless the environment says where.
-std::filesystem::path Profiles() {
-  const char* shared = std::getenv("SLUICE_SHARED");
-  const std::filesystem::path top = std::filesystem::path(__FILE__).parent_path() / "../..";
-  return (shared != nullptr ? std::filesystem::path(shared) : top / "../shared") / "data/profiles";
-}
+std::filesystem::path Profiles() { return SharedFolder() / "data/profiles"; }
 
 ProfileGraph RandomGraph(std::mt19937& random, int nodes) {
   const auto pick = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };

@@ -1,7 +1,6 @@
 // Timetables that come from files train to the same bits as one stage.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -9,6 +8,7 @@
 #include "schedules/csv.h"
 #include "schedules/validate.h"
 #include "tests/pipeline/small_run.h"
+#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
@@ -58,9 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Catalogue, Imported, testing::ValuesIn(CatalogueRuns({}
 
 // PyTorch's own tables.
 TEST(PublishedTables, EqualOneStage) {
-  const char* shared = std::getenv("SLUICE_SHARED");
-  const fs::path folder =
-      fs::path(shared != nullptr ? shared : SLUICE_SOURCE_DIR "/../shared") / "data/schedules";
+  const fs::path folder = SharedFolder() / "data/schedules";
   if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is not there";
   int tables = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

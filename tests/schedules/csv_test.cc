@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 #include "schedules/validate.h"
+#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
@@ -22,11 +22,7 @@ namespace {
 using testing::HasSubstr;
 
 // Tables that PyTorch wrote, beside the project where they are there.
-std::filesystem::path SharedSchedules() {
-  const char* shared = std::getenv("SLUICE_SHARED");
-  const std::filesystem::path root = shared != nullptr ? shared : SLUICE_SOURCE_DIR "/../shared";
-  return root / "data" / "schedules";
-}
+std::filesystem::path SharedSchedules() { return SharedFolder() / "data" / "schedules"; }
 
 std::string Contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

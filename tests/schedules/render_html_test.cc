@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "drawn.h"
 #include "random_timetable.h"
 #include "schedules/catalogue.h"
 #include "schedules/lower.h"
@@ -20,17 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-struct Drawn {
-  Timetable table;
-  Simulation run;
-};
-
-Drawn Draw(const char* schedule, const ScheduleRequest& request) {
-  Drawn drawn{*GenerateSchedule(schedule, request), {}};
-  drawn.run = *Simulate(drawn.table, StageCosts::Uniform(drawn.table.placement.stages(), 1, 1, 1));
-  return drawn;
-}
 
 std::string Page(const Drawn& drawn) {
   HtmlPanel panel;

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "drawn.h"
 #include "random_timetable.h"
 #include "schedules/catalogue.h"
 #include "schedules/lower.h"
@@ -19,17 +20,6 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
-
-struct Drawn {
-  Timetable table;
-  Simulation run;
-};
-
-Drawn Draw(const char* schedule, const ScheduleRequest& request) {
-  Drawn drawn{*GenerateSchedule(schedule, request), {}};
-  drawn.run = *Simulate(drawn.table, StageCosts::Uniform(drawn.table.placement.stages(), 1, 1, 1));
-  return drawn;
-}
 
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
