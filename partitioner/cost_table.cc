@@ -28,6 +28,7 @@ void CostTable::BuildSums() {
       sum.input_grad +=
           layer.input_grad_seconds + layer.recompute_seconds(static_cast<Recompute>(policy));
       sum.weight_grad += layer.weight_grad_seconds;
+      sum.tail += layer.update_seconds + layer.sync_seconds;
       sum.parameters += layer.parameters;
       sum.parameter_bytes += layer.parameter_bytes;
       sum.activation_bytes += layer.saved_bytes[policy];
@@ -70,6 +71,7 @@ RangeCost CostTable::Price(int first, int end, Recompute recompute) const {
   cost.forward = to.forward - from.forward;
   cost.input_grad = to.input_grad - from.input_grad;
   cost.weight_grad = to.weight_grad - from.weight_grad;
+  cost.tail = to.tail - from.tail;
   cost.parameters = to.parameters - from.parameters;
   cost.parameter_bytes = to.parameter_bytes - from.parameter_bytes;
   cost.activation_bytes = to.activation_bytes - from.activation_bytes;

@@ -27,6 +27,10 @@ struct LayerCost {
   // Rebuilding what Recompute::kSelective drops. kFull rebuilds everything and costs another
   // forward.
   double restore_seconds = 0;
+  // Once a step, after the layer's last gradient: the optimizer's update, and what of the replicas'
+  // summing of gradients no computation hides.
+  double update_seconds = 0;
+  double sync_seconds = 0;
   int64_t parameters = 0;
   // Held all the time: master weights, gradients, optimizer state, compute copies.
   int64_t parameter_bytes = 0;
