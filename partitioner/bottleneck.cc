@@ -14,8 +14,8 @@ namespace {
 
 double StageSeconds(const PartitionProblem& problem, int stage, const RangeCost& cost) {
   const double compute = cost.forward + cost.backward();
-  if (stage + 1 == problem.stages() || std::isinf(problem.link.bandwidth)) return compute;
-  return std::max(compute, 2 * static_cast<double>(cost.output_bytes) / problem.link.bandwidth);
+  if (stage + 1 == problem.stages() || std::isinf(problem.LinkAfter(stage).bandwidth)) return compute;
+  return std::max(compute, 2 * static_cast<double>(cost.output_bytes) / problem.LinkAfter(stage).bandwidth);
 }
 
 }  // namespace
@@ -28,10 +28,10 @@ absl::StatusOr<PartitionAnswer> FindBottleneckPartition(const PartitionProblem& 
   }
   const Feasible feasible(problem);
   const std::optional<MinimaxAnswer> found = MinimaxPartition(
-      problem.costs->layer_count(), problem.stages(), [&](int stage, int first, int end) {
+      problem.layer_count(), problem.stages(), [&](int stage, int first, int end) {
         const std::vector<Recompute> policies = feasible.Policies(stage, first, end);
         if (policies.empty()) return std::numeric_limits<double>::infinity();
-        return StageSeconds(problem, stage, problem.costs->Price(first, end, policies.front()));
+        return StageSeconds(problem, stage, problem.Price(stage, first, end, policies.front()));
       });
   if (!found) return absl::NotFoundError("no partition fits into memory");
   PartitionAnswer answer;

@@ -62,15 +62,18 @@ class Search {
 
  private:
   // What an assignment must stay below to be of interest.
-  double Target() const { return std::min(best_.seconds, options_.cutoff) * (1 - kProofTolerance); }
+  double Target() const {
+    return std::min(best_.seconds, options_.cutoff) / (1 + options_.gap) * (1 - kProofTolerance);
+  }
   bool out_of_budget() const { return steps_ >= options_.budget; }
 
   void Seed();
   void Try(const StageAssignment& assignment);
+  std::optional<MinimaxAnswer> FixedAnswer() const;
   void Probe();
   double Rounds();
   // Simulates an assignment that fits; keeps it when it is the best.
-  double Consider(const StageAssignment& assignment, const StageCosts& costs);
+  double Consider(const StageAssignment& assignment, const StepCosts& costs);
   void AddChain(const ChainCounts& chain);
 
   void Descend();
@@ -100,7 +103,7 @@ class Search {
   double unsearched_ = kInfinity;
 };
 
-double Search::Consider(const StageAssignment& assignment, const StageCosts& costs) {
+double Search::Consider(const StageAssignment& assignment, const StepCosts& costs) {
   const double seconds = model_.Makespan(costs);
   steps_ += model_.action_count();
   if (seconds < best_.seconds) best_ = {assignment, seconds};
@@ -111,7 +114,7 @@ void Search::Try(const StageAssignment& assignment) {
   const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
   if (problem_.fixed && assignment.partition != *problem_.fixed) return;
   if (!feasible_.Fits(stages)) return;
-  TimedAssignment seed{assignment, model_.Makespan(ToStageCosts(problem_, stages))};
+  TimedAssignment seed{assignment, model_.Makespan(ToStepCosts(problem_, stages))};
   steps_ += model_.action_count();
   const int64_t share = steps_ + options_.budget / 10;
   seed = Improve(problem_, feasible_, std::move(seed), share, &model_, &steps_);
@@ -119,20 +122,21 @@ void Search::Try(const StageAssignment& assignment) {
 }
 
 void Search::Seed() {
-  const int layers = problem_.costs->layer_count();
+  const int layers = problem_.layer_count();
+  const auto seconds = [&](int stage, int first, int end) {
+    const std::vector<Recompute> policies = feasible_.Policies(stage, first, end);
+    if (policies.empty()) return kInfinity;
+    const RangeCost cost = problem_.Price(stage, first, end, policies.front());
+    return cost.forward + cost.backward();
+  };
   const std::optional<MinimaxAnswer> balanced =
-      MinimaxPartition(layers, problem_.stages(), [&](int stage, int first, int end) {
-        const std::vector<Recompute> policies = feasible_.Policies(stage, first, end);
-        if (policies.empty()) return kInfinity;
-        const RangeCost cost = problem_.costs->Price(first, end, policies.front());
-        return cost.forward + cost.backward();
-      });
+      problem_.fixed ? FixedAnswer() : MonotoneMinimax(layers, problem_.stages(), seconds).Run();
   if (!balanced) return;  // not even one stage a rank fits: the arcs will say so
   for (const Partition& partition :
        {balanced->partition, *EvenPartition(layers, problem_.stages())}) {
     if (const auto seed = feasible_.WithFastestPolicies(partition)) Try(*seed);
   }
-  if (problem_.memory_limit && problem_.timetable->placement.chunks() > 1) {
+  if (problem_.limits_memory() && problem_.timetable->placement.chunks() > 1) {
     for (Recompute policy : problem_.policies) {
       Try({balanced->partition, std::vector<Recompute>(problem_.stages(), policy)});
     }
@@ -145,19 +149,35 @@ void Search::AddChain(const ChainCounts& chain) {
   steps_ += 2 * arcs_->count();
 }
 
-// One chain through every stage, so that no stage is without a bound from the start.
+std::optional<MinimaxAnswer> Search::FixedAnswer() const {
+  MinimaxAnswer answer;
+  answer.partition = *problem_.fixed;
+  return answer;
+}
+
+// One chain through every rank, as it is where that rank is the slowest, so that none is without a
+// bound from the start.
 void Search::Probe() {
   std::vector<StageArc> path;
   arcs_->LeastBound(&path);
   path_ = path;
   const StageAssignment assignment =
       best_.assignment.partition.empty() ? PathAssignment() : best_.assignment;
-  const StageCosts costs = ToStageCosts(problem_, PriceStages(problem_, assignment));
-  for (int stage = 0; stage < problem_.stages() && !out_of_budget(); ++stage) {
-    StageCosts slowed = costs;
-    slowed.forward[stage] *= kProbeSlowdown;
-    slowed.input_grad[stage] *= kProbeSlowdown;
-    slowed.weight_grad[stage] *= kProbeSlowdown;
+  const StepCosts costs = ToStepCosts(problem_, PriceStages(problem_, assignment));
+  const Placement& placement = problem_.timetable->placement;
+  std::vector<double> load(placement.ranks());
+  for (int stage = 0; stage < problem_.stages(); ++stage) {
+    load[placement.rank(stage)] += costs.forward[stage] + costs.backward[stage];
+  }
+  const double slowest = kProbeSlowdown * *std::max_element(load.begin(), load.end());
+  for (int rank = 0; rank < placement.ranks() && !out_of_budget(); ++rank) {
+    if (load[rank] <= 0) continue;
+    StepCosts slowed = costs;
+    for (int stage : placement.StagesOf(rank)) {
+      slowed.forward[stage] *= slowest / load[rank];
+      slowed.input_grad[stage] *= slowest / load[rank];
+      slowed.weight_grad[stage] *= slowest / load[rank];
+    }
     steps_ += model_.action_count();
     AddChain(model_.CriticalChain(slowed));
   }
@@ -175,7 +195,7 @@ double Search::Rounds() {
     bound = std::max(bound, least);
     const StageAssignment assignment = PathAssignment();
     const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
-    const StageCosts costs = ToStageCosts(problem_, stages);
+    const StepCosts costs = ToStepCosts(problem_, stages);
     const double before = best_.seconds;
     if (feasible_.Fits(stages)) Consider(assignment, costs);
     if (best_.seconds < before) Try(best_.assignment);
@@ -251,23 +271,23 @@ void Search::Visit(const StageArc& arc, int stage, double bound) {
 // Whether the stages chosen so far leave their rank within memory; `stage` is the last of them.
 bool Search::RankFits(int stage) {
   const Placement& placement = problem_.timetable->placement;
-  if (!problem_.memory_limit || placement.chunks() == 1) return true;  // its arcs fit by themselves
+  if (!problem_.limits_memory() || placement.chunks() == 1) return true;  // its arcs fit by themselves
   const int rank = placement.rank(stage);
   std::vector<RangeCost> chunks;
   for (int held : feasible_.in_flight().stages(rank)) {
     if (held > stage) break;
     const StageArc& arc = path_[held];
-    chunks.push_back(problem_.costs->Price(arc.first, arc.end, arc.policy));
+    chunks.push_back(problem_.Price(held, arc.first, arc.end, arc.policy));
   }
   const InFlight& in_flight = feasible_.in_flight();
   steps_ += static_cast<int64_t>(in_flight.moments(rank).size() * chunks.size());
-  return in_flight.PeakBytes(rank, chunks) <= *problem_.memory_limit;
+  return in_flight.PeakBytes(rank, chunks) <= problem_.MemoryOf(rank);
 }
 
 void Search::Leaf() {
   const StageAssignment assignment = PathAssignment();  // fits: each rank was checked
   const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
-  const StageCosts costs = ToStageCosts(problem_, stages);
+  const StepCosts costs = ToStepCosts(problem_, stages);
   Consider(assignment, costs);
   if (pool_.size() >= kMaxChains) return;
   steps_ += model_.action_count();
@@ -296,9 +316,10 @@ absl::StatusOr<PartitionAnswer> Search::Answer() const {
   PartitionAnswer answer;
   answer.assignment = best_.assignment;
   answer.seconds = best_.seconds;
-  answer.lower_bound = complete ? std::min(best_.seconds, options_.cutoff)
-                                : std::min(best_.seconds, std::max(root_bound_, unsearched_));
-  answer.optimal = complete && best_.seconds <= options_.cutoff;
+  answer.lower_bound = complete
+                           ? std::min(best_.seconds, options_.cutoff) / (1 + options_.gap)
+                           : std::min(best_.seconds, std::max(root_bound_, unsearched_));
+  answer.optimal = complete && options_.gap == 0 && best_.seconds <= options_.cutoff;
   answer.steps = steps_;
   return answer;
 }

@@ -14,6 +14,9 @@ struct SearchOptions {
   // once it is proved that none is shorter, the search stops, with lower_bound = cutoff and
   // whatever it found that fits.
   double cutoff = std::numeric_limits<double>::infinity();
+  // Good enough: an answer that is proved to take at most this much longer, relatively, than the
+  // best one ends the search.
+  double gap = 0;
   // Elementary steps (an action simulated, a bound computed) before the search stops with what it
   // has. Counted rather than timed, so that the answer does not depend on the machine; some 10^8
   // take a second.

@@ -8,21 +8,42 @@
 namespace sluice {
 
 Feasible::Feasible(const PartitionProblem& problem)
-    : problem_(problem), in_flight_(*problem.timetable), chunk_of_stage_(problem.stages()) {
+    : problem_(problem), in_flight_(*problem.timetable), alone_(problem.stages()) {
   for (int rank = 0; rank < in_flight_.ranks(); ++rank) {
     const std::vector<int>& stages = in_flight_.stages(rank);
     check_steps_ += static_cast<int64_t>(in_flight_.moments(rank).size() * stages.size());
-    for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
-      chunk_of_stage_[stages[chunk]] = static_cast<int>(chunk);
+  }
+  for (int stage = 0; stage < problem.stages(); ++stage) ListAlone(stage);
+}
+
+void Feasible::ListAlone(int stage) {
+  const int rank = problem_.timetable->placement.rank(stage);
+  const std::vector<int>& stages = in_flight_.stages(rank);
+  const auto chunk = std::find(stages.begin(), stages.end(), stage) - stages.begin();
+  for (const InFlight::Moment& moment : in_flight_.moments(rank)) {
+    const Alone alone{moment.activations[chunk], moment.weight_grads[chunk],
+                      moment.working == static_cast<int>(chunk)};
+    const auto covers = [](const Alone& big, const Alone& small) {
+      return big.activations >= small.activations && big.weight_grads >= small.weight_grads &&
+             big.working >= small.working;
+    };
+    if (std::any_of(alone_[stage].begin(), alone_[stage].end(),
+                    [&](const Alone& other) { return covers(other, alone); })) {
+      continue;
     }
+    std::erase_if(alone_[stage], [&](const Alone& other) { return covers(alone, other); });
+    alone_[stage].push_back(alone);
   }
 }
 
 int64_t Feasible::StageBytes(int stage, const RangeCost& cost) const {
-  const int rank = problem_.timetable->placement.rank(stage);
-  std::vector<RangeCost> chunks(chunk_of_stage_[stage] + 1);
-  chunks.back() = cost;
-  return in_flight_.PeakBytes(rank, chunks);
+  int64_t most = 0;
+  for (const Alone& alone : alone_[stage]) {
+    most = std::max(most, alone.activations * cost.activation_bytes +
+                              alone.weight_grads * cost.weight_grad_bytes +
+                              (alone.working ? cost.workspace_bytes : 0));
+  }
+  return cost.parameter_bytes + most;
 }
 
 std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
@@ -33,8 +54,8 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
   if (problem_.fixed && (*problem_.fixed)[stage] != LayerRange{first, end - 1}) return {};
   std::vector<Choice> choices;
   for (Recompute policy : problem_.policies) {
-    const RangeCost cost = problem_.costs->Price(first, end, policy);
-    if (problem_.memory_limit && StageBytes(stage, cost) > *problem_.memory_limit) continue;
+    const RangeCost cost = problem_.Price(stage, first, end, policy);
+    if (problem_.limits_memory() && StageBytes(stage, cost) > MemoryOf(stage)) continue;
     choices.push_back({cost, policy});
   }
   std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
@@ -51,7 +72,7 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
       continue;
     }
     kept.push_back(choice);
-    if (one_stage_a_rank() || !problem_.memory_limit) break;
+    if (one_stage_a_rank() || !problem_.limits_memory()) break;
   }
   std::vector<Recompute> policies;
   policies.reserve(kept.size());
@@ -60,7 +81,12 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
 }
 
 bool Feasible::Fits(const std::vector<RangeCost>& stages) const {
-  return !problem_.memory_limit || LargestBytes(stages) <= *problem_.memory_limit;
+  if (!problem_.limits_memory()) return true;
+  const std::vector<int64_t> peaks = PeakBytes(in_flight_, stages);
+  for (int rank = 0; rank < in_flight_.ranks(); ++rank) {
+    if (peaks[rank] > problem_.MemoryOf(rank)) return false;
+  }
+  return true;
 }
 
 int64_t Feasible::LargestBytes(const std::vector<RangeCost>& stages) const {
@@ -83,7 +109,7 @@ std::optional<StageAssignment> Feasible::WithFastestPolicies(const Partition& pa
 Recompute Feasible::LeanestPolicy(int stage, int first, int end, int64_t* bytes) const {
   Recompute leanest = problem_.policies.front();
   for (size_t i = 0; i < problem_.policies.size(); ++i) {
-    const int64_t need = StageBytes(stage, problem_.costs->Price(first, end, problem_.policies[i]));
+    const int64_t need = StageBytes(stage, problem_.Price(stage, first, end, problem_.policies[i]));
     if (i > 0 && need >= *bytes) continue;
     *bytes = need;
     leanest = problem_.policies[i];
@@ -103,12 +129,13 @@ StageAssignment Feasible::WithLeanestPolicies(const Partition& partition) const 
 
 StageAssignment Feasible::LeastMemory() const {
   if (problem_.fixed) return WithLeanestPolicies(*problem_.fixed);
-  const std::optional<MinimaxAnswer> seed = MinimaxPartition(
-      problem_.costs->layer_count(), problem_.stages(), [this](int stage, int first, int end) {
-        int64_t bytes = 0;
-        LeanestPolicy(stage, first, end, &bytes);
-        return static_cast<double>(bytes);
-      });
+  const auto bytes_of = [this](int stage, int first, int end) {
+    int64_t bytes = 0;
+    LeanestPolicy(stage, first, end, &bytes);
+    return static_cast<double>(bytes);
+  };
+  const std::optional<MinimaxAnswer> seed =
+      MonotoneMinimax(problem_.layer_count(), problem_.stages(), bytes_of).Run();
   StageAssignment best = WithLeanestPolicies(seed->partition);
   if (one_stage_a_rank()) return best;
   int64_t least = LargestBytes(PriceStages(problem_, best));

@@ -40,12 +40,22 @@ class Feasible {
 
  private:
   bool one_stage_a_rank() const { return problem_.timetable->placement.chunks() == 1; }
+  // What a stage alone on its rank holds at a moment: its own counts of InFlight's moments.
+  struct Alone {
+    int activations = 0, weight_grads = 0;
+    bool working = false;
+    friend bool operator==(const Alone&, const Alone&) = default;
+  };
+  void ListAlone(int stage);
+  int64_t MemoryOf(int stage) const {
+    return problem_.MemoryOf(problem_.timetable->placement.rank(stage));
+  }
   Recompute LeanestPolicy(int stage, int first, int end, int64_t* bytes) const;
   StageAssignment WithLeanestPolicies(const Partition& partition) const;
 
   PartitionProblem problem_;
   InFlight in_flight_;
-  std::vector<int> chunk_of_stage_;
+  std::vector<std::vector<Alone>> alone_;  // [stage]
   int64_t check_steps_ = 0;
 };
 

@@ -49,7 +49,7 @@ TimedAssignment Improve(const PartitionProblem& problem, const Feasible& feasibl
         const std::vector<RangeCost> stages = PriceStages(problem, candidate);
         *steps += feasible.check_steps();
         if (!feasible.Fits(stages)) continue;
-        const double seconds = model->Makespan(ToStageCosts(problem, stages));
+        const double seconds = model->Makespan(ToStepCosts(problem, stages));
         *steps += model->action_count();
         if (seconds >= start.seconds) continue;
         start = {std::move(candidate), seconds};

@@ -7,6 +7,52 @@
 
 namespace sluice {
 
+namespace {
+
+absl::Status CheckLink(const Link& link) {
+  if (!std::isfinite(link.latency) || link.latency < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the link's latency is ", link.latency, " s; expected 0 or more, finite"));
+  }
+  if (!(link.bandwidth > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the link's bandwidth is ", link.bandwidth, " B/s; expected more than 0"));
+  }
+  return absl::OkStatus();
+}
+
+// What is given once a rank or stage.
+absl::Status CheckDevices(const PartitionProblem& problem) {
+  const auto ranks = static_cast<size_t>(problem.timetable->placement.ranks());
+  const auto one_each = [](size_t given, size_t expected) {
+    return given == 0 || given == expected;
+  };
+  if (!one_each(problem.rank_costs.size(), ranks) || !one_each(problem.rank_memory.size(), ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat("costs or memory by rank are for ",
+                                                   problem.rank_costs.size(), " and ",
+                                                   problem.rank_memory.size(), " of ", ranks));
+  }
+  for (const CostTable* costs : problem.rank_costs) {
+    if (costs->layer_count() == problem.layer_count()) continue;
+    return absl::InvalidArgumentError("ranks disagree about the number of layers");
+  }
+  if (!one_each(problem.links.size(), static_cast<size_t>(problem.stages() - 1))) {
+    return absl::InvalidArgumentError(absl::StrCat("got ", problem.links.size(), " links for ",
+                                                   problem.stages(), " stages"));
+  }
+  for (const Link& link : problem.links) {
+    if (absl::Status status = CheckLink(link); !status.ok()) return status;
+  }
+  return CheckLink(problem.link);
+}
+
+}  // namespace
+
+double PartitionProblem::SendSeconds(int stage, int64_t bytes) const {
+  const Placement& placement = timetable->placement;
+  return placement.rank(stage) == placement.rank(stage + 1) ? 0 : LinkAfter(stage).Seconds(bytes);
+}
+
 absl::Status ValidateProblem(const PartitionProblem& problem) {
   if (problem.timetable->placement.replicas() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -31,14 +77,7 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
   if (problem.policies.empty()) {
     return absl::InvalidArgumentError("a stage needs at least one recompute policy to choose from");
   }
-  if (!std::isfinite(problem.link.latency) || problem.link.latency < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the link's latency is ", problem.link.latency,
-                                                   " s; expected 0 or more, finite"));
-  }
-  if (!(problem.link.bandwidth > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the link's bandwidth is ", problem.link.bandwidth, " B/s; expected more than 0"));
-  }
+  if (absl::Status status = CheckDevices(problem); !status.ok()) return status;
   if (problem.memory_limit.has_value() && *problem.memory_limit <= 0) {
     return absl::InvalidArgumentError(absl::StrCat("the memory limit is ", *problem.memory_limit,
                                                    " bytes; expected more than 0"));
@@ -50,14 +89,14 @@ std::vector<RangeCost> PriceStages(const PartitionProblem& problem,
                                    const StageAssignment& assignment) {
   std::vector<RangeCost> stages;
   for (size_t s = 0; s < assignment.partition.size(); ++s) {
-    stages.push_back(problem.costs->Price(assignment.partition[s], assignment.recompute[s]));
+    stages.push_back(problem.CostsOf(static_cast<int>(s))
+                         .Price(assignment.partition[s], assignment.recompute[s]));
   }
   return stages;
 }
 
-StageCosts ToStageCosts(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
-  const Placement& placement = problem.timetable->placement;
-  StageCosts costs;
+StepCosts ToStepCosts(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
+  StepCosts costs;
   for (size_t s = 0; s < stages.size(); ++s) {
     costs.forward.push_back(stages[s].forward);
     costs.input_grad.push_back(stages[s].input_grad);
@@ -65,10 +104,9 @@ StageCosts ToStageCosts(const PartitionProblem& problem, const std::vector<Range
     costs.backward.push_back(stages[s].backward());
     costs.activation_bytes.push_back(static_cast<double>(stages[s].activation_bytes));
     costs.weight_grad_bytes.push_back(static_cast<double>(stages[s].weight_grad_bytes));
+    costs.tail.push_back(stages[s].tail);
     if (s + 1 == stages.size()) continue;
-    const int stage = static_cast<int>(s);
-    const bool crosses = placement.rank(stage) != placement.rank(stage + 1);
-    costs.send.push_back(crosses ? problem.link.Seconds(stages[s].output_bytes) : 0);
+    costs.send.push_back(problem.SendSeconds(static_cast<int>(s), stages[s].output_bytes));
   }
   return costs;
 }

@@ -27,13 +27,32 @@ struct Link {
 // outlive it.
 struct PartitionProblem {
   const CostTable* costs = nullptr;
+  // [rank] what the layers cost there, where devices differ; empty: `costs` on all of them.
+  std::vector<const CostTable*> rank_costs;
   const Timetable* timetable = nullptr;  // compute-only, valid
   Link link;
-  std::optional<int64_t> memory_limit;                   // bytes of each device
+  std::vector<Link> links;              // [stage] the way to the next one; empty: `link` everywhere
+  std::optional<int64_t> memory_limit;  // bytes of each device
+  std::vector<int64_t> rank_memory;     // [rank] bytes, where devices differ; else empty
   std::vector<Recompute> policies = {Recompute::kNone};  // what a stage may choose from
   std::optional<Partition> fixed;                        // only this one; policies are still chosen
 
   int stages() const { return timetable->placement.stages(); }
+  int layer_count() const { return costs->layer_count(); }
+  const CostTable& CostsOf(int stage) const {
+    return rank_costs.empty() ? *costs : *rank_costs[timetable->placement.rank(stage)];
+  }
+  RangeCost Price(int stage, int first, int end, Recompute recompute) const {
+    return CostsOf(stage).Price(first, end, recompute);
+  }
+  const Link& LinkAfter(int stage) const { return links.empty() ? link : links[stage]; }
+  // Seconds of a message of `bytes` from `stage` to the next one; 0 on one rank.
+  double SendSeconds(int stage, int64_t bytes) const;
+  bool limits_memory() const { return memory_limit.has_value() || !rank_memory.empty(); }
+  // Requires limits_memory().
+  int64_t MemoryOf(int rank) const {
+    return rank_memory.empty() ? *memory_limit : rank_memory[rank];
+  }
 };
 
 // A partition with what its stages recompute.
@@ -46,11 +65,16 @@ struct StageAssignment {
 // makes no sense.
 absl::Status ValidateProblem(const PartitionProblem& problem);
 
+// What Simulate() takes, and what it does not know: the end of a step.
+struct StepCosts : StageCosts {
+  std::vector<double> tail;  // [stage] seconds after the last action of its rank, once a step
+};
+
 // [stage] what each stage costs.
 std::vector<RangeCost> PriceStages(const PartitionProblem& problem,
                                    const StageAssignment& assignment);
-// The same as Simulate() takes it: messages priced by the link, free between stages of one rank.
-StageCosts ToStageCosts(const PartitionProblem& problem, const std::vector<RangeCost>& stages);
+// The same for a simulation: messages priced by the link, free between stages of one rank.
+StepCosts ToStepCosts(const PartitionProblem& problem, const std::vector<RangeCost>& stages);
 // [rank] bytes at the fullest moment.
 std::vector<int64_t> PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages);
 

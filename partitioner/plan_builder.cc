@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "partitioner/exact_partition.h"
+#include "partitioner/step_model.h"
 
 namespace sluice {
 
@@ -31,7 +32,7 @@ absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& cand
   plan.timetable = candidate.timetable;
   plan.assignment = assignment;
   plan.stages = PriceStages(problem, assignment);
-  plan.stage_costs = ToStageCosts(problem, plan.stages);
+  plan.stage_costs = ToStepCosts(problem, plan.stages);
   absl::StatusOr<Simulation> simulation = Simulate(plan.timetable, plan.stage_costs);
   if (!simulation.ok()) return simulation.status();
   plan.simulation = *std::move(simulation);
@@ -40,7 +41,9 @@ absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& cand
     plan.in_flight.push_back(in_flight.peak(stage));
   }
   plan.peak_bytes = PeakBytes(in_flight, plan.stages);
-  plan.step_seconds = plan.simulation.makespan;
+  absl::StatusOr<StepModel> model = StepModel::Compile(plan.timetable);
+  if (!model.ok()) return model.status();
+  plan.step_seconds = model->Makespan(plan.stage_costs);
   plan.bottleneck_seconds = BottleneckSeconds(problem, assignment);
   return plan;
 }

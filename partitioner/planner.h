@@ -48,7 +48,7 @@ struct Plan {
   Timetable timetable;
   StageAssignment assignment;
   std::vector<RangeCost> stages;  // [stage]
-  StageCosts stage_costs;
+  StepCosts stage_costs;
   Simulation simulation;
   std::vector<int> in_flight;       // [stage] most micro-batches held at once
   std::vector<int64_t> peak_bytes;  // [rank]

@@ -25,13 +25,19 @@ class StageFloor {
   explicit StageFloor(const PartitionProblem& problem)
       : micro_batches_(problem.timetable->micro_batches),
         splits_(SplitsBackward(*problem.timetable)) {
-    for (const LayerCost& layer : problem.costs->layers()) {
-      double recompute = kInfinity;
-      for (Recompute policy : problem.policies) {
-        recompute = std::min(recompute, layer.recompute_seconds(policy));
+    std::vector<const CostTable*> tables = problem.rank_costs;
+    if (tables.empty()) tables.push_back(problem.costs);
+    for (int i = 0; i < problem.layer_count(); ++i) {
+      double forward = kInfinity, back = kInfinity;
+      for (const CostTable* table : tables) {
+        const LayerCost& layer = table->layers()[i];
+        forward = std::min(forward, layer.forward_seconds);
+        for (Recompute policy : problem.policies) {
+          back = std::min(back, layer.input_grad_seconds + layer.recompute_seconds(policy));
+        }
       }
-      forward_.push_back(forward_.back() + layer.forward_seconds);
-      back_.push_back(back_.back() + layer.input_grad_seconds + recompute);
+      forward_.push_back(forward_.back() + forward);
+      back_.push_back(back_.back() + back);
     }
   }
 
@@ -39,31 +45,29 @@ class StageFloor {
     const double chained = micro_batches_ * (arc.forward + arc.input_grad);
     const double weights = micro_batches_ * arc.weight_grad;
     const double in = forward_[arc.first], out = back_[arc.first];
-    return in + chained + (splits_ ? std::max(weights, out) : weights + out);
+    if (splits_) return in + chained + std::max(weights + arc.tail, out);
+    return in + chained + weights + std::max(arc.tail, out);
   }
 
  private:
   int micro_batches_;
   bool splits_;
-  // Seconds that one micro-batch spends in the layers before each, at the least that any policy
-  // makes them.
+  // Seconds that one micro-batch spends in the layers before each, at the least that any policy and
+  // device makes them.
   std::vector<double> forward_ = {0}, back_ = {0};
 };
 
 StageArc MakeArc(const PartitionProblem& problem, int stage, int first, int end, Recompute policy) {
-  const RangeCost cost = problem.costs->Price(first, end, policy);
-  const Placement& placement = problem.timetable->placement;
-  StageArc arc{first, end, policy, cost.forward, cost.input_grad, cost.weight_grad, 0, 0};
-  if (stage + 1 < placement.stages() && placement.rank(stage) != placement.rank(stage + 1)) {
-    arc.send = problem.link.Seconds(cost.output_bytes);
-  }
+  const RangeCost cost = problem.Price(stage, first, end, policy);
+  StageArc arc{first, end, policy, cost.forward, cost.input_grad, cost.weight_grad, 0, cost.tail, 0};
+  if (stage + 1 < problem.stages()) arc.send = problem.SendSeconds(stage, cost.output_bytes);
   return arc;
 }
 
 }  // namespace
 
 StageArcs::StageArcs(const PartitionProblem& problem, const Feasible& feasible, double cutoff)
-    : layers_(problem.costs->layer_count()), arcs_(problem.stages()) {
+    : layers_(problem.layer_count()), arcs_(problem.stages()) {
   const StageFloor floor(problem);
   const int stages = problem.stages();
   for (int stage = 0; stage < stages; ++stage) {

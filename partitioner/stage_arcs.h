@@ -21,12 +21,13 @@ struct StageArc {
   double input_grad = 0;
   double weight_grad = 0;
   double send = 0;   // of a message to the next stage
+  double tail = 0;
   double bound = 0;  // no step whose assignment uses this arc is shorter
 
   // What a chain of actions spends in this stage and on the edge after it.
   double Seconds(const ChainCounts::Stage& counts) const {
     return counts.forward * forward + counts.input_grad * input_grad +
-           counts.weight_grad * weight_grad + counts.send * send;
+           counts.weight_grad * weight_grad + counts.send * send + counts.tail * tail;
   }
 };
 

@@ -40,11 +40,11 @@ void CountSlot(int slot, ChainCounts* chain) {
 
 }  // namespace
 
-double ChainCounts::Seconds(const StageCosts& costs) const {
+double ChainCounts::Seconds(const StepCosts& costs) const {
   double seconds = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     seconds += stages[s].forward * costs.forward[s] + stages[s].input_grad * costs.input_grad[s] +
-               stages[s].weight_grad * costs.weight_grad[s];
+               stages[s].weight_grad * costs.weight_grad[s] + stages[s].tail * costs.tail[s];
     if (s + 1 < stages.size()) seconds += stages[s].send * costs.send[s];
   }
   return seconds;
@@ -77,6 +77,7 @@ class StepModel::Compiler {
     }
     return std::move(nodes_);
   }
+  const std::vector<int32_t>& last() const { return last_; }
 
  private:
   size_t Pairs() const {
@@ -145,17 +146,22 @@ absl::StatusOr<StepModel> StepModel::Compile(const Timetable& timetable) {
   if (timetable.lowered()) {
     return absl::InvalidArgumentError("a step model is compiled from a timetable without sends");
   }
-  absl::StatusOr<std::vector<Node>> nodes = Compiler(timetable).Run();
+  Compiler compiler(timetable);
+  absl::StatusOr<std::vector<Node>> nodes = compiler.Run();
   if (!nodes.ok()) return nodes.status();
   StepModel model;
   model.stages_ = timetable.placement.stages();
   model.nodes_ = *std::move(nodes);
+  model.last_ = compiler.last();
+  for (int rank = 0; rank < timetable.placement.ranks(); ++rank) {
+    model.stages_of_.push_back(timetable.placement.StagesOf(rank));
+  }
   model.slots_.resize(1 + static_cast<size_t>(model.stages_) * kSlotKinds);
   model.ends_.resize(model.nodes_.size());
   return model;
 }
 
-void StepModel::FillSlots(const StageCosts& costs) {
+void StepModel::FillSlots(const StepCosts& costs) {
   for (int stage = 0; stage < stages_; ++stage) {
     double* slots = slots_.data() + 1 + static_cast<ptrdiff_t>(stage) * kSlotKinds;
     slots[kSlotForward] = costs.forward[stage];
@@ -165,9 +171,21 @@ void StepModel::FillSlots(const StageCosts& costs) {
   }
 }
 
-double StepModel::Makespan(const StageCosts& costs) {
+int StepModel::LastRank(const StepCosts& costs, double* seconds) const {
+  int last = 0;
+  *seconds = -1;
+  for (size_t rank = 0; rank < last_.size(); ++rank) {
+    double end = last_[rank] == kNone ? 0 : ends_[last_[rank]];
+    for (int stage : stages_of_[rank]) end += costs.tail[stage];
+    if (end <= *seconds) continue;
+    *seconds = end;
+    last = static_cast<int>(rank);
+  }
+  return last;
+}
+
+double StepModel::Makespan(const StepCosts& costs) {
   FillSlots(costs);
-  double makespan = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     double start = node.previous == kNone ? 0 : ends_[node.previous];
@@ -177,18 +195,20 @@ double StepModel::Makespan(const StageCosts& costs) {
       start = std::max(start, ends_[node.data[half]] + latency);
     }
     ends_[i] = start + (slots_[node.duration[0]] + slots_[node.duration[1]]);
-    makespan = std::max(makespan, ends_[i]);
   }
-  return makespan;
+  double seconds = 0;
+  LastRank(costs, &seconds);
+  return seconds;
 }
 
-ChainCounts StepModel::CriticalChain(const StageCosts& costs) {
+ChainCounts StepModel::CriticalChain(const StepCosts& costs) {
   ChainCounts chain;
   chain.stages.resize(stages_);
-  const double makespan = Makespan(costs);
-  int32_t at =
-      static_cast<int32_t>(std::find(ends_.begin(), ends_.end(), makespan) - ends_.begin());
   if (nodes_.empty()) return chain;
+  double seconds = Makespan(costs);
+  const int rank = LastRank(costs, &seconds);
+  for (int stage : stages_of_[rank]) chain.stages[stage].tail = 1;
+  int32_t at = last_[rank];
   while (at != kNone) {
     const Node& node = nodes_[at];
     for (int slot : node.duration) CountSlot(slot, &chain);

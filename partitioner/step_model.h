@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/partition_problem.h"
 #include "schedules/simulate.h"
 #include "schedules/timetable.h"
 
@@ -19,26 +20,27 @@ struct ChainCounts {
     int input_grad = 0;   // I, and the I in B
     int weight_grad = 0;  // W, and the W in B
     int send = 0;         // messages between this stage and the next
+    int tail = 0;         // 1 where the chain ends with what the stage's rank does once a step
   };
   std::vector<Stage> stages;
 
-  double Seconds(const StageCosts& costs) const;
+  double Seconds(const StepCosts& costs) const;
 };
 
 // A timetable compiled for one question asked very often: how long does a step take with these
-// costs? The answer is Simulate()'s makespan with B = I + W; finding an exact partition asks it
-// thousands of times, and this neither allocates nor sorts. Not thread-safe: calls share work
-// areas.
+// costs? The answer is Simulate()'s makespan with B = I + W, or later where a rank, after its last
+// action, has its stages' tails to do; finding an exact partition asks it thousands of times, and
+// this neither allocates nor sorts. Not thread-safe: calls share work areas.
 class StepModel {
  public:
   // InvalidArgument when the timetable is lowered or can never finish. B is priced as I + W.
   static absl::StatusOr<StepModel> Compile(const Timetable& timetable);
 
-  // Makespan. Uses forward, input_grad, weight_grad and send of `costs`, one an action or edge.
-  double Makespan(const StageCosts& costs);
+  // Seconds of a step. Uses forward, input_grad, weight_grad, send and tail of `costs`.
+  double Makespan(const StepCosts& costs);
   // The chain that decides the makespan; where a rank waited for two things equally long, the one
   // on its own rank.
-  ChainCounts CriticalChain(const StageCosts& costs);
+  ChainCounts CriticalChain(const StepCosts& costs);
 
   int64_t action_count() const { return static_cast<int64_t>(nodes_.size()); }
 
@@ -55,10 +57,14 @@ class StepModel {
   };
   class Compiler;
 
-  void FillSlots(const StageCosts& costs);
+  void FillSlots(const StepCosts& costs);
+  // The rank that is done last.
+  int LastRank(const StepCosts& costs, double* seconds) const;
 
   int stages_ = 0;
   std::vector<Node> nodes_;
+  std::vector<int32_t> last_;               // [rank] its last node
+  std::vector<std::vector<int>> stages_of_;  // [rank]
   // Work areas: seconds per duration slot, and the end of each node.
   std::vector<double> slots_;
   std::vector<double> ends_;

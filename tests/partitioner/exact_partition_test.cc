@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ namespace {
 constexpr double kNothing = std::numeric_limits<double>::infinity();
 
 double SimulatedSeconds(const PartitionProblem& problem, const StageAssignment& assignment) {
-  const StageCosts costs = ToStageCosts(problem, PriceStages(problem, assignment));
-  return Simulate(*problem.timetable, costs)->makespan;
+  return SimulatedSeconds(*problem.timetable,
+                          ToStepCosts(problem, PriceStages(problem, assignment)));
 }
 
 // Bytes of one rank at its fullest, by walking along its row: what InFlight counts, counted again
@@ -41,10 +42,10 @@ int64_t WalkedBytes(const Timetable& timetable, int rank, const std::vector<Rang
 }
 
 bool Fits(const PartitionProblem& problem, const StageAssignment& assignment) {
-  if (!problem.memory_limit) return true;
+  if (!problem.limits_memory()) return true;
   const std::vector<RangeCost> stages = PriceStages(problem, assignment);
   for (int rank = 0; rank < problem.timetable->placement.ranks(); ++rank) {
-    if (WalkedBytes(*problem.timetable, rank, stages) > *problem.memory_limit) return false;
+    if (WalkedBytes(*problem.timetable, rank, stages) > problem.MemoryOf(rank)) return false;
   }
   return true;
 }
@@ -76,6 +77,28 @@ struct RandomCase {
       problem.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
     }
     if (random() % 3 != 0) problem.memory_limit = 100 + Below(random, 1500);
+    if (random() % 4 == 0) MakeDevicesDiffer(layers);
+  }
+  // Devices that are faster or slower, larger or smaller than others, on links of their own.
+  void MakeDevicesDiffer(int layers) {
+    const int ranks = timetable.placement.ranks();
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<LayerCost> priced = costs->layers();
+      for (int i = 0; i < layers; ++i) {
+        const double slower = 0.5 + Below(random, 4);
+        priced[i].forward_seconds *= slower;
+        priced[i].input_grad_seconds *= slower;
+        priced[i].weight_grad_seconds *= slower;
+      }
+      tables.push_back(*CostTable::Create(priced));
+    }
+    for (const CostTable& table : tables) problem.rank_costs.push_back(&table);
+    for (int stage = 0; stage + 1 < problem.stages(); ++stage) {
+      problem.links.push_back(RandomLink(random));
+    }
+    for (int rank = 0; rank < ranks && problem.memory_limit; ++rank) {
+      problem.rank_memory.push_back(100 + Below(random, 1500));
+    }
   }
   std::string Describe() const {
     return timetable.name + " ranks " + std::to_string(timetable.placement.ranks()) + " stages " +
@@ -85,6 +108,7 @@ struct RandomCase {
   }
   Random random;
   std::optional<CostTable> costs;
+  std::deque<CostTable> tables;  // [rank]
   Timetable timetable;
   PartitionProblem problem;
 };
@@ -177,7 +201,7 @@ TEST(BottleneckPartition, IsAsGoodAsTheBestOfAllAssignments) {
         most = std::max(most, stages[s].forward + stages[s].input_grad + stages[s].weight_grad);
         if (s + 1 == stages.size()) continue;
         most = std::max(
-            most, 2.0 * static_cast<double>(stages[s].output_bytes) / test.problem.link.bandwidth);
+            most, 2.0 * static_cast<double>(stages[s].output_bytes) / test.problem.LinkAfter(static_cast<int>(s)).bandwidth);
       }
       return most;
     });

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TESTS_PARTITIONER_RANDOM_CHAIN_H_
 #define SLUICE_TESTS_PARTITIONER_RANDOM_CHAIN_H_
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <string>
@@ -9,6 +10,7 @@
 #include "partitioner/layer_cost.h"
 #include "partitioner/partition_problem.h"
 #include "schedules/catalogue.h"
+#include "schedules/simulate.h"
 
 namespace sluice {
 
@@ -30,6 +32,8 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
     layer.input_grad_seconds = seconds();
     layer.weight_grad_seconds = seconds();
     layer.restore_seconds = layer.forward_seconds * 0.3;
+    if (whole) layer.update_seconds = Below(random, 4);
+    if (!whole) layer.sync_seconds = seconds();
     layer.parameters = Below(random, 50);
     layer.parameter_bytes = 4 * layer.parameters;
     layer.saved_bytes = {60 + Below(random, 60), 20 + Below(random, 40), 1 + Below(random, 20)};
@@ -61,6 +65,18 @@ inline Link RandomLink(Random& random) {
   if (random() % 2 == 0) link.latency = Below(random, 3);
   if (random() % 2 == 0) link.bandwidth = 1 + Below(random, 20);
   return link;
+}
+
+// Seconds of a step, by the simulator and what each rank does after its last action.
+inline double SimulatedSeconds(const Timetable& timetable, const StepCosts& costs) {
+  const Simulation run = *Simulate(timetable, costs);
+  double seconds = 0;
+  for (int rank = 0; rank < timetable.placement.ranks(); ++rank) {
+    double end = run.rows[rank].empty() ? 0 : run.rows[rank].back().end;
+    for (int stage : timetable.placement.StagesOf(rank)) end += costs.tail[stage];
+    seconds = std::max(seconds, end);
+  }
+  return seconds;
 }
 
 // Calls `visit` with every partition of `layers` layers into `stages` stages.

@@ -12,14 +12,15 @@
 namespace sluice {
 namespace {
 
-StageCosts RandomCosts(Random& random, int stages) {
+StepCosts RandomCosts(Random& random, int stages) {
   std::uniform_real_distribution<double> seconds(0, 3);
-  StageCosts costs;
+  StepCosts costs;
   for (int s = 0; s < stages; ++s) {
     costs.forward.push_back(seconds(random));
     costs.input_grad.push_back(seconds(random));
     costs.weight_grad.push_back(seconds(random));
     costs.backward.push_back(costs.input_grad[s] + costs.weight_grad[s]);
+    costs.tail.push_back(random() % 2 == 0 ? 0 : 4 * seconds(random));
     costs.activation_bytes.push_back(1 + Below(random, 100));
     costs.weight_grad_bytes.push_back(Below(random, static_cast<int>(costs.activation_bytes[s])));
     if (s + 1 < stages) costs.send.push_back(seconds(random));
@@ -35,8 +36,8 @@ TEST(StepModel, AgreesWithTheSimulator) {
     absl::StatusOr<StepModel> model = StepModel::Compile(timetable);
     ASSERT_TRUE(model.ok()) << model.status();
     for (int repeat = 0; repeat < 3; ++repeat) {
-      const StageCosts costs = RandomCosts(random, timetable.placement.stages());
-      const double expected = Simulate(timetable, costs)->makespan;
+      const StepCosts costs = RandomCosts(random, timetable.placement.stages());
+      const double expected = SimulatedSeconds(timetable, costs);
       EXPECT_NEAR(model->Makespan(costs), expected, 1e-9 * expected);
     }
   }
@@ -48,10 +49,10 @@ TEST(StepModel, TheCriticalChainTakesTheWholeStepAndNoOtherCostsShorten) {
     const Timetable timetable = RandomTimetable(random, 12);
     SCOPED_TRACE(timetable.name);
     StepModel model = *StepModel::Compile(timetable);
-    const StageCosts costs = RandomCosts(random, timetable.placement.stages());
+    const StepCosts costs = RandomCosts(random, timetable.placement.stages());
     const ChainCounts chain = model.CriticalChain(costs);
     EXPECT_NEAR(chain.Seconds(costs), model.Makespan(costs), 1e-9);
-    const StageCosts other = RandomCosts(random, timetable.placement.stages());
+    const StepCosts other = RandomCosts(random, timetable.placement.stages());
     EXPECT_LE(chain.Seconds(other), model.Makespan(other) + 1e-9);
   }
 }
@@ -67,7 +68,7 @@ TEST(InFlight, HoldsWhatTheSimulatorSeesHeld) {
   for (int trial = 0; trial < 1000; ++trial) {
     const Timetable timetable = RandomTimetable(random, 12);
     SCOPED_TRACE(timetable.name);
-    const StageCosts costs = RandomCosts(random, timetable.placement.stages());
+    const StepCosts costs = RandomCosts(random, timetable.placement.stages());
     const absl::StatusOr<Simulation> simulation = Simulate(timetable, costs);
     ASSERT_TRUE(simulation.ok()) << simulation.status();
     const InFlight in_flight(timetable);
