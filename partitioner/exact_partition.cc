@@ -27,6 +27,7 @@
 #include "partitioner/feasible.h"
 #include "partitioner/local_search.h"
 #include "partitioner/minimax.h"
+#include "partitioner/rank_columns.h"
 #include "partitioner/stage_arcs.h"
 #include "partitioner/step_model.h"
 
@@ -37,8 +38,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kMaxRounds = 400;
 constexpr int kMaxStalledRounds = 3;
 constexpr int kMaxChains = 600;
+constexpr int kSuggestions = 12;
+constexpr int kPassesOfRankChains = 4;
 // Makes one stage the slowest, so that the critical chain runs through it.
-constexpr double kProbeSlowdown = 1.25;
+constexpr double kProbeSlowdown = 2;
 
 class Search {
  public:
@@ -50,11 +53,14 @@ class Search {
         best_{{}, kInfinity} {}
 
   absl::StatusOr<PartitionAnswer> Run() {
+    // With something to beat, a look at the whole ranks may be all that it takes.
+    if (options_.cutoff < kInfinity && BoundRoot() >= Target()) return Answer();
     Seed();
-    arcs_.emplace(problem_, feasible_, Target());
-    if (arcs_->DropDeadEnds()) {
-      Probe();
+    if (BoundRoot() < Target()) ImproveBest();
+    if (getenv("DBG")) fprintf(stderr, "improved %g bound %g steps %.0f\n", best_.seconds, root_bound_, static_cast<double>(steps_));
+    if (root_bound_ < Target()) {
       root_bound_ = std::max(root_bound_, Rounds());
+    if (getenv("DBG")) fprintf(stderr, "rounds %g bound %g steps %.0f\n", best_.seconds, root_bound_, static_cast<double>(steps_));
       if (root_bound_ < Target()) Descend();
     }
     return Answer();
@@ -69,8 +75,11 @@ class Search {
 
   void Seed();
   void Try(const StageAssignment& assignment);
+  void ImproveBest();
   std::optional<MinimaxAnswer> FixedAnswer() const;
-  void Probe();
+  double BoundRoot();
+  std::vector<ChainCounts> Probe();
+  void BoundRanks(std::vector<ChainCounts> chains);
   double Rounds();
   // Simulates an assignment that fits; keeps it when it is the best.
   double Consider(const StageAssignment& assignment, const StepCosts& costs);
@@ -113,12 +122,13 @@ double Search::Consider(const StageAssignment& assignment, const StepCosts& cost
 void Search::Try(const StageAssignment& assignment) {
   const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
   if (problem_.fixed && assignment.partition != *problem_.fixed) return;
-  if (!feasible_.Fits(stages)) return;
-  TimedAssignment seed{assignment, model_.Makespan(ToStepCosts(problem_, stages))};
-  steps_ += model_.action_count();
+  if (feasible_.Fits(stages)) Consider(assignment, ToStepCosts(problem_, stages));
+}
+
+void Search::ImproveBest() {
+  if (best_.assignment.partition.empty()) return;
   const int64_t share = steps_ + options_.budget / 10;
-  seed = Improve(problem_, feasible_, std::move(seed), share, &model_, &steps_);
-  if (seed.seconds < best_.seconds) best_ = std::move(seed);
+  best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &steps_);
 }
 
 void Search::Seed() {
@@ -157,30 +167,44 @@ std::optional<MinimaxAnswer> Search::FixedAnswer() const {
 
 // One chain through every rank, as it is where that rank is the slowest, so that none is without a
 // bound from the start.
-void Search::Probe() {
+std::vector<ChainCounts> Search::Probe() {
   std::vector<StageArc> path;
   arcs_->LeastBound(&path);
   path_ = path;
   const StageAssignment assignment =
       best_.assignment.partition.empty() ? PathAssignment() : best_.assignment;
   const StepCosts costs = ToStepCosts(problem_, PriceStages(problem_, assignment));
-  const Placement& placement = problem_.timetable->placement;
-  std::vector<double> load(placement.ranks());
-  for (int stage = 0; stage < problem_.stages(); ++stage) {
-    load[placement.rank(stage)] += costs.forward[stage] + costs.backward[stage];
+  std::vector<ChainCounts> chains = model_.RankChains(costs, kProbeSlowdown);
+  steps_ += kPassesOfRankChains * model_.action_count();
+  for (const ChainCounts& chain : chains) AddChain(chain);
+  return chains;
+}
+
+// The least that a step takes, over the arcs that could make it shorter than what is known.
+double Search::BoundRoot() {
+  arcs_.emplace(problem_, feasible_, Target());
+  pool_ = ChainPool();
+  if (!arcs_->DropDeadEnds()) return root_bound_ = kInfinity;
+  const std::vector<ChainCounts> chains = Probe();
+  root_bound_ = std::max(root_bound_, arcs_->LeastBound(nullptr));
+  if (!out_of_budget() && root_bound_ < Target()) BoundRanks(chains);
+  return root_bound_;
+}
+
+void Search::BoundRanks(std::vector<ChainCounts> chains) {
+  arcs_->Cut(Target());
+  if (!arcs_->DropDeadEnds()) {
+    root_bound_ = kInfinity;
+    return;
   }
-  const double slowest = kProbeSlowdown * *std::max_element(load.begin(), load.end());
-  for (int rank = 0; rank < placement.ranks() && !out_of_budget(); ++rank) {
-    if (load[rank] <= 0) continue;
-    StepCosts slowed = costs;
-    for (int stage : placement.StagesOf(rank)) {
-      slowed.forward[stage] *= slowest / load[rank];
-      slowed.input_grad[stage] *= slowest / load[rank];
-      slowed.weight_grad[stage] *= slowest / load[rank];
-    }
-    steps_ += model_.action_count();
-    AddChain(model_.CriticalChain(slowed));
-  }
+  const RankColumns columns(problem_, feasible_, *arcs_, std::move(chains));
+  if (!columns.usable()) return;
+  root_bound_ = std::max(root_bound_, columns.LeastSeconds());
+  steps_ += columns.steps();
+  if (getenv("DBG")) fprintf(stderr, "columns %.0f bound %g best %g steps %.0f arcs %.0f\n", static_cast<double>(columns.count()), root_bound_, best_.seconds, static_cast<double>(steps_), static_cast<double>(arcs_->count()));
+  if (root_bound_ >= Target()) return;
+  for (const StageAssignment& assignment : columns.Suggest(kSuggestions)) Try(assignment);
+  if (getenv("DBG")) fprintf(stderr, "suggested %g steps %.0f\n", best_.seconds, static_cast<double>(steps_));
 }
 
 double Search::Rounds() {
@@ -198,7 +222,7 @@ double Search::Rounds() {
     const StepCosts costs = ToStepCosts(problem_, stages);
     const double before = best_.seconds;
     if (feasible_.Fits(stages)) Consider(assignment, costs);
-    if (best_.seconds < before) Try(best_.assignment);
+    if (best_.seconds < before) ImproveBest();
     steps_ += model_.action_count();
     AddChain(model_.CriticalChain(costs));
   }

@@ -6,12 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "partitioner/step_slots.h"
 
 namespace sluice {
 namespace {
-
-// Duration slots: 0, then F, B, I and W of every stage.
-enum Slot { kSlotForward, kSlotBackward, kSlotInputGrad, kSlotWeightGrad, kSlotKinds };
 
 int SlotOf(const Action& action) {
   const int first = 1 + action.stage * kSlotKinds;
@@ -27,15 +25,6 @@ int SlotOf(const Action& action) {
     default:
       return 0;
   }
-}
-
-void CountSlot(int slot, ChainCounts* chain) {
-  if (slot == 0) return;
-  ChainCounts::Stage& stage = chain->stages[(slot - 1) / kSlotKinds];
-  const int kind = (slot - 1) % kSlotKinds;
-  if (kind == kSlotForward) ++stage.forward;
-  if (kind == kSlotBackward || kind == kSlotInputGrad) ++stage.input_grad;
-  if (kind == kSlotBackward || kind == kSlotWeightGrad) ++stage.weight_grad;
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ class StepModel {
   // The chain that decides the makespan; where a rank waited for two things equally long, the one
   // on its own rank.
   ChainCounts CriticalChain(const StepCosts& costs);
+  // [rank] the longest chain that stays on the rank from where it first gets there to where it
+  // leaves for good, if the rank were `slowdown` times slower; all found in two passes.
+  std::vector<ChainCounts> RankChains(const StepCosts& costs, double slowdown);
 
   int64_t action_count() const { return static_cast<int64_t>(nodes_.size()); }
 
@@ -56,6 +59,8 @@ class StepModel {
     int32_t duration[2] = {0, 0};      // slots; 0 is always 0 seconds
   };
   class Compiler;
+
+  class ChainsByRank;
 
   void FillSlots(const StepCosts& costs);
   // The rank that is done last.

@@ -57,6 +57,27 @@ TEST(StepModel, TheCriticalChainTakesTheWholeStepAndNoOtherCostsShorten) {
   }
 }
 
+TEST(StepModel, EachRanksChainIsOneThatNoCostsShorten) {
+  Random random(10);
+  for (int trial = 0; trial < 1000; ++trial) {
+    const Timetable timetable = RandomTimetable(random, 12);
+    SCOPED_TRACE(timetable.name);
+    StepModel model = *StepModel::Compile(timetable);
+    const StepCosts costs = RandomCosts(random, timetable.placement.stages());
+    // Not slowed down, the longest of them is as long as the step.
+    double longest = 0;
+    for (const ChainCounts& chain : model.RankChains(costs, 1)) {
+      EXPECT_LE(chain.Seconds(costs), model.Makespan(costs) + 1e-9);
+      longest = std::max(longest, chain.Seconds(costs));
+    }
+    EXPECT_NEAR(longest, model.Makespan(costs), 1e-9);
+    const StepCosts other = RandomCosts(random, timetable.placement.stages());
+    for (const ChainCounts& chain : model.RankChains(costs, 3)) {
+      EXPECT_LE(chain.Seconds(other), model.Makespan(other) + 1e-9);
+    }
+  }
+}
+
 TEST(StepModel, RefusesATimetableThatNeverFinishes) {
   Timetable timetable = *GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 2});
   std::reverse(timetable.rows[0].begin(), timetable.rows[0].end());

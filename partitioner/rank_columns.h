@@ -1,0 +1,81 @@
+#ifndef SLUICE_PARTITIONER_RANK_COLUMNS_H_
+#define SLUICE_PARTITIONER_RANK_COLUMNS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "partitioner/feasible.h"
+#include "partitioner/partition_problem.h"
+#include "partitioner/stage_arcs.h"
+#include "partitioner/step_model.h"
+
+namespace sluice {
+
+// What one rank could hold: for each of its stages a number of layers and a policy, wherever these
+// layers lie. Its costs and bytes are the least of any such layers, so that whatever is proved of
+// columns holds for the assignments that they stand for.
+struct RankColumn {
+  std::vector<int16_t> lengths;       // [chunk] layers
+  std::vector<Recompute> policies;    // [chunk]
+  std::vector<StageArc> costs;        // [chunk] only the seconds count
+  int layers = 0;                     // sum of `lengths`
+  double work = 0;                    // most seconds of work, recomputation aside, that it takes over
+  double own = 0;                     // seconds in the chain that runs through this rank
+};
+
+// A bound that sees ranks as wholes, where the arcs see stages: how the layers share out over the
+// ranks is a matter of whole layers (200 over 64 ranks: some rank has four), and of what fits into a
+// rank's memory together.
+//   Let r be the rank that spends most in its own chain. A step takes as long as that chain: what r
+//   spends, and what the chain spends on other ranks, none of which spends more than r in its own.
+//   So the least, over r and its column, of that column's seconds plus the least that the others
+//   can spend in r's chain while they take over all the work that is left, bounds the step. The
+//   latter is a multiple-choice knapsack, of which the linear relaxation is taken (Sinha and Zoltners,
+//   Operations Research 27(3), 1979: greedy over the convex hulls).
+class RankColumns {
+ public:
+  // `chains` has a chain for each rank. Not usable (empty) where a rank has too many columns.
+  RankColumns(const PartitionProblem& problem, const Feasible& feasible, const StageArcs& arcs,
+              std::vector<ChainCounts> chains);
+
+  int64_t count() const { int64_t n=0; for (auto&c:columns_) n+=c.size(); return n; }
+  bool usable() const { return !columns_.empty(); }
+  // No assignment over these arcs makes a shorter step. Infinite where no columns fit.
+  double LeastSeconds() const;
+  // Assignments made of columns, the `count` most promising: the least limits on what a rank may
+  // spend in its own chain that can be met, and under each the least seconds elsewhere. They need
+  // not fit, since layers differ.
+  std::vector<StageAssignment> Suggest(int count) const;
+
+  // Elementary steps of LeastSeconds(), for search budgets.
+  int64_t steps() const { return steps_; }
+
+ private:
+  // Layers against seconds: a point of a rank's convex hull.
+  struct Point {
+    double work = 0, seconds = 0;
+  };
+  struct Piece {
+    double work = 0, seconds = 0;  // from one point of a hull to the next
+  };
+  struct ColumnClass;
+
+  std::vector<ColumnClass> ClassesOf(const StageArcs& arcs, int stage) const;
+  bool ListColumns(const StageArcs& arcs, int rank);
+  double SecondsIn(const ChainCounts& chain, int rank, const RankColumn& column) const;
+  std::vector<Point> Hull(int rank, int chain_rank, double most_own) const;
+  double LeastElsewhere(int rank, double most_own, double work) const;
+  std::optional<StageAssignment> Fill(double most_own) const;
+
+  const PartitionProblem& problem_;
+  const Feasible& feasible_;
+  std::vector<ChainCounts> chains_;               // [rank]
+  std::vector<std::vector<RankColumn>> columns_;  // [rank], by `own`
+  std::vector<double> work_before_;               // [layer] seconds of the layers before it
+  mutable int64_t steps_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_RANK_COLUMNS_H_
