@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_EXACT_PARTITION_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,8 @@ struct SearchOptions {
   // has. Counted rather than timed, so that the answer does not depend on the machine; some 10^8
   // take a second.
   int64_t budget = 400'000'000;
+  // Asked now and then; true ends the search as the budget does. May be empty.
+  std::function<bool()> stop;
 };
 
 // seconds / lower_bound - 1: how much longer than need be a step can be. Infinite where nothing is

@@ -16,6 +16,15 @@ PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidat
   problem.memory_limit = request.memory_limit;
   problem.policies = request.policies;
   problem.fixed = request.partition;
+  problem.rank_costs = request.rank_costs;
+  problem.rank_memory = request.rank_memory;
+  const Placement& placement = candidate.timetable.placement;
+  for (int stage = 0; !request.rank_links.empty() && stage + 1 < placement.stages(); ++stage) {
+    // A link serves both directions: a placement that turns back uses the one it came over.
+    const int from = placement.rank(stage), to = placement.rank(stage + 1);
+    const bool forth = to == (from + 1) % placement.ranks();
+    problem.links.push_back(request.rank_links[forth ? from : to]);
+  }
   return problem;
 }
 

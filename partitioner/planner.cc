@@ -1,15 +1,21 @@
 #include "partitioner/planner.h"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "partitioner/candidates.h"
 #include "partitioner/exact_partition.h"
 #include "partitioner/feasible.h"
+#include "partitioner/partition_search.h"
 #include "partitioner/plan_builder.h"
 
 namespace sluice {
@@ -18,6 +24,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Elementary steps that all candidates share: what one leaves, the next ones may use.
 constexpr int64_t kBudget = 600'000'000;
+// Searches that run side by side.
+constexpr size_t kWave = 4;
 
 absl::Status CheckRequest(const PlanRequest& request) {
   if (request.devices < 1) {
@@ -42,19 +50,23 @@ absl::Status CheckRequest(const PlanRequest& request) {
 }
 
 // Tries one timetable after the other, and keeps the best plan.
+//
+// First every timetable gets a few quick assignments. Then, best first, the exact search, which has
+// to beat the best known: most timetables are proved slower at once. The searches run side by side
+// in waves of a fixed size, each wave with what the ones before it found, so that the answer does
+// not depend on the number of threads.
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request) : request_(request) {}
+  explicit Planner(const PlanRequest& request) : request_(request), incumbent_(request.cutoff) {}
 
   absl::StatusOr<Plan> Run() {
     absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request_, &rejected_);
     if (!candidates.ok()) return candidates.status();
-    const int64_t most = options_.budget;
-    int64_t left = kBudget, untried = static_cast<int64_t>(candidates->size());
-    for (const Candidate& candidate : *candidates) {
-      options_.budget = std::min(most, left / untried--);
-      if (absl::Status status = Try(candidate); !status.ok()) return status;
-      left -= std::min(left, spent_);
+    for (const Candidate& candidate : *candidates) entrants_.emplace_back().candidate = &candidate;
+    if (request_.objective == Objective::kStep) {
+      if (absl::Status status = Race(); !status.ok()) return status;
+    } else if (absl::Status status = FindBottlenecks(); !status.ok()) {
+      return status;
     }
     if (best_ == nullptr) return WhyNothing();
     RejectSlower();
@@ -62,90 +74,165 @@ class Planner {
   }
 
  private:
-  struct Tried {
-    const Candidate* candidate;
-    PartitionAnswer answer;
+  struct Entrant {
+    const Candidate* candidate = nullptr;
+    std::unique_ptr<PartitionSearch> search;
+    double seed = kInfinity;  // seconds
+    absl::StatusOr<PartitionAnswer> answer = absl::UnknownError("not tried");
+
+    bool found() const { return answer.ok(); }
   };
 
-  absl::Status Try(const Candidate& candidate) {
-    const PartitionProblem problem = ProblemOf(request_, candidate);
-    absl::StatusOr<PartitionAnswer> answer = request_.objective == Objective::kStep
-                                                 ? FindExactPartition(problem, options_)
-                                                 : FindBottleneckPartition(problem);
-    spent_ = answer.ok() ? answer->steps : options_.budget;
-    if (!answer.ok()) return Reject(candidate, answer.status());
-    lower_bound_ = std::min(lower_bound_, answer->lower_bound);
-    tried_.push_back({&candidate, *std::move(answer)});
-    if (tried_.back().answer.seconds < Cutoff()) {
-      options_.cutoff = tried_.back().answer.seconds;
-      best_ = &candidate;
+  absl::Status Race() {
+    tbb::parallel_for(size_t{0}, entrants_.size(), [&](size_t i) {
+      Entrant& entrant = entrants_[i];
+      absl::StatusOr<std::unique_ptr<PartitionSearch>> search =
+          PartitionSearch::Create(ProblemOf(request_, *entrant.candidate));
+      if (!search.ok()) {
+        entrant.answer = search.status();
+        return;
+      }
+      entrant.search = *std::move(search);
+      entrant.seed = entrant.search->Seed();
+    });
+    std::vector<Entrant*> order;
+    for (Entrant& entrant : entrants_) {
+      if (entrant.search == nullptr) {
+        if (absl::Status status = Reject(entrant); !status.ok()) return status;
+        continue;
+      }
+      incumbent_ = std::min(incumbent_, entrant.seed);
+      order.push_back(&entrant);
+    }
+    // Of those equally fast so far, the one with the fewest in flight comes first.
+    std::stable_sort(order.begin(), order.end(), [](const Entrant* a, const Entrant* b) {
+      return a->seed * (1 + kProofTolerance) < b->seed;
+    });
+    int64_t left = kBudget;
+    for (size_t first = 0; first < order.size(); first += kWave) {
+      const size_t end = std::min(order.size(), first + kWave);
+      left -= RunWave(absl::MakeSpan(order).subspan(first, end - first),
+                      left / static_cast<int64_t>(order.size() - first));
+    }
+    return Choose();
+  }
+
+  // Returns the elementary steps that the searches took.
+  int64_t RunWave(absl::Span<Entrant*> wave, int64_t budget) {
+    SearchOptions options;
+    // An answer as good as the incumbent is of interest: it may be the incumbent.
+    options.cutoff = incumbent_ * (1 + 2 * kProofTolerance);
+    options.gap = request_.gap;
+    options.budget = budget;
+    options.stop = request_.stop;
+    tbb::parallel_for(size_t{0}, wave.size(), [&](size_t i) {
+      wave[i]->answer = wave[i]->search->Run(options);
+    });
+    int64_t steps = 0;
+    for (Entrant* entrant : wave) {
+      entrant->search.reset();
+      steps += entrant->found() ? entrant->answer->steps : budget;
+      if (entrant->found()) incumbent_ = std::min(incumbent_, entrant->answer->seconds);
+    }
+    return std::min(steps, static_cast<int64_t>(wave.size()) * budget);
+  }
+
+  absl::Status FindBottlenecks() {
+    for (Entrant& entrant : entrants_) {
+      entrant.answer = FindBottleneckPartition(ProblemOf(request_, *entrant.candidate));
+      if (entrant.found()) incumbent_ = std::min(incumbent_, entrant.answer->seconds);
+    }
+    return Choose();
+  }
+
+  // The first of the fastest, and what is proved of all.
+  absl::Status Choose() {
+    for (Entrant& entrant : entrants_) {
+      if (!entrant.found()) {
+        if (absl::Status status = Reject(entrant); !status.ok()) return status;
+        continue;
+      }
+      lower_bound_ = std::min(lower_bound_, entrant.answer->lower_bound);
+      const bool faster =
+          best_ == nullptr ||
+          entrant.answer->seconds < best_->answer->seconds * (1 - kProofTolerance);
+      if (faster && entrant.answer->seconds < request_.cutoff) best_ = &entrant;
     }
     return absl::OkStatus();
   }
-  // Less than the best by more than rounding.
-  double Cutoff() const { return options_.cutoff * (1 - kProofTolerance); }
 
-  absl::Status Reject(const Candidate& candidate, const absl::Status& status) {
+  absl::Status Reject(const Entrant& entrant) {
+    const absl::Status& status = entrant.answer.status();
+    const std::string what = entrant.candidate->Describe();
     switch (status.code()) {
       case absl::StatusCode::kNotFound:
-        rejected_.push_back({candidate.Describe(), DoesNotFit(candidate)});
+        lower_bound_ = std::min(lower_bound_, incumbent_ / (1 + request_.gap));
+        rejected_.push_back({what, DoesNotFit(*entrant.candidate)});
         return absl::OkStatus();
       case absl::StatusCode::kDeadlineExceeded:
-        lower_bound_ = 0;  // it might be better, for all that is known
-        rejected_.push_back({candidate.Describe(), std::string(status.message())});
+        lower_bound_ = std::min(lower_bound_, StepFloor(request_));
+        stopped_ = status;
+        rejected_.push_back({what, std::string(status.message())});
         return absl::OkStatus();
       default:
         // The bottleneck objective skips timetables with chunks when it may choose.
         if (request_.schedule != "auto") return status;
-        rejected_.push_back({candidate.Describe(), std::string(status.message())});
+        rejected_.push_back({what, std::string(status.message())});
         return absl::OkStatus();
     }
   }
 
   std::string DoesNotFit(const Candidate& candidate) const {
+    if (!request_.limits_memory()) return "proved slower";
     const PartitionProblem problem = ProblemOf(request_, candidate);
     const Feasible feasible(problem);
-    const int64_t bytes = feasible.LargestBytes(PriceStages(problem, feasible.LeastMemory()));
-    if (bytes <= *request_.memory_limit) return "proved slower, where it fits";
-    return absl::StrCat("needs ", DescribeMemory(bytes), " a device");
+    const std::vector<RangeCost> stages = PriceStages(problem, feasible.LeastMemory());
+    if (feasible.Fits(stages)) return "proved slower, where it fits";
+    return absl::StrCat("needs ", DescribeMemory(feasible.LargestBytes(stages)), " a device");
   }
 
   absl::Status WhyNothing() const {
-    if (!request_.memory_limit) return absl::InvalidArgumentError(rejected_.back().why);
+    if (!stopped_.ok()) return stopped_;
+    if (request_.cutoff < kInfinity) return absl::NotFoundError("no plan is fast enough");
+    if (!request_.limits_memory()) return absl::InvalidArgumentError(rejected_.back().why);
     const absl::StatusOr<Plan> leanest = MakeLeanestPlan(request_);
     if (!leanest.ok()) return leanest.status();
-    return NothingFits(*leanest, *request_.memory_limit);
+    return NothingFits(*leanest, LeastOfMemory());
+  }
+  int64_t LeastOfMemory() const {
+    const std::vector<int64_t>& each = request_.rank_memory;
+    return each.empty() ? *request_.memory_limit : *std::min_element(each.begin(), each.end());
   }
 
   // The closest to the best one first.
   void RejectSlower() {
-    std::vector<const Tried*> slower;
-    for (const Tried& tried : tried_) {
-      if (tried.candidate != best_) slower.push_back(&tried);
+    std::vector<const Entrant*> slower;
+    for (const Entrant& entrant : entrants_) {
+      if (entrant.found() && &entrant != best_) slower.push_back(&entrant);
     }
-    std::stable_sort(slower.begin(), slower.end(), [](const Tried* a, const Tried* b) {
-      return a->answer.seconds < b->answer.seconds;
+    std::stable_sort(slower.begin(), slower.end(), [](const Entrant* a, const Entrant* b) {
+      return a->answer->seconds < b->answer->seconds;
     });
     std::vector<RejectedPlan> rejected;
     rejected.reserve(slower.size());
-    for (const Tried* tried : slower) {
-      rejected.push_back({tried->candidate->Describe(), WhyNot(tried->answer)});
+    for (const Entrant* entrant : slower) {
+      rejected.push_back({entrant->candidate->Describe(), WhyNot(*entrant->answer)});
     }
     rejected_.insert(rejected_.begin(), rejected.begin(), rejected.end());
   }
 
   std::string WhyNot(const PartitionAnswer& answer) const {
-    const double longer = answer.seconds / options_.cutoff - 1;
+    const double best = best_->answer->seconds;
+    const double longer = answer.seconds / best - 1;
     if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
-    const bool proved = answer.lower_bound >= Cutoff();
+    const bool proved = answer.lower_bound >= best * (1 - kProofTolerance);
     return absl::StrFormat("+%.1f %% (best found; %sproved slower)", 100 * longer,
                            proved ? "" : "not ");
   }
 
   absl::StatusOr<Plan> Finish() {
-    const auto chosen = std::find_if(tried_.begin(), tried_.end(),
-                                     [&](const Tried& tried) { return tried.candidate == best_; });
-    absl::StatusOr<Plan> built = BuildPlan(request_, *best_, chosen->answer.assignment);
+    absl::StatusOr<Plan> built =
+        BuildPlan(request_, *best_->candidate, best_->answer->assignment);
     if (!built.ok()) return built;
     Plan& plan = *built;
     plan.SetLowerBound(lower_bound_);
@@ -154,11 +241,11 @@ class Planner {
   }
 
   const PlanRequest& request_;
-  SearchOptions options_;
+  std::deque<Entrant> entrants_;  // those with the fewest in flight first
+  double incumbent_;              // seconds of the best known
   std::vector<RejectedPlan> rejected_;
-  std::vector<Tried> tried_;
-  const Candidate* best_ = nullptr;
-  int64_t spent_ = 0;
+  const Entrant* best_ = nullptr;
+  absl::Status stopped_;
   double lower_bound_ = kInfinity;
 };
 

@@ -2,6 +2,8 @@
 #define SLUICE_PARTITIONER_PLANNER_H_
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +31,20 @@ struct PlanRequest {
   std::optional<int64_t> memory_limit;
   Objective objective = Objective::kStep;
   std::optional<Partition> partition;  // prices this one only
+  // Where devices differ, as in PartitionProblem: by rank, and by stage of the timetable with one
+  // stage a rank (chunks repeat it).
+  std::vector<const CostTable*> rank_costs;
+  std::vector<Link> rank_links;  // [rank] from a rank to the next one, the last to the first
+  std::vector<int64_t> rank_memory;
+
+  // Good enough: a plan proved to take at most this much longer, relatively, than the best.
+  double gap = 0;
+  // Seconds of a plan that is known: one that takes as long or longer is of no interest.
+  double cutoff = std::numeric_limits<double>::infinity();
+  // Asked now and then, from several threads; true ends the search with what it has.
+  std::function<bool()> stop;
+
+  bool limits_memory() const { return memory_limit.has_value() || !rank_memory.empty(); }
 };
 
 // A schedule that was tried and not taken, or that could not be.
@@ -67,10 +83,16 @@ struct Plan {
   double gap() const { return RelativeGap(objective_seconds(), lower_bound); }
 };
 
+// No plan for `request` takes less, whatever its schedule: its devices share all the work, each
+// layer is whole, and one micro-batch must go forth and back.
+double StepFloor(const PlanRequest& request);
+
 // The best plan over the schedules asked for: of two equally fast ones, the one with fewer
 // activations in flight. Deterministic. InvalidArgument when the request makes no sense (names
-// what); FailedPrecondition when nothing fits: names the stage that needs most in the leanest plan,
-// and how much memory would do.
+// what); NotFound when there is a cutoff and nothing is below it; FailedPrecondition when nothing
+// fits: names the stage that needs most in the leanest plan, and how much memory would do;
+// DeadlineExceeded when it was stopped before anything that fits was found. Runs on as many threads
+// as oneTBB gives; the answer does not depend on how many.
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
 
 // The plan whose fullest device needs the least memory, whatever the limit (the least there is

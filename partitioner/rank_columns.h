@@ -39,7 +39,6 @@ class RankColumns {
   RankColumns(const PartitionProblem& problem, const Feasible& feasible, const StageArcs& arcs,
               std::vector<ChainCounts> chains);
 
-  int64_t count() const { int64_t n=0; for (auto&c:columns_) n+=c.size(); return n; }
   bool usable() const { return !columns_.empty(); }
   // No assignment over these arcs makes a shorter step. Infinite where no columns fit.
   double LeastSeconds() const;

@@ -50,7 +50,9 @@ absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchSha
   PartitionProblem problem;
   problem.costs = &*costs;
   problem.timetable = &*computed;
-  absl::StatusOr<PartitionAnswer> answer = FindExactPartition(problem, {.budget = kSearchBudget});
+  SearchOptions options;
+  options.budget = kSearchBudget;
+  absl::StatusOr<PartitionAnswer> answer = FindExactPartition(problem, options);
   if (answer.ok()) return answer->assignment.partition;
   if (absl::IsDeadlineExceeded(answer.status())) {
     return EvenPartition(spec.layer_count(), timetable.placement.model_stages());

@@ -1,0 +1,230 @@
+// Branch and bound, with bounds made from chains of actions.
+//
+// A step lasts as long as the longest chain of actions that wait for one another, so any chain P of
+// the timetable is a lower bound, and what P takes is a sum over stages: of the counts of F, I and
+// W in P times what these cost in the stage. Over all assignments that is a shortest path through
+// "stage, layer" (chain_pool.h). Hence:
+//   1. Seeds: assignments that are good for sure (bottleneck, even, least memory), improved by
+//   moving single layers.
+//   2. Rounds: the arcs' bounds give a minimax path; it is simulated, its critical chain joins the
+//   pool, which raises
+//      bounds and cuts arcs that cannot beat the best assignment known. This alone often closes the
+//      gap.
+//   3. A depth-first search over the arcs left, stage by stage. A partial assignment is cut when
+//   for some chain its exact
+//      seconds so far plus its least seconds to the end reach the best known. Leaves are simulated;
+//      one that turns out no better adds its critical chain, so that its like are cut earlier.
+// When the budget ends, the least bound among what was not searched is the proven lower bound.
+#include "partitioner/partition_search.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "partitioner/rank_columns.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kMaxRounds = 400;
+constexpr int kMaxStalledRounds = 3;
+constexpr int kSuggestions = 12;
+constexpr int kPassesOfRankChains = 4;
+// Makes one rank the slowest, so that its chain stays on it.
+constexpr double kProbeSlowdown = 2;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PartitionSearch>> PartitionSearch::Create(
+    const PartitionProblem& problem) {
+  if (absl::Status status = ValidateProblem(problem); !status.ok()) return status;
+  absl::StatusOr<StepModel> model = StepModel::Compile(*problem.timetable);
+  if (!model.ok()) return model.status();
+  return absl::WrapUnique(new PartitionSearch(problem, *std::move(model)));
+}
+
+absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& options) {
+  options_ = options;
+  // With something to beat, a look at the whole ranks may be all that it takes.
+  if (options_.cutoff < kInfinity && BoundRoot() >= Target()) return Answer();
+  if (!seeded_) Seed();
+  if (BoundRoot() < Target() && best_.assignment.partition.empty()) {
+    SeedLeastMemory();
+    if (!best_.assignment.partition.empty()) BoundRoot();
+  }
+  if (root_bound_ < Target()) ImproveBest();
+  if (root_bound_ < Target()) {
+    root_bound_ = std::max(root_bound_, Rounds());
+    if (root_bound_ < Target()) Descend();
+  }
+  return Answer();
+}
+
+double PartitionSearch::Consider(const StageAssignment& assignment, const StepCosts& costs) {
+  const double seconds = model_.Makespan(costs);
+  steps_ += model_.action_count();
+  if (seconds < best_.seconds) best_ = {assignment, seconds};
+  return seconds;
+}
+
+void PartitionSearch::Try(const StageAssignment& assignment) {
+  const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
+  if (problem_.fixed && assignment.partition != *problem_.fixed) return;
+  if (feasible_.Fits(stages)) Consider(assignment, ToStepCosts(problem_, stages));
+}
+
+void PartitionSearch::ImproveBest() {
+  if (best_.assignment.partition.empty()) return;
+  const int64_t share = steps_ + options_.budget / 10;
+  best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &steps_);
+}
+
+double PartitionSearch::Seed() {
+  seeded_ = true;
+  const int layers = problem_.layer_count();
+  const auto seconds = [&](int stage, int first, int end) {
+    const std::vector<Recompute> policies = feasible_.Policies(stage, first, end);
+    if (policies.empty()) return kInfinity;
+    const RangeCost cost = problem_.Price(stage, first, end, policies.front());
+    return cost.forward + cost.backward();
+  };
+  const std::optional<MinimaxAnswer> balanced =
+      problem_.fixed ? FixedAnswer() : MonotoneMinimax(layers, problem_.stages(), seconds).Run();
+  if (!balanced) return kInfinity;  // not even one stage a rank fits: the arcs will say so
+  for (const Partition& partition :
+       {balanced->partition, *EvenPartition(layers, problem_.stages())}) {
+    if (const auto seed = feasible_.WithFastestPolicies(partition)) Try(*seed);
+  }
+  if (problem_.limits_memory() && problem_.timetable->placement.chunks() > 1) {
+    for (Recompute policy : problem_.policies) {
+      Try({balanced->partition, std::vector<Recompute>(problem_.stages(), policy)});
+    }
+  }
+  return best_.seconds;
+}
+
+// What fits where nothing quicker to find does.
+void PartitionSearch::SeedLeastMemory() {
+  if (problem_.limits_memory() && problem_.timetable->placement.chunks() > 1) {
+    Try(feasible_.LeastMemory());
+  }
+}
+
+void PartitionSearch::AddChain(const ChainCounts& chain) {
+  pool_.Add(chain, &*arcs_);
+  steps_ += 2 * arcs_->count();
+}
+
+std::optional<MinimaxAnswer> PartitionSearch::FixedAnswer() const {
+  MinimaxAnswer answer;
+  answer.partition = *problem_.fixed;
+  return answer;
+}
+
+// One chain through every rank, as it is where that rank is the slowest and the others share the
+// work evenly, so that none is without a bound from the start.
+std::vector<ChainCounts> PartitionSearch::Probe() {
+  const int stages = problem_.stages();
+  const RangeCost all =
+      problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
+  const auto share = [&](double total) { return std::vector<double>(stages, total / stages); };
+  StepCosts even;
+  even.forward = share(all.forward);
+  even.input_grad = share(all.input_grad);
+  even.weight_grad = share(all.weight_grad);
+  even.backward = share(all.backward());
+  even.tail = share(all.tail);
+  for (int stage = 0; stage + 1 < stages; ++stage) {
+    even.send.push_back(problem_.SendSeconds(stage, problem_.costs->layers()[stage].output_bytes));
+  }
+  std::vector<ChainCounts> chains = model_.RankChains(even, kProbeSlowdown);
+  steps_ += kPassesOfRankChains * model_.action_count();
+  for (const ChainCounts& chain : chains) AddChain(chain);
+  return chains;
+}
+
+// The least that a step takes, over the arcs that could make it shorter than what is known.
+double PartitionSearch::BoundRoot() {
+  arcs_.emplace(problem_, feasible_, Target());
+  pool_ = ChainPool();
+  if (!arcs_->DropDeadEnds()) return root_bound_ = kInfinity;
+  const std::vector<ChainCounts> chains = Probe();
+  root_bound_ = std::max(root_bound_, arcs_->LeastBound(nullptr));
+  if (!out_of_budget() && root_bound_ < Target()) BoundRanks(chains);
+  return root_bound_;
+}
+
+void PartitionSearch::BoundRanks(std::vector<ChainCounts> chains) {
+  arcs_->Cut(Target());
+  if (!arcs_->DropDeadEnds()) {
+    root_bound_ = kInfinity;
+    return;
+  }
+  const RankColumns columns(problem_, feasible_, *arcs_, std::move(chains));
+  if (!columns.usable()) return;
+  root_bound_ = std::max(root_bound_, columns.LeastSeconds());
+  steps_ += columns.steps();
+  if (root_bound_ >= Target()) return;
+  for (const StageAssignment& assignment : columns.Suggest(kSuggestions)) Try(assignment);
+}
+
+double PartitionSearch::Rounds() {
+  double bound = 0;
+  for (int round = 0, stalled = 0; round < kMaxRounds && stalled < kMaxStalledRounds; ++round) {
+    if (out_of_budget()) break;
+    arcs_->Cut(Target());
+    if (!arcs_->DropDeadEnds()) return kInfinity;
+    const double least = arcs_->LeastBound(&path_);
+    if (least >= Target()) return least;
+    stalled = least > bound * (1 + kProofTolerance) ? 0 : stalled + 1;
+    bound = std::max(bound, least);
+    const StageAssignment assignment = PathAssignment();
+    const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
+    const StepCosts costs = ToStepCosts(problem_, stages);
+    const double before = best_.seconds;
+    if (feasible_.Fits(stages)) Consider(assignment, costs);
+    if (best_.seconds < before) ImproveBest();
+    steps_ += model_.action_count();
+    AddChain(model_.CriticalChain(costs));
+  }
+  pool_.Refresh(&*arcs_);
+  steps_ += 2 * arcs_->count() * pool_.size();
+  arcs_->Cut(Target());
+  if (!arcs_->DropDeadEnds()) return kInfinity;
+  return std::max(bound, arcs_->LeastBound(nullptr));
+}
+
+StageAssignment PartitionSearch::PathAssignment() const {
+  StageAssignment assignment;
+  for (const StageArc& arc : path_) {
+    assignment.partition.push_back({arc.first, arc.end - 1});
+    assignment.recompute.push_back(arc.policy);
+  }
+  return assignment;
+}
+
+absl::StatusOr<PartitionAnswer> PartitionSearch::Answer() const {
+  const bool complete = unsearched_ >= Target();
+  if (best_.assignment.partition.empty()) {
+    if (!complete) {
+      return absl::DeadlineExceededError("no partition that fits was found within the budget");
+    }
+    return absl::NotFoundError(options_.cutoff == kInfinity
+                                   ? "no partition fits into memory"
+                                   : "no partition that fits is fast enough");
+  }
+  PartitionAnswer answer;
+  answer.assignment = best_.assignment;
+  answer.seconds = best_.seconds;
+  answer.lower_bound = complete
+                           ? std::min(best_.seconds, options_.cutoff) / (1 + options_.gap)
+                           : std::min(best_.seconds, std::max(root_bound_, unsearched_));
+  answer.optimal = complete && options_.gap == 0 && best_.seconds <= options_.cutoff;
+  answer.steps = steps_;
+  return answer;
+}
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "partitioner/planner.h"
+
+namespace sluice {
+namespace {
+
+// The least that any of the request's devices takes for a layer.
+struct LeastLayer {
+  double forward = std::numeric_limits<double>::infinity();
+  double input_grad = forward, weight_grad = forward, recompute = forward, tail = forward;
+};
+
+LeastLayer LeastOf(const PlanRequest& request, int layer) {
+  std::vector<const CostTable*> tables = request.rank_costs;
+  if (tables.empty()) tables.push_back(request.costs);
+  LeastLayer least;
+  for (const CostTable* table : tables) {
+    const LayerCost& cost = table->layers()[layer];
+    least.forward = std::min(least.forward, cost.forward_seconds);
+    least.input_grad = std::min(least.input_grad, cost.input_grad_seconds);
+    least.weight_grad = std::min(least.weight_grad, cost.weight_grad_seconds);
+    least.tail = std::min(least.tail, cost.update_seconds + cost.sync_seconds);
+    for (Recompute policy : request.policies) {
+      least.recompute = std::min(least.recompute, cost.recompute_seconds(policy));
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+double StepFloor(const PlanRequest& request) {
+  const double micro_batches = request.micro_batches;
+  double all = 0, once = 0, slowest = 0;
+  for (int layer = 0; layer < request.costs->layer_count(); ++layer) {
+    const LeastLayer least = LeastOf(request, layer);
+    const double chained = least.forward + least.input_grad + least.recompute;
+    all += micro_batches * (chained + least.weight_grad) + least.tail;
+    once += chained;
+    slowest = std::max(slowest, chained + least.weight_grad);
+  }
+  // The slowest layer works on every micro-batch, and the first one comes through the others.
+  return std::max({all / request.devices, once, micro_batches * slowest});
+}
+
+}  // namespace sluice
