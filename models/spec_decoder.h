@@ -69,6 +69,23 @@ struct DecoderConfig {
 struct DecoderKernels {
   bool flash_attention = true;  // scores are never kept; else two copies of them, masked and not
   bool dropout = false;         // masks of one byte an element (GPT-2's three a block)
+  // So many ranks share every layer, and one rank's part is described: whole heads, and slices of
+  // the MLP, the experts and the vocabulary (Shoeybi et al., Megatron-LM, 2019, section 3). What
+  // does not divide evenly is that of the fullest rank. Needs the heads of latent attention, too.
+  int64_t tensor = 1;
+  // Between those parts each rank keeps a slice of the tokens, not all of them (Korthikanti et al.
+  // 2022, section 4.2.2).
+  bool sequence = false;
+};
+
+// `count` products alike: rows x in with in x out.
+struct MatrixProduct {
+  double rows = 0;
+  double out = 0;
+  double in = 0;
+  double count = 1;
+  // Else of activations with activations: attention, whose backward is all input gradient.
+  bool weights = true;
 };
 
 // One tensor that a layer's forward leaves for its backward.
@@ -83,6 +100,10 @@ struct SavedTensor {
 struct DecoderLayer {
   LayerSpec spec;
   std::vector<SavedTensor> saved;
+  std::vector<MatrixProduct> products;  // of the forward
+  // How often the ranks that share the layer sum `rows x dim` activations, in F and in I.
+  int forward_sums = 0;
+  int input_grad_sums = 0;
   // Of one micro-batch, what the weight gradients need: every map's input and the gradient of its
   // output.
   int64_t weight_grad_bytes = 0;
@@ -105,6 +126,9 @@ int64_t ParameterCount(const DecoderConfig& config);
 // not supported.
 absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::string_view file,
                                                  absl::string_view assume = "");
+
+// What sluice trains, as a decoder.
+DecoderConfig DecoderOf(const GptConfig& gpt);
 
 // "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3". NotFound lists
 // them.

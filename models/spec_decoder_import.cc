@@ -191,8 +191,9 @@ absl::StatusOr<const Family*> ChooseFamily(const std::string& model_type, absl::
       absl::StrCat("--assume ", assume, " is no known family; there are: ", FamilyNames()));
 }
 
-// A gpt2 config is what sluice trains: read it there, and describe it here.
-DecoderConfig FromGpt(const GptConfig& gpt) {
+}  // namespace
+
+DecoderConfig DecoderOf(const GptConfig& gpt) {
   DecoderConfig config;
   config.family = "gpt2";
   config.layers = gpt.layers;
@@ -209,8 +210,6 @@ DecoderConfig FromGpt(const GptConfig& gpt) {
   return config;
 }
 
-}  // namespace
-
 std::string HuggingFaceModelType(absl::string_view json) { return ModelTypeOf(ParseJson(json)); }
 
 absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::string_view file,
@@ -224,7 +223,7 @@ absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::s
   if (model_type == "gpt2") {
     const absl::StatusOr<ModelSpec> spec = ParseHuggingFaceConfig(json, file);
     if (!spec.ok()) return spec.status();
-    return FromGpt(*spec->gpt());
+    return DecoderOf(*spec->gpt());
   }
   // Models that also see pictures keep their decoder in a part of its own.
   if (model_type == "gemma3" && parsed.contains("text_config")) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace sluice {
 namespace {
@@ -19,7 +20,6 @@ double AttentionFlops(const LayerSpec& spec) {
 void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& batch, DType dtype,
                         const DeviceSpec& device, std::vector<LayerCost>* costs) {
   assert(specs.size() == costs->size());
-  const double rate = device.flops(dtype);
   for (size_t i = 0; i < specs.size(); ++i) {
     const LayerSpec& spec = specs[i];
     LayerCost& cost = (*costs)[i];
@@ -33,8 +33,12 @@ void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& b
     const double gradients = 2 * kMasterBytes * (lookup ? rows : matrix);
     const double saved = static_cast<double>(cost.saved_bytes[0] + cost.output_bytes);
     const double restored = static_cast<double>(cost.rebuilt_bytes(Recompute::kSelective));
+    const double side = std::sqrt(std::max(1.0, matrix));
+    const auto per_flop =
+        device.ProductSeconds(dtype, static_cast<double>(batch.rows()), side, side) /
+        (2 * static_cast<double>(batch.rows()) * side * side);
     const auto seconds = [&](double flops, double bytes) {
-      return flops / rate + bytes / device.memory_bandwidth;
+      return flops * per_flop + device.MemorySeconds(bytes);
     };
     cost.forward_seconds = seconds(spec.forward_flops, weights + 2 * saved);
     cost.input_grad_seconds =

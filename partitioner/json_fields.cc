@@ -1,9 +1,11 @@
 #include "partitioner/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace sluice {
 
@@ -23,6 +25,14 @@ JsonFields::JsonFields(const nlohmann::json& object, std::string file, std::stri
     : object_(object), file_(std::move(file)), path_(std::move(path)) {}
 
 bool JsonFields::Has(const char* field) const { return object_.contains(field); }
+
+void JsonFields::RefuseOthers(std::initializer_list<const char*> known) {
+  for (const auto& item : object_.items()) {
+    const auto same = [&item](const char* field) { return item.key() == field; };
+    if (std::any_of(known.begin(), known.end(), same)) continue;
+    Fail(item.key().c_str(), absl::StrCat("is not known; there are: ", absl::StrJoin(known, ", ")));
+  }
+}
 
 void JsonFields::Fail(const char* field, absl::string_view what) {
   if (!status_.ok()) return;

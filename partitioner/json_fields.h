@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_JSON_FIELDS_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -23,6 +24,8 @@ class JsonFields {
   JsonFields(const nlohmann::json& object, std::string file, std::string path);
 
   bool Has(const char* field) const;
+  // Fails for a field that is not among `known`.
+  void RefuseOthers(std::initializer_list<const char*> known);
   std::string String(const char* field);
   // Finite, at least `least`.
   double Number(const char* field, double least = 0);

@@ -35,6 +35,7 @@ void AddTrainCommand(CLI::App& app, int* exit_code);
 void AddSampleCommand(CLI::App& app, int* exit_code);
 void AddProfileCommand(CLI::App& app, int* exit_code);
 void AddDoctorCommand(CLI::App& app, int* exit_code);
+void AddCalibrateCommand(CLI::App& app, int* exit_code);
 
 }  // namespace sluice
 
