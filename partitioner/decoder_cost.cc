@@ -164,7 +164,10 @@ std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const DecoderTr
 
 std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const BatchShape& batch,
                                     DType dtype, int state_copies, const DeviceSpec& device) {
-  const DecoderTraining training{.batch = batch, .dtype = dtype, .state_copies = state_copies};
+  DecoderTraining training;
+  training.batch = batch;
+  training.dtype = dtype;
+  training.state_copies = state_copies;
   return DecoderCosts(config, training, {}, UniformCluster(device, 1));
 }
 

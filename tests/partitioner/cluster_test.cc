@@ -1,0 +1,141 @@
+// Clusters, the links between their ranks, and collectives over them.
+#include "partitioner/cluster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "partitioner/collectives.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kTwoKinds[] = R"({"name": "mixed",
+  "devices": [{"device": "a100", "count": 8},
+              {"device": {"name": "x", "fp32_flops": 1e12, "bf16_flops": 2e12,
+                          "memory_bandwidth": 1e11}, "count": 4}],
+  "devices_per_node": 4, "inside": {"bandwidth": 2e11, "latency": 1e-6},
+  "between": {"bandwidth": 2e10, "latency": 5e-6}, "cards_per_node": 2})";
+
+ClusterSpec Mixed() { return *ParseCluster(kTwoKinds, "c.json"); }
+
+TEST(Cluster, ReadsKindsInOrder) {
+  const ClusterSpec cluster = Mixed();
+  EXPECT_EQ(cluster.device_count(), 12);
+  EXPECT_EQ(cluster.device(7).name, "a100");
+  EXPECT_EQ(cluster.device(8).name, "x");
+  EXPECT_EQ(cluster.device(11).bf16_flops, 2e12);
+  EXPECT_EQ(cluster.between.bandwidth, 2e10);
+}
+
+TEST(Cluster, IsReadAsItWasWritten) {
+  const ClusterSpec cluster = Mixed();
+  const std::string text = FormatCluster(cluster);
+  const absl::StatusOr<ClusterSpec> again = ParseCluster(text, "again.json");
+  ASSERT_TRUE(again.ok()) << again.status() << text;
+  EXPECT_EQ(FormatCluster(*again), text);
+  const ClusterSpec one = UniformCluster(*BuiltInDevice("h200"), 3);
+  EXPECT_TRUE(ParseCluster(FormatCluster(one), "one.json").ok());
+}
+
+std::string Refusal(const std::string& from, const std::string& to) {
+  std::string text = kTwoKinds;
+  text.replace(text.find(from), from.size(), to);
+  const absl::StatusOr<ClusterSpec> cluster = ParseCluster(text, "c.json");
+  EXPECT_FALSE(cluster.ok()) << text;
+  return std::string(cluster.status().message());
+}
+
+TEST(Cluster, NamesTheFieldThatIsWrong) {
+  EXPECT_THAT(Refusal("\"name\": \"mixed\"", "\"nome\": 1"), HasSubstr("c.json: field 'nome'"));
+  EXPECT_THAT(Refusal("\"count\": 8", "\"count\": 0"), HasSubstr("field 'devices[0].count' is 0"));
+  EXPECT_THAT(Refusal("\"count\": 8", "\"count\": 9999999"), HasSubstr("devices[0].count"));
+  EXPECT_THAT(Refusal("\"a100\"", "\"a101\""), HasSubstr("field 'devices[0].device' is 'a101'"));
+  EXPECT_THAT(Refusal("\"a100\"", "7"), HasSubstr("field 'devices[0].device' is 7"));
+  EXPECT_THAT(Refusal("\"fp32_flops\": 1e12", "\"fp32_flops\": -1"),
+              HasSubstr("c.json, devices[1].device: field 'fp32_flops' is -1"));
+  EXPECT_THAT(Refusal("\"bandwidth\": 2e11", "\"bandwidth\": 0"),
+              HasSubstr("field 'inside.bandwidth' is 0"));
+  EXPECT_THAT(Refusal("{\"bandwidth\": 2e10, \"latency\": 5e-6}", "3"),
+              HasSubstr("field 'between' must be an object"));
+  EXPECT_THAT(Refusal("\"between\"", "\"betwixt\""), HasSubstr("field 'betwixt' is not known"));
+  EXPECT_THAT(Refusal("\"devices_per_node\": 4", "\"devices_per_node\": 0"),
+              HasSubstr("devices_per_node"));
+  EXPECT_FALSE(ParseCluster("", "c.json").ok());
+  EXPECT_FALSE(ParseCluster("[1]", "c.json").ok());
+  EXPECT_THAT(std::string(ParseCluster(R"({"name":"x","devices_per_node":2,
+      "devices":[{"device":"a100","count":4}]})",
+                                       "c.json")
+                              .status()
+                              .message()),
+              HasSubstr("field 'between' is missing"));
+}
+
+TEST(Links, GroupsInsideANodeUseItsLinkAndOthersShareCards) {
+  const ClusterSpec cluster = Mixed();
+  EXPECT_EQ(GroupLink(cluster, 4, 1).bandwidth, 2e11);
+  EXPECT_EQ(GroupLink(cluster, 2, 2).bandwidth, 2e11);
+  EXPECT_EQ(GroupLink(cluster, 8, 1).bandwidth, 4e10);  // one ring, both cards
+  EXPECT_EQ(GroupLink(cluster, 8, 1).latency, 5e-6);
+  EXPECT_EQ(GroupLink(cluster, 3, 2).bandwidth, 2e10);   // two rings a node
+  EXPECT_EQ(GroupLink(cluster, 3, 4).bandwidth, 1e10);   // four
+  EXPECT_EQ(GroupLink(cluster, 2, 16).bandwidth, 1e10);  // no more than there are devices
+}
+
+// The link between two stages, by counting who sends over which node's cards.
+Link NaiveStageLink(const ClusterSpec& cluster, int peers, int boundary) {
+  std::map<int, int> senders;
+  int most = 0;
+  for (int i = 0; i < peers; ++i) {
+    const int from = boundary * peers + i;
+    const int node = from / cluster.devices_per_node;
+    if ((from + peers) / cluster.devices_per_node != node) most = std::max(most, ++senders[node]);
+  }
+  if (most == 0) return cluster.inside;
+  Link link = cluster.between;
+  link.bandwidth *= std::min(1.0, static_cast<double>(cluster.cards_per_node) / most);
+  link.bandwidth = std::min(link.bandwidth, cluster.inside.bandwidth);
+  return link;
+}
+
+TEST(Links, StagesShareTheCardsOfTheirNode) {
+  ClusterSpec cluster = Mixed();
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    cluster.devices_per_node = 1 + static_cast<int>(random() % 9);
+    cluster.cards_per_node = 1 + static_cast<int>(random() % 4);
+    Parallel parallel;
+    parallel.data = 1 + static_cast<int>(random() % 5);
+    parallel.tensor = 1 + static_cast<int>(random() % 5);
+    const int boundary = static_cast<int>(random() % 7);
+    const Link expected = NaiveStageLink(cluster, parallel.ranks(), boundary);
+    const Link link = StageLink(cluster, parallel, boundary);
+    ASSERT_EQ(link.bandwidth, expected.bandwidth)
+        << parallel.ranks() << " ranks a stage, " << cluster.devices_per_node << " a node";
+    ASSERT_EQ(link.latency, expected.latency);
+  }
+}
+
+TEST(Collectives, RingsMoveAllButOwnShare) {
+  const Link link{1e-3, 100};
+  EXPECT_DOUBLE_EQ(CollectiveSeconds(Collective::kAllGather, 400, 4, link), 1e-3 + 3);
+  EXPECT_DOUBLE_EQ(CollectiveSeconds(Collective::kReduceScatter, 400, 4, link), 1e-3 + 3);
+  EXPECT_DOUBLE_EQ(CollectiveSeconds(Collective::kAllReduce, 400, 4, link), 2e-3 + 6);
+  EXPECT_EQ(CollectiveSeconds(Collective::kAllReduce, 400, 1, link), 0);
+}
+
+TEST(Parallel, NamesWhatMakesNoSense) {
+  EXPECT_TRUE(ValidateParallel({}).ok());
+  EXPECT_THAT(std::string(ValidateParallel({.data = 0}).message()), HasSubstr("data"));
+  EXPECT_THAT(std::string(ValidateParallel({.data = 1, .tensor = -1}).message()),
+              HasSubstr("tensor"));
+  EXPECT_FALSE(ValidateParallel({.data = 1, .tensor = 1, .sequence = false, .zero = 3}).ok());
+}
+
+}  // namespace
+}  // namespace sluice

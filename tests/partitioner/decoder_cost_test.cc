@@ -1,0 +1,154 @@
+// What one rank pays: how degrees of parallelism change it.
+#include "partitioner/decoder_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "partitioner/collectives.h"
+
+namespace sluice {
+namespace {
+
+DecoderConfig Gpt(int layers = 2) {
+  GptConfig gpt;
+  gpt.layers = layers;
+  gpt.dim = 1024;
+  gpt.heads = 16;
+  gpt.vocab = 51200;
+  gpt.max_seq = 2048;
+  return DecoderOf(gpt);
+}
+
+DecoderTraining Megatron() {
+  DecoderTraining training;
+  training.batch = {2, 2048};
+  training.kernels = {.flash_attention = false, .dropout = true};
+  return training;
+}
+
+ClusterSpec Nodes() {
+  ClusterSpec cluster = UniformCluster(*BuiltInDevice("a100"), 8);
+  cluster.between = {1e-5, 25e9};
+  cluster.cards_per_node = 4;
+  return cluster;
+}
+
+LayerCost Block(const DecoderTraining& training, const Parallel& parallel) {
+  return DecoderCosts(Gpt(), training, parallel, Nodes())[1];
+}
+
+// Korthikanti et al. 2022, equations 2 and 4.
+TEST(DecoderCosts, KeepsWhatKorthikantiCountsPerRank) {
+  const int64_t s = 2048, b = 2, h = 1024, a = 16;
+  for (const int t : {1, 2, 4, 8}) {
+    const LayerCost plain = Block(Megatron(), {.tensor = t});
+    EXPECT_EQ(plain.saved_bytes[0], s * b * h * 10 + (s * b * h * 24 + 5 * a * s * s * b) / t);
+    EXPECT_EQ(plain.saved_bytes[2], 2 * s * b * h);
+    const LayerCost sliced = Block(Megatron(), {.tensor = t, .sequence = true});
+    EXPECT_EQ(sliced.saved_bytes[0], (s * b * h * 34 + 5 * a * s * s * b) / t);
+    EXPECT_EQ(sliced.saved_bytes[2], 2 * s * b * h / t);
+    EXPECT_EQ(plain.output_bytes, 2 * s * b * h / t);
+  }
+}
+
+TEST(DecoderCosts, TensorParallelRanksHoldTheModelBetweenThem) {
+  int64_t whole = 0;
+  for (const LayerCost& cost : DecoderCosts(Gpt(), Megatron(), {}, Nodes())) {
+    whole += cost.parameters;
+  }
+  EXPECT_EQ(whole, ParameterCount(Gpt()));
+  const LayerCost one = Block(Megatron(), {}), four = Block(Megatron(), {.tensor = 4});
+  // 12 h^2 weights and 7 h biases are shared; two norms of 2 h and the two biases after a sum are
+  // whole on each.
+  const int64_t h = 1024;
+  EXPECT_EQ(one.parameters, 12 * h * h + 13 * h);
+  EXPECT_EQ(four.parameters, (12 * h * h + 7 * h) / 4 + 6 * h);
+}
+
+TEST(DecoderCosts, TensorParallelismDividesProductsAndAddsSums) {
+  DecoderTraining training = Megatron();
+  ClusterSpec cluster = Nodes();
+  DeviceSpec& device = cluster.devices[0];
+  device.product_half_size = device.kernel_overhead = 0;
+  device.memory_bandwidth = 1e30;
+  cluster.inside = {1e-6, 1e11};
+  const LayerCost one = DecoderCosts(Gpt(), training, {}, cluster)[1];
+  const LayerCost four = DecoderCosts(Gpt(), training, {.tensor = 4}, cluster)[1];
+  const double sum =
+      CollectiveSeconds(Collective::kAllReduce, 2.0 * 2 * 2048 * 1024, 4, cluster.inside);
+  EXPECT_NEAR(four.forward_seconds, one.forward_seconds / 4 + 2 * sum, 1e-9);
+  EXPECT_NEAR(four.input_grad_seconds, one.input_grad_seconds / 4 + 2 * sum, 1e-9);
+  EXPECT_NEAR(four.weight_grad_seconds, one.weight_grad_seconds / 4, 1e-9);
+  // The product FLOPs of a block: 24 b s h^2 with weights, 4 b s^2 h of attention, not halved.
+  const double flops = 24.0 * 4096 * 1024 * 1024 + 4.0 * 2 * 2048 * 2048 * 1024;
+  EXPECT_NEAR(one.forward_seconds, flops / (312e12 * device.product_efficiency), 1e-9);
+}
+
+TEST(DecoderCosts, SmallProductsRunSlower) {
+  const DeviceSpec device = *BuiltInDevice("a100");
+  const double large = device.ProductSeconds(DType::kBFloat16, 8192, 8192, 8192);
+  const double narrow = device.ProductSeconds(DType::kBFloat16, 8192, 8192, 64);
+  EXPECT_GT(narrow / large, 64.0 / 8192 * 1.5);
+  EXPECT_GT(large, 2 * 8192.0 * 8192 * 8192 / 312e12);
+}
+
+TEST(DecoderCosts, ZeroSharesWhatReplicasWouldCopy) {
+  const LayerCost none = Block(Megatron(), {.data = 8});
+  const LayerCost one = Block(Megatron(), {.data = 8, .zero = 1});
+  const LayerCost two = Block(Megatron(), {.data = 8, .zero = 2});
+  const int64_t n = none.parameters;  // a multiple of 8
+  EXPECT_EQ(none.parameter_bytes, 18 * n);
+  EXPECT_EQ(one.parameter_bytes, 6 * n + 12 * n / 8);
+  EXPECT_EQ(two.parameter_bytes, 2 * n + 16 * n / 8);
+  EXPECT_DOUBLE_EQ(one.update_seconds, none.update_seconds / 8);
+  EXPECT_LT(one.sync_seconds, none.sync_seconds);
+}
+
+TEST(DecoderCosts, GradientsAreSummedOverReplicas) {
+  EXPECT_EQ(Block(Megatron(), {}).sync_seconds, 0);
+  const ClusterSpec cluster = Nodes();
+  const LayerCost wide = Block(Megatron(), {.data = 16});
+  EXPECT_DOUBLE_EQ(wide.sync_seconds, CollectiveSeconds(Collective::kAllReduce,
+                                                        4.0 * static_cast<double>(wide.parameters),
+                                                        16, GroupLink(cluster, 16, 1)));
+  DecoderTraining overlapped = Megatron();
+  overlapped.overlap_sync = true;
+  EXPECT_LT(Block(overlapped, {.data = 16}).sync_seconds, wide.sync_seconds);
+}
+
+TEST(DecoderCosts, SelectiveRecomputationCostsLessThanFull) {
+  for (const bool flash : {false, true}) {
+    DecoderTraining training = Megatron();
+    training.kernels.flash_attention = flash;
+    const LayerCost block = Block(training, {.tensor = 2});
+    EXPECT_GT(block.restore_seconds, 0);
+    EXPECT_LT(block.restore_seconds, block.forward_seconds);
+    EXPECT_LT(block.saved_bytes[1], block.saved_bytes[0]);
+  }
+}
+
+// Every preset, uneven degrees, too: no negative or absurd cost.
+TEST(DecoderCosts, AreSoundForEveryModel) {
+  for (const char* name :
+       {"llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3"}) {
+    const DecoderConfig config = *PresetDecoder(name);
+    for (const int tensor : {1, 3, 8}) {
+      DecoderTraining training;
+      training.batch = {1, 4096};
+      const auto costs = DecoderCosts(config, training, {.data = 4, .tensor = tensor}, Nodes());
+      EXPECT_TRUE(ValidateLayerCosts(costs).ok()) << name << " " << ValidateLayerCosts(costs);
+      int64_t parameters = 0;
+      for (const LayerCost& cost : costs) parameters += cost.parameters;
+      EXPECT_GE(parameters * tensor, ParameterCount(config));
+    }
+  }
+}
+
+TEST(DecoderOf, IsTheSameModel) {
+  for (const char* name : {"gpt2", "gpt2-xl", "char-gpt"}) {
+    const ModelSpec spec = *PresetModel(name);
+    EXPECT_EQ(ParameterCount(DecoderOf(*spec.gpt())), ParameterCount(spec)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
