@@ -18,8 +18,8 @@ constexpr double kTera = 1e12, kGiga = 1e9;
 // vTrain (Bang et al., MICRO 2024) and the 8 of Korthikanti et al. 2022, all on A100s. Other GPUs
 // are assumed to reach the same share of theirs.
 struct Reached {
-  double products = 0.84, half_size = 125, memory = 0.80, link = 0.87;
-  double kernel_overhead = 5e-6, link_latency = 25e-6;
+  double products = 0.84, half_size = 108, memory = 0.80, link = 0.87;
+  double kernel_overhead = 17e-6, link_latency = 34e-6;
 };
 
 struct DataSheet {

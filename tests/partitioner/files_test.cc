@@ -195,7 +195,8 @@ TEST(ProfileFile, NamesTheFieldThatIsWrong) {
 TEST(Device, BuiltInsAndFiles) {
   EXPECT_EQ(BuiltInDevice("h200")->memory_bytes, 141'000'000'000);
   EXPECT_GT(BuiltInDevice("h200")->bf16_flops, BuiltInDevice("a100")->bf16_flops);
-  EXPECT_THAT(std::string(BuiltInDevice("tpu").status().message()), HasSubstr("a100, h200"));
+  EXPECT_THAT(std::string(BuiltInDevice("tpu").status().message()),
+              HasSubstr("a100, a100-40gb, h100, h200, v100"));
   const char* text =
       R"({"name":"x","fp32_flops":1e12,"bf16_flops":2e12,"memory_bandwidth":1e11,"link_latency":1e-6})";
   const absl::StatusOr<DeviceSpec> device = ParseDevice(text, "x.json");
@@ -208,6 +209,29 @@ TEST(Device, BuiltInsAndFiles) {
       HasSubstr("x.json: field 'fp32_flops' is 0"));
   EXPECT_THAT(std::string(ParseDevice(R"({"nome":"x"})", "x.json").status().message()),
               HasSubstr("field 'nome' is not known"));
+  EXPECT_EQ(device->product_efficiency, 1);  // the rates are sustained ones
+}
+
+TEST(Device, EfficienciesAreReadAndWritten) {
+  for (const char* name : {"a100", "a100-40gb", "h100", "h200", "v100"}) {
+    const absl::StatusOr<DeviceSpec> device = BuiltInDevice(name);
+    ASSERT_TRUE(device.ok()) << name;
+    const std::string text = FormatDevice(*device);
+    const absl::StatusOr<DeviceSpec> again = ParseDevice(text, "again.json");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(FormatDevice(*again), text);
+    EXPECT_LT(again->product_efficiency, 1);
+    EXPECT_EQ(DataSheetDevice(name)->product_efficiency, 1);
+  }
+  const auto error = [](const std::string& field) {
+    const std::string text =
+        R"({"name":"x","fp32_flops":1,"bf16_flops":1,"memory_bandwidth":1,)" + field + "}";
+    return std::string(ParseDevice(text, "x.json").status().message());
+  };
+  EXPECT_THAT(error(R"("memory_efficiency":1.5)"), HasSubstr("field 'memory_efficiency' is 1.5"));
+  EXPECT_THAT(error(R"("product_efficiency":0)"), HasSubstr("field 'product_efficiency' is 0"));
+  EXPECT_THAT(error(R"("kernel_overhead":-1)"), HasSubstr("field 'kernel_overhead' is -1"));
+  EXPECT_THAT(error(R"("memory_bytes":1e300)"), HasSubstr("field 'memory_bytes' is 1e+300"));
 }
 
 }  // namespace
