@@ -1,6 +1,5 @@
 #include "partitioner/calibration_step.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -31,14 +30,13 @@ int Stages(const MeasuredStep& step) { return step.pipeline * step.chunks; }
 
 // `count` times the layer, on top of what the stage has.
 void AddLayer(const LayerCost& layer, double count, Recompute recompute, int stage,
-              StageCosts* costs) {
+              StepCosts* costs) {
   costs->forward[stage] += count * layer.forward_seconds;
   costs->input_grad[stage] +=
       count * (layer.input_grad_seconds + layer.recompute_seconds(recompute));
   costs->weight_grad[stage] += count * layer.weight_grad_seconds;
+  costs->tail[stage] += count * (layer.update_seconds + layer.sync_seconds);
 }
-
-double TailSeconds(const LayerCost& layer) { return layer.update_seconds + layer.sync_seconds; }
 
 }  // namespace
 
@@ -67,13 +65,19 @@ absl::StatusOr<PredictedStep> PredictedStep::Compile(const MeasuredStep& step) {
 }
 
 void PredictedStep::SetSends(const ClusterSpec& cluster, int64_t bytes) {
-  costs_.send.assign(Stages(step_) - 1, 0);
-  for (int edge = 0; edge + 1 < Stages(step_); ++edge) {
-    // From the last rank back to the first is about as far as from the first to the second.
-    const int boundary = edge % step_.pipeline == step_.pipeline - 1 ? 0 : edge % step_.pipeline;
-    if (step_.pipeline == 1) continue;
-    costs_.send[edge] = StageLink(cluster, step_.parallel, boundary).Seconds(bytes);
+  for (int stage = 0; stage + 1 < Stages(step_) && step_.pipeline > 1; ++stage) {
+    const Link link =
+        RankLink(cluster, step_.parallel, stage % step_.pipeline, (stage + 1) % step_.pipeline);
+    costs_.send[stage] = link.Seconds(bytes);
   }
+}
+
+void PredictedStep::Reset(int stages) {
+  costs_.forward.assign(stages, 0);
+  costs_.input_grad.assign(stages, 0);
+  costs_.weight_grad.assign(stages, 0);
+  costs_.tail.assign(stages, 0);
+  costs_.send.assign(stages - 1, 0);
 }
 
 double PredictedStep::Seconds(const ClusterSpec& cluster) {
@@ -81,21 +85,15 @@ double PredictedStep::Seconds(const ClusterSpec& cluster) {
       DecoderCosts(config_, training_, step_.parallel, cluster, /*kind=*/0);
   const LayerCost &embedding = layers[0], &block = layers[1], &head = layers[2];
   const int stages = Stages(step_);
-  costs_.forward.assign(stages, 0);
-  costs_.input_grad.assign(stages, 0);
-  costs_.weight_grad.assign(stages, 0);
-  std::vector<double> tails(step_.pipeline, 0);  // [rank]
+  Reset(stages);
   for (int stage = 0; stage < stages; ++stage) {
     const int64_t blocks = step_.layers / stages + (stage < step_.layers % stages ? 1 : 0);
     AddLayer(block, static_cast<double>(blocks), step_.recompute, stage, &costs_);
-    tails[stage % step_.pipeline] += static_cast<double>(blocks) * TailSeconds(block);
   }
   AddLayer(embedding, 1, Recompute::kNone, 0, &costs_);
   AddLayer(head, 1, Recompute::kNone, stages - 1, &costs_);
-  tails.front() += TailSeconds(embedding);
-  tails.back() += TailSeconds(head);
   SetSends(cluster, block.output_bytes);
-  return model_.Makespan(costs_) + *std::max_element(tails.begin(), tails.end());
+  return model_.Makespan(costs_);
 }
 
 }  // namespace sluice

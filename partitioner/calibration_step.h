@@ -9,6 +9,7 @@
 #include "partitioner/calibration_rows.h"
 #include "partitioner/cluster.h"
 #include "partitioner/decoder_cost.h"
+#include "partitioner/partition_problem.h"
 #include "partitioner/step_model.h"
 
 namespace sluice {
@@ -22,8 +23,8 @@ class PredictedStep {
   // InvalidArgument, with file and line, where there is no such timetable.
   static absl::StatusOr<PredictedStep> Compile(const MeasuredStep& step);
 
-  // The simulated makespan plus the longest update and gradient sum of a rank. Devices are those of
-  // the cluster's first kind; how many there are does not matter. Not thread-safe.
+  // The simulated step, updates and gradient sums included, as the planner predicts it. Devices are
+  // those of the cluster's first kind; how many there are does not matter. Not thread-safe.
   double Seconds(const ClusterSpec& cluster);
 
   const MeasuredStep& measured() const { return step_; }
@@ -31,13 +32,14 @@ class PredictedStep {
  private:
   PredictedStep(const MeasuredStep& step, StepModel model);
 
+  void Reset(int stages);
   void SetSends(const ClusterSpec& cluster, int64_t bytes);
 
   MeasuredStep step_;
   DecoderConfig config_;  // with one block: all blocks are alike
   DecoderTraining training_;
   StepModel model_;
-  StageCosts costs_;
+  StepCosts costs_;
 };
 
 }  // namespace sluice

@@ -43,20 +43,25 @@ Link GroupLink(const ClusterSpec& cluster, int ranks, int stride) {
                      cluster.inside.bandwidth);
 }
 
-Link StageLink(const ClusterSpec& cluster, const Parallel& parallel, int boundary) {
+Link RankLink(const ClusterSpec& cluster, const Parallel& parallel, int from, int to) {
   const int64_t peers = parallel.ranks(), per_node = cluster.devices_per_node;
-  const int64_t first = boundary * peers, end = first + peers;
+  const int64_t first = from * peers, end = first + peers, away = (to - from) * peers;
   int64_t senders = 0;  // in the node that has most of them
   for (int64_t node = first / per_node; node * per_node < end; ++node) {
     const int64_t low = std::max(first, node * per_node);
     const int64_t high = std::min(end, (node + 1) * per_node);
-    // Device d sends to d + peers: it stays in the node if that is below the node's end.
-    const int64_t stay = std::clamp((node + 1) * per_node - peers, low, high) - low;
-    senders = std::max(senders, high - low - stay);
+    // Device d sends to d + away: it stays in the node where that lies in the node, too.
+    const int64_t stay_low = std::clamp(node * per_node - away, low, high);
+    const int64_t stay_high = std::clamp((node + 1) * per_node - away, low, high);
+    senders = std::max(senders, high - low - (stay_high - stay_low));
   }
   if (senders == 0) return cluster.inside;
   const double cards = static_cast<double>(cluster.cards_per_node) / static_cast<double>(senders);
   return SharedCards(cluster, std::min(1.0, cards), cluster.inside.bandwidth);
+}
+
+Link StageLink(const ClusterSpec& cluster, const Parallel& parallel, int boundary) {
+  return RankLink(cluster, parallel, boundary, boundary + 1);
 }
 
 }  // namespace sluice

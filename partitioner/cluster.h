@@ -48,10 +48,12 @@ std::string FormatCluster(const ClusterSpec& cluster);
 // shares them with the other rings that pass through the node.
 Link GroupLink(const ClusterSpec& cluster, int ranks, int stride);
 
-// What one rank of stage `boundary` gets to its counterpart in stage `boundary` + 1 (and back) when
-// all ranks of the stage send at the same time: `inside` where no pair crosses nodes, else at most
-// one card, shared by the senders of a node. Ranks are ordered as Parallel says. Requires a
-// boundary of at least 0.
+// What one device of pipeline rank `from` gets to its counterpart in pipeline rank `to`, when all
+// devices of the rank send at the same time: `inside` where no pair crosses nodes, else at most one
+// card, shared by the senders of a node. Devices are ordered as Parallel says; a pipeline rank has
+// data * tensor of them. Requires ranks of at least 0.
+Link RankLink(const ClusterSpec& cluster, const Parallel& parallel, int from, int to);
+// The same from rank `boundary` to the next one.
 Link StageLink(const ClusterSpec& cluster, const Parallel& parallel, int boundary);
 
 }  // namespace sluice

@@ -88,13 +88,12 @@ TEST(Links, GroupsInsideANodeUseItsLinkAndOthersShareCards) {
 }
 
 // The link between two stages, by counting who sends over which node's cards.
-Link NaiveStageLink(const ClusterSpec& cluster, int peers, int boundary) {
+Link NaiveLink(const ClusterSpec& cluster, int peers, int rank, int to) {
   std::map<int, int> senders;
   int most = 0;
   for (int i = 0; i < peers; ++i) {
-    const int from = boundary * peers + i;
-    const int node = from / cluster.devices_per_node;
-    if ((from + peers) / cluster.devices_per_node != node) most = std::max(most, ++senders[node]);
+    const int node = (rank * peers + i) / cluster.devices_per_node;
+    if ((to * peers + i) / cluster.devices_per_node != node) most = std::max(most, ++senders[node]);
   }
   if (most == 0) return cluster.inside;
   Link link = cluster.between;
@@ -112,12 +111,14 @@ TEST(Links, StagesShareTheCardsOfTheirNode) {
     Parallel parallel;
     parallel.data = 1 + static_cast<int>(random() % 5);
     parallel.tensor = 1 + static_cast<int>(random() % 5);
-    const int boundary = static_cast<int>(random() % 7);
-    const Link expected = NaiveStageLink(cluster, parallel.ranks(), boundary);
-    const Link link = StageLink(cluster, parallel, boundary);
+    const int from = static_cast<int>(random() % 7), to = static_cast<int>(random() % 7);
+    const Link expected = NaiveLink(cluster, parallel.ranks(), from, to);
+    const Link link = RankLink(cluster, parallel, from, to);
     ASSERT_EQ(link.bandwidth, expected.bandwidth)
         << parallel.ranks() << " ranks a stage, " << cluster.devices_per_node << " a node";
     ASSERT_EQ(link.latency, expected.latency);
+    ASSERT_EQ(StageLink(cluster, parallel, from).bandwidth,
+              RankLink(cluster, parallel, from, from + 1).bandwidth);
   }
 }
 
