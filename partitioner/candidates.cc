@@ -1,5 +1,7 @@
 #include "partitioner/candidates.h"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,8 +17,7 @@ namespace {
 constexpr int kMostChunksTried = 8;
 
 // Micro-batches in flight on the fullest rank, in units of a whole rank's layers.
-double Fullness(const Timetable& timetable) {
-  const InFlight in_flight(timetable);
+double Fullness(const InFlight& in_flight) {
   double fullest = 0;
   for (int rank = 0; rank < in_flight.ranks(); ++rank) {
     for (const InFlight::Moment& moment : in_flight.moments(rank)) {
@@ -68,7 +69,9 @@ absl::StatusOr<Candidate> Generate(const PlanRequest& request, const std::string
       schedule,
       {.ranks = request.devices, .micro_batches = request.micro_batches, .chunks = chunks});
   if (!timetable.ok()) return timetable.status();
-  return Candidate{schedule, chunks, *std::move(timetable)};
+  Candidate candidate{schedule, chunks, *std::move(timetable), nullptr};
+  candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
+  return candidate;
 }
 
 absl::StatusOr<std::vector<const CatalogueEntry*>> EntriesAskedFor(const PlanRequest& request) {
@@ -98,20 +101,29 @@ absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request
                                                       std::vector<RejectedPlan>* rejected) {
   absl::StatusOr<std::vector<const CatalogueEntry*>> entries = EntriesAskedFor(request);
   if (!entries.ok()) return entries.status();
+  struct Wanted {
+    const CatalogueEntry* entry;
+    int chunks;
+    absl::StatusOr<Candidate> candidate = absl::UnknownError("not generated");
+  };
+  std::vector<Wanted> wanted;
+  for (const CatalogueEntry* entry : *entries) {
+    for (int chunks : ChunksToTry(request, *entry)) wanted.push_back({entry, chunks});
+  }
+  tbb::parallel_for(size_t{0}, wanted.size(), [&](size_t i) {
+    wanted[i].candidate = Generate(request, wanted[i].entry->name, wanted[i].chunks);
+  });
   std::vector<std::pair<double, Candidate>> found;
   absl::Status first_failure;
-  for (const CatalogueEntry* entry : *entries) {
-    for (int chunks : ChunksToTry(request, *entry)) {
-      absl::StatusOr<Candidate> candidate = Generate(request, entry->name, chunks);
-      if (candidate.ok()) {
-        const double fullness = Fullness(candidate->timetable);
-        found.emplace_back(fullness, *std::move(candidate));
-        continue;
-      }
-      if (first_failure.ok()) first_failure = candidate.status();
-      const Candidate failed{entry->name, chunks, {}};
-      rejected->push_back({failed.Describe(), std::string(candidate.status().message())});
+  for (Wanted& each : wanted) {
+    if (each.candidate.ok()) {
+      const double fullness = Fullness(*each.candidate->in_flight);
+      found.emplace_back(fullness, *std::move(each.candidate));
+      continue;
     }
+    if (first_failure.ok()) first_failure = each.candidate.status();
+    const Candidate failed{each.entry->name, each.chunks, {}, nullptr};
+    rejected->push_back({failed.Describe(), std::string(each.candidate.status().message())});
   }
   if (found.empty()) return first_failure;
   std::stable_sort(found.begin(), found.end(),

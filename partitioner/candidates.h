@@ -1,10 +1,12 @@
 #ifndef SLUICE_PARTITIONER_CANDIDATES_H_
 #define SLUICE_PARTITIONER_CANDIDATES_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/in_flight.h"
 #include "partitioner/planner.h"
 
 namespace sluice {
@@ -14,6 +16,7 @@ struct Candidate {
   std::string schedule;
   int chunks = 1;
   Timetable timetable;
+  std::shared_ptr<const InFlight> in_flight;
 
   std::string Describe() const;  // "1f1b", "interleaved, 2 chunks"
 };

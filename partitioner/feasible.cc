@@ -6,21 +6,30 @@
 #include "partitioner/minimax.h"
 
 namespace sluice {
+namespace {
+
+std::shared_ptr<const InFlight> Known(const PartitionProblem& problem) {
+  if (problem.in_flight == nullptr) return std::make_shared<const InFlight>(*problem.timetable);
+  // The caller's, who keeps it.
+  return {std::shared_ptr<const InFlight>(), problem.in_flight};
+}
+
+}  // namespace
 
 Feasible::Feasible(const PartitionProblem& problem)
-    : problem_(problem), in_flight_(*problem.timetable), alone_(problem.stages()) {
-  for (int rank = 0; rank < in_flight_.ranks(); ++rank) {
-    const std::vector<int>& stages = in_flight_.stages(rank);
-    check_steps_ += static_cast<int64_t>(in_flight_.moments(rank).size() * stages.size());
+    : problem_(problem), in_flight_(Known(problem)), alone_(problem.stages()) {
+  for (int rank = 0; rank < in_flight_->ranks(); ++rank) {
+    const std::vector<int>& stages = in_flight_->stages(rank);
+    check_steps_ += static_cast<int64_t>(in_flight_->moments(rank).size() * stages.size());
   }
   for (int stage = 0; stage < problem.stages(); ++stage) ListAlone(stage);
 }
 
 void Feasible::ListAlone(int stage) {
   const int rank = problem_.timetable->placement.rank(stage);
-  const std::vector<int>& stages = in_flight_.stages(rank);
+  const std::vector<int>& stages = in_flight_->stages(rank);
   const auto chunk = std::find(stages.begin(), stages.end(), stage) - stages.begin();
-  for (const InFlight::Moment& moment : in_flight_.moments(rank)) {
+  for (const InFlight::Moment& moment : in_flight_->moments(rank)) {
     const Alone alone{moment.activations[chunk], moment.weight_grads[chunk],
                       moment.working == static_cast<int>(chunk)};
     const auto covers = [](const Alone& big, const Alone& small) {
@@ -82,15 +91,15 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
 
 bool Feasible::Fits(const std::vector<RangeCost>& stages) const {
   if (!problem_.limits_memory()) return true;
-  const std::vector<int64_t> peaks = PeakBytes(in_flight_, stages);
-  for (int rank = 0; rank < in_flight_.ranks(); ++rank) {
+  const std::vector<int64_t> peaks = PeakBytes(*in_flight_, stages);
+  for (int rank = 0; rank < in_flight_->ranks(); ++rank) {
     if (peaks[rank] > problem_.MemoryOf(rank)) return false;
   }
   return true;
 }
 
 int64_t Feasible::LargestBytes(const std::vector<RangeCost>& stages) const {
-  const std::vector<int64_t> peaks = PeakBytes(in_flight_, stages);
+  const std::vector<int64_t> peaks = PeakBytes(*in_flight_, stages);
   return *std::max_element(peaks.begin(), peaks.end());
 }
 

@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_FEASIBLE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,7 +17,7 @@ class Feasible {
   // Requires a problem that validates.
   explicit Feasible(const PartitionProblem& problem);
 
-  const InFlight& in_flight() const { return in_flight_; }
+  const InFlight& in_flight() const { return *in_flight_; }
 
   // Bytes that the stage's rank needs with this stage alone; all of it where a rank has one stage.
   int64_t StageBytes(int stage, const RangeCost& cost) const;
@@ -54,7 +55,7 @@ class Feasible {
   StageAssignment WithLeanestPolicies(const Partition& partition) const;
 
   PartitionProblem problem_;
-  InFlight in_flight_;
+  std::shared_ptr<const InFlight> in_flight_;
   std::vector<std::vector<Alone>> alone_;  // [stage]
   int64_t check_steps_ = 0;
 };

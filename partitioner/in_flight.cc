@@ -1,6 +1,7 @@
 #include "partitioner/in_flight.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -66,22 +67,26 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
       if (row[i].op == Op::kForward) ++held.activations[chunk_of[row[i].stage]];
     }
     for (size_t i = begin; i < end; ++i) {
-      if (NeedsWorkspace(row[i].op)) Keep(rank, held, chunk_of[row[i].stage]);
+      if (NeedsWorkspace(row[i].op)) Keep(rank, chunk_of[row[i].stage], &held);
     }
     for (size_t i = begin; i < end; ++i) {
       if (IsCompute(row[i].op) && Finish(row[i], chunk_of[row[i].stage], &held)) {
-        Keep(rank, held, -1);
+        Keep(rank, -1, &held);
       }
     }
     begin = end;
   }
 }
 
-void InFlight::Keep(int rank, Moment moment, int working) {
+void InFlight::Keep(int rank, int working, Moment* held) {
+  Moment& moment = *held;
   moment.working = working;
   std::vector<Moment>& kept = moments_[rank];
-  for (const Moment& other : kept) {
-    if (Dominates(other, moment)) return;
+  for (Moment& other : kept) {
+    if (!Dominates(other, moment)) continue;
+    // Rows repeat themselves: what covers this moment is likely to cover the next one like it.
+    std::swap(other, kept.front());
+    return;
   }
   std::erase_if(kept, [&](const Moment& other) { return Dominates(moment, other); });
   kept.push_back(moment);

@@ -38,7 +38,8 @@ class InFlight {
 
  private:
   void Scan(const Timetable& timetable, int rank);
-  void Keep(int rank, Moment moment, int working);
+  // Notes that `held` was held while `working` ran.
+  void Keep(int rank, int working, Moment* held);
 
   std::vector<std::vector<Moment>> moments_;
   std::vector<std::vector<int>> stages_;

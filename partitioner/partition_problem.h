@@ -30,6 +30,7 @@ struct PartitionProblem {
   // [rank] what the layers cost there, where devices differ; empty: `costs` on all of them.
   std::vector<const CostTable*> rank_costs;
   const Timetable* timetable = nullptr;  // compute-only, valid
+  const InFlight* in_flight = nullptr;   // of it, where it is known already
   Link link;
   std::vector<Link> links;              // [stage] the way to the next one; empty: `link` everywhere
   std::optional<int64_t> memory_limit;  // bytes of each device

@@ -34,7 +34,7 @@ constexpr int kMaxStalledRounds = 3;
 constexpr int kSuggestions = 12;
 constexpr int kPassesOfRankChains = 4;
 // Makes one rank the slowest, so that its chain stays on it.
-constexpr double kProbeSlowdown = 2;
+constexpr double kProbeSlowdowns[] = {4, 2, 1.1};
 
 }  // namespace
 
@@ -126,7 +126,7 @@ std::optional<MinimaxAnswer> PartitionSearch::FixedAnswer() const {
 
 // One chain through every rank, as it is where that rank is the slowest and the others share the
 // work evenly, so that none is without a bound from the start.
-std::vector<ChainCounts> PartitionSearch::Probe() {
+std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
   const int stages = problem_.stages();
   const RangeCost all =
       problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
@@ -140,9 +140,12 @@ std::vector<ChainCounts> PartitionSearch::Probe() {
   for (int stage = 0; stage + 1 < stages; ++stage) {
     even.send.push_back(problem_.SendSeconds(stage, problem_.costs->layers()[stage].output_bytes));
   }
-  std::vector<ChainCounts> chains = model_.RankChains(even, kProbeSlowdown);
-  steps_ += kPassesOfRankChains * model_.action_count();
-  for (const ChainCounts& chain : chains) AddChain(chain);
+  std::vector<std::vector<ChainCounts>> chains;
+  for (double slowdown : kProbeSlowdowns) {
+    chains.push_back(model_.RankChains(even, slowdown));
+    steps_ += kPassesOfRankChains * model_.action_count();
+  }
+  for (const ChainCounts& chain : chains.front()) AddChain(chain);
   return chains;
 }
 
@@ -151,13 +154,13 @@ double PartitionSearch::BoundRoot() {
   arcs_.emplace(problem_, feasible_, Target());
   pool_ = ChainPool();
   if (!arcs_->DropDeadEnds()) return root_bound_ = kInfinity;
-  const std::vector<ChainCounts> chains = Probe();
+  const std::vector<std::vector<ChainCounts>> chains = Probe();
   root_bound_ = std::max(root_bound_, arcs_->LeastBound(nullptr));
   if (!out_of_budget() && root_bound_ < Target()) BoundRanks(chains);
   return root_bound_;
 }
 
-void PartitionSearch::BoundRanks(std::vector<ChainCounts> chains) {
+void PartitionSearch::BoundRanks(std::vector<std::vector<ChainCounts>> chains) {
   arcs_->Cut(Target());
   if (!arcs_->DropDeadEnds()) {
     root_bound_ = kInfinity;

@@ -51,8 +51,8 @@ class PartitionSearch {
   std::optional<MinimaxAnswer> FixedAnswer() const;
   void SeedLeastMemory();
   double BoundRoot();
-  std::vector<ChainCounts> Probe();
-  void BoundRanks(std::vector<ChainCounts> chains);
+  std::vector<std::vector<ChainCounts>> Probe();
+  void BoundRanks(std::vector<std::vector<ChainCounts>> chains);
   double Rounds();
   // Simulates an assignment that fits; keeps it when it is the best.
   double Consider(const StageAssignment& assignment, const StepCosts& costs);

@@ -12,6 +12,7 @@ PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidat
   PartitionProblem problem;
   problem.costs = request.costs;
   problem.timetable = &candidate.timetable;
+  problem.in_flight = candidate.in_flight.get();
   problem.link = request.link;
   problem.memory_limit = request.memory_limit;
   problem.policies = request.policies;
@@ -45,7 +46,7 @@ absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& cand
   absl::StatusOr<Simulation> simulation = Simulate(plan.timetable, plan.stage_costs);
   if (!simulation.ok()) return simulation.status();
   plan.simulation = *std::move(simulation);
-  const InFlight in_flight(plan.timetable);
+  const InFlight& in_flight = *candidate.in_flight;
   for (int stage = 0; stage < problem.stages(); ++stage) {
     plan.in_flight.push_back(in_flight.peak(stage));
   }

@@ -44,7 +44,8 @@ struct RankColumns::ColumnClass {
 };
 
 RankColumns::RankColumns(const PartitionProblem& problem, const Feasible& feasible,
-                         const StageArcs& arcs, std::vector<ChainCounts> chains)
+                         const StageArcs& arcs,
+                         std::vector<std::vector<ChainCounts>> chains)
     : problem_(problem),
       feasible_(feasible),
       chains_(std::move(chains)),
@@ -117,7 +118,7 @@ bool RankColumns::ListColumns(const StageArcs& arcs, int rank) {
         feasible_.in_flight().PeakBytes(rank, bytes) > problem_.MemoryOf(rank)) {
       continue;
     }
-    column.own = SecondsIn(chains_[rank], rank, column);
+    column.own = SecondsIn(chains_[0][rank], rank, column);
     columns_[rank].push_back(std::move(column));
   }
   std::stable_sort(columns_[rank].begin(), columns_[rank].end(),
@@ -135,13 +136,13 @@ double RankColumns::SecondsIn(const ChainCounts& chain, int rank, const RankColu
 }
 
 // Of the columns of `rank` that spend at most `most_own`, the lower convex hull of work against the
-// seconds that they spend in the chain of `chain_rank`; work that is not needed costs nothing.
-std::vector<RankColumns::Point> RankColumns::Hull(int rank, int chain_rank,
+// seconds that they spend in `chain`; work that is not needed costs nothing.
+std::vector<RankColumns::Point> RankColumns::Hull(int rank, const ChainCounts& chain,
                                                   double most_own) const {
   std::vector<Point> points;
   for (const RankColumn& column : columns_[rank]) {
     if (column.own > most_own) break;
-    points.push_back({column.work, SecondsIn(chains_[chain_rank], rank, column)});
+    points.push_back({column.work, SecondsIn(chain, rank, column)});
   }
   steps_ += static_cast<int64_t>(points.size());
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
@@ -164,14 +165,15 @@ std::vector<RankColumns::Point> RankColumns::Hull(int rank, int chain_rank,
   return hull;
 }
 
-// The least that the ranks but `rank` spend in its chain while they take over `work`, none of them
+// The least that the ranks but `rank` spend in `chain` while they take over `work`, none of them
 // more than `most_own` in its own.
-double RankColumns::LeastElsewhere(int rank, double most_own, double work) const {
+double RankColumns::LeastElsewhere(int rank, const ChainCounts& chain, double most_own,
+                                   double work) const {
   double seconds = 0;
   std::vector<Piece> pieces;
   for (int other = 0; other < static_cast<int>(columns_.size()); ++other) {
     if (other == rank) continue;
-    const std::vector<Point> hull = Hull(other, rank, most_own);
+    const std::vector<Point> hull = Hull(other, chain, most_own);
     if (hull.empty()) return kInfinity;
     seconds += hull.front().seconds;
     work -= hull.front().work;
@@ -203,9 +205,17 @@ double RankColumns::LeastSeconds() const {
       for (; end < columns.size() && columns[end].own <= columns[first].own * kAlike; ++end) {
         most_work = std::max(most_work, columns[end].work);
       }
-      const double elsewhere =
-          LeastElsewhere(rank, columns[end - 1].own, work_before_.back() - most_work);
-      least = std::min(least, columns[first].own + elsewhere);
+      double longest = 0;
+      for (const std::vector<ChainCounts>& set : chains_) {
+        double here = kInfinity;
+        for (size_t i = first; i < end; ++i) {
+          here = std::min(here, SecondsIn(set[rank], rank, columns[i]));
+        }
+        longest = std::max(longest, here + LeastElsewhere(rank, set[rank], columns[end - 1].own,
+                                                          work_before_.back() - most_work));
+        if (longest >= least) break;
+      }
+      least = std::min(least, longest);
     }
   }
   return least * (1 - kRounding);
@@ -252,7 +262,7 @@ std::optional<StageAssignment> RankColumns::Fill(double most_own) const {
   // [stage] how often the chains meet it, all together.
   ChainCounts together;
   together.stages.resize(problem_.stages());
-  for (const ChainCounts& chain : chains_) {
+  for (const ChainCounts& chain : chains_[0]) {
     for (int stage = 0; stage < problem_.stages(); ++stage) {
       for (int ChainCounts::Stage::*count :
            {&ChainCounts::Stage::forward, &ChainCounts::Stage::input_grad,

@@ -35,9 +35,10 @@ struct RankColumn {
 //   Operations Research 27(3), 1979: greedy over the convex hulls).
 class RankColumns {
  public:
-  // `chains` has a chain for each rank. Not usable (empty) where a rank has too many columns.
+  // `chains` are sets of a chain for each rank; the first set says what a rank's own chain is, the
+  // others may only raise the bound. Not usable (empty) where a rank has too many columns.
   RankColumns(const PartitionProblem& problem, const Feasible& feasible, const StageArcs& arcs,
-              std::vector<ChainCounts> chains);
+              std::vector<std::vector<ChainCounts>> chains);
 
   bool usable() const { return !columns_.empty(); }
   // No assignment over these arcs makes a shorter step. Infinite where no columns fit.
@@ -63,13 +64,13 @@ class RankColumns {
   std::vector<ColumnClass> ClassesOf(const StageArcs& arcs, int stage) const;
   bool ListColumns(const StageArcs& arcs, int rank);
   double SecondsIn(const ChainCounts& chain, int rank, const RankColumn& column) const;
-  std::vector<Point> Hull(int rank, int chain_rank, double most_own) const;
-  double LeastElsewhere(int rank, double most_own, double work) const;
+  std::vector<Point> Hull(int rank, const ChainCounts& chain, double most_own) const;
+  double LeastElsewhere(int rank, const ChainCounts& chain, double most_own, double work) const;
   std::optional<StageAssignment> Fill(double most_own) const;
 
   const PartitionProblem& problem_;
   const Feasible& feasible_;
-  std::vector<ChainCounts> chains_;               // [rank]
+  std::vector<std::vector<ChainCounts>> chains_;  // [set][rank]
   std::vector<std::vector<RankColumn>> columns_;  // [rank], by `own`
   std::vector<double> work_before_;               // [layer] seconds of the layers before it
   mutable int64_t steps_ = 0;
