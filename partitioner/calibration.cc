@@ -124,11 +124,24 @@ absl::StatusOr<std::vector<PredictedStep>> Compile(absl::Span<const MeasuredStep
 
 absl::Status Check(absl::Span<const MeasuredStep> steps, const ClusterSpec& hardware) {
   if (steps.empty()) return absl::InvalidArgumentError("there are no measured steps to fit");
+  if (hardware.devices.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster ", hardware.name, " has ", hardware.devices.size(),
+                     " kinds of devices; constants are fitted to steps of one kind"));
+  }
   if (std::isfinite(hardware.inside.bandwidth) && std::isfinite(hardware.between.bandwidth)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("cluster ", hardware.name, " has no bandwidth to scale"));
+}
+
+absl::Status CheckExpected(const Problem& problem) {
+  constexpr std::array<double, kConstants> kAsExpected = {};
+  if (std::isfinite(Loss(problem, kAsExpected.data()))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cluster ", problem.hardware->name,
+                   " would take forever for a step; its rates make no sense"));
 }
 
 // Predicts each model's steps by constants fitted to all others.
@@ -164,6 +177,7 @@ absl::StatusOr<Calibration> Calibrate(absl::Span<const MeasuredStep> steps,
     all.steps.push_back(&step);
     models.insert(step.measured().model);
   }
+  if (absl::Status status = CheckExpected(all); !status.ok()) return status;
   const Values values = Fit(all);
   Calibration calibration;
   calibration.cluster = WithConstants(hardware, values);

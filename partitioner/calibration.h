@@ -46,8 +46,8 @@ struct Calibration {
 //   sum over steps of rho(log(predicted / measured) / 0.08) + sum over constants of
 //   (log(value / expected) / spread)^2,   rho(r) = 2 sqrt(1 + r^2) - 2,
 // so that no single step decides much, and a constant on which the steps say nothing stays what is
-// expected of it. Deterministic. InvalidArgument when there are no steps, one has no timetable, or
-// a link has no bandwidth to scale.
+// expected of it. Deterministic. InvalidArgument when there are no steps, one has no timetable,
+// the cluster has several kinds of devices, no bandwidth to scale, or rates that make no sense.
 absl::StatusOr<Calibration> Calibrate(absl::Span<const MeasuredStep> steps,
                                       const ClusterSpec& hardware);
 

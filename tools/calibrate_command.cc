@@ -203,7 +203,7 @@ absl::Status RunCalibrate(const Flags& flags) {
   const absl::StatusOr<Checked> checked = Check(flags, calibration->cluster);
   if (!checked.ok()) return checked.status();
   if (!flags.output.empty()) {
-    const absl::Status written = WriteOutput(flags.output, FormatCluster(calibration->cluster));
+    absl::Status written = WriteOutput(flags.output, FormatCluster(calibration->cluster));
     if (!written.ok()) return written;
   }
   if (flags.json) return WriteOutput("", FormatJson(*calibration, *checked));

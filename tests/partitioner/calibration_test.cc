@@ -144,6 +144,13 @@ TEST(Calibrate, OneModelLeavesNothingOut) {
   EXPECT_FALSE(calibration->held_out_error.has_value());
   EXPECT_FALSE(Calibrate({}, Hardware()).ok());
   EXPECT_FALSE(Calibrate(*steps, UniformCluster(DeviceSpec{}, 1)).ok());
+  ClusterSpec absurd = Hardware();
+  absurd.devices[0].bf16_flops = 1e-300;
+  EXPECT_THAT(std::string(Calibrate(*steps, absurd).status().message()), HasSubstr("rates"));
+  ClusterSpec mixed = Hardware();
+  mixed.devices.push_back(*DataSheetDevice("h100"));
+  mixed.counts.push_back(8);
+  EXPECT_THAT(std::string(Calibrate(*steps, mixed).status().message()), HasSubstr("2 kinds"));
 }
 
 std::string ReadTable(const char* name) {
