@@ -113,8 +113,7 @@ TEST(Calibrate, FindsTheConstantsBehindSteps) {
   truth.between = {3e-5, 20e9};
   std::string csv = kHeader;
   for (const int hidden : {1024, 2048, 4096, 8192}) {
-    for (const char* how : {",1,1,16,1,8", ",2,4,2", ",4,4,1", ",8,1,2", ",1,16,1", ",2,2,4"}) {
-      if (std::string(how).size() > 8) continue;
+    for (const char* how : {",2,4,2", ",4,4,1", ",8,1,2", ",1,16,1", ",2,2,4"}) {
       int t = 0, d = 0, p = 0;
       ASSERT_EQ(std::sscanf(how, ",%d,%d,%d", &t, &d, &p), 3);
       for (const int batch : {1, 4}) {

@@ -76,6 +76,23 @@ TEST(Cluster, NamesTheFieldThatIsWrong) {
               HasSubstr("field 'between' is missing"));
 }
 
+// Damaged files are refused by name, or read as what can be written and used.
+TEST(Cluster, SurvivesGarbage) {
+  std::mt19937 random(5);
+  const std::string good = kTwoKinds;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = good;
+    for (int i = 0; i < 3; ++i) text[random() % text.size()] = static_cast<char>(random() % 256);
+    const absl::StatusOr<ClusterSpec> cluster = ParseCluster(text, "c.json");
+    if (!cluster.ok()) {
+      ASSERT_THAT(std::string(cluster.status().message()), ::testing::StartsWith("c.json"));
+      continue;
+    }
+    ASSERT_TRUE(ParseCluster(FormatCluster(*cluster), "again.json").ok()) << text;
+    ASSERT_GT(StageLink(*cluster, {.data = 2, .tensor = 2}, 1).bandwidth, 0);
+  }
+}
+
 TEST(Links, GroupsInsideANodeUseItsLinkAndOthersShareCards) {
   const ClusterSpec cluster = Mixed();
   EXPECT_EQ(GroupLink(cluster, 4, 1).bandwidth, 2e11);
