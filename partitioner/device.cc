@@ -52,8 +52,8 @@ DeviceSpec FromDataSheet(const DataSheet& sheet) {
 }
 
 void TakeOff(const Reached& reached, DeviceSpec* device) {
-  absl::StrAppend(&device->source, ", of whose ", device->bf16_flops / kTera, " TFLOP/s ",
-                  std::lround(100 * reached.products), " % is reached in large products");
+  absl::StrAppend(&device->source, ": ", std::lround(100 * reached.products), " % of ",
+                  device->bf16_flops / kTera, " TFLOP/s");
   device->link = {reached.link_latency, reached.link * device->link.bandwidth};
   device->product_efficiency = reached.products;
   device->product_half_size = reached.half_size;

@@ -186,6 +186,9 @@ TEST(DecoderConfig, BlocksKeepWhatKorthikantiCounts) {
                                         {.flash_attention = false, .dropout = true});
     const int64_t s = 2048, b = model.batch, h = model.dim, a = model.heads;
     EXPECT_EQ(layers[1].saved_bytes(), s * b * h * 34 + 5 * a * s * s * b);
+    // W needs the inputs (h, h, h, 4h) and the gradients of the outputs (3h, h, 4h, h) of four
+    // maps.
+    EXPECT_EQ(layers[1].weight_grad_bytes, 2 * s * b * h * 16);
     // With flash attention the scores are gone.
     const auto flash = DescribeDecoder(*config, batch, DType::kBFloat16, {.dropout = true});
     EXPECT_EQ(flash[1].saved_bytes(), s * b * h * 34 + 4 * a * s * b);

@@ -29,6 +29,7 @@ struct SomePlan {
     request.costs = &costs;
     request.devices = 3;
     request.micro_batches = 6;
+    request.schedule = "1f1b";
     request.policies = {Recompute::kNone, Recompute::kFull};
     request.memory_limit = 900;
     plan = *MakePlan(request);
