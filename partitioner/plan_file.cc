@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json StageJson(const Plan& plan, int stage, const std::vector<std::string>& layer_names) {
+Json StageJson(const Plan& plan, int stage, int replicas,
+               const std::vector<std::string>& layer_names) {
   const LayerRange& range = plan.assignment.partition[stage];
   const RangeCost& cost = plan.stages[stage];
   const bool last = stage + 1 == static_cast<int>(plan.stages.size());
@@ -26,9 +27,10 @@ Json StageJson(const Plan& plan, int stage, const std::vector<std::string>& laye
           {"first_layer", range.first},
           {"last_layer", range.last},
           {"layer_names", std::move(names)},
-          {"replicas", 1},
+          {"replicas", replicas},
           {"forward_seconds", cost.forward},
           {"backward_seconds", cost.backward()},
+          {"tail_seconds", cost.tail},
           {"parameters", cost.parameters},
           {"parameter_bytes", cost.parameter_bytes},
           {"activation_bytes_per_micro_batch", cost.activation_bytes},
@@ -96,14 +98,18 @@ bool ParseRecompute(absl::string_view text, Recompute* recompute) {
 std::string FormatPlan(const Plan& plan, const PlanContext& context,
                        const std::vector<std::string>& layer_names) {
   Json json = {{"model", context.model},
-               {"devices", plan.devices},
+               {"devices", context.DeviceCount(plan)},
                {"schedule", plan.schedule},
                {"chunks", plan.chunks},
                {"micro_batches", plan.micro_batches},
                {"micro_batch_size", context.micro_batch_size},
                {"seq", context.seq},
                {"dtype", DTypeName(context.dtype)},
-               {"data_parallel", 1},
+               {"data_parallel", context.data_parallel},
+               {"tensor_parallel", context.tensor_parallel},
+               {"pipeline_parallel", plan.devices},
+               {"sequence_parallel", context.sequence_parallel},
+               {"zero", context.zero},
                {"objective", plan.objective == Objective::kStep ? "step" : "bottleneck"},
                {"step_seconds", plan.step_seconds},
                {"lower_bound", plan.lower_bound},
@@ -117,7 +123,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
   if (context.spec) json["model_config"] = ModelToJson(*context.spec);
   json["stages"] = Json::array();
   for (int stage = 0; stage < static_cast<int>(plan.stages.size()); ++stage) {
-    json["stages"].push_back(StageJson(plan, stage, layer_names));
+    json["stages"].push_back(StageJson(plan, stage, context.data_parallel, layer_names));
   }
   json["rejected"] = Json::array();
   for (const RejectedPlan& rejected : plan.rejected) {
@@ -142,8 +148,9 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   if (!ParseDType(dtype, &plan.dtype)) {
     fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
   }
-  if (fields.Integer("data_parallel", 1) > 1) {
-    fields.Fail("data_parallel", "is more than 1, which is not supported");
+  for (const char* degree : {"data_parallel", "tensor_parallel"}) {
+    if (!fields.Has(degree) || fields.Integer(degree, 1) == 1) continue;
+    fields.Fail(degree, "is more than 1, which cannot be trained yet");
   }
   plan.step_seconds = fields.Number("step_seconds");
   plan.bubble = fields.Number("bubble", -1);

@@ -21,11 +21,18 @@ struct PlanContext {
   int64_t micro_batch_size = 1;
   int64_t seq = 1;  // tokens a sample
   DType dtype = DType::kFloat32;
+  int data_parallel = 1;    // replicas of the pipeline
+  int tensor_parallel = 1;  // devices that share each stage
+  bool sequence_parallel = false;
+  int zero = 0;
 
   // Tokens (samples, of a model without tokens) that one step trains on.
   double TokensPerStep(const Plan& plan) const {
-    return static_cast<double>(plan.micro_batches) * static_cast<double>(micro_batch_size * seq);
+    return static_cast<double>(data_parallel) * static_cast<double>(plan.micro_batches) *
+           static_cast<double>(micro_batch_size * seq);
   }
+  // Of all replicas.
+  int DeviceCount(const Plan& plan) const { return plan.devices * data_parallel * tensor_parallel; }
 };
 
 // The plan as JSON: `sluice plan --format json`, read back by ParsePlan. SI base units.
@@ -37,7 +44,7 @@ struct PlanFile {
   std::string model;
   std::optional<ModelSpec> spec;
   std::string schedule;
-  int devices = 1;
+  int devices = 1;  // ranks of the pipeline
   int chunks = 1;
   int micro_batches = 1;
   int64_t micro_batch_size = 1;

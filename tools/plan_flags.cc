@@ -1,10 +1,13 @@
 #include "tools/plan_flags.h"
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "partitioner/plan_file.h"
 #include "tools/units.h"
 
@@ -12,24 +15,6 @@ namespace sluice {
 namespace {
 
 constexpr int kDefaultMicroBatches = 16;
-
-// What the command line promises for a later version: refused, rather than ignored.
-absl::Status RefuseWhatIsToCome(const PlanFlags& flags) {
-  if (!flags.cluster.empty()) {
-    return absl::UnimplementedError(
-        "--cluster is not available yet; give one device with --device, --memory, --bandwidth and "
-        "--latency");
-  }
-  for (const auto& [name, value] : {std::pair{"--data-parallel", &flags.data_parallel},
-                                    std::pair{"--tensor-parallel", &flags.tensor_parallel}}) {
-    if (*value == "1") continue;
-    // A graph's stages may be replicated.
-    if (*value == "auto" && value == &flags.data_parallel && NamesGraphFile(flags.model)) continue;
-    return absl::UnimplementedError(
-        absl::StrCat(name, " ", *value, " is not available yet; leave it out, or give 1"));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status Bad(const char* flag, const std::string& given, const char* expected) {
   return absl::InvalidArgumentError(absl::StrCat(flag, " is '", given, "'; expected ", expected));
@@ -74,6 +59,46 @@ absl::Status ReadWords(const PlanFlags& flags, PlanChoices* choices) {
   return absl::OkStatus();
 }
 
+// "auto", or a count.
+template <typename Count>
+absl::Status ReadCount(const char* flag, const std::string& text, std::optional<Count>* count) {
+  *count = std::nullopt;
+  if (text == "auto") return absl::OkStatus();
+  Count value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value < 1) {
+    return Bad(flag, text, "auto, or a number of at least 1");
+  }
+  *count = value;
+  return absl::OkStatus();
+}
+
+absl::Status ReadDegrees(const PlanFlags& flags, PlanChoices* choices) {
+  absl::Status status;
+  status.Update(ReadCount("--data-parallel", flags.data_parallel, &choices->data_parallel));
+  status.Update(ReadCount("--tensor-parallel", flags.tensor_parallel, &choices->tensor_parallel));
+  if (!flags.micro_batch_size.empty()) {
+    status.Update(
+        ReadCount("--micro-batch-size", flags.micro_batch_size, &choices->micro_batch_size));
+    choices->any_micro_batch_size = !choices->micro_batch_size.has_value();
+  }
+  if (flags.zero < 0 || flags.zero > 2) {
+    status.Update(Bad("--zero", absl::StrCat(flags.zero), "0, 1 or 2"));
+  }
+  return status;
+}
+
+// "1%" or 0.01.
+absl::Status ReadGap(const std::string& text, double* gap) {
+  if (text.empty()) return absl::OkStatus();
+  absl::string_view digits = text;
+  const bool percent = absl::ConsumeSuffix(&digits, "%");
+  if (!absl::SimpleAtod(digits, gap) || !(*gap >= 0) || !std::isfinite(*gap)) {
+    return Bad("--gap", text, "a share such as 1% or 0.01");
+  }
+  if (percent) *gap /= 100;
+  return absl::OkStatus();
+}
+
 absl::Status CheckCount(const char* flag, const std::optional<int>& value) {
   if (!value || *value >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(flag, " must be at least 1, not ", *value));
@@ -94,8 +119,10 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option("--memory", flags->memory, "Memory of each device, as 80GiB");
   command.add_option("--bandwidth", flags->bandwidth, "Between neighbours, as 12GB/s");
   command.add_option("--latency", flags->latency, "Between neighbours, as 5us");
-  command.add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch (4)");
-  command.add_option("--micro-batches", flags->micro_batches, "Micro-batches a step (16)");
+  command.add_option("--micro-batch-size", flags->micro_batch_size,
+                     "Samples a micro-batch (4); auto tries the powers of two");
+  command.add_option("--micro-batches", flags->micro_batches,
+                     "Micro-batches of a replica a step (16)");
   command.add_option("--global-batch", flags->global_batch, "Samples a step, instead");
   command.add_option("--assume", flags->assume,
                      "Read a config.json of an unknown model_type as this one, as llama");
@@ -107,10 +134,26 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option("--objective", flags->objective, "step or bottleneck");
   command.add_option("--partition", flags->partition, "Price this one, as 0-5,6-11");
   command.add_option("--optimizer", flags->optimizer, "adamw or sgd: its state takes memory");
-  command.add_option("--cluster", flags->cluster, "Not available yet");
+  command.add_option("--cluster", flags->cluster,
+                     "FILE.json: which devices, how many a node, and the links between them");
   command.add_option("--data-parallel", flags->data_parallel,
-                     "1; auto replicates the stages of a graph.txt");
-  command.add_option("--tensor-parallel", flags->tensor_parallel, "Only 1 yet");
+                     "Replicas of the pipeline (1); auto tries all, or replicates the stages of a "
+                     "graph.txt");
+  command.add_option("--tensor-parallel", flags->tensor_parallel,
+                     "Devices that share each stage (1); auto tries what fits into a node");
+  command.add_flag("--sequence-parallel", flags->sequence_parallel,
+                   "Tensor-parallel devices keep slices of the tokens in between");
+  command.add_option("--zero", flags->zero,
+                     "1: replicas share the optimizer's state; 2: the gradients, too");
+  command.add_flag("--overlap-sync", flags->overlap_sync,
+                   "Replicas sum gradients while the last backward runs");
+  command.add_option("--time-limit", flags->time_limit,
+                     "Stop the search after this long, as 10s, with the best plan and its gap");
+  command.add_option("--gap", flags->gap, "Good enough: within this much of the best, as 1%");
+  command.add_flag("--pareto", flags->pareto,
+                   "Also: the fastest plan for every amount of memory");
+  command.add_flag("--what-if", flags->what_if,
+                   "Also: what more devices, memory or bandwidth would buy");
   command.add_option("--format", flags->format, "text, json, svg or megatron")
       ->check(CLI::IsMember({"text", "json", "svg", "megatron"}));
   command.add_flag("--json", flags->json, "Short for --format json");
@@ -120,12 +163,13 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
 
 absl::StatusOr<PlanChoices> ReadChoices(const PlanFlags& flags) {
   PlanChoices choices;
-  absl::Status status = RefuseWhatIsToCome(flags);
-  status.Update(ReadWords(flags, &choices));
+  absl::Status status = ReadWords(flags, &choices);
+  status.Update(ReadDegrees(flags, &choices));
+  status.Update(ReadGap(flags.gap, &choices.gap));
+  status.Update(ReadUnit("--time-limit", flags.time_limit, ParseSeconds, &choices.time_limit));
   status.Update(ReadUnit("--memory", flags.memory, ParseBytes, &choices.memory));
   status.Update(ReadUnit("--bandwidth", flags.bandwidth, ParseBandwidth, &choices.bandwidth));
   status.Update(ReadUnit("--latency", flags.latency, ParseSeconds, &choices.latency));
-  status.Update(CheckCount("--micro-batch-size", flags.micro_batch_size));
   status.Update(CheckCount("--micro-batches", flags.micro_batches));
   status.Update(CheckCount("--global-batch", flags.global_batch));
   status.Update(CheckCount("--seq", flags.seq));
@@ -135,20 +179,30 @@ absl::StatusOr<PlanChoices> ReadChoices(const PlanFlags& flags) {
   return choices;
 }
 
-absl::StatusOr<int> MicroBatches(const PlanFlags& flags, int64_t micro_batch_size) {
-  if (!flags.global_batch) return flags.micro_batches.value_or(kDefaultMicroBatches);
+absl::StatusOr<int64_t> GlobalBatch(const PlanFlags& flags, const PlanChoices& choices,
+                                    int64_t micro_batch_size) {
+  const int64_t replicas = choices.data_parallel.value_or(1);
+  if (!flags.global_batch) {
+    return replicas * flags.micro_batches.value_or(kDefaultMicroBatches) * micro_batch_size;
+  }
   const int64_t samples = *flags.global_batch;
-  if (samples % micro_batch_size != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--global-batch ", samples, " is no multiple of the micro-batch size ", micro_batch_size));
+  if (choices.any_micro_batch_size || !choices.data_parallel) {
+    if (!flags.micro_batches) return samples;
+    return absl::InvalidArgumentError(
+        "--global-batch and --micro-batches leave nothing to choose; give one of the two");
   }
-  const int count = static_cast<int>(samples / micro_batch_size);
-  if (flags.micro_batches && *flags.micro_batches != count) {
+  const int64_t at_once = replicas * micro_batch_size;
+  if (samples % at_once != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--global-batch ", samples, " makes ", count, " micro-batches of ", micro_batch_size,
-        ", not --micro-batches ", *flags.micro_batches, "; give one of the two"));
+        "--global-batch ", samples, " is no multiple of the micro-batch size ", micro_batch_size,
+        replicas > 1 ? absl::StrCat(" x ", replicas, " replicas") : ""));
   }
-  return count;
+  if (flags.micro_batches && *flags.micro_batches != samples / at_once) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--global-batch ", samples, " makes ", samples / at_once, " micro-batches of ",
+        micro_batch_size, ", not --micro-batches ", *flags.micro_batches, "; give one of the two"));
+  }
+  return samples;
 }
 
 }  // namespace sluice

@@ -17,18 +17,22 @@ struct PlanFlags {
   ModelFlags model;
   int devices = 1;
   std::string assume, device, memory, bandwidth, latency, cluster;
-  std::optional<int> micro_batch_size, micro_batches, global_batch, seq;
+  std::string micro_batch_size;
+  std::optional<int> micro_batches, global_batch, seq;
   std::string dtype, schedule = "auto", recompute = "auto", objective = "step", partition;
   std::optional<int> chunks;
   std::string data_parallel = "1", tensor_parallel = "1", optimizer = "adamw";
+  int zero = 0;
+  bool sequence_parallel = false, overlap_sync = false;
+  std::string time_limit, gap;
+  bool pareto = false, what_if = false;
   std::string format = "text", output;
   bool json = false;
 };
 
 void AddPlanFlags(CLI::App& command, PlanFlags* flags);
 
-// The flags that need no model, read. InvalidArgument names the flag; Unimplemented those that are
-// promised for later.
+// The flags that need no model, read. InvalidArgument names the flag.
 struct PlanChoices {
   std::vector<Recompute> policies;
   Objective objective = Objective::kStep;
@@ -36,11 +40,23 @@ struct PlanChoices {
   std::optional<int64_t> memory;
   std::optional<double> bandwidth, latency;
   std::optional<DType> dtype;
+  // Empty: any ("auto").
+  std::optional<int> data_parallel = 1, tensor_parallel = 1;
+  std::optional<int64_t> micro_batch_size;  // empty as well where it was not given
+  bool any_micro_batch_size = false;
+  std::optional<double> time_limit;  // seconds
+  double gap = 0;
+
+  // Whether there is but one way to use the devices.
+  bool one_setting() const { return data_parallel && tensor_parallel && !any_micro_batch_size; }
+  bool plain() const { return data_parallel == 1 && tensor_parallel == 1; }
 };
 absl::StatusOr<PlanChoices> ReadChoices(const PlanFlags& flags);
 
-// Micro-batches of a step, from --micro-batches or --global-batch.
-absl::StatusOr<int> MicroBatches(const PlanFlags& flags, int64_t micro_batch_size);
+// Samples of a step, of all replicas, from --global-batch or --micro-batches. InvalidArgument when
+// the two disagree or what is given does not divide.
+absl::StatusOr<int64_t> GlobalBatch(const PlanFlags& flags, const PlanChoices& choices,
+                                    int64_t micro_batch_size);
 
 }  // namespace sluice
 

@@ -1,14 +1,18 @@
 #include "tools/plan_source.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/analytic_cost.h"
+#include "partitioner/cluster.h"
 #include "partitioner/decoder_cost.h"
 #include "partitioner/device.h"
+#include "partitioner/parallel.h"
 #include "partitioner/profile.h"
 #include "tools/cpu_device.h"
 #include "tools/files.h"
@@ -19,10 +23,14 @@ namespace {
 
 constexpr int kDefaultMicroBatchSize = 4;
 constexpr int64_t kDefaultDecoderSeq = 4096;
+// Devices that could share a stage where no cluster says how many there are to a node.
+constexpr int kDevicesANode = 8;
 
 bool NamesJsonFile(const std::string& text) { return absl::EndsWith(text, ".json"); }
 
-bool NamesCpu(const PlanFlags& flags) { return flags.device.empty() || flags.device == "cpu"; }
+bool NamesCpu(const PlanFlags& flags) {
+  return flags.cluster.empty() && (flags.device.empty() || flags.device == "cpu");
+}
 
 // --device where it is not this machine's CPU.
 absl::StatusOr<DeviceSpec> NamedDevice(const PlanFlags& flags) {
@@ -42,11 +50,131 @@ DType DefaultDType(const PlanFlags& flags) {
   return NamesCpu(flags) ? DType::kFloat32 : DType::kBFloat16;
 }
 
-void TakeDevice(const DeviceSpec& device, PlanSource* source) {
-  source->device = device.name;
-  source->costs = device.source;
-  source->link = device.link;
-  if (device.memory_bytes > 0) source->memory = device.memory_bytes;
+// What flags say instead of the device.
+void ApplyFlags(const PlanChoices& choices, PricedSetting* priced) {
+  if (choices.memory) {
+    priced->memory_limit = choices.memory;
+    priced->rank_memory.clear();
+  }
+  for (Link& link : priced->rank_links) {
+    link.bandwidth = choices.bandwidth.value_or(link.bandwidth);
+    link.latency = choices.latency.value_or(link.latency);
+  }
+  priced->link.bandwidth = choices.bandwidth.value_or(priced->link.bandwidth);
+  priced->link.latency = choices.latency.value_or(priced->link.latency);
+}
+
+absl::StatusOr<std::shared_ptr<const CostTable>> Table(std::vector<LayerCost> layers) {
+  absl::StatusOr<CostTable> table = CostTable::Create(std::move(layers));
+  if (!table.ok()) return table.status();
+  return std::make_shared<const CostTable>(*std::move(table));
+}
+
+// --cluster, or as many of --device as are asked for in one node.
+absl::StatusOr<ClusterSpec> ResolveCluster(const PlanFlags& flags) {
+  if (flags.cluster.empty()) {
+    const absl::StatusOr<DeviceSpec> device = NamedDevice(flags);
+    if (!device.ok()) return device.status();
+    return UniformCluster(*device, flags.devices);
+  }
+  if (!flags.device.empty()) {
+    return absl::InvalidArgumentError("--cluster says which devices there are; leave out --device");
+  }
+  const absl::StatusOr<std::string> text = ReadFile(flags.cluster);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<ClusterSpec> cluster = ParseCluster(*text, flags.cluster);
+  if (cluster.ok() && cluster->device_count() < flags.devices) {
+    return absl::InvalidArgumentError(absl::StrCat("--devices ", flags.devices, ": ", flags.cluster,
+                                                   " has ", cluster->device_count()));
+  }
+  return cluster;
+}
+
+// Costs on devices whose rates are known, of models that are described by their widths.
+class ClusterPrices {
+ public:
+  ClusterPrices(DecoderConfig config, const PlanFlags& flags, const PlanChoices& choices,
+                const PlanSource& source, ClusterSpec cluster)
+      : config_(std::move(config)),
+        flags_(flags),
+        choices_(choices),
+        dtype_(source.context.dtype),
+        seq_(source.batch.seq),
+        cluster_(std::move(cluster)) {}
+
+  absl::StatusOr<PricedSetting> operator()(const PlanSetting& setting) const {
+    Parallel parallel;
+    parallel.data = setting.data;
+    parallel.tensor = setting.tensor;
+    parallel.sequence = flags_.sequence_parallel && setting.tensor > 1;
+    parallel.zero = flags_.zero;
+    if (absl::Status status = ValidateParallel(parallel); !status.ok()) return status;
+    if (config_.heads % setting.tensor != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(config_.heads, " heads do not share out over ",
+                                                     setting.tensor, " tensor-parallel devices"));
+    }
+    DecoderTraining training;
+    training.batch = {setting.micro_batch_size, seq_};
+    training.dtype = dtype_;
+    training.state_copies = choices_.optimizer == OptimizerKind::kAdamW ? 2 : 1;
+    training.overlap_sync = flags_.overlap_sync;
+    PricedSetting priced;
+    std::vector<std::shared_ptr<const CostTable>> kinds;
+    for (size_t kind = 0; kind < cluster_.devices.size(); ++kind) {
+      absl::StatusOr<std::shared_ptr<const CostTable>> table =
+          Table(DecoderCosts(config_, training, parallel, cluster_, static_cast<int>(kind)));
+      if (!table.ok()) return table.status();
+      kinds.push_back(*std::move(table));
+    }
+    priced.costs = kinds.front();
+    TakeRanks(setting, parallel, kinds, &priced);
+    ApplyFlags(choices_, &priced);
+    return priced;
+  }
+
+ private:
+  // Links and, where devices differ, costs and memory by rank.
+  void TakeRanks(const PlanSetting& setting, const Parallel& parallel,
+                 const std::vector<std::shared_ptr<const CostTable>>& kinds,
+                 PricedSetting* priced) const {
+    priced->link = cluster_.inside;
+    for (int rank = 0; rank < setting.pipeline; ++rank) {
+      const int next = (rank + 1) % setting.pipeline;
+      priced->rank_links.push_back(RankLink(cluster_, parallel, rank, next));
+    }
+    if (kinds.size() == 1) {
+      if (cluster_.devices[0].memory_bytes > 0) {
+        priced->memory_limit = cluster_.devices[0].memory_bytes;
+      }
+      return;
+    }
+    for (int kind : setting.rank_devices) {
+      priced->rank_costs.push_back(kinds[kind]);
+      const int64_t bytes = cluster_.devices[kind].memory_bytes;
+      priced->rank_memory.push_back(bytes > 0 ? bytes : std::numeric_limits<int64_t>::max());
+    }
+  }
+
+  DecoderConfig config_;
+  PlanFlags flags_;
+  PlanChoices choices_;
+  DType dtype_;
+  int64_t seq_;
+  ClusterSpec cluster_;
+};
+
+absl::Status TakeCluster(const PlanFlags& flags, const PlanChoices& choices, DecoderConfig config,
+                         PlanSource* source) {
+  absl::StatusOr<ClusterSpec> cluster = ResolveCluster(flags);
+  if (!cluster.ok()) return cluster.status();
+  source->device = flags.cluster.empty() ? cluster->devices[0].name : cluster->name;
+  source->costs = flags.cluster.empty() ? cluster->devices[0].source : cluster->source;
+  source->most_tensor = flags.cluster.empty() ? std::min(flags.devices, kDevicesANode)
+                                              : cluster->devices_per_node;
+  source->kinds = cluster->counts;
+  source->layers = static_cast<int>(DescribeDecoder(config, {}, source->context.dtype).size());
+  source->price = ClusterPrices(std::move(config), flags, choices, *source, *std::move(cluster));
+  return absl::OkStatus();
 }
 
 // A model that sluice does not train: its layers cannot be timed here.
@@ -59,43 +187,76 @@ absl::StatusOr<PlanSource> FromDecoder(const PlanFlags& flags, const PlanChoices
                      ", which sluice plans for but does not run; give its device: --device h200, "
                      "or a FILE.json"));
   }
-  const absl::StatusOr<DeviceSpec> device = NamedDevice(flags);
-  if (!device.ok()) return device.status();
   PlanSource source;
   source.context.model = flags.model.model;
   source.context.dtype = choices.dtype.value_or(DefaultDType(flags));
-  source.batch.size = flags.micro_batch_size.value_or(kDefaultMicroBatchSize);
+  source.batch.size = choices.micro_batch_size.value_or(kDefaultMicroBatchSize);
   source.batch.seq =
       flags.seq.value_or(static_cast<int>(std::min<int64_t>(config.max_seq, kDefaultDecoderSeq)));
   if (source.batch.seq < 1 || source.batch.seq > config.max_seq) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--seq is ", source.batch.seq, "; ", flags.model.model, " takes 1 to ", config.max_seq));
   }
-  source.layers = DecoderCosts(config, source.batch, source.context.dtype,
-                               choices.optimizer == OptimizerKind::kAdamW ? 2 : 1, *device);
-  TakeDevice(*device, &source);
+  if (absl::Status status = TakeCluster(flags, choices, config, &source); !status.ok()) {
+    return status;
+  }
   return source;
 }
 
+absl::Status OneReplicaOnly(const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " says nothing of replicas or tensor parallelism; name a device: --device ",
+                   "h200, or a FILE.json"));
+}
+bool IsPlain(const PlanSetting& setting) { return setting.data == 1 && setting.tensor == 1; }
+
+// A model that sluice trains, with the bytes of its own kernels, on a device whose rates are known
+// or measured.
 absl::StatusOr<PlanSource> FromModel(const PlanFlags& flags, const PlanChoices& choices) {
   absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq.value_or(0));
   if (!spec.ok()) return spec.status();
   PlanSource source;
   source.context.model = flags.model.model;
   source.context.dtype = choices.dtype.value_or(DefaultDType(flags));
-  source.batch.size = flags.micro_batch_size.value_or(kDefaultMicroBatchSize);
+  source.batch.size = choices.micro_batch_size.value_or(kDefaultMicroBatchSize);
   source.batch.seq = spec->gpt() == nullptr ? 1 : flags.seq.value_or(spec->gpt()->max_seq);
+  source.context.spec = *spec;
+  source.layers = spec->layer_count();
+  if (!flags.cluster.empty() || !choices.plain()) {
+    if (spec->gpt() == nullptr) {
+      return absl::InvalidArgumentError(
+          "replicas, tensor parallelism and clusters are planned for transformers only");
+    }
+    if (NamesCpu(flags)) return OneReplicaOnly("the measured CPU");
+    if (absl::Status status = TakeCluster(flags, choices, DecoderOf(*spec->gpt()), &source);
+        !status.ok()) {
+      return status;
+    }
+    return source;
+  }
   const absl::StatusOr<DeviceSpec> device =
       ResolveDevice(flags, *spec, source.batch, source.context.dtype);
   if (!device.ok()) return device.status();
-  absl::StatusOr<std::vector<LayerCost>> layers =
-      DeclaredCosts(*spec, source.batch, source.context.dtype, choices.optimizer);
-  if (!layers.ok()) return layers.status();
-  SetAnalyticSeconds(DescribeLayers(*spec, source.batch), source.batch, source.context.dtype,
-                     *device, &*layers);
-  source.layers = *std::move(layers);
-  TakeDevice(*device, &source);
-  source.context.spec = *std::move(spec);
+  source.device = device->name;
+  source.costs = device->source;
+  source.price = [model = *spec, choices, batch = source.batch, dtype = source.context.dtype,
+                  device = *device](
+                     const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
+    if (!IsPlain(setting)) return OneReplicaOnly("the model's own costs");
+    const BatchShape shape{setting.micro_batch_size, batch.seq};
+    absl::StatusOr<std::vector<LayerCost>> layers =
+        DeclaredCosts(model, shape, dtype, choices.optimizer);
+    if (!layers.ok()) return layers.status();
+    SetAnalyticSeconds(DescribeLayers(model, shape), shape, dtype, device, &*layers);
+    absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(*std::move(layers));
+    if (!table.ok()) return table.status();
+    PricedSetting priced;
+    priced.costs = *std::move(table);
+    priced.link = device.link;
+    if (device.memory_bytes > 0) priced.memory_limit = device.memory_bytes;
+    ApplyFlags(choices, &priced);
+    return priced;
+  };
   return source;
 }
 
@@ -108,8 +269,9 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanChoices& choice
     wrong = "--layers, --dim, --heads, --vocab and --tied";
   } else if (flags.seq.value_or(static_cast<int>(profile.seq)) != profile.seq) {
     wrong = "--seq";
-  } else if (flags.micro_batch_size.value_or(static_cast<int>(profile.micro_batch_size)) !=
-             profile.micro_batch_size) {
+  } else if (choices.any_micro_batch_size ||
+             choices.micro_batch_size.value_or(profile.micro_batch_size) !=
+                 profile.micro_batch_size) {
     wrong = "--micro-batch-size";
   } else if (choices.dtype.value_or(profile.dtype) != profile.dtype) {
     wrong = "--dtype";
@@ -135,10 +297,20 @@ absl::StatusOr<PlanSource> FromProfile(const PlanFlags& flags, const PlanChoices
   source.context.spec = std::move(profile->spec);
   source.context.dtype = profile->dtype;
   source.batch = {profile->micro_batch_size, profile->seq};
-  source.layers = std::move(profile->layers);
   source.device = profile->device;
   source.costs = absl::StrCat("measured, ", flags.model.model);
-  source.link = profile->link;
+  source.layers = static_cast<int>(profile->layers.size());
+  absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(std::move(profile->layers));
+  if (!table.ok()) return table.status();
+  source.price = [table = *std::move(table), link = profile->link,
+                  choices](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
+    if (!IsPlain(setting)) return OneReplicaOnly("a profile");
+    PricedSetting priced;
+    priced.costs = table;
+    priced.link = link;
+    ApplyFlags(choices, &priced);
+    return priced;
+  };
   return source;
 }
 
@@ -168,9 +340,6 @@ absl::StatusOr<PlanSource> LoadPlanSource(const PlanFlags& flags, const PlanChoi
   if (!source.ok()) return source;
   source->context.micro_batch_size = source->batch.size;
   source->context.seq = source->batch.seq;
-  if (choices.memory) source->memory = choices.memory;
-  if (choices.bandwidth) source->link.bandwidth = *choices.bandwidth;
-  if (choices.latency) source->link.latency = *choices.latency;
   return source;
 }
 

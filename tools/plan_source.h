@@ -1,26 +1,33 @@
 #ifndef SLUICE_TOOLS_PLAN_SOURCE_H_
 #define SLUICE_TOOLS_PLAN_SOURCE_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/joint_plan.h"
 #include "partitioner/layer_cost.h"
 #include "partitioner/plan_file.h"
 #include "tools/plan_flags.h"
 
 namespace sluice {
 
-// What is planned, with its costs, wherever they came from.
+// What is planned, with where its costs come from.
 struct PlanSource {
-  PlanContext context;  // its spec is absent only for profiles of models that sluice does not know
-  BatchShape batch;
-  std::vector<LayerCost> layers;
-  std::string device;             // "h200"
-  std::string costs;              // where the seconds come from, for people
-  Link link;                      // of the device; flags may say otherwise
-  std::optional<int64_t> memory;  // of each device
+  PlanContext context;  // its spec is absent for models that sluice does not train
+  BatchShape batch;     // the micro-batch that was asked for, or the default
+  int layers = 0;
+  std::string device;   // "h200"
+  std::string costs;    // where the seconds come from, for people
+  int most_tensor = 1;  // devices that could share a stage
+  // Costs of any setting; thread-safe. InvalidArgument for one that the source knows nothing of: a
+  // profile is of one micro-batch size, a measured CPU of one replica.
+  std::function<absl::StatusOr<PricedSetting>(const PlanSetting&)> price;
+  // How many ranks of each kind of device, in the order of the cluster; one number where all are
+  // alike.
+  std::vector<int> kinds;
 };
 
 // Resolves MODEL and --device: a profile.json brings its own costs; a model is priced on the

@@ -55,12 +55,17 @@ std::string Repeat(const char* text, int count) {
 
 class Table {
  public:
-  Table(const Plan& plan, const PlanSource& source, int columns, bool colour)
-      : plan_(plan), source_(source), columns_(columns), colour_(colour) {
+  Table(const JointPlan& best, const PlanSource& source, int columns, bool colour)
+      : best_(best),
+        plan_(best.plan),
+        source_(source),
+        layers_(best.priced->costs->layers()),
+        columns_(columns),
+        colour_(colour) {
     names_ = columns >= kNamesFrom ? kNamesColumns : 0;
-    const int ranks = plan.chunks > 1 ? kRankColumns : 0;
+    const int ranks = plan_.chunks > 1 ? kRankColumns : 0;
     bar_ = std::clamp(columns - kFixedColumns - ranks - names_, kNarrowBar, kWidestBar);
-    for (const RangeCost& stage : plan.stages) {
+    for (const RangeCost& stage : plan_.stages) {
       longest_ = std::max(longest_, stage.forward + stage.backward());
     }
   }
@@ -85,18 +90,40 @@ class Table {
 
   void Head() {
     int64_t parameters = 0;
-    for (const LayerCost& layer : source_.layers) parameters += layer.parameters;
+    for (const LayerCost& layer : layers_) parameters += layer.parameters;
     const PlanContext& context = source_.context;
-    Line(fmt::format("{} on {} x {}", Paint("1", context.model), plan_.devices, source_.device));
+    Line(fmt::format("{} on {} x {}", Paint("1", context.model), context.DeviceCount(plan_),
+                     source_.device));
     Line(fmt::format("  {} parameters in {} layers, {}",
-                     FormatCount(static_cast<double>(parameters)), source_.layers.size(),
+                     FormatCount(static_cast<double>(parameters)), layers_.size(),
                      DTypeName(context.dtype)));
     const std::string samples =
         context.seq == 1 ? fmt::format("{} samples", context.micro_batch_size)
                          : fmt::format("{} x {} tokens", context.micro_batch_size, context.seq);
-    Line(fmt::format("  {} micro-batches of {} a step", plan_.micro_batches, samples));
+    Line(fmt::format("  {} micro-batches of {} a step{}", plan_.micro_batches, samples,
+                     context.data_parallel > 1 ? " and replica" : ""));
+    if (!Degrees().empty()) Line("  " + Degrees());
     Line(Paint("2", fmt::format("  costs: {}", source_.costs)));
     Line("");
+  }
+
+  // How the devices are used, beside the pipeline.
+  std::string Degrees() const {
+    const PlanContext& context = source_.context;
+    std::vector<std::string> parts;
+    if (context.data_parallel > 1) parts.push_back(fmt::format("{} replicas", context.data_parallel));
+    if (context.tensor_parallel > 1) {
+      parts.push_back(fmt::format("{} tensor-parallel devices a stage{}", context.tensor_parallel,
+                                  context.sequence_parallel ? ", sequence-parallel" : ""));
+    }
+    if (context.zero > 0) parts.push_back(fmt::format("ZeRO {}", context.zero));
+    return absl::StrJoin(parts, ", ");
+  }
+
+  // Bytes that a rank may use.
+  std::optional<int64_t> Memory(int rank) const {
+    const PricedSetting& priced = *best_.priced;
+    return priced.rank_memory.empty() ? priced.memory_limit : priced.rank_memory[rank];
   }
 
   void StageHead() {
@@ -117,9 +144,9 @@ class Table {
            std::string(static_cast<size_t>(std::max(0, bar_ - all)), ' ');
   }
 
-  std::string Share(int64_t bytes) const {
-    if (!source_.memory) return "     ";
-    const double share = static_cast<double>(bytes) / static_cast<double>(*source_.memory);
+  std::string Share(int rank, int64_t bytes) const {
+    if (!Memory(rank)) return "     ";
+    const double share = static_cast<double>(bytes) / static_cast<double>(*Memory(rank));
     const std::string text = fmt::format("{:3.0f} %", 100 * share);
     return share > 0.95 ? Paint("33", text) : text;
   }
@@ -130,7 +157,7 @@ class Table {
     const int rank = plan_.timetable.placement.rank(stage);
     std::string names;
     if (names_ > 0) {
-      names = NameLayers(source_.layers, range);
+      names = NameLayers(layers_, range);
       if (names.size() + 1 > static_cast<size_t>(names_))
         names.resize(static_cast<size_t>(names_ - 1));
       names.resize(static_cast<size_t>(names_), ' ');
@@ -140,7 +167,7 @@ class Table {
     Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", stage, ranks,
                      FormatPartition({range}), names, Right(FormatSeconds(cost.forward), 9),
                      Right(FormatSeconds(cost.backward()), 9), Bar(cost),
-                     FormatBytes(static_cast<double>(bytes)), Share(bytes),
+                     FormatBytes(static_cast<double>(bytes)), Share(rank, bytes),
                      RecomputeName(plan_.assignment.recompute[stage])));
   }
 
@@ -183,8 +210,13 @@ class Table {
                                Rate(), FormatShare(plan_.simulation.bubble)));
     }
     Fact("bottleneck", Bottleneck());
-    if (source_.memory) {
-      Fact("memory", FormatBytes(static_cast<double>(*source_.memory)) + " a device");
+    if (best_.priced->memory_limit) {
+      Fact("memory", FormatBytes(static_cast<double>(*best_.priced->memory_limit)) + " a device");
+    }
+    if (best_.settings_in_all > 1) {
+      Fact("settings", fmt::format("best of {}; {} of them by their bound alone",
+                                   best_.settings_in_all,
+                                   best_.settings_in_all - best_.settings_tried));
     }
     Fact("optimal", Proof());
   }
@@ -212,8 +244,10 @@ class Table {
     }
   }
 
+  const JointPlan& best_;
   const Plan& plan_;
   const PlanSource& source_;
+  const std::vector<LayerCost>& layers_;
   int columns_, names_ = 0, bar_ = kNarrowBar;
   bool colour_;
   double longest_ = 0;
@@ -222,8 +256,34 @@ class Table {
 
 }  // namespace
 
-std::string FormatPlanTable(const Plan& plan, const PlanSource& source, int columns, bool colour) {
-  return Table(plan, source, columns, colour).Format();
+std::string FormatPlanTable(const JointPlan& best, const PlanSource& source, int columns,
+                            bool colour) {
+  return Table(best, source, columns, colour).Format();
+}
+
+std::string FormatVariants(const char* title, const std::vector<PlanVariant>& variants,
+                           const Plan& plan, int columns) {
+  if (variants.empty()) return "";
+  std::string out = fmt::format("\n  {}\n", title);
+  size_t width = 0;
+  for (const PlanVariant& variant : variants) width = std::max(width, variant.what.size());
+  for (const PlanVariant& variant : variants) {
+    std::string line = fmt::format("    {:<{}}  ", variant.what, width);
+    if (variant.why.empty()) {
+      const double change = variant.seconds / plan.objective_seconds() - 1;
+      line += fmt::format("{:>10} {:>+7.1f} %  {:>9}  {}", FormatSeconds(variant.seconds),
+                          100 * change, FormatBytes(static_cast<double>(variant.bytes)),
+                          variant.description);
+    } else {
+      line += variant.why;
+    }
+    if (line.size() > static_cast<size_t>(columns)) {
+      line.resize(static_cast<size_t>(columns - 1));
+      line += "…";
+    }
+    out += line + "\n";
+  }
+  return out;
 }
 
 }  // namespace sluice
