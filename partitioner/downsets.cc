@@ -54,16 +54,17 @@ class DownsetBuilder {
 
   void StartEmpty() {
     sets_.members_.assign(sets_.words_, 0);
-    AddSums(0, 0, 0);
+    AddSums(0, 0, 0, 0);
     ready_.emplace_back();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (graph_.nodes[i].sources.empty()) ready_[0].push_back(static_cast<int>(i));
     }
   }
 
-  void AddSums(int64_t picoseconds, double parameters, double cut) {
+  void AddSums(int64_t picoseconds, double parameters, double activations, double cut) {
     sets_.picoseconds_.push_back(picoseconds);
     sets_.parameter_bytes_.push_back(parameters);
+    sets_.activation_bytes_.push_back(activations);
     sets_.cut_bytes_.push_back(cut);
   }
 
@@ -91,7 +92,8 @@ class DownsetBuilder {
     sets_.members_.insert(sets_.members_.end(), grown.begin(), grown.end());
     const ProfileNode& work = graph_.nodes[node];
     AddSums(sets_.picoseconds_[set] + std::llround(work.seconds() / Downsets::kPico),
-            sets_.parameter_bytes_[set] + work.parameter_bytes, CutWith(set, grown.data(), node));
+            sets_.parameter_bytes_[set] + work.parameter_bytes,
+            sets_.activation_bytes_[set] + work.activation_bytes, CutWith(set, grown.data(), node));
     ready_.push_back(ReadyWith(ready, grown.data(), node));
     return added;
   }
@@ -132,6 +134,7 @@ class DownsetBuilder {
     StoreEdges(number);
     Permute(order, &sets_.picoseconds_);
     Permute(order, &sets_.parameter_bytes_);
+    Permute(order, &sets_.activation_bytes_);
     Permute(order, &sets_.cut_bytes_);
     std::vector<uint64_t> members;
     members.reserve(sets_.members_.size());

@@ -11,9 +11,8 @@
 namespace sluice {
 
 // Every set of a graph's nodes that holds the sources of all its nodes: what can lie before a cut.
-// A pipeline is a growing chain of them. Numbered by their
-// seconds, and by their size where these are equal: a set comes after all its subsets, 0 is empty,
-// size() - 1 is the whole graph.
+// A pipeline is a growing chain of them. Numbered by their seconds, and by their size where these
+// are equal: a set comes after all its subsets, 0 is empty, size() - 1 is the whole graph.
 class Downsets {
  public:
   // ResourceExhausted when there are more than `most`.
@@ -24,6 +23,7 @@ class Downsets {
   // depend on their order.
   double seconds(int set) const { return static_cast<double>(picoseconds_[set]) * kPico; }
   double parameter_bytes(int set) const { return parameter_bytes_[set]; }
+  double activation_bytes(int set) const { return activation_bytes_[set]; }
   // Outputs of nodes inside that a node outside uses, each once.
   double cut_bytes(int set) const { return cut_bytes_[set]; }
   // The sets with one node less.
@@ -40,7 +40,7 @@ class Downsets {
   size_t words_ = 0;
   std::vector<uint64_t> members_;  // [set][word]
   std::vector<int64_t> picoseconds_;
-  std::vector<double> parameter_bytes_, cut_bytes_;
+  std::vector<double> parameter_bytes_, activation_bytes_, cut_bytes_;
   std::vector<int> smaller_;
   std::vector<size_t> first_smaller_;  // [set]; one more at the end
 };

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "partitioner/exact_partition.h"
 #include "partitioner/step_model.h"
 
@@ -56,14 +55,6 @@ absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& cand
   plan.step_seconds = model->Makespan(plan.stage_costs);
   plan.bottleneck_seconds = BottleneckSeconds(problem, assignment);
   return plan;
-}
-
-std::string DescribeMemory(int64_t bytes) {
-  constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
-  const double value = static_cast<double>(bytes);
-  const bool large = value >= kGibi;
-  return absl::StrFormat("%.2f %s (%d bytes)", value / (large ? kGibi : kMebi),
-                         large ? "GiB" : "MiB", bytes);
 }
 
 }  // namespace sluice

@@ -1,11 +1,9 @@
 #ifndef SLUICE_PARTITIONER_PLAN_BUILDER_H_
 #define SLUICE_PARTITIONER_PLAN_BUILDER_H_
 
-#include <cstdint>
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "partitioner/candidates.h"
+#include "partitioner/describe_memory.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/planner.h"
 
@@ -17,9 +15,6 @@ PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidat
 // Everything about one assignment; the bound and what was rejected are left empty.
 absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& candidate,
                                const StageAssignment& assignment);
-
-// "1.13 GiB (1209109760 bytes)".
-std::string DescribeMemory(int64_t bytes);
 
 }  // namespace sluice
 

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <random>
 #include <sstream>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "partitioner/describe_memory.h"
 #include "partitioner/downsets.h"
 #include "tests/shared_folder.h"
 
@@ -37,6 +40,13 @@ ProfileGraph RandomGraph(std::mt19937& random, int nodes) {
   return graph;
 }
 
+// Under sanitizers a smaller share of the same trials.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kTrials = 2'000;
+#else
+constexpr int kTrials = 12'000;
+#endif
+
 // The naive twin: every assignment of nodes to stages that sends nothing backwards, with every
 // number of replicas, priced from scratch.
 class BruteForce {
@@ -45,10 +55,13 @@ class BruteForce {
     stage_of_.resize(request.graph->nodes.size());
   }
 
+  // The least bottleneck within the request's memory; infinite where nothing fits.
   double Best() {
     for (int stages = 1; stages <= request_.devices; ++stages) Assign(0, stages);
     return best_;
   }
+  // After Best(): the least memory that any partition can do with.
+  double least_bytes() const { return least_bytes_; }
 
  private:
   void Assign(size_t node, int stages) {
@@ -71,6 +84,7 @@ class BruteForce {
       stage.forward_seconds += node.forward_seconds;
       stage.backward_seconds += node.backward_seconds;
       stage.parameter_bytes += node.parameter_bytes;
+      stage.activation_bytes += node.activation_bytes;
       int last_user = stage_of_[i];
       for (const int user : node.users) last_user = std::max(last_user, stage_of_[user]);
       for (int cut = stage_of_[i]; cut < last_user; ++cut) {
@@ -86,7 +100,7 @@ class BruteForce {
   void Replicate(std::vector<GraphStage>* stages, size_t stage, int left) {
     const auto after = static_cast<int>(stages->size() - stage) - 1;
     if (after < 0) {
-      if (left == 0) best_ = std::min(best_, GraphBottleneck(request_, *stages));
+      if (left == 0) Judge(stages);
       return;
     }
     for (int r = 1; r <= (request_.replicate ? left - after : 1); ++r) {
@@ -95,9 +109,23 @@ class BruteForce {
     }
   }
 
+  void Judge(std::vector<GraphStage>* stages) {
+    double bytes = 0;
+    int before = 0;
+    for (GraphStage& stage : *stages) {
+      const double share = static_cast<double>(request_.devices - before) / stage.replicas;
+      stage.in_flight = static_cast<int>(std::ceil(share));
+      bytes = std::max(bytes, 4 * stage.parameter_bytes + stage.in_flight * stage.activation_bytes);
+      before += stage.replicas;
+    }
+    least_bytes_ = std::min(least_bytes_, bytes);
+    if (bytes <= request_.memory) best_ = std::min(best_, GraphBottleneck(request_, *stages));
+  }
+
   const GraphRequest& request_;
   std::vector<int> stage_of_;
   double best_ = std::numeric_limits<double>::infinity();
+  double least_bytes_ = std::numeric_limits<double>::infinity();
 };
 
 // A plan must hold every node once, sources no later than users, and cost what it says.
@@ -106,6 +134,9 @@ void ExpectSound(const GraphRequest& request, const GraphPlan& plan) {
   int devices = 0;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     EXPECT_FALSE(plan.stages[s].nodes.empty());
+    const double from_here = request.devices - devices;
+    EXPECT_EQ(plan.stages[s].in_flight, std::ceil(from_here / plan.stages[s].replicas));
+    EXPECT_LE(plan.stages[s].peak_bytes(), request.memory);
     devices += plan.stages[s].replicas;
     for (const int node : plan.stages[s].nodes) {
       EXPECT_EQ(stage_of[node], -1);
@@ -120,13 +151,22 @@ void ExpectSound(const GraphRequest& request, const GraphPlan& plan) {
   EXPECT_DOUBLE_EQ(GraphBottleneck(request, plan.stages), plan.bottleneck_seconds);
 }
 
+// Every size with every number of devices, bandwidth and both kinds of stages.
+GraphRequest RequestOf(int trial, const ProfileGraph& graph) {
+  constexpr double kBandwidths[] = {std::numeric_limits<double>::infinity(), 12e9, 5e9, 1e9, 1e8};
+  GraphRequest request;
+  request.graph = &graph;
+  request.devices = 1 + trial / 7 % 5;
+  request.bandwidth = kBandwidths[trial / 35 % 5];
+  request.replicate = trial % 2 == 0;
+  return request;
+}
+
 TEST(GraphPartition, IsAsGoodAsTheBestOfAll) {
   std::mt19937 random(20240607);
-  for (int trial = 0; trial < 1500; ++trial) {
+  for (int trial = 0; trial < kTrials; ++trial) {
     const ProfileGraph graph = RandomGraph(random, 1 + trial % 7);
-    GraphRequest request{.graph = &graph, .devices = 1 + trial / 7 % 4};
-    if (trial % 3 != 0) request.bandwidth = trial % 3 == 1 ? 1e9 : 5e9;
-    request.replicate = trial % 2 == 0;
+    const GraphRequest request = RequestOf(trial, graph);
     const auto plan = FindGraphPartition(request);
     if (!request.replicate && static_cast<int>(graph.nodes.size()) < request.devices) {
       EXPECT_FALSE(plan.ok());
@@ -137,6 +177,62 @@ TEST(GraphPartition, IsAsGoodAsTheBestOfAll) {
     const double best = BruteForce(request).Best();
     EXPECT_NEAR(plan->bottleneck_seconds, best, 1e-11) << "trial " << trial;
   }
+}
+
+// From a little less than the least memory that works to far more.
+TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
+  std::mt19937 random(20260101);
+  int limited = 0, refused = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const ProfileGraph graph = RandomGraph(random, 1 + trial % 7);
+    GraphRequest request = RequestOf(trial, graph);
+    if (!request.replicate && static_cast<int>(graph.nodes.size()) < request.devices) continue;
+    BruteForce unlimited(request);
+    const double best = unlimited.Best();
+    const double least = unlimited.least_bytes();
+    if (least < 1) continue;  // nothing but nodes that hold nothing
+    const int choice = std::uniform_int_distribution<int>(0, 9)(random);
+    request.memory = choice == 0 ? std::max(1.0, least - 1) : least * (1 + 0.1 * (choice - 1));
+    const auto plan = FindGraphPartition(request);
+    if (request.memory < least) {
+      ASSERT_EQ(plan.status().code(), absl::StatusCode::kFailedPrecondition) << plan.status();
+      EXPECT_THAT(std::string(plan.status().message()),
+                  ::testing::HasSubstr("needs " + DescribeMemory(static_cast<int64_t>(least))));
+      ++refused;
+      continue;
+    }
+    ASSERT_TRUE(plan.ok()) << "trial " << trial << ": " << plan.status();
+    ExpectSound(request, *plan);
+    const double expected = BruteForce(request).Best();
+    EXPECT_NEAR(plan->bottleneck_seconds, expected, 1e-11) << "trial " << trial;
+    limited += expected > best + 1e-11 ? 1 : 0;
+  }
+  EXPECT_GT(limited, kTrials / 10);  // memory does decide
+  EXPECT_GT(refused, kTrials / 40);
+}
+
+TEST(GraphPartition, NamesTheStageThatDoesNotFit) {
+  ProfileGraph graph;
+  graph.nodes.resize(3);
+  for (int i = 0; i < 3; ++i) {
+    ProfileNode& node = graph.nodes[i];
+    node.id = absl::StrCat("node", i + 1);
+    node.parameter_bytes = i == 1 ? 1e9 : 1e6;
+    if (i > 0) node.sources = {i - 1};
+    if (i < 2) node.users = {i + 1};
+  }
+  GraphRequest request;
+  request.graph = &graph;
+  request.devices = 3;
+  request.memory = 3e9;
+  const absl::Status status = FindGraphPartition(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  const std::string message(status.message());
+  EXPECT_THAT(message, ::testing::HasSubstr("fits into 2.79 GiB (3000000000 bytes)"));
+  EXPECT_THAT(message, ::testing::HasSubstr("needs 3.73 GiB (4000000000 bytes)"));
+  EXPECT_THAT(message, ::testing::HasSubstr("stage 1 (node2)"));
+  request.memory = 4e9;
+  EXPECT_TRUE(FindGraphPartition(request).ok());
 }
 
 TEST(Downsets, AreAllSetsThatHoldTheirSources) {
@@ -183,8 +279,12 @@ TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
   if (!std::filesystem::exists(Profiles())) GTEST_SKIP() << "no profiles beside the project";
   const ProfileGraph vgg = Read("vgg16.txt");
   EXPECT_TRUE(vgg.IsChain());
-  const auto replicated =
-      FindGraphPartition({.graph = &vgg, .devices = 4, .bandwidth = 1e9, .replicate = true});
+  GraphRequest request;
+  request.graph = &vgg;
+  request.devices = 4;
+  request.bandwidth = 1e9;
+  request.replicate = true;
+  const auto replicated = FindGraphPartition(request);
   ASSERT_TRUE(replicated.ok()) << replicated.status();
   EXPECT_NEAR(replicated->bottleneck_seconds, 0.205520896, 1e-12);
   ASSERT_EQ(replicated->stages.size(), 2u);
@@ -194,7 +294,10 @@ TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
 
   const ProfileGraph gnmt = Read("gnmt.txt");
   EXPECT_FALSE(gnmt.IsChain());
-  const auto straight = FindGraphPartition({.graph = &gnmt, .devices = 4, .bandwidth = 12e9});
+  request.graph = &gnmt;
+  request.bandwidth = 12e9;
+  request.replicate = false;
+  const auto straight = FindGraphPartition(request);
   ASSERT_TRUE(straight.ok()) << straight.status();
   EXPECT_NEAR(straight->bottleneck_seconds, 0.025868, 1e-9);
   EXPECT_EQ(straight->cuts + 1, 561);  // non-empty downsets, the whole graph among them
@@ -205,7 +308,10 @@ TEST(PipeDreamProfiles, EveryCutOfInceptionIsTried) {
   const ProfileGraph inception = Read("inception_v3.txt");
   double before = std::numeric_limits<double>::infinity();
   for (const int devices : {2, 4, 16}) {
-    const GraphRequest request{.graph = &inception, .devices = devices, .bandwidth = 12e9};
+    GraphRequest request;
+    request.graph = &inception;
+    request.devices = devices;
+    request.bandwidth = 12e9;
     const auto plan = FindGraphPartition(request);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ExpectSound(request, *plan);
