@@ -47,6 +47,19 @@ class DownsetBuilder {
     return std::move(sets_);
   }
 
+  Downsets BuildPrefixes() {
+    StartEmpty();
+    std::vector<uint64_t> members(sets_.words_);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const int node = static_cast<int>(i);
+      Put(members.data(), node);
+      AddGrown(node, node, members);
+      edges_.emplace_back(node + 1, node);
+    }
+    Sort();
+    return std::move(sets_);
+  }
+
  private:
   using Key = absl::Span<const uint64_t>;
 
@@ -96,6 +109,15 @@ class DownsetBuilder {
             sets_.activation_bytes_[set] + work.activation_bytes, CutWith(set, grown.data(), node));
     ready_.push_back(ReadyWith(ready, grown.data(), node));
     return added;
+  }
+
+  // `grown` is `set` with `node`.
+  void AddGrown(int set, int node, const std::vector<uint64_t>& grown) {
+    sets_.members_.insert(sets_.members_.end(), grown.begin(), grown.end());
+    const ProfileNode& work = graph_.nodes[node];
+    AddSums(sets_.picoseconds_[set] + std::llround(work.seconds() / Downsets::kPico),
+            sets_.parameter_bytes_[set] + work.parameter_bytes,
+            sets_.activation_bytes_[set] + work.activation_bytes, CutWith(set, grown.data(), node));
   }
 
   bool AllIn(const uint64_t* members, const std::vector<int>& nodes) const {
@@ -174,6 +196,10 @@ class DownsetBuilder {
 
 absl::StatusOr<Downsets> Downsets::Enumerate(const ProfileGraph& graph, int64_t most) {
   return DownsetBuilder(graph).Build(most);
+}
+
+Downsets Downsets::Prefixes(const ProfileGraph& graph) {
+  return DownsetBuilder(graph).BuildPrefixes();
 }
 
 std::vector<int> Downsets::NodesBetween(int part, int set) const {

@@ -18,6 +18,9 @@ class Downsets {
   // ResourceExhausted when there are more than `most`.
   static absl::StatusOr<Downsets> Enumerate(const ProfileGraph& graph, int64_t most);
 
+  // Only the first k nodes for each k: few, and good cuts are often among them.
+  static Downsets Prefixes(const ProfileGraph& graph);
+
   int size() const { return static_cast<int>(picoseconds_.size()); }
   // Sums over the nodes of the set. Time is counted in whole picoseconds, so that sums do not
   // depend on their order.

@@ -19,6 +19,8 @@ constexpr int64_t kMostCuts = 4'000'000;
 constexpr double kNear = GraphSearch::kNear;
 // The first stride upwards from a bound, of the bound.
 constexpr double kFirstStride = 0.01;
+// So many times as many sets as nodes are many.
+constexpr int kManySets = 8;
 // Bytes are whole numbers.
 constexpr double kByte = 0.5;
 
@@ -62,29 +64,64 @@ double MostBottleneck(const GraphRequest& request, const Downsets& sets) {
   return (sets.seconds(whole) + reduce) * (1 + kNear) + 2 * cut / request.bandwidth;
 }
 
-// Narrows the least bottleneck down: a partition found gives its own, a search without one the
-// least of all that did not fit.
-std::vector<GraphStage> LeastBottleneckStages(const GraphRequest& request, const Downsets& sets,
-                                              GraphSearch* search) {
-  double low = LeastBottleneck(request, sets), high = MostBottleneck(request, sets);
-  std::vector<GraphStage> best;
-  const auto improve = [&](double limit) {
-    std::optional<std::vector<GraphStage>> stages = search->Within(limit, request.memory);
+// Narrows the least bottleneck down, from that of `best` where there is one: a partition found
+// gives its own, a search without one the least of all that did not fit.
+class Narrowing {
+ public:
+  Narrowing(const GraphRequest& request, const Downsets& sets, std::vector<GraphStage> best)
+      : request_(request), search_(request, sets), best_(std::move(best)) {
+    low_ = LeastBottleneck(request, sets);
+    high_ = best_.empty() ? MostBottleneck(request, sets) : GraphBottleneck(request, best_);
+  }
+
+  // Empty where nothing fits in memory.
+  std::vector<GraphStage> Run() {
+    if (best_.empty() && !CanFit()) return {};
+    Try(low_ * (1 + kNear));  // often the bound itself can be met
+    if (best_.empty()) FindFirst();
+    if (!Done()) Try(high_ * (1 - 2 * kNear));  // and often it was found already
+    while (!Done()) Try(low_ + (high_ - low_) / 2);
+    return std::move(best_);
+  }
+
+ private:
+  bool Done() const { return high_ - low_ <= 3 * kNear * high_; }
+
+  bool CanFit() {
+    return std::isinf(request_.memory) ||
+           search_.Within(GraphSearch::kInfinity, request_.memory).has_value();
+  }
+
+  void Try(double limit) {
+    std::optional<std::vector<GraphStage>> stages = search_.Within(limit, request_.memory);
     if (!stages) {
-      low = search->next_seconds();
+      low_ = search_.next_seconds();
       return;
     }
-    high = std::min(limit, GraphBottleneck(request, *stages));
-    best = *std::move(stages);
-  };
-  // Upwards at first, in longer and longer strides: often the bound itself can be met, and a search
-  // takes the longer the higher its limit.
-  const double first = kFirstStride * (low > 0 ? low : high);
-  for (double stride = 0; best.empty(); stride = std::max(2 * stride, first)) {
-    improve(std::min(low * (1 + kNear) + stride, high));
+    high_ = std::min(limit, GraphBottleneck(request_, *stages));
+    best_ = *std::move(stages);
   }
-  while (high - low > kNear * high) improve(low + (high - low) / 2);
-  return best;
+
+  // Upwards in longer and longer strides: a search takes the longer the higher its limit.
+  void FindFirst() {
+    double stride = kFirstStride * (low_ > 0 ? low_ : high_);
+    for (; best_.empty(); stride *= 2) {
+      Try(std::min(low_ * (1 + kNear) + stride, high_));
+    }
+  }
+
+  const GraphRequest& request_;
+  GraphSearch search_;
+  std::vector<GraphStage> best_;
+  double low_ = 0, high_ = 0;
+};
+
+// What the order of the file offers already, where that is far less to search.
+std::vector<GraphStage> StartOf(const GraphRequest& request, int sets) {
+  const auto nodes = static_cast<int>(request.graph->nodes.size());
+  if (sets / kManySets <= nodes) return {};
+  const Downsets prefixes = Downsets::Prefixes(*request.graph);
+  return Narrowing(request, prefixes, {}).Run();
 }
 
 std::string Describe(double bytes) {
@@ -99,16 +136,17 @@ std::string NameStage(const ProfileGraph& graph, const GraphStage& stage) {
 }
 
 // Names the partition whose fullest device holds least, found as above, over bytes.
-absl::Status NothingFits(const GraphRequest& request, GraphSearch* search) {
-  double low = search->next_bytes(), high = GraphSearch::kInfinity;
+absl::Status NothingFits(const GraphRequest& request, const Downsets& sets) {
+  GraphSearch search(request, sets);
+  double low = request.memory, high = GraphSearch::kInfinity;
   std::vector<GraphStage> best;
   const auto less = [](const GraphStage& a, const GraphStage& b) {
     return a.peak_bytes() < b.peak_bytes();
   };
   for (double limit = GraphSearch::kInfinity; high - low > kByte; limit = low + (high - low) / 2) {
-    std::optional<std::vector<GraphStage>> stages = search->Within(GraphSearch::kInfinity, limit);
+    std::optional<std::vector<GraphStage>> stages = search.Within(GraphSearch::kInfinity, limit);
     if (!stages) {
-      low = search->next_bytes();
+      low = search.next_bytes();
       continue;
     }
     best = *std::move(stages);
@@ -143,13 +181,11 @@ absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
   const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
   if (!sets.ok()) return sets.status();
-  GraphSearch search(request, *sets);
-  if (std::isfinite(request.memory) && !search.Within(GraphSearch::kInfinity, request.memory)) {
-    return NothingFits(request, &search);
-  }
+  Narrowing narrowing(request, *sets, StartOf(request, sets->size()));
   GraphPlan plan;
   plan.cuts = sets->size() - 2;
-  plan.stages = LeastBottleneckStages(request, *sets, &search);
+  plan.stages = narrowing.Run();
+  if (plan.stages.empty()) return NothingFits(request, *sets);
   plan.bottleneck_seconds = GraphBottleneck(request, plan.stages);
   return plan;
 }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace sluice {
@@ -26,6 +27,24 @@ GraphSearch::GraphSearch(const GraphRequest& request, const Downsets& sets)
     for (int set = 0; set < sets.size(); ++set) {
       weights_[r].push_back(sets.seconds(set) + sets.parameter_bytes(set) * reduce);
     }
+  }
+  OrderByWeight();
+}
+
+// Comparing places, which are whole numbers, is what a search spends its time on.
+void GraphSearch::OrderByWeight() {
+  for (const std::vector<double>& weight : weights_) {
+    std::vector<int> order(weight.size()), places(weight.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto lighter = [&](int a, int b) { return weight[a] < weight[b]; };
+    if (!std::is_sorted(weight.begin(), weight.end())) {
+      std::stable_sort(order.begin(), order.end(), lighter);
+    }
+    for (size_t place = 0; place < order.size(); ++place) {
+      places[order[place]] = static_cast<int>(place);
+    }
+    places_.push_back(std::move(places));
+    by_place_.push_back(std::move(order));
   }
 }
 
@@ -133,15 +152,16 @@ void GraphSearch::AddStages(const Step& step) {
   const Layer& before = layers_[step.m - r];
   Layer& layer = layers_[step.m];
   const std::vector<double>& weight = weights_[r];
+  std::fill(best_.begin(), best_.begin() + before.begin, -1);
   for (int set = before.begin; set < layer.end; ++set) {
-    const int inside = HeaviestInside(set, before.begin, weight);
-    best_[set] = inside;
-    if (inside >= 0 && layer.Holds(set)) {
+    best_[set] = HeaviestInside(set);
+    if (best_[set] >= 0 && layer.Holds(set)) {
+      const int inside = by_place_[r][best_[set]];
       TryStage(&layer, inside, set, r,
                std::max((weight[set] - weight[inside]) / r, CutSeconds(set, r)));
     }
     // Heavier than anything inside it.
-    if (before.Holds(set) && IsStart(before, set, r)) best_[set] = set;
+    if (before.Holds(set) && IsStart(before, set, r)) best_[set] = places_[r][set];
   }
 }
 
@@ -183,13 +203,10 @@ void GraphSearch::TryStage(Layer* layer, int from, int set, int r, double second
   layer->replicas[at] = r;
 }
 
-// The heaviest start strictly inside `set`; -1 where there is none.
-int GraphSearch::HeaviestInside(int set, int begin, const std::vector<double>& weight) const {
+// The place of the heaviest start strictly inside `set`; -1 where there is none.
+int GraphSearch::HeaviestInside(int set) const {
   int heaviest = -1;
-  for (const int smaller : sets_.Smaller(set)) {
-    const int inside = smaller < begin ? -1 : best_[smaller];
-    if (inside >= 0 && (heaviest < 0 || weight[inside] > weight[heaviest])) heaviest = inside;
-  }
+  for (const int smaller : sets_.Smaller(set)) heaviest = std::max(heaviest, best_[smaller]);
   return heaviest;
 }
 

@@ -56,6 +56,7 @@ class GraphSearch {
     size_t begin = 0, end = 0;
   };
 
+  void OrderByWeight();
   void SetWindow(int m);
   int FirstAtLeast(double seconds) const;
   int InFlight(int m, int r) const;
@@ -76,7 +77,7 @@ class GraphSearch {
   void AddStagesWithinBytes(const Step& step);
   bool IsStart(const Layer& before, int set, int r);
   void TryStage(Layer* layer, int from, int set, int r, double seconds);
-  int HeaviestInside(int set, int begin, const std::vector<double>& weight) const;
+  int HeaviestInside(int set) const;
   void CollectInside(int set, int begin);
   void DropTooFar(const Step& step, int set);
   void KeepHeaviest(const Step& step);
@@ -88,8 +89,10 @@ class GraphSearch {
   double next_seconds_ = 0, next_bytes_ = kInfinity;  // the least of what was refused
   std::vector<Layer> layers_;
   std::vector<std::vector<double>> weights_;  // [replicas][set]
-  // Of the pass that runs. Without a limit of bytes the heaviest start inside or equal to a set;
-  // with one, all that no other is heavier than in both seconds and bytes.
+  // By weight: [replicas][set] the place of a set, [replicas][place] the set there.
+  std::vector<std::vector<int>> places_, by_place_;
+  // Of the pass that runs. Without a limit of bytes the place of the heaviest start inside or equal
+  // to a set, or -1; with one, all starts that no other is heavier than in both seconds and bytes.
   std::vector<int> best_;      // [set]
   std::vector<Front> fronts_;  // [set]
   std::vector<int> pool_;

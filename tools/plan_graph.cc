@@ -27,7 +27,6 @@ absl::Status CheckFlags(const PlanFlags& flags, const PlanChoices& choices) {
   if (choices.objective != Objective::kBottleneck) {
     return refuse("any objective but --objective bottleneck");
   }
-  if (choices.memory) return refuse("--memory");
   if (choices.latency) return refuse("--latency");
   if (flags.chunks.value_or(1) != 1) return refuse("--chunks");
   if (!flags.partition.empty()) return refuse("--partition");
@@ -50,7 +49,10 @@ Json StageJson(const ProfileGraph& graph, const GraphPlan& plan, size_t s) {
           {"forward_seconds", stage.forward_seconds},
           {"backward_seconds", stage.backward_seconds},
           {"parameter_bytes", stage.parameter_bytes},
-          {"send_bytes", stage.send_bytes}};
+          {"activation_bytes_per_micro_batch", stage.activation_bytes},
+          {"in_flight", stage.in_flight},
+          {"send_bytes", stage.send_bytes},
+          {"peak_bytes", stage.peak_bytes()}};
 }
 
 std::string FormatJson(const GraphRequest& request, const GraphPlan& plan,
@@ -85,19 +87,20 @@ std::string NameNodes(const ProfileGraph& graph, const std::vector<int>& nodes, 
 
 std::string FormatText(const GraphRequest& request, const GraphPlan& plan,
                        const std::string& model) {
-  constexpr int kFixedColumns = 62;
+  constexpr int kFixedColumns = 73;
   const int columns = std::max(12, OutputColumns() - kFixedColumns);
   const ProfileGraph& graph = *request.graph;
   std::string out =
       fmt::format("{} on {} devices\n  {} operations, which can be cut in {} ways\n\n", model,
                   request.devices, graph.nodes.size(), plan.cuts);
-  out += "  stage devices operations   forward  backward  parameters       sends\n";
+  out += "  stage devices operations   forward  backward  parameters       sends        peak\n";
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphStage& stage = plan.stages[s];
-    out += fmt::format("  {:>5} {:>7} {:>10} {:>9} {:>9} {:>11} {:>11}  {}\n", s, stage.replicas,
-                       stage.nodes.size(), FormatSeconds(stage.forward_seconds),
+    out += fmt::format("  {:>5} {:>7} {:>10} {:>9} {:>9} {:>11} {:>11} {:>11}  {}\n", s,
+                       stage.replicas, stage.nodes.size(), FormatSeconds(stage.forward_seconds),
                        FormatSeconds(stage.backward_seconds), FormatBytes(stage.parameter_bytes),
                        s + 1 == plan.stages.size() ? "" : FormatBytes(stage.send_bytes),
+                       FormatBytes(stage.peak_bytes()),
                        columns > 16 ? NameNodes(graph, stage.nodes, columns) : "");
     while (out[out.size() - 2] == ' ') out.erase(out.size() - 2, 1);
   }
@@ -118,6 +121,7 @@ absl::StatusOr<std::string> PlanGraph(const PlanFlags& flags, const PlanChoices&
   request.graph = &*graph;
   request.devices = flags.devices;
   if (choices.bandwidth) request.bandwidth = *choices.bandwidth;
+  if (choices.memory) request.memory = static_cast<double>(*choices.memory);
   request.replicate = flags.data_parallel == "auto";
   const absl::StatusOr<GraphPlan> plan = FindGraphPartition(request);
   if (!plan.ok()) return plan.status();
