@@ -1,8 +1,10 @@
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "models/spec_decoder.h"
 #include "models/spec_fields.h"
+#include "models/spec_json.h"
 
 namespace sluice {
 namespace {
@@ -168,12 +170,10 @@ const Family* FindFamily(absl::string_view model_type) {
   return nullptr;
 }
 
-Json ParseJson(absl::string_view json) {
-  return Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
-}
+constexpr char kExpected[] = "expected a Hugging Face config.json";
 
 std::string ModelTypeOf(const Json& json) {
-  if (!json.is_object() || !json.contains("model_type")) return "";
+  if (!json.contains("model_type")) return "";
   const Json& type = json["model_type"];
   return type.is_string() ? type.get<std::string>() : "";
 }
@@ -182,9 +182,10 @@ absl::StatusOr<const Family*> ChooseFamily(const std::string& model_type, absl::
                                            absl::string_view assume) {
   if (const Family* family = FindFamily(model_type)) return family;
   if (assume.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file, ": field 'model_type' is '", model_type, "', which is not known; expected gpt2, ",
-        FamilyNames(), "; --assume llama reads it as a llama"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": field 'model_type' is ", ShowJson(model_type),
+                     ", which is not known; expected gpt2, ", FamilyNames(),
+                     "; --assume llama reads it as a llama"));
   }
   if (const Family* family = FindFamily(assume)) return family;
   return absl::InvalidArgumentError(
@@ -210,15 +211,16 @@ DecoderConfig DecoderOf(const GptConfig& gpt) {
   return config;
 }
 
-std::string HuggingFaceModelType(absl::string_view json) { return ModelTypeOf(ParseJson(json)); }
+std::string HuggingFaceModelType(absl::string_view json) {
+  const absl::StatusOr<Json> parsed = ParseJsonObject(json, "", kExpected);
+  return parsed.ok() ? ModelTypeOf(*parsed) : "";
+}
 
 absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::string_view file,
                                                  absl::string_view assume) {
-  Json parsed = ParseJson(json);
-  if (!parsed.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ": not a JSON object; expected a Hugging Face config.json"));
-  }
+  absl::StatusOr<Json> document = ParseJsonObject(json, file, kExpected);
+  if (!document.ok()) return document.status();
+  Json& parsed = *document;
   std::string model_type = ModelTypeOf(parsed);
   if (model_type == "gpt2") {
     const absl::StatusOr<ModelSpec> spec = ParseHuggingFaceConfig(json, file);
@@ -227,8 +229,8 @@ absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::s
   }
   // Models that also see pictures keep their decoder in a part of its own.
   if (model_type == "gemma3" && parsed.contains("text_config")) {
-    const Json text = parsed["text_config"];
-    parsed = text;
+    Json text = std::move(parsed["text_config"]);
+    parsed = std::move(text);
     model_type = "gemma3_text";
     if (!parsed.is_object()) {
       return absl::InvalidArgumentError(

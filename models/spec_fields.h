@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "models/spec_json.h"
 
 namespace sluice {
 
@@ -84,8 +85,7 @@ class FieldReader {
   void Fail(const char* field, absl::string_view expected) {
     if (!status_.ok()) return;
     status_ = absl::InvalidArgumentError(
-        absl::StrCat(file_, ": field '", field, "' is ",
-                     json_[field].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+        absl::StrCat(file_, ": field '", field, "' is ", ShowJson(json_[field]),
                      ", which is not supported; expected ", expected));
   }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec.h"
 #include "models/spec_fields.h"
+#include "models/spec_json.h"
 
 namespace sluice {
 namespace {
@@ -57,12 +58,10 @@ double ShortestDecimal(float value) {
 }  // namespace
 
 absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::string_view name) {
-  const Json parsed = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": not a JSON object; expected a Hugging Face config.json"));
-  }
-  FieldReader reader(parsed, name, kModelType);
+  const absl::StatusOr<Json> parsed =
+      ParseJsonObject(json, name, "expected a Hugging Face config.json");
+  if (!parsed.ok()) return parsed.status();
+  FieldReader reader(*parsed, name, kModelType);
   CheckSupported(reader);
   const ModelSpec spec{std::string(name), ReadConfig(reader)};
   if (!reader.status().ok()) return reader.status();

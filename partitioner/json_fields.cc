@@ -6,19 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/spec_json.h"
 
 namespace sluice {
 
 absl::StatusOr<nlohmann::json> JsonFields::ParseObject(absl::string_view text,
                                                        absl::string_view file) {
-  nlohmann::json json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (json.is_discarded()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": not valid JSON"));
-  }
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": expected a JSON object"));
-  }
-  return json;
+  return ParseJsonObject(text, file, "expected one {...} with named fields");
 }
 
 JsonFields::JsonFields(const nlohmann::json& object, std::string file, std::string path)
@@ -55,7 +49,7 @@ std::string JsonFields::String(const char* field) {
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return "";
   if (!value->is_string()) {
-    Fail(field, absl::StrCat("is ", value->dump(), "; expected a string"));
+    Fail(field, absl::StrCat("is ", ShowJson(*value), "; expected a string"));
     return "";
   }
   return value->get<std::string>();
@@ -66,7 +60,7 @@ double JsonFields::Number(const char* field, double least) {
   if (value == nullptr) return 0;
   const double number = value->is_number() ? value->get<double>() : std::nan("");
   if (!std::isfinite(number) || number < least) {
-    Fail(field, absl::StrCat("is ", value->dump(), "; expected a number of at least ", least));
+    Fail(field, absl::StrCat("is ", ShowJson(*value), "; expected a number of at least ", least));
     return 0;
   }
   return number;
@@ -77,7 +71,7 @@ int64_t JsonFields::Integer(const char* field, int64_t least) {
   if (value == nullptr) return 0;
   if (!value->is_number_integer() || value->get<int64_t>() < least) {
     Fail(field,
-         absl::StrCat("is ", value->dump(), "; expected a whole number of at least ", least));
+         absl::StrCat("is ", ShowJson(*value), "; expected a whole number of at least ", least));
     return 0;
   }
   return value->get<int64_t>();
@@ -87,7 +81,7 @@ bool JsonFields::Bool(const char* field) {
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return false;
   if (!value->is_boolean()) {
-    Fail(field, absl::StrCat("is ", value->dump(), "; expected true or false"));
+    Fail(field, absl::StrCat("is ", ShowJson(*value), "; expected true or false"));
     return false;
   }
   return value->get<bool>();

@@ -152,8 +152,8 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
 }
 
 bool IsProfile(absl::string_view json) {
-  const nlohmann::json document = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
-  return document.is_object() && document.contains("format") && document["format"] == kFormat;
+  const absl::StatusOr<nlohmann::json> document = JsonFields::ParseObject(json, "");
+  return document.ok() && document->contains("format") && (*document)["format"] == kFormat;
 }
 
 }  // namespace sluice
