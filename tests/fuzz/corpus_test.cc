@@ -31,5 +31,21 @@ TEST(FuzzCorpus, TimetableCsvKeepsItsPromises) {
 
 TEST(FuzzCorpus, CostsJsonKeepsItsPromises) { EXPECT_GE(Replay("costs_json", TryCostsJson), 10); }
 
+TEST(FuzzCorpus, ModelConfigKeepsItsPromises) {
+  EXPECT_GE(Replay("model_config", TryModelConfig), 10);
+}
+
+TEST(FuzzCorpus, ProfileGraphKeepsItsPromises) {
+  EXPECT_GE(Replay("profile_graph", TryProfileGraph), 8);
+}
+
+TEST(FuzzCorpus, ProfileKeepsItsPromises) { EXPECT_GE(Replay("profile", TryProfile), 4); }
+
+TEST(FuzzCorpus, DeviceKeepsItsPromises) { EXPECT_GE(Replay("device", TryDevice), 4); }
+
+TEST(FuzzCorpus, PlanKeepsItsPromises) { EXPECT_GE(Replay("plan", TryPlan), 4); }
+
+TEST(FuzzCorpus, PartitionKeepsItsPromises) { EXPECT_GE(Replay("partition", TryPartition), 6); }
+
 }  // namespace
 }  // namespace sluice

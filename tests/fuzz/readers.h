@@ -3,8 +3,8 @@
 
 #include "absl/strings/string_view.h"
 
-// What the fuzzers feed with any bytes. Each reads them as `sluice schedule` would, takes what it
-// got through every step that takes it, and aborts when a promise is broken.
+// What the fuzzers feed with any bytes. Each reads them as `sluice schedule` or `sluice plan`
+// would, takes what it got through every step that takes it, and aborts when a promise is broken.
 namespace sluice {
 
 // Any text is refused with a place in it, or is a table that comes back from its own CSV; a sound
@@ -13,6 +13,22 @@ void TryTimetableCsv(absl::string_view text);
 
 // Any text is refused with a place in it, or is costs that a table can be simulated with.
 void TryCostsJson(absl::string_view text);
+
+// The others refuse a text with the name of its file, the partition apart, which has none.
+
+// A config.json, as the GPT that sluice trains and as a decoder that it plans for: nothing that is
+// counted of it overflows, and a GPT comes back from its own config.json.
+void TryModelConfig(absl::string_view text);
+// PipeDream's graph.txt: sources come first, and a small graph can be partitioned.
+void TryProfileGraph(absl::string_view text);
+// A profile.json comes back from its own text, and its layers can be priced.
+void TryProfile(absl::string_view text);
+// A device's rates are positive and finite.
+void TryDevice(absl::string_view text);
+// A plan.json's stages are a partition.
+void TryPlan(absl::string_view text);
+// "0-3,4-7" comes back from its own text.
+void TryPartition(absl::string_view text);
 
 }  // namespace sluice
 

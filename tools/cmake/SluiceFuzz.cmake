@@ -1,4 +1,5 @@
-# The build of `cmake --preset fuzz`: the schedules room and the fuzzers, with clang's libFuzzer, and nothing else.
+# The build of `cmake --preset fuzz`: the schedules room, the other readers' files and the fuzzers, with clang's
+# libFuzzer, and nothing else.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   message(FATAL_ERROR "SLUICE_FUZZ needs clang for its libFuzzer, not ${CMAKE_CXX_COMPILER_ID}; "
                       "use cmake --preset fuzz, or pass -DCMAKE_CXX_COMPILER=clang++")
@@ -6,5 +7,12 @@ endif()
 find_package(absl REQUIRED)
 find_package(nlohmann_json REQUIRED)
 add_compile_options(-fsanitize=fuzzer-no-link)
+set(SLUICE_FUZZ_SOURCES
+    models/spec.cc models/spec_decoder.cc models/spec_decoder_import.cc models/spec_huggingface.cc models/spec_json.cc
+    models/spec_profile_graph.cc models/spec_validate.cc
+    partitioner/cost_table.cc partitioner/device.cc partitioner/downsets.cc partitioner/graph_partition.cc
+    partitioner/graph_search.cc partitioner/json_fields.cc partitioner/layer_cost.cc partitioner/model_json.cc
+    partitioner/partition.cc partitioner/plan_file.cc partitioner/profile.cc
+    tools/json_position.cc tools/schedule_costs_json.cc)
 add_subdirectory(schedules)
 add_subdirectory(tests/fuzz)

@@ -1,0 +1,143 @@
+// The readers behind `sluice plan`, and what it does with what they read.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "models/spec.h"
+#include "models/spec_decoder.h"
+#include "models/spec_profile_graph.h"
+#include "partitioner/cost_table.h"
+#include "partitioner/device.h"
+#include "partitioner/graph_partition.h"
+#include "partitioner/partition.h"
+#include "partitioner/plan_file.h"
+#include "partitioner/profile.h"
+#include "promises.h"
+#include "readers.h"
+
+namespace sluice {
+namespace {
+
+// So that an input takes milliseconds.
+constexpr int64_t kMostBlocks = 200;
+constexpr size_t kMostNodes = 8;
+constexpr int kLayers = 12;
+
+void DescribeGpt(const ModelSpec& spec) {
+  const auto again = ParseHuggingFaceConfig(FormatHuggingFaceConfig(spec), kFuzzedFile);
+  Require(again.ok() && *again->gpt() == *spec.gpt(), "a model comes back from its config.json");
+  if (spec.gpt()->layers > kMostBlocks) return;
+  Require(ParameterCount(spec) > 0, "a model has parameters");
+  Require(FlopsPerMicroBatch(spec, {1, spec.gpt()->max_seq}) > 0, "a model computes");
+}
+
+void DescribeLayersOf(const DecoderConfig& config) {
+  if (config.layers + config.predict_ahead > kMostBlocks) return;
+  Require(ParameterCount(config) > 0, "a decoder has parameters");
+  const BatchShape batch{1, std::min<int64_t>(config.max_seq, 4096)};
+  for (const DecoderLayer& layer : DescribeDecoder(config, batch, DType::kBFloat16)) {
+    Require(layer.spec.parameters >= 0 && layer.saved_bytes() >= 0, "counts do not overflow");
+    Require(layer.spec.forward_flops >= 0 && layer.rebuilt_bytes() <= layer.saved_bytes(),
+            "a layer makes sense");
+  }
+}
+
+void PartitionGraph(const ProfileGraph& graph, bool replicate) {
+  GraphRequest request;
+  request.graph = &graph;
+  request.devices = 2;
+  request.bandwidth = 1e9;
+  request.replicate = replicate;
+  const auto plan = FindGraphPartition(request);
+  if (!replicate && graph.nodes.size() < 2) return Require(!plan.ok(), "two stages take two nodes");
+  Require(plan.ok(), "a graph can be cut");
+  Require(std::isfinite(plan->bottleneck_seconds) && plan->bottleneck_seconds >= 0,
+          "a bottleneck is a time");
+  for (const GraphStage& stage : plan->stages) {
+    request.memory = std::max(
+        {1.0, std::isfinite(request.memory) ? request.memory : 1.0, std::ceil(stage.peak_bytes())});
+  }
+  const auto limited = FindGraphPartition(request);
+  Require(limited.ok() && limited->bottleneck_seconds <= plan->bottleneck_seconds * (1 + 1e-9),
+          "memory that a plan fits in does not change its bottleneck");
+}
+
+}  // namespace
+
+void TryModelConfig(absl::string_view text) {
+  const auto spec = ParseHuggingFaceConfig(text, kFuzzedFile);
+  if (spec.ok()) {
+    DescribeGpt(*spec);
+  } else {
+    // What is wrong with the shape itself names the model, which is called as its file.
+    Require(absl::StrContains(spec.status().message(), kFuzzedFile), "an error names its file");
+  }
+  const auto config = ParseDecoderConfig(text, kFuzzedFile, "llama");
+  if (config.ok()) {
+    DescribeLayersOf(*config);
+  } else {
+    Require(config.status().code() == absl::StatusCode::kInvalidArgument &&
+                absl::StrContains(config.status().message(), kFuzzedFile),
+            "bad input is InvalidArgument and names the file");
+  }
+}
+
+void TryProfileGraph(absl::string_view text) {
+  const auto graph = ParseProfileGraph(text, kFuzzedFile);
+  if (!graph.ok()) return RequireRefusal(graph.status());
+  Require(!graph->nodes.empty(), "a graph has nodes");
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    for (const int source : graph->nodes[i].sources) {
+      Require(source < static_cast<int>(i), "sources stand before their users");
+    }
+  }
+  if (graph->nodes.size() > kMostNodes) return;
+  PartitionGraph(*graph, /*replicate=*/false);
+  PartitionGraph(*graph, /*replicate=*/true);
+}
+
+void TryProfile(absl::string_view text) {
+  const bool says_so = IsProfile(text);
+  const auto profile = ParseProfile(text, kFuzzedFile);
+  if (!profile.ok()) return RequireRefusal(profile.status());
+  Require(says_so, "a profile says that it is one");
+  const std::string written = FormatProfile(*profile);
+  const auto again = ParseProfile(written, kFuzzedFile);
+  Require(again.ok() && FormatProfile(*again) == written, "a profile comes back from its file");
+  const auto costs = CostTable::Create(profile->layers);
+  Require(costs.ok(), "a profile's layers have costs");
+  const RangeCost all = costs->Price(0, costs->layer_count(), Recompute::kNone);
+  Require(all.parameter_bytes >= 0 && all.activation_bytes >= 0, "sums do not overflow");
+}
+
+void TryDevice(absl::string_view text) {
+  const auto device = ParseDevice(text, kFuzzedFile);
+  if (!device.ok()) return RequireRefusal(device.status());
+  for (const double rate : {device->fp32_flops, device->bf16_flops, device->memory_bandwidth}) {
+    Require(rate > 0 && std::isfinite(rate), "a rate is positive");
+  }
+  Require(device->memory_bytes >= 0, "memory is a count");
+  Require(device->link.bandwidth > 0 && device->link.latency >= 0, "a link makes sense");
+}
+
+void TryPlan(absl::string_view text) {
+  const auto plan = ParsePlan(text, kFuzzedFile);
+  if (!plan.ok()) return RequireRefusal(plan.status());
+  const Partition& partition = plan->assignment.partition;
+  Require(plan->layer_count() >= static_cast<int>(partition.size()), "no stage is empty");
+  const auto again = ParsePartition(FormatPartition(partition), plan->layer_count());
+  Require(again.ok() && *again == partition, "a plan's stages are a partition");
+  Require(plan->micro_batch_size * plan->seq >= 1, "a micro-batch has a size");
+}
+
+void TryPartition(absl::string_view text) {
+  const auto partition = ParsePartition(text, kLayers);
+  if (!partition.ok()) {
+    return Require(partition.status().code() == absl::StatusCode::kInvalidArgument,
+                   "bad input is InvalidArgument");
+  }
+  const auto again = ParsePartition(FormatPartition(*partition), kLayers);
+  Require(again.ok() && *again == *partition, "a partition comes back from its text");
+}
+
+}  // namespace sluice
