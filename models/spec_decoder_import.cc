@@ -16,6 +16,14 @@ constexpr int64_t kMostLayers = 1 << 12;
 constexpr int64_t kWidest = 1 << 18;
 constexpr int64_t kMostIds = 1 << 24;
 constexpr int64_t kMostExperts = 1 << 12;
+constexpr int64_t kMostShared = 1 << 8;
+constexpr int64_t kMostAhead = 1 << 6;
+
+// All heads together are a width as well.
+void CheckAllHeads(FieldReader& reader, const char* field, int64_t heads, int64_t head_dim) {
+  if (heads * head_dim <= kWidest) return;
+  reader.Fail(field, absl::StrCat("at most ", kWidest / heads, " with ", heads, " heads"));
+}
 
 // What every family but gpt2 names alike. Fields that transformers lets one leave out keep its
 // defaults.
@@ -36,6 +44,7 @@ void ReadCommon(FieldReader& reader, DecoderConfig* config) {
                 absl::StrCat("a divisor of hidden_size ", config->dim, " (or a head_dim)"));
   }
   reader.OptionalCount("head_dim", 1, kWidest, &config->head_dim);
+  CheckAllHeads(reader, "head_dim", config->heads, config->head_dim);
   if (config->heads % config->kv_heads != 0) {
     reader.Fail("num_key_value_heads",
                 absl::StrCat("a divisor of num_attention_heads ", config->heads));
@@ -111,6 +120,8 @@ void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {
   reader.Count("qk_nope_head_dim", 1, kWidest, &latent.plain_dim);
   reader.Count("qk_rope_head_dim", 1, kWidest, &latent.rotary_dim);
   reader.Count("v_head_dim", 1, kWidest, &latent.value_dim);
+  CheckAllHeads(reader, "qk_nope_head_dim", config->heads, latent.plain_dim + latent.rotary_dim);
+  CheckAllHeads(reader, "v_head_dim", config->heads, latent.value_dim);
   config->latent = latent;
   if (!reader.Has("n_routed_experts")) return;
   Experts experts;
@@ -118,10 +129,10 @@ void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {
   reader.Count("n_routed_experts", 1, kMostExperts, &experts.count);
   reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
   reader.Count("moe_intermediate_size", 1, kWidest, &experts.hidden);
-  reader.OptionalCount("n_shared_experts", 0, kMostExperts, &shared);
+  reader.OptionalCount("n_shared_experts", 0, kMostShared, &shared);
   reader.OptionalCount("first_k_dense_replace", 0, kMostLayers, &experts.first_block);
   reader.OneOf("moe_layer_freq", {1});
-  reader.OptionalCount("num_nextn_predict_layers", 0, kMostLayers, &config->predict_ahead);
+  reader.OptionalCount("num_nextn_predict_layers", 0, kMostAhead, &config->predict_ahead);
   experts.shared_hidden = shared * experts.hidden;
   config->experts = experts;
 }

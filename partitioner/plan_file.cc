@@ -40,6 +40,18 @@ Json StageJson(const Plan& plan, int stage, int replicas,
           {"recompute", RecomputeName(plan.assignment.recompute[stage])}};
 }
 
+// So wide that no real plan meets them, so narrow that nothing computed of them overflows.
+constexpr int kMostLayers = 1 << 20;
+constexpr int64_t kMostSamples = int64_t{1} << 20;
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+int64_t ReadCount(JsonFields* fields, const char* field, int64_t most) {
+  const int64_t value = fields->Integer(field, 1);
+  if (value <= most) return value;
+  fields->Fail(field, absl::StrCat("is ", value, ", which is too large"));
+  return 1;
+}
+
 int ReadInt(JsonFields* fields, const char* field, int64_t least) {
   const int64_t value = fields->Integer(field, least);
   if (value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
@@ -59,6 +71,9 @@ void ReadStages(const nlohmann::json& stages, const std::string& file, JsonField
     if (range.first != expected) {
       fields.Fail("first_layer", absl::StrCat("is ", range.first, "; expected ", expected,
                                               ", the layer after the stage before"));
+    }
+    if (range.last >= kMostLayers) {
+      fields.Fail("last_layer", absl::StrCat("is ", range.last, ", which is too large"));
     }
     if (range.last < range.first) {
       fields.Fail("last_layer",
@@ -142,8 +157,8 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   plan.devices = ReadInt(&fields, "devices", 1);
   plan.chunks = ReadInt(&fields, "chunks", 1);
   plan.micro_batches = ReadInt(&fields, "micro_batches", 1);
-  plan.micro_batch_size = fields.Integer("micro_batch_size", 1);
-  plan.seq = fields.Integer("seq", 1);
+  plan.micro_batch_size = ReadCount(&fields, "micro_batch_size", kMostSamples);
+  plan.seq = ReadCount(&fields, "seq", kMostTokens);
   const std::string dtype = fields.String("dtype");
   if (!ParseDType(dtype, &plan.dtype)) {
     fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));

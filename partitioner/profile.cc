@@ -42,10 +42,31 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   return json;
 }
 
+// So wide that nothing measured meets them, so narrow that sums over layers stay within 64 bits,
+// and those of seconds finite.
+constexpr int64_t kMostBytes = int64_t{1} << 46;
+constexpr int64_t kMostSamples = int64_t{1} << 20;
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+constexpr double kMostSeconds = 1e9;
+
+int64_t ReadCount(const char* field, int64_t least, int64_t most, JsonFields* fields) {
+  const int64_t count = fields->Integer(field, least);
+  if (count <= most) return count;
+  fields->Fail(field, absl::StrCat("is ", count, "; expected at most ", most));
+  return least;
+}
+
+double ReadSeconds(const std::string& field, JsonFields* fields) {
+  const double seconds = fields->Number(field.c_str());
+  if (seconds <= kMostSeconds) return seconds;
+  fields->Fail(field.c_str(), absl::StrCat("is ", seconds, "; expected at most ", kMostSeconds));
+  return 0;
+}
+
 Timing ReadTiming(const std::string& name, JsonFields* fields) {
   Timing timing;
-  timing.median = fields->Number((name + "_seconds").c_str());
-  timing.least = fields->Number((name + "_seconds_min").c_str());
+  timing.median = ReadSeconds(name + "_seconds", fields);
+  timing.least = ReadSeconds(name + "_seconds_min", fields);
   return timing;
 }
 
@@ -63,18 +84,19 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   layer.input_grad_seconds = timings.input_grad.median;
   layer.weight_grad_seconds = timings.weight_grad.median;
   layer.restore_seconds = timings.restore.median;
-  layer.parameters = fields.Integer("parameters");
-  layer.parameter_bytes = fields.Integer("parameter_bytes");
-  layer.weight_grad_bytes = fields.Integer("weight_grad_bytes");
-  layer.output_bytes = fields.Integer("output_bytes");
-  layer.workspace_bytes = fields.Integer("workspace_bytes");
+  layer.parameters = ReadCount("parameters", 0, kMostBytes, &fields);
+  layer.parameter_bytes = ReadCount("parameter_bytes", 0, kMostBytes, &fields);
+  layer.weight_grad_bytes = ReadCount("weight_grad_bytes", 0, kMostBytes, &fields);
+  layer.output_bytes = ReadCount("output_bytes", 0, kMostBytes, &fields);
+  layer.workspace_bytes = ReadCount("workspace_bytes", 0, kMostBytes, &fields);
   const auto saved = json.find("saved_bytes");
   if (saved == json.end() || !saved->is_object()) {
     fields.Fail("saved_bytes", "must be an object with none, selective and full");
   } else {
     JsonFields policies(*saved, file, path + ".saved_bytes");
-    layer.saved_bytes = {policies.Integer("none"), policies.Integer("selective"),
-                         policies.Integer("full")};
+    layer.saved_bytes = {ReadCount("none", 0, kMostBytes, &policies),
+                         ReadCount("selective", 0, kMostBytes, &policies),
+                         ReadCount("full", 0, kMostBytes, &policies)};
     fields.Merge(policies.status());
   }
   document->Merge(fields.status());
@@ -125,13 +147,13 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
   }
   profile.model = fields.String("model");
   profile.device = fields.String("device");
-  profile.micro_batch_size = fields.Integer("micro_batch_size", 1);
-  profile.seq = fields.Integer("seq", 1);
+  profile.micro_batch_size = ReadCount("micro_batch_size", 1, kMostSamples, &fields);
+  profile.seq = ReadCount("seq", 1, kMostTokens, &fields);
   const std::string dtype = fields.String("dtype");
   if (!ParseDType(dtype, &profile.dtype)) {
     fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
   }
-  profile.repetitions = static_cast<int>(fields.Integer("repetitions", 1));
+  profile.repetitions = static_cast<int>(ReadCount("repetitions", 1, kMostSamples, &fields));
   profile.link = ReadLink(&fields);
   if (const nlohmann::json* layers = fields.Objects("layers"); layers != nullptr) {
     for (size_t i = 0; i < layers->size(); ++i) {
