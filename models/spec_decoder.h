@@ -134,6 +134,8 @@ DecoderConfig DecoderOf(const GptConfig& gpt);
 // them.
 absl::StatusOr<DecoderConfig> PresetDecoder(absl::string_view name);
 
+std::vector<std::string> DecoderPresets();  // their names
+
 // The model_type of a config.json; empty when there is none.
 std::string HuggingFaceModelType(absl::string_view json);
 

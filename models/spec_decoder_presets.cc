@@ -65,10 +65,14 @@ absl::StatusOr<DecoderConfig> PresetDecoder(absl::string_view name) {
   for (const Preset& preset : presets) {
     if (name == preset.name) return preset.config;
   }
-  return absl::NotFoundError(
-      absl::StrCat("no preset model '", name, "' to plan for; there are: ",
-                   absl::StrJoin(presets, ", ",
-                                 [](std::string* out, const Preset& p) { out->append(p.name); })));
+  return absl::NotFoundError(absl::StrCat("no preset model '", name, "' to plan for; there are: ",
+                                          absl::StrJoin(DecoderPresets(), ", ")));
+}
+
+std::vector<std::string> DecoderPresets() {
+  std::vector<std::string> names;
+  for (const Preset& preset : Presets()) names.emplace_back(preset.name);
+  return names;
 }
 
 }  // namespace sluice

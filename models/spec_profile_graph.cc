@@ -107,6 +107,9 @@ class Reader {
     }
     node->forward_seconds *= kMilli;
     node->backward_seconds *= kMilli;
+    // Whole numbers, whose sums do not depend on their order.
+    node->activation_bytes = std::round(node->activation_bytes);
+    node->parameter_bytes = std::round(node->parameter_bytes);
     return absl::OkStatus();
   }
 
@@ -156,8 +159,8 @@ bool IsNoWork(const ProfileNode& node) {
          (node.users.empty() && absl::StartsWith(node.description, "__getitem__"));
 }
 
-// An order with sources first, by number of node where there is a choice; empty where there is a
-// cycle.
+// An order with sources first, by number of node where there is a choice; nodes in a cycle or after
+// one are left out.
 std::vector<int> SourcesFirst(const std::vector<ProfileNode>& nodes) {
   std::vector<size_t> waiting;
   std::set<int> ready;
@@ -174,7 +177,29 @@ std::vector<int> SourcesFirst(const std::vector<ProfileNode>& nodes) {
       if (--waiting[user] == 0) ready.insert(user);
     }
   }
-  return order.size() == nodes.size() ? order : std::vector<int>();
+  return order;
+}
+
+// Among the nodes that `order` lacks, each has a source that it lacks as well: backwards from one
+// of them, the first that comes again is in a cycle.
+absl::Status CycleError(absl::string_view file, const Document& document,
+                        const std::vector<int>& order) {
+  const std::vector<ProfileNode>& nodes = document.nodes;
+  std::vector<bool> ordered(nodes.size()), seen(nodes.size());
+  for (const int node : order) ordered[node] = true;
+  auto node = static_cast<int>(std::find(ordered.begin(), ordered.end(), false) - ordered.begin());
+  while (!seen[node]) {
+    seen[node] = true;
+    const std::vector<int>& sources = nodes[node].sources;
+    node = *std::find_if(sources.begin(), sources.end(), [&](int at) { return !ordered[at]; });
+  }
+  const auto closes = [&](const Edge& edge) {
+    const int from = document.index.at(edge.from);
+    return edge.to == nodes[node].id && !ordered[from] && seen[from];
+  };
+  const auto edge = std::find_if(document.edges.begin(), document.edges.end(), closes);
+  return absl::InvalidArgumentError(absl::StrCat(file, ":", edge->line, ": the edge ", edge->from,
+                                                 " -- ", edge->to, " is part of a cycle"));
 }
 
 // The nodes that work, in `order`, numbered anew.
@@ -218,9 +243,7 @@ absl::StatusOr<ProfileGraph> ParseProfileGraph(absl::string_view text, absl::str
   }
   if (absl::Status status = Connect(file, &document); !status.ok()) return status;
   const std::vector<int> order = SourcesFirst(document.nodes);
-  if (order.empty() && !document.nodes.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": the edges make a cycle"));
-  }
+  if (order.size() < document.nodes.size()) return CycleError(file, document, order);
   ProfileGraph graph = KeepWork(document.nodes, order);
   if (graph.nodes.empty()) {
     return absl::InvalidArgumentError(

@@ -36,10 +36,11 @@ struct ProfileGraph {
 //   nodeN -- description -- forward_compute_time=ms, backward_compute_time=ms,
 //            activation_size=bytes or [bytes; bytes], parameter_size=bytes[ -- stage_id=K]
 //   <tab>nodeA -- nodeB        nodeB uses nodeA's output
-// in any order. As PipeDream's optimizer does, it leaves out what is no work of the model: sources
-// described Input... (the data loader) and __getitem__s that nobody uses. InvalidArgument names
-// `file` and the line: of any other shape, a node or edge given twice, an edge to a node that is
-// not there, a negative or infinite number, a cycle; also where no nodes are left.
+// in any order. Bytes are rounded to whole ones. As PipeDream's optimizer does, it leaves out what
+// is no work of the model: sources described Input... (the data loader) and __getitem__s that
+// nobody uses. InvalidArgument names `file` and the line: of any other shape, a node or edge given
+// twice, an edge to a node that is not there, a negative or infinite number, a cycle; also where no
+// nodes are left.
 absl::StatusOr<ProfileGraph> ParseProfileGraph(absl::string_view text, absl::string_view file);
 
 }  // namespace sluice

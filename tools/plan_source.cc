@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "partitioner/analytic_cost.h"
 #include "partitioner/cluster.h"
 #include "partitioner/decoder_cost.h"
@@ -336,6 +337,11 @@ absl::StatusOr<PlanSource> LoadPlanSource(const PlanFlags& flags, const PlanChoi
     source = FromDecoder(flags, choices, *preset);
   } else {
     source = FromModel(flags, choices);
+    if (absl::IsNotFound(source.status())) {
+      return absl::NotFoundError(absl::StrCat(source.status().message(), ", ",
+                                              absl::StrJoin(DecoderPresets(), ", "),
+                                              ", or a file's name: FILE.json or graph.txt"));
+    }
   }
   if (!source.ok()) return source;
   source->context.micro_batch_size = source->batch.size;

@@ -52,6 +52,7 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
     WriteBytes(at / "pixels/train-images-idx3-ubyte",
                Idx({40, 28, 28}, Noise(size_t{40} * 28 * 28)));
     WriteBytes(at / "pixels/train-labels-idx1-ubyte", Idx({40}, std::string(40, '\1')));
+    WriteGraphs(at);
     Train(" --steps 1 --save " + at / "good");
     Train(" --steps 1 --save " + at / "damaged");
     FlipAByte(at / "damaged/latest/model.safetensors");
@@ -63,6 +64,34 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
   static void TearDownTestSuite() {
     delete folder_;
     folder_ = nullptr;
+  }
+
+  // PipeDream profiles; lines 1 and 2 are nodes.
+  static void WriteGraphs(const TempFolder& at) {
+    const std::string costs = "backward_compute_time=2, activation_size=4e6, parameter_size=8e6\n";
+    const auto node = [&costs](const char* name, const char* forward = "1") {
+      return absl::StrCat(name, " -- Linear(4, 4) -- forward_compute_time=", forward, ", ", costs);
+    };
+    const std::string two = node("node1") + node("node2");
+    WriteBytes(at / "graph.txt", two + "\tnode1 -- node2\n");
+    WriteBytes(at / "edge.txt", two + "\tnode1 -- node7\n");
+    WriteBytes(at / "arrow.txt", two + "\tnode1 -> node2\n");
+    WriteBytes(at / "cycle.txt", two + "\tnode1 -- node2\n\tnode2 -- node1\n");
+    WriteBytes(at / "edges.txt", two + "\tnode1 -- node2\n\tnode1 -- node2\n");
+    WriteBytes(at / "negative.txt", node("node1") + node("node2", "-1"));
+    WriteBytes(at / "nan.txt", node("node1", "nan"));
+    WriteBytes(at / "nodes.txt", node("node1") + node("node1"));
+    WriteBytes(at / "missing.txt",
+               "node1 -- Linear(4, 4) -- forward_compute_time=1, backward_compute_time=2, "
+               "activation_size=4\n");
+    WriteBytes(at / "twice.json", R"({"model_type": "llama", "hidden_size": 4, "hidden_size": 8})");
+    WriteBytes(at / "deep.json", R"({"model_type": )" + std::string(1'000'000, '[') +
+                                     std::string(1'000'000, ']') + "}");
+    WriteBytes(at / "cut.json", "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": ");
+    WriteBytes(at / "heads.json",
+               R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+                   "num_attention_heads": -4})");
+    WriteBytes(at / "device.json", R"({"name": "x", "fp32_flops": "fast"})");
   }
 
   static void Train(const std::string& more) {
@@ -108,6 +137,84 @@ std::string With(const std::string& more) {
 }
 std::string WithData(const std::string& data) {
   return absl::StrCat("train --data ", data, " ", WithTinyRun(""));
+}
+
+std::string Graph(const std::string& file, const std::string& more = "--devices 2") {
+  return absl::StrCat("plan @/", file, " --objective bottleneck ", more);
+}
+
+std::vector<BadInput> PlanInputs() {
+  return {
+      // Graphs.
+      {"MissingGraph", Graph("none.txt"), kExitBadInput, {"@/none.txt"}},
+      {"EdgeToNowhere", Graph("edge.txt"), kExitBadInput, {"@/edge.txt:3", "no node 'node7'"}},
+      {"BrokenEdge", Graph("arrow.txt"), kExitBadInput, {"@/arrow.txt:3", "nodeA -- nodeB"}},
+      {"EdgeTwice", Graph("edges.txt"), kExitBadInput, {"@/edges.txt:4", "given twice"}},
+      {"Cycle", Graph("cycle.txt"), kExitBadInput, {"@/cycle.txt:", "cycle"}},
+      {"NegativeCost",
+       Graph("negative.txt"),
+       kExitBadInput,
+       {"@/negative.txt:2", "forward_compute_time is '-1'"}},
+      {"CostThatIsNoNumber", Graph("nan.txt"), kExitBadInput, {"@/nan.txt:1", "'nan'"}},
+      {"MissingCost",
+       Graph("missing.txt"),
+       kExitBadInput,
+       {"@/missing.txt:1", "'node1' has no parameter_size"}},
+      {"NodeTwice", Graph("nodes.txt"), kExitBadInput, {"@/nodes.txt:2", "'node1'", "twice"}},
+      {"MoreDevicesThanNodes",
+       Graph("graph.txt", "--devices 3"),
+       kExitBadInput,
+       {"2 nodes", "3 stages"}},
+      {"GraphTooLarge",
+       Graph("graph.txt", "--devices 2 --memory 1MB"),
+       kExitNoPlan,
+       {"(1000000 bytes)", "stage 0 (node1)", "(40000000 bytes)", "2 micro-batches"}},
+      // Flags.
+      {"NoDevices", Graph("graph.txt", "--devices 0"), kExitBadInput, {"--devices", "not 0"}},
+      {"NegativeDevices", Graph("graph.txt", "--devices -2"), kExitBadInput, {"--devices"}},
+      {"UnknownBandwidth",
+       Graph("graph.txt", "--devices 2 --bandwidth 12parsecs"),
+       kExitBadInput,
+       {"--bandwidth", "12parsecs", "GB/s"}},
+      {"UnknownMemory",
+       "plan gpt2 --device h200 --devices 2 --memory 80elephants",
+       kExitBadInput,
+       {"--memory", "80elephants", "GiB"}},
+      {"NegativeMemory",
+       "plan gpt2 --device h200 --devices 2 --memory=-1GiB",
+       kExitBadInput,
+       {"--memory", "-1GiB"}},
+      {"MemoryNobodyCanMeet",
+       "plan gpt2 --device h200 --devices 2 --memory 1MiB",
+       kExitNoPlan,
+       {"even the leanest needs", "stage", "layers"}},
+      {"UnknownPlanModel",
+       "plan lama-3 --device h200 --devices 2",
+       kExitBadInput,
+       {"'lama-3'", "gpt2-xl", "llama-3.1-8b", "deepseek-v3", "FILE.json"}},
+      {"UnknownDevice", "plan gpt2 --device abacus --devices 2", kExitBadInput, {"abacus", "h200"}},
+      // Files.
+      {"FieldTwice",
+       "plan @/twice.json --device h200 --devices 2",
+       kExitBadInput,
+       {"@/twice.json", "\"hidden_size\" is given twice"}},
+      {"DeepJson",
+       "plan @/deep.json --device h200 --devices 2",
+       kExitBadInput,
+       {"@/deep.json", "nested more than"}},
+      {"CutJson",
+       "plan @/cut.json --device h200 --devices 2",
+       kExitBadInput,
+       {"@/cut.json", "line 3, column"}},
+      {"NegativeHeads",
+       "plan @/heads.json --device h200 --devices 2",
+       kExitBadInput,
+       {"@/heads.json", "'num_attention_heads' is -4"}},
+      {"DeviceOfWords",
+       "plan gpt2 --device @/device.json --devices 2",
+       kExitBadInput,
+       {"@/device.json", "'fp32_flops' is \"fast\""}},
+  };
 }
 
 std::vector<BadInput> Inputs() {
@@ -245,6 +352,8 @@ std::vector<BadInput> Inputs() {
   };
 }
 
+INSTANTIATE_TEST_SUITE_P(Plan, BadInputTest, ::testing::ValuesIn(PlanInputs()),
+                         [](const auto& param) { return param.param.name; });
 INSTANTIATE_TEST_SUITE_P(Train, BadInputTest, ::testing::ValuesIn(Inputs()),
                          [](const auto& param) { return param.param.name; });
 

@@ -1,0 +1,31 @@
+#ifndef SLUICE_BENCH_PARTITIONER_RULES_H_
+#define SLUICE_BENCH_PARTITIONER_RULES_H_
+
+#include <vector>
+
+#include "partitioner/graph_partition.h"
+
+// How other systems cut a model into stages, written anew from what they publish, for comparison
+// with FindGraphPartition. All are for stages on one device each (`replicate` false). No stages
+// where a rule does not make `devices` of them that all have a node.
+namespace sluice {
+
+// torchgpipe.balance: Barany and Grolmusz, Block Partitions of Sequences, 2013 (arXiv:1308.2452),
+// over the nodes' seconds in the order of the graph. It balances the blocks' sums to within the
+// largest node; it does not look at what crosses a cut.
+std::vector<GraphStage> TorchgpipeBlocks(const GraphRequest& request);
+
+// DeepSpeed's PipelineModule(partition_method="parameters"): the least largest sum of parameters of
+// a stage, by binary search over prefix sums, in the order of the graph.
+std::vector<GraphStage> DeepSpeedParameters(const GraphRequest& request);
+
+// PipeDream's optimizer_graph_hierarchical.py --straight_pipeline --activation_compression_ratio 1:
+// dynamic programming over the sets of nodes that it can grow from the first source by adding a
+// user of the set with all that this one needs, and with its own count of what crosses a cut, which
+// is never too low. No stages beyond `most_states` sets.
+std::vector<GraphStage> PipeDreamStages(const GraphRequest& request, size_t most_states = 4000,
+                                        size_t* states = nullptr);
+
+}  // namespace sluice
+
+#endif  // SLUICE_BENCH_PARTITIONER_RULES_H_
