@@ -150,9 +150,10 @@ class PipeDream {
   // False when there are more states than `most`, or they do not reach the whole graph.
   bool Grow(size_t most) {
     Add(Members(graph_.nodes.size()), 0);
-    for (size_t at = 0; at < states_.size(); ++at) {
+    size_t at = 0;
+    while (at < states_.size()) {  // which grows
       if (states_.size() > most) return false;
-      const Members members = states_[at].members;
+      const Members members = states_[at++].members;
       for (size_t node = 0; node < members.size(); ++node) {
         const std::vector<int>& sources = graph_.nodes[node].sources;
         const bool uses = std::any_of(sources.begin(), sources.end(),
