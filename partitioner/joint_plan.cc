@@ -18,6 +18,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Settings that are searched side by side; fixed, so that the answer does not depend on the number
 // of threads.
 constexpr size_t kWave = 4;
+// Elementary steps that every setting gets, whatever the others took.
+constexpr int64_t kLeastBudget = 10'000'000;
 
 struct Entrant {
   const PlanSetting* setting = nullptr;
@@ -57,7 +59,7 @@ class JointPlanner {
         if (order[i]->floor < incumbent_ / (1 + request_.common.gap)) wave.push_back(order[i]);
       }
       if (wave.empty()) break;  // floors only rise
-      RunWave(wave);
+      RunWave(wave, std::max(kLeastBudget, left_ / static_cast<int64_t>(order.size() - first)));
       done_ += static_cast<int>(wave.size());
       Report();
     }
@@ -93,14 +95,16 @@ class JointPlanner {
     return order;
   }
 
-  void RunWave(const std::vector<Entrant*>& wave) {
+  void RunWave(const std::vector<Entrant*>& wave, int64_t budget) {
     const double cutoff = incumbent_;
     tbb::parallel_for(size_t{0}, wave.size(), [&](size_t i) {
       wave[i]->request.cutoff = cutoff;
+      wave[i]->request.budget = budget;
       wave[i]->plan = MakePlan(wave[i]->request);
     });
     for (Entrant* entrant : wave) {
       entrant->tried = true;
+      left_ -= std::min(left_, entrant->plan.ok() ? entrant->plan->steps : budget);
       if (!entrant->plan.ok()) continue;
       const double seconds = entrant->plan->objective_seconds();
       if (seconds >= incumbent_ * (1 - kProofTolerance) && best_ != nullptr) continue;
@@ -211,6 +215,7 @@ class JointPlanner {
   double incumbent_ = kInfinity;
   Entrant* best_ = nullptr;
   int done_ = 0;
+  int64_t left_ = request_.common.budget;  // elementary steps
 };
 
 }  // namespace

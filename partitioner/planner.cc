@@ -22,8 +22,6 @@ namespace sluice {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Elementary steps that all candidates share: what one leaves, the next ones may use.
-constexpr int64_t kBudget = 600'000'000;
 // Searches that run side by side.
 constexpr size_t kWave = 4;
 
@@ -108,12 +106,13 @@ class Planner {
     std::stable_sort(order.begin(), order.end(), [](const Entrant* a, const Entrant* b) {
       return a->seed * (1 + kProofTolerance) < b->seed;
     });
-    int64_t left = kBudget;
+    int64_t left = request_.budget;  // what one leaves, the next ones may use
     for (size_t first = 0; first < order.size(); first += kWave) {
       const size_t end = std::min(order.size(), first + kWave);
       left -= RunWave(absl::MakeSpan(order).subspan(first, end - first),
                       left / static_cast<int64_t>(order.size() - first));
     }
+    steps_ = request_.budget - left;
     return Choose();
   }
 
@@ -237,6 +236,7 @@ class Planner {
     Plan& plan = *built;
     plan.SetLowerBound(lower_bound_);
     plan.rejected = rejected_;
+    plan.steps = steps_;
     return built;
   }
 
@@ -247,6 +247,7 @@ class Planner {
   const Entrant* best_ = nullptr;
   absl::Status stopped_;
   double lower_bound_ = kInfinity;
+  int64_t steps_ = 0;
 };
 
 }  // namespace

@@ -41,6 +41,8 @@ struct PlanRequest {
   double gap = 0;
   // Seconds of a plan that is known: one that takes as long or longer is of no interest.
   double cutoff = std::numeric_limits<double>::infinity();
+  // Elementary steps that the searches share, as SearchOptions counts them.
+  int64_t budget = 600'000'000;
   // Asked now and then, from several threads; true ends the search with what it has.
   std::function<bool()> stop;
 
@@ -74,6 +76,7 @@ struct Plan {
   double lower_bound = 0;
   bool optimal = false;
   std::vector<RejectedPlan> rejected;
+  int64_t steps = 0;  // elementary steps that the search took
 
   // `bound` holds for the objective of every plan that was asked for.
   void SetLowerBound(double bound);
