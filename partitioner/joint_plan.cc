@@ -139,14 +139,14 @@ class JointPlanner {
         {static_cast<int>(entrants_.size()), done_, incumbent_, std::min(incumbent_, LowerBound())});
   }
 
-  // Of the settings, the one that needs the least memory says how much would do.
+  // Of the settings that do not fit, the one that needs the least memory says how much would do.
   absl::Status WhyNothing() const {
     absl::Status first, memory, stopped;
     int64_t least = std::numeric_limits<int64_t>::max();
     for (const Entrant& entrant : entrants_) {
-      const absl::Status& status = entrant.plan.status();
-      if (first.ok()) first = status;
-      if (status.code() == absl::StatusCode::kDeadlineExceeded) stopped = status;
+      const absl::Status status = WhyNot(entrant);
+      first.Update(status);
+      if (status.code() == absl::StatusCode::kDeadlineExceeded) stopped.Update(status);
       if (status.code() != absl::StatusCode::kFailedPrecondition) continue;
       const absl::StatusOr<Plan> leanest = MakeLeanestPlan(entrant.request);
       if (!leanest.ok()) continue;
@@ -154,11 +154,19 @@ class JointPlanner {
           *std::max_element(leanest->peak_bytes.begin(), leanest->peak_bytes.end());
       if (bytes >= least) continue;
       least = bytes;
-      memory = status;
+      memory = NothingFits(*leanest, entrant.request.least_memory());
+      if (entrants_.size() == 1) continue;
+      memory = absl::FailedPreconditionError(
+          absl::StrCat(memory.message(), " (", entrant.setting->Describe(), ")"));
     }
     if (!stopped.ok()) return stopped;
     if (Stopped()) return absl::DeadlineExceededError("stopped before any plan was found");
     return memory.ok() ? first : memory;
+  }
+  static absl::Status WhyNot(const Entrant& entrant) {
+    if (entrant.priced == nullptr || entrant.tried) return entrant.plan.status();
+    if (entrant.floor < kInfinity) return absl::DeadlineExceededError("not tried in the time");
+    return absl::FailedPreconditionError("needs more memory than all devices have");
   }
 
   std::vector<RejectedPlan> RejectedSettings() const {
@@ -174,26 +182,25 @@ class JointPlanner {
     });
     std::vector<RejectedPlan> rejected;
     for (const Entrant* other : others) {
-      rejected.push_back({other->setting->Describe(), WhyNot(*other)});
+      rejected.push_back({other->setting->Describe(), WhyRejected(*other)});
     }
     return rejected;
   }
 
-  std::string WhyNot(const Entrant& entrant) const {
-    if (!entrant.tried && entrant.priced != nullptr) {
-      if (entrant.floor < incumbent_ / (1 + request_.common.gap)) return "not tried in the time";
-      return absl::StrFormat("proved slower: at least +%.1f %%",
+  std::string WhyRejected(const Entrant& entrant) const {
+    if (entrant.tried && entrant.plan.ok()) {
+      const double longer = entrant.plan->objective_seconds() / incumbent_ - 1;
+      return absl::StrFormat("+%.1f %% with %s", 100 * longer, entrant.plan->description);
+    }
+    const absl::Status status = WhyNot(entrant);
+    if (status.code() == absl::StatusCode::kNotFound) return "proved slower, where it fits";
+    const bool by_floor = !entrant.tried && entrant.priced != nullptr &&
+                          entrant.floor >= incumbent_ / (1 + request_.common.gap);
+    if (by_floor && entrant.floor < kInfinity) {
+      return absl::StrFormat("proved slower: at least %+.1f %%",
                              100 * (entrant.floor / incumbent_ - 1));
     }
-    if (!entrant.plan.ok()) {
-      if (entrant.plan.status().code() == absl::StatusCode::kNotFound) {
-        return "proved slower, where it fits";
-      }
-      return std::string(entrant.plan.status().message());
-    }
-    return absl::StrFormat("+%.1f %% with %s",
-                           100 * (entrant.plan->objective_seconds() / incumbent_ - 1),
-                           entrant.plan->description);
+    return std::string(status.message());
   }
 
   JointPlan Finish() {

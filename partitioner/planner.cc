@@ -58,6 +58,9 @@ class Planner {
   explicit Planner(const PlanRequest& request) : request_(request), incumbent_(request.cutoff) {}
 
   absl::StatusOr<Plan> Run() {
+    if (request_.objective == Objective::kStep && StepFloor(request_) == kInfinity) {
+      return WhyNothing();
+    }
     absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request_, &rejected_);
     if (!candidates.ok()) return candidates.status();
     for (const Candidate& candidate : *candidates) entrants_.emplace_back().candidate = &candidate;
@@ -196,11 +199,7 @@ class Planner {
     if (!request_.limits_memory()) return absl::InvalidArgumentError(rejected_.back().why);
     const absl::StatusOr<Plan> leanest = MakeLeanestPlan(request_);
     if (!leanest.ok()) return leanest.status();
-    return NothingFits(*leanest, LeastOfMemory());
-  }
-  int64_t LeastOfMemory() const {
-    const std::vector<int64_t>& each = request_.rank_memory;
-    return each.empty() ? *request_.memory_limit : *std::min_element(each.begin(), each.end());
+    return NothingFits(*leanest, request_.least_memory());
   }
 
   // The closest to the best one first.

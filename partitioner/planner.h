@@ -1,6 +1,7 @@
 #ifndef SLUICE_PARTITIONER_PLANNER_H_
 #define SLUICE_PARTITIONER_PLANNER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -47,6 +48,11 @@ struct PlanRequest {
   std::function<bool()> stop;
 
   bool limits_memory() const { return memory_limit.has_value() || !rank_memory.empty(); }
+  // Of the smallest device. Requires limits_memory().
+  int64_t least_memory() const {
+    return rank_memory.empty() ? *memory_limit
+                               : *std::min_element(rank_memory.begin(), rank_memory.end());
+  }
 };
 
 // A schedule that was tried and not taken, or that could not be.
@@ -86,8 +92,9 @@ struct Plan {
   double gap() const { return RelativeGap(objective_seconds(), lower_bound); }
 };
 
-// No plan for `request` takes less, whatever its schedule: its devices share all the work, each
-// layer is whole, and one micro-batch must go forth and back.
+// No plan for `request` takes less seconds a step, whatever its schedule: its devices share all the
+// work, each layer is whole, and one micro-batch must go forth and back. Infinite where not even
+// all memory together is enough.
 double StepFloor(const PlanRequest& request);
 
 // The best plan over the schedules asked for: of two equally fast ones, the one with fewer

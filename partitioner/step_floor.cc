@@ -30,9 +30,29 @@ LeastLayer LeastOf(const PlanRequest& request, int layer) {
   return least;
 }
 
+// Whether all devices together hold the parameters and one micro-batch, at the least that any policy
+// keeps of it: a rank holds its part of that when the first micro-batch comes to its last stage.
+bool CanFit(const PlanRequest& request) {
+  if (!request.limits_memory()) return true;
+  double bytes = 0, memory = 0;
+  for (const LayerCost& layer : request.costs->layers()) {
+    int64_t saved = std::numeric_limits<int64_t>::max();
+    for (Recompute policy : request.policies) {
+      saved = std::min(saved, layer.saved_bytes[static_cast<size_t>(policy)]);
+    }
+    bytes += static_cast<double>(layer.parameter_bytes) + static_cast<double>(saved);
+  }
+  for (int rank = 0; rank < request.devices; ++rank) {
+    memory += static_cast<double>(request.rank_memory.empty() ? *request.memory_limit
+                                                              : request.rank_memory[rank]);
+  }
+  return bytes <= memory;
+}
+
 }  // namespace
 
 double StepFloor(const PlanRequest& request) {
+  if (!CanFit(request)) return std::numeric_limits<double>::infinity();
   const double micro_batches = request.micro_batches;
   double all = 0, once = 0, slowest = 0;
   for (int layer = 0; layer < request.costs->layer_count(); ++layer) {

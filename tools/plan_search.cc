@@ -111,15 +111,29 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
 }
 
 // The request of one setting, on its own.
-PlanRequest RequestOf(const JointRequest& joint, const JointPlan& best) {
+PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
+                      const PricedSetting& priced) {
   PlanRequest request = joint.common;
-  request.costs = best.priced->costs.get();
-  request.devices = best.setting.pipeline;
-  request.micro_batches = best.setting.micro_batches;
-  request.link = best.priced->link;
-  request.rank_links = best.priced->rank_links;
-  request.memory_limit = best.priced->memory_limit;
+  request.costs = priced.costs.get();
+  request.devices = setting.pipeline;
+  request.micro_batches = setting.micro_batches;
+  request.link = priced.link;
+  request.rank_links = priced.rank_links;
+  request.memory_limit = priced.memory_limit;
   return request;
+}
+
+// The leanest plan, with what a run of it allocates; FailedPrecondition when that is too much.
+absl::StatusOr<Plan> LeanestRun(const PlanChoices& choices, const PlanSource& source,
+                                const PlanSetting& setting, const PlanRequest& request,
+                                int64_t limit) {
+  absl::StatusOr<Plan> leanest = MakeLeanestPlan(request);
+  if (!leanest.ok()) return leanest.status();
+  if (absl::Status status = SetRunMemory(choices, source, setting, &*leanest); !status.ok()) {
+    return status;
+  }
+  if (LargestOf(*leanest) > limit) return NothingFits(*leanest, limit);
+  return leanest;
 }
 
 // `best` was planned by the layers' own bytes, which are a little less than a run allocates
@@ -128,7 +142,7 @@ PlanRequest RequestOf(const JointRequest& joint, const JointPlan& best) {
 // still holds.
 absl::Status FitRun(const PlanChoices& choices, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best) {
-  PlanRequest request = RequestOf(joint, *best);
+  PlanRequest request = RequestOf(joint, best->setting, *best->priced);
   const std::optional<int64_t> limit = request.memory_limit;
   const double lower_bound = best->plan.lower_bound;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
@@ -149,15 +163,23 @@ absl::Status FitRun(const PlanChoices& choices, const PlanSource& source,
     if (!plan.ok()) break;
     best->plan = *std::move(plan);
   }
-  absl::StatusOr<Plan> leanest = MakeLeanestPlan(request);
+  absl::StatusOr<Plan> leanest = LeanestRun(choices, source, best->setting, request, *limit);
   if (!leanest.ok()) return leanest.status();
-  if (absl::Status status = SetRunMemory(choices, source, best->setting, &*leanest); !status.ok()) {
-    return status;
-  }
-  if (LargestOf(*leanest) > *limit) return NothingFits(*leanest, *limit);
   leanest->SetLowerBound(lower_bound);
   best->plan = *std::move(leanest);
   return absl::OkStatus();
+}
+
+// Where nothing fits, says so in the bytes that a run of the one setting allocates.
+absl::Status WhyNoRun(const PlanChoices& choices, const PlanSource& source,
+                      const JointRequest& joint, const absl::Status& why) {
+  if (why.code() != absl::StatusCode::kFailedPrecondition) return why;
+  const PlanSetting& setting = joint.settings.front();
+  const absl::StatusOr<PricedSetting> priced = joint.price(setting);
+  if (!priced.ok() || !priced->memory_limit) return why;
+  const absl::StatusOr<Plan> leanest = LeanestRun(
+      choices, source, setting, RequestOf(joint, setting, *priced), *priced->memory_limit);
+  return leanest.ok() ? why : leanest.status();
 }
 
 // One line that rewrites itself on a terminal.
@@ -224,7 +246,10 @@ absl::StatusOr<JointPlan> FindPlan(const PlanChoices& choices, const PlanSource&
     shown.progress = [&line](const PlanProgress& progress) { line.Show(progress); };
   }
   absl::StatusOr<JointPlan> best = MakeJointPlan(shown);
-  if (!best.ok() || !source.context.spec || !choices.plain()) return best;
+  if (!source.context.spec || !choices.plain()) return best;
+  if (!best.ok()) {
+    return request.settings.size() == 1 ? WhyNoRun(choices, source, request, best.status()) : best;
+  }
   if (absl::Status status = FitRun(choices, source, request, &*best); !status.ok()) return status;
   return best;
 }

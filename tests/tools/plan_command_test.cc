@@ -213,13 +213,83 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
   ExpectFailure(plan + " --global-batch 63", 2, "--global-batch 63 is no multiple");
   ExpectFailure(plan + " --recompute some", 2, "--recompute is 'some'");
   ExpectFailure(plan + " --dtype fp8", 2, "--dtype is 'fp8'");
-  ExpectFailure(plan + " --data-parallel 2", 2, "--data-parallel 2 is not available yet");
-  ExpectFailure(plan + " --tensor-parallel 2", 2, "--tensor-parallel 2 is not available yet");
-  ExpectFailure(plan + " --cluster x.json", 2, "--cluster is not available yet");
+  ExpectFailure(plan + " --data-parallel 3", 2, "data 3 x tensor 1 does not divide them");
+  ExpectFailure(plan + " --data-parallel none", 2, "--data-parallel is 'none'");
+  ExpectFailure(plan + " --tensor-parallel 0", 2, "--tensor-parallel is '0'");
+  ExpectFailure(plan + " --cluster x.json", 2, "leave out --device");
+  ExpectFailure("plan gpt2 --devices 4 --cluster none.json", 2, "none.json");
+  ExpectFailure(plan + " --zero 3", 2, "--zero is '3'");
+  ExpectFailure(plan + " --gap few", 2, "--gap is 'few'");
+  ExpectFailure(plan + " --time-limit soon", 2, "--time-limit: 'soon'");
+  ExpectFailure(plan + " --micro-batch-size auto --global-batch 64 --micro-batches 4", 2,
+                "give one of the two");
+  ExpectFailure("plan mlp --devices 2 --data-parallel 2", 2, "transformers only");
   ExpectFailure("plan gpt7 --devices 4", 2, "no preset model 'gpt7'");
   ExpectFailure("plan none.json --devices 4", 2, "none.json");
   ExpectFailure("plan gpt2 --devices 4 --device tpu", 2, "no device 'tpu'");
   ExpectFailure("profile gpt2 --device cuda", 2, "--device cuda is not available yet");
+}
+
+TEST_F(PlanCommand, UsesTheDevicesInTheBestOfManyWays) {
+  const std::string open =
+      "llama-3.1-8b --devices 8 --device h100 --global-batch 32 --seq 2048 --zero 1 "
+      "--data-parallel auto --tensor-parallel auto --micro-batch-size auto --gap 5%";
+  const json best = Plan(open);
+  const int data = best["data_parallel"], tensor = best["tensor_parallel"];
+  const int pipeline = best["pipeline_parallel"];
+  EXPECT_EQ(data * tensor * pipeline, 8);
+  EXPECT_EQ(data * best["micro_batches"].get<int>() * best["micro_batch_size"].get<int>(), 32);
+  const double seconds = best["step_seconds"];
+  EXPECT_NEAR(best["tokens_per_second"].get<double>() * seconds, 32 * 2048, 1);
+  for (const char* fixed : {"--data-parallel 1 --tensor-parallel 1", "--data-parallel 2 "
+                            "--tensor-parallel 1", "--data-parallel 1 --tensor-parallel 2"}) {
+    const json other =
+        Plan("llama-3.1-8b --devices 8 --device h100 --global-batch 32 --seq 2048 --zero 1 "
+             "--micro-batch-size 1 " +
+             std::string(fixed));
+    EXPECT_GE(other["step_seconds"].get<double>() * 1.05, seconds) << fixed;
+    EXPECT_LE(best["lower_bound"].get<double>(), other["step_seconds"].get<double>()) << fixed;
+  }
+}
+
+TEST_F(PlanCommand, PlansForAClusterOfDifferentDevices) {
+  std::ofstream(Path("mixed.json"))
+      << R"({"name": "mixed", "devices": [{"device": "v100", "count": 2}, {"device": "h100", "count": 2}],
+             "devices_per_node": 2, "inside": {"bandwidth": 3e11, "latency": 5e-6},
+             "between": {"bandwidth": 2.5e10, "latency": 1e-5}})";
+  const json plan = Plan("gpt2-xl --devices 4 --cluster " + Path("mixed.json") +
+                         " --micro-batch-size 1 --seq 512 --recompute full --schedule 1f1b");
+  // The faster devices get more layers, wherever they stand.
+  std::vector<int> layers;
+  for (const json& stage : plan["stages"]) {
+    layers.push_back(stage["last_layer"].get<int>() - stage["first_layer"].get<int>() + 1);
+  }
+  std::sort(layers.begin(), layers.end());
+  EXPECT_GT(layers[2], 1.5 * layers[1]);
+}
+
+TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
+  const std::string tight = std::string(kGpt2) + " --memory 3GiB --schedule 1f1b";
+  const json plan = Plan(tight + " --what-if --pareto");
+  const double seconds = plan["step_seconds"];
+  bool more_memory = false;
+  for (const json& variant : plan["what_if"]) {
+    ASSERT_TRUE(variant.contains("step_seconds")) << variant;
+    EXPECT_LE(variant["step_seconds"].get<double>(), seconds * 1.003) << variant;
+    more_memory = more_memory || variant["what"] == "10 GB more memory a device";
+  }
+  EXPECT_TRUE(more_memory);
+  ASSERT_GE(plan["pareto"].size(), 2u);
+  for (size_t i = 1; i < plan["pareto"].size(); ++i) {
+    const json &larger = plan["pareto"][i - 1], &smaller = plan["pareto"][i];
+    EXPECT_LT(smaller["peak_bytes"], larger["peak_bytes"]);
+    EXPECT_GE(smaller["step_seconds"], larger["step_seconds"]);
+    // Asked for, so much memory gives that plan, or one as good.
+    const json again = Plan(std::string(kGpt2) + " --schedule 1f1b --memory " +
+                            std::to_string(smaller["peak_bytes"].get<int64_t>()));
+    EXPECT_LE(again["step_seconds"].get<double>(),
+              smaller["step_seconds"].get<double>() * 1.003);
+  }
 }
 
 TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {

@@ -1,0 +1,223 @@
+#include "partitioner/joint_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "partitioner/exact_partition.h"
+#include "tests/partitioner/random_chain.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kTolerance = 1e-7;
+
+// Layers whose costs grow with the micro-batch and shrink with the tensor degree, not in proportion;
+// replicas cost a tail.
+struct RandomModel {
+  explicit RandomModel(uint64_t seed) : random(seed) {
+    layers = RandomLayers(random, 2 + Below(random, 5));
+    link = RandomLink(random);
+    if (random() % 2 == 0) memory = 60 + Below(random, 1500);
+  }
+
+  absl::StatusOr<PricedSetting> Price(const PlanSetting& setting) const {
+    std::vector<LayerCost> priced = layers;
+    for (LayerCost& layer : priced) {
+      const double samples = 0.5 + static_cast<double>(setting.micro_batch_size);
+      const double share = 1.0 / setting.tensor + 0.1 * (setting.tensor - 1);
+      layer.forward_seconds *= samples * share;
+      layer.input_grad_seconds *= samples * share;
+      layer.weight_grad_seconds *= samples * share;
+      layer.sync_seconds += setting.data - 1;
+      layer.parameter_bytes /= setting.tensor;
+      for (int64_t& bytes : layer.saved_bytes) bytes *= setting.micro_batch_size;
+    }
+    PricedSetting result;
+    result.costs = std::make_shared<const CostTable>(*CostTable::Create(std::move(priced)));
+    result.link = link;
+    result.memory_limit = memory;
+    return result;
+  }
+
+  Random random;
+  std::vector<LayerCost> layers;
+  Link link;
+  std::optional<int64_t> memory;
+};
+
+JointRequest RequestFor(const RandomModel& model, const std::vector<PlanSetting>& settings) {
+  JointRequest request;
+  request.common.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  request.settings = settings;
+  request.price = [&model](const PlanSetting& setting) { return model.Price(setting); };
+  return request;
+}
+
+TEST(JointPlan, IsTheBestOfAllSettingsPlannedApart) {
+  int found = 0, nothing = 0, not_tried = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    const RandomModel model(seed);
+    SettingChoices choices;
+    choices.devices = 4;
+    choices.most_tensor = 2;
+    choices.layers = static_cast<int>(model.layers.size());
+    choices.global_batch = 8;
+    const std::vector<PlanSetting> settings = *ListSettings(choices);
+    const JointRequest request = RequestFor(model, settings);
+    double least = std::numeric_limits<double>::infinity();
+    for (const PlanSetting& setting : settings) {
+      const PricedSetting priced = *model.Price(setting);
+      PlanRequest alone = request.common;
+      alone.costs = priced.costs.get();
+      alone.devices = setting.pipeline;
+      alone.micro_batches = setting.micro_batches;
+      alone.link = priced.link;
+      alone.memory_limit = priced.memory_limit;
+      const absl::StatusOr<Plan> plan = MakePlan(alone);
+      if (!plan.ok()) continue;
+      least = std::min(least, plan->step_seconds);
+      EXPECT_LE(StepFloor(alone), plan->step_seconds * (1 + kProofTolerance));
+    }
+    const absl::StatusOr<JointPlan> joint = MakeJointPlan(request);
+    if (least == std::numeric_limits<double>::infinity()) {
+      ++nothing;
+      EXPECT_EQ(joint.status().code(), absl::StatusCode::kFailedPrecondition) << joint.status();
+      continue;
+    }
+    ASSERT_TRUE(joint.ok()) << joint.status();
+    ++found;
+    not_tried += joint->settings_in_all - joint->settings_tried;
+    EXPECT_NEAR(joint->plan.step_seconds, least, kTolerance);
+    EXPECT_TRUE(joint->plan.optimal) << joint->plan.gap();
+    EXPECT_NEAR(joint->plan.lower_bound, least, kTolerance);
+  }
+  EXPECT_GT(found, 60);
+  EXPECT_GT(nothing, 3);
+  EXPECT_GT(not_tried, 100);  // bounds alone must spare some work
+}
+
+TEST(JointPlan, AGapThatIsAllowedIsKept) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomModel model(seed);
+    model.memory.reset();
+    SettingChoices choices;
+    choices.devices = 4;
+    choices.layers = static_cast<int>(model.layers.size());
+    choices.global_batch = 8;
+    JointRequest request = RequestFor(model, *ListSettings(choices));
+    const double best = MakeJointPlan(request)->plan.step_seconds;
+    request.common.gap = 0.1;
+    const absl::StatusOr<JointPlan> near = MakeJointPlan(request);
+    ASSERT_TRUE(near.ok()) << near.status();
+    EXPECT_LE(near->plan.step_seconds, best * 1.1 + kTolerance);
+    EXPECT_LE(near->plan.lower_bound, best + kTolerance);
+    EXPECT_LE(near->plan.gap(), 0.1 + kTolerance);
+  }
+}
+
+TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    RandomModel model(seed);
+    model.memory.reset();
+    SettingChoices choices;
+    choices.devices = 4;
+    choices.layers = static_cast<int>(model.layers.size());
+    choices.global_batch = 8;
+    JointRequest request = RequestFor(model, *ListSettings(choices));
+    const double best = MakeJointPlan(request)->plan.step_seconds;
+    request.common.stop = [] { return true; };
+    const absl::StatusOr<JointPlan> stopped = MakeJointPlan(request);
+    EXPECT_EQ(stopped.status().code(), absl::StatusCode::kDeadlineExceeded) << stopped.status();
+    request.common.stop = {};
+    request.common.budget = 100;
+    const absl::StatusOr<JointPlan> short_of = MakeJointPlan(request);
+    ASSERT_TRUE(short_of.ok()) << short_of.status();
+    EXPECT_GE(short_of->plan.step_seconds, best - kTolerance);
+    EXPECT_LE(short_of->plan.lower_bound, best + kTolerance);
+  }
+}
+
+TEST(JointPlan, TakesTheOrderOfDifferentDevicesThatIsBest) {
+  // Two layers, one four times the other; two devices, one four times as fast.
+  std::vector<LayerCost> slow(2);
+  slow[0].name = "small";
+  slow[1].name = "large";
+  slow[0].forward_seconds = slow[0].input_grad_seconds = slow[0].weight_grad_seconds = 1;
+  slow[1].forward_seconds = slow[1].input_grad_seconds = slow[1].weight_grad_seconds = 4;
+  std::vector<LayerCost> fast = slow;
+  for (LayerCost& layer : fast) {
+    layer.forward_seconds /= 4;
+    layer.input_grad_seconds /= 4;
+    layer.weight_grad_seconds /= 4;
+  }
+  const std::vector<std::shared_ptr<const CostTable>> kinds = {
+      std::make_shared<const CostTable>(*CostTable::Create(slow)),
+      std::make_shared<const CostTable>(*CostTable::Create(fast))};
+  JointRequest request;
+  for (const std::vector<int>& order : {std::vector<int>{0, 1}, std::vector<int>{1, 0}}) {
+    PlanSetting setting;
+    setting.pipeline = 2;
+    setting.micro_batches = 8;
+    setting.rank_devices = order;
+    request.settings.push_back(setting);
+  }
+  request.price = [&](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
+    PricedSetting priced;
+    priced.costs = kinds[0];
+    for (int kind : setting.rank_devices) priced.rank_costs.push_back(kinds[kind]);
+    return priced;
+  };
+  const absl::StatusOr<JointPlan> joint = MakeJointPlan(request);
+  ASSERT_TRUE(joint.ok()) << joint.status();
+  EXPECT_THAT(joint->setting.rank_devices, testing::ElementsAre(0, 1));  // small on slow
+  EXPECT_LT(joint->plan.step_seconds, 8 * 3 + 4);  // the other way round the large layer takes 96
+}
+
+TEST(ListSettings, FindsEveryWayToUseTheDevices) {
+  SettingChoices choices;
+  choices.devices = 8;
+  choices.most_tensor = 4;
+  choices.layers = 6;
+  choices.global_batch = 12;
+  const std::vector<PlanSetting> settings = *ListSettings(choices);
+  for (const PlanSetting& setting : settings) {
+    EXPECT_EQ(setting.data * setting.tensor * setting.pipeline, 8) << setting.Describe();
+    EXPECT_EQ(setting.data * setting.micro_batches * setting.micro_batch_size, 12);
+    EXPECT_LE(setting.pipeline, 6);
+    EXPECT_LE(setting.tensor, 4);
+  }
+  // tensor 1: data 2 x pipeline 4 (sizes 1, 2), 4 x 2 (1); 2: 1 x 4 (1, 2, 4), 2 x 2 (1, 2), 4 x 1
+  // (1); 4: 1 x 2 (1, 2, 4), 2 x 1 (1, 2). data 8 does not divide 12.
+  EXPECT_EQ(settings.size(), 3u + 6u + 5u);
+}
+
+TEST(ListSettings, SaysWhatDoesNotDivide) {
+  const auto error = [](const SettingChoices& choices) {
+    return std::string(ListSettings(choices).status().message());
+  };
+  SettingChoices choices;
+  choices.devices = 8;
+  choices.layers = 4;
+  choices.global_batch = 6;
+  choices.data = 3;
+  choices.tensor = 1;
+  EXPECT_THAT(error(choices), HasSubstr("data 3 x tensor 1 does not divide"));
+  choices.data = 4;
+  EXPECT_THAT(error(choices), HasSubstr("6 samples do not share out over 4 replicas"));
+  choices.data = 2;
+  choices.micro_batch_size = 2;
+  EXPECT_THAT(error(choices), HasSubstr("no multiple of the micro-batch size 2"));
+  choices.data = 1;
+  EXPECT_THAT(error(choices), HasSubstr("8 ranks are more than the 4 layers"));
+}
+
+}  // namespace
+}  // namespace sluice
