@@ -98,7 +98,9 @@ std::string Candidate::Describe() const {
 }
 
 absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,
-                                                      std::vector<RejectedPlan>* rejected) {
+                                                      std::vector<RejectedPlan>* rejected,
+                                                      bool* stopped) {
+  *stopped = false;
   absl::StatusOr<std::vector<const CatalogueEntry*>> entries = EntriesAskedFor(request);
   if (!entries.ok()) return entries.status();
   struct Wanted {
@@ -111,6 +113,10 @@ absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request
     for (int chunks : ChunksToTry(request, *entry)) wanted.push_back({entry, chunks});
   }
   tbb::parallel_for(size_t{0}, wanted.size(), [&](size_t i) {
+    if (request.stop && request.stop()) {
+      wanted[i].candidate = absl::DeadlineExceededError("not tried in the time");
+      return;
+    }
     wanted[i].candidate = Generate(request, wanted[i].entry->name, wanted[i].chunks);
   });
   std::vector<std::pair<double, Candidate>> found;
@@ -121,7 +127,10 @@ absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request
       found.emplace_back(fullness, *std::move(each.candidate));
       continue;
     }
-    if (first_failure.ok()) first_failure = each.candidate.status();
+    if (first_failure.ok() || absl::IsDeadlineExceeded(each.candidate.status())) {
+      first_failure = each.candidate.status();
+    }
+    if (absl::IsDeadlineExceeded(each.candidate.status())) *stopped = true;
     const Candidate failed{each.entry->name, each.chunks, {}, nullptr};
     rejected->push_back({failed.Describe(), std::string(each.candidate.status().message())});
   }

@@ -22,10 +22,12 @@ struct Candidate {
 };
 
 // The timetables that `request` allows, those that keep the fewest micro-batches in flight first.
-// What could not be generated is added to `rejected`. InvalidArgument when a named schedule cannot
+// What could not be generated is added to `rejected`; `stopped` says whether that was for want of
+// time. InvalidArgument when a named schedule cannot
 // be had, or none can.
 absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,
-                                                      std::vector<RejectedPlan>* rejected);
+                                                      std::vector<RejectedPlan>* rejected,
+                                                      bool* stopped);
 
 }  // namespace sluice
 

@@ -8,6 +8,9 @@
 namespace sluice {
 namespace {
 
+// Stages looked at while boundaries move to save memory: bounds the time of long pipelines.
+constexpr int64_t kMostMoves = 400'000;
+
 std::shared_ptr<const InFlight> Known(const PartitionProblem& problem) {
   if (problem.in_flight == nullptr) return std::make_shared<const InFlight>(*problem.timetable);
   // The caller's, who keeps it.
@@ -148,7 +151,8 @@ StageAssignment Feasible::LeastMemory() const {
   StageAssignment best = WithLeanestPolicies(seed->partition);
   if (one_stage_a_rank()) return best;
   int64_t least = LargestBytes(PriceStages(problem_, best));
-  for (bool better = true; better;) {
+  int64_t left = kMostMoves / static_cast<int64_t>(best.partition.size());
+  for (bool better = true; better && left > 0;) {
     better = false;
     for (size_t s = 0; s + 1 < best.partition.size(); ++s) {
       for (int step : {-1, 1}) {
@@ -156,6 +160,7 @@ StageAssignment Feasible::LeastMemory() const {
         moved[s].last += step;
         moved[s + 1].first += step;
         if (moved[s].size() < 1 || moved[s + 1].size() < 1) continue;
+        if (--left < 0) break;
         StageAssignment candidate = WithLeanestPolicies(moved);
         const int64_t bytes = LargestBytes(PriceStages(problem_, candidate));
         if (bytes >= least) continue;

@@ -18,6 +18,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Settings that are searched side by side; fixed, so that the answer does not depend on the number
 // of threads.
 constexpr size_t kWave = 4;
+// Settings of which something is found before the search.
+constexpr size_t kQuicklyTried = 24;
 // Elementary steps that every setting gets, whatever the others took.
 constexpr int64_t kLeastBudget = 10'000'000;
 
@@ -26,6 +28,7 @@ struct Entrant {
   std::shared_ptr<const PricedSetting> priced;
   PlanRequest request;
   double floor = kInfinity;  // seconds
+  double quick = kInfinity;
   absl::StatusOr<Plan> plan = absl::UnknownError("not tried");
   bool tried = false;
 };
@@ -51,23 +54,44 @@ class JointPlanner {
 
   absl::StatusOr<JointPlan> Run() {
     Price();
-    std::vector<Entrant*> order = ByFloor();
+    std::vector<Entrant*> order = MostPromisingFirst();
     if (order.empty()) return WhyNothing();
     for (size_t first = 0; first < order.size() && !Stopped(); first += kWave) {
       std::vector<Entrant*> wave;
       for (size_t i = first; i < std::min(order.size(), first + kWave); ++i) {
         if (order[i]->floor < incumbent_ / (1 + request_.common.gap)) wave.push_back(order[i]);
       }
-      if (wave.empty()) break;  // floors only rise
+      if (wave.empty()) continue;
       RunWave(wave, std::max(kLeastBudget, left_ / static_cast<int64_t>(order.size() - first)));
       done_ += static_cast<int>(wave.size());
       Report();
     }
+    if (best_ == nullptr) Rescue(order);
     if (best_ == nullptr) return WhyNothing();
     return Finish();
   }
 
  private:
+  // Stopped before anything was found: what was found quickly, or may be, is better than nothing.
+  void Rescue(const std::vector<Entrant*>& order) {
+    if (!Stopped()) return;
+    for (Entrant* entrant : order) {
+      if (entrant->quick == kInfinity) return;
+      PlanRequest request = entrant->request;
+      if (request.schedule == "auto" && request.chunks <= 1) request.schedule = "1f1b";
+      request.stop = {};
+      request.budget = 0;
+      absl::StatusOr<Plan> plan = MakePlan(request);
+      if (!plan.ok()) continue;
+      plan->SetLowerBound(entrant->floor);  // of all schedules
+      entrant->plan = std::move(plan);
+      entrant->tried = true;
+      incumbent_ = entrant->plan->objective_seconds();
+      best_ = entrant;
+      return;
+    }
+  }
+
   bool Stopped() const { return request_.common.stop && request_.common.stop(); }
 
   void Price() {
@@ -92,6 +116,20 @@ class JointPlanner {
     }
     std::stable_sort(order.begin(), order.end(),
                      [](const Entrant* a, const Entrant* b) { return a->floor < b->floor; });
+    return order;
+  }
+
+  // What was found quickly says more than a floor.
+  std::vector<Entrant*> MostPromisingFirst() {
+    std::vector<Entrant*> order = ByFloor();
+    if (order.size() <= 1) return order;
+    tbb::parallel_for(size_t{0}, std::min(order.size(), kQuicklyTried), [&](size_t i) {
+      if (order[i]->floor == kInfinity || (i > 0 && Stopped())) return;
+      order[i]->quick = QuickSeconds(order[i]->request);
+    });
+    std::stable_sort(order.begin(), order.end(), [](const Entrant* a, const Entrant* b) {
+      return std::pair(a->quick, a->floor) < std::pair(b->quick, b->floor);
+    });
     return order;
   }
 

@@ -62,8 +62,8 @@ struct JointPlan {
 };
 
 // The best plan over all settings. Its lower bound holds over all of them, and its `rejected` tells
-// of the other settings first. Settings are taken by StepFloor, least first, and one whose floor
-// the best plan found already meets ends the search. Errors as MakePlan.
+// of the other settings first. Settings are taken by QuickSeconds, least first, and those whose
+// StepFloor the best plan found already meets are not searched. Errors as MakePlan.
 absl::StatusOr<JointPlan> MakeJointPlan(const JointRequest& request);
 
 // Every way to use exactly `devices` devices: `data` and `tensor` each one degree or, where empty,

@@ -31,6 +31,7 @@ namespace {
 
 constexpr int kMaxRounds = 400;
 constexpr int kMaxStalledRounds = 3;
+constexpr int64_t kMostProbed = 20'000'000;  // arcs measured for the ranks' chains
 constexpr int kSuggestions = 12;
 constexpr int kPassesOfRankChains = 4;
 // Makes one rank the slowest, so that its chain stays on it.
@@ -55,6 +56,7 @@ absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& option
     SeedLeastMemory();
     if (!best_.assignment.partition.empty()) BoundRoot();
   }
+  if (!arcs_->complete()) return Answer();
   if (root_bound_ < Target()) ImproveBest();
   if (root_bound_ < Target()) {
     root_bound_ = std::max(root_bound_, Rounds());
@@ -145,7 +147,10 @@ std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
     chains.push_back(model_.RankChains(even, slowdown));
     steps_ += kPassesOfRankChains * model_.action_count();
   }
-  for (const ChainCounts& chain : chains.front()) AddChain(chain);
+  const std::vector<ChainCounts>& own = chains.front();
+  const int64_t most = std::max<int64_t>(1, kMostProbed / std::max<int64_t>(1, arcs_->count()));
+  const size_t stride = 1 + own.size() / static_cast<size_t>(most);
+  for (size_t rank = 0; rank < own.size(); rank += stride) AddChain(own[rank]);
   return chains;
 }
 
@@ -153,6 +158,8 @@ std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
 double PartitionSearch::BoundRoot() {
   arcs_.emplace(problem_, feasible_, Target());
   pool_ = ChainPool();
+  unsearched_ = arcs_->complete() ? kInfinity : 0;  // nothing can be said of what is not listed
+  if (!arcs_->complete()) return root_bound_;
   if (!arcs_->DropDeadEnds()) return root_bound_ = kInfinity;
   const std::vector<std::vector<ChainCounts>> chains = Probe();
   root_bound_ = std::max(root_bound_, arcs_->LeastBound(nullptr));
@@ -168,7 +175,7 @@ void PartitionSearch::BoundRanks(std::vector<std::vector<ChainCounts>> chains) {
   }
   const RankColumns columns(problem_, feasible_, *arcs_, std::move(chains));
   if (!columns.usable()) return;
-  root_bound_ = std::max(root_bound_, columns.LeastSeconds());
+  root_bound_ = std::max(root_bound_, columns.LeastSeconds(options_.budget / 2));
   steps_ += columns.steps();
   if (root_bound_ >= Target()) return;
   for (const StageAssignment& assignment : columns.Suggest(kSuggestions)) Try(assignment);

@@ -61,8 +61,9 @@ class Planner {
     if (request_.objective == Objective::kStep && StepFloor(request_) == kInfinity) {
       return WhyNothing();
     }
-    absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request_, &rejected_);
+    absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request_, &rejected_, &cut_short_);
     if (!candidates.ok()) return candidates.status();
+    if (cut_short_) lower_bound_ = StepFloor(request_);
     for (const Candidate& candidate : *candidates) entrants_.emplace_back().candidate = &candidate;
     if (request_.objective == Objective::kStep) {
       if (absl::Status status = Race(); !status.ok()) return status;
@@ -84,9 +85,15 @@ class Planner {
     bool found() const { return answer.ok(); }
   };
 
+  bool Stopped() const { return request_.stop && request_.stop(); }
+
   absl::Status Race() {
     tbb::parallel_for(size_t{0}, entrants_.size(), [&](size_t i) {
       Entrant& entrant = entrants_[i];
+      if (Stopped()) {
+        entrant.answer = absl::DeadlineExceededError("not tried in the time");
+        return;
+      }
       absl::StatusOr<std::unique_ptr<PartitionSearch>> search =
           PartitionSearch::Create(ProblemOf(request_, *entrant.candidate));
       if (!search.ok()) {
@@ -245,6 +252,7 @@ class Planner {
   std::vector<RejectedPlan> rejected_;
   const Entrant* best_ = nullptr;
   absl::Status stopped_;
+  bool cut_short_ = false;  // some schedules were not even generated
   double lower_bound_ = kInfinity;
   int64_t steps_ = 0;
 };
@@ -254,6 +262,24 @@ class Planner {
 void Plan::SetLowerBound(double bound) {
   lower_bound = std::min(bound, objective_seconds());
   optimal = gap() <= kProofTolerance;
+}
+
+double QuickSeconds(const PlanRequest& request) {
+  PlanRequest quick = request;
+  quick.stop = {};
+  if (quick.schedule == "auto" && quick.chunks <= 1 && !quick.partition) {
+    quick.schedule = "1f1b";
+    quick.chunks = 1;
+  }
+  std::vector<RejectedPlan> rejected;
+  bool stopped = false;
+  if (!CheckRequest(quick).ok()) return kInfinity;
+  const absl::StatusOr<std::vector<Candidate>> candidates =
+      ListCandidates(quick, &rejected, &stopped);
+  if (!candidates.ok()) return kInfinity;
+  const PartitionProblem problem = ProblemOf(quick, candidates->front());
+  absl::StatusOr<std::unique_ptr<PartitionSearch>> search = PartitionSearch::Create(problem);
+  return search.ok() ? (*search)->Seed() : kInfinity;
 }
 
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request) {

@@ -97,6 +97,10 @@ struct Plan {
 // all memory together is enough.
 double StepFloor(const PlanRequest& request);
 
+// Seconds of a plan that is quick to find, by 1F1B or the one schedule that was asked for; infinite
+// where none of the few tried fits.
+double QuickSeconds(const PlanRequest& request);
+
 // The best plan over the schedules asked for: of two equally fast ones, the one with fewer
 // activations in flight. Deterministic. InvalidArgument when the request makes no sense (names
 // what); NotFound when there is a cutoff and nothing is below it; FailedPrecondition when nothing

@@ -9,9 +9,9 @@ namespace sluice {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMostColumns = 3000;  // of a rank
+constexpr size_t kMostColumns = 1000;  // of a rank
 constexpr double kNextLimit = 1.003;
-constexpr double kAlike = 1.001;
+constexpr double kAlike = 1.002;
 // Sums of seconds in different orders differ by less, relatively.
 constexpr double kRounding = 1e-9;
 
@@ -193,8 +193,30 @@ double RankColumns::LeastElsewhere(int rank, const ChainCounts& chain, double mo
   return work > 0 ? kInfinity : seconds;
 }
 
-double RankColumns::LeastSeconds() const {
+// The least limit on what a rank spends in its own chain under which all work can be taken over.
+double RankColumns::LeastLimit() const {
+  std::vector<std::pair<double, double>> gains;  // own seconds, more work than any column below
+  for (const std::vector<RankColumn>& columns : columns_) {
+    double most = 0;
+    for (const RankColumn& column : columns) {
+      if (column.work <= most) continue;
+      gains.emplace_back(column.own, column.work - most);
+      most = column.work;
+    }
+  }
+  std::sort(gains.begin(), gains.end());
+  double work = work_before_.back() * (1 - kRounding);
+  if (work <= 0) return 0;
+  for (const auto& [own, more] : gains) {
+    work -= more;
+    if (work <= 0) return own;
+  }
+  return kInfinity;
+}
+
+double RankColumns::LeastSeconds(int64_t budget) const {
   double least = kInfinity;
+  const double limit = LeastLimit();
   for (int rank = 0; rank < static_cast<int>(columns_.size()); ++rank) {
     // Columns that spend nearly the same are taken together: the least that one spends, the most
     // work that one takes over, and the others within the most that one spends.
@@ -205,6 +227,8 @@ double RankColumns::LeastSeconds() const {
       for (; end < columns.size() && columns[end].own <= columns[first].own * kAlike; ++end) {
         most_work = std::max(most_work, columns[end].work);
       }
+      if (columns[end - 1].own < limit) continue;
+      if (steps_ >= budget) return 0;
       double longest = 0;
       for (const std::vector<ChainCounts>& set : chains_) {
         double here = kInfinity;

@@ -41,8 +41,9 @@ class RankColumns {
               std::vector<std::vector<ChainCounts>> chains);
 
   bool usable() const { return !columns_.empty(); }
-  // No assignment over these arcs makes a shorter step. Infinite where no columns fit.
-  double LeastSeconds() const;
+  // No assignment over these arcs makes a shorter step. Infinite where no columns fit; 0 where
+  // `budget` steps were not enough to say.
+  double LeastSeconds(int64_t budget) const;
   // Assignments made of columns, the `count` most promising: the least limits on what a rank may
   // spend in its own chain that can be met, and under each the least seconds elsewhere. They need
   // not fit, since layers differ.
@@ -66,6 +67,7 @@ class RankColumns {
   double SecondsIn(const ChainCounts& chain, int rank, const RankColumn& column) const;
   std::vector<Point> Hull(int rank, const ChainCounts& chain, double most_own) const;
   double LeastElsewhere(int rank, const ChainCounts& chain, double most_own, double work) const;
+  double LeastLimit() const;
   std::optional<StageAssignment> Fill(double most_own) const;
 
   const PartitionProblem& problem_;

@@ -8,6 +8,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Ranges looked at. Only long pipelines of many layers have more, and only while nothing is known
+// that fits.
+constexpr int64_t kMostArcs = 4'000'000;
+
 bool SplitsBackward(const Timetable& timetable) {
   for (const std::vector<Action>& row : timetable.rows) {
     for (const Action& action : row) {
@@ -70,6 +74,7 @@ StageArcs::StageArcs(const PartitionProblem& problem, const Feasible& feasible, 
     : layers_(problem.layer_count()), arcs_(problem.stages()) {
   const StageFloor floor(problem);
   const int stages = problem.stages();
+  int64_t left = kMostArcs;
   for (int stage = 0; stage < stages; ++stage) {
     const int last_first = stage == 0 ? 0 : layers_ - (stages - stage);
     for (int first = stage; first <= last_first; ++first) {
@@ -81,6 +86,12 @@ StageArcs::StageArcs(const PartitionProblem& problem, const Feasible& feasible, 
           arc.bound = floor.Seconds(arc);
           fastest = std::min(fastest, arc.bound);
           if (arc.bound < cutoff) arcs_[stage].push_back(arc);
+        }
+        if (--left == 0) {
+          complete_ = false;
+          arcs_.assign(stages, {});
+          Index();
+          return;
         }
         if (fastest != kInfinity && fastest >= cutoff) break;  // a longer range only takes longer
       }

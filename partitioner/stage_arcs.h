@@ -38,6 +38,8 @@ class StageArcs {
   // longer.
   StageArcs(const PartitionProblem& problem, const Feasible& feasible, double cutoff);
 
+  // False where there are too many to list; then there is none.
+  bool complete() const { return complete_; }
   int stages() const { return static_cast<int>(arcs_.size()); }
   int layers() const { return layers_; }
   int64_t count() const;
@@ -59,6 +61,7 @@ class StageArcs {
  private:
   void Index();
 
+  bool complete_ = true;
   int layers_ = 0;
   std::vector<std::vector<StageArc>> arcs_;    // [stage], by first layer
   std::vector<std::vector<int32_t>> offsets_;  // [stage][layer] first arc that starts there

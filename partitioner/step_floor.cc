@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -49,21 +50,36 @@ bool CanFit(const PlanRequest& request) {
   return bytes <= memory;
 }
 
+// What the fullest of `ranks` has at least when whole things are shared out: of the largest
+// k * ranks + 1, some rank has k + 1 (a bound of bin packing: Martello and Toth, Knapsack Problems,
+// 1990, section 8.3).
+double FullestRank(std::vector<double> sizes, int ranks) {
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  double fullest = 0;
+  for (size_t k = 0; k * static_cast<size_t>(ranks) < sizes.size(); ++k) {
+    const size_t last = k * static_cast<size_t>(ranks);
+    double sum = 0;
+    for (size_t i = last - std::min(k, last); i <= last; ++i) sum += sizes[i];
+    fullest = std::max(fullest, sum);
+  }
+  return fullest;
+}
+
 }  // namespace
 
 double StepFloor(const PlanRequest& request) {
   if (!CanFit(request)) return std::numeric_limits<double>::infinity();
   const double micro_batches = request.micro_batches;
-  double all = 0, once = 0, slowest = 0;
+  double all = 0, once = 0;
+  std::vector<double> each;  // seconds of a micro-batch in a layer
   for (int layer = 0; layer < request.costs->layer_count(); ++layer) {
     const LeastLayer least = LeastOf(request, layer);
     const double chained = least.forward + least.input_grad + least.recompute;
     all += micro_batches * (chained + least.weight_grad) + least.tail;
     once += chained;
-    slowest = std::max(slowest, chained + least.weight_grad);
+    each.push_back(chained + least.weight_grad);
   }
-  // The slowest layer works on every micro-batch, and the first one comes through the others.
-  return std::max({all / request.devices, once, micro_batches * slowest});
+  return std::max({all / request.devices, once, micro_batches * FullestRank(each, request.devices)});
 }
 
 }  // namespace sluice

@@ -148,7 +148,8 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command.add_flag("--overlap-sync", flags->overlap_sync,
                    "Replicas sum gradients while the last backward runs");
   command.add_option("--time-limit", flags->time_limit,
-                     "Stop the search after this long, as 10s, with the best plan and its gap");
+                     "Stop the search after this long with the best plan and its gap (10s, where "
+                     "there are several ways to use the devices)");
   command.add_option("--gap", flags->gap, "Good enough: within this much of the best, as 1%");
   command.add_flag("--pareto", flags->pareto,
                    "Also: the fastest plan for every amount of memory");

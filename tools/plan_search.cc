@@ -20,6 +20,8 @@ namespace {
 
 // How often a plan that turns out too large is made again for less memory.
 constexpr int kMostRepairs = 8;
+// Seconds that a choice among many settings may take where no flag says.
+constexpr double kPatience = 10;
 // Orders of different devices that are tried.
 constexpr size_t kMostOrders = 128;
 
@@ -225,7 +227,6 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanFlags& flags, const Plan
   common.policies = choices.policies;
   common.objective = choices.objective;
   common.gap = choices.gap;
-  common.stop = StopAfter(choices.time_limit);
   if (!flags.partition.empty()) {
     absl::StatusOr<Partition> partition = ParsePartition(flags.partition, source.layers);
     if (!partition.ok()) return partition.status();
@@ -234,6 +235,9 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanFlags& flags, const Plan
   absl::StatusOr<std::vector<PlanSetting>> settings = Settings(flags, choices, source);
   if (!settings.ok()) return settings.status();
   request.settings = *std::move(settings);
+  const bool many = request.settings.size() > 1;
+  common.stop = StopAfter(many && !choices.time_limit ? std::optional<double>(kPatience)
+                                                         : choices.time_limit);
   request.price = source.price;
   return request;
 }

@@ -135,7 +135,9 @@ TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {
     const double best = MakeJointPlan(request)->plan.step_seconds;
     request.common.stop = [] { return true; };
     const absl::StatusOr<JointPlan> stopped = MakeJointPlan(request);
-    EXPECT_EQ(stopped.status().code(), absl::StatusCode::kDeadlineExceeded) << stopped.status();
+    ASSERT_TRUE(stopped.ok()) << stopped.status();  // what was found before the search
+    EXPECT_GE(stopped->plan.step_seconds, best - kTolerance);
+    EXPECT_LE(stopped->plan.lower_bound, best + kTolerance);
     request.common.stop = {};
     request.common.budget = 100;
     const absl::StatusOr<JointPlan> short_of = MakeJointPlan(request);
