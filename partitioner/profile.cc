@@ -31,6 +31,7 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   PutTiming("input_grad", timings.input_grad, &json);
   PutTiming("weight_grad", timings.weight_grad, &json);
   PutTiming("restore", timings.restore, &json);
+  PutTiming("update", timings.update, &json);
   json["parameters"] = layer.parameters;
   json["parameter_bytes"] = layer.parameter_bytes;
   json["saved_bytes"] = {{"none", layer.saved_bytes[0]},
@@ -78,12 +79,14 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   timings.input_grad = ReadTiming("input_grad", &fields);
   timings.weight_grad = ReadTiming("weight_grad", &fields);
   timings.restore = ReadTiming("restore", &fields);
+  if (fields.Has("update_seconds")) timings.update = ReadTiming("update", &fields);
   LayerCost layer;
   layer.name = fields.String("name");
   layer.forward_seconds = timings.forward.median;
   layer.input_grad_seconds = timings.input_grad.median;
   layer.weight_grad_seconds = timings.weight_grad.median;
   layer.restore_seconds = timings.restore.median;
+  layer.update_seconds = timings.update.median;
   layer.parameters = ReadCount("parameters", 0, kMostBytes, &fields);
   layer.parameter_bytes = ReadCount("parameter_bytes", 0, kMostBytes, &fields);
   layer.weight_grad_bytes = ReadCount("weight_grad_bytes", 0, kMostBytes, &fields);

@@ -23,6 +23,7 @@ struct Timing {
 
 struct LayerTimings {
   Timing forward, input_grad, weight_grad, restore;
+  Timing update;  // once a step: the gradient's norm, AdamW, the weights made ready again
 };
 
 // A measured profile, as `sluice profile` writes it: one model at one micro-batch shape on one

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "models/kernels/kernels.h"
 #include "models/layer.h"
 #include "pipeline/arena.h"
 #include "pipeline/kernel_threads.h"
@@ -86,24 +87,40 @@ class Bench {
 
   LayerTimings Time(int repetitions) {
     Layer& layer = *layer_;
-    std::vector<double> forward, restore, input_grad, weight_grad;
+    std::vector<double> forward, restore, input_grad, weight_grad, update;
     for (int i = 0; i <= repetitions; ++i) {
       const double f = SecondsOf([&] { layer.Forward(call_); });
       const double r = SecondsOf([&] { layer.Restore(call_); });
       const double d = SecondsOf([&] { layer.BackwardInput(call_); });
       const double w = SecondsOf([&] { layer.BackwardWeight(call_); });
+      const double u = SecondsOf([&] { Update(); });
       if (i == 0) continue;  // the first one warms up
       forward.push_back(f);
       restore.push_back(r);
       input_grad.push_back(d);
       weight_grad.push_back(w);
+      update.push_back(u);
     }
-    return {Summarise(forward), Summarise(input_grad), Summarise(weight_grad), Summarise(restore)};
+    return {Summarise(forward), Summarise(input_grad), Summarise(weight_grad), Summarise(restore),
+            Summarise(update)};
   }
 
  private:
   Bench(std::unique_ptr<Layer> layer, Arena arena)
       : layer_(std::move(layer)), arena_(std::move(arena)) {}
+
+  // What a step does to this layer at its end, with a learning rate that leaves the weights alone.
+  void Update() {
+    const Kernels& kernels = CpuKernels();
+    AdamWStep step;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const int64_t count = ElementCount(layer_->decl().parameters[i].shape);
+      norm_ += kernels.sum_of_squares({}, count, gradients_[i]);
+      kernels.adamw({}, step, count, parameters_[i], gradients_[i], moments1_[i].data(),
+                    moments2_[i].data());
+    }
+    layer_->Pack(call_);
+  }
 
   void BindWeights(const Offsets& offsets) {
     for (int64_t offset : offsets.tensors) tensors_.push_back(arena_.at(offset));
@@ -111,6 +128,9 @@ class Bench {
       parameters_.push_back(arena_.at<float>(offsets.parameters[i]));
       gradients_.push_back(arena_.at<float>(offsets.gradients[i]));
       InitializeParameter(layer_->decl().parameters[i], kSeed, parameters_.back());
+      const auto count = static_cast<size_t>(ElementCount(layer_->decl().parameters[i].shape));
+      moments1_.emplace_back(count);
+      moments2_.emplace_back(count);
     }
     call_.tensors = tensors_;
     call_.parameters = parameters_;
@@ -142,7 +162,9 @@ class Bench {
   Arena arena_;
   std::vector<void*> tensors_;
   std::vector<float*> parameters_, gradients_;
+  std::vector<std::vector<float>> moments1_, moments2_;
   LayerCall call_;
+  double norm_ = 0;
   double loss_ = 0;
   int64_t correct_ = 0;
 };

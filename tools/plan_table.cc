@@ -214,9 +214,8 @@ class Table {
       Fact("memory", FormatBytes(static_cast<double>(*best_.priced->memory_limit)) + " a device");
     }
     if (best_.settings_in_all > 1) {
-      Fact("settings", fmt::format("best of {}; {} of them by their bound alone",
-                                   best_.settings_in_all,
-                                   best_.settings_in_all - best_.settings_tried));
+      Fact("settings", fmt::format("best of {} ways to use the devices; {} searched",
+                                   best_.settings_in_all, best_.settings_tried));
     }
     Fact("optimal", Proof());
   }

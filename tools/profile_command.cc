@@ -69,6 +69,7 @@ absl::Status Measure(Profile* profile) {
     layer.input_grad_seconds = timings->input_grad.median;
     layer.weight_grad_seconds = timings->weight_grad.median;
     layer.restore_seconds = timings->restore.median;
+    layer.update_seconds = timings->update.median;
     profile->timings.push_back(*timings);
   }
   profile->link = MeasureInProcessLink();
