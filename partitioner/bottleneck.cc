@@ -14,8 +14,10 @@ namespace {
 
 double StageSeconds(const PartitionProblem& problem, int stage, const RangeCost& cost) {
   const double compute = cost.forward + cost.backward();
-  if (stage + 1 == problem.stages() || std::isinf(problem.LinkAfter(stage).bandwidth)) return compute;
-  return std::max(compute, 2 * static_cast<double>(cost.output_bytes) / problem.LinkAfter(stage).bandwidth);
+  if (stage + 1 == problem.stages() || std::isinf(problem.LinkAfter(stage).bandwidth))
+    return compute;
+  return std::max(compute,
+                  2 * static_cast<double>(cost.output_bytes) / problem.LinkAfter(stage).bandwidth);
 }
 
 }  // namespace
@@ -27,8 +29,8 @@ absl::StatusOr<PartitionAnswer> FindBottleneckPartition(const PartitionProblem& 
         "the bottleneck objective is defined for one stage a device; use 1 chunk");
   }
   const Feasible feasible(problem);
-  const std::optional<MinimaxAnswer> found = MinimaxPartition(
-      problem.layer_count(), problem.stages(), [&](int stage, int first, int end) {
+  const std::optional<MinimaxAnswer> found =
+      MinimaxPartition(problem.layer_count(), problem.stages(), [&](int stage, int first, int end) {
         const std::vector<Recompute> policies = feasible.Policies(stage, first, end);
         if (policies.empty()) return std::numeric_limits<double>::infinity();
         return StageSeconds(problem, stage, problem.Price(stage, first, end, policies.front()));

@@ -47,7 +47,7 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
 }
 
 absl::Status CheckStages(const PlanRequest& request, int chunks) {
-  const int stages = request.devices * chunks;
+  const int64_t stages = int64_t{request.devices} * chunks;
   const int layers = request.costs->layer_count();
   if (stages > layers) {
     return absl::InvalidArgumentError(absl::StrCat(

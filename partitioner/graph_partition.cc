@@ -21,6 +21,8 @@ constexpr double kNear = GraphSearch::kNear;
 constexpr double kFirstStride = 0.01;
 // So many times as many sets as nodes are many.
 constexpr int kManySets = 8;
+// With replicas the search keeps some 25 bytes for each cut and number of devices.
+constexpr int64_t kMostCutsByDevices = 64'000'000;
 // Bytes are whole numbers.
 constexpr double kByte = 0.5;
 
@@ -181,6 +183,11 @@ absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
   const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
   if (!sets.ok()) return sets.status();
+  if (request.replicate && int64_t{sets->size()} * request.devices > kMostCutsByDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph can be cut in ", sets->size() - 2, " ways; give at most ",
+                     kMostCutsByDevices / sets->size(), " devices, not ", request.devices));
+  }
   Narrowing narrowing(request, *sets, StartOf(request, sets->size()));
   GraphPlan plan;
   plan.cuts = sets->size() - 2;

@@ -7,6 +7,9 @@
 namespace sluice {
 namespace {
 
+// Of all layers together, so that no sum of sums overflows: 2^60.
+constexpr double kMostBytes = 1152921504606846976.0;
+
 absl::Status CheckSeconds(const LayerCost& layer, const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("layer '", layer.name, "': ", field, " is ", value,
@@ -41,6 +44,16 @@ absl::Status ValidateLayer(const LayerCost& layer) {
   return absl::OkStatus();
 }
 
+double AllBytes(const LayerCost& layer) {
+  double bytes = 0;
+  for (const int64_t each :
+       {layer.parameters, layer.parameter_bytes, layer.saved_bytes[0], layer.saved_bytes[1],
+        layer.saved_bytes[2], layer.weight_grad_bytes, layer.output_bytes, layer.workspace_bytes}) {
+    bytes += static_cast<double>(each);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 const char* RecomputeName(Recompute recompute) {
@@ -67,8 +80,14 @@ int64_t LayerCost::rebuilt_bytes(Recompute recompute) const {
 
 absl::Status ValidateLayerCosts(const std::vector<LayerCost>& layers) {
   if (layers.empty()) return absl::InvalidArgumentError("there are no layers to place");
+  double bytes = 0;
   for (const LayerCost& layer : layers) {
     if (absl::Status status = ValidateLayer(layer); !status.ok()) return status;
+    bytes += AllBytes(layer);
+    if (bytes <= kMostBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the layers up to '", layer.name, "' need ",
+                                                   bytes, " bytes; expected at most ", kMostBytes,
+                                                   ": make micro-batches smaller"));
   }
   return absl::OkStatus();
 }

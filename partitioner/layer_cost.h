@@ -49,7 +49,7 @@ struct LayerCost {
 };
 
 // InvalidArgument names the layer and the field that is negative, NaN or infinite; also when there
-// are no layers.
+// are no layers, or so many bytes that sums of them could overflow.
 absl::Status ValidateLayerCosts(const std::vector<LayerCost>& layers);
 
 }  // namespace sluice

@@ -65,7 +65,8 @@ void PartitionSearch::Visit(const StageArc& arc, int stage, double bound) {
 // Whether the stages chosen so far leave their rank within memory; `stage` is the last of them.
 bool PartitionSearch::RankFits(int stage) {
   const Placement& placement = problem_.timetable->placement;
-  if (!problem_.limits_memory() || placement.chunks() == 1) return true;  // its arcs fit by themselves
+  if (!problem_.limits_memory() || placement.chunks() == 1)
+    return true;  // its arcs fit by themselves
   const int rank = placement.rank(stage);
   std::vector<RangeCost> chunks;
   for (int held : feasible_.in_flight().stages(rank)) {

@@ -9,6 +9,9 @@ namespace sluice {
 
 namespace {
 
+// Of a rank, so that no sum overflows: 2^62.
+constexpr double kMostBytes = 4611686018427387904.0;
+
 absl::Status CheckLink(const Link& link) {
   if (!std::isfinite(link.latency) || link.latency < 0) {
     return absl::InvalidArgumentError(
@@ -37,13 +40,26 @@ absl::Status CheckDevices(const PartitionProblem& problem) {
     return absl::InvalidArgumentError("ranks disagree about the number of layers");
   }
   if (!one_each(problem.links.size(), static_cast<size_t>(problem.stages() - 1))) {
-    return absl::InvalidArgumentError(absl::StrCat("got ", problem.links.size(), " links for ",
-                                                   problem.stages(), " stages"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", problem.links.size(), " links for ", problem.stages(), " stages"));
   }
   for (const Link& link : problem.links) {
     if (absl::Status status = CheckLink(link); !status.ok()) return status;
   }
   return CheckLink(problem.link);
+}
+
+// All layers on one rank with every micro-batch in flight is the most that is ever counted.
+absl::Status CheckBytes(const CostTable& costs, int micro_batches) {
+  const RangeCost all = costs.Price(0, costs.layer_count(), Recompute::kNone);
+  const double in_flight =
+      static_cast<double>(all.activation_bytes) + static_cast<double>(all.weight_grad_bytes);
+  const double bytes = static_cast<double>(all.parameter_bytes) +
+                       static_cast<double>(all.workspace_bytes) + in_flight * micro_batches;
+  if (bytes <= kMostBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(micro_batches, " micro-batches of ", in_flight,
+                                                 " bytes are more than ", kMostBytes,
+                                                 " bytes; make them smaller or fewer"));
 }
 
 }  // namespace
@@ -78,6 +94,11 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
     return absl::InvalidArgumentError("a stage needs at least one recompute policy to choose from");
   }
   if (absl::Status status = CheckDevices(problem); !status.ok()) return status;
+  absl::Status bytes = CheckBytes(*problem.costs, problem.timetable->micro_batches);
+  for (const CostTable* costs : problem.rank_costs) {
+    bytes.Update(CheckBytes(*costs, problem.timetable->micro_batches));
+  }
+  if (!bytes.ok()) return bytes;
   if (problem.memory_limit.has_value() && *problem.memory_limit <= 0) {
     return absl::InvalidArgumentError(absl::StrCat("the memory limit is ", *problem.memory_limit,
                                                    " bytes; expected more than 0"));

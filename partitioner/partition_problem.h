@@ -62,8 +62,8 @@ struct StageAssignment {
   std::vector<Recompute> recompute;  // [stage]
 };
 
-// InvalidArgument when there are more stages than layers, no policies, or a link or limit that
-// makes no sense.
+// InvalidArgument when there are more stages than layers, no policies, a link or limit that
+// makes no sense, or more bytes than can be counted.
 absl::Status ValidateProblem(const PartitionProblem& problem);
 
 // What Simulate() takes, and what it does not know: the end of a step.

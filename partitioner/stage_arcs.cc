@@ -63,7 +63,8 @@ class StageFloor {
 
 StageArc MakeArc(const PartitionProblem& problem, int stage, int first, int end, Recompute policy) {
   const RangeCost cost = problem.Price(stage, first, end, policy);
-  StageArc arc{first, end, policy, cost.forward, cost.input_grad, cost.weight_grad, 0, cost.tail, 0};
+  StageArc arc{first, end,       policy, cost.forward, cost.input_grad, cost.weight_grad,
+               0,     cost.tail, 0};
   if (stage + 1 < problem.stages()) arc.send = problem.SendSeconds(stage, cost.output_bytes);
   return arc;
 }

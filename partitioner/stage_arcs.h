@@ -20,7 +20,7 @@ struct StageArc {
   double forward = 0;
   double input_grad = 0;
   double weight_grad = 0;
-  double send = 0;   // of a message to the next stage
+  double send = 0;  // of a message to the next stage
   double tail = 0;
   double bound = 0;  // no step whose assignment uses this arc is shorter
 

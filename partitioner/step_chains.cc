@@ -35,8 +35,8 @@ class StepModel::ChainsByRank {
         from = i;
       }
       entered += slowdown_ * Seconds(row[i]);
-      const double leaving = i + 1 == row.size() ? std::max(after_[row[i]], Tail(rank))
-                                                 : after_[row[i]];
+      const double leaving =
+          i + 1 == row.size() ? std::max(after_[row[i]], Tail(rank)) : after_[row[i]];
       if (entered + leaving < best) continue;  // of equal ones the last, which may be the end
       best = entered + leaving;
       first = from;
@@ -96,8 +96,7 @@ class StepModel::ChainsByRank {
       if (after_[i] > along[i]) row_next_[i] = kNone;
       const bool ends_here = after_[i] <= along[i] && row_next_[i] == kNone;
       if (ends_here) next_[i] = kNone;
-      const double from_start =
-          Seconds(static_cast<int32_t>(i)) + std::max(along[i], after_[i]);
+      const double from_start = Seconds(static_cast<int32_t>(i)) + std::max(along[i], after_[i]);
       if (here.previous != kNone) {
         along[here.previous] = from_start;
         row_next_[here.previous] = static_cast<int32_t>(i);

@@ -68,7 +68,7 @@ class StepModel {
 
   int stages_ = 0;
   std::vector<Node> nodes_;
-  std::vector<int32_t> last_;               // [rank] its last node
+  std::vector<int32_t> last_;                // [rank] its last node
   std::vector<std::vector<int>> stages_of_;  // [rank]
   // Work areas: seconds per duration slot, and the end of each node.
   std::vector<double> slots_;

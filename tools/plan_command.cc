@@ -11,6 +11,7 @@
 #include "tools/files.h"
 #include "tools/plan_flags.h"
 #include "tools/plan_graph.h"
+#include "tools/plan_limits.h"
 #include "tools/plan_search.h"
 #include "tools/plan_source.h"
 #include "tools/plan_table.h"
@@ -79,12 +80,14 @@ absl::StatusOr<std::string> Render(const PlanFlags& flags, const PlanSource& sou
 absl::Status RunPlan(const PlanFlags& flags) {
   const absl::StatusOr<PlanChoices> choices = ReadChoices(flags);
   if (!choices.ok()) return choices.status();
+  if (absl::Status status = CheckPlanLimits(flags, *choices); !status.ok()) return status;
   if (NamesGraphFile(flags.model)) {
     const absl::StatusOr<std::string> text = PlanGraph(flags, *choices);
     return text.ok() ? WriteOutput(flags.output, *text) : text.status();
   }
   absl::StatusOr<PlanSource> source = LoadPlanSource(flags, *choices);
   if (!source.ok()) return source.status();
+  LimitSettings(&*source);
   const absl::StatusOr<JointRequest> request = MakeJointRequest(flags, *choices, *source);
   if (!request.ok()) return request.status();
   absl::StatusOr<JointPlan> best = FindPlan(*choices, *source, *request);

@@ -43,6 +43,12 @@ TEST(FuzzCorpus, ProfileKeepsItsPromises) { EXPECT_GE(Replay("profile", TryProfi
 
 TEST(FuzzCorpus, DeviceKeepsItsPromises) { EXPECT_GE(Replay("device", TryDevice), 4); }
 
+TEST(FuzzCorpus, ClusterKeepsItsPromises) { EXPECT_GE(Replay("cluster", TryCluster), 6); }
+
+TEST(FuzzCorpus, MeasuredStepsKeepTheirPromises) {
+  EXPECT_GE(Replay("measured_steps", TryMeasuredSteps), 6);
+}
+
 TEST(FuzzCorpus, PlanKeepsItsPromises) { EXPECT_GE(Replay("plan", TryPlan), 4); }
 
 TEST(FuzzCorpus, PartitionKeepsItsPromises) { EXPECT_GE(Replay("partition", TryPartition), 6); }

@@ -6,7 +6,10 @@
 #include "models/spec.h"
 #include "models/spec_decoder.h"
 #include "models/spec_profile_graph.h"
+#include "partitioner/calibration_rows.h"
+#include "partitioner/cluster.h"
 #include "partitioner/cost_table.h"
+#include "partitioner/decoder_cost.h"
 #include "partitioner/device.h"
 #include "partitioner/graph_partition.h"
 #include "partitioner/partition.h"
@@ -22,6 +25,7 @@ namespace {
 constexpr int64_t kMostBlocks = 200;
 constexpr size_t kMostNodes = 8;
 constexpr int kLayers = 12;
+constexpr size_t kMostRows = 4;
 
 void DescribeGpt(const ModelSpec& spec) {
   const auto again = ParseHuggingFaceConfig(FormatHuggingFaceConfig(spec), kFuzzedFile);
@@ -60,6 +64,31 @@ void PartitionGraph(const ProfileGraph& graph, bool replicate) {
   const auto limited = FindGraphPartition(request);
   Require(limited.ok() && limited->bottleneck_seconds <= plan->bottleneck_seconds * (1 + 1e-9),
           "memory that a plan fits in does not change its bottleneck");
+}
+
+bool MakesSense(const Link& link) { return link.bandwidth > 0 && link.latency >= 0; }
+
+// One block of the row's GPT, priced for its rank as calibration does.
+void PriceStep(const MeasuredStep& step) {
+  GptConfig gpt;
+  gpt.layers = 1;
+  gpt.dim = static_cast<int>(step.hidden);
+  gpt.heads = static_cast<int>(step.heads);
+  gpt.vocab = static_cast<int>(step.vocab);
+  gpt.max_seq = static_cast<int>(step.seq);
+  DecoderTraining training;
+  training.batch = {step.micro_batch, step.seq};
+  training.kernels.flash_attention = step.flash_attention;
+  training.kernels.dropout = true;
+  const ClusterSpec cluster = UniformCluster(*BuiltInDevice("a100"), 8);
+  for (const LayerCost& layer :
+       DecoderCosts(DecoderOf(gpt), training, step.parallel, cluster, /*kind=*/0)) {
+    Require(layer.parameters >= 0 && layer.parameter_bytes >= 0, "counts do not overflow");
+    Require(layer.saved_bytes[0] >= layer.saved_bytes[1], "policies keep less and less");
+    Require(std::isfinite(layer.forward_seconds + layer.input_grad_seconds +
+                          layer.weight_grad_seconds + layer.update_seconds + layer.sync_seconds),
+            "a layer takes a time");
+  }
 }
 
 }  // namespace
@@ -118,6 +147,38 @@ void TryDevice(absl::string_view text) {
   }
   Require(device->memory_bytes >= 0, "memory is a count");
   Require(device->link.bandwidth > 0 && device->link.latency >= 0, "a link makes sense");
+}
+
+void TryCluster(absl::string_view text) {
+  const auto cluster = ParseCluster(text, kFuzzedFile);
+  if (!cluster.ok()) return RequireRefusal(cluster.status());
+  Require(cluster->devices.size() == cluster->counts.size() && cluster->device_count() >= 1,
+          "every kind of device is counted");
+  Parallel parallel;
+  parallel.data = cluster->device_count() > 1 ? 2 : 1;
+  const int ranks = cluster->device_count() / parallel.data;
+  Require(MakesSense(GroupLink(*cluster, cluster->device_count(), 1)), "collectives have a link");
+  for (const int rank : {0, ranks / 2, ranks - 1}) {
+    Require(MakesSense(RankLink(*cluster, parallel, rank, (rank + 1) % ranks)),
+            "ranks have a link");
+  }
+  const std::string written = FormatCluster(*cluster);
+  const auto again = ParseCluster(written, kFuzzedFile);
+  Require(again.ok() && FormatCluster(*again) == written, "a cluster comes back from its file");
+}
+
+void TryMeasuredSteps(absl::string_view text) {
+  const auto steps = ParseMeasuredSteps(text, kFuzzedFile);
+  if (!steps.ok()) return RequireRefusal(steps.status());
+  Require(!steps->empty(), "a table has measurements");
+  for (size_t i = 0; i < std::min(steps->size(), kMostRows); ++i) {
+    const MeasuredStep& step = (*steps)[i];
+    Require(step.micro_batches() >= 1 &&
+                step.micro_batches() * step.micro_batch * step.parallel.data == step.global_batch,
+            "a step is whole micro-batches");
+    Require(step.seconds > 0 && std::isfinite(step.seconds), "a step takes a time");
+    PriceStep(step);
+  }
 }
 
 void TryPlan(absl::string_view text) {

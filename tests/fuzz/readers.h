@@ -3,8 +3,9 @@
 
 #include "absl/strings/string_view.h"
 
-// What the fuzzers feed with any bytes. Each reads them as `sluice schedule` or `sluice plan`
-// would, takes what it got through every step that takes it, and aborts when a promise is broken.
+// What the fuzzers feed with any bytes. Each reads them as `sluice schedule`, `plan`
+// or `calibrate` would, takes what it got through every step that takes it, and aborts when a
+// promise is broken.
 namespace sluice {
 
 // Any text is refused with a place in it, or is a table that comes back from its own CSV; a sound
@@ -25,6 +26,10 @@ void TryProfileGraph(absl::string_view text);
 void TryProfile(absl::string_view text);
 // A device's rates are positive and finite.
 void TryDevice(absl::string_view text);
+// A cluster comes back from its own text, and every rank of it has a link.
+void TryCluster(absl::string_view text);
+// A table of measured steps: what a row asks for is whole, and no byte of it overflows.
+void TryMeasuredSteps(absl::string_view text);
 // A plan.json's stages are a partition.
 void TryPlan(absl::string_view text);
 // "0-3,4-7" comes back from its own text.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/describe_memory.h"
 #include "partitioner/downsets.h"
+#include "tests/sanitizers.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {
@@ -40,12 +41,7 @@ ProfileGraph RandomGraph(std::mt19937& random, int nodes) {
   return graph;
 }
 
-// Under sanitizers a smaller share of the same trials.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kTrials = 2'000;
-#else
-constexpr int kTrials = 12'000;
-#endif
+constexpr int kTrials = Trials(12'000, /*sanitized=*/2'000);
 
 // The naive twin: every assignment of nodes to stages that sends nothing backwards, with every
 // number of replicas, priced from scratch.

@@ -1,0 +1,120 @@
+#ifndef SLUICE_TESTS_PARTITIONER_BRUTE_FORCE_H_
+#define SLUICE_TESTS_PARTITIONER_BRUTE_FORCE_H_
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partitioner/partition_problem.h"
+#include "schedules/simulate.h"
+#include "tests/partitioner/random_chain.h"
+
+// The naive twin of the searches: every assignment of a small problem, simulated.
+namespace sluice {
+
+// Seconds where no assignment fits.
+inline constexpr double kNothing = std::numeric_limits<double>::infinity();
+
+inline double SimulatedSeconds(const PartitionProblem& problem, const StageAssignment& assignment) {
+  return SimulatedSeconds(*problem.timetable,
+                          ToStepCosts(problem, PriceStages(problem, assignment)));
+}
+
+// Bytes of one rank at its fullest, by walking along its row: what InFlight counts, counted again
+// naively.
+inline int64_t WalkedBytes(const Timetable& timetable, int rank,
+                           const std::vector<RangeCost>& stages) {
+  int64_t held = 0;
+  for (int stage : timetable.placement.StagesOf(rank)) held += stages[stage].parameter_bytes;
+  int64_t most = held;
+  for (const Action& action : timetable.rows[rank]) {
+    const RangeCost& stage = stages[action.stage];
+    if (action.op == Op::kForward) held += stage.activation_bytes;
+    if (action.op != Op::kWeightGrad) most = std::max(most, held + stage.workspace_bytes);
+    if (action.op == Op::kBackward || action.op == Op::kInputGrad) held -= stage.activation_bytes;
+    if (action.op == Op::kInputGrad) held += stage.weight_grad_bytes;
+    most = std::max(most, held);
+    if (action.op == Op::kWeightGrad) held -= stage.weight_grad_bytes;
+  }
+  return most;
+}
+
+inline bool Fits(const PartitionProblem& problem, const StageAssignment& assignment) {
+  if (!problem.limits_memory()) return true;
+  const std::vector<RangeCost> stages = PriceStages(problem, assignment);
+  for (int rank = 0; rank < problem.timetable->placement.ranks(); ++rank) {
+    if (WalkedBytes(*problem.timetable, rank, stages) > problem.MemoryOf(rank)) return false;
+  }
+  return true;
+}
+
+// The least of `value` over every assignment that fits.
+template <typename Value>
+double BruteForce(const PartitionProblem& problem, const Value& value) {
+  double best = kNothing;
+  ForEachPartition(problem.costs->layer_count(), problem.stages(), [&](const Partition& partition) {
+    ForEachRecompute(problem.policies, problem.stages(),
+                     [&](const std::vector<Recompute>& recompute) {
+                       const StageAssignment assignment{partition, recompute};
+                       if (!Fits(problem, assignment)) return;
+                       best = std::min(best, value(assignment));
+                     });
+  });
+  return best;
+}
+
+// A random chain, schedule and device, of every kind of limit; small enough for BruteForce().
+struct RandomCase {
+  explicit RandomCase(uint64_t seed) : random(seed) {
+    const int layers = 1 + Below(random, 8);
+    costs.emplace(*CostTable::Create(RandomLayers(random, layers)));
+    timetable = RandomTimetable(random, layers);
+    problem.costs = &*costs;
+    problem.timetable = &timetable;
+    problem.link = RandomLink(random);
+    if (random() % 2 == 0) {
+      problem.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    }
+    if (random() % 3 != 0) problem.memory_limit = 100 + Below(random, 1500);
+    if (random() % 4 == 0) MakeDevicesDiffer(layers);
+  }
+  // Devices that are faster or slower, larger or smaller than others, on links of their own.
+  void MakeDevicesDiffer(int layers) {
+    const int ranks = timetable.placement.ranks();
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<LayerCost> priced = costs->layers();
+      for (int i = 0; i < layers; ++i) {
+        const double slower = 0.5 + Below(random, 4);
+        priced[i].forward_seconds *= slower;
+        priced[i].input_grad_seconds *= slower;
+        priced[i].weight_grad_seconds *= slower;
+      }
+      tables.push_back(*CostTable::Create(priced));
+    }
+    for (const CostTable& table : tables) problem.rank_costs.push_back(&table);
+    for (int stage = 0; stage + 1 < problem.stages(); ++stage) {
+      problem.links.push_back(RandomLink(random));
+    }
+    for (int rank = 0; rank < ranks && problem.memory_limit; ++rank) {
+      problem.rank_memory.push_back(100 + Below(random, 1500));
+    }
+  }
+  std::string Describe() const {
+    return timetable.name + " ranks " + std::to_string(timetable.placement.ranks()) + " stages " +
+           std::to_string(problem.stages()) + " micro-batches " +
+           std::to_string(timetable.micro_batches) + " layers " +
+           std::to_string(costs->layer_count());
+  }
+  Random random;
+  std::optional<CostTable> costs;
+  std::deque<CostTable> tables;  // [rank]
+  Timetable timetable;
+  PartitionProblem problem;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_PARTITIONER_BRUTE_FORCE_H_

@@ -1,0 +1,78 @@
+#include "partitioner/rank_columns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/partitioner/brute_force.h"
+#include "tests/sanitizers.h"
+
+namespace sluice {
+namespace {
+
+// Costs of a random assignment, so that the chains taken from them are any chains.
+StepCosts RandomStep(const PartitionProblem& problem, Random& random) {
+  StageAssignment assignment;
+  std::vector<int> cuts;
+  for (int cut = 1; cut < problem.layer_count(); ++cut) cuts.push_back(cut);
+  std::shuffle(cuts.begin(), cuts.end(), random);
+  cuts.resize(problem.stages() - 1);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.push_back(problem.layer_count());
+  int first = 0;
+  for (const int end : cuts) {
+    assignment.partition.push_back({first, end - 1});
+    assignment.recompute.push_back(
+        problem.policies[Below(random, static_cast<int>(problem.policies.size()))]);
+    first = end;
+  }
+  return ToStepCosts(problem, PriceStages(problem, assignment));
+}
+
+// One set for each of a few slowdowns, as the search takes them.
+std::vector<std::vector<ChainCounts>> RandomChains(const PartitionProblem& problem,
+                                                   Random& random) {
+  StepModel model = *StepModel::Compile(*problem.timetable);
+  std::vector<std::vector<ChainCounts>> chains;
+  for (const double slowdown : {1.01, 1.5, 8.0}) {
+    chains.push_back(model.RankChains(RandomStep(problem, random), slowdown));
+  }
+  return chains;
+}
+
+TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
+  constexpr uint64_t kTrials = Trials(4'000, /*sanitized=*/800);
+  int compared = 0, tight = 0, near = 0, tighter_than_arcs = 0;
+  for (uint64_t seed = 0; seed < kTrials; ++seed) {
+    RandomCase test(seed);
+    SCOPED_TRACE(test.Describe() + " seed " + std::to_string(seed));
+    const double best = BruteForce(test.problem, [&](const StageAssignment& assignment) {
+      return SimulatedSeconds(test.problem, assignment);
+    });
+    const Feasible feasible(test.problem);
+    const StageArcs arcs(test.problem, feasible, kNothing);
+    const RankColumns columns(test.problem, feasible, arcs,
+                              RandomChains(test.problem, test.random));
+    ASSERT_TRUE(columns.usable());
+    const double bound = columns.LeastSeconds();
+    EXPECT_GE(bound, 0);
+    if (best == kNothing || best == 0) continue;
+    EXPECT_LE(bound, best * (1 + 1e-9));
+    ++compared;
+    tight += bound > best * (1 - 1e-6);
+    near += bound > best * 0.8;
+    tighter_than_arcs += bound > arcs.LeastBound(nullptr);
+  }
+  RecordProperty("compared", compared);
+  RecordProperty("tight", tight);
+  RecordProperty("near", near);
+  RecordProperty("tighter_than_arcs", tighter_than_arcs);
+  // A bound of 0 would pass until here.
+  EXPECT_GT(tight, compared / 10);
+  EXPECT_GT(near, compared / 2);
+}
+
+}  // namespace
+}  // namespace sluice

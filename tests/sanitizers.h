@@ -1,0 +1,27 @@
+#ifndef SLUICE_TESTS_SANITIZERS_H_
+#define SLUICE_TESTS_SANITIZERS_H_
+
+// Whether AddressSanitizer or ThreadSanitizer watches: GCC says so by a macro, clang by a feature.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLUICE_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLUICE_SANITIZED 1
+#endif
+#endif
+
+namespace sluice {
+
+#ifdef SLUICE_SANITIZED
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// Trials of a property: all of them, or under sanitizers, which make them many times slower, the
+// first few.
+constexpr int Trials(int all, int sanitized) { return kSanitized ? sanitized : all; }
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_SANITIZERS_H_
