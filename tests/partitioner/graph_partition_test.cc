@@ -231,6 +231,19 @@ TEST(GraphPartition, NamesTheStageThatDoesNotFit) {
   EXPECT_TRUE(FindGraphPartition(request).ok());
 }
 
+TEST(GraphPartition, RefusesMoreReplicasThanItCanSearch) {
+  std::mt19937 random(1);
+  const ProfileGraph graph = RandomGraph(random, 3);
+  GraphRequest request;
+  request.graph = &graph;
+  request.devices = 64'000'000;
+  request.bandwidth = 1e9;
+  request.replicate = true;
+  const absl::Status status = FindGraphPartition(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not 64000000"));
+}
+
 TEST(Downsets, AreAllSetsThatHoldTheirSources) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 200; ++trial) {
