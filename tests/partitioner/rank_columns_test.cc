@@ -43,8 +43,8 @@ std::vector<std::vector<ChainCounts>> RandomChains(const PartitionProblem& probl
 }
 
 TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
-  constexpr uint64_t kTrials = Trials(4'000, /*sanitized=*/800);
-  int compared = 0, tight = 0, near = 0, tighter_than_arcs = 0;
+  constexpr uint64_t kTrials = Trials(3'000, /*sanitized=*/600);
+  int unusable = 0, compared = 0, tight = 0, near = 0, tighter_than_arcs = 0;
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     RandomCase test(seed);
     SCOPED_TRACE(test.Describe() + " seed " + std::to_string(seed));
@@ -55,7 +55,10 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
     const StageArcs arcs(test.problem, feasible, kNothing);
     const RankColumns columns(test.problem, feasible, arcs,
                               RandomChains(test.problem, test.random));
-    ASSERT_TRUE(columns.usable());
+    if (!columns.usable()) {  // a rank of three stages, with every policy at each
+      ++unusable;
+      continue;
+    }
     const double bound = columns.LeastSeconds();
     EXPECT_GE(bound, 0);
     if (best == kNothing || best == 0) continue;
@@ -69,9 +72,11 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
   RecordProperty("tight", tight);
   RecordProperty("near", near);
   RecordProperty("tighter_than_arcs", tighter_than_arcs);
+  EXPECT_LT(unusable, compared / 10);
   // A bound of 0 would pass until here.
-  EXPECT_GT(tight, compared / 10);
+  EXPECT_GT(tight, compared / 3);
   EXPECT_GT(near, compared / 2);
+  EXPECT_GT(tighter_than_arcs, compared / 4);
 }
 
 }  // namespace
