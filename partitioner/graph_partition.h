@@ -55,9 +55,9 @@ struct GraphPlan {
 // last 1. (PipeDream's --use_memory_constraint counts one fewer, and a copy of the weights with
 // each; it does not count gradients and moments.)
 // InvalidArgument when there are fewer nodes than stages needed, more devices than replicas of so
-// many cuts can be searched for, or a count, bandwidth or memory below what makes sense; ResourceExhausted when the graph has too many cuts to try them all;
-// FailedPrecondition when nothing fits in `memory`, with the least memory that works and the stage
-// that needs it.
+// many cuts can be searched for, or a count, bandwidth or memory below what makes sense;
+// ResourceExhausted when the graph has too many cuts to try them all; FailedPrecondition when
+// nothing fits in `memory`, with the least memory that works and the stage that needs it.
 absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request);
 
 // The bottleneck of stages however they were found, by the same count.
