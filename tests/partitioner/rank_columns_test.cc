@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/exact_partition.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 
@@ -59,10 +60,11 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
       ++unusable;
       continue;
     }
-    const double bound = columns.LeastSeconds();
+    const double bound = columns.LeastSeconds(SearchOptions().budget);
     EXPECT_GE(bound, 0);
     if (best == kNothing || best == 0) continue;
     EXPECT_LE(bound, best * (1 + 1e-9));
+    EXPECT_EQ(columns.LeastSeconds(0), 0) << "a budget of nothing proves nothing";
     ++compared;
     tight += bound > best * (1 - 1e-6);
     near += bound > best * 0.8;
