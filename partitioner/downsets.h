@@ -34,6 +34,13 @@ class Downsets {
     return absl::MakeConstSpan(smaller_).subspan(first_smaller_[set],
                                                  first_smaller_[set + 1] - first_smaller_[set]);
   }
+  // Whether all of `part` is in `set`.
+  bool Inside(int part, int set) const {
+    for (size_t word = 0; word < words_; ++word) {
+      if ((members_[part * words_ + word] & ~members_[set * words_ + word]) != 0) return false;
+    }
+    return true;
+  }
   // Nodes of `set` that are not in `part`, ascending.
   std::vector<int> NodesBetween(int part, int set) const;
 

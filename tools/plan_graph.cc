@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/graph_partition.h"
 #include "tools/files.h"
+#include "tools/plan_graph_step.h"
 #include "tools/terminal.h"
 #include "tools/units.h"
 
@@ -24,13 +25,15 @@ absl::Status CheckFlags(const PlanFlags& flags, const PlanChoices& choices) {
     return absl::UnimplementedError(absl::StrCat(flags.model.model, " is a graph of operations; ",
                                                  what, " is not available for one yet"));
   };
-  if (choices.objective != Objective::kBottleneck) {
-    return refuse("any objective but --objective bottleneck");
-  }
-  if (choices.latency) return refuse("--latency");
-  if (flags.chunks.value_or(1) != 1) return refuse("--chunks");
   if (!flags.partition.empty()) return refuse("--partition");
+  if (flags.pareto) return refuse("--pareto");
+  if (flags.what_if) return refuse("--what-if");
   if (flags.format != "text" && flags.format != "json") return refuse("this --format");
+  if (choices.objective == Objective::kBottleneck) {
+    // It has no timetable, and counts no latency.
+    if (choices.latency) return refuse("--latency with --objective bottleneck");
+    if (flags.chunks.value_or(1) != 1) return refuse("--chunks with --objective bottleneck");
+  }
   return RefuseShapeFlags(flags.model);
 }
 
@@ -73,18 +76,6 @@ std::string FormatJson(const GraphRequest& request, const GraphPlan& plan,
   return document.dump(2) + "\n";
 }
 
-// "node4-8, node10", as many as fit.
-std::string NameNodes(const ProfileGraph& graph, const std::vector<int>& nodes, size_t columns) {
-  std::string text;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const std::string part = absl::StrCat(i == 0 ? "" : " ", graph.nodes[nodes[i]].id);
-    const bool last = i + 1 == nodes.size();
-    if (text.size() + part.size() + (last ? 0 : 4) > columns) return text + " ...";
-    text += part;
-  }
-  return text;
-}
-
 std::string FormatText(const GraphRequest& request, const GraphPlan& plan,
                        const std::string& model) {
   constexpr int kFixedColumns = 73;
@@ -109,16 +100,10 @@ std::string FormatText(const GraphRequest& request, const GraphPlan& plan,
   return out;
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> PlanGraph(const PlanFlags& flags, const PlanChoices& choices) {
-  if (absl::Status status = CheckFlags(flags, choices); !status.ok()) return status;
-  const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
-  if (!text.ok()) return text.status();
-  const absl::StatusOr<ProfileGraph> graph = ParseProfileGraph(*text, flags.model.model);
-  if (!graph.ok()) return graph.status();
+absl::StatusOr<std::string> PlanBottleneck(const ProfileGraph& graph, const PlanFlags& flags,
+                                           const PlanChoices& choices) {
   GraphRequest request;
-  request.graph = &*graph;
+  request.graph = &graph;
   request.devices = flags.devices;
   if (choices.bandwidth) request.bandwidth = *choices.bandwidth;
   if (choices.memory) request.memory = static_cast<double>(*choices.memory);
@@ -128,6 +113,18 @@ absl::StatusOr<std::string> PlanGraph(const PlanFlags& flags, const PlanChoices&
   const bool json = flags.json || flags.format == "json" || absl::EndsWith(flags.output, ".json");
   return json ? FormatJson(request, *plan, flags.model.model)
               : FormatText(request, *plan, flags.model.model);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PlanGraph(const PlanFlags& flags, const PlanChoices& choices) {
+  if (absl::Status status = CheckFlags(flags, choices); !status.ok()) return status;
+  const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<ProfileGraph> graph = ParseProfileGraph(*text, flags.model.model);
+  if (!graph.ok()) return graph.status();
+  if (choices.objective == Objective::kStep) return PlanGraphStep(*graph, flags, choices);
+  return PlanBottleneck(*graph, flags, choices);
 }
 
 }  // namespace sluice

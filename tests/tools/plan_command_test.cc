@@ -142,10 +142,31 @@ TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
                                "--bandwidth 1GB/s");
   EXPECT_EQ(replicated["stages"].size(), 1u);
   EXPECT_EQ(replicated["stages"][0]["replicas"], 2);
-  ExpectFailure("plan " + Path("graph.txt") + " --devices 2", 2, "--objective bottleneck");
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --data-parallel auto", 2,
+                "--objective bottleneck");
   ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --objective bottleneck", 2, "4 nodes");
   std::ofstream(Path("cycle.txt")) << kDiamond << "\tnode5 -- node2\n";
   ExpectFailure("plan " + Path("cycle.txt") + " --devices 2 --objective bottleneck", 2, "cycle");
+}
+
+TEST_F(PlanCommand, PlansTheStepOfGraphs) {
+  std::ofstream(Path("graph.txt")) << kDiamond;
+  // a, b | c, d: two forwards, 6 ms, wait for the first gradient until 8; then 4 backwards of 5 ms
+  // and 2 forwards of 3. (a, c | b, d: 2 + 4 * 8 + 3; a | b, c, d: 1 + 4 * 10 + 2.)
+  const json plan =
+      Plan(Path("graph.txt") + " --devices 2 --schedule 1f1b --micro-batches 4 --latency 0s");
+  EXPECT_NEAR(plan["step_seconds"].get<double>(), 34e-3, 1e-12);
+  EXPECT_EQ(plan["optimal"], true);
+  EXPECT_EQ(plan["schedule"], "1f1b");
+  EXPECT_EQ(plan["micro_batches"], 4);
+  EXPECT_EQ(plan["stages"].size(), 2u);
+  EXPECT_EQ(plan["stages"][0]["in_flight"], 2);
+  EXPECT_TRUE(plan["stages"][0]["first_layer"].is_null());
+  const json best = Plan(Path("graph.txt") + " --devices 2 --micro-batches 4");
+  EXPECT_LE(best["step_seconds"].get<double>(), plan["step_seconds"].get<double>());
+  EXPECT_EQ(best["optimal"], true);
+  EXPECT_FALSE(best["rejected"].empty());
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --memory 1B", 3, "a device");
 }
 
 TEST_F(PlanCommand, IsTheSameEveryTime) {
@@ -241,12 +262,14 @@ TEST_F(PlanCommand, UsesTheDevicesInTheBestOfManyWays) {
   EXPECT_EQ(data * best["micro_batches"].get<int>() * best["micro_batch_size"].get<int>(), 32);
   const double seconds = best["step_seconds"];
   EXPECT_NEAR(best["tokens_per_second"].get<double>() * seconds, 32 * 2048, 1);
-  for (const char* fixed : {"--data-parallel 1 --tensor-parallel 1", "--data-parallel 2 "
-                            "--tensor-parallel 1", "--data-parallel 1 --tensor-parallel 2"}) {
-    const json other =
-        Plan("llama-3.1-8b --devices 8 --device h100 --global-batch 32 --seq 2048 --zero 1 "
-             "--micro-batch-size 1 " +
-             std::string(fixed));
+  for (const char* fixed : {"--data-parallel 1 --tensor-parallel 1",
+                            "--data-parallel 2 "
+                            "--tensor-parallel 1",
+                            "--data-parallel 1 --tensor-parallel 2"}) {
+    const json other = Plan(
+        "llama-3.1-8b --devices 8 --device h100 --global-batch 32 --seq 2048 --zero 1 "
+        "--micro-batch-size 1 " +
+        std::string(fixed));
     EXPECT_GE(other["step_seconds"].get<double>() * 1.05, seconds) << fixed;
     EXPECT_LE(best["lower_bound"].get<double>(), other["step_seconds"].get<double>()) << fixed;
   }
@@ -287,8 +310,7 @@ TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
     // Asked for, so much memory gives that plan, or one as good.
     const json again = Plan(std::string(kGpt2) + " --schedule 1f1b --memory " +
                             std::to_string(smaller["peak_bytes"].get<int64_t>()));
-    EXPECT_LE(again["step_seconds"].get<double>(),
-              smaller["step_seconds"].get<double>() * 1.003);
+    EXPECT_LE(again["step_seconds"].get<double>(), smaller["step_seconds"].get<double>() * 1.003);
   }
 }
 

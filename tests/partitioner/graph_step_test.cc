@@ -1,0 +1,338 @@
+#include "partitioner/graph_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "partitioner/exact_partition.h"
+#include "partitioner/graph_step_search.h"
+#include "tests/partitioner/random_chain.h"
+#include "tests/partitioner/random_graph.h"
+#include "tests/shared_folder.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kTolerance = 1e-9;
+
+// Under sanitizers a smaller share of the same trials.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kTrials = 600;
+#else
+constexpr int kTrials = 5'400;
+#endif
+
+// The naive twin: every assignment of nodes to stages that sends nothing backwards and leaves none
+// empty, priced from scratch and simulated.
+class BruteForce {
+ public:
+  BruteForce(const ProfileGraph& graph, const Timetable& timetable, const Link& link, double memory)
+      : graph_(graph),
+        timetable_(timetable),
+        link_(link),
+        memory_(memory),
+        stage_of_(graph.nodes.size()) {}
+
+  // Least seconds of a step that fits; infinite where none does.
+  double Best() {
+    Assign(0);
+    return best_;
+  }
+
+ private:
+  int stages() const { return timetable_.placement.stages(); }
+
+  void Assign(size_t node) {
+    if (node == stage_of_.size()) return Price();
+    int first = 0;
+    for (const int source : graph_.nodes[node].sources) {
+      first = std::max(first, stage_of_[source]);
+    }
+    for (int stage = first; stage < stages(); ++stage) {
+      stage_of_[node] = stage;
+      Assign(node + 1);
+    }
+  }
+
+  void Price() {
+    std::vector<int> nodes(stages());
+    StageCosts costs = StageCosts::Uniform(stages(), 0, 0, 0);
+    std::vector<double> state(stages());
+    costs.activation_bytes.assign(stages(), 0);
+    for (size_t i = 0; i < stage_of_.size(); ++i) {
+      const ProfileNode& node = graph_.nodes[i];
+      const int stage = stage_of_[i];
+      ++nodes[stage];
+      costs.forward[stage] += node.forward_seconds;
+      costs.backward[stage] += node.backward_seconds;
+      costs.input_grad[stage] += node.backward_seconds / 2;
+      costs.weight_grad[stage] += node.backward_seconds / 2;
+      costs.activation_bytes[stage] += node.activation_bytes;
+      state[stage] += 4 * node.parameter_bytes;
+    }
+    if (std::count(nodes.begin(), nodes.end(), 0) > 0) return;
+    costs.weight_grad_bytes = costs.activation_bytes;
+    for (int cut = 0; cut + 1 < stages(); ++cut) costs.send[cut] = SendSeconds(cut);
+    const auto run = Simulate(timetable_, costs, Detail::kSummary);
+    if (!run.ok()) return;
+    for (int rank = 0; rank < timetable_.placement.ranks(); ++rank) {
+      double bytes = run->peak_bytes[rank];
+      for (const int stage : timetable_.placement.StagesOf(rank)) bytes += state[stage];
+      if (bytes > memory_) return;
+    }
+    best_ = std::min(best_, run->makespan);
+  }
+
+  double SendSeconds(int cut) const {
+    double bytes = 0;
+    for (size_t i = 0; i < stage_of_.size(); ++i) {
+      const std::vector<int>& users = graph_.nodes[i].users;
+      const bool crosses =
+          stage_of_[i] <= cut &&
+          std::any_of(users.begin(), users.end(), [&](int u) { return stage_of_[u] > cut; });
+      if (crosses) bytes += graph_.nodes[i].activation_bytes;
+    }
+    return link_.Seconds(std::llround(bytes));
+  }
+
+  const ProfileGraph& graph_;
+  const Timetable& timetable_;
+  const Link link_;
+  const double memory_;
+  std::vector<int> stage_of_;
+  double best_ = kInfinity;
+};
+
+struct Trial {
+  ProfileGraph graph;
+  Timetable timetable;
+  Link link;
+  double memory = kInfinity;
+};
+
+Trial RandomTrial(Random& random) {
+  Trial trial;
+  const int nodes = 3 + Below(random, 6);
+  trial.graph = RandomGraph(random, nodes, /*chain=*/false);
+  trial.timetable = RandomTimetable(random, std::min(nodes, 4));
+  if (Below(random, 3) > 0) trial.link.bandwidth = (1 + Below(random, 20)) * 1e9;
+  if (Below(random, 3) == 0) trial.link.latency = Below(random, 5) * 1e-3;
+  if (Below(random, 3) == 0) trial.memory = (20 + Below(random, 300)) * 1e6;
+  return trial;
+}
+
+GraphStepAnswer Search(const Trial& trial, const Downsets& sets, const SearchOptions& options) {
+  const GraphWork work(trial.graph, sets);
+  const InFlight in_flight(trial.timetable);
+  const GraphStepProblem problem{&work, &trial.timetable, &in_flight, trial.link, trial.memory};
+  auto search = GraphStepSearch::Create(problem);
+  EXPECT_TRUE(search.ok()) << search.status();
+  return search.ok() ? (*search)->Run(options) : GraphStepAnswer();
+}
+
+TEST(GraphStepSearch, EqualsBruteForceOnRandomGraphs) {
+  Random random(11);
+  int fits = 0, tight = 0, chunked = 0;
+  for (int i = 0; i < kTrials; ++i) {
+    const Trial trial = RandomTrial(random);
+    const double best = BruteForce(trial.graph, trial.timetable, trial.link, trial.memory).Best();
+    const auto sets = Downsets::Enumerate(trial.graph, 1000);
+    ASSERT_TRUE(sets.ok());
+    SearchOptions options;
+    // Sometimes with something to beat: just above the best, or below it.
+    if (i % 3 == 1 && best < kInfinity) options.cutoff = best * (i % 2 == 0 ? 1.001 : 0.9);
+    const GraphStepAnswer answer = Search(trial, *sets, options);
+    const std::string name = absl::StrCat("trial ", i, " ", trial.timetable.name);
+    ASSERT_TRUE(answer.complete) << name;
+    if (best < options.cutoff) {
+      ASSERT_NEAR(answer.seconds, best, kTolerance * best) << name;
+      ASSERT_NEAR(answer.lower_bound, best, kTolerance * best) << name;
+    } else {
+      ASSERT_GE(answer.seconds, best * (1 - kTolerance)) << name;
+      ASSERT_LE(answer.lower_bound, best * (1 + kTolerance)) << name;
+    }
+    fits += best < kInfinity ? 1 : 0;
+    tight += best == kInfinity ? 1 : 0;
+    chunked += trial.timetable.placement.chunks() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(fits, kTrials / 2);
+  EXPECT_GT(tight, kTrials / 100);
+  EXPECT_GT(chunked, kTrials / 10);
+}
+
+// Whatever ends the search early, the bound holds.
+TEST(GraphStepSearch, StopsWithABoundThatHolds) {
+  Random random(5);
+  for (int i = 0; i < kTrials / 6; ++i) {
+    const Trial trial = RandomTrial(random);
+    const double best = BruteForce(trial.graph, trial.timetable, trial.link, trial.memory).Best();
+    const auto sets = Downsets::Enumerate(trial.graph, 1000);
+    ASSERT_TRUE(sets.ok());
+    SearchOptions options;
+    options.budget = 1 + Below(random, 20'000);
+    if (i % 2 == 0) options.gap = 0.1;
+    const GraphStepAnswer answer = Search(trial, *sets, options);
+    ASSERT_LE(answer.lower_bound, best * (1 + kTolerance)) << i;
+    ASSERT_GE(answer.seconds, best * (1 - kTolerance)) << i;
+    if (answer.complete && best < kInfinity) {
+      ASSERT_LE(answer.seconds, best * (1 + options.gap) * (1 + kTolerance)) << i;
+    }
+  }
+}
+
+CostTable LayersOf(const ProfileGraph& graph) {
+  std::vector<LayerCost> layers;
+  for (const ProfileNode& node : graph.nodes) {
+    LayerCost layer;
+    layer.forward_seconds = node.forward_seconds;
+    layer.input_grad_seconds = layer.weight_grad_seconds = node.backward_seconds / 2;
+    layer.parameter_bytes = 4 * std::llround(node.parameter_bytes);
+    layer.saved_bytes[0] = layer.weight_grad_bytes = std::llround(node.activation_bytes);
+    layer.output_bytes = node.users.empty() ? 0 : std::llround(node.activation_bytes);
+    layers.push_back(layer);
+  }
+  return *CostTable::Create(std::move(layers));
+}
+
+TEST(GraphStepSearch, EqualsTheSearchOverLayersOnChains) {
+  Random random(3);
+  for (int i = 0; i < kTrials / 20; ++i) {
+    Trial trial = RandomTrial(random);
+    trial.graph = RandomGraph(random, 8 + Below(random, 16), /*chain=*/true);
+    const CostTable layers = LayersOf(trial.graph);
+    PartitionProblem problem;
+    problem.costs = &layers;
+    problem.timetable = &trial.timetable;
+    problem.link = trial.link;
+    if (trial.memory < kInfinity) problem.memory_limit = static_cast<int64_t>(trial.memory);
+    const auto expected = FindExactPartition(problem);
+    const auto sets = Downsets::Enumerate(trial.graph, 1000);
+    ASSERT_TRUE(sets.ok());
+    const GraphStepAnswer answer = Search(trial, *sets, {});
+    if (!expected.ok()) {
+      EXPECT_EQ(answer.seconds, kInfinity) << expected.status();
+      continue;
+    }
+    ASSERT_TRUE(expected->optimal);
+    ASSERT_TRUE(answer.complete) << i;
+    ASSERT_NEAR(answer.seconds, expected->seconds, kTolerance * expected->seconds) << i;
+  }
+}
+
+GraphStepRequest RequestFor(const ProfileGraph& graph, int devices, int micro_batches) {
+  GraphStepRequest request;
+  request.graph = &graph;
+  request.devices = devices;
+  request.micro_batches = micro_batches;
+  return request;
+}
+
+// Every node once, sources no later than users; the fields add up.
+void ExpectSound(const GraphStepRequest& request, const GraphStepPlan& plan) {
+  std::vector<int> stage_of(request.graph->nodes.size(), -1);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    EXPECT_FALSE(plan.stages[s].work.nodes.empty());
+    EXPECT_LE(plan.stages[s].peak_bytes, request.memory);
+    for (const int node : plan.stages[s].work.nodes) {
+      EXPECT_EQ(stage_of[node], -1);
+      stage_of[node] = static_cast<int>(s);
+    }
+  }
+  for (size_t i = 0; i < stage_of.size(); ++i) {
+    ASSERT_GE(stage_of[i], 0);
+    for (const int user : request.graph->nodes[i].users) EXPECT_LE(stage_of[i], stage_of[user]);
+  }
+  EXPECT_GT(plan.lower_bound, 0);
+  EXPECT_GE(plan.step_seconds, plan.lower_bound);
+  EXPECT_GE(plan.step_seconds, request.micro_batches * plan.bottleneck_seconds * (1 - kTolerance));
+}
+
+// "auto" is the least over what it tries, each searched by brute force.
+TEST(GraphStepPlan, IsTheBestOfAllSchedules) {
+  Random random(8);
+  for (int i = 0; i < kTrials / 200; ++i) {
+    const ProfileGraph graph = RandomGraph(random, 4 + Below(random, 3), /*chain=*/false);
+    GraphStepRequest request = RequestFor(graph, 2, 4);
+    request.link.bandwidth = 1e10;
+    const auto plan = FindGraphStepPlan(request);
+    if (!plan.ok()) {  // a graph of no work
+      ADD_FAILURE() << plan.status();
+      continue;
+    }
+    double best = kInfinity;
+    for (const CatalogueEntry& entry : Catalogue()) {
+      if (entry.updates != WeightUpdates::kFlush || entry.replicas > 1) continue;
+      for (int chunks = 1; chunks <= 3; ++chunks) {
+        if (2 * chunks > static_cast<int>(graph.nodes.size())) continue;
+        if (entry.chunk_step > 0 && chunks == 1) continue;
+        const auto timetable =
+            GenerateSchedule(entry.name, {.ranks = 2, .micro_batches = 4, .chunks = chunks});
+        if (!timetable.ok()) continue;
+        best = std::min(best, BruteForce(graph, *timetable, request.link, kInfinity).Best());
+      }
+    }
+    EXPECT_NEAR(plan->step_seconds, best, kTolerance * best) << plan->description;
+    EXPECT_TRUE(plan->optimal);
+  }
+}
+
+TEST(GraphStepPlan, NamesWhatIsWrong) {
+  Random random(1);
+  const ProfileGraph graph = RandomGraph(random, 6, /*chain=*/false);
+  const auto message = [](const GraphStepRequest& request) {
+    return std::string(FindGraphStepPlan(request).status().message());
+  };
+  EXPECT_THAT(message(RequestFor(graph, 9, 4)), testing::HasSubstr("6 nodes"));
+  EXPECT_THAT(message(RequestFor(graph, 0, 4)), testing::HasSubstr("0 devices"));
+  GraphStepRequest request = RequestFor(graph, 2, 4);
+  request.schedule = "1f2b";
+  EXPECT_THAT(message(request), testing::HasSubstr("1f2b"));
+  request = RequestFor(graph, 2, 4);
+  request.memory = 1;
+  EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(message(request), testing::HasSubstr("a device"));
+}
+
+class Profiles : public testing::TestWithParam<const char*> {};
+
+TEST_P(Profiles, ArePlannedBetweenTheirBounds) {
+  const std::string file = absl::StrCat(GetParam(), ".txt");
+  std::ifstream in(SharedFolder() / "data/profiles" / file);
+  if (!in) GTEST_SKIP() << file << " is not here";
+  std::stringstream text;
+  text << in.rdbuf();
+  const auto graph = ParseProfileGraph(text.str(), file);
+  ASSERT_TRUE(graph.ok());
+  const auto bottleneck = FindGraphPartition({.graph = &*graph, .devices = 4});
+  ASSERT_TRUE(bottleneck.ok());
+  GraphStepRequest request = RequestFor(*graph, 4, 16);
+  request.schedule = "1f1b";
+  request.link.bandwidth = 12e9;
+  const auto plan = FindGraphStepPlan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectSound(request, *plan);
+  EXPECT_TRUE(plan->optimal) << plan->gap();
+  EXPECT_GE(plan->step_seconds, 16 * bottleneck->bottleneck_seconds * (1 - kTolerance));
+  EXPECT_LE(plan->lower_bound, plan->step_seconds);
+  // Four stages that each take the bottleneck, on links that are all busy.
+  double seconds = 0;
+  for (const ProfileNode& node : graph->nodes) seconds += node.seconds();
+  EXPECT_LE(plan->step_seconds, 16 * seconds);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Profiles,
+                         testing::Values("alexnet", "vgg16", "resnet50", "gnmt", "densenet121"),
+                         [](const auto& profile) { return std::string(profile.param); });
+
+}  // namespace
+}  // namespace sluice
