@@ -179,8 +179,8 @@ class JointPlanner {
 
   void Report() const {
     if (!request_.progress) return;
-    request_.progress(
-        {static_cast<int>(entrants_.size()), done_, incumbent_, std::min(incumbent_, LowerBound())});
+    request_.progress({static_cast<int>(entrants_.size()), done_, incumbent_,
+                       std::min(incumbent_, LowerBound())});
   }
 
   // Of the settings that do not fit, the one that needs the least memory says how much would do.
@@ -276,13 +276,13 @@ std::string PlanSetting::Describe() const {
   if (data > 1) absl::StrAppend(&text, "data ", data, " x ");
   if (tensor > 1) absl::StrAppend(&text, "tensor ", tensor, " x ");
   absl::StrAppend(&text, "pipeline ", pipeline, ", ", micro_batches,
-                  micro_batches == 1 ? " micro-batch of " : " micro-batches of ",
-                  micro_batch_size);
+                  micro_batches == 1 ? " micro-batch of " : " micro-batches of ", micro_batch_size);
   return text;
 }
 
 absl::StatusOr<JointPlan> MakeJointPlan(const JointRequest& request) {
-  if (request.settings.empty()) return absl::InvalidArgumentError("there is no setting to plan for");
+  if (request.settings.empty())
+    return absl::InvalidArgumentError("there is no setting to plan for");
   return JointPlanner(request).Run();
 }
 

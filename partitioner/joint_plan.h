@@ -57,7 +57,7 @@ struct JointPlan {
   Plan plan;
   PlanSetting setting;
   std::shared_ptr<const PricedSetting> priced;
-  int settings_tried = 0;    // the others were proved slower by StepFloor alone
+  int settings_tried = 0;  // the others were proved slower by StepFloor alone
   int settings_in_all = 0;
 };
 

@@ -15,7 +15,8 @@ namespace sluice {
 absl::StatusOr<Plan> MakeLeanestPlan(const PlanRequest& request) {
   std::vector<RejectedPlan> rejected;
   bool stopped = false;
-  const absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request, &rejected, &stopped);
+  const absl::StatusOr<std::vector<Candidate>> candidates =
+      ListCandidates(request, &rejected, &stopped);
   if (!candidates.ok()) return candidates.status();
   const Candidate* leanest = nullptr;
   StageAssignment assignment;

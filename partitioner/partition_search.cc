@@ -4,16 +4,17 @@
 // the timetable is a lower bound, and what P takes is a sum over stages: of the counts of F, I and
 // W in P times what these cost in the stage. Over all assignments that is a shortest path through
 // "stage, layer" (chain_pool.h). Hence:
-//   1. Seeds: assignments that are good for sure (bottleneck, even, least memory), improved by
-//   moving single layers.
-//   2. Rounds: the arcs' bounds give a minimax path; it is simulated, its critical chain joins the
-//   pool, which raises
-//      bounds and cuts arcs that cannot beat the best assignment known. This alone often closes the
-//      gap.
-//   3. A depth-first search over the arcs left, stage by stage. A partial assignment is cut when
-//   for some chain its exact
-//      seconds so far plus its least seconds to the end reach the best known. Leaves are simulated;
-//      one that turns out no better adds its critical chain, so that its like are cut earlier.
+//   1. Seeds: assignments that are good for sure (bottleneck, even, least memory).
+//   2. The root: each rank's own chain bounds the arcs, and the ranks as wholes (rank_columns.h)
+//      the step; their columns suggest more assignments, and single layers are moved to improve
+//      the best.
+//   3. Rounds: the arcs' bounds give a minimax path; it is simulated, its critical chain joins the
+//      pool, which raises bounds and cuts arcs that cannot beat the best assignment known. This
+//      alone often closes the gap.
+//   4. A depth-first search over the arcs left, stage by stage (partition_descent.cc). A partial
+//      assignment is cut when for some chain its exact seconds so far plus its least seconds to the
+//      end reach the best known. Leaves are simulated; one that turns out no better adds its
+//      critical chain, so that its like are cut earlier.
 // When the budget ends, the least bound among what was not searched is the proven lower bound.
 #include "partitioner/partition_search.h"
 
@@ -130,8 +131,7 @@ std::optional<MinimaxAnswer> PartitionSearch::FixedAnswer() const {
 // work evenly, so that none is without a bound from the start.
 std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
   const int stages = problem_.stages();
-  const RangeCost all =
-      problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
+  const RangeCost all = problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
   const auto share = [&](double total) { return std::vector<double>(stages, total / stages); };
   StepCosts even;
   even.forward = share(all.forward);
@@ -229,9 +229,8 @@ absl::StatusOr<PartitionAnswer> PartitionSearch::Answer() const {
   PartitionAnswer answer;
   answer.assignment = best_.assignment;
   answer.seconds = best_.seconds;
-  answer.lower_bound = complete
-                           ? std::min(best_.seconds, options_.cutoff) / (1 + options_.gap)
-                           : std::min(best_.seconds, std::max(root_bound_, unsearched_));
+  answer.lower_bound = complete ? std::min(best_.seconds, options_.cutoff) / (1 + options_.gap)
+                                : std::min(best_.seconds, std::max(root_bound_, unsearched_));
   answer.optimal = complete && options_.gap == 0 && best_.seconds <= options_.cutoff;
   answer.steps = steps_;
   return answer;

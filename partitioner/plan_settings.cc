@@ -28,11 +28,10 @@ absl::Status NoSetting(const SettingChoices& choices) {
   std::string why = absl::StrCat("no way to use ", choices.devices, " devices: ");
   const int data = choices.data.value_or(1), tensor = choices.tensor.value_or(1);
   if (choices.devices % (data * tensor) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(why, "data ", data, " x tensor ", tensor,
-                                                   " does not divide them"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(why, "data ", data, " x tensor ", tensor, " does not divide them"));
   }
-  if (!choices.data && choices.devices / tensor > choices.layers &&
-      choices.global_batch % 2 != 0) {
+  if (!choices.data && choices.devices / tensor > choices.layers && choices.global_batch % 2 != 0) {
     return absl::InvalidArgumentError(absl::StrCat(why, choices.global_batch,
                                                    " samples do not share out over replicas, and ",
                                                    choices.layers, " layers not over all of them"));
@@ -46,9 +45,9 @@ absl::Status NoSetting(const SettingChoices& choices) {
         absl::StrCat(why, "the ", choices.global_batch / data, " samples of a replica are no ",
                      "multiple of the micro-batch size ", *choices.micro_batch_size));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(choices.devices / (data * tensor), " ranks are more than the ", choices.layers,
-                   " layers; every stage needs at least one"));
+  return absl::InvalidArgumentError(absl::StrCat(choices.devices / (data * tensor),
+                                                 " ranks are more than the ", choices.layers,
+                                                 " layers; every stage needs at least one"));
 }
 
 }  // namespace

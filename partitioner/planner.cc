@@ -61,7 +61,8 @@ class Planner {
     if (request_.objective == Objective::kStep && StepFloor(request_) == kInfinity) {
       return WhyNothing();
     }
-    absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(request_, &rejected_, &cut_short_);
+    absl::StatusOr<std::vector<Candidate>> candidates =
+        ListCandidates(request_, &rejected_, &cut_short_);
     if (!candidates.ok()) return candidates.status();
     if (cut_short_) lower_bound_ = StepFloor(request_);
     for (const Candidate& candidate : *candidates) entrants_.emplace_back().candidate = &candidate;
@@ -134,9 +135,8 @@ class Planner {
     options.gap = request_.gap;
     options.budget = budget;
     options.stop = request_.stop;
-    tbb::parallel_for(size_t{0}, wave.size(), [&](size_t i) {
-      wave[i]->answer = wave[i]->search->Run(options);
-    });
+    tbb::parallel_for(size_t{0}, wave.size(),
+                      [&](size_t i) { wave[i]->answer = wave[i]->search->Run(options); });
     int64_t steps = 0;
     for (Entrant* entrant : wave) {
       entrant->search.reset();
@@ -162,9 +162,8 @@ class Planner {
         continue;
       }
       lower_bound_ = std::min(lower_bound_, entrant.answer->lower_bound);
-      const bool faster =
-          best_ == nullptr ||
-          entrant.answer->seconds < best_->answer->seconds * (1 - kProofTolerance);
+      const bool faster = best_ == nullptr ||
+                          entrant.answer->seconds < best_->answer->seconds * (1 - kProofTolerance);
       if (faster && entrant.answer->seconds < request_.cutoff) best_ = &entrant;
     }
     return absl::OkStatus();
@@ -236,8 +235,7 @@ class Planner {
   }
 
   absl::StatusOr<Plan> Finish() {
-    absl::StatusOr<Plan> built =
-        BuildPlan(request_, *best_->candidate, best_->answer->assignment);
+    absl::StatusOr<Plan> built = BuildPlan(request_, *best_->candidate, best_->answer->assignment);
     if (!built.ok()) return built;
     Plan& plan = *built;
     plan.SetLowerBound(lower_bound_);

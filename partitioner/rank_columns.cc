@@ -38,14 +38,13 @@ std::vector<double> WorkBefore(const PartitionProblem& problem) {
 struct RankColumns::ColumnClass {
   int16_t length = 0;
   Recompute policy = Recompute::kNone;
-  StageArc least;       // of each kind of seconds
-  RangeCost bytes;      // the least of each kind
-  double work = 0;      // the most
+  StageArc least;   // of each kind of seconds
+  RangeCost bytes;  // the least of each kind
+  double work = 0;  // the most
 };
 
 RankColumns::RankColumns(const PartitionProblem& problem, const Feasible& feasible,
-                         const StageArcs& arcs,
-                         std::vector<std::vector<ChainCounts>> chains)
+                         const StageArcs& arcs, std::vector<std::vector<ChainCounts>> chains)
     : problem_(problem),
       feasible_(feasible),
       chains_(std::move(chains)),
@@ -73,14 +72,12 @@ std::vector<RankColumns::ColumnClass> RankColumns::ClassesOf(const StageArcs& ar
       classes.push_back({length, arc.policy, arc, cost, work});
       continue;
     }
-    for (double StageArc::*seconds :
-         {&StageArc::forward, &StageArc::input_grad, &StageArc::weight_grad, &StageArc::send,
-          &StageArc::tail}) {
+    for (double StageArc::*seconds : {&StageArc::forward, &StageArc::input_grad,
+                                      &StageArc::weight_grad, &StageArc::send, &StageArc::tail}) {
       found->least.*seconds = std::min(found->least.*seconds, arc.*seconds);
     }
-    for (int64_t RangeCost::*bytes :
-         {&RangeCost::parameter_bytes, &RangeCost::activation_bytes, &RangeCost::weight_grad_bytes,
-          &RangeCost::workspace_bytes}) {
+    for (int64_t RangeCost::*bytes : {&RangeCost::parameter_bytes, &RangeCost::activation_bytes,
+                                      &RangeCost::weight_grad_bytes, &RangeCost::workspace_bytes}) {
       found->bytes.*bytes = std::min(found->bytes.*bytes, cost.*bytes);
     }
     found->work = std::max(found->work, work);
@@ -181,9 +178,8 @@ double RankColumns::LeastElsewhere(int rank, const ChainCounts& chain, double mo
       pieces.push_back({hull[i].work - hull[i - 1].work, hull[i].seconds - hull[i - 1].seconds});
     }
   }
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-    return a.seconds * b.work < b.seconds * a.work;
-  });
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.seconds * b.work < b.seconds * a.work; });
   work -= kRounding * work_before_.back();
   for (const Piece& piece : pieces) {
     if (work <= 0) break;

@@ -16,23 +16,23 @@ namespace sluice {
 // layers lie. Its costs and bytes are the least of any such layers, so that whatever is proved of
 // columns holds for the assignments that they stand for.
 struct RankColumn {
-  std::vector<int16_t> lengths;       // [chunk] layers
-  std::vector<Recompute> policies;    // [chunk]
-  std::vector<StageArc> costs;        // [chunk] only the seconds count
-  int layers = 0;                     // sum of `lengths`
-  double work = 0;                    // most seconds of work, recomputation aside, that it takes over
-  double own = 0;                     // seconds in the chain that runs through this rank
+  std::vector<int16_t> lengths;     // [chunk] layers
+  std::vector<Recompute> policies;  // [chunk]
+  std::vector<StageArc> costs;      // [chunk] only the seconds count
+  int layers = 0;                   // sum of `lengths`
+  double work = 0;                  // most seconds of work, recomputation aside, that it takes over
+  double own = 0;                   // seconds in the chain that runs through this rank
 };
 
 // A bound that sees ranks as wholes, where the arcs see stages: how the layers share out over the
-// ranks is a matter of whole layers (200 over 64 ranks: some rank has four), and of what fits into a
-// rank's memory together.
+// ranks is a matter of whole layers (200 over 64 ranks: some rank has four), and of what fits into
+// a rank's memory together.
 //   Let r be the rank that spends most in its own chain. A step takes as long as that chain: what r
 //   spends, and what the chain spends on other ranks, none of which spends more than r in its own.
 //   So the least, over r and its column, of that column's seconds plus the least that the others
 //   can spend in r's chain while they take over all the work that is left, bounds the step. The
-//   latter is a multiple-choice knapsack, of which the linear relaxation is taken (Sinha and Zoltners,
-//   Operations Research 27(3), 1979: greedy over the convex hulls).
+//   latter is a multiple-choice knapsack, of which the linear relaxation is taken (Sinha and
+//   Zoltners, Operations Research 27(3), 1979: greedy over the convex hulls).
 class RankColumns {
  public:
   // `chains` are sets of a chain for each rank; the first set says what a rank's own chain is, the

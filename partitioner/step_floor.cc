@@ -31,8 +31,9 @@ LeastLayer LeastOf(const PlanRequest& request, int layer) {
   return least;
 }
 
-// Whether all devices together hold the parameters and one micro-batch, at the least that any policy
-// keeps of it: a rank holds its part of that when the first micro-batch comes to its last stage.
+// Whether all devices together hold the parameters and one micro-batch, at the least that any
+// policy keeps of it: a rank holds its part of that when the first micro-batch comes to its last
+// stage.
 bool CanFit(const PlanRequest& request) {
   if (!request.limits_memory()) return true;
   double bytes = 0, memory = 0;
@@ -79,7 +80,8 @@ double StepFloor(const PlanRequest& request) {
     once += chained;
     each.push_back(chained + least.weight_grad);
   }
-  return std::max({all / request.devices, once, micro_batches * FullestRank(each, request.devices)});
+  return std::max(
+      {all / request.devices, once, micro_batches * FullestRank(each, request.devices)});
 }
 
 }  // namespace sluice

@@ -151,8 +151,7 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
                      "Stop the search after this long with the best plan and its gap (10s, where "
                      "there are several ways to use the devices)");
   command.add_option("--gap", flags->gap, "Good enough: within this much of the best, as 1%");
-  command.add_flag("--pareto", flags->pareto,
-                   "Also: the fastest plan for every amount of memory");
+  command.add_flag("--pareto", flags->pareto, "Also: the fastest plan for every amount of memory");
   command.add_flag("--what-if", flags->what_if,
                    "Also: what more devices, memory or bandwidth would buy");
   command.add_option("--format", flags->format, "text, json, svg or megatron")

@@ -33,8 +33,8 @@ absl::StatusOr<std::vector<std::vector<int>>> Orders(const std::vector<int>& kin
   std::vector<int> order;
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     if (kinds[kind] % shared != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kinds[kind], " devices of one kind do not share out over stages of ", shared));
+      return absl::InvalidArgumentError(absl::StrCat(
+          kinds[kind], " devices of one kind do not share out over stages of ", shared));
     }
     order.insert(order.end(), kinds[kind] / shared, static_cast<int>(kind));
   }
@@ -142,8 +142,8 @@ absl::StatusOr<Plan> LeanestRun(const PlanChoices& choices, const PlanSource& so
 // (alignment, messages ahead of their use, the packing of buffers). What does not fit after all is
 // made again for less memory; the bound of the first one, made with more memory than there is,
 // still holds.
-absl::Status FitRun(const PlanChoices& choices, const PlanSource& source,
-                    const JointRequest& joint, JointPlan* best) {
+absl::Status FitRun(const PlanChoices& choices, const PlanSource& source, const JointRequest& joint,
+                    JointPlan* best) {
   PlanRequest request = RequestOf(joint, best->setting, *best->priced);
   const std::optional<int64_t> limit = request.memory_limit;
   const double lower_bound = best->plan.lower_bound;
@@ -199,8 +199,8 @@ class ProgressLine {
       best = fmt::format("best {}, within {} of the least there can be",
                          FormatSeconds(progress.best_seconds), FormatShare(gap));
     }
-    fmt::print(stderr, "\r\x1b[K  {} of {} settings, {}", progress.settings_done,
-               progress.settings, best);
+    fmt::print(stderr, "\r\x1b[K  {} of {} settings, {}", progress.settings_done, progress.settings,
+               best);
     std::fflush(stderr);
   }
 
@@ -237,7 +237,7 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanFlags& flags, const Plan
   request.settings = *std::move(settings);
   const bool many = request.settings.size() > 1;
   common.stop = StopAfter(many && !choices.time_limit ? std::optional<double>(kPatience)
-                                                         : choices.time_limit);
+                                                      : choices.time_limit);
   request.price = source.price;
   return request;
 }

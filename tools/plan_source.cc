@@ -170,8 +170,8 @@ absl::Status TakeCluster(const PlanFlags& flags, const PlanChoices& choices, Dec
   if (!cluster.ok()) return cluster.status();
   source->device = flags.cluster.empty() ? cluster->devices[0].name : cluster->name;
   source->costs = flags.cluster.empty() ? cluster->devices[0].source : cluster->source;
-  source->most_tensor = flags.cluster.empty() ? std::min(flags.devices, kDevicesANode)
-                                              : cluster->devices_per_node;
+  source->most_tensor =
+      flags.cluster.empty() ? std::min(flags.devices, kDevicesANode) : cluster->devices_per_node;
   source->kinds = cluster->counts;
   source->layers = static_cast<int>(DescribeDecoder(config, {}, source->context.dtype).size());
   source->price = ClusterPrices(std::move(config), flags, choices, *source, *std::move(cluster));
@@ -205,9 +205,9 @@ absl::StatusOr<PlanSource> FromDecoder(const PlanFlags& flags, const PlanChoices
 }
 
 absl::Status OneReplicaOnly(const std::string& what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " says nothing of replicas or tensor parallelism; name a device: --device ",
-                   "h200, or a FILE.json"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " says nothing of replicas or tensor parallelism; name a device: --device ",
+      "h200, or a FILE.json"));
 }
 bool IsPlain(const PlanSetting& setting) { return setting.data == 1 && setting.tensor == 1; }
 
@@ -241,8 +241,7 @@ absl::StatusOr<PlanSource> FromModel(const PlanFlags& flags, const PlanChoices& 
   source.device = device->name;
   source.costs = device->source;
   source.price = [model = *spec, choices, batch = source.batch, dtype = source.context.dtype,
-                  device = *device](
-                     const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
+                  device = *device](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
     if (!IsPlain(setting)) return OneReplicaOnly("the model's own costs");
     const BatchShape shape{setting.micro_batch_size, batch.seq};
     absl::StatusOr<std::vector<LayerCost>> layers =

@@ -111,7 +111,8 @@ class Table {
   std::string Degrees() const {
     const PlanContext& context = source_.context;
     std::vector<std::string> parts;
-    if (context.data_parallel > 1) parts.push_back(fmt::format("{} replicas", context.data_parallel));
+    if (context.data_parallel > 1)
+      parts.push_back(fmt::format("{} replicas", context.data_parallel));
     if (context.tensor_parallel > 1) {
       parts.push_back(fmt::format("{} tensor-parallel devices a stage{}", context.tensor_parallel,
                                   context.sequence_parallel ? ", sequence-parallel" : ""));
@@ -270,9 +271,9 @@ std::string FormatVariants(const char* title, const std::vector<PlanVariant>& va
     std::string line = fmt::format("    {:<{}}  ", variant.what, width);
     if (variant.why.empty()) {
       const double change = variant.seconds / plan.objective_seconds() - 1;
-      line += fmt::format("{:>10} {:>+7.1f} %  {:>9}  {}", FormatSeconds(variant.seconds),
-                          100 * change, FormatBytes(static_cast<double>(variant.bytes)),
-                          variant.description);
+      line +=
+          fmt::format("{:>10} {:>+7.1f} %  {:>9}  {}", FormatSeconds(variant.seconds), 100 * change,
+                      FormatBytes(static_cast<double>(variant.bytes)), variant.description);
     } else {
       line += variant.why;
     }

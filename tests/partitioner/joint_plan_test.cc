@@ -19,8 +19,8 @@ using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-7;
 
-// Layers whose costs grow with the micro-batch and shrink with the tensor degree, not in proportion;
-// replicas cost a tail.
+// Layers whose costs grow with the micro-batch and shrink with the tensor degree, not in
+// proportion; replicas cost a tail.
 struct RandomModel {
   explicit RandomModel(uint64_t seed) : random(seed) {
     layers = RandomLayers(random, 2 + Below(random, 5));
