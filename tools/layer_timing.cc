@@ -85,24 +85,26 @@ class Bench {
     return bench;
   }
 
-  LayerTimings Time(int repetitions) {
-    Layer& layer = *layer_;
-    std::vector<double> forward, restore, input_grad, weight_grad, update;
-    for (int i = 0; i <= repetitions; ++i) {
-      const double f = SecondsOf([&] { layer.Forward(call_); });
-      const double r = SecondsOf([&] { layer.Restore(call_); });
-      const double d = SecondsOf([&] { layer.BackwardInput(call_); });
-      const double w = SecondsOf([&] { layer.BackwardWeight(call_); });
-      const double u = SecondsOf([&] { Update(); });
-      if (i == 0) continue;  // the first one warms up
-      forward.push_back(f);
-      restore.push_back(r);
-      input_grad.push_back(d);
-      weight_grad.push_back(w);
-      update.push_back(u);
+  void Forward() {
+    forward_.push_back(SecondsOf([&] { layer_->Forward(call_); }));
+  }
+  void Backward() {
+    restore_.push_back(SecondsOf([&] { layer_->Restore(call_); }));
+    input_grad_.push_back(SecondsOf([&] { layer_->BackwardInput(call_); }));
+    weight_grad_.push_back(SecondsOf([&] { layer_->BackwardWeight(call_); }));
+  }
+  void EndStep() {
+    update_.push_back(SecondsOf([&] { Update(); }));
+  }
+  void Forget() {
+    for (std::vector<double>* times :
+         {&forward_, &restore_, &input_grad_, &weight_grad_, &update_}) {
+      times->clear();
     }
-    return {Summarise(forward), Summarise(input_grad), Summarise(weight_grad), Summarise(restore),
-            Summarise(update)};
+  }
+  LayerTimings Summary() const {
+    return {Summarise(forward_), Summarise(input_grad_), Summarise(weight_grad_),
+            Summarise(restore_), Summarise(update_)};
   }
 
  private:
@@ -165,6 +167,7 @@ class Bench {
   std::vector<std::vector<float>> moments1_, moments2_;
   LayerCall call_;
   double norm_ = 0;
+  std::vector<double> forward_, restore_, input_grad_, weight_grad_, update_;  // seconds
   double loss_ = 0;
   int64_t correct_ = 0;
 };
@@ -175,15 +178,30 @@ int VocabularyOf(const ModelSpec& spec) {
 
 }  // namespace
 
-absl::StatusOr<LayerTimings> TimeLayer(const ModelSpec& spec, int index, const BatchShape& batch,
-                                       DType dtype, int repetitions) {
+absl::StatusOr<std::vector<LayerTimings>> TimeLayers(const ModelSpec& spec, const BatchShape& batch,
+                                                     DType dtype, int repetitions) {
   const KernelThreads one_core(1);
-  absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(spec, index, batch, dtype, CpuKernels());
-  if (!layer.ok()) return layer.status();
-  absl::StatusOr<std::unique_ptr<Bench>> bench =
-      Bench::Create(*std::move(layer), batch, VocabularyOf(spec));
-  if (!bench.ok()) return bench.status();
-  return (*bench)->Time(repetitions);
+  std::vector<std::unique_ptr<Bench>> layers;
+  for (int index = 0; index < spec.layer_count(); ++index) {
+    absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, batch, dtype, CpuKernels());
+    if (!layer.ok()) return layer.status();
+    absl::StatusOr<std::unique_ptr<Bench>> bench =
+        Bench::Create(*std::move(layer), batch, VocabularyOf(spec));
+    if (!bench.ok()) return bench.status();
+    layers.push_back(*std::move(bench));
+  }
+  for (int i = 0; i <= repetitions; ++i) {
+    for (const auto& layer : layers) layer->Forward();
+    for (size_t k = layers.size(); k-- > 0;) layers[k]->Backward();
+    for (const auto& layer : layers) layer->EndStep();
+    if (i > 0) continue;  // the first round warms up
+    for (const auto& layer : layers) layer->Forget();
+  }
+  std::vector<LayerTimings> timings;
+  timings.reserve(layers.size());
+  for (const auto& layer : layers) timings.push_back(layer->Summary());
+  return timings;
 }
 
 }  // namespace sluice

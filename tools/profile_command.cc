@@ -60,17 +60,18 @@ absl::StatusOr<Profile> Describe(const Flags& flags) {
 
 absl::Status Measure(Profile* profile) {
   const BatchShape batch{profile->micro_batch_size, profile->seq};
+  absl::StatusOr<std::vector<LayerTimings>> timings =
+      TimeLayers(*profile->spec, batch, profile->dtype, profile->repetitions);
+  if (!timings.ok()) return timings.status();
+  profile->timings = *std::move(timings);
   for (size_t i = 0; i < profile->layers.size(); ++i) {
-    const absl::StatusOr<LayerTimings> timings =
-        TimeLayer(*profile->spec, static_cast<int>(i), batch, profile->dtype, profile->repetitions);
-    if (!timings.ok()) return timings.status();
+    const LayerTimings& measured = profile->timings[i];
     LayerCost& layer = profile->layers[i];
-    layer.forward_seconds = timings->forward.median;
-    layer.input_grad_seconds = timings->input_grad.median;
-    layer.weight_grad_seconds = timings->weight_grad.median;
-    layer.restore_seconds = timings->restore.median;
-    layer.update_seconds = timings->update.median;
-    profile->timings.push_back(*timings);
+    layer.forward_seconds = measured.forward.median;
+    layer.input_grad_seconds = measured.input_grad.median;
+    layer.weight_grad_seconds = measured.weight_grad.median;
+    layer.restore_seconds = measured.restore.median;
+    layer.update_seconds = measured.update.median;
   }
   profile->link = MeasureInProcessLink();
   return absl::OkStatus();
