@@ -113,9 +113,10 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
                   "profile.json from sluice profile, or a PipeDream graph.txt")
       ->required();
   AddShapeFlags(command, &flags->model);
-  command.add_option("--devices", flags->devices, "Devices in the pipeline")->required();
+  command.add_option("--devices", flags->devices, "Devices in all")->required();
   command.add_option("--device", flags->device,
-                     "cpu (measured now), a100, h200, or a device's FILE.json");
+                     "cpu (measured now), v100, a100, a100-40gb, h100, h200, or a device's "
+                     "FILE.json");
   command.add_option("--memory", flags->memory, "Memory of each device, as 80GiB");
   command.add_option("--bandwidth", flags->bandwidth, "Between neighbours, as 12GB/s");
   command.add_option("--latency", flags->latency, "Between neighbours, as 5us");

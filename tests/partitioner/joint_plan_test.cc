@@ -192,7 +192,7 @@ TEST(ListSettings, FindsEveryWayToUseTheDevices) {
   const std::vector<PlanSetting> settings = *ListSettings(choices);
   for (const PlanSetting& setting : settings) {
     EXPECT_EQ(setting.data * setting.tensor * setting.pipeline, 8) << setting.Describe();
-    EXPECT_EQ(setting.data * setting.micro_batches * setting.micro_batch_size, 12);
+    EXPECT_EQ(int64_t{setting.data} * setting.micro_batches * setting.micro_batch_size, 12);
     EXPECT_LE(setting.pipeline, 6);
     EXPECT_LE(setting.tensor, 4);
   }
