@@ -50,7 +50,7 @@ nlohmann::ordered_json VariantsJson(const std::vector<PlanVariant>& variants) {
 }
 
 std::string FormatJson(const PlanFlags& flags, const PlanSource& source, const Found& found) {
-  const std::string text =
+  std::string text =
       FormatPlan(found.best.plan, source.context, LayerNames(*found.best.priced->costs));
   if (!flags.pareto && !flags.what_if) return text;
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
