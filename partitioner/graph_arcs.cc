@@ -9,15 +9,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool SplitsBackward(const Timetable& timetable) {
-  for (const std::vector<Action>& row : timetable.rows) {
-    for (const Action& action : row) {
-      if (action.op == Op::kWeightGrad) return true;
-    }
-  }
-  return false;
-}
-
 // What a step takes at least because of one stage: it works on every micro-batch, the first of
 // which comes through all before it, and the gradient of the last goes back through that. Only W,
 // where it is an action of its own, may run meanwhile.
@@ -26,7 +17,7 @@ class StageFloor {
   explicit StageFloor(const GraphStepProblem& problem)
       : work_(*problem.work),
         micro_batches_(problem.timetable->micro_batches),
-        input_grad_(SplitsBackward(*problem.timetable) ? 0.5 : 1) {}
+        input_grad_(problem.timetable->splits_backward() ? 0.5 : 1) {}
 
   double Seconds(int from, const GraphArc& arc) const {
     const double chained = micro_batches_ * (arc.forward + input_grad_ * arc.backward);

@@ -33,20 +33,6 @@ struct Entrant {
   bool tried = false;
 };
 
-PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
-                      const PricedSetting& priced) {
-  PlanRequest request = joint.common;
-  request.costs = priced.costs.get();
-  for (const auto& table : priced.rank_costs) request.rank_costs.push_back(table.get());
-  request.devices = setting.pipeline;
-  request.micro_batches = setting.micro_batches;
-  request.link = priced.link;
-  request.rank_links = priced.rank_links;
-  request.memory_limit = priced.memory_limit;
-  request.rank_memory = priced.rank_memory;
-  return request;
-}
-
 class JointPlanner {
  public:
   explicit JointPlanner(const JointRequest& request)
@@ -270,6 +256,20 @@ class JointPlanner {
 };
 
 }  // namespace
+
+PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
+                      const PricedSetting& priced) {
+  PlanRequest request = joint.common;
+  request.costs = priced.costs.get();
+  for (const auto& table : priced.rank_costs) request.rank_costs.push_back(table.get());
+  request.devices = setting.pipeline;
+  request.micro_batches = setting.micro_batches;
+  request.link = priced.link;
+  request.rank_links = priced.rank_links;
+  request.memory_limit = priced.memory_limit;
+  request.rank_memory = priced.rank_memory;
+  return request;
+}
 
 std::string PlanSetting::Describe() const {
   std::string text;

@@ -53,6 +53,10 @@ struct JointRequest {
   std::function<void(const PlanProgress&)> progress;
 };
 
+// The request of one setting on its own. `priced` must outlive it.
+PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
+                      const PricedSetting& priced);
+
 struct JointPlan {
   Plan plan;
   PlanSetting setting;

@@ -43,6 +43,10 @@ struct PartitionProblem {
   const CostTable& CostsOf(int stage) const {
     return rank_costs.empty() ? *costs : *rank_costs[timetable->placement.rank(stage)];
   }
+  // Every table that a rank's costs could come from.
+  std::vector<const CostTable*> tables() const {
+    return rank_costs.empty() ? std::vector<const CostTable*>{costs} : rank_costs;
+  }
   RangeCost Price(int stage, int first, int end, Recompute recompute) const {
     return CostsOf(stage).Price(first, end, recompute);
   }

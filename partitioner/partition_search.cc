@@ -51,9 +51,12 @@ absl::StatusOr<std::unique_ptr<PartitionSearch>> PartitionSearch::Create(
 absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& options) {
   options_ = options;
   // With something to beat, a look at the whole ranks may be all that it takes.
-  if (options_.cutoff < kInfinity && BoundRoot() >= Target()) return Answer();
+  const bool bounded = options_.cutoff < kInfinity;
+  const double target = Target();
+  if (bounded && BoundRoot() >= Target()) return Answer();
   if (!seeded_) Seed();
-  if (BoundRoot() < Target() && best_.assignment.partition.empty()) {
+  if (!bounded || Target() < target) BoundRoot();
+  if (root_bound_ < Target() && best_.assignment.partition.empty()) {
     SeedLeastMemory();
     if (!best_.assignment.partition.empty()) BoundRoot();
   }

@@ -21,8 +21,7 @@ double WorkOf(const LayerCost& layer) {
 
 // [layer] the least that any device takes for the layers before it.
 std::vector<double> WorkBefore(const PartitionProblem& problem) {
-  std::vector<const CostTable*> tables = problem.rank_costs;
-  if (tables.empty()) tables.push_back(problem.costs);
+  const std::vector<const CostTable*> tables = problem.tables();
   std::vector<double> before = {0};
   for (int i = 0; i < problem.layer_count(); ++i) {
     double least = kInfinity;
@@ -167,7 +166,7 @@ std::vector<RankColumns::Point> RankColumns::Hull(int rank, const ChainCounts& c
 double RankColumns::LeastElsewhere(int rank, const ChainCounts& chain, double most_own,
                                    double work) const {
   double seconds = 0;
-  std::vector<Piece> pieces;
+  std::vector<Point> pieces;
   for (int other = 0; other < static_cast<int>(columns_.size()); ++other) {
     if (other == rank) continue;
     const std::vector<Point> hull = Hull(other, chain, most_own);
@@ -179,9 +178,9 @@ double RankColumns::LeastElsewhere(int rank, const ChainCounts& chain, double mo
     }
   }
   std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.seconds * b.work < b.seconds * a.work; });
+            [](const Point& a, const Point& b) { return a.seconds * b.work < b.seconds * a.work; });
   work -= kRounding * work_before_.back();
-  for (const Piece& piece : pieces) {
+  for (const Point& piece : pieces) {
     if (work <= 0) break;
     seconds += piece.seconds * std::min(1.0, work / piece.work);
     work -= piece.work;

@@ -53,12 +53,9 @@ class RankColumns {
   int64_t steps() const { return steps_; }
 
  private:
-  // Layers against seconds: a point of a rank's convex hull.
+  // Work against seconds: a point of a rank's convex hull, or the way from one to the next.
   struct Point {
     double work = 0, seconds = 0;
-  };
-  struct Piece {
-    double work = 0, seconds = 0;  // from one point of a hull to the next
   };
   struct ColumnClass;
 

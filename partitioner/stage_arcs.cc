@@ -12,15 +12,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // that fits.
 constexpr int64_t kMostArcs = 4'000'000;
 
-bool SplitsBackward(const Timetable& timetable) {
-  for (const std::vector<Action>& row : timetable.rows) {
-    for (const Action& action : row) {
-      if (action.op == Op::kWeightGrad) return true;
-    }
-  }
-  return false;
-}
-
 // What a step takes at least because of one stage: its rank works on every micro-batch, the first
 // of which must come through all layers before, and the gradient of the last must go back through
 // them. Only the weight gradients, where they are actions of their own, may run meanwhile.
@@ -28,9 +19,8 @@ class StageFloor {
  public:
   explicit StageFloor(const PartitionProblem& problem)
       : micro_batches_(problem.timetable->micro_batches),
-        splits_(SplitsBackward(*problem.timetable)) {
-    std::vector<const CostTable*> tables = problem.rank_costs;
-    if (tables.empty()) tables.push_back(problem.costs);
+        splits_(problem.timetable->splits_backward()) {
+    const std::vector<const CostTable*> tables = problem.tables();
     for (int i = 0; i < problem.layer_count(); ++i) {
       double forward = kInfinity, back = kInfinity;
       for (const CostTable* table : tables) {

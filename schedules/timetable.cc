@@ -79,6 +79,15 @@ bool Timetable::lowered() const {
   return false;
 }
 
+bool Timetable::splits_backward() const {
+  for (const auto& row : rows) {
+    for (const Action& action : row) {
+      if (action.op == Op::kWeightGrad) return true;
+    }
+  }
+  return false;
+}
+
 int64_t Timetable::action_count() const {
   int64_t count = 0;
   for (const auto& row : rows) count += static_cast<int64_t>(row.size());

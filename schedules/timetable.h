@@ -104,6 +104,8 @@ struct Timetable {
   int MicroBatchesOf(int stage) const;
   // True when the rows hold sends and receives.
   bool lowered() const;
+  // Whether weight gradients are actions of their own.
+  bool splits_backward() const;
   int64_t action_count() const;
 };
 

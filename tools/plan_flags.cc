@@ -14,8 +14,6 @@
 namespace sluice {
 namespace {
 
-constexpr int kDefaultMicroBatches = 16;
-
 absl::Status Bad(const char* flag, const std::string& given, const char* expected) {
   return absl::InvalidArgumentError(absl::StrCat(flag, " is '", given, "'; expected ", expected));
 }

@@ -12,6 +12,9 @@
 
 namespace sluice {
 
+// Micro-batches of a step where no flag says.
+inline constexpr int kDefaultMicroBatches = 16;
+
 // `sluice plan` as it was typed; empty or nullopt where a flag was not.
 struct PlanFlags {
   ModelFlags model;

@@ -16,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDefaultMicroBatches = 16;
 constexpr size_t kMostRejected = 6;
 
 Json StageJson(const ProfileGraph& graph, const GraphStepPlan& plan, size_t s) {

@@ -112,19 +112,6 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
   return tightened;
 }
 
-// The request of one setting, on its own.
-PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
-                      const PricedSetting& priced) {
-  PlanRequest request = joint.common;
-  request.costs = priced.costs.get();
-  request.devices = setting.pipeline;
-  request.micro_batches = setting.micro_batches;
-  request.link = priced.link;
-  request.rank_links = priced.rank_links;
-  request.memory_limit = priced.memory_limit;
-  return request;
-}
-
 // The leanest plan, with what a run of it allocates; FailedPrecondition when that is too much.
 absl::StatusOr<Plan> LeanestRun(const PlanChoices& choices, const PlanSource& source,
                                 const PlanSetting& setting, const PlanRequest& request,

@@ -5,21 +5,17 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "partitioner/describe_memory.h"
 #include "partitioner/downsets.h"
+#include "tests/partitioner/profiles.h"
 #include "tests/sanitizers.h"
-#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
-
-std::filesystem::path Profiles() { return SharedFolder() / "data/profiles"; }
 
 ProfileGraph RandomGraph(std::mt19937& random, int nodes) {
   const auto pick = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
@@ -274,19 +270,10 @@ TEST(Downsets, AreAllSetsThatHoldTheirSources) {
   }
 }
 
-ProfileGraph Read(const std::string& name) {
-  std::ifstream file(Profiles() / name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto graph = ParseProfileGraph(text.str(), name);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *graph : ProfileGraph();
-}
-
 // The two answers worked out in ../shared/data/profiles/README.md from PipeDream's own optimizer.
 TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
   if (!std::filesystem::exists(Profiles())) GTEST_SKIP() << "no profiles beside the project";
-  const ProfileGraph vgg = Read("vgg16.txt");
+  const ProfileGraph vgg = ReadProfile("vgg16.txt");
   EXPECT_TRUE(vgg.IsChain());
   GraphRequest request;
   request.graph = &vgg;
@@ -301,7 +288,7 @@ TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
   EXPECT_EQ(replicated->stages[0].replicas, 3);
   EXPECT_EQ(replicated->stages[1].nodes.size(), 23u);
 
-  const ProfileGraph gnmt = Read("gnmt.txt");
+  const ProfileGraph gnmt = ReadProfile("gnmt.txt");
   EXPECT_FALSE(gnmt.IsChain());
   request.graph = &gnmt;
   request.bandwidth = 12e9;
@@ -314,7 +301,7 @@ TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
 
 TEST(PipeDreamProfiles, EveryCutOfInceptionIsTried) {
   if (!std::filesystem::exists(Profiles())) GTEST_SKIP() << "no profiles beside the project";
-  const ProfileGraph inception = Read("inception_v3.txt");
+  const ProfileGraph inception = ReadProfile("inception_v3.txt");
   double before = std::numeric_limits<double>::infinity();
   for (const int devices : {2, 4, 16}) {
     GraphRequest request;

@@ -61,26 +61,25 @@ JointRequest RequestFor(const RandomModel& model, const std::vector<PlanSetting>
   return request;
 }
 
+SettingChoices FourDevices(const RandomModel& model, int most_tensor) {
+  SettingChoices choices;
+  choices.devices = 4;
+  choices.most_tensor = most_tensor;
+  choices.layers = static_cast<int>(model.layers.size());
+  choices.global_batch = 8;
+  return choices;
+}
+
 TEST(JointPlan, IsTheBestOfAllSettingsPlannedApart) {
   int found = 0, nothing = 0, not_tried = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     const RandomModel model(seed);
-    SettingChoices choices;
-    choices.devices = 4;
-    choices.most_tensor = 2;
-    choices.layers = static_cast<int>(model.layers.size());
-    choices.global_batch = 8;
-    const std::vector<PlanSetting> settings = *ListSettings(choices);
+    const std::vector<PlanSetting> settings = *ListSettings(FourDevices(model, 2));
     const JointRequest request = RequestFor(model, settings);
     double least = std::numeric_limits<double>::infinity();
     for (const PlanSetting& setting : settings) {
       const PricedSetting priced = *model.Price(setting);
-      PlanRequest alone = request.common;
-      alone.costs = priced.costs.get();
-      alone.devices = setting.pipeline;
-      alone.micro_batches = setting.micro_batches;
-      alone.link = priced.link;
-      alone.memory_limit = priced.memory_limit;
+      const PlanRequest alone = RequestOf(request, setting, priced);
       const absl::StatusOr<Plan> plan = MakePlan(alone);
       if (!plan.ok()) continue;
       least = std::min(least, plan->step_seconds);
@@ -108,11 +107,7 @@ TEST(JointPlan, AGapThatIsAllowedIsKept) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomModel model(seed);
     model.memory.reset();
-    SettingChoices choices;
-    choices.devices = 4;
-    choices.layers = static_cast<int>(model.layers.size());
-    choices.global_batch = 8;
-    JointRequest request = RequestFor(model, *ListSettings(choices));
+    JointRequest request = RequestFor(model, *ListSettings(FourDevices(model, 1)));
     const double best = MakeJointPlan(request)->plan.step_seconds;
     request.common.gap = 0.1;
     const absl::StatusOr<JointPlan> near = MakeJointPlan(request);
@@ -127,11 +122,7 @@ TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     RandomModel model(seed);
     model.memory.reset();
-    SettingChoices choices;
-    choices.devices = 4;
-    choices.layers = static_cast<int>(model.layers.size());
-    choices.global_batch = 8;
-    JointRequest request = RequestFor(model, *ListSettings(choices));
+    JointRequest request = RequestFor(model, *ListSettings(FourDevices(model, 1)));
     const double best = MakeJointPlan(request)->plan.step_seconds;
     request.common.stop = [] { return true; };
     const absl::StatusOr<JointPlan> stopped = MakeJointPlan(request);

@@ -4,28 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 
-#include "tests/shared_folder.h"
+#include "tests/partitioner/profiles.h"
 
 namespace sluice {
 namespace {
 
 constexpr double kSame = 1e-9;
-
-std::filesystem::path Profiles() { return SharedFolder() / "data/profiles"; }
-
-ProfileGraph Read(const std::string& name) {
-  std::ifstream file(Profiles() / name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto graph = ParseProfileGraph(text.str(), name);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *graph : ProfileGraph();
-}
 
 // How many of the rules lose.
 int Compare(const GraphRequest& request) {
@@ -48,7 +35,7 @@ TEST(Rules, AreNeverBetterThanTheOptimumAndOftenWorse) {
   int lose = 0;
   for (const char* name : {"alexnet", "vgg16", "resnet50", "densenet121", "inception_v3", "gnmt"}) {
     SCOPED_TRACE(name);
-    const ProfileGraph graph = Read(std::string(name) + ".txt");
+    const ProfileGraph graph = ReadProfile(std::string(name) + ".txt");
     GraphRequest request;
     request.graph = &graph;
     for (const double bandwidth : {std::numeric_limits<double>::infinity(), 12e9, 1e9}) {
@@ -66,7 +53,7 @@ TEST(Rules, AreNeverBetterThanTheOptimumAndOftenWorse) {
 // ../shared/data/profiles/README.md: 99 states under Python 3; the issue: it misses by up to 28 %.
 TEST(Rules, PipeDreamIsItself) {
   if (!std::filesystem::exists(Profiles())) GTEST_SKIP() << "no profiles beside the project";
-  const ProfileGraph gnmt = Read("gnmt.txt");
+  const ProfileGraph gnmt = ReadProfile("gnmt.txt");
   GraphRequest request;
   request.graph = &gnmt;
   request.devices = 4;

@@ -1,0 +1,12 @@
+#include "tests/shared_folder.h"
+
+#include <cstdlib>
+
+namespace sluice {
+
+std::filesystem::path SharedFolder() {
+  if (const char* shared = std::getenv("SLUICE_SHARED")) return shared;
+  return SLUICE_SOURCE_DIR "/../shared";
+}
+
+}  // namespace sluice
