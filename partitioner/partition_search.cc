@@ -130,11 +130,20 @@ std::optional<MinimaxAnswer> PartitionSearch::FixedAnswer() const {
   return answer;
 }
 
-// One chain through every rank, as it is where that rank is the slowest and the others share the
-// work evenly, so that none is without a bound from the start.
-std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
+// Costs with the same work at every stage: that of the best assignment known, whose recomputation
+// says which waits are the long ones, or of none that recomputes.
+StepCosts PartitionSearch::EvenCosts() const {
   const int stages = problem_.stages();
-  const RangeCost all = problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
+  RangeCost all = problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
+  if (!best_.assignment.partition.empty()) {
+    all = RangeCost();
+    for (const RangeCost& stage : PriceStages(problem_, best_.assignment)) {
+      all.forward += stage.forward;
+      all.input_grad += stage.input_grad;
+      all.weight_grad += stage.weight_grad;
+      all.tail += stage.tail;
+    }
+  }
   const auto share = [&](double total) { return std::vector<double>(stages, total / stages); };
   StepCosts even;
   even.forward = share(all.forward);
@@ -145,6 +154,13 @@ std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
   for (int stage = 0; stage + 1 < stages; ++stage) {
     even.send.push_back(problem_.SendSeconds(stage, problem_.costs->layers()[stage].output_bytes));
   }
+  return even;
+}
+
+// One chain through every rank, as it is where that rank is the slowest and the others share the
+// work evenly, so that none is without a bound from the start.
+std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
+  const StepCosts even = EvenCosts();
   std::vector<std::vector<ChainCounts>> chains;
   for (double slowdown : kProbeSlowdowns) {
     chains.push_back(model_.RankChains(even, slowdown));

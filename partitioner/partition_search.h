@@ -51,6 +51,7 @@ class PartitionSearch {
   std::optional<MinimaxAnswer> FixedAnswer() const;
   void SeedLeastMemory();
   double BoundRoot();
+  StepCosts EvenCosts() const;
   std::vector<std::vector<ChainCounts>> Probe();
   void BoundRanks(std::vector<std::vector<ChainCounts>> chains);
   double Rounds();

@@ -1,21 +1,28 @@
 #include "tools/layer_timing.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "comm/in_process.h"
 #include "models/kernels/kernels.h"
 #include "models/layer.h"
 #include "pipeline/arena.h"
-#include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
+#include "pipeline/rank_threads.h"
 #include "tools/stopwatch.h"
 
 namespace sluice {
 namespace {
 
 constexpr uint64_t kSeed = 1;
+// Of a step: the optimizer fills the caches with its own state, so it must not come too often.
+constexpr int kMicroBatches = 4;
 
 int64_t BytesOf(const Shape& shape, DType dtype) { return ElementCount(shape) * SizeOf(dtype); }
 
@@ -41,10 +48,30 @@ void FillActivations(DType dtype, int64_t elements, int vocabulary, void* data) 
   }
 }
 
-// Where everything of one layer and micro-batch lies in an arena.
+// Tensors that live only within a layer's F or its B: all layers of a stage use the same memory for
+// them, as in training, and find it in the cache.
+bool IsBrief(const TensorDecl& tensor) {
+  return tensor.lifetime != Lifetime::kForwardToInputGrad &&
+         tensor.lifetime != Lifetime::kForwardToWeightGrad;
+}
+
+int64_t BriefBytes(const LayerDecl& decl) {
+  int64_t bytes = 0;
+  for (const TensorDecl& tensor : decl.tensors) {
+    if (IsBrief(tensor)) bytes += AlignUp(tensor.bytes());
+  }
+  return bytes;
+}
+
+// Where everything of one layer and micro-batch lies in an arena, but for what is brief: that lies
+// in another one.
 struct Offsets {
   explicit Offsets(const LayerDecl& decl, const BatchShape& batch) {
-    for (const TensorDecl& tensor : decl.tensors) tensors.push_back(Take(tensor.bytes()));
+    int64_t brief = 0;
+    for (const TensorDecl& tensor : decl.tensors) {
+      tensors.push_back(IsBrief(tensor) ? brief : Take(tensor.bytes()));
+      if (IsBrief(tensor)) brief += AlignUp(tensor.bytes());
+    }
     for (const ParameterDecl& parameter : decl.parameters) {
       parameters.push_back(Take(BytesOf(parameter.shape, DType::kFloat32)));
       gradients.push_back(Take(BytesOf(parameter.shape, DType::kFloat32)));
@@ -73,16 +100,25 @@ struct Offsets {
 // A layer with all the memory of one micro-batch.
 class Bench {
  public:
+  // `brief` has room for BriefBytes() and must outlive the bench.
   static absl::StatusOr<std::unique_ptr<Bench>> Create(std::unique_ptr<Layer> layer,
-                                                       const BatchShape& batch, int vocabulary) {
+                                                       const BatchShape& batch, int vocabulary,
+                                                       const Arena& brief) {
     const Offsets offsets(layer->decl(), batch);
     absl::StatusOr<Arena> arena = Arena::Allocate(offsets.bytes);
     if (!arena.ok()) return arena.status();
     auto bench = std::unique_ptr<Bench>(new Bench(std::move(layer), *std::move(arena)));
-    bench->BindWeights(offsets);
+    bench->BindWeights(offsets, brief);
     bench->BindBoundary(offsets, batch, vocabulary);
     bench->layer_->Pack(bench->call_);
     return bench;
+  }
+
+  // Takes its input from the layer before, and gives it the gradient: what one layer has just
+  // written is in the cache when the next one reads it.
+  void Follow(Bench* before) {
+    call_.input = before->call_.output;
+    before->call_.output_grad = call_.input_grad;
   }
 
   void Forward() {
@@ -124,8 +160,11 @@ class Bench {
     layer_->Pack(call_);
   }
 
-  void BindWeights(const Offsets& offsets) {
-    for (int64_t offset : offsets.tensors) tensors_.push_back(arena_.at(offset));
+  void BindWeights(const Offsets& offsets, const Arena& brief) {
+    for (size_t i = 0; i < offsets.tensors.size(); ++i) {
+      const Arena& arena = IsBrief(layer_->decl().tensors[i]) ? brief : arena_;
+      tensors_.push_back(arena.at(offsets.tensors[i]));
+    }
     for (size_t i = 0; i < offsets.parameters.size(); ++i) {
       parameters_.push_back(arena_.at<float>(offsets.parameters[i]));
       gradients_.push_back(arena_.at<float>(offsets.gradients[i]));
@@ -176,31 +215,79 @@ int VocabularyOf(const ModelSpec& spec) {
   return spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<LayerTimings>> TimeLayers(const ModelSpec& spec, const BatchShape& batch,
-                                                     DType dtype, int repetitions) {
-  const KernelThreads one_core(1);
+// One stage of a pipeline: consecutive layers, each handing on what it makes.
+struct Stage {
+  std::unique_ptr<Arena> brief;
   std::vector<std::unique_ptr<Bench>> layers;
-  for (int index = 0; index < spec.layer_count(); ++index) {
+};
+
+absl::StatusOr<Stage> MakeStage(const ModelSpec& spec, const BatchShape& batch, DType dtype,
+                                int first, int end) {
+  std::vector<std::unique_ptr<Layer>> layers;
+  int64_t brief_bytes = 0;
+  for (int index = first; index < end; ++index) {
     absl::StatusOr<std::unique_ptr<Layer>> layer =
         MakeLayer(spec, index, batch, dtype, CpuKernels());
     if (!layer.ok()) return layer.status();
-    absl::StatusOr<std::unique_ptr<Bench>> bench =
-        Bench::Create(*std::move(layer), batch, VocabularyOf(spec));
-    if (!bench.ok()) return bench.status();
-    layers.push_back(*std::move(bench));
+    brief_bytes = std::max(brief_bytes, BriefBytes((*layer)->decl()));
+    layers.push_back(*std::move(layer));
   }
+  absl::StatusOr<Arena> brief = Arena::Allocate(brief_bytes);
+  if (!brief.ok()) return brief.status();
+  Stage stage;
+  stage.brief = std::make_unique<Arena>(*std::move(brief));
+  for (std::unique_ptr<Layer>& layer : layers) {
+    absl::StatusOr<std::unique_ptr<Bench>> bench =
+        Bench::Create(std::move(layer), batch, VocabularyOf(spec), *stage.brief);
+    if (!bench.ok()) return bench.status();
+    if (!stage.layers.empty()) (*bench)->Follow(stage.layers.back().get());
+    stage.layers.push_back(*std::move(bench));
+  }
+  return stage;
+}
+
+// All stages start every step together.
+absl::Status RunStage(const Stage& stage, int repetitions, Communicator& others) {
+  const std::vector<std::unique_ptr<Bench>>& layers = stage.layers;
   for (int i = 0; i <= repetitions; ++i) {
-    for (const auto& layer : layers) layer->Forward();
-    for (size_t k = layers.size(); k-- > 0;) layers[k]->Backward();
+    if (absl::Status status = others.Barrier(absl::InfiniteFuture()); !status.ok()) return status;
+    for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+      for (const auto& layer : layers) layer->Forward();
+      for (size_t k = layers.size(); k-- > 0;) layers[k]->Backward();
+    }
     for (const auto& layer : layers) layer->EndStep();
-    if (i > 0) continue;  // the first round warms up
+    if (i > 0) continue;  // the first step warms up
     for (const auto& layer : layers) layer->Forget();
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LayerTimings>> TimeLayers(const ModelSpec& spec, const BatchShape& batch,
+                                                     DType dtype, int stages, int repetitions) {
+  const int count = spec.layer_count();
+  if (stages < 1 || stages > count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stages must be 1 to ", count, ", the number of layers, not ", stages));
+  }
+  std::vector<Stage> pipeline;
+  for (int s = 0; s < stages; ++s) {
+    absl::StatusOr<Stage> stage =
+        MakeStage(spec, batch, dtype, count * s / stages, count * (s + 1) / stages);
+    if (!stage.ok()) return stage.status();
+    pipeline.push_back(*std::move(stage));
+  }
+  InProcessGroup group(stages);
+  const absl::Status ran =
+      RunRanks(group, stages, RankThreadOptions(), [&](int rank, Communicator& others) {
+        return RunStage(pipeline[static_cast<size_t>(rank)], repetitions, others);
+      });
+  if (!ran.ok()) return ran;
   std::vector<LayerTimings> timings;
-  timings.reserve(layers.size());
-  for (const auto& layer : layers) timings.push_back(layer->Summary());
+  for (const Stage& stage : pipeline) {
+    for (const auto& layer : stage.layers) timings.push_back(layer->Summary());
+  }
   return timings;
 }
 

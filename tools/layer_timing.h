@@ -9,13 +9,17 @@
 
 namespace sluice {
 
-// Runs all layers of `spec` on one core with their own weights and made-up activations, as training
-// does: F of every layer in order, then restore, I and W of every layer backwards, then each one's
-// part of the optimizer's step; `repetitions` times after once to warm up. One layer many times
-// over would find its weights in the cache, and seem 5 to 15 % faster. [layer]. InvalidArgument as
-// MakeLayer; ResourceExhausted when the machine has too little memory.
+// Runs all layers of `spec` with their own weights and made-up activations, as training does: for
+// each of four micro-batches F of every layer in order, then restore, I and W of every layer
+// backwards, at last each one's part of the optimizer's step; `repetitions` such steps after one to
+// warm up. One layer many times over would find its weights in the cache, and seem 5 to 15 %
+// faster. [layer].
+//   `stages` cores at once each run an equal share of consecutive layers, as the stages of a
+// pipeline do: a core's own cache then holds what it holds in training, and the memory is shared
+// as it is there. InvalidArgument as MakeLayer, or when there are fewer layers than stages;
+// ResourceExhausted when the machine has too little memory.
 absl::StatusOr<std::vector<LayerTimings>> TimeLayers(const ModelSpec& spec, const BatchShape& batch,
-                                                     DType dtype, int repetitions);
+                                                     DType dtype, int stages, int repetitions);
 
 }  // namespace sluice
 

@@ -24,7 +24,7 @@ constexpr int kDefaultRepetitions = 7;
 struct Flags {
   ModelFlags model;
   std::string device = "cpu", dtype = "fp32", optimizer = "adamw", output;
-  int micro_batch_size = 4, seq = 0, repetitions = kDefaultRepetitions;
+  int micro_batch_size = 4, seq = 0, stages = 1, repetitions = kDefaultRepetitions;
 };
 
 absl::StatusOr<Profile> Describe(const Flags& flags) {
@@ -58,10 +58,10 @@ absl::StatusOr<Profile> Describe(const Flags& flags) {
   return profile;
 }
 
-absl::Status Measure(Profile* profile) {
+absl::Status Measure(int stages, Profile* profile) {
   const BatchShape batch{profile->micro_batch_size, profile->seq};
   absl::StatusOr<std::vector<LayerTimings>> timings =
-      TimeLayers(*profile->spec, batch, profile->dtype, profile->repetitions);
+      TimeLayers(*profile->spec, batch, profile->dtype, stages, profile->repetitions);
   if (!timings.ok()) return timings.status();
   profile->timings = *std::move(timings);
   for (size_t i = 0; i < profile->layers.size(); ++i) {
@@ -82,11 +82,12 @@ std::string Rate(double flops, double seconds) {
   return flops > 0 && seconds > 0 ? fmt::format("{:.1f}", flops / seconds / 1e9) : "-";
 }
 
-std::string FormatTable(const Profile& profile) {
+std::string FormatTable(int stages, const Profile& profile) {
   const std::vector<LayerSpec> specs =
       DescribeLayers(*profile.spec, {profile.micro_batch_size, profile.seq});
-  std::string out = fmt::format("{} on one core, {} x {} tokens, {}, median of {}\n\n",
-                                profile.model, profile.micro_batch_size, profile.seq,
+  const std::string cores = stages == 1 ? "one core" : fmt::format("{} cores at once", stages);
+  std::string out = fmt::format("{} on {}, {} x {} tokens, {}, median of {}\n\n", profile.model,
+                                cores, profile.micro_batch_size, profile.seq,
                                 DTypeName(profile.dtype), profile.repetitions);
   out += fmt::format("  {:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "layer", "F", "I", "W",
                      "restore", "GFLOP/s", "output");
@@ -115,8 +116,8 @@ std::string FormatTable(const Profile& profile) {
 absl::Status RunProfile(const Flags& flags) {
   absl::StatusOr<Profile> profile = Describe(flags);
   if (!profile.ok()) return profile.status();
-  if (absl::Status status = Measure(&*profile); !status.ok()) return status;
-  if (flags.output.empty()) return WriteOutput("", FormatTable(*profile));
+  if (absl::Status status = Measure(flags.stages, &*profile); !status.ok()) return status;
+  if (flags.output.empty()) return WriteOutput("", FormatTable(flags.stages, *profile));
   return WriteOutput(flags.output, FormatProfile(*profile));
 }
 
@@ -138,6 +139,10 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
   command->add_option("--seq", flags->seq, "Tokens a sample")->check(CLI::PositiveNumber);
   command->add_option("--dtype", flags->dtype, "fp32 or bf16");
   command->add_option("--optimizer", flags->optimizer, "adamw or sgd: its state takes memory");
+  command
+      ->add_option("--stages", flags->stages,
+                   "Cores that run at once, each its share of the layers, as a pipeline's do (1)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--repetitions", flags->repetitions, "Times each is measured")
       ->check(CLI::PositiveNumber);
   command->add_option("-o,--output", flags->output, "The file to write, as profile.json");
