@@ -1,0 +1,332 @@
+#include "comm/collectives.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+// Messages of one collective that may be under way on an edge.
+constexpr size_t kWindow = 4;
+// Elements of the pieces in which slices travel: 256 KiB, which a cache holds while they are added.
+constexpr int64_t kPiece = int64_t{1} << 16;
+// Elements that are added at a time.
+constexpr int64_t kTile = 1024;
+// Rounds of a sum that are under way at a time, each in work memory of its own.
+constexpr size_t kDepth = 2;
+
+size_t Index(int64_t value) { return static_cast<size_t>(value); }
+
+// Passes slices round, a few arrays at a time.
+class SliceGather {
+ public:
+  SliceGather(Communicator& group, absl::Span<const SlicedBytes> arrays, absl::Time deadline)
+      : group_(group),
+        arrays_(arrays),
+        deadline_(deadline),
+        sent_(kWindow * Index(group.size())),
+        received_(sent_.size()) {}
+
+  absl::Status Run() {
+    absl::Status status = absl::OkStatus();
+    for (size_t i = 0; i < arrays_.size() + kWindow && status.ok(); ++i) {
+      if (i >= kWindow) status = Wait(i - kWindow);
+      if (i < arrays_.size() && status.ok()) status = Post(i);
+    }
+    return status;
+  }
+
+ private:
+  size_t Bytes(size_t array, int rank) const {
+    const absl::Span<const int64_t> bounds = arrays_[array].bounds;
+    return Index(bounds[Index(rank) + 1] - bounds[Index(rank)]);
+  }
+  void* Slice(size_t array, int rank) const {
+    return static_cast<std::byte*>(arrays_[array].data) + arrays_[array].bounds[Index(rank)];
+  }
+  size_t Slot(size_t array, int rank) const {
+    return array % kWindow * Index(group_.size()) + Index(rank);
+  }
+  bool Sends(size_t array, int to) const {
+    return to != group_.rank() && Bytes(array, group_.rank()) > 0;
+  }
+  bool Receives(size_t array, int from) const {
+    return from != group_.rank() && Bytes(array, from) > 0;
+  }
+
+  absl::Status Post(size_t array) {
+    const int self = group_.rank();
+    absl::Status status = absl::OkStatus();
+    for (int peer = 0; peer < group_.size() && status.ok(); ++peer) {
+      if (Receives(array, peer)) {
+        status = group_.PostReceive(peer, Slice(array, peer), Bytes(array, peer),
+                                    &received_[Slot(array, peer)]);
+      }
+      if (Sends(array, peer) && status.ok()) {
+        status = group_.PostSend(peer, Slice(array, self), Bytes(array, self),
+                                 &sent_[Slot(array, peer)]);
+      }
+    }
+    return status;
+  }
+
+  absl::Status Wait(size_t array) {
+    absl::Status status = absl::OkStatus();
+    if (array >= arrays_.size()) return status;
+    for (int peer = 0; peer < group_.size() && status.ok(); ++peer) {
+      if (Receives(array, peer))
+        status = group_.WaitReceive(peer, received_[Slot(array, peer)], deadline_);
+      if (Sends(array, peer) && status.ok())
+        status = group_.WaitSend(peer, sent_[Slot(array, peer)], deadline_);
+    }
+    return status;
+  }
+
+  Communicator& group_;
+  const absl::Span<const SlicedBytes> arrays_;
+  const absl::Time deadline_;
+  std::vector<Ticket> sent_;  // [array % kWindow][peer]
+  std::vector<Ticket> received_;
+};
+
+// A part of a slice that travels as one message.
+struct Piece {
+  const SlicedSum* array = nullptr;  // null: no more
+  int64_t first = 0;                 // within the array
+  int64_t count = 0;
+};
+
+// Walks through all slices of one owner, piece by piece.
+class PieceWalk {
+ public:
+  PieceWalk(absl::Span<const SlicedSum> arrays, int owner, int64_t most)
+      : arrays_(arrays), owner_(Index(owner)), most_(most) {}
+
+  Piece Next() {
+    for (; array_ < arrays_.size(); ++array_, done_ = 0) {
+      const absl::Span<const int64_t> bounds = arrays_[array_].bounds;
+      const int64_t first = bounds[owner_] + done_;
+      const int64_t count = std::min(most_, bounds[owner_ + 1] - first);
+      if (count <= 0) continue;
+      done_ += count;
+      return {.array = &arrays_[array_], .first = first, .count = count};
+    }
+    return {};
+  }
+
+ private:
+  const absl::Span<const SlicedSum> arrays_;
+  const size_t owner_;
+  const int64_t most_;
+  size_t array_ = 0;
+  int64_t done_ = 0;  // elements of the array's slice
+};
+
+// Adds, tile by tile, `count` elements of each of `summands` in their order to what `sum` holds, or
+// to nothing. A summand may be `sum` itself.
+void SumInOrder(absl::Span<const float* const> summands, bool add, int64_t count, float* sum) {
+  float tile[kTile];
+  for (int64_t at = 0; at < count; at += kTile) {
+    const int64_t size = std::min(kTile, count - at);
+    std::copy_n((add ? sum : summands.front()) + at, size, tile);
+    for (size_t s = add ? 0 : 1; s < summands.size(); ++s) {
+      const float* summand = summands[s] + at;
+      for (int64_t i = 0; i < size; ++i) tile[i] += summand[i];
+    }
+    std::copy_n(tile, size, sum + at);
+  }
+}
+
+// In each round every rank takes one piece of its own slices from all others, and sends each of
+// them a piece of theirs.
+class SumScatter {
+ public:
+  SumScatter(Communicator& group, absl::Span<const SlicedSum> arrays, absl::Span<float> work,
+             absl::Time deadline)
+      : group_(group),
+        work_(work),
+        deadline_(deadline),
+        depth_(work.size() >= kDepth * Others() ? kDepth : 1),
+        piece_(work.size() / (depth_ * std::max<size_t>(Others(), 1))),
+        rounds_(depth_),
+        summands_(Index(group.size())) {
+    for (int owner = 0; owner < group.size(); ++owner)
+      walks_.emplace_back(arrays, owner, Others() == 0 ? kPiece : static_cast<int64_t>(piece_));
+    for (Round& round : rounds_) {
+      round.sent.resize(Index(group.size()));
+      round.received.resize(Index(group.size()));
+      round.pieces.resize(Index(group.size()));
+    }
+  }
+
+  absl::Status Run() {
+    if (piece_ == 0 && Others() > 0)
+      return absl::InternalError(absl::StrCat(
+          "a sum over ", group_.size(), " ranks with work memory for ", work_.size(), " elements"));
+    absl::Status status = absl::OkStatus();
+    size_t posted = 0;
+    size_t finished = 0;
+    for (bool more = true; status.ok() && (more || finished < posted);) {
+      while (more && posted < finished + depth_ && status.ok()) {
+        more = Open(rounds_[posted % depth_]);
+        if (!more) break;
+        status = Post(posted++ % depth_);
+      }
+      if (status.ok() && finished < posted) status = Finish(finished++ % depth_);
+    }
+    return status;
+  }
+
+ private:
+  struct Round {
+    std::vector<Piece> pieces;  // [owner]
+    std::vector<Ticket> sent;   // [peer]
+    std::vector<Ticket> received;
+  };
+
+  size_t Others() const { return Index(group_.size()) - 1; }
+
+  // The next piece of every owner; false when nobody has one left.
+  bool Open(Round& round) {
+    bool any = false;
+    for (size_t owner = 0; owner < walks_.size(); ++owner) {
+      round.pieces[owner] = walks_[owner].Next();
+      any = any || round.pieces[owner].array != nullptr;
+    }
+    return any;
+  }
+
+  // Where the piece of `peer` arrives.
+  float* SlotOf(size_t round, int peer) const {
+    const size_t before = Index(peer < group_.rank() ? peer : peer - 1);
+    return work_.data() + (round * Others() + before) * piece_;
+  }
+
+  absl::Status Post(size_t number) {
+    Round& round = rounds_[number];
+    const Piece& mine = round.pieces[Index(group_.rank())];
+    absl::Status status = absl::OkStatus();
+    for (int peer = 0; peer < group_.size() && status.ok(); ++peer) {
+      if (peer == group_.rank()) continue;
+      if (mine.array != nullptr) {
+        status = group_.PostReceive(peer, SlotOf(number, peer), Index(mine.count) * sizeof(float),
+                                    &round.received[Index(peer)]);
+      }
+      const Piece& theirs = round.pieces[Index(peer)];
+      if (theirs.array != nullptr && status.ok()) {
+        status = group_.PostSend(peer, theirs.array->data + theirs.first,
+                                 Index(theirs.count) * sizeof(float), &round.sent[Index(peer)]);
+      }
+    }
+    return status;
+  }
+
+  absl::Status Finish(size_t number) {
+    const Round& round = rounds_[number];
+    const Piece& mine = round.pieces[Index(group_.rank())];
+    absl::Status status = absl::OkStatus();
+    for (int peer = 0; peer < group_.size() && status.ok(); ++peer) {
+      if (peer == group_.rank()) continue;
+      if (mine.array != nullptr)
+        status = group_.WaitReceive(peer, round.received[Index(peer)], deadline_);
+      if (round.pieces[Index(peer)].array != nullptr && status.ok())
+        status = group_.WaitSend(peer, round.sent[Index(peer)], deadline_);
+    }
+    if (status.ok() && mine.array != nullptr) Sum(number, mine);
+    return status;
+  }
+
+  void Sum(size_t number, const Piece& mine) {
+    for (int peer = 0; peer < group_.size(); ++peer) {
+      summands_[Index(peer)] =
+          peer == group_.rank() ? mine.array->data + mine.first : SlotOf(number, peer);
+    }
+    const int64_t start = mine.array->bounds[Index(group_.rank())];
+    SumInOrder(summands_, mine.array->add, mine.count, mine.array->sum + (mine.first - start));
+  }
+
+  Communicator& group_;
+  const absl::Span<float> work_;
+  const absl::Time deadline_;
+  const size_t depth_;
+  const size_t piece_;
+  std::vector<PieceWalk> walks_;        // [owner]
+  std::vector<Round> rounds_;           // [round % depth]
+  std::vector<const float*> summands_;  // [rank], of the piece that is added
+};
+
+}  // namespace
+
+absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes,
+                       absl::Time deadline) {
+  Ticket ticket = 0;
+  if (group.rank() != root) {
+    absl::Status status = group.PostReceive(root, data, bytes, &ticket);
+    return status.ok() ? group.WaitReceive(root, ticket, deadline) : status;
+  }
+  std::vector<Ticket> sent(Index(group.size()));
+  absl::Status status = absl::OkStatus();
+  for (int peer = 0; peer < group.size() && status.ok(); ++peer) {
+    if (peer != root) status = group.PostSend(peer, data, bytes, &sent[Index(peer)]);
+  }
+  for (int peer = 0; peer < group.size() && status.ok(); ++peer) {
+    if (peer != root) status = group.WaitSend(peer, sent[Index(peer)], deadline);
+  }
+  return status;
+}
+
+absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
+                           absl::Time deadline) {
+  Ticket ticket = 0;
+  if (group.rank() != 0) {
+    absl::Status status = group.PostSend(0, mine, bytes, &ticket);
+    return status.ok() ? group.WaitSend(0, ticket, deadline) : status;
+  }
+  auto* places = static_cast<std::byte*>(all);
+  std::copy_n(static_cast<const std::byte*>(mine), bytes, places);
+  std::vector<Ticket> received(Index(group.size()));
+  absl::Status status = absl::OkStatus();
+  for (int peer = 1; peer < group.size() && status.ok(); ++peer)
+    status = group.PostReceive(peer, places + Index(peer) * bytes, bytes, &received[Index(peer)]);
+  for (int peer = 1; peer < group.size() && status.ok(); ++peer)
+    status = group.WaitReceive(peer, received[Index(peer)], deadline);
+  return status;
+}
+
+absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
+                             absl::Time deadline) {
+  return SliceGather(group, arrays, deadline).Run();
+}
+
+int64_t ReduceScatterWorkBytes(int ranks, int64_t largest) {
+  return static_cast<int64_t>(kDepth) * (ranks - 1) * std::clamp<int64_t>(largest, 1, kPiece) *
+         static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
+                           absl::Span<float> work, absl::Time deadline) {
+  return SumScatter(group, arrays, work, deadline).Run();
+}
+
+absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,
+                       absl::Time deadline) {
+  const auto count = static_cast<int64_t>(array.size());
+  const int64_t slice = (count + group.size() - 1) / group.size();
+  std::vector<int64_t> bounds;
+  std::vector<int64_t> byte_bounds;
+  for (int r = 0; r <= group.size(); ++r) {
+    bounds.push_back(std::min(count, r * slice));
+    byte_bounds.push_back(bounds.back() * static_cast<int64_t>(sizeof(float)));
+  }
+  const SlicedSum sum{
+      .data = array.data(), .sum = array.data() + bounds[Index(group.rank())], .bounds = bounds};
+  absl::Status status = ReduceScatter(group, absl::MakeConstSpan(&sum, 1), work, deadline);
+  if (!status.ok()) return status;
+  const SlicedBytes whole{.data = array.data(), .bounds = byte_bounds};
+  return AllGatherSlices(group, absl::MakeConstSpan(&whole, 1), deadline);
+}
+
+}  // namespace sluice

@@ -1,0 +1,70 @@
+#ifndef SLUICE_COMM_COLLECTIVES_H_
+#define SLUICE_COMM_COLLECTIVES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "comm/communicator.h"
+
+// Collectives over any communicator, by its point-to-point messages. All ranks of the group must
+// call the same ones in the same order, with the same sizes. Each allocates a few words a rank at
+// most; larger work memory is the caller's.
+//
+// A sum is ((r0 + r1) + r2) + ..., by rank in the group and element by element, so its bits depend
+// on nothing but the values: not on the wire, on timing or on who owns which slice.
+//
+// Errors are the communicator's; after one the contents of all arrays are undefined, and the caller
+// is expected to Abort.
+namespace sluice {
+
+// Copies `root`'s bytes to every rank.
+absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes,
+                       absl::Time deadline);
+
+// Brings rank r's `bytes` bytes to rank 0's all[r * bytes ..]. `all` is used on rank 0 only.
+absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
+                           absl::Time deadline);
+
+// An array that every rank has in full: rank r's slice of it are the bytes from bounds[r] up to
+// bounds[r + 1]. A slice may be empty.
+struct SlicedBytes {
+  void* data = nullptr;
+  absl::Span<const int64_t> bounds;
+};
+
+// Fills every rank's arrays with the slices of their owners.
+absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
+                             absl::Time deadline);
+
+// Summands of one array: every rank has all of its own, and rank r owns the sum's elements from
+// bounds[r] up to bounds[r + 1].
+struct SlicedSum {
+  const float* data = nullptr;
+  // Where the sum of the own slice goes; without `add` this may be the slice itself within `data`.
+  float* sum = nullptr;
+  // The sum goes on from what `sum` holds, as if a rank before rank 0 had brought it.
+  bool add = false;
+  absl::Span<const int64_t> bounds;
+};
+
+// Bytes of work memory with which ReduceScatter is as quick as it gets, for `ranks` ranks and
+// slices of at most `largest` elements. Bounded, however large a slice is.
+int64_t ReduceScatterWorkBytes(int ranks, int64_t largest);
+
+// Sums every array over the ranks, each slice on its owner. Elements of `data` outside of the own
+// slice stay as they are. `work`: at least one element for every other rank, the same size on all
+// ranks; slices go through it piece by piece.
+absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
+                           absl::Span<float> work, absl::Time deadline);
+
+// Replaces the array on every rank by the sum over all ranks. `work` as for ReduceScatter, whose
+// largest slice is the array's size by the number of ranks, rounded up.
+absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,
+                       absl::Time deadline);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_COLLECTIVES_H_
