@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace sluice {
 namespace {
 
@@ -58,6 +60,12 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
   }
   Moment held{std::vector<int>(stages.size()), std::vector<int>(stages.size()), -1};
   const std::vector<Action>& row = timetable.rows[rank];
+  // Rows repeat themselves, and so do their moments.
+  absl::flat_hash_set<Moment> seen;
+  const auto note = [&](int working) {
+    held.working = working;
+    if (seen.insert(held).second) Keep(rank, held);
+  };
   for (size_t begin = 0; begin < row.size();) {
     // An overlapped pair starts together: both hold their bytes before either lets go.
     size_t end = begin;
@@ -67,26 +75,21 @@ void InFlight::Scan(const Timetable& timetable, int rank) {
       if (row[i].op == Op::kForward) ++held.activations[chunk_of[row[i].stage]];
     }
     for (size_t i = begin; i < end; ++i) {
-      if (NeedsWorkspace(row[i].op)) Keep(rank, chunk_of[row[i].stage], &held);
+      if (NeedsWorkspace(row[i].op)) note(chunk_of[row[i].stage]);
     }
     for (size_t i = begin; i < end; ++i) {
       if (IsCompute(row[i].op) && Finish(row[i], chunk_of[row[i].stage], &held)) {
-        Keep(rank, -1, &held);
+        note(-1);
       }
     }
     begin = end;
   }
 }
 
-void InFlight::Keep(int rank, int working, Moment* held) {
-  Moment& moment = *held;
-  moment.working = working;
+void InFlight::Keep(int rank, const Moment& moment) {
   std::vector<Moment>& kept = moments_[rank];
-  for (Moment& other : kept) {
-    if (!Dominates(other, moment)) continue;
-    // Rows repeat themselves: what covers this moment is likely to cover the next one like it.
-    std::swap(other, kept.front());
-    return;
+  for (const Moment& other : kept) {
+    if (Dominates(other, moment)) return;
   }
   std::erase_if(kept, [&](const Moment& other) { return Dominates(moment, other); });
   kept.push_back(moment);

@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_IN_FLIGHT_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -21,6 +22,12 @@ class InFlight {
         activations;  // (stage, micro-batch) pairs from the start of F to the end of B (or I)
     std::vector<int> weight_grads;  // pairs from the end of I to the end of W
     int working = -1;  // the chunk whose F, B or I runs, and needs its workspace; -1: none of these
+
+    friend bool operator==(const Moment&, const Moment&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Moment& moment) {
+      return H::combine(std::move(h), moment.activations, moment.weight_grads, moment.working);
+    }
   };
 
   // Requires a compute-only timetable that validates.
@@ -38,8 +45,8 @@ class InFlight {
 
  private:
   void Scan(const Timetable& timetable, int rank);
-  // Notes that `held` was held while `working` ran.
-  void Keep(int rank, int working, Moment* held);
+  // Adds `moment` to those kept, unless one of them dominates it.
+  void Keep(int rank, const Moment& moment);
 
   std::vector<std::vector<Moment>> moments_;
   std::vector<std::vector<int>> stages_;

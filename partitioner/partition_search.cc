@@ -60,7 +60,8 @@ absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& option
     SeedLeastMemory();
     if (!best_.assignment.partition.empty()) BoundRoot();
   }
-  if (!arcs_->complete()) return Answer();
+  if (stopped() && root_bound_ < Target()) unsearched_ = 0;
+  if (unsearched_ == 0) return Answer();
   if (root_bound_ < Target()) ImproveBest();
   if (root_bound_ < Target()) {
     root_bound_ = std::max(root_bound_, Rounds());
@@ -163,18 +164,23 @@ std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
   const StepCosts even = EvenCosts();
   std::vector<std::vector<ChainCounts>> chains;
   for (double slowdown : kProbeSlowdowns) {
+    if (stopped() && !chains.empty()) break;
     chains.push_back(model_.RankChains(even, slowdown));
     steps_ += kPassesOfRankChains * model_.action_count();
   }
   const std::vector<ChainCounts>& own = chains.front();
   const int64_t most = std::max<int64_t>(1, kMostProbed / std::max<int64_t>(1, arcs_->count()));
   const size_t stride = 1 + own.size() / static_cast<size_t>(most);
-  for (size_t rank = 0; rank < own.size(); rank += stride) AddChain(own[rank]);
+  for (size_t rank = 0; rank < own.size() && !stopped(); rank += stride) AddChain(own[rank]);
   return chains;
 }
 
 // The least that a step takes, over the arcs that could make it shorter than what is known.
 double PartitionSearch::BoundRoot() {
+  if (stopped()) {
+    unsearched_ = 0;
+    return root_bound_;
+  }
   arcs_.emplace(problem_, feasible_, Target());
   pool_ = ChainPool();
   unsearched_ = arcs_->complete() ? kInfinity : 0;  // nothing can be said of what is not listed
@@ -219,6 +225,7 @@ double PartitionSearch::Rounds() {
     steps_ += model_.action_count();
     AddChain(model_.CriticalChain(costs));
   }
+  if (stopped()) return std::max(bound, arcs_->LeastBound(nullptr));
   pool_.Refresh(&*arcs_);
   steps_ += 2 * arcs_->count() * pool_.size();
   arcs_->Cut(Target());

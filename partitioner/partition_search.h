@@ -42,9 +42,8 @@ class PartitionSearch {
   double Target() const {
     return std::min(best_.seconds, options_.cutoff) / (1 + options_.gap) * (1 - kProofTolerance);
   }
-  bool out_of_budget() const {
-    return steps_ >= options_.budget || (options_.stop && options_.stop());
-  }
+  bool stopped() const { return options_.stop && options_.stop(); }
+  bool out_of_budget() const { return steps_ >= options_.budget || stopped(); }
 
   void Try(const StageAssignment& assignment);
   void ImproveBest();

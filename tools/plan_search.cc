@@ -20,8 +20,9 @@ namespace {
 
 // How often a plan that turns out too large is made again for less memory.
 constexpr int kMostRepairs = 8;
-// Seconds that a choice among many settings may take where no flag says.
-constexpr double kPatience = 10;
+// Seconds that a choice among many settings may take where no flag says: with reading, and
+// describing what was found, ten.
+constexpr double kPatience = 9;
 // Orders of different devices that are tried.
 constexpr size_t kMostOrders = 128;
 
