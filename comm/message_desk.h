@@ -1,0 +1,114 @@
+#ifndef SLUICE_COMM_MESSAGE_DESK_H_
+#define SLUICE_COMM_MESSAGE_DESK_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+
+namespace sluice {
+
+enum class Direction : uint8_t { kSend, kReceive };
+
+// Messages of the program that runs, and those of all-gathers and barriers, which may overtake them
+// in the program of one rank and not of another: two FIFO edges for each ordered pair of ranks.
+inline constexpr int kProgramChannel = 0;
+inline constexpr int kCollectiveChannel = 1;
+inline constexpr int kChannels = 2;
+
+// Half a message: what the rank's thread leaves at the desk for the transport's thread.
+struct Post {
+  Direction direction = Direction::kSend;
+  int channel = kProgramChannel;
+  int peer = 0;
+  char* data = nullptr;  // only read where direction is kSend
+  size_t bytes = 0;
+  Ticket ticket = 0;
+};
+
+// The error of a message whose two halves differ in size; the same words under every transport.
+absl::Status DifferentSizes(Ticket ticket, int from, int to, size_t sent, size_t expected);
+absl::Status TooManyOutstanding(int from, int to, uint64_t outstanding);
+
+// Where a rank's thread leaves its posts and waits, and its transport's thread picks them up. It
+// knows nothing of wires. Messages of a rank to itself are copied here.
+class MessageDesk {
+ public:
+  struct Options {
+    int rank = 0;
+    int size = 1;
+    size_t capacity = 1024;  // posts that may be outstanding on an edge
+    absl::Duration spin;     // for which a wait spins before it sleeps
+    // Called after a post or an abort: has the transport's thread look at the desk.
+    std::function<void()> wake;
+    // What the transport knows of a peer's health, for errors: "" or " (...)".
+    std::function<std::string(int peer)> health;
+  };
+  explicit MessageDesk(Options options);
+  MessageDesk(const MessageDesk&) = delete;
+  MessageDesk& operator=(const MessageDesk&) = delete;
+
+  // The rank's side.
+  absl::Status Leave(Post post, Ticket* ticket);
+  absl::Status Wait(Direction direction, int channel, int peer, Ticket ticket, absl::Time deadline);
+  // Returns once the transport's thread touches no memory of posts any more.
+  void Abort(const absl::Status& status);
+
+  // The transport's side. Take appends the posts left since, in their order.
+  void Take(std::vector<Post>* posts);
+  // The next message of this edge is through.
+  void Complete(Direction direction, int channel, int peer);
+  // As Abort, but does not wait.
+  void Fail(const absl::Status& status);
+  // Says that no memory of posts is touched from now on. Must follow a failure soon.
+  void LetGo();
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  absl::Status failure() const;  // OK where nothing failed
+  // Whether the rank's thread has nothing better to do than to wait.
+  bool somebody_waits() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+
+ private:
+  // One direction of one edge.
+  struct Queue {
+    uint64_t posted = 0;                 // guarded by mutex_
+    std::atomic<uint64_t> completed{0};  // written under mutex_
+  };
+
+  Queue& QueueOf(Direction direction, int channel, int peer);
+  bool Finished(const Queue& queue, Ticket ticket) const {
+    return queue.completed.load(std::memory_order_acquire) > ticket || failed();
+  }
+  absl::Status CheckPeer(int peer) const;
+  absl::Status LateError(Direction direction, int peer, Ticket ticket) const;
+  // The rest need mutex_.
+  void CopyToMyself(const Post& post);
+  void FailLocked(const absl::Status& status);
+  void AwaitLetGo(std::unique_lock<std::mutex>& lock);
+
+  const Options options_;
+  mutable std::mutex mutex_;  // guards what follows, where nothing else is said
+  std::condition_variable changed_;
+  std::vector<Queue> queues_;  // [direction][channel][peer]
+  std::vector<Post> posts_;    // not taken yet
+  std::deque<Post> to_myself_[2 * kChannels];
+  absl::Status failure_;
+  bool let_go_ = false;
+  std::atomic<bool> failed_{false};
+  std::atomic<int> waiting_{0};
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_MESSAGE_DESK_H_

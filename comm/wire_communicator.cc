@@ -1,0 +1,115 @@
+#include "comm/wire_communicator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+absl::Status WireCommunicator::PostSend(int to, const void* data, size_t bytes, Ticket* ticket) {
+  return desk_.Leave({.direction = Direction::kSend,
+                      .peer = to,
+                      // Only read: see Post.
+                      .data = const_cast<char*>(static_cast<const char*>(data)),
+                      .bytes = bytes},
+                     ticket);
+}
+
+absl::Status WireCommunicator::PostReceive(int from, void* data, size_t bytes, Ticket* ticket) {
+  return desk_.Leave({.direction = Direction::kReceive,
+                      .peer = from,
+                      .data = static_cast<char*>(data),
+                      .bytes = bytes},
+                     ticket);
+}
+
+absl::Status WireCommunicator::WaitSend(int to, Ticket ticket, absl::Time deadline) {
+  return desk_.Wait(Direction::kSend, kProgramChannel, to, ticket, deadline);
+}
+
+absl::Status WireCommunicator::WaitReceive(int from, Ticket ticket, absl::Time deadline) {
+  return desk_.Wait(Direction::kReceive, kProgramChannel, from, ticket, deadline);
+}
+
+absl::Status WireCommunicator::AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                                         absl::Time deadline) {
+  const auto ranks = static_cast<size_t>(size());
+  if (all.size() != mine.size() * ranks) {
+    return absl::InternalError(absl::StrCat("all-gather: rank ", rank(), " brought ", mine.size(),
+                                            " values for ", all.size(), " places"));
+  }
+  if (late_.ok()) {
+    outgoing_.assign(mine.begin(), mine.end());
+    incoming_.resize(all.size());
+  }
+  if (absl::Status status = GatherFromAll(deadline); !status.ok()) return status;
+  std::copy(mine.begin(), mine.end(),
+            incoming_.begin() + static_cast<std::ptrdiff_t>(mine.size()) * rank());
+  std::copy(incoming_.begin(), incoming_.end(), all.begin());
+  return absl::OkStatus();
+}
+
+absl::Status WireCommunicator::Barrier(absl::Time deadline) {
+  if (late_.ok()) {
+    outgoing_.clear();
+    incoming_.clear();
+  }
+  return GatherFromAll(deadline);
+}
+
+absl::Status WireCommunicator::GatherFromAll(absl::Time deadline) {
+  if (desk_.failed()) return desk_.failure();
+  if (!late_.ok()) return late_;
+  absl::Status status = PostGather();
+  if (status.ok()) status = WaitGather(deadline);
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) late_ = status;
+  return status;
+}
+
+absl::Status WireCommunicator::PostGather() {
+  const size_t bytes = outgoing_.size() * sizeof(double);
+  char* out = reinterpret_cast<char*>(outgoing_.data());
+  char* in = reinterpret_cast<char*>(incoming_.data());
+  tickets_.resize(static_cast<size_t>(size()));
+  // Everybody starts with its right neighbour, so that no rank is everybody's first.
+  for (int step = 1; step < size(); ++step) {
+    const int to = (rank() + step) % size();
+    const int from = (rank() + size() - step) % size();
+    absl::Status status =
+        desk_.Leave({.direction = Direction::kReceive,
+                     .channel = kCollectiveChannel,
+                     .peer = from,
+                     .data = bytes == 0 ? nullptr : in + bytes * static_cast<size_t>(from),
+                     .bytes = bytes},
+                    &tickets_[static_cast<size_t>(from)].received);
+    status.Update(desk_.Leave({.direction = Direction::kSend,
+                               .channel = kCollectiveChannel,
+                               .peer = to,
+                               .data = out,
+                               .bytes = bytes},
+                              &tickets_[static_cast<size_t>(to)].sent));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WireCommunicator::WaitGather(absl::Time deadline) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    const Tickets& tickets = tickets_[static_cast<size_t>(peer)];
+    absl::Status status =
+        desk_.Wait(Direction::kReceive, kCollectiveChannel, peer, tickets.received, deadline);
+    if (status.ok()) {
+      status = desk_.Wait(Direction::kSend, kCollectiveChannel, peer, tickets.sent, deadline);
+    }
+    if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+      return absl::DeadlineExceededError(absl::StrCat("rank ", rank(),
+                                                      " waited for all ranks, but rank ", peer,
+                                                      " did not come in time: ", status.message()));
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice

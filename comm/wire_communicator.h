@@ -1,0 +1,52 @@
+#ifndef SLUICE_COMM_WIRE_COMMUNICATOR_H_
+#define SLUICE_COMM_WIRE_COMMUNICATOR_H_
+
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/message_desk.h"
+
+namespace sluice {
+
+// The rank's end of every transport that has a thread of its own: posts go over a desk, all-gathers
+// and barriers are messages of their own channel. A transport derives from it, and its thread works
+// at desk().
+class WireCommunicator : public Communicator {
+ public:
+  int rank() const override { return desk_.rank(); }
+  int size() const override { return desk_.size(); }
+  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override;
+  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override;
+  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override;
+  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override;
+  // After one of these two has missed its deadline, all later ones return that error: ranks would
+  // no longer agree on which all-gather is which.
+  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                         absl::Time deadline) override;
+  absl::Status Barrier(absl::Time deadline) override;
+  void Abort(const absl::Status& status) override { desk_.Abort(status); }
+
+ protected:
+  explicit WireCommunicator(MessageDesk::Options options) : desk_(std::move(options)) {}
+  MessageDesk& desk() { return desk_; }
+
+ private:
+  // Gathers `outgoing_` of every rank in `incoming_`.
+  absl::Status GatherFromAll(absl::Time deadline);
+  absl::Status PostGather();
+  absl::Status WaitGather(absl::Time deadline);
+
+  MessageDesk desk_;
+  // The messages' memory is here, since a caller whose all-gather was late may go on to free its
+  // own.
+  std::vector<double> outgoing_, incoming_;
+  struct Tickets {
+    Ticket sent = 0, received = 0;
+  };
+  std::vector<Tickets> tickets_;
+  absl::Status late_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_WIRE_COMMUNICATOR_H_

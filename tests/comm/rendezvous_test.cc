@@ -1,0 +1,272 @@
+// How ranks meet over TCP, and what happens where they do not. Every test is bounded: nobody hangs.
+#include "comm/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "comm/greeting.h"
+#include "comm/greeting_proof.h"
+#include "comm/tcp_socket.h"
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr absl::Duration kLong = absl::Seconds(60);  // for what must not take long
+constexpr absl::Duration kShort = absl::Seconds(2);  // for what must end by its deadline
+
+struct Rank {
+  int rank;
+  int size;
+  std::string secret = "secret";
+  std::string address = "127.0.0.1";
+};
+
+// All of them meet at once at a free port; what each got. `meanwhile` runs beside them.
+std::vector<absl::Status> Meet(const std::vector<Rank>& ranks, absl::Duration timeout,
+                               const std::function<void(int port)>& meanwhile = nullptr) {
+  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  const int port = LocalEndpoint(*listener)->port;
+  std::vector<absl::Status> results(ranks.size());
+  std::vector<std::thread> threads;
+  bool host_taken = false;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    Descriptor own;
+    if (ranks[i].rank == 0 && !std::exchange(host_taken, true)) own = *std::move(listener);
+    threads.emplace_back([&, i, own = std::move(own)]() mutable {
+      Launch launch;
+      launch.rank = ranks[i].rank;
+      launch.size = ranks[i].size;
+      launch.address = ranks[i].address;
+      launch.port = port;
+      results[i] = MeetRanks(launch, ranks[i].secret, timeout, std::move(own)).status();
+    });
+  }
+  if (meanwhile) meanwhile(port);
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+Endpoint Loopback(int port) { return *Resolve("127.0.0.1", port); }
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(Rendezvous, AnyNumberOfRanksMeets) {
+  for (int size : {1, 2, 3, 8}) {
+    std::vector<Rank> ranks;
+    for (int r = 0; r < size; ++r) ranks.push_back({r, size});
+    for (const absl::Status& status : Meet(ranks, kLong)) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(Rendezvous, OnLoopbackNoSecretIsASecretToo) {
+  for (const absl::Status& status : Meet({{0, 2, ""}, {1, 2, ""}}, kLong)) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(Rendezvous, BeyondLoopbackASecretIsNeeded) {
+  Launch launch;
+  launch.size = 2;
+  launch.address = "192.0.2.1";
+  launch.port = 1;
+  const absl::Status status = MeetRanks(launch, "", kShort, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Text(status), HasSubstr("SLUICE_SECRET"));
+  launch.address = "";
+  EXPECT_THAT(Text(MeetRanks(launch, "x", kShort, {}).status()), HasSubstr("--master-addr"));
+}
+
+TEST(Rendezvous, TwoProcessesWithOneRank) {
+  const auto results = Meet({{0, 4}, {2, 4}, {2, 4}}, kLong);
+  for (const absl::Status& status : results) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Text(status), HasSubstr("two processes have rank 2"));
+  }
+}
+
+TEST(Rendezvous, WorldSizesThatDiffer) {
+  const auto results = Meet({{0, 3}, {1, 4}}, kLong);
+  for (const absl::Status& status : results) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Text(status), AllOf(HasSubstr("world sizes differ"), HasSubstr("rank 1"),
+                                    HasSubstr("was told 4"), HasSubstr("was told 3")));
+  }
+}
+
+TEST(Rendezvous, ThoseAlreadyThereLearnWhyItFails) {
+  // Rank 1 is there long before the other two quarrel.
+  const auto results = Meet({{0, 4}, {1, 4}}, kLong, [](int port) {
+    absl::SleepFor(absl::Milliseconds(100));
+    Launch launch;
+    launch.rank = 2;
+    launch.size = 5;
+    launch.address = "127.0.0.1";
+    launch.port = port;
+    EXPECT_FALSE(MeetRanks(launch, "secret", kLong, {}).ok());
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(Text(status), HasSubstr("world sizes differ"));
+  }
+}
+
+TEST(Rendezvous, AnotherSecret) {
+  const auto results = Meet({{0, 2}, {1, 2, "guessed"}}, kShort);
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Text(results[0]),
+              AllOf(HasSubstr("rank 1 of 2 did not come"), HasSubstr("1 connection was dropped"),
+                    HasSubstr("rank 1 has another secret")));
+  EXPECT_EQ(results[1].code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Text(results[1]), HasSubstr("rank 1 has another secret"));
+}
+
+TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
+  const auto results = Meet({{0, 4}, {2, 4}}, kShort);
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Text(results[0]), HasSubstr("ranks 1, 3 of 4 did not come"));
+  EXPECT_FALSE(results[1].ok());
+}
+
+TEST(Rendezvous, RankZeroThatDoesNotListen) {
+  int port = 0;
+  {
+    const absl::StatusOr<Descriptor> listener = ListenOn(true, 0);
+    port = LocalEndpoint(*listener)->port;
+  }
+  Launch launch;
+  launch.rank = 1;
+  launch.size = 2;
+  launch.address = "127.0.0.1";
+  launch.port = port;
+  const absl::Status status = MeetRanks(launch, "secret", kShort, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Text(status),
+              AllOf(HasSubstr("rank 1"), HasSubstr(absl::StrCat(":", port)), HasSubstr("refused")));
+}
+
+TEST(Rendezvous, APortThatIsTaken) {
+  const absl::StatusOr<Descriptor> taken = ListenOn(true, 0);
+  Launch launch;
+  launch.size = 2;
+  launch.address = "127.0.0.1";
+  launch.port = LocalEndpoint(*taken)->port;
+  const absl::Status status = MeetRanks(launch, "secret", kLong, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Text(status),
+              AllOf(HasSubstr(absl::StrCat("port ", launch.port)), HasSubstr("--master-port")));
+}
+
+TEST(Rendezvous, AMachineThatDoesNotExist) {
+  Launch launch;
+  launch.rank = 1;
+  launch.size = 2;
+  launch.address = "no such host";
+  launch.port = 1;
+  EXPECT_THAT(Text(MeetRanks(launch, "secret", kShort, {}).status()), HasSubstr("no such host"));
+}
+
+// Somebody else's server at the port of rank 0.
+absl::Status MeetServerThatSays(const std::string& bytes) {
+  const absl::StatusOr<Descriptor> listener = ListenOn(true, 0);
+  Launch launch;
+  launch.rank = 1;
+  launch.size = 2;
+  launch.address = "127.0.0.1";
+  launch.port = LocalEndpoint(*listener)->port;
+  std::thread server([&] {
+    EXPECT_TRUE(AwaitEvents(*listener, /*POLLIN*/ 1, absl::Now() + kLong).ok());
+    const absl::StatusOr<Descriptor> client = AcceptFrom(*listener);
+    EXPECT_TRUE(SendAll(*client, bytes, absl::Now() + kLong).ok());
+    std::string rest;
+    while (ReceiveSome(*client, 100, &rest, absl::Now() + kLong).ok()) {
+    }
+  });
+  const absl::Status status = MeetRanks(launch, "secret", kLong, {}).status();
+  server.join();
+  return status;
+}
+
+TEST(Rendezvous, AnotherServerAtThePort) {
+  const absl::Status status = MeetServerThatSays("220 mail.example.org ESMTP\r\n");
+  EXPECT_THAT(Text(status), AllOf(HasSubstr("is not rank 0 of sluice"), HasSubstr("220 mail"),
+                                  HasSubstr("--master-port")));
+}
+
+TEST(Rendezvous, AnotherVersion) {
+  const absl::Status status = MeetServerThatSays(FormatGreeting({}, kWireVersion + 1));
+  EXPECT_THAT(Text(status),
+              AllOf(HasSubstr("another version"), HasSubstr(absl::StrCat(kWireVersion + 1))));
+}
+
+TEST(Rendezvous, AHostWithoutTheSecretIsNotBelieved) {
+  Greeting table{.kind = GreetingKind::kTable, .table = std::vector<TableRow>(2)};
+  const absl::Status status = MeetServerThatSays(FormatGreeting({}) + FormatGreeting(table));
+  EXPECT_THAT(Text(status), HasSubstr("does not know the secret"));
+}
+
+TEST(Rendezvous, GarbageIsDroppedAndTheRestMeets) {
+  const auto results = Meet({{0, 3}, {2, 3}}, kLong, [](int port) {
+    std::mt19937 random(3);
+    for (int trial = 0; trial < 40; ++trial) {
+      std::string bytes = trial % 2 == 0 ? "" : FormatGreeting({.kind = GreetingKind::kJoin});
+      for (int i = trial; i > 0; --i) bytes.push_back(static_cast<char>(random()));
+      const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), absl::Now() + kLong);
+      ASSERT_TRUE(socket.ok()) << socket.status();
+      (void)SendAll(*socket, bytes, absl::Now() + kLong);  // it may have hung up already
+    }
+    Launch launch;
+    launch.rank = 1;
+    launch.size = 3;
+    launch.address = "127.0.0.1";
+    launch.port = port;
+    EXPECT_TRUE(MeetRanks(launch, "secret", kLong, {}).ok());
+  });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(Rendezvous, AFloodOfSilentConnectionsDoesNotKeepRanksOut) {
+  std::vector<Descriptor> silent;
+  const auto results = Meet({{0, 2}}, kLong, [&silent](int port) {
+    for (int i = 0; i < 300; ++i) {
+      absl::StatusOr<Descriptor> socket = ConnectPatiently(Loopback(port), absl::Now() + kLong);
+      ASSERT_TRUE(socket.ok());
+      silent.push_back(*std::move(socket));
+    }
+    Launch launch;
+    launch.rank = 1;
+    launch.size = 2;
+    launch.address = "127.0.0.1";
+    launch.port = port;
+    EXPECT_TRUE(MeetRanks(launch, "secret", kLong, {}).ok());
+  });
+  EXPECT_TRUE(results[0].ok()) << results[0];
+}
+
+TEST(Rendezvous, AnOldProofDoesNotLetAnybodyIn) {
+  // What a rank once sent to one challenge is no answer to the next one.
+  const auto results = Meet({{0, 2}}, kShort, [](int port) {
+    const std::string replayed = *FormatProven(
+        {.kind = GreetingKind::kJoin, .rank = 1, .size = 2, .port = 1}, Nonce{}, "secret");
+    const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), absl::Now() + kLong);
+    ASSERT_TRUE(SendAll(*socket, replayed, absl::Now() + kLong).ok());
+    std::string answer;
+    while (ReceiveSome(*socket, 100, &answer, absl::Now() + kLong).ok()) {
+    }
+    EXPECT_THAT(answer, HasSubstr("another secret"));
+  });
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+}  // namespace
+}  // namespace sluice
