@@ -15,8 +15,9 @@ using Ticket = uint64_t;
 
 // One rank's end of a group of ranks. Every ordered pair of ranks is one FIFO edge: the k-th
 // message posted by the sender meets the k-th receive posted by the receiver, and their sizes must
-// agree. Memory stays the caller's until the ticket has been waited for. Used by one thread (the
-// rank's), except Abort, which any thread may call.
+// agree. Memory stays the caller's until the ticket has been waited for without an error; after
+// one, until Abort has returned. Used by one thread (the rank's), except Abort, which any thread
+// may call.
 //
 // A rank that gets an error is expected to Abort with it (saying what it was doing), so that all
 // the others stop too.

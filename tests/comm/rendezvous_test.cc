@@ -36,14 +36,13 @@ struct Rank {
 // All of them meet at once at a free port; what each got. `meanwhile` runs beside them.
 std::vector<absl::Status> Meet(const std::vector<Rank>& ranks, absl::Duration timeout,
                                const std::function<void(int port)>& meanwhile = nullptr) {
-  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
-  const int port = LocalEndpoint(*listener)->port;
+  Descriptor listener = *ListenOn(/*loopback=*/true, 0);
+  const int port = LocalEndpoint(listener)->port;
   std::vector<absl::Status> results(ranks.size());
   std::vector<std::thread> threads;
-  bool host_taken = false;
   for (size_t i = 0; i < ranks.size(); ++i) {
     Descriptor own;
-    if (ranks[i].rank == 0 && !std::exchange(host_taken, true)) own = *std::move(listener);
+    if (ranks[i].rank == 0) std::swap(own, listener);
     threads.emplace_back([&, i, own = std::move(own)]() mutable {
       Launch launch;
       launch.rank = ranks[i].rank;
@@ -192,7 +191,7 @@ absl::Status MeetServerThatSays(const std::string& bytes) {
     while (ReceiveSome(*client, 100, &rest, absl::Now() + kLong).ok()) {
     }
   });
-  const absl::Status status = MeetRanks(launch, "secret", kLong, {}).status();
+  absl::Status status = MeetRanks(launch, "secret", kLong, {}).status();
   server.join();
   return status;
 }
