@@ -5,9 +5,10 @@
 // W in P times what these cost in the stage. Over all assignments that is a shortest path through
 // "stage, layer" (chain_pool.h). Hence:
 //   1. Seeds: assignments that are good for sure (bottleneck, even, least memory).
-//   2. The root: each rank's own chain bounds the arcs, and the ranks as wholes (rank_columns.h)
-//      the step; their columns suggest more assignments, and single layers are moved to improve
-//      the best.
+//   2. The root: each rank's own chain bounds the arcs, and the ranks as wholes (rank_columns.h),
+//   one
+//      by one and each with the next (neighbour_columns.h), the step; their columns suggest more
+//      assignments, and single layers are moved to improve the best.
 //   3. Rounds: the arcs' bounds give a minimax path; it is simulated, its critical chain joins the
 //      pool, which raises bounds and cuts arcs that cannot beat the best assignment known. This
 //      alone often closes the gap.
@@ -25,6 +26,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
+#include "partitioner/neighbour_columns.h"
 #include "partitioner/rank_columns.h"
 
 namespace sluice {
@@ -35,6 +37,11 @@ constexpr int kMaxStalledRounds = 3;
 constexpr int64_t kMostProbed = 20'000'000;  // arcs measured for the ranks' chains
 constexpr int kSuggestions = 12;
 constexpr int kPassesOfRankChains = 4;
+constexpr int kPassesOfPairChains = 6;
+constexpr double kNeighbourSlack = 1.001;
+constexpr double kWorthAnother = 1.0005;
+// Slow ranks keep a chain to themselves; without slowdown it is as long as it can be.
+constexpr double kNeighbourSlowdowns[] = {4, 1};
 // Makes one rank the slowest, so that its chain stays on it.
 constexpr double kProbeSlowdowns[] = {4, 2, 1.1};
 
@@ -204,6 +211,44 @@ void PartitionSearch::BoundRanks(std::vector<std::vector<ChainCounts>> chains) {
   steps_ += columns.steps();
   if (root_bound_ >= Target()) return;
   for (const StageAssignment& assignment : columns.Suggest(kSuggestions)) Try(assignment);
+  if (root_bound_ < Target()) BoundNeighbours(columns);
+}
+
+// Rounds: the columns with the least bounds make an assignment, and the chains through its ranks,
+// one and two at a time, bound the next ones. They go on while they prove or find something.
+void PartitionSearch::BoundNeighbours(const RankColumns& columns) {
+  NeighbourColumns neighbours(columns, problem_.layer_count());
+  if (!neighbours.usable()) return;
+  AddNeighbourChains(EvenCosts(), &neighbours);
+  double bound = 0;
+  for (bool better = true; better && !out_of_budget();) {
+    const double known = best_.seconds, before = bound;
+    bound = neighbours.LeastSeconds();
+    root_bound_ = std::max(root_bound_, bound);
+    if (root_bound_ >= Target()) return;
+    const std::optional<StageAssignment> assignment =
+        neighbours.Assignment(bound * kNeighbourSlack);
+    if (!assignment) return;
+    const std::vector<RangeCost> stages = PriceStages(problem_, *assignment);
+    const StepCosts costs = ToStepCosts(problem_, stages);
+    if (feasible_.Fits(stages)) Consider(*assignment, costs);
+    AddNeighbourChains(costs, &neighbours);
+    better = bound > before * kWorthAnother || best_.seconds * kWorthAnother < known;
+  }
+}
+
+void PartitionSearch::AddNeighbourChains(const StepCosts& costs, NeighbourColumns* neighbours) {
+  const int64_t before = neighbours->steps();
+  for (double slowdown : kNeighbourSlowdowns) {
+    neighbours->Add(model_.PairChains(costs, slowdown));
+    steps_ += kPassesOfPairChains * model_.action_count();
+  }
+  std::vector<ChainCounts> own = model_.RankChains(costs, kNeighbourSlowdowns[0]);
+  steps_ += kPassesOfRankChains * model_.action_count();
+  neighbours->Add(own);
+  own.erase(own.begin());  // the last rank's, too, and the others with the rank before
+  neighbours->Add(own);
+  steps_ += neighbours->steps() - before;
 }
 
 double PartitionSearch::Rounds() {

@@ -19,6 +19,9 @@
 
 namespace sluice {
 
+class NeighbourColumns;
+class RankColumns;
+
 // FindExactPartition() in two steps, for who has many timetables to try: first what is good for
 // sure and quick to find, for all of them; then, with the best of these to beat, the search.
 // See partition_search.cc for how. What the problem points to stays the caller's.
@@ -53,6 +56,8 @@ class PartitionSearch {
   StepCosts EvenCosts() const;
   std::vector<std::vector<ChainCounts>> Probe();
   void BoundRanks(std::vector<std::vector<ChainCounts>> chains);
+  void BoundNeighbours(const RankColumns& columns);
+  void AddNeighbourChains(const StepCosts& costs, NeighbourColumns* neighbours);
   double Rounds();
   // Simulates an assignment that fits; keeps it when it is the best.
   double Consider(const StageAssignment& assignment, const StepCosts& costs);

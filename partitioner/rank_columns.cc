@@ -161,14 +161,12 @@ std::vector<RankColumns::Point> RankColumns::Hull(int rank, const ChainCounts& c
   return hull;
 }
 
-// The least that the ranks but `rank` spend in `chain` while they take over `work`, none of them
-// more than `most_own` in its own.
-double RankColumns::LeastElsewhere(int rank, const ChainCounts& chain, double most_own,
-                                   double work) const {
+double RankColumns::LeastBeside(int first, int last, const ChainCounts& chain, double most_own,
+                                double work) const {
   double seconds = 0;
   std::vector<Point> pieces;
   for (int other = 0; other < static_cast<int>(columns_.size()); ++other) {
-    if (other == rank) continue;
+    if (other >= first && other <= last) continue;
     const std::vector<Point> hull = Hull(other, chain, most_own);
     if (hull.empty()) return kInfinity;
     seconds += hull.front().seconds;
@@ -230,8 +228,8 @@ double RankColumns::LeastSeconds(int64_t budget) const {
         for (size_t i = first; i < end; ++i) {
           here = std::min(here, SecondsIn(set[rank], rank, columns[i]));
         }
-        longest = std::max(longest, here + LeastElsewhere(rank, set[rank], columns[end - 1].own,
-                                                          work_before_.back() - most_work));
+        longest = std::max(longest, here + LeastBeside(rank, rank, set[rank], columns[end - 1].own,
+                                                       work_before_.back() - most_work));
         if (longest >= least) break;
       }
       least = std::min(least, longest);
@@ -315,17 +313,24 @@ std::optional<StageAssignment> RankColumns::Fill(double most_own) const {
     }
   }
   if (best[ranks][layers] == kInfinity) return std::nullopt;
+  std::vector<const RankColumn*> columns(ranks);
+  for (int rank = ranks, left = layers; rank > 0; --rank) {
+    columns[rank - 1] = taken[rank][left];
+    left -= columns[rank - 1]->layers;
+  }
+  return Assign(columns);
+}
+
+StageAssignment RankColumns::Assign(const std::vector<const RankColumn*>& taken) const {
   std::vector<int> lengths(problem_.stages());
   StageAssignment assignment;
   assignment.recompute.resize(problem_.stages());
-  for (int rank = ranks, left = layers; rank > 0; --rank) {
-    const RankColumn& column = *taken[rank][left];
-    const std::vector<int>& stages = feasible_.in_flight().stages(rank - 1);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const std::vector<int>& stages = feasible_.in_flight().stages(rank);
     for (size_t chunk = 0; chunk < stages.size(); ++chunk) {
-      lengths[stages[chunk]] = column.lengths[chunk];
-      assignment.recompute[stages[chunk]] = column.policies[chunk];
+      lengths[stages[chunk]] = taken[rank]->lengths[chunk];
+      assignment.recompute[stages[chunk]] = taken[rank]->policies[chunk];
     }
-    left -= column.layers;
   }
   int first = 0;
   for (int length : lengths) {

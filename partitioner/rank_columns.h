@@ -49,7 +49,20 @@ class RankColumns {
   // not fit, since layers differ.
   std::vector<StageAssignment> Suggest(int count) const;
 
-  // Elementary steps of LeastSeconds(), for search budgets.
+  // Of `rank`, by `own`.
+  const std::vector<RankColumn>& columns(int rank) const { return columns_[rank]; }
+  int ranks() const { return static_cast<int>(columns_.size()); }
+  double SecondsIn(const ChainCounts& chain, int rank, const RankColumn& column) const;
+  // The least that the ranks but first..last spend in `chain` while they take over `work`, none of
+  // them more than `most_own` in its own.
+  double LeastBeside(int first, int last, const ChainCounts& chain, double most_own,
+                     double work) const;
+  // Seconds of all layers' work.
+  double work() const { return work_before_.back(); }
+  // The assignment of one column to each rank, which take over all layers.
+  StageAssignment Assign(const std::vector<const RankColumn*>& taken) const;
+
+  // Elementary steps, for search budgets.
   int64_t steps() const { return steps_; }
 
  private:
@@ -61,9 +74,7 @@ class RankColumns {
 
   std::vector<ColumnClass> ClassesOf(const StageArcs& arcs, int stage) const;
   bool ListColumns(const StageArcs& arcs, int rank);
-  double SecondsIn(const ChainCounts& chain, int rank, const RankColumn& column) const;
   std::vector<Point> Hull(int rank, const ChainCounts& chain, double most_own) const;
-  double LeastElsewhere(int rank, const ChainCounts& chain, double most_own, double work) const;
   double LeastLimit() const;
   std::optional<StageAssignment> Fill(double most_own) const;
 

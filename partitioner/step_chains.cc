@@ -16,7 +16,8 @@ class StepModel::ChainsByRank {
         after_(model.nodes_.size()),
         next_(model.nodes_.size(), kNone),
         next_edge_(model.nodes_.size(), kNone),
-        row_next_(model.nodes_.size(), kNone) {
+        row_next_(model.nodes_.size(), kNone),
+        place_(model.nodes_.size(), kNone) {
     MeasureAfter();
   }
 
@@ -48,7 +49,70 @@ class StepModel::ChainsByRank {
     return chain;
   }
 
+  // The same for two ranks: among their nodes the chain may go to and fro.
+  ChainCounts OfPair(int first, int second) {
+    ChainCounts chain;
+    chain.stages.resize(model_.stages_);
+    const std::vector<Via> best = LongestWithin(first, second);
+    int32_t last = kNone;
+    double longest = -1;
+    for (size_t i = 0; i < best.size(); ++i) {
+      double leaving = after_[best[i].node];
+      for (int rank : {first, second}) {
+        if (model_.last_[rank] == best[i].node) leaving = std::max(leaving, Tail(rank));
+      }
+      if (best[i].seconds + leaving < longest) continue;
+      longest = best[i].seconds + leaving;
+      last = static_cast<int32_t>(i);
+    }
+    if (last == kNone) return chain;
+    CountAfter(best[last].node, &chain);
+    for (int32_t at = last; at != kNone; at = best[at].from) {
+      Count(best[at].node, &chain);
+      if (best[at].from == kNone) CountBefore(best[at].node, &chain);
+      if (best[at].edge != kNone) ++chain.stages[best[at].edge].send;
+    }
+    return chain;
+  }
+
  private:
+  // A node of a pair of ranks, by the longest way to its end.
+  struct Via {
+    int32_t node = kNone;
+    int32_t from = kNone;  // position among the pair's nodes; kNone where the way enters the pair
+    int32_t edge = kNone;
+    double seconds = 0;
+  };
+
+  // The nodes of two ranks, in the order of their numbers.
+  std::vector<Via> LongestWithin(int first, int second) {
+    const std::vector<int32_t> a = Row(first), b = Row(second);
+    std::vector<int32_t> nodes(a.size() + b.size());
+    std::merge(a.begin(), a.end(), b.begin(), b.end(), nodes.begin());
+    std::vector<Via> best(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      place_[nodes[i]] = static_cast<int32_t>(i);
+      best[i] = LongestTo(nodes[i], best);
+    }
+    for (int32_t node : nodes) place_[node] = kNone;
+    return best;
+  }
+  Via LongestTo(int32_t node, const std::vector<Via>& best) const {
+    const Node& here = model_.nodes_[node];
+    Via via{node, kNone, kNone, Arrival(node, nullptr, nullptr)};
+    const auto offer = [&](int32_t source, int32_t edge) {
+      if (source == kNone || place_[source] == kNone) return;
+      const double seconds = best[place_[source]].seconds + Latency(edge);
+      // Of equally long ways, one within the pair: it says the most of these two.
+      if (seconds < via.seconds) return;
+      via = {node, place_[source], edge, seconds};
+    };
+    for (int half = 0; half < 2; ++half) offer(here.data[half], here.edge[half]);
+    offer(here.previous, kNone);
+    via.seconds += slowdown_ * Seconds(node);
+    return via;
+  }
+
   std::vector<int32_t> Row(int rank) const {
     std::vector<int32_t> row;
     for (int32_t at = model_.last_[rank]; at != kNone; at = model_.nodes_[at].previous) {
@@ -151,7 +215,18 @@ class StepModel::ChainsByRank {
   std::vector<double> after_;
   std::vector<int32_t> next_, next_edge_;  // over data
   std::vector<int32_t> row_next_;          // kNone where data are the longer way
+  std::vector<int32_t> place_;             // among the nodes of the pair looked at; else kNone
 };
+
+std::vector<ChainCounts> StepModel::PairChains(const StepCosts& costs, double slowdown) {
+  Makespan(costs);
+  ChainsByRank chains(*this, costs, slowdown);
+  std::vector<ChainCounts> found;
+  for (int rank = 0; rank + 1 < static_cast<int>(last_.size()); ++rank) {
+    found.push_back(chains.OfPair(rank, rank + 1));
+  }
+  return found;
+}
 
 std::vector<ChainCounts> StepModel::RankChains(const StepCosts& costs, double slowdown) {
   Makespan(costs);

@@ -45,6 +45,10 @@ class StepModel {
   // leaves for good, if the rank were `slowdown` times slower; all found in two passes.
   std::vector<ChainCounts> RankChains(const StepCosts& costs, double slowdown);
 
+  // [rank] the longest chain that stays on the rank and the next one from where it first gets there
+  // to where it leaves for good; one entry fewer than ranks.
+  std::vector<ChainCounts> PairChains(const StepCosts& costs, double slowdown);
+
   int64_t action_count() const { return static_cast<int64_t>(nodes_.size()); }
 
  private:

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "partitioner/exact_partition.h"
+#include "partitioner/neighbour_columns.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 
@@ -79,6 +81,50 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
   EXPECT_GT(tight, compared / 3);
   EXPECT_GT(near, compared / 2);
   EXPECT_GT(tighter_than_arcs, compared / 4);
+}
+
+TEST(NeighbourColumns, NeverBoundAboveTheBestOfAllAssignments) {
+  constexpr uint64_t kTrials = Trials(3'000, /*sanitized=*/600);
+  int compared = 0, tight = 0, above_ranks = 0, as_good = 0;
+  for (uint64_t seed = 0; seed < kTrials; ++seed) {
+    RandomCase test(seed);
+    SCOPED_TRACE(test.Describe() + " seed " + std::to_string(seed));
+    const Feasible feasible(test.problem);
+    const StageArcs arcs(test.problem, feasible, kNothing);
+    const RankColumns columns(test.problem, feasible, arcs,
+                              RandomChains(test.problem, test.random));
+    NeighbourColumns neighbours(columns, test.problem.layer_count());
+    if (!neighbours.usable()) continue;
+    const double best = BruteForce(test.problem, [&](const StageAssignment& assignment) {
+      return SimulatedSeconds(test.problem, assignment);
+    });
+    if (best == kNothing || best == 0) continue;
+    StepModel model = *StepModel::Compile(*test.problem.timetable);
+    EXPECT_EQ(neighbours.LeastSeconds(), 0) << "without chains nothing is proved";
+    double before = 0;
+    for (const double slowdown : {4.0, 1.0, 1.2}) {
+      neighbours.Add(model.PairChains(RandomStep(test.problem, test.random), slowdown));
+      const double bound = neighbours.LeastSeconds();
+      EXPECT_GE(bound, before) << "chains only ever raise it";
+      EXPECT_LE(bound, best * (1 + 1e-9));
+      before = bound;
+    }
+    ++compared;
+    tight += before > best * (1 - 1e-6);
+    above_ranks += before > columns.LeastSeconds(SearchOptions().budget) * (1 + 1e-6);
+    const std::optional<StageAssignment> assignment = neighbours.Assignment(before);
+    ASSERT_TRUE(assignment.has_value());
+    ASSERT_EQ(static_cast<int>(assignment->partition.size()), test.problem.stages());
+    EXPECT_EQ(assignment->partition.back().last + 1, test.problem.layer_count());
+    as_good += SimulatedSeconds(test.problem, *assignment) <= best * (1 + 1e-9);
+  }
+  RecordProperty("compared", compared);
+  RecordProperty("tight", tight);
+  RecordProperty("above_ranks", above_ranks);
+  EXPECT_GT(compared, static_cast<int>(kTrials) / 4);
+  EXPECT_GT(tight, compared / 10);
+  EXPECT_GT(above_ranks, compared / 20);
+  EXPECT_GT(as_good, compared / 10);
 }
 
 }  // namespace

@@ -78,6 +78,33 @@ TEST(StepModel, EachRanksChainIsOneThatNoCostsShorten) {
   }
 }
 
+TEST(StepModel, ChainsThroughTwoRanksAreChainsAndNoShorterThanThroughOne) {
+  Random random(8);
+  for (int trial = 0; trial < 500; ++trial) {
+    const Timetable timetable = RandomTimetable(random, 12);
+    if (timetable.placement.ranks() < 2) continue;
+    SCOPED_TRACE(timetable.name);
+    StepModel model = *StepModel::Compile(timetable);
+    const StepCosts costs = RandomCosts(random, timetable.placement.stages());
+    const std::vector<ChainCounts> own = model.RankChains(costs, 1);
+    const std::vector<ChainCounts> pairs = model.PairChains(costs, 1);
+    ASSERT_EQ(pairs.size() + 1, own.size());
+    double longest = 0;
+    for (size_t rank = 0; rank < pairs.size(); ++rank) {
+      const double seconds = pairs[rank].Seconds(costs);
+      EXPECT_LE(seconds, model.Makespan(costs) + 1e-9);
+      EXPECT_GE(seconds, own[rank].Seconds(costs) - 1e-9);
+      EXPECT_GE(seconds, own[rank + 1].Seconds(costs) - 1e-9);
+      longest = std::max(longest, seconds);
+    }
+    EXPECT_NEAR(longest, model.Makespan(costs), 1e-9);
+    const StepCosts other = RandomCosts(random, timetable.placement.stages());
+    for (const ChainCounts& chain : model.PairChains(costs, 3)) {
+      EXPECT_LE(chain.Seconds(other), model.Makespan(other) + 1e-9);
+    }
+  }
+}
+
 TEST(StepModel, RefusesATimetableThatNeverFinishes) {
   Timetable timetable = *GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 2});
   std::reverse(timetable.rows[0].begin(), timetable.rows[0].end());
