@@ -70,6 +70,11 @@ void FifoEdge::CopyMatched(std::unique_lock<std::mutex>& lock) {
     changed_.notify_all();
   }
   copying_ = false;
+  if (!failure_.ok()) changed_.notify_all();
+}
+
+void FifoEdge::AwaitCopy(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [this] { return !copying_; });
 }
 
 bool FifoEdge::Finished(Ticket ticket) const {
@@ -90,16 +95,19 @@ absl::Status FifoEdge::Wait(Ticket ticket, absl::Time deadline) {
                      " did not arrive in time (", sends_.posted > ticket ? "" : "not ", "sent, ",
                      receives_.posted > ticket ? "" : "not ", "awaited by the receiver)"));
   }
+  if (completed_.load(std::memory_order_acquire) <= ticket) AwaitCopy(lock);
   // Whoever copied it before the failure has delivered it.
   return completed_.load(std::memory_order_acquire) > ticket ? absl::OkStatus() : failure_;
 }
 
 void FifoEdge::Abort(const absl::Status& status) {
   std::unique_lock lock(mutex_);
-  if (!failure_.ok()) return;
-  failure_ = status;
-  failed_.store(true, std::memory_order_release);
-  changed_.notify_all();
+  if (failure_.ok()) {
+    failure_ = status;
+    failed_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  AwaitCopy(lock);
 }
 
 }  // namespace sluice

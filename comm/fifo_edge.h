@@ -24,6 +24,7 @@ class FifoEdge {
   absl::Status PostReceive(void* data, size_t bytes, Ticket* ticket);
   // Until message `ticket` has been copied.
   absl::Status Wait(Ticket ticket, absl::Time deadline);
+  // Returns once no memory of messages is touched any more, as does a Wait that fails.
   void Abort(const absl::Status& status);
 
  private:
@@ -43,6 +44,7 @@ class FifoEdge {
   // copying. One thread at a time copies, so messages complete in order; the other one leaves its
   // half in the queue for it.
   void CopyMatched(std::unique_lock<std::mutex>& lock);
+  void AwaitCopy(std::unique_lock<std::mutex>& lock);
   bool Finished(Ticket ticket) const;
 
   const int from_;

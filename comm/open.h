@@ -3,6 +3,7 @@
 
 // What a program needs to become one rank of several processes: who am I, and a communicator.
 #include "comm/launch.h"  // IWYU pragma: export
+#include "comm/mpi.h"     // IWYU pragma: export
 #include "comm/tcp.h"     // IWYU pragma: export
 
 #endif  // SLUICE_COMM_OPEN_H_

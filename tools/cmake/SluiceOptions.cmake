@@ -3,6 +3,7 @@ option(SLUICE_BENCH "Build the benchmarks" ON)
 option(SLUICE_FUZZ "Build the fuzzers, and only them (needs clang)" OFF)
 option(SLUICE_STRICT "Treat every warning as an error" OFF)
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+set(SLUICE_MPI AUTO CACHE STRING "Build the MPI transport: AUTO (where MPI is found), ON or OFF")
 set(SLUICE_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO, ON or OFF")
 
 add_library(sluice_flags INTERFACE)

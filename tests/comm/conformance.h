@@ -1,0 +1,43 @@
+#ifndef SLUICE_TESTS_COMM_CONFORMANCE_H_
+#define SLUICE_TESTS_COMM_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+
+#include "comm/communicator.h"
+
+namespace sluice {
+
+// A group of ranks under some transport, each a thread or a process of its own.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  // Runs `body` on every rank, or on the one that this process is.
+  virtual void Run(const std::function<void(Communicator&)>& body) = 0;
+};
+
+struct Transport {
+  const char* name;
+  std::unique_ptr<Ranks> (*make)(int ranks, size_t capacity);
+};
+
+inline void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
+inline std::string TransportName(const testing::TestParamInfo<Transport>& transport) {
+  return transport.param.name;
+}
+
+// What every transport must do: conformance.cc has the tests, for groups of at most five ranks.
+// INSTANTIATE_TEST_SUITE_P names the transports.
+class Conformance : public testing::TestWithParam<Transport> {
+ protected:
+  static std::unique_ptr<Ranks> Make(int ranks, size_t capacity = 64) {
+    return GetParam().make(ranks, capacity);
+  }
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_COMM_CONFORMANCE_H_

@@ -1,0 +1,71 @@
+// The conformance suite between processes that mpirun started: all of them run the same tests, each
+// as its own rank, and the first one tells.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "comm/mpi.h"
+#include "tests/comm/conformance.h"
+
+namespace sluice {
+namespace {
+
+class MpiRanks : public Ranks {
+ public:
+  MpiRanks(int ranks, size_t capacity) {
+    auto opened = OpenMpi({.capacity = capacity, .ranks = ranks});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    if (opened.ok()) communicator_ = *std::move(opened);
+  }
+  void Run(const std::function<void(Communicator&)>& body) override {
+    if (communicator_ != nullptr) body(*communicator_);
+  }
+
+ private:
+  std::unique_ptr<Communicator> communicator_;  // null where this process is not of the group
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
+                         testing::Values(Transport{
+                             "mpi",
+                             [](int ranks, size_t capacity) -> std::unique_ptr<Ranks> {
+                               return std::make_unique<MpiRanks>(ranks, capacity);
+                             }}),
+                         TransportName);
+
+TEST(Mpi, IsNamed) { EXPECT_NE(MpiLibrary(), ""); }
+
+TEST(Mpi, OneGroupAtATime) {
+  const auto first = OpenMpi({});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(OpenMpi({}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Failures of the other processes are printed too, and all of them end in mpirun's exit code.
+class Failures : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    fprintf(stderr, "rank %s: %s: %s:%d: %s\n", std::getenv("OMPI_COMM_WORLD_RANK"),
+            test == nullptr ? "" : test->name(), result.file_name(), result.line_number(),
+            result.message());
+  }
+};
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const bool first = rank == nullptr || std::string(rank) == "0";
+  if (!first) unsetenv("GTEST_OUTPUT");  // one report, not five of the same name
+  testing::InitGoogleTest(&argc, argv);
+  if (!first) {
+    testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new sluice::Failures);
+  }
+  return RUN_ALL_TESTS();
+}
