@@ -64,16 +64,16 @@ class InProcessCommunicator : public Communicator {
   int size() const override { return shared_->ranks; }
 
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
-    return shared_->edge(rank_, to).PostSend(data, bytes, ticket);
+    return Settled(shared_->edge(rank_, to).PostSend(data, bytes, ticket));
   }
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
-    return shared_->edge(from, rank_).PostReceive(data, bytes, ticket);
+    return Settled(shared_->edge(from, rank_).PostReceive(data, bytes, ticket));
   }
   absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
-    return shared_->edge(rank_, to).Wait(ticket, deadline);
+    return Settled(shared_->edge(rank_, to).Wait(ticket, deadline));
   }
   absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
-    return shared_->edge(from, rank_).Wait(ticket, deadline);
+    return Settled(shared_->edge(from, rank_).Wait(ticket, deadline));
   }
 
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
@@ -109,6 +109,13 @@ class InProcessCommunicator : public Communicator {
   }
 
  private:
+  // Whoever learns of a failure may go on to free its messages: not before Abort, which holds the
+  // lock, has seen the end of every copy.
+  absl::Status Settled(absl::Status status) {
+    if (!status.ok()) const std::lock_guard lock(shared_->mutex);
+    return status;
+  }
+
   Shared* shared_;
   int rank_;
 };

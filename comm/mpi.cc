@@ -6,16 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <climits>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
 #include <mutex>
-#include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -386,7 +385,7 @@ class MpiCommunicator : public WireCommunicator {
     Control& control = state_->message;
     control.code = static_cast<uint32_t>(status.code());
     control.bytes = static_cast<uint32_t>(std::min(status.message().size(), sizeof(control.text)));
-    std::memcpy(control.text, status.message().data(), control.bytes);
+    std::copy_n(status.message().begin(), control.bytes, control.text);
     for (int peer = 0; peer < size(); ++peer) {
       MPI_Request& request = state_->outgoing[static_cast<size_t>(peer)];
       request = MPI_REQUEST_NULL;

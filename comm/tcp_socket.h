@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"  // IWYU pragma: export
 #include "absl/time/time.h"
 
 namespace sluice {

@@ -99,12 +99,12 @@ TEST_P(Conformance, BothDirectionsAtOnceDoNotBlockEachOther) {
 }
 
 TEST_P(Conformance, ManyMessagesThroughARing) {
-  const int messages = Trials(30'000, 3'000);
-  Make(3)->Run([messages](Communicator& ranks) {
+  constexpr int kMessages = Trials(30'000, 3'000);
+  Make(3)->Run([](Communicator& ranks) {
     const int next = (ranks.rank() + 1) % ranks.size();
     const int before = (ranks.rank() + ranks.size() - 1) % ranks.size();
     uint64_t value = 0;
-    for (int i = 0; i < messages / ranks.size(); ++i) {
+    for (int i = 0; i < kMessages / ranks.size(); ++i) {
       uint64_t in = 0;
       Ticket sent = 0;
       Ticket received = 0;
@@ -237,8 +237,8 @@ struct Plan {
 TEST_P(Conformance, RandomSizesAndDelaysBetweenAllPairs) {
   constexpr int kRanks = 4;
   constexpr int kWindow = 6;
-  const int rounds = Trials(150, 30);
-  Make(kRanks)->Run([rounds](Communicator& ranks) {
+  constexpr int kRounds = Trials(150, 30);
+  Make(kRanks)->Run([](Communicator& ranks) {
     struct Edge {
       Plan plan;
       std::vector<std::vector<uint8_t>> data = {};
@@ -252,7 +252,7 @@ TEST_P(Conformance, RandomSizesAndDelaysBetweenAllPairs) {
       in.push_back({Plan(peer * 10 + self)});
     }
     std::mt19937 random(static_cast<uint32_t>(ranks.rank()) + 99);
-    for (int round = 0; round < rounds + kWindow; ++round) {
+    for (int round = 0; round < kRounds + kWindow; ++round) {
       for (int peer = 0; peer < kRanks; ++peer) {
         if (random() % 32 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
         Edge& to = out[static_cast<size_t>(peer)];
@@ -266,7 +266,7 @@ TEST_P(Conformance, RandomSizesAndDelaysBetweenAllPairs) {
                             static_cast<uint32_t>(peer + 7 * ranks.rank() + round - kWindow)));
           std::vector<uint8_t>().swap(to.data[old]);
         }
-        if (round >= rounds) continue;
+        if (round >= kRounds) continue;
         to.data.push_back(
             Pattern(to.plan.NextBytes(), static_cast<uint32_t>(ranks.rank() + 7 * peer + round)));
         from.data.emplace_back(from.plan.NextBytes());
@@ -285,12 +285,12 @@ TEST_P(Conformance, RandomSizesAndDelaysBetweenAllPairs) {
 }
 
 TEST_P(Conformance, AMillionMessagesInAStream) {
-  const int messages = Trials(1'000'000, 20'000);
+  constexpr int kMessages = Trials(1'000'000, 20'000);
   constexpr int kWindow = 64;
-  Make(2, 2 * kWindow)->Run([messages](Communicator& ranks) {
+  Make(2, size_t{2} * kWindow)->Run([](Communicator& ranks) {
     std::vector<int> slots(kWindow);
     std::vector<Ticket> tickets(kWindow);
-    for (int i = 0; i < messages + kWindow; ++i) {
+    for (int i = 0; i < kMessages + kWindow; ++i) {
       const auto slot = static_cast<size_t>(i % kWindow);
       if (i >= kWindow) {
         const absl::Status done = ranks.rank() == 0 ? ranks.WaitSend(1, tickets[slot], Soon())
@@ -300,7 +300,7 @@ TEST_P(Conformance, AMillionMessagesInAStream) {
           ASSERT_EQ(slots[slot], i - kWindow);
         }
       }
-      if (i >= messages) continue;
+      if (i >= kMessages) continue;
       slots[slot] = i;
       const absl::Status posted =
           ranks.rank() == 0 ? ranks.PostSend(1, &slots[slot], sizeof(int), &tickets[slot])
