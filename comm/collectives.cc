@@ -41,11 +41,12 @@ class SliceGather {
 
  private:
   size_t Bytes(size_t array, int rank) const {
-    const absl::Span<const int64_t> bounds = arrays_[array].bounds;
-    return Index(bounds[Index(rank) + 1] - bounds[Index(rank)]);
+    const SlicedBytes& of = arrays_[array];
+    return Index((of.bounds[Index(rank) + 1] - of.bounds[Index(rank)]) * of.element_bytes);
   }
   void* Slice(size_t array, int rank) const {
-    return static_cast<std::byte*>(arrays_[array].data) + arrays_[array].bounds[Index(rank)];
+    const SlicedBytes& of = arrays_[array];
+    return static_cast<std::byte*>(of.data) + of.bounds[Index(rank)] * of.element_bytes;
   }
   size_t Slot(size_t array, int rank) const {
     return array % kWindow * Index(group_.size()) + Index(rank);
@@ -316,16 +317,13 @@ absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<
   const auto count = static_cast<int64_t>(array.size());
   const int64_t slice = (count + group.size() - 1) / group.size();
   std::vector<int64_t> bounds;
-  std::vector<int64_t> byte_bounds;
-  for (int r = 0; r <= group.size(); ++r) {
-    bounds.push_back(std::min(count, r * slice));
-    byte_bounds.push_back(bounds.back() * static_cast<int64_t>(sizeof(float)));
-  }
+  for (int r = 0; r <= group.size(); ++r) bounds.push_back(std::min(count, r * slice));
   const SlicedSum sum{
       .data = array.data(), .sum = array.data() + bounds[Index(group.rank())], .bounds = bounds};
   absl::Status status = ReduceScatter(group, absl::MakeConstSpan(&sum, 1), work, deadline);
   if (!status.ok()) return status;
-  const SlicedBytes whole{.data = array.data(), .bounds = byte_bounds};
+  const SlicedBytes whole{
+      .data = array.data(), .bounds = bounds, .element_bytes = static_cast<int64_t>(sizeof(float))};
   return AllGatherSlices(group, absl::MakeConstSpan(&whole, 1), deadline);
 }
 

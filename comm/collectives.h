@@ -28,11 +28,12 @@ absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes,
 absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
                            absl::Time deadline);
 
-// An array that every rank has in full: rank r's slice of it are the bytes from bounds[r] up to
+// An array that every rank has in full: rank r's slice of it are the elements from bounds[r] up to
 // bounds[r + 1]. A slice may be empty.
 struct SlicedBytes {
   void* data = nullptr;
   absl::Span<const int64_t> bounds;
+  int64_t element_bytes = 1;
 };
 
 // Fills every rank's arrays with the slices of their owners.

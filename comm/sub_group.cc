@@ -43,9 +43,9 @@ absl::Status SubGroup::AllGather(absl::Span<const double> mine, absl::Span<doubl
   std::copy(mine.begin(), mine.end(),
             all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * rank_);
   std::vector<int64_t> bounds;
-  for (size_t r = 0; r <= ranks; ++r)
-    bounds.push_back(static_cast<int64_t>(r * mine.size() * sizeof(double)));
-  const SlicedBytes array{.data = all.data(), .bounds = bounds};
+  for (size_t r = 0; r <= ranks; ++r) bounds.push_back(static_cast<int64_t>(r * mine.size()));
+  const SlicedBytes array{
+      .data = all.data(), .bounds = bounds, .element_bytes = static_cast<int64_t>(sizeof(double))};
   return AllGatherSlices(*this, absl::MakeConstSpan(&array, 1), deadline);
 }
 

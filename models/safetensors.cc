@@ -103,7 +103,7 @@ absl::Status AppendSafetensors(const std::vector<TensorSource>& tensors,
     if (!status.ok()) return status;
     size_t bytes = sizeof(float);
     for (const int64_t dim : tensor.shape) bytes *= static_cast<size_t>(dim);
-    status = file.Append(tensor.data, bytes);
+    status = tensor.append ? tensor.append(file) : file.Append(tensor.data, bytes);
   }
   return status;
 }

@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_SAFETENSORS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,6 +22,9 @@ struct TensorSource {
   std::string name;
   std::vector<int64_t> shape;
   const float* data = nullptr;
+  // Appends the data instead, where they are not in memory as a whole; called when it is their
+  // turn.
+  std::function<absl::Status(FileWriter& file)> append = {};
 };
 
 // Writes `path` so that it is either the old file or the whole new one at every moment (temporary

@@ -22,37 +22,68 @@ class Shelf {
 // The arena of one rank, part by part.
 class Layout {
  public:
-  Layout(const RunPlan& plan, const RankProgram& program) : plan_(plan), program_(program) {}
+  Layout(const RunPlan& plan, int world_rank)
+      : plan_(plan),
+        program_(plan.train[static_cast<size_t>(plan.pipeline_rank(world_rank))]),
+        world_rank_(world_rank),
+        replica_(static_cast<size_t>(plan.replica(world_rank))),
+        first_parameter_(FirstParameters(plan)) {}
 
   void Persistent() {
     RankMemory& memory = arena_.memory;
+    const int zero = plan_.zero();
     memory.parameters = Parameters(&arena_.weights);
-    memory.gradients = Parameters(&arena_.gradients);
-    if (plan_.request.sum_groups > 1) memory.gradients += Parameters(&arena_.second_gradients);
-    memory.optimizer = Parameters(&arena_.moments1);
+    memory.gradients = zero >= 2 ? Slices(&arena_.gradients) : Parameters(&arena_.gradients);
+    if (plan_.sum_groups() > plan_.replicas() && zero < 2)
+      memory.gradients += Parameters(&arena_.second_gradients);
+    const auto moments = [this, zero](ParameterOffsets* offsets) {
+      return zero >= 1 ? Slices(offsets) : Parameters(offsets);
+    };
+    memory.optimizer = moments(&arena_.moments1);
     if (plan_.request.optimizer == OptimizerKind::kAdamW)
-      memory.optimizer += Parameters(&arena_.moments2);
+      memory.optimizer += moments(&arena_.moments2);
     memory.packed = Packed(&arena_.packed, 0);
     memory.stashed = Stashed();
   }
 
   // What lives within a step, and what is exchanged between steps, in one region.
-  void Step(const RankProgram& evaluate) {
-    BufferLayout step = PackBuffers(program_.buffers);
-    BufferLayout evaluation = PackBuffers(evaluate.buffers);
-    for (int64_t& offset : step.offsets) offset += shelf_.end();
-    for (int64_t& offset : evaluation.offsets) offset += shelf_.end();
+  void Step(StepLayout step) {
+    for (int64_t& offset : step.train.offsets) offset += shelf_.end();
+    for (int64_t& offset : step.evaluate.offsets) offset += shelf_.end();
     arena_.step_region = shelf_.end();
     arena_.memory.activations =
-        std::max({step.bytes, evaluation.bytes, ExchangedBytes(plan_, program_.rank)});
+        std::max({step.train.bytes, step.evaluate.bytes, ExchangedBytes(plan_, world_rank_)});
     arena_.memory.total = shelf_.end() + arena_.memory.activations;
-    arena_.train = std::move(step.offsets);
-    arena_.evaluate = std::move(evaluation.offsets);
+    arena_.train = std::move(step.train.offsets);
+    arena_.evaluate = std::move(step.evaluate.offsets);
   }
 
   ArenaLayout Take() { return std::move(arena_); }
 
  private:
+  // [global layer]: its first parameter in canonical order.
+  static std::vector<size_t> FirstParameters(const RunPlan& plan) {
+    std::vector<size_t> first = {0};
+    for (const LayerDecl& layer : plan.layers)
+      first.push_back(first.back() + layer.parameters.size());
+    return first;
+  }
+
+  // The replica's slices of every parameter.
+  int64_t Slices(ParameterOffsets* offsets) {
+    const int64_t start = shelf_.end();
+    for (const int layer : program_.layers) {
+      std::vector<int64_t>& of_layer = offsets->emplace_back();
+      const auto at = static_cast<size_t>(layer);
+      for (size_t p = first_parameter_[at]; p < first_parameter_[at + 1]; ++p) {
+        const std::vector<int64_t>& bounds = plan_.shards[p];
+        of_layer.push_back(
+            shelf_.Take((bounds[replica_ + 1] - bounds[replica_]) * SizeOf(DType::kFloat32)));
+      }
+    }
+    return shelf_.end() - start;
+  }
+
   int64_t Parameters(ParameterOffsets* offsets, int slot = 0) {
     const int64_t start = shelf_.end();
     for (size_t local = 0; local < program_.layers.size(); ++local) {
@@ -96,17 +127,23 @@ class Layout {
 
   const RunPlan& plan_;
   const RankProgram& program_;
+  const int world_rank_;
+  const size_t replica_;
+  const std::vector<size_t> first_parameter_;
   Shelf shelf_;
   ArenaLayout arena_;
 };
 
 }  // namespace
 
-ArenaLayout LayOutArena(const RunPlan& plan, const RankProgram& train,
-                        const RankProgram& evaluate) {
-  Layout layout(plan, train);
+StepLayout LayOutStep(const RankProgram& train, const RankProgram& evaluate) {
+  return {.train = PackBuffers(train.buffers), .evaluate = PackBuffers(evaluate.buffers)};
+}
+
+ArenaLayout LayOutArena(const RunPlan& plan, int world_rank, StepLayout step) {
+  Layout layout(plan, world_rank);
   layout.Persistent();
-  layout.Step(evaluate);
+  layout.Step(std::move(step));
   return layout.Take();
 }
 

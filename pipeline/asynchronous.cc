@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pipeline/gradient_norms.h"
+
 namespace sluice {
 
 AsynchronousUpdates::AsynchronousUpdates(RankState* state, const OptimizerOptions& options,
@@ -27,7 +29,7 @@ void AsynchronousUpdates::Apply(const StageUpdate& update, int micro_batch) {
   double squares = 0;
   for (const ParameterView& view : state_.parameters()) {
     if (view.stage != stage.stage) continue;
-    const double of_view = CpuKernels().sum_of_squares({}, view.elements, view.gradient);
+    const double of_view = SumOfSquares(view.gradient, view.elements);
     norms_[static_cast<size_t>(step) * parameters_ + static_cast<size_t>(view.global_index)] =
         of_view;  // the step's last update stays
     squares += of_view;

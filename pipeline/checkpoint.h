@@ -70,11 +70,14 @@ struct LoadedCheckpoint {
 // names the damaged file and the newest good checkpoint beside it, which is never taken silently.
 absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path);
 
-// Where to read a tensor to: row-major fp32 of `shape`.
+// Where to read a tensor to: row-major fp32 of `shape`, or `count` of its elements from element
+// `first` on.
 struct TensorTarget {
   std::string name;
   std::vector<int64_t> shape;
   float* data = nullptr;
+  int64_t first = 0;
+  int64_t count = -1;  // negative: all
 };
 
 // Reads all of `targets`, or none: NotFound names the tensors that `file` lacks, InvalidArgument

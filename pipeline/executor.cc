@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/memory_plan.h"
 
 namespace sluice {
 namespace {
@@ -19,12 +20,13 @@ int64_t Now() {
 
 Executor::Executor(RankState* state, const RankProgram& program,
                    const std::vector<int64_t>& offsets, Communicator* communicator,
-                   const Dataset* data)
+                   const Dataset* data, Communicator* replicas)
     : state_(*state),
       program_(program),
       offsets_(offsets),
       communicator_(*communicator),
-      data_(*data) {
+      data_(*data),
+      replicas_(replicas) {
   for (size_t peer = 0; peer < program.sends.size(); ++peer) {
     sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
     received_.emplace_back(static_cast<size_t>(program.receives[peer]));
@@ -34,6 +36,7 @@ Executor::Executor(RankState* state, const RankProgram& program,
   correct_.resize(micro_batches);
   times_.resize(program.actions.size());
   BindCalls();
+  BindReductions();
 }
 
 void* Executor::Address(BufferId buffer) const {
@@ -46,6 +49,7 @@ void Executor::BindCalls() {
   tensors_.reserve(tensor_count);  // the spans below must stay valid
   for (const CallBuffers& buffers : program_.calls) {
     LayerCall call = state_.CallOf(buffers.layer, buffers.slot, buffers.second_gradient);
+    BindGradients(buffers, &call);
     call.accumulate = buffers.accumulate;
     call.input = Address(buffers.input);
     call.output = Address(buffers.output);
@@ -64,6 +68,59 @@ void Executor::BindCalls() {
     call.loss = &losses_[static_cast<size_t>(instruction.micro_batch)];
     call.correct = &correct_[static_cast<size_t>(instruction.micro_batch)];
   }
+}
+
+float* Executor::GradientOf(const ParameterView& view, BufferId sharded, bool second) const {
+  if (sharded == kNoBuffer) return state_.WholeGradient(view, second);
+  auto* at = static_cast<std::byte*>(Address(sharded));
+  for (const ParameterView& before : state_.ParametersOf(view.local)) {
+    if (before.global_index == view.global_index) break;
+    at += AlignUp(before.elements * SizeOf(DType::kFloat32));
+  }
+  return static_cast<float*>(static_cast<void*>(at));
+}
+
+void Executor::BindGradients(const CallBuffers& buffers, LayerCall* call) {
+  if (buffers.gradients == kNoBuffer) return;
+  std::vector<float*>& gradients = layer_gradients_.emplace_back();
+  for (const ParameterView& view : state_.ParametersOf(buffers.layer))
+    gradients.push_back(GradientOf(view, buffers.gradients, false));
+  call->gradients = gradients;
+}
+
+void Executor::BindReductions() {
+  const ShardBounds& shards = state_.plan().shards;
+  for (const GradientReduction& reduction : program_.reductions) {
+    BoundReduction& bound = reductions_.emplace_back();
+    for (int local = reduction.first; local <= reduction.last; ++local) {
+      for (const ParameterView& view : state_.ParametersOf(local)) {
+        const std::vector<int64_t>& bounds = shards[static_cast<size_t>(view.global_index)];
+        bound.sums.push_back(
+            {.data = GradientOf(view, reduction.gradients, reduction.second_gradient),
+             .sum = view.slice_gradient(),
+             .add = !reduction.starts,
+             .bounds = bounds});
+        if (!reduction.gather) continue;
+        bound.gathered.push_back({.data = view.gradient,
+                                  .bounds = bounds,
+                                  .element_bytes = static_cast<int64_t>(sizeof(float))});
+      }
+    }
+  }
+}
+
+absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) {
+  const auto index = static_cast<size_t>(instruction.index);
+  const int64_t start = Now();
+  auto* work = static_cast<float*>(Address(instruction.buffer));
+  const auto elements = static_cast<size_t>(program_.reductions[index].work_elements);
+  absl::Status status = ReduceScatter(*replicas_, reductions_[index].sums,
+                                      absl::MakeSpan(work, elements), absl::Now() + pass.timeout);
+  if (status.ok()) {
+    status = AllGatherSlices(*replicas_, reductions_[index].gathered, absl::Now() + pass.timeout);
+  }
+  if (current_action_ >= 0) times_[static_cast<size_t>(current_action_)].waited += Now() - start;
+  return status;
 }
 
 absl::Status Executor::Run(const Pass& pass) {
@@ -111,6 +168,8 @@ absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass)
     case Step::kAddGroup:
       state_.AddGroup(instruction.index);
       return absl::OkStatus();
+    case Step::kReduceGradients:
+      return Reduce(instruction, pass);
     case Step::kUpdateWeights:
       pass.update(program_.updates[static_cast<size_t>(instruction.index)],
                   instruction.micro_batch);
@@ -148,7 +207,8 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
   const RunRequest& request = state_.plan().request;
   const bool input = instruction.step == Step::kLoadInput;
   void* memory = Address(instruction.buffer);
-  data_.Fill(pass.split, pass.first_micro_batch + instruction.micro_batch, request.batch.size,
+  const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
+  data_.Fill(pass.split, pass.first_micro_batch + number, request.batch.size,
              state_.plan().layers.front().input_dtype, input ? memory : nullptr,
              input ? nullptr : static_cast<int32_t*>(memory));
 }
@@ -159,8 +219,8 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   switch (instruction.step) {
     case Step::kForward: {
       const RunPlan& plan = state_.plan();
-      const auto rows =
-          static_cast<double>(plan.request.batch.rows() * plan.update_micro_batches());
+      const auto rows = static_cast<double>(plan.request.batch.rows() *
+                                            plan.update_micro_batches() * plan.replicas());
       call.loss_scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0f;
       layer.Forward(call);
       break;
@@ -207,10 +267,19 @@ void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call
   }
   if (finite) return;
   const Action& action = program_.actions[static_cast<size_t>(current_action_)];
-  *found = {.where = where,
-            .layer = layer,
-            .stage = action.stage,
-            .micro_batch = instruction.micro_batch};
+  *found = {
+      .where = where,
+      .layer = layer,
+      .stage = action.stage,
+      .micro_batch = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch)};
+}
+
+// Which rank this is, for error messages.
+std::string Executor::Self() const {
+  const RunPlan& plan = state_.plan();
+  std::string self = absl::StrCat("rank ", state_.world_rank());
+  if (plan.replicas() > 1) absl::StrAppend(&self, " (replica ", state_.replica(), ")");
+  return self;
 }
 
 absl::Status Executor::Explain(const absl::Status& status, const Instruction& instruction) const {
@@ -223,12 +292,12 @@ absl::Status Executor::Explain(const absl::Status& status, const Instruction& in
     }
   }
   if (action < 0)
-    return absl::Status(status.code(), absl::StrCat("rank ", program_.rank,
-                                                    ", end of the step: ", status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat(Self(), ", end of the step: ", status.message()));
   const Action& what = program_.actions[static_cast<size_t>(action)];
-  return absl::Status(status.code(), absl::StrCat("rank ", program_.rank, ", stage ", what.stage,
-                                                  ", micro-batch ", what.micro_batch, ", action ",
-                                                  ToString(what), ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat(Self(), ", stage ", what.stage, ", micro-batch ",
+                                                  what.micro_batch, ", action ", ToString(what),
+                                                  ": ", status.message()));
 }
 
 }  // namespace sluice

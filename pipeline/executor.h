@@ -2,12 +2,14 @@
 #define SLUICE_PIPELINE_EXECUTOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "comm/collectives.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
 #include "pipeline/rank_state.h"
@@ -30,15 +32,15 @@ struct NonFinite {
   Where where = Where::kNowhere;
   int layer = 0;  // of the model
   int stage = 0;
-  int micro_batch = 0;
+  int micro_batch = 0;  // among those of all replicas
 };
 
 // One pass over a program.
 struct Pass {
   Split split = Split::kTrain;
   int64_t first_micro_batch =
-      0;              // index, within the split's sequence, of the program's micro-batch 0
-  bool train = true;  // gradients are wanted
+      0;  // index, within the split's sequence, of the first micro-batch of all replicas
+  bool train = true;                           // gradients are wanted
   absl::Duration timeout = absl::Seconds(30);  // of every wait
   NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
   // Only the first so many micro-batches of the program run; all ranks must agree. Negative: all.
@@ -53,8 +55,10 @@ class Executor {
  public:
   // `program` is the rank's training or evaluation program, `offsets` its buffers' places in the
   // state's arena.
+  // `communicator` joins the ranks of the rank's pipeline, `replicas` those that hold the same
+  // stages, one of each replica (null where there is one replica).
   Executor(RankState* state, const RankProgram& program, const std::vector<int64_t>& offsets,
-           Communicator* communicator, const Dataset* data);
+           Communicator* communicator, const Dataset* data, Communicator* replicas = nullptr);
 
   // On failure the status names rank, stage, micro-batch and action, and every rank has been told
   // to stop.
@@ -66,14 +70,21 @@ class Executor {
   const std::vector<int64_t>& correct() const { return correct_; }
   const std::vector<ActionTime>& times() const { return times_; }
   const RankProgram& program() const { return program_; }
+  int world_rank() const { return state_.world_rank(); }
 
  private:
   void BindCalls();
+  void BindGradients(const CallBuffers& buffers, LayerCall* call);
+  void BindReductions();
+  absl::Status Reduce(const Instruction& instruction, const Pass& pass);
+  // Where the whole gradients of a reduction's or call's layer lie.
+  float* GradientOf(const ParameterView& view, BufferId sharded, bool second) const;
   absl::Status Execute(const Instruction& instruction, const Pass& pass);
   absl::Status Communicate(const Instruction& instruction, const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
   void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found) const;
+  std::string Self() const;
   absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
   void* Address(BufferId buffer) const;
 
@@ -89,6 +100,15 @@ class Executor {
   std::vector<double> losses_;                 // [micro-batch]
   std::vector<int64_t> correct_;               // [micro-batch]
   std::vector<ActionTime> times_;              // [action]
+  // A reduction of the program: its parameters, and its slices to gather.
+  struct BoundReduction {
+    std::vector<SlicedSum> sums;
+    std::vector<SlicedBytes> gathered;
+  };
+  Communicator* const replicas_;
+  std::vector<BoundReduction> reductions_;  // as in the program
+  std::deque<std::vector<float*>>
+      layer_gradients_;  // what the calls' spans of sharded ones point into
   int current_action_ = -1;
 };
 

@@ -20,7 +20,7 @@ const ParameterView* FindView(const RankState& state, int global_index, int repl
 // Swaps the two gradients between their ranks; `theirs` receives the other rank's.
 absl::Status Swap(Communicator& communicator, int peer, const ParameterView& mine, float* theirs,
                   absl::Duration timeout) {
-  const size_t bytes = static_cast<size_t>(mine.elements) * sizeof(float);
+  const size_t bytes = static_cast<size_t>(mine.count) * sizeof(float);
   Ticket sent = 0;
   Ticket received = 0;
   absl::Status status = communicator.PostReceive(peer, theirs, bytes, &received);
@@ -33,17 +33,18 @@ absl::Status Swap(Communicator& communicator, int peer, const ParameterView& min
 // Adds to `mine` the gradient of the same tensor on `peer`, and there the other way round.
 absl::Status AddFrom(RankState& state, Communicator& communicator, int peer,
                      const ParameterView& mine, absl::Duration timeout) {
+  if (mine.count == 0) return absl::OkStatus();  // nor has the peer a slice
   auto* theirs = state.arena().at<float>(state.step_region());
   absl::Status status = Swap(communicator, peer, mine, theirs, timeout);
-  if (status.ok()) CpuKernels().accumulate({}, mine.elements, theirs, mine.gradient, true);
+  if (status.ok()) CpuKernels().accumulate({}, mine.count, theirs, mine.gradient, true);
   return status;
 }
 
 // Both on this rank.
 void AddBoth(const ParameterView& first, const ParameterView& second) {
   const Kernels& kernels = CpuKernels();
-  kernels.accumulate({}, first.elements, second.gradient, first.gradient, true);
-  kernels.accumulate({}, first.elements, first.gradient, second.gradient, false);
+  kernels.accumulate({}, first.count, second.gradient, first.gradient, true);
+  kernels.accumulate({}, first.count, first.gradient, second.gradient, false);
 }
 
 int64_t GradientBytes(const ParameterDecl& decl) {
@@ -93,12 +94,16 @@ absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
   return absl::OkStatus();
 }
 
-int64_t ExchangedBytes(const RunPlan& plan, int rank) {
+int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
+  const int rank = plan.pipeline_rank(world_rank);
+  const auto replica = static_cast<size_t>(plan.replica(world_rank));
   int64_t bytes = 0;
   for (const TiedPair& pair : TiedPairs(plan)) {
     if (pair.original_rank == pair.copy_rank) continue;
-    if (pair.original_rank == rank || pair.copy_rank == rank)
-      bytes = std::max(bytes, AlignUp(pair.bytes));
+    if (pair.original_rank != rank && pair.copy_rank != rank) continue;
+    const std::vector<int64_t>& bounds = plan.shards[static_cast<size_t>(pair.original)];
+    const int64_t slice = (bounds[replica + 1] - bounds[replica]) * SizeOf(DType::kFloat32);
+    bytes = std::max(bytes, AlignUp(plan.zero() >= 1 ? slice : pair.bytes));
   }
   if (plan.lowered.placement.replicas() == 1) return bytes;
   for (int layer : plan.train[static_cast<size_t>(rank)].layers) {

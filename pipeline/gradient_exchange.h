@@ -20,12 +20,13 @@ absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicat
                                       absl::Duration timeout);
 
 // Gives every parameter that is tied to another, and that other one, the sum of both gradients,
-// whichever ranks hold them.
+// whichever ranks of its pipeline, whose `communicator` is, hold them. Gradients have been summed
+// over the replicas, or slices of them.
 absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
                                    absl::Duration timeout);
 
-// The bytes of the step region that `rank` needs for it.
-int64_t ExchangedBytes(const RunPlan& plan, int rank);
+// The bytes of the step region that rank `world_rank` of the world needs for it.
+int64_t ExchangedBytes(const RunPlan& plan, int world_rank);
 
 }  // namespace sluice
 

@@ -116,7 +116,8 @@ void LayerCalls::WeightGrad(const CallPlace& place) {
   CallBuffers call{.layer = place.layer,
                    .slot = place.slot,
                    .second_gradient = place.second_gradient,
-                   .accumulate = place.accumulate};
+                   .accumulate = place.accumulate,
+                   .gradients = place.gradients};
   if (decl.input_use == LastUse::kWeightGrad) call.input = frame.input;
   if (decl.output_grad_use == LastUse::kWeightGrad) call.output_grad = frame.output_grad;
   for (size_t t = 0; t < decl.tensors.size(); ++t) {

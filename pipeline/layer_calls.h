@@ -13,9 +13,10 @@ namespace sluice {
 struct CallPlace {
   int layer = 0;  // position among the rank's layers
   int micro_batch = 0;
-  int slot = 0;                  // as in CallBuffers
-  bool second_gradient = false;  // likewise
-  bool accumulate = false;       // likewise
+  int slot = 0;                    // as in CallBuffers
+  bool second_gradient = false;    // likewise
+  bool accumulate = false;         // likewise
+  BufferId gradients = kNoBuffer;  // likewise
 };
 
 // Appends the calls of single layers and keeps, for each layer and micro-batch, which buffers its

@@ -54,6 +54,17 @@ bool IsReadable(const TensorEntry& entry) {
   return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
 }
 
+// Reads `target` from the tensor `name`.
+absl::Status ReadTarget(const SafetensorsFile& file, const std::string& name,
+                        const TensorTarget& target) {
+  if (target.count < 0) return file.Read(name, target.shape, target.data);
+  if (target.count == 0) return absl::OkStatus();
+  std::vector<float> whole(static_cast<size_t>(ElementCount(target.shape)));
+  absl::Status status = file.Read(name, target.shape, whole.data());
+  std::copy_n(whole.begin() + target.first, target.count, target.data);
+  return status;
+}
+
 // Reads targets[i] from the tensor named names[i].
 absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>& targets,
                     const std::vector<std::string>& names) {
@@ -74,7 +85,7 @@ absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>
                                             Advice(missing)));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
-    absl::Status status = file.Read(names[i], targets[i].shape, targets[i].data);
+    absl::Status status = ReadTarget(file, names[i], targets[i]);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

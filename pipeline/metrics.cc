@@ -22,8 +22,9 @@ MetricsKeeper::MetricsKeeper(const RunPlan& plan)
     : plan_(plan),
       table_(ComputeOnly(plan.lowered)),
       flops_per_step_(FlopsPerMicroBatch(plan.request.spec, plan.request.batch) *
-                      plan.step_micro_batches()),
-      tokens_per_step_(static_cast<double>(plan.request.batch.rows() * plan.step_micro_batches())) {
+                      plan.global_micro_batches()),
+      tokens_per_step_(
+          static_cast<double>(plan.request.batch.rows() * plan.global_micro_batches())) {
   AgeSteps();
 }
 
@@ -49,7 +50,7 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   metrics.step_seconds = step_seconds;
   metrics.tokens_per_second = tokens_per_step_ / step_seconds;
   metrics.flops_per_second = flops_per_step_ / step_seconds;
-  metrics.bubble = report.bubble(plan_.ranks());
+  metrics.bubble = report.bubble(plan_.world_size());
   if (absl::StatusOr<Simulation> simulation = Simulate(table_, costs_); simulation.ok()) {
     metrics.predicted_bubble = simulation->bubble;
     metrics.predicted_step_seconds = simulation->makespan / plan_.window_steps() + outside_;

@@ -5,7 +5,24 @@
 #include <numbers>
 #include <vector>
 
+#include "comm/collectives.h"
+
 namespace sluice {
+
+namespace {
+
+// Brings the slices that the other replicas have updated.
+absl::Status GatherWeights(const RankState& state, Communicator& replicas, absl::Duration timeout) {
+  std::vector<SlicedBytes> weights;
+  for (const ParameterView& view : state.parameters()) {
+    weights.push_back({.data = view.weight,
+                       .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
+                       .element_bytes = static_cast<int64_t>(sizeof(float))});
+  }
+  return AllGatherSlices(replicas, weights, absl::Now() + timeout);
+}
+
+}  // namespace
 
 double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps) {
   if (step <= options.warmup)
@@ -18,23 +35,15 @@ double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps
   return least + (options.lr - least) * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
-void SumSquares(const RankState& state, absl::Span<double> norms) {
-  std::fill(norms.begin(), norms.end(), 0.0);
-  for (const ParameterView& view : state.parameters()) {
-    if (!view.decl->tied_to.empty() || view.replica > 0) continue;
-    norms[static_cast<size_t>(view.global_index)] =
-        CpuKernels().sum_of_squares({}, view.elements, view.gradient);
-  }
-}
-
 void UpdateParameter(const RankState& state, const ParameterView& view,
                      const OptimizerOptions& options, double lr, double grad_scale, int64_t step) {
   const Kernels& kernels = CpuKernels();
   const double decay = view.decl->decay ? options.weight_decay : 0.0;
+  float* weight = view.weight + view.first;
   if (state.plan().request.optimizer == OptimizerKind::kSgd) {
     kernels.sgd({}, static_cast<float>(lr), static_cast<float>(options.momentum),
-                static_cast<float>(decay), static_cast<float>(grad_scale), view.elements,
-                view.weight, view.gradient, view.moment1);
+                static_cast<float>(decay), static_cast<float>(grad_scale), view.count, weight,
+                view.gradient, view.moment1);
     return;
   }
   const AdamWStep adamw{.lr = static_cast<float>(lr),
@@ -43,14 +52,18 @@ void UpdateParameter(const RankState& state, const ParameterView& view,
                         .weight_decay = static_cast<float>(decay),
                         .step = step,
                         .grad_scale = static_cast<float>(grad_scale)};
-  kernels.adamw({}, adamw, view.elements, view.weight, view.gradient, view.moment1, view.moment2);
+  kernels.adamw({}, adamw, view.count, weight, view.gradient, view.moment1, view.moment2);
 }
 
-void UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
-                      double grad_scale, int64_t step) {
+absl::Status UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
+                              double grad_scale, int64_t step, Communicator* replicas,
+                              absl::Duration timeout) {
   for (const ParameterView& view : state.parameters())
     UpdateParameter(state, view, options, lr, grad_scale, step);
-  state.Pack();
+  absl::Status status =
+      state.plan().zero() >= 1 ? GatherWeights(state, *replicas, timeout) : absl::OkStatus();
+  if (status.ok()) state.Pack();
+  return status;
 }
 
 }  // namespace sluice

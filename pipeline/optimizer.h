@@ -3,7 +3,10 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "comm/communicator.h"
 #include "pipeline/rank_state.h"
 
 namespace sluice {
@@ -26,17 +29,17 @@ struct OptimizerOptions {
 // down to final_lr_fraction * lr (Loshchilov & Hutter 2017, without restarts).
 double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps);
 
-// Writes the sum of squares of each local gradient to norms[global index]; a parameter that is tied
-// to another counts with that one and is left at 0, as is one of a second copy of the model.
-void SumSquares(const RankState& state, absl::Span<double> norms);
-
-// Updates one parameter. `grad_scale` multiplies the gradient (clipping); `step` counts from 1.
+// Updates the elements of one parameter that are this rank's. `grad_scale` multiplies the gradient
+// (clipping); `step` counts from 1.
 void UpdateParameter(const RankState& state, const ParameterView& view,
                      const OptimizerOptions& options, double lr, double grad_scale, int64_t step);
 
-// Updates every local parameter and the compute copies.
-void UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
-                      double grad_scale, int64_t step);
+// Updates every local parameter, those slices that other replicas update included, and the compute
+// copies. `replicas`: the ranks that hold the same stages, one of each replica; null where there is
+// one.
+absl::Status UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
+                              double grad_scale, int64_t step, Communicator* replicas,
+                              absl::Duration timeout);
 
 }  // namespace sluice
 

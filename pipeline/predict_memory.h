@@ -19,19 +19,24 @@ struct RankMemory {
   int64_t parameters = 0;  // fp32 master weights
   int64_t gradients =
       0;  // with the accumulator of the groups after the first, where there are some
-  int64_t optimizer = 0;  // AdamW: two moments
+  int64_t optimizer = 0;  // AdamW: two moments; with ZeRO the replica's slices of them
   int64_t packed = 0;     // compute copies of the weights
   int64_t stashed = 0;    // older versions of weights and compute copies (asynchronous schedules)
   int64_t activations =
-      0;  // everything that lives within a step: activations, their gradients, work areas, messages
+      0;  // everything that lives within a step: activations, their gradients, work areas,
+          // messages, weight gradients that ZeRO 2 has not summed over the replicas yet
   int64_t total = 0;
 };
 
 // What a run with these settings allocates on each rank, from shapes alone; equal to the arena to
-// the byte. InvalidArgument as MakeLayer, or when partition and timetable differ in stages.
+// the byte. With replicas, those of the first replica's pipeline come first, then the second's:
+// what replicas divide among themselves they do not get to the byte alike. `sum_groups`, `replicas`
+// and `zero` are as in RunRequest. InvalidArgument as MakeLayer and CompileRun, as when partition
+// and timetable differ in stages.
 absl::StatusOr<std::vector<RankMemory>> PredictMemory(
     const ModelSpec& spec, const BatchShape& batch, DType dtype, const Timetable& timetable,
-    const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups = 1);
+    const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups = 0,
+    int replicas = 1, int zero = 0);
 
 }  // namespace sluice
 

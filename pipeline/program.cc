@@ -1,12 +1,15 @@
 #include "pipeline/program.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/collectives.h"
 #include "pipeline/layer_calls.h"
+#include "pipeline/memory_plan.h"
 #include "pipeline/messages.h"
 #include "pipeline/program_builder.h"
 #include "pipeline/weight_slots.h"
@@ -149,10 +152,11 @@ class RankCompiler {
       calls_.Rebuild(place);
       gradient = calls_.InputGrad(place, gradient);
       if (local == stage.first) PassGradient(action.stage, gradient, mb);
-      if (action.op == Op::kBackward) calls_.WeightGrad(place);
+      if (action.op == Op::kBackward) LayerWeightGrad(action, local);
     }
     if (action.op == Op::kBackward) CloseGroup(action);
     builder_.End();
+    if (action.op == Op::kBackward) ReduceStage(action);
   }
 
   // The previous stage waits for it, so it leaves before the weight gradients of this stage's first
@@ -167,17 +171,76 @@ class RankCompiler {
   void WeightGrad(const Action& action) {
     builder_.Begin(action);
     const RankStage& stage = Local(action);
-    for (int local = stage.last; local >= stage.first; --local)
-      calls_.WeightGrad(PlaceOf(action, local));
+    for (int local = stage.last; local >= stage.first; --local) LayerWeightGrad(action, local);
     CloseGroup(action);
     builder_.End();
+    ReduceStage(action);
+  }
+
+  void LayerWeightGrad(const Action& action, int local) {
+    CallPlace place = PlaceOf(action, local);
+    const int64_t bytes = GradientBytes(Layer(local));
+    if (!request_.shard_gradients || request_.replicas == 1 || bytes == 0) {
+      calls_.WeightGrad(place);
+      return;
+    }
+    if (!place.accumulate) summing_[local] = builder_.New(bytes);
+    place.gradients = summing_[local];
+    calls_.WeightGrad(place);
+    if (EndsSum(action.micro_batch)) Reduce(action, local, local, place.gradients);
+  }
+
+  static int64_t GradientBytes(const LayerDecl& decl) {
+    int64_t bytes = 0;
+    for (const ParameterDecl& parameter : decl.parameters)
+      bytes += AlignUp(ElementCount(parameter.shape) * SizeOf(DType::kFloat32));
+    return bytes;
+  }
+
+  // Sums the stage's gradients over the replicas once a group of micro-batches is in them. After
+  // the action, so that the previous stage need not wait for it.
+  void ReduceStage(const Action& action) {
+    if (request_.replicas == 1 || request_.shard_gradients || !EndsSum(action.micro_batch)) return;
+    Reduce(action, Local(action).first, Local(action).last, kNoBuffer);
+  }
+
+  void Reduce(const Action& action, int first, int last, BufferId gradients) {
+    const int mb = action.micro_batch;
+    const int64_t largest = LargestSlice(first, last);
+    if (largest == 0) return;  // no parameters
+    const bool last_group = GroupOf(mb) + 1 == request_.sum_groups;
+    builder_.Reduce({.first = first,
+                     .last = last,
+                     .starts = GroupOf(mb) == 0,
+                     .second_gradient = GroupOf(mb) > 0,
+                     .gather = last_group && request_.gather_gradients,
+                     .gradients = gradients,
+                     .work_elements = ReduceScatterWorkBytes(request_.replicas, largest) /
+                                      static_cast<int64_t>(SizeOf(DType::kFloat32))},
+                    mb);
+  }
+
+  // Elements of the largest slice of any parameter of local layers first..last, on any replica.
+  int64_t LargestSlice(int first, int last) const {
+    int64_t largest = 0;
+    for (int local = first; local <= last; ++local) {
+      const auto layer = static_cast<size_t>(builder_.program().layers[static_cast<size_t>(local)]);
+      size_t parameter = 0;
+      for (size_t before = 0; before < layer; ++before)
+        parameter += (*request_.layers)[before].parameters.size();
+      for (size_t p = 0; p < Layer(local).parameters.size(); ++p) {
+        const std::vector<int64_t>& bounds = (*request_.shards)[parameter + p];
+        for (size_t k = 0; k + 1 < bounds.size(); ++k)
+          largest = std::max(largest, bounds[k + 1] - bounds[k]);
+      }
+    }
+    return largest;
   }
 
   // Adds the sum of a group that is complete to those of the groups before it.
   void CloseGroup(const Action& action) {
     const int mb = action.micro_batch;
-    const bool last = mb + 1 == table_.micro_batches || StartsSum(mb + 1);
-    if (!last || GroupOf(mb) == 0) return;
+    if (request_.replicas > 1 || !EndsSum(mb) || GroupOf(mb) == 0) return;
     builder_.Append({.step = Step::kAddGroup,
                      .micro_batch = mb,
                      .index = static_cast<int32_t>(LocalIndex(action.stage))});
@@ -217,6 +280,8 @@ class RankCompiler {
     return GroupOf(mb) != GroupOf(mb - 1) || table_.replica(mb) != table_.replica(mb - 1);
   }
 
+  bool EndsSum(int mb) const { return mb + 1 == table_.micro_batches || StartsSum(mb + 1); }
+
   CallPlace PlaceOf(const Action& action, int local) const {
     return {.layer = local,
             .micro_batch = action.micro_batch,
@@ -229,6 +294,7 @@ class RankCompiler {
   const LayerRange& Layers(int stage) const {
     return (*request_.partition)[static_cast<size_t>(placement_.model_stage(stage))];
   }
+  const LayerDecl& Layer(int local) const { return *layers_[static_cast<size_t>(local)]; }
   const LayerDecl& Decl(int layer) const { return (*request_.layers)[static_cast<size_t>(layer)]; }
   size_t LocalIndex(int stage) const { return local_stage_[static_cast<size_t>(stage)]; }
   const RankStage& Local(const Action& action) const {
@@ -252,6 +318,7 @@ class RankCompiler {
   std::vector<BufferId> activations_;  // [stage][micro-batch]: the stage's output
   std::vector<BufferId> gradients_;    // [stage][micro-batch]: the gradient of the stage's input
   std::map<int, int> updated_;         // [stage]: updates so far
+  std::map<int, BufferId> summing_;    // [local layer]: gradients of the group that is being summed
 };
 
 absl::Status CheckGroups(const ProgramRequest& request) {

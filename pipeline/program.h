@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "models/layer.h"
 #include "partitioner/partition.h"
+#include "pipeline/sharding.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
@@ -25,8 +26,9 @@ enum class Step : uint8_t {
   kRestore,
   kBackwardInput,
   kBackwardWeight,
-  kAddGroup,       // adds a group's gradients of one stage to the step's (index: into stages)
-  kUpdateWeights,  // of one stage, in an asynchronous run (index: into updates)
+  kAddGroup,         // adds a group's gradients of one stage to the step's (index: into stages)
+  kReduceGradients,  // sums a group's gradients over the replicas (index: into reductions)
+  kUpdateWeights,    // of one stage, in an asynchronous run (index: into updates)
 };
 
 // Index of a buffer of the rank's program; kNoBuffer where a call has none.
@@ -39,7 +41,7 @@ struct Instruction {
   // Layer steps: into calls; actions: into actions; messages: the peer; the last two say it above.
   int32_t index = 0;
   int32_t message = 0;          // number of the message on its edge, within the step
-  BufferId buffer = kNoBuffer;  // messages and loads
+  BufferId buffer = kNoBuffer;  // messages and loads; a reduction's work memory
 };
 
 // The buffers of one call of a layer.
@@ -54,6 +56,9 @@ struct CallBuffers {
   int32_t slot = 0;                    // which of the kept versions of the weights it reads
   bool second_gradient = false;        // W writes the accumulator of the groups after the first
   bool accumulate = false;             // W adds to the gradients instead of overwriting them
+  // Where W writes where gradients are sharded: the layer's, one parameter behind the other. Else
+  // they have a place of their own in the arena.
+  BufferId gradients = kNoBuffer;
 };
 
 // A stage on its rank: local layers first..last.
@@ -62,6 +67,18 @@ struct RankStage {
   int first = 0;
   int last = 0;
   int slots = 1;  // versions of its weights that are kept at a time
+};
+
+// One sum over the replicas of the gradients of local layers first..last: every replica gets the
+// sum of its own slices.
+struct GradientReduction {
+  int first = 0;
+  int last = 0;
+  bool starts = false;             // the sum; else this group's is added to that of those before
+  bool second_gradient = false;    // as in CallBuffers
+  bool gather = false;             // then every replica gets all slices
+  BufferId gradients = kNoBuffer;  // likewise; of one layer then
+  int64_t work_elements = 0;       // of the instruction's buffer
 };
 
 // One change of a stage's weights within an asynchronous run.
@@ -86,7 +103,8 @@ struct RankProgram {
   std::vector<Action> actions;    // compute actions, in order
   std::vector<Instruction> instructions;
   std::vector<CallBuffers> calls;
-  std::vector<StageUpdate> updates;  // of an asynchronous timetable
+  std::vector<GradientReduction> reductions;  // where there are replicas
+  std::vector<StageUpdate> updates;           // of an asynchronous timetable
   std::vector<Buffer> buffers;
   // Messages of a step on the edge to (from) each rank.
   std::vector<int> sends;
@@ -107,8 +125,16 @@ struct ProgramRequest {
   int64_t batch_rows = 1;
   // Gradients are summed in micro-batch order within each of this many groups of consecutive
   // micro-batches, then over the groups in order. 1 where the timetable has several copies of the
-  // model (each is a group of its own) or is asynchronous.
+  // model (each is a group of its own) or is asynchronous. Of one replica where there are several.
   int sum_groups = 1;
+  // Replicas that run the same program; each group's gradients are summed over them, slice by
+  // slice.
+  int replicas = 1;
+  const ShardBounds* shards = nullptr;  // needed with replicas
+  // Gradients as a whole live only until they are summed over the replicas (ZeRO-2). Else all
+  // replicas get all sums, unless `gather_gradients` is false (ZeRO-1).
+  bool shard_gradients = false;
+  bool gather_gradients = true;
 };
 
 // InvalidArgument when partition and timetable do not fit each other or the layers; Unimplemented

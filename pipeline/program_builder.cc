@@ -17,7 +17,8 @@ void ProgramBuilder::Append(const Instruction& instruction) {
 }
 
 void ProgramBuilder::AppendCall(Step step, CallBuffers call, int micro_batch) {
-  for (BufferId id : {call.input, call.output, call.output_grad, call.input_grad, call.targets})
+  for (BufferId id :
+       {call.input, call.output, call.output_grad, call.input_grad, call.targets, call.gradients})
     Use(id);
   for (BufferId id : call.tensors) Use(id);
   program_.calls.push_back(std::move(call));
@@ -37,6 +38,17 @@ void ProgramBuilder::End() {
   Append({.step = Step::kEndAction,
           .micro_batch = program_.actions.back().micro_batch,
           .index = static_cast<int32_t>(program_.actions.size()) - 1});
+}
+
+void ProgramBuilder::Reduce(GradientReduction reduction, int micro_batch) {
+  Use(reduction.gradients);
+  const BufferId work =
+      New(reduction.work_elements * static_cast<int64_t>(SizeOf(DType::kFloat32)));
+  program_.reductions.push_back(reduction);
+  Append({.step = Step::kReduceGradients,
+          .micro_batch = micro_batch,
+          .index = static_cast<int32_t>(program_.reductions.size()) - 1,
+          .buffer = work});
 }
 
 BufferId ProgramBuilder::Load(Step step, int64_t bytes, int micro_batch) {

@@ -17,12 +17,12 @@ bool SameTensors(const LayerDecl& a, const LayerDecl& b) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int rank) {
-  const auto index = static_cast<size_t>(rank);
-  absl::StatusOr<Arena> arena = Arena::Allocate(plan.arenas[index].memory.total);
+absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank) {
+  absl::StatusOr<Arena> arena =
+      Arena::Allocate(plan.arenas[static_cast<size_t>(world_rank)].memory.total);
   if (!arena.ok()) return arena.status();
-  std::unique_ptr<RankState> state(new RankState(plan, rank, *std::move(arena)));
-  for (int global : plan.train[index].layers) {
+  std::unique_ptr<RankState> state(new RankState(plan, world_rank, *std::move(arena)));
+  for (int global : state->train_program().layers) {
     absl::StatusOr<std::unique_ptr<Layer>> layer = plan.request.MakeLayerAt(global);
     if (!layer.ok()) return layer.status();
     if (!SameTensors((*layer)->decl(), plan.layers[static_cast<size_t>(global)])) {
@@ -46,12 +46,12 @@ RankState::Pointers RankState::PointersTo(const ParameterOffsets& offsets) const
 }
 
 void RankState::BindParameters() {
-  const ArenaLayout& layout = plan_.arenas[static_cast<size_t>(rank_)];
-  const RankProgram& program = plan_.train[static_cast<size_t>(rank_)];
-  weights_.push_back(PointersTo(layout.weights));
-  for (const ParameterOffsets& slot : layout.stashed_weights) weights_.push_back(PointersTo(slot));
-  gradients_ = PointersTo(layout.gradients);
-  second_gradients_ = PointersTo(layout.second_gradients);
+  const RankProgram& program = train_program();
+  weights_.push_back(PointersTo(layout().weights));
+  for (const ParameterOffsets& slot : layout().stashed_weights)
+    weights_.push_back(PointersTo(slot));
+  if (plan_.zero() < 2) gradients_ = PointersTo(layout().gradients);
+  second_gradients_ = PointersTo(layout().second_gradients);
   newest_.assign(program.stages.size(), 0);
   std::vector<int> first_index;  // [global layer]
   int count = 0;
@@ -60,15 +60,19 @@ void RankState::BindParameters() {
     count += static_cast<int>(layer.parameters.size());
   }
   for (const RankStage& stage : program.stages) {
-    for (int local = stage.first; local <= stage.last; ++local)
+    for (int local = stage.first; local <= stage.last; ++local) {
+      first_view_.push_back(parameters_.size());
       BindLayer(stage, local,
                 first_index[static_cast<size_t>(program.layers[static_cast<size_t>(local)])]);
+    }
   }
+  first_view_.push_back(parameters_.size());
 }
 
 void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
-  const ArenaLayout& layout = plan_.arenas[static_cast<size_t>(rank_)];
   const auto at = static_cast<size_t>(local);
+  const auto own = static_cast<size_t>(replica());
+  const int zero = plan_.zero();
   const std::vector<ParameterDecl>& decls = layers_[at]->decl().parameters;
   for (size_t p = 0; p < decls.size(); ++p) {
     ParameterView view;
@@ -79,9 +83,16 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
     view.decl = &decls[p];
     view.elements = ElementCount(decls[p].shape);
     view.weight = weights_[0][at][p];
-    view.gradient = gradients_[at][p];
-    view.moment1 = arena_.at<float>(layout.moments1[at][p]);
-    if (!layout.moments2.empty()) view.moment2 = arena_.at<float>(layout.moments2[at][p]);
+    const std::vector<int64_t>& bounds = plan_.shards[static_cast<size_t>(view.global_index)];
+    view.slice_first = bounds[own];
+    view.slice_count = bounds[own + 1] - bounds[own];
+    view.first = zero >= 1 ? view.slice_first : 0;
+    view.count = zero >= 1 ? view.slice_count : view.elements;
+    // Of gradients that are sharded, the arena holds the slice alone.
+    view.gradient =
+        arena_.at<float>(layout().gradients[at][p]) + (zero >= 2 ? int64_t{0} : view.first);
+    view.moment1 = arena_.at<float>(layout().moments1[at][p]);
+    if (!layout().moments2.empty()) view.moment2 = arena_.at<float>(layout().moments2[at][p]);
     parameters_.push_back(view);
   }
 }
@@ -92,8 +103,8 @@ void RankState::Initialize(uint64_t seed) {
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live
     InitializeParameter(source, seed, view.weight);
-    std::fill_n(view.moment1, view.elements, 0.0f);
-    if (view.moment2 != nullptr) std::fill_n(view.moment2, view.elements, 0.0f);
+    std::fill_n(view.moment1, view.count, 0.0f);
+    if (view.moment2 != nullptr) std::fill_n(view.moment2, view.count, 0.0f);
   }
 }
 
@@ -103,13 +114,26 @@ void RankState::Pack() {
 
 LayerCall RankState::CallOf(int local, int slot, bool second_gradient) const {
   const auto index = static_cast<size_t>(local);
-  const ArenaLayout& layout = plan_.arenas[static_cast<size_t>(rank_)];
   LayerCall call;
   call.parameters = weights_[static_cast<size_t>(slot)][index];
-  call.gradients = (second_gradient ? second_gradients_ : gradients_)[index];
-  call.packed = arena_.at(slot == 0 ? layout.packed[index]
-                                    : layout.stashed_packed[static_cast<size_t>(slot) - 1][index]);
+  const Pointers& gradients = second_gradient ? second_gradients_ : gradients_;
+  if (!gradients.empty()) call.gradients = gradients[index];
+  call.packed =
+      arena_.at(slot == 0 ? layout().packed[index]
+                          : layout().stashed_packed[static_cast<size_t>(slot) - 1][index]);
   return call;
+}
+
+float* RankState::WholeGradient(const ParameterView& view, bool second_gradient) const {
+  const Pointers& gradients = second_gradient ? second_gradients_ : gradients_;
+  return gradients.empty() ? nullptr
+                           : gradients[static_cast<size_t>(view.local)][IndexInLayer(view)];
+}
+
+absl::Span<const ParameterView> RankState::ParametersOf(int local) const {
+  const auto at = static_cast<size_t>(local);
+  return absl::MakeConstSpan(parameters_)
+      .subspan(first_view_[at], first_view_[at + 1] - first_view_[at]);
 }
 
 void RankState::AddGroup(int stage) {
@@ -147,7 +171,7 @@ void RankState::Settle() {
 }
 
 const RankStage& RankState::StageAt(int stage) const {
-  return plan_.train[static_cast<size_t>(rank_)].stages[static_cast<size_t>(stage)];
+  return train_program().stages[static_cast<size_t>(stage)];
 }
 
 size_t RankState::IndexInLayer(const ParameterView& view) const {

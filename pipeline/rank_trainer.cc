@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/gradient_exchange.h"
+#include "pipeline/run_checkpoint.h"
+#include "pipeline/weights_hash.h"
 
 namespace sluice {
 namespace {
@@ -15,26 +17,50 @@ namespace {
 // A trace of more than this is no use to a viewer; the last steps are kept.
 constexpr size_t kMaxTracedActions = 1'000'000;
 
+// The ranks of this one's pipeline; null where they are the world.
+std::unique_ptr<SubGroup> PipelineOf(const RankState& state, Communicator* world) {
+  const RunPlan& plan = state.plan();
+  if (plan.replicas() == 1) return nullptr;
+  std::vector<int> members;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    members.push_back(state.replica() * plan.ranks() + rank);
+  return std::make_unique<SubGroup>(world, members);
+}
+
+// The ranks that hold the same stages, one of each replica; null where there is one replica.
+std::unique_ptr<SubGroup> ReplicasOf(const RankState& state, Communicator* world) {
+  const RunPlan& plan = state.plan();
+  if (plan.replicas() == 1) return nullptr;
+  std::vector<int> members;
+  for (int replica = 0; replica < plan.replicas(); ++replica)
+    members.push_back(replica * plan.ranks() + state.rank());
+  return std::make_unique<SubGroup>(world, members);
+}
+
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
 
-RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* communicator)
+RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* world)
     : context_(context),
       plan_(*context.plan),
       options_(*context.options),
       state_(*state),
-      communicator_(*communicator),
-      train_(state, plan_.train[static_cast<size_t>(state->rank())],
-             plan_.arenas[static_cast<size_t>(state->rank())].train, communicator, context.data),
-      evaluate_(state, plan_.evaluate[static_cast<size_t>(state->rank())],
-                plan_.arenas[static_cast<size_t>(state->rank())].evaluate, communicator,
+      world_(*world),
+      pipeline_group_(PipelineOf(*state, world)),
+      replica_group_(ReplicasOf(*state, world)),
+      pipeline_(pipeline_group_ != nullptr ? *pipeline_group_ : *world),
+      replicas_(replica_group_.get()),
+      train_(state, state->train_program(), state->layout().train, &pipeline_, context.data,
+             replicas_),
+      evaluate_(state, state->evaluate_program(), state->layout().evaluate, &pipeline_,
                 context.data),
       updates_(state, options_.optimizer, options_.steps),
+      gradient_norms_(state, replicas_),
       norms_(CanonicalParameters(plan_).size()),
-      reporter_(plan_, static_cast<int>(norms_.size())),
+      reporter_(plan_, state->world_rank(), static_cast<int>(norms_.size())),
       metrics_(plan_) {}
 
 absl::Status RankTrainer::Run() {
@@ -63,7 +89,7 @@ absl::Status RankTrainer::Run() {
     if (absl::Status status = Evaluate(step); !status.ok()) return status;
   }
   Finish(step);
-  return absl::OkStatus();
+  return Hash();
 }
 
 // Ranks that run different programs would misread each other's messages.
@@ -72,14 +98,13 @@ absl::Status RankTrainer::CheckAgreement() {
                          static_cast<double>(plan_.fingerprint & 0xffffffffU),
                          static_cast<double>(options_.seed),
                          static_cast<double>(context_.first_step)};
-  std::vector<double> all(std::size(mine) * static_cast<size_t>(communicator_.size()));
-  absl::Status status =
-      communicator_.AllGather(mine, absl::MakeSpan(all), absl::Now() + options_.timeout);
+  std::vector<double> all(std::size(mine) * static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather(mine, absl::MakeSpan(all), absl::Now() + options_.timeout);
   if (!status.ok()) return status;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i] == mine[i % std::size(mine)]) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", communicator_.rank(), " and rank ", i / std::size(mine),
+        "rank ", world_.rank(), " and rank ", i / std::size(mine),
         " were not started with the same model, plan, timetable, seed and checkpoint"));
   }
   return absl::OkStatus();
@@ -87,7 +112,7 @@ absl::Status RankTrainer::CheckAgreement() {
 
 Pass RankTrainer::TrainPass(int64_t step) const {
   Pass pass;
-  pass.first_micro_batch = (step - 1) * plan_.step_micro_batches();
+  pass.first_micro_batch = (step - 1) * plan_.global_micro_batches();
   pass.timeout = options_.timeout;
   return pass;
 }
@@ -113,7 +138,7 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_
   state_.Settle();
   const bool stop = context_.stop != nullptr && context_.stop->load();
   absl::StatusOr<std::vector<StepReport>> reports =
-      reporter_.GatherSteps(train_, updates_.norms(), stop, communicator_, options_.timeout, count);
+      reporter_.GatherSteps(train_, updates_.norms(), stop, world_, options_.timeout, count);
   if (!reports.ok()) return reports;
   for (const StepReport& report : *reports) {
     ++step;
@@ -134,24 +159,23 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
 
 absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
-  if (absl::Status status = ExchangeReplicaGradients(state_, communicator_, options_.timeout);
-      !status.ok())
-    return status;
-  if (absl::Status status = ExchangeTiedGradients(state_, communicator_, options_.timeout);
-      !status.ok())
-    return status;
-  SumSquares(state_, absl::MakeSpan(norms_));
+  absl::Status status = ExchangeReplicaGradients(state_, pipeline_, options_.timeout);
+  if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.timeout);
+  if (status.ok()) status = gradient_norms_.Sum(options_.timeout, absl::MakeSpan(norms_));
+  if (!status.ok()) return status;
   const bool stop = context_.stop != nullptr && context_.stop->load();
   absl::StatusOr<StepReport> report =
-      reporter_.Gather(train_, norms_, stop, communicator_, options_.timeout);
+      reporter_.Gather(train_, norms_, stop, world_, options_.timeout);
   if (!report.ok()) return report;
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm))
     return Diagnose(step, *report);
 
   const OptimizerOptions& optimizer = options_.optimizer;
   const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
-  UpdateParameters(state_, optimizer, LearningRate(optimizer, step, options_.steps),
-                   clipped ? optimizer.clip / report->grad_norm : 1.0, step);
+  status = UpdateParameters(state_, optimizer, LearningRate(optimizer, step, options_.steps),
+                            clipped ? optimizer.clip / report->grad_norm : 1.0, step, replicas_,
+                            options_.timeout);
+  if (!status.ok()) return status;
   return report;
 }
 
@@ -160,7 +184,7 @@ absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
   Pass pass = TrainPass(step);
   pass.check_finite = &mine;
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
-  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, communicator_, options_.timeout);
+  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.timeout);
   if (!first.ok()) return first.status();
   return DescribeNonFinite(*first, step, report, plan_);
 }
@@ -195,7 +219,7 @@ void RankTrainer::Age(const Staleness& step) {
 
 absl::Status RankTrainer::Evaluate(int64_t step) {
   const RunRequest& request = plan_.request;
-  const int64_t round = plan_.step_micro_batches();
+  const int64_t round = plan_.global_micro_batches();
   int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
   if (options_.eval_micro_batches > 0) count = std::min(count, options_.eval_micro_batches);
   Evaluation evaluation{.step = step, .samples = count * request.batch.size};
@@ -208,7 +232,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
     // The last round's surplus micro-batches are computed and not counted.
     absl::StatusOr<StepReport> report = reporter_.Gather(
-        evaluate_, {}, false, communicator_, options_.timeout, std::min(round, count - first));
+        evaluate_, {}, false, world_, options_.timeout, std::min(round, count - first));
     if (!report.ok()) return report.status();
     evaluation.loss += report->loss_sum;
     evaluation.accuracy += static_cast<double>(report->correct);
@@ -227,16 +251,21 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
 
 absl::Status RankTrainer::Save(int64_t step) {
   saved_step_ = step;
-  // Writing may take longer than any message: no deadline, since rank 0 tells all if it fails.
-  if (absl::Status status = communicator_.Barrier(absl::InfiniteFuture()); !status.ok())
-    return status;
+  absl::StatusOr<std::string> path = SaveRun(state_, options_, *context_.data, step, world_);
+  if (!path.ok()) return path.status();
   if (leader()) {
-    absl::StatusOr<std::string> path = context_.save(step);
-    if (!path.ok()) return path.status();
     summary_.checkpoint = *path;
     if (context_.events->on_checkpoint) context_.events->on_checkpoint(*path);
   }
-  return communicator_.Barrier(absl::InfiniteFuture());
+  // Writing may take longer than any message: no deadline, since rank 0 tells all if it fails.
+  return world_.Barrier(absl::InfiniteFuture());
+}
+
+absl::Status RankTrainer::Hash() {
+  absl::StatusOr<uint64_t> hash = HashWeights(state_, world_, options_.timeout);
+  if (!hash.ok()) return hash.status();
+  summary_.weights_hash = *hash;
+  return absl::OkStatus();
 }
 
 void RankTrainer::Finish(int64_t step) {
@@ -247,7 +276,7 @@ void RankTrainer::Finish(int64_t step) {
   std::nth_element(step_seconds_.begin(), middle, step_seconds_.end());
   summary_.median_step_seconds = *middle;
   summary_.tokens_per_second =
-      static_cast<double>(plan_.request.batch.rows() * plan_.step_micro_batches()) / *middle;
+      static_cast<double>(plan_.request.batch.rows() * plan_.global_micro_batches()) / *middle;
 }
 
 }  // namespace sluice

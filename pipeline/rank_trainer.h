@@ -3,19 +3,19 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/sub_group.h"
 #include "pipeline/asynchronous.h"
 #include "pipeline/executor.h"
+#include "pipeline/gradient_norms.h"
 #include "pipeline/trainer.h"
 
 namespace sluice {
 
-// What the ranks of a run share: read-only, but for `trace` and `summary`, of which each rank has
-// (rank 0 has) its own.
+// What the ranks of a run share, read-only.
 struct RunContext {
   const RunPlan* plan = nullptr;
   const Dataset* data = nullptr;
@@ -23,17 +23,16 @@ struct RunContext {
   const TrainEvents* events = nullptr;
   const std::atomic<bool>* stop = nullptr;
   int64_t first_step = 0;  // steps already taken
-  // Writes a checkpoint after `step` steps; called on rank 0 while every rank stands still. Returns
-  // its path.
-  std::function<absl::StatusOr<std::string>(int64_t step)> save;
 };
 
 // The training loop of one rank. Every rank runs the same loop; they meet in the pipeline's
-// messages and once a step to agree on loss, gradient norm and whether to go on.
+// messages, in sums over the replicas, and once a step to agree on loss, gradient norm and whether
+// to go on.
 class RankTrainer {
  public:
-  // `state` holds weights and optimizer state to start from.
-  RankTrainer(const RunContext& context, RankState* state, Communicator* communicator);
+  // `state` holds weights and optimizer state to start from. `world` joins the ranks of all
+  // replicas.
+  RankTrainer(const RunContext& context, RankState* state, Communicator* world);
 
   absl::Status Run();
 
@@ -58,16 +57,24 @@ class RankTrainer {
   void Age(const Staleness& step);
   void Finish(int64_t step);
   Pass TrainPass(int64_t step) const;
-  bool leader() const { return communicator_.rank() == 0; }
+  absl::Status Hash();
+  bool leader() const { return world_.rank() == 0; }
 
   const RunContext& context_;
   const RunPlan& plan_;
   const TrainOptions& options_;
   RankState& state_;
-  Communicator& communicator_;
+  Communicator& world_;
+  // The ranks of this one's pipeline, and those that hold the same stages, one of each replica.
+  // Without replicas the pipeline is the world, and replicas_ is null.
+  std::unique_ptr<SubGroup> pipeline_group_;
+  std::unique_ptr<SubGroup> replica_group_;
+  Communicator& pipeline_;
+  Communicator* const replicas_;
   Executor train_;
   Executor evaluate_;
   AsynchronousUpdates updates_;
+  GradientNorms gradient_norms_;
   std::vector<double> norms_;  // [canonical parameter]
   StepReporter reporter_;
   MetricsKeeper metrics_;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/weights_hash.h"
+#include "pipeline/state_gather.h"
 
 namespace sluice {
 namespace {
@@ -37,12 +37,67 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
                             {"cosine", optimizer.schedule == LrSchedule::kCosine ? 1.0 : 0.0},
                             {"steps", static_cast<double>(options.steps)}};
   state.micro_batch_size = request.batch.size;
-  state.micro_batches = plan.step_micro_batches();
+  state.micro_batches = plan.global_micro_batches();
   state.seq = request.batch.seq;
   state.dtype = request.dtype;
   state.data_path = options.data_path;
   state.data_fingerprint = data.fingerprint();
   return state;
+}
+
+// A tensor of a checkpoint.
+struct StoredTensor {
+  StateKind kind = StateKind::kWeight;
+  int parameter = 0;  // canonical index
+};
+
+struct StoredTensors {
+  std::vector<StoredTensor> weights;
+  std::vector<StoredTensor> moments;
+};
+
+StoredTensors TensorsToStore(const RunPlan& plan) {
+  StoredTensors tensors;
+  const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
+  for (int index = 0; index < static_cast<int>(parameters.size()); ++index) {
+    if (!parameters[static_cast<size_t>(index)]->tied_to.empty()) continue;
+    tensors.weights.push_back({StateKind::kWeight, index});
+    tensors.moments.push_back({StateKind::kMoment1, index});
+    if (plan.request.optimizer == OptimizerKind::kAdamW)
+      tensors.moments.push_back({StateKind::kMoment2, index});
+  }
+  return tensors;
+}
+
+const char* Suffix(StateKind kind) {
+  switch (kind) {
+    case StateKind::kWeight:
+      return "";
+    case StateKind::kMoment1:
+      return ".m";
+    default:
+      return ".v";
+  }
+}
+
+// What rank 0 writes; `gather` brings the data when they are due.
+std::vector<TensorSource> SourcesOf(const std::vector<StoredTensor>& stored, const RunPlan& plan,
+                                    absl::Duration timeout, StateGather* gather) {
+  const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
+  std::vector<TensorSource> sources;
+  for (const StoredTensor& tensor : stored) {
+    const ParameterDecl& decl = *parameters[static_cast<size_t>(tensor.parameter)];
+    TensorSource& source = sources.emplace_back();
+    source.name = decl.name + Suffix(tensor.kind);
+    source.shape = decl.shape;
+    source.append = [tensor, timeout, gather](FileWriter& file) {
+      return gather->Gather(
+          tensor.kind, tensor.parameter, timeout, [&file](const float* values, int64_t count) {
+            return file.Append(values, static_cast<size_t>(count) * sizeof(float));
+          });
+    };
+  }
+  return sources;
 }
 
 template <typename T>
@@ -75,20 +130,26 @@ std::string Join(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-absl::StatusOr<std::string> SaveRun(const RunPlan& plan, const TrainOptions& options,
-                                    const Dataset& data,
-                                    const std::vector<std::unique_ptr<RankState>>& states,
-                                    int64_t step) {
-  std::vector<TensorSource> weights;
-  std::vector<TensorSource> moments;
-  for (const ParameterView& view : AllParameters(plan, states)) {
-    if (!view.decl->tied_to.empty()) continue;
-    weights.push_back({view.decl->name, view.decl->shape, view.weight});
-    moments.push_back({view.decl->name + ".m", view.decl->shape, view.moment1});
-    if (view.moment2 != nullptr)
-      moments.push_back({view.decl->name + ".v", view.decl->shape, view.moment2});
+absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
+                                    const Dataset& data, int64_t step, Communicator& world) {
+  const RunPlan& plan = state.plan();
+  StateGather gather(state, world);
+  const StoredTensors tensors = TensorsToStore(plan);
+  if (world.rank() == 0) {
+    const auto sources = [&](const std::vector<StoredTensor>& stored) {
+      return SourcesOf(stored, plan, options.timeout, &gather);
+    };
+    return SaveCheckpoint(options.save_dir, Describe(plan, options, data, step),
+                          sources(tensors.weights), sources(tensors.moments));
   }
-  return SaveCheckpoint(options.save_dir, Describe(plan, options, data, step), weights, moments);
+  // In the order in which rank 0 writes.
+  for (const std::vector<StoredTensor>& stored : {tensors.weights, tensors.moments}) {
+    for (const StoredTensor& tensor : stored) {
+      absl::Status status = gather.Gather(tensor.kind, tensor.parameter, options.timeout, {});
+      if (!status.ok()) return status;
+    }
+  }
+  return "";
 }
 
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
@@ -114,8 +175,10 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
     weights.push_back({name, view.decl->shape, view.weight});
-    moments.push_back({name + ".m", view.decl->shape, view.moment1});
-    if (view.moment2 != nullptr) moments.push_back({name + ".v", view.decl->shape, view.moment2});
+    const int64_t count = view.count == view.elements ? -1 : view.count;
+    moments.push_back({name + ".m", view.decl->shape, view.moment1, view.first, count});
+    if (view.moment2 != nullptr)
+      moments.push_back({name + ".v", view.decl->shape, view.moment2, view.first, count});
   }
   absl::Status status = ReadTensors(*resume.checkpoint->weights, weights);
   if (status.ok()) status = ReadTensors(*resume.checkpoint->optimizer, moments);

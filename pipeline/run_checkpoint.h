@@ -21,11 +21,11 @@ struct ResumePoint {
 };
 
 // Writes weights and optimizer state of all ranks after `step` steps below options.save_dir, and
-// returns the path.
-absl::StatusOr<std::string> SaveRun(const RunPlan& plan, const TrainOptions& options,
-                                    const Dataset& data,
-                                    const std::vector<std::unique_ptr<RankState>>& states,
-                                    int64_t step);
+// returns the path. Called by every rank of `world`, between steps: they send rank 0 what they
+// hold, a piece at a time, and rank 0 writes the files, which are the same however the state was
+// divided. Other ranks return an empty path once they have sent theirs.
+absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
+                                    const Dataset& data, int64_t step, Communicator& world);
 
 // Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
 // micro-batches, seed, data, compute type and optimizer. Stages, schedule and recomputation may

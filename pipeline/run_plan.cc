@@ -8,6 +8,7 @@
 #include "pipeline/arena_layout.h"
 #include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
+#include "pipeline/sharding.h"
 #include "pipeline/tied_parameters.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr MessageWindow kNarrow{.receives = 2, .sends = 2};
 // Wider ones, widest first; taken only where they cost no memory.
 constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
+// Everybody tells everybody of a step, so more would only ever be a mistake.
+constexpr int kMostReplicas = 1024;
 
 absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) {
   const KernelThreads threads(request.threads_per_stage);
@@ -57,7 +60,11 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
                                .partition = &plan.request.partition,
                                .recompute = plan.request.recompute,
                                .batch_rows = plan.request.batch.rows(),
-                               .sum_groups = plan.request.sum_groups};
+                               .sum_groups = plan.sum_groups() / plan.replicas(),
+                               .replicas = plan.replicas(),
+                               .shards = &plan.shards,
+                               .shard_gradients = plan.zero() >= 2,
+                               .gather_gradients = plan.zero() == 0};
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     absl::StatusOr<RankProgram> program = CompileWidest(request, rank);
     if (!program.ok()) return program.status();
@@ -68,11 +75,11 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
 
 uint64_t Fingerprint(const RunPlan& plan) {
   const RunRequest& request = plan.request;
-  std::string text =
-      absl::StrCat(FormatTimetableCsv(plan.lowered), FormatPartition(request.partition), "|",
-                   request.batch.size, "x", request.batch.seq, DTypeName(request.dtype), "|",
-                   static_cast<int>(request.optimizer), "|", request.sum_groups, "|",
-                   request.step_micro_batches, "|", static_cast<int>(request.timetable.updates));
+  std::string text = absl::StrCat(
+      FormatTimetableCsv(plan.lowered), FormatPartition(request.partition), "|", request.batch.size,
+      "x", request.batch.seq, DTypeName(request.dtype), "|", static_cast<int>(request.optimizer),
+      "|", plan.sum_groups(), "|", request.step_micro_batches, "|",
+      static_cast<int>(request.timetable.updates), "|", plan.replicas(), "|", plan.zero());
   for (Recompute policy : request.recompute) absl::StrAppend(&text, "|", static_cast<int>(policy));
   for (const LayerDecl& layer : plan.layers) {
     absl::StrAppend(&text, "|", layer.name);
@@ -102,10 +109,81 @@ absl::Status CheckSteps(const RunPlan& plan) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReplicas(const RunPlan& plan) {
+  const RunRequest& request = plan.request;
+  if (request.replicas < 1 || request.replicas > kMostReplicas) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.replicas, " replicas; expected 1 to ", kMostReplicas));
+  }
+  if (request.zero < 0 || request.zero > 2)
+    return absl::InvalidArgumentError(absl::StrCat("ZeRO ", request.zero, "; expected 0, 1 or 2"));
+  if (request.replicas == 1) return absl::OkStatus();
+  if (plan.asynchronous() || plan.lowered.placement.replicas() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.replicas, " replicas: schedule '", plan.lowered.name, "' ",
+        plan.asynchronous() ? "changes the weights without a flush, in which replicas could agree"
+                            : "has two copies of the model already",
+        "; take another schedule, or one replica"));
+  }
+  const int groups = plan.sum_groups();
+  const int micro_batches = plan.global_micro_batches();
+  if (groups < 1 || groups % request.replicas != 0 || micro_batches % groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients cannot be summed in ", groups, " groups by ", request.replicas,
+                     " replicas with ", plan.step_micro_batches(),
+                     " micro-batches each: give a multiple of the replicas that divides all ",
+                     micro_batches, " micro-batches"));
+  }
+  if (plan.zero() == 2 && groups == request.replicas && micro_batches > groups) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ZeRO 2 would save nothing with ", groups,
+        " groups of gradients: each replica sums all of ", "its ", plan.step_micro_batches(),
+        " micro-batches before the replicas can be summed, and ",
+        "keeps whole gradients meanwhile; sum in more groups, best in ", micro_batches,
+        ", or take ZeRO 1"));
+  }
+  return absl::OkStatus();
+}
+
+void LayOutArenas(RunPlan* plan) {
+  std::vector<StepLayout> steps;
+  for (size_t rank = 0; rank < plan->train.size(); ++rank)
+    steps.push_back(LayOutStep(plan->train[rank], plan->evaluate[rank]));
+  for (int rank = 0; rank < plan->world_size(); ++rank) {
+    plan->arenas.push_back(
+        LayOutArena(*plan, rank, steps[static_cast<size_t>(plan->pipeline_rank(rank))]));
+  }
+}
+
 }  // namespace
+
+std::vector<int> RankOfLayers(const RunPlan& plan) {
+  std::vector<int> ranks(plan.layers.size(), 0);
+  const Partition& partition = plan.request.partition;
+  const Placement& placement = plan.lowered.placement;
+  size_t stage = 0;
+  for (size_t layer = 0; layer < ranks.size(); ++layer) {
+    while (stage < partition.size() && partition[stage].last < static_cast<int>(layer)) ++stage;
+    // Compiling says what is wrong with a partition that does not fit.
+    if (static_cast<int>(stage) < placement.model_stages())
+      ranks[layer] = placement.rank(static_cast<int>(stage));
+  }
+  return ranks;
+}
 
 absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const {
   return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, CpuKernels());
+}
+
+int RunPlan::sum_groups() const {
+  if (request.sum_groups != 0) return request.sum_groups;
+  return zero() >= 2 ? global_micro_batches() : replicas();
+}
+
+int RunPlan::GlobalMicroBatch(int replica, int local) const {
+  if (replicas() == 1) return local;
+  const int group = global_micro_batches() / sum_groups();  // micro-batches
+  return (local / group * replicas() + replica) * group + local % group;
 }
 
 int RunPlan::update_micro_batches() const { return MicroBatchesPerUpdate(lowered); }
@@ -117,23 +195,27 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   if (!layers.ok()) return layers.status();
   RunPlan plan{.request = request, .lowered = *std::move(lowered), .layers = *std::move(layers)};
   if (absl::Status status = CheckSteps(plan); !status.ok()) return status;
+  if (absl::Status status = CheckReplicas(plan); !status.ok()) return status;
+  plan.shards = CutParameters(plan.layers, RankOfLayers(plan), plan.replicas());
   if (absl::Status status = CompilePrograms(plan, plan.lowered, plan.train); !status.ok())
     return status;
   const Timetable forward = ForwardOnly(plan.lowered, plan.step_micro_batches());
   if (absl::Status status = CompilePrograms(plan, forward, plan.evaluate); !status.ok())
     return status;
-  for (size_t rank = 0; rank < plan.train.size(); ++rank) {
-    plan.arenas.push_back(LayOutArena(plan, plan.train[rank], plan.evaluate[rank]));
-    for (int messages : plan.train[rank].sends)
-      plan.max_messages = std::max(plan.max_messages, messages);
+  LayOutArenas(&plan);
+  for (const RankProgram& program : plan.train) {
+    for (int messages : program.sends) plan.max_messages = std::max(plan.max_messages, messages);
   }
   plan.fingerprint = Fingerprint(plan);
   return plan;
 }
 
-absl::StatusOr<std::vector<RankMemory>> PredictMemory(
-    const ModelSpec& spec, const BatchShape& batch, DType dtype, const Timetable& timetable,
-    const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups) {
+absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,
+                                                      const BatchShape& batch, DType dtype,
+                                                      const Timetable& timetable,
+                                                      const Partition& partition,
+                                                      Recompute recompute, OptimizerKind optimizer,
+                                                      int sum_groups, int replicas, int zero) {
   absl::StatusOr<RunPlan> plan =
       CompileRun({.spec = spec,
                   .batch = batch,
@@ -142,6 +224,8 @@ absl::StatusOr<std::vector<RankMemory>> PredictMemory(
                   .partition = partition,
                   .recompute = std::vector<Recompute>(
                       static_cast<size_t>(timetable.placement.model_stages()), recompute),
+                  .replicas = replicas,
+                  .zero = zero,
                   .sum_groups = sum_groups,
                   .optimizer = optimizer});
   if (!plan.ok()) return plan.status();

@@ -23,8 +23,17 @@ struct RunRequest {
   Timetable timetable;               // sound; compute-only or lowered
   Partition partition;               // a range of layers a stage of the model
   std::vector<Recompute> recompute;  // a policy a stage of the model
-  // Groups of consecutive micro-batches whose gradients are summed before the groups are.
-  int sum_groups = 1;
+  // Copies of the whole pipeline, each on ranks of its own. A step takes the timetable's
+  // micro-batches times these; the run computes, to the bit, what one pipeline with so many
+  // micro-batches and as many `sum_groups` does.
+  int replicas = 1;
+  // What the replicas divide among themselves: 1: the optimizer's state (ZeRO-1); 2: the sums of
+  // gradients too. Nothing where there is one replica.
+  int zero = 0;
+  // Groups of a step's micro-batches whose gradients are summed before the groups are, in order; a
+  // multiple of the replicas. 0: as many as replicas; with zero 2 as many as micro-batches, since
+  // only what is summed over the replicas can be divided among them.
+  int sum_groups = 0;
   // Micro-batches of a step where the timetable covers several steps, as asynchronous ones may:
   // what is reported and what the learning rate goes by. 0: all of the timetable's.
   int step_micro_batches = 0;
@@ -45,7 +54,8 @@ using ParameterOffsets = std::vector<std::vector<int64_t>>;
 constexpr int64_t kNoOffset = -1;
 
 // Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,
-// then the region that a step's buffers share (training and evaluation use it in turn).
+// then the region that a step's buffers share (training and evaluation use it in turn). Of what the
+// replicas divide among themselves, the rank has its replica's slices.
 struct ArenaLayout {
   ParameterOffsets weights;
   ParameterOffsets gradients;
@@ -63,33 +73,51 @@ struct ArenaLayout {
   RankMemory memory;
 };
 
-// Compiled once, before step 0: programs and arenas of all ranks.
+// Compiled once, before step 0: programs and arenas of all ranks. Of the run's world_size() ranks,
+// number replica * ranks() + rank is rank `rank` of that replica's pipeline.
 struct RunPlan {
   RunRequest request;
   Timetable lowered;
   std::vector<LayerDecl> layers = {};      // of the whole model
-  std::vector<RankProgram> train = {};     // [rank]
-  std::vector<RankProgram> evaluate = {};  // [rank]
-  std::vector<ArenaLayout> arenas = {};    // [rank]
+  std::vector<RankProgram> train = {};     // [rank of a pipeline]
+  std::vector<RankProgram> evaluate = {};  // [rank of a pipeline]
+  std::vector<ArenaLayout> arenas = {};    // [rank of the world]
+  ShardBounds shards = {};                 // which replica sums which gradients
   // The most messages that one edge carries in a step.
   int max_messages = 0;
   // A fingerprint of what all ranks must agree on: layers, shapes, timetable, partition, policies.
   uint64_t fingerprint = 0;
 
-  int ranks() const { return lowered.placement.ranks(); }
+  int ranks() const { return lowered.placement.ranks(); }  // of one pipeline
+  int replicas() const { return request.replicas; }
+  int world_size() const { return ranks() * replicas(); }
+  int pipeline_rank(int world_rank) const { return world_rank % ranks(); }
+  int replica(int world_rank) const { return world_rank / ranks(); }
+  int zero() const { return replicas() > 1 ? request.zero : 0; }
+  int sum_groups() const;
   bool asynchronous() const { return lowered.updates != WeightUpdates::kFlush; }
+  // Of one replica.
   int step_micro_batches() const {
     return request.step_micro_batches > 0 ? request.step_micro_batches : lowered.micro_batches;
   }
+  int global_micro_batches() const { return step_micro_batches() * replicas(); }
+  // The number, among the micro-batches of a step of all replicas (of a pass, where the timetable
+  // covers several steps), of `replica`'s micro-batch `local`. Replicas take turns, a group of
+  // micro-batches each.
+  int GlobalMicroBatch(int replica, int local) const;
   // Steps that the timetable covers; 1 of a synchronous one.
   int window_steps() const { return lowered.micro_batches / step_micro_batches(); }
-  // Micro-batches whose mean gradient makes one update of the weights.
+  // Micro-batches of one replica whose mean gradient makes one update of the weights.
   int update_micro_batches() const;
   // Updates of each stage's weights in a step.
   int step_updates() const { return step_micro_batches() / update_micro_batches(); }
 };
 
-// InvalidArgument where timetable, partition, policies, groups and steps do not fit each other.
+// [layer]: the rank of the pipeline that holds it; its first copy, where the timetable has several.
+std::vector<int> RankOfLayers(const RunPlan& plan);
+
+// InvalidArgument where timetable, partition, policies, groups, steps and replicas do not fit each
+// other.
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request);
 
 }  // namespace sluice

@@ -29,15 +29,17 @@ enum Fixed : size_t { kStop, kBusy, kStart, kEnd, kFixedSlots };
 
 }  // namespace
 
-StepReporter::StepReporter(const RunPlan& plan, int parameter_count)
+StepReporter::StepReporter(const RunPlan& plan, int world_rank, int parameter_count)
     : stages_(static_cast<size_t>(plan.lowered.placement.stages())),
-      micro_batches_(static_cast<size_t>(plan.lowered.micro_batches)),
-      step_micro_batches_(static_cast<size_t>(plan.step_micro_batches())),
+      plan_(plan),
+      replica_(plan.replica(world_rank)),
+      micro_batches_(static_cast<size_t>(plan.lowered.micro_batches * plan.replicas())),
+      step_micro_batches_(static_cast<size_t>(plan.global_micro_batches())),
       steps_(static_cast<size_t>(plan.window_steps())),
       parameters_(static_cast<size_t>(parameter_count)),
       rows_(static_cast<double>(plan.request.batch.rows())),
       mine_(kFixedSlots + 2 * kOps * stages_ + 2 * micro_batches_ + steps_ * parameters_),
-      all_(mine_.size() * static_cast<size_t>(plan.ranks())) {}
+      all_(mine_.size() * static_cast<size_t>(plan.world_size())) {}
 
 absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
                                                 absl::Span<const double> norms, bool stop,
@@ -86,9 +88,10 @@ void StepReporter::Encode(const Executor& executor, absl::Span<const double> nor
   mine_[kStop] = stop ? 1 : 0;
   mine_[kStart] = static_cast<double>(times.front().start) * kNanosecond;
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
-  for (size_t mb = 0; mb < micro_batches_; ++mb) {
-    mine_[losses + mb] = executor.losses()[mb];
-    mine_[losses + micro_batches_ + mb] = static_cast<double>(executor.correct()[mb]);
+  for (size_t local = 0; local < executor.losses().size(); ++local) {
+    const auto mb = static_cast<size_t>(plan_.GlobalMicroBatch(replica_, static_cast<int>(local)));
+    mine_[losses + mb] = executor.losses()[local];
+    mine_[losses + micro_batches_ + mb] = static_cast<double>(executor.correct()[local]);
   }
   std::copy(norms.begin(), norms.end(),
             mine_.begin() + static_cast<std::ptrdiff_t>(losses + 2 * micro_batches_));

@@ -30,14 +30,16 @@ struct StepReport {
   double bubble(int ranks) const { return makespan > 0 ? 1 - busy / (ranks * makespan) : 0; }
 };
 
-// Gathers the ranks' parts of a step into one report, equal on every rank. Sums run in a fixed
-// global order, whichever rank holds what.
+// Gathers the parts of a step that the ranks of all replicas have into one report, equal on every
+// rank. Sums run in a fixed global order, whichever rank holds what.
 class StepReporter {
  public:
-  StepReporter(const RunPlan& plan, int parameter_count);
+  // Of rank `world_rank`; `communicator` below joins the whole world.
+  StepReporter(const RunPlan& plan, int world_rank, int parameter_count);
 
   // `norms`: sums of squares by canonical index, 0 where this rank does not hold the parameter; may
-  // be empty (evaluation). Losses of the first `micro_batches` count (all by default).
+  // be empty (evaluation). Losses of the first `micro_batches` of all replicas count (all by
+  // default).
   absl::StatusOr<StepReport> Gather(const Executor& executor, absl::Span<const double> norms,
                                     bool stop, Communicator& communicator, absl::Duration timeout,
                                     int64_t micro_batches = -1);
@@ -58,7 +60,9 @@ class StepReporter {
   double Sum(size_t slot) const;
 
   const size_t stages_;
-  const size_t micro_batches_;  // of the timetable, and of a step
+  const RunPlan& plan_;
+  const int replica_;
+  const size_t micro_batches_;  // of the timetable, and of a step; of all replicas
   const size_t step_micro_batches_;
   const size_t steps_;
   const size_t parameters_;

@@ -31,7 +31,7 @@ void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_ba
   for (size_t a = 0; a < program.actions.size(); ++a) {
     if (executor.times()[a].end == 0) continue;
     trace->push_back({.step = first_step + program.actions[a].micro_batch / step_micro_batches,
-                      .rank = program.rank,
+                      .rank = executor.world_rank(),
                       .action = program.actions[a],
                       .time = executor.times()[a]});
   }
@@ -41,7 +41,9 @@ std::string FormatTrace(const std::vector<TracedAction>& trace, const Timetable&
   int64_t origin = std::numeric_limits<int64_t>::max();
   for (const TracedAction& traced : trace) origin = std::min(origin, traced.time.start);
   std::string json = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  for (int rank = 0; rank < timetable.placement.ranks(); ++rank) {
+  int ranks = timetable.placement.ranks();
+  for (const TracedAction& traced : trace) ranks = std::max(ranks, traced.rank + 1);
+  for (int rank = 0; rank < ranks; ++rank) {
     absl::StrAppend(&json, R"({"name":"thread_name","ph":"M","pid":0,"tid":)", rank,
                     R"(,"args":{"name":"rank )", rank, "\"}},\n");
   }

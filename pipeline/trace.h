@@ -12,7 +12,7 @@ namespace sluice {
 // One action that really ran.
 struct TracedAction {
   int64_t step = 0;
-  int rank = 0;
+  int rank = 0;  // of the world
   Action action;
   ActionTime time;
 };
@@ -23,7 +23,7 @@ void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_ba
                  std::vector<TracedAction>* trace);
 
 // Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, microseconds from
-// the first start.
+// the first start. Ranks of a second replica come after those of the first.
 std::string FormatTrace(const std::vector<TracedAction>& trace, const Timetable& timetable);
 
 }  // namespace sluice

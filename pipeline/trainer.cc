@@ -7,12 +7,12 @@
 #include "pipeline/rank_threads.h"
 #include "pipeline/rank_trainer.h"
 #include "pipeline/run_checkpoint.h"
-#include "pipeline/weights_hash.h"
 
 namespace sluice {
 namespace {
 
-// Messages outside the timetable (tied gradients) that may be on an edge besides a step's own.
+// Messages outside the timetable (tied gradients, sums over replicas, checkpoints) that may be on
+// an edge besides a step's own.
 constexpr size_t kExtraMessages = 16;
 constexpr absl::Duration kSpin = absl::Microseconds(100);
 
@@ -22,22 +22,18 @@ class InProcessRun {
                const TrainEvents& events, const std::atomic<bool>* stop)
       : plan_(plan),
         options_(options),
-        group_(plan.ranks(), static_cast<size_t>(plan.max_messages) + kExtraMessages,
+        group_(plan.world_size(), static_cast<size_t>(plan.max_messages) + kExtraMessages,
                // Spinning pays only while every rank has a core to itself.
-               CoresForRanks() >= plan.ranks() * plan.request.threads_per_stage
+               CoresForRanks() >= plan.world_size() * plan.request.threads_per_stage
                    ? kSpin
                    : absl::ZeroDuration()),
-        states_(static_cast<size_t>(plan.ranks())),
-        traces_(static_cast<size_t>(plan.ranks())) {
+        traces_(static_cast<size_t>(plan.world_size())) {
     context_ = {.plan = &plan,
                 .data = &data,
                 .options = &options,
                 .events = &events,
                 .stop = stop,
-                .first_step = 0,
-                .save = [this](int64_t step) {
-                  return SaveRun(plan_, options_, *context_.data, states_, step);
-                }};
+                .first_step = 0};
   }
 
   absl::StatusOr<TrainResult> Run() {
@@ -52,11 +48,10 @@ class InProcessRun {
       context_.first_step = resume_.step;
     }
     absl::Status status = RunRanks(
-        group_, plan_.ranks(),
+        group_, plan_.world_size(),
         {.threads_per_rank = plan_.request.threads_per_stage, .pin = options_.pin_threads},
         [this](int rank, Communicator& communicator) { return RunRank(rank, communicator); });
     if (!status.ok()) return status;
-    result_.summary.weights_hash = HashWeights(plan_, states_);
     for (std::vector<TracedAction>& trace : traces_) {
       result_.trace.insert(result_.trace.end(), trace.begin(), trace.end());
     }
@@ -65,14 +60,12 @@ class InProcessRun {
 
  private:
   absl::Status RunRank(int rank, Communicator& communicator) {
-    const auto index = static_cast<size_t>(rank);
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan_, rank);
     if (!state.ok()) return state.status();
-    states_[index] = *std::move(state);
-    if (absl::Status status = Start(*states_[index]); !status.ok()) return status;
-    RankTrainer trainer(context_, states_[index].get(), &communicator);
+    if (absl::Status status = Start(**state); !status.ok()) return status;
+    RankTrainer trainer(context_, state->get(), &communicator);
     if (absl::Status status = trainer.Run(); !status.ok()) return status;
-    traces_[index] = trainer.trace();
+    traces_[static_cast<size_t>(rank)] = trainer.trace();
     if (rank == 0) result_.summary = trainer.summary();
     return absl::OkStatus();
   }
@@ -94,8 +87,7 @@ class InProcessRun {
   InProcessGroup group_;
   RunContext context_;
   ResumePoint resume_;
-  std::vector<std::unique_ptr<RankState>> states_;  // [rank]
-  std::vector<std::vector<TracedAction>> traces_;   // [rank]
+  std::vector<std::vector<TracedAction>> traces_;  // [rank]
   TrainResult result_;
 };
 

@@ -53,9 +53,9 @@ struct TrainResult {
   std::vector<TracedAction> trace;  // with TrainOptions::trace
 };
 
-// Trains with one thread a rank in this process. `stop` (may be null) asks for an end after the
-// current step; a checkpoint is then saved if there is a place for one, and the summary says
-// interrupted. The first error of any rank ends all of them and is returned.
+// Trains with one thread a rank, of all replicas, in this process. `stop` (may be null) asks for an
+// end after the current step; a checkpoint is then saved if there is a place for one, and the
+// summary says interrupted. The first error of any rank ends all of them and is returned.
 absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,
                                            const TrainOptions& options, const TrainEvents& events,
                                            const std::atomic<bool>* stop);

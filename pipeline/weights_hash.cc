@@ -1,29 +1,27 @@
 #include "pipeline/weights_hash.h"
 
+#include "pipeline/state_gather.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace sluice {
 
-std::vector<ParameterView> AllParameters(const RunPlan& plan,
-                                         const std::vector<std::unique_ptr<RankState>>& states) {
-  std::vector<ParameterView> all(CanonicalParameters(plan).size());
-  for (const std::unique_ptr<RankState>& state : states) {
-    for (const ParameterView& view : state->parameters()) {
-      // Copies of the model are equal; the first stands for them.
-      if (view.replica == 0) all[static_cast<size_t>(view.global_index)] = view;
-    }
-  }
-  return all;
-}
-
-uint64_t HashWeights(const RunPlan& plan, const std::vector<std::unique_ptr<RankState>>& states) {
+absl::StatusOr<uint64_t> HashWeights(const RankState& state, Communicator& world,
+                                     absl::Duration timeout) {
   XXH3_state_t hash;
   XXH3_64bits_reset(&hash);
-  for (const ParameterView& view : AllParameters(plan, states)) {
-    XXH3_64bits_update(&hash, view.weight, static_cast<size_t>(view.elements) * sizeof(float));
+  StateGather gather(state, world);
+  const auto parameters = static_cast<int>(CanonicalParameters(state.plan()).size());
+  for (int parameter = 0; parameter < parameters; ++parameter) {
+    absl::Status status = gather.Gather(
+        StateKind::kWeight, parameter, timeout, [&hash](const float* values, int64_t count) {
+          XXH3_64bits_update(&hash, values, static_cast<size_t>(count) * sizeof(float));
+          return absl::OkStatus();
+        });
+    if (!status.ok()) return status;
   }
-  return XXH3_64bits_digest(&hash);
+  return world.rank() == 0 ? XXH3_64bits_digest(&hash) : 0;
 }
 
 }  // namespace sluice

@@ -2,20 +2,18 @@
 #define SLUICE_PIPELINE_WEIGHTS_HASH_H_
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
 #include "pipeline/rank_state.h"
 
 namespace sluice {
 
-// The view of every parameter of the model in canonical order, whichever of the states holds it.
-std::vector<ParameterView> AllParameters(const RunPlan& plan,
-                                         const std::vector<std::unique_ptr<RankState>>& states);
-
 // XXH3-64 over the bytes of every weight in canonical order: equal exactly when all weights are, to
-// the bit.
-uint64_t HashWeights(const RunPlan& plan, const std::vector<std::unique_ptr<RankState>>& states);
+// the bit. Called by every rank of `world`; rank 0 gets the hash, the others 0.
+absl::StatusOr<uint64_t> HashWeights(const RankState& state, Communicator& world,
+                                     absl::Duration timeout);
 
 }  // namespace sluice
 

@@ -99,7 +99,9 @@ std::string SmallRun::Name() const {
                    policies[static_cast<int>(recompute)], "_", DTypeName(dtype));
   if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
   if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
-  if (sum_groups > 1) absl::StrAppend(&name, "_sum", sum_groups);
+  if (replicas > 1) absl::StrAppend(&name, "_dp", replicas);
+  if (zero > 0) absl::StrAppend(&name, "_zero", zero);
+  if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   return absl::StrReplaceAll(name, {{"-", "_"}});
 }
 
@@ -109,6 +111,15 @@ ModelSpec SmallModel(const std::string& name) {
     for (int i = 0; i < kBlocks + 1; ++i) mlp.widths.push_back(8 + i % 5);
     mlp.widths.push_back(10);
     return {.name = name, .config = mlp};
+  }
+  if (name == "wide" || name == "wide_tied") {
+    return {.name = name,
+            .config = GptConfig{.layers = 4,
+                                .dim = 32,
+                                .heads = 2,
+                                .vocab = 67,
+                                .max_seq = 6,
+                                .tied_head = name == "wide_tied"}};
   }
   return {.name = name,
           .config = GptConfig{.layers = kBlocks,
@@ -134,6 +145,8 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.recompute.assign(static_cast<size_t>(stages), run.recompute);
   request.optimizer = run.optimizer;
   request.sum_groups = run.sum_groups;
+  request.replicas = run.replicas;
+  request.zero = run.zero;
   return request;
 }
 

@@ -36,7 +36,7 @@ class HashedData : public Dataset {
 // One way to train a small model. Two of them that differ only in how the work is cut must agree to
 // the bit.
 struct SmallRun {
-  std::string model = "gpt";  // "gpt", "tied" or "mlp"
+  std::string model = "gpt";  // "gpt", "tied", "mlp", "wide" or "wide_tied"
   std::string schedule = "1f1b";
   int ranks = 2;
   int chunks = 1;
@@ -45,7 +45,9 @@ struct SmallRun {
   DType dtype = DType::kFloat32;
   uint64_t partition_seed = 0;  // 0: even; else a random partition
   OptimizerKind optimizer = OptimizerKind::kAdamW;
-  int sum_groups = 1;
+  int sum_groups = 0;  // as in RunRequest
+  int replicas = 1;    // of `micro_batches` each
+  int zero = 0;
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
   std::string Name() const;
@@ -53,7 +55,8 @@ struct SmallRun {
 
 inline void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name(); }
 
-// As many blocks as six ranks with three chunks need stages.
+// As many blocks as six ranks with three chunks need stages; the wide ones have few, but parameters
+// of several blocks that replicas can divide.
 ModelSpec SmallModel(const std::string& name);
 RunRequest MakeRequest(const SmallRun& run);
 // The same with another timetable, whatever its stages and micro-batches.

@@ -1,0 +1,342 @@
+// Replicas of a pipeline, whatever they divide among themselves, give the bits of one pipeline that
+// has all their micro-batches and sums gradients in as many groups.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int64_t kSteps = 3;
+
+// One rank, one stage, one replica.
+SmallRun Baseline(SmallRun run) {
+  run.sum_groups = MakePlan(run).sum_groups();
+  run.micro_batches *= run.replicas;
+  run.replicas = run.ranks = run.chunks = 1;
+  run.zero = 0;
+  run.schedule = "gpipe";
+  run.recompute = Recompute::kNone;
+  run.partition_seed = 0;
+  return run;
+}
+
+const Outcome& BaselineOutcome(const SmallRun& run) {
+  static auto* outcomes = new std::map<std::string, Outcome>;
+  const SmallRun baseline = Baseline(run);
+  auto found = outcomes->find(baseline.Name());
+  if (found == outcomes->end()) {
+    absl::StatusOr<Outcome> outcome = Train(MakePlan(baseline), SmallOptions(kSteps));
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    found = outcomes->emplace(baseline.Name(), outcome.ok() ? *outcome : Outcome{}).first;
+  }
+  return found->second;
+}
+
+std::vector<SmallRun> Runs() {
+  struct Cut {
+    const char* schedule;
+    int ranks;
+    int chunks;
+  };
+  const Cut cuts[] = {{"gpipe", 1, 1}, {"1f1b", 2, 1},        {"1f1b", 3, 1},
+                      {"zb-h1", 2, 1}, {"interleaved", 2, 2}, {"zbv", 2, 2}};
+  std::vector<SmallRun> runs;
+  uint64_t seed = 0;
+  for (const Cut& cut : cuts) {
+    for (int replicas = 1; replicas <= 4; ++replicas) {
+      for (int zero = 0; zero <= 2; ++zero) {
+        ++seed;
+        runs.push_back({.model = seed % 2 == 0 ? "wide" : "wide_tied",
+                        .schedule = cut.schedule,
+                        .ranks = cut.ranks,
+                        .chunks = cut.chunks,
+                        .recompute = seed % 5 == 0 ? Recompute::kFull : Recompute::kNone,
+                        .dtype = seed % 3 == 0 ? DType::kBFloat16 : DType::kFloat32,
+                        .partition_seed = seed % 4 == 0 ? seed : 0,
+                        .optimizer = seed % 7 == 0 ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
+                        .replicas = replicas,
+                        .zero = zero});
+      }
+    }
+  }
+  return runs;
+}
+
+class Replicas : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(Replicas, EqualOnePipeline) {
+  absl::StatusOr<Outcome> outcome = Train(MakePlan(GetParam()), SmallOptions(kSteps));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(*outcome, BaselineOutcome(GetParam()));
+}
+
+TEST_P(Replicas, TakeThePredictedMemory) {
+  const RunPlan plan = MakePlan(GetParam());
+  const RunRequest& request = plan.request;
+  absl::StatusOr<std::vector<RankMemory>> predicted =
+      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
+                    request.partition, request.recompute.front(), request.optimizer,
+                    request.sum_groups, request.replicas, request.zero);
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  ASSERT_EQ(predicted->size(), static_cast<size_t>(plan.world_size()));
+  for (int rank = 0; rank < plan.world_size(); ++rank) {
+    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
+    ASSERT_TRUE(state.ok()) << state.status();
+    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
+    EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
+    EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
+                  memory.stashed + memory.activations,
+              memory.total);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, Replicas, testing::ValuesIn(Runs()),
+                         [](const auto& run) { return run.param.Name(); });
+
+// More groups than replicas: each replica has several in turn.
+INSTANTIATE_TEST_SUITE_P(
+    Groups, Replicas,
+    testing::Values(
+        SmallRun{.model = "wide", .ranks = 2, .sum_groups = 4, .replicas = 2},
+        SmallRun{.model = "wide_tied", .ranks = 3, .sum_groups = 8, .replicas = 2, .zero = 1},
+        SmallRun{.model = "wide", .ranks = 2, .sum_groups = 4, .replicas = 2, .zero = 2},
+        SmallRun{.model = "wide",
+                 .schedule = "zb-h1",
+                 .ranks = 2,
+                 .sum_groups = 6,
+                 .replicas = 3,
+                 .zero = 2},
+        SmallRun{.model = "mlp", .ranks = 3, .sum_groups = 12, .replicas = 3},
+        SmallRun{.model = "tied", .ranks = 4, .sum_groups = 4, .replicas = 4, .zero = 1},
+        SmallRun{.model = "mlp", .ranks = 2, .micro_batches = 1, .replicas = 5, .zero = 2}),
+    [](const auto& run) { return run.param.Name(); });
+
+TEST(Zero, IsTheSameBitsWhateverIsDivided) {
+  std::vector<Outcome> outcomes;
+  for (int zero : {0, 1, 2}) {
+    absl::StatusOr<Outcome> outcome =
+        Train(MakePlan({.model = "wide_tied", .sum_groups = 8, .replicas = 2, .zero = zero}),
+              SmallOptions(kSteps));
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    outcomes.push_back(*outcome);
+  }
+  EXPECT_EQ(outcomes[0], outcomes[1]);
+  EXPECT_EQ(outcomes[0], outcomes[2]);
+}
+
+// Of all ranks.
+int64_t LargestArena(const RunPlan& plan) {
+  int64_t largest = 0;
+  for (const ArenaLayout& arena : plan.arenas) largest = std::max(largest, arena.memory.total);
+  return largest;
+}
+
+TEST(Zero, TakesLessMemoryTheMoreIsDivided) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    for (int replicas : {2, 4}) {
+      std::vector<int64_t> bytes;
+      for (int zero : {0, 1, 2}) {
+        bytes.push_back(LargestArena(MakePlan({.model = "wide",
+                                               .schedule = schedule,
+                                               .sum_groups = 4 * replicas,
+                                               .replicas = replicas,
+                                               .zero = zero})));
+      }
+      EXPECT_LT(bytes[1], bytes[0]) << schedule;
+      EXPECT_LT(bytes[2], bytes[1]) << schedule;
+    }
+  }
+}
+
+// Nearly 1/K of the optimizer's state on each of K replicas, all of it on all.
+TEST(Zero, DividesTheOptimizersState) {
+  const RunPlan whole = MakePlan({.model = "wide", .replicas = 4});
+  const RunPlan divided = MakePlan({.model = "wide", .replicas = 4, .zero = 1});
+  for (int rank = 0; rank < whole.ranks(); ++rank) {
+    int64_t all = 0;
+    int64_t largest = 0;
+    for (int replica = 0; replica < 4; ++replica) {
+      const auto at = static_cast<size_t>(replica * whole.ranks() + rank);
+      all += divided.arenas[at].memory.optimizer;
+      largest = std::max(largest, divided.arenas[at].memory.optimizer);
+    }
+    const int64_t undivided = whole.arenas[static_cast<size_t>(rank)].memory.optimizer;
+    EXPECT_GE(all, undivided);
+    EXPECT_LT(static_cast<double>(all), 1.02 * static_cast<double>(undivided));
+    EXPECT_LT(static_cast<double>(largest), 1.1 / 4 * static_cast<double>(undivided));
+  }
+}
+
+TEST(CutParameters, CoversEveryElementAtBlocks) {
+  const RunPlan plan = MakePlan({.model = "wide_tied", .ranks = 3, .replicas = 3, .zero = 1});
+  const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
+  ASSERT_EQ(plan.shards.size(), parameters.size());
+  std::map<std::string, std::vector<int64_t>> bounds_of;
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    const std::vector<int64_t>& bounds = plan.shards[p];
+    const int64_t elements = ElementCount(parameters[p]->shape);
+    ASSERT_EQ(bounds.size(), 4U);
+    EXPECT_EQ(bounds.front(), 0);
+    EXPECT_EQ(bounds.back(), elements);
+    EXPECT_TRUE(std::is_sorted(bounds.begin(), bounds.end()));
+    for (int64_t bound : bounds)
+      EXPECT_TRUE(bound % kShardBlock == 0 || bound == elements) << bound;
+    bounds_of[parameters[p]->name] = bounds;
+    if (!parameters[p]->tied_to.empty()) {
+      EXPECT_EQ(bounds, bounds_of.at(parameters[p]->tied_to));
+    }
+  }
+}
+
+// Every micro-batch of a step is some replica's, once; so each sample is seen once an epoch.
+TEST(GlobalMicroBatch, NumbersEveryMicroBatchOnce) {
+  for (int groups : {3, 6, 12}) {
+    const RunPlan plan = MakePlan({.sum_groups = groups, .replicas = 3});
+    std::set<int> numbers;
+    for (int replica = 0; replica < 3; ++replica) {
+      for (int local = 0; local < 4; ++local) numbers.insert(plan.GlobalMicroBatch(replica, local));
+    }
+    EXPECT_EQ(numbers.size(), 12U);
+    EXPECT_EQ(*numbers.begin(), 0);
+    EXPECT_EQ(*numbers.rbegin(), 11);
+  }
+}
+
+std::string Contents(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  EXPECT_TRUE(in) << file;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class ReplicaCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = fs::path(testing::TempDir()) / absl::StrCat(test->test_suite_name(), test->name());
+    fs::remove_all(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  // Saves `run` after two steps below `name`.
+  void Save(const SmallRun& run, const std::string& name) {
+    TrainOptions options = SmallOptions(2);
+    options.save_dir = (directory_ / name).string();
+    absl::StatusOr<Outcome> saved = Train(MakePlan(run), options);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+  }
+
+  fs::path directory_;
+};
+
+// Twelve micro-batches in six groups, in several ways.
+std::vector<SmallRun> SameRuns() {
+  return {
+      {.model = "wide_tied", .schedule = "gpipe", .ranks = 1, .micro_batches = 12, .sum_groups = 6},
+      {.model = "wide_tied", .ranks = 2, .micro_batches = 6, .sum_groups = 6, .replicas = 2},
+      {.model = "wide_tied",
+       .ranks = 3,
+       .micro_batches = 6,
+       .partition_seed = 3,
+       .sum_groups = 6,
+       .replicas = 2,
+       .zero = 2},
+      {.model = "wide_tied",
+       .schedule = "zb-h1",
+       .ranks = 2,
+       .micro_batches = 4,
+       .sum_groups = 6,
+       .replicas = 3,
+       .zero = 1}};
+}
+
+TEST_F(ReplicaCheckpoint, IsTheOneOfOnePipeline) {
+  const std::vector<SmallRun> runs = SameRuns();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Save(runs[i], absl::StrCat(i));
+    for (const char* file :
+         {"model.safetensors", "optimizer.safetensors", "config.json", "state.json"}) {
+      EXPECT_EQ(Contents(directory_ / absl::StrCat(i) / "latest" / file),
+                Contents(directory_ / "0" / "latest" / file))
+          << runs[i].Name() << " " << file;
+    }
+  }
+}
+
+TEST_F(ReplicaCheckpoint, IsResumedByOtherReplicas) {
+  const std::vector<SmallRun> runs = SameRuns();
+  absl::StatusOr<Outcome> whole = Train(MakePlan(runs[0]), SmallOptions(4));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (size_t before = 0; before < runs.size(); ++before) {
+    Save(runs[before], absl::StrCat(before));
+    for (const SmallRun& after : runs) {
+      TrainOptions rest = SmallOptions(4);
+      rest.resume = (directory_ / absl::StrCat(before)).string();
+      absl::StatusOr<Outcome> resumed = Train(MakePlan(after), rest);
+      ASSERT_TRUE(resumed.ok()) << resumed.status();
+      EXPECT_EQ(resumed->weights_hash, whole->weights_hash)
+          << runs[before].Name() << ", then " << after.Name();
+      EXPECT_EQ(resumed->losses,
+                std::vector<std::string>(whole->losses.begin() + 2, whole->losses.end()));
+    }
+  }
+}
+
+std::string ErrorOf(const SmallRun& run) {
+  const absl::Status status = CompileRun(MakeRequest(run)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(BadReplicas, AreRefusedWithAReason) {
+  EXPECT_THAT(ErrorOf({.sum_groups = 3, .replicas = 2}),
+              HasSubstr("in 3 groups by 2 replicas with 4 micro-batches each"));
+  EXPECT_THAT(ErrorOf({.sum_groups = 6, .replicas = 2}), HasSubstr("divides all 8 micro-batches"));
+  EXPECT_THAT(ErrorOf({.replicas = 0}), HasSubstr("0 replicas; expected 1 to"));
+  EXPECT_THAT(ErrorOf({.replicas = 2, .zero = 3}), HasSubstr("expected 0, 1 or 2"));
+  EXPECT_THAT(ErrorOf({.sum_groups = 2, .replicas = 2, .zero = 2}),
+              HasSubstr("ZeRO 2 would save nothing with 2 groups"));
+  EXPECT_THAT(ErrorOf({.schedule = "chimera", .chunks = 2, .replicas = 2}),
+              HasSubstr("has two copies of the model already"));
+  EXPECT_THAT(ErrorOf({.schedule = "pipedream-2bw", .replicas = 2}),
+              HasSubstr("without a flush, in which replicas could agree"));
+}
+
+// Nothing is divided where there is nobody to divide it with.
+TEST(Zero, IsNothingForOneReplica) {
+  const RunPlan plain = MakePlan({.model = "wide"});
+  for (int zero : {1, 2}) {
+    const RunPlan plan = MakePlan({.model = "wide", .zero = zero});
+    EXPECT_EQ(plan.sum_groups(), 1);
+    EXPECT_EQ(LargestArena(plan), LargestArena(plain));
+  }
+}
+
+TEST(ReplicaFailure, IsTracedToItsLayer) {
+  TrainOptions options = SmallOptions(50);
+  options.optimizer.lr = 1e30;
+  options.optimizer.clip = 0;
+  for (int zero : {0, 1, 2}) {
+    const absl::Status status =
+        Train(MakePlan({.model = "wide", .replicas = 2, .zero = zero}), options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(HasSubstr("layer "), HasSubstr("micro-batch ")));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
