@@ -59,6 +59,20 @@ int ReadInt(JsonFields* fields, const char* field, int64_t least) {
   return 0;
 }
 
+// The file counts the devices of all replicas.
+void ReadReplicas(JsonFields* fields, PlanFile* plan) {
+  if (fields->Has("data_parallel")) plan->data_parallel = ReadInt(fields, "data_parallel", 1);
+  if (fields->Has("zero")) plan->zero = ReadInt(fields, "zero", 0);
+  if (plan->zero > 2) fields->Fail("zero", absl::StrCat("is ", plan->zero, "; expected 0, 1 or 2"));
+  if (plan->data_parallel < 1 || plan->devices % plan->data_parallel != 0) {
+    fields->Fail("data_parallel",
+                 absl::StrCat("is ", plan->data_parallel, ", which does not divide ", plan->devices,
+                              " devices"));
+    return;
+  }
+  plan->devices /= plan->data_parallel;
+}
+
 void ReadStages(const nlohmann::json& stages, const std::string& file, JsonFields* document,
                 PlanFile* plan) {
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -163,10 +177,9 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   if (!ParseDType(dtype, &plan.dtype)) {
     fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
   }
-  for (const char* degree : {"data_parallel", "tensor_parallel"}) {
-    if (!fields.Has(degree) || fields.Integer(degree, 1) == 1) continue;
-    fields.Fail(degree, "is more than 1, which cannot be trained yet");
-  }
+  if (fields.Has("tensor_parallel") && fields.Integer("tensor_parallel", 1) > 1)
+    fields.Fail("tensor_parallel", "is more than 1, which cannot be trained yet");
+  ReadReplicas(&fields, &plan);
   plan.step_seconds = fields.Number("step_seconds");
   plan.bubble = fields.Number("bubble", -1);
   const nlohmann::json* stages = fields.Objects("stages");

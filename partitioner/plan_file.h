@@ -44,9 +44,11 @@ struct PlanFile {
   std::string model;
   std::optional<ModelSpec> spec;
   std::string schedule;
-  int devices = 1;  // ranks of the pipeline
+  int devices = 1;        // ranks of the pipeline
+  int data_parallel = 1;  // replicas of it
+  int zero = 0;
   int chunks = 1;
-  int micro_batches = 1;
+  int micro_batches = 1;  // of each replica
   int64_t micro_batch_size = 1;
   int64_t seq = 1;
   DType dtype = DType::kFloat32;

@@ -61,7 +61,8 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command
       .add_option("--plan", flags->plan,
-                  "Schedule, partition and recomputation from 'sluice plan --format json'")
+                  "Schedule, partition, recomputation and replicas from 'sluice plan --format "
+                  "json'")
       ->group(group);
   command.add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch")
       ->check(CLI::PositiveNumber)
@@ -69,15 +70,15 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command
       .add_option("--micro-batches", flags->micro_batches,
-                  absl::StrCat("Micro-batches a step (default: ", kDefaultMicroBatches,
-                               ", or as many as FILE.csv has)"))
+                  absl::StrCat("Micro-batches a step, of each replica (default: ",
+                               kDefaultMicroBatches, ", or as many as FILE.csv has)"))
       ->check(CLI::PositiveNumber)
       ->group(group);
   command
       .add_option("--sum-groups", flags->sum_groups,
-                  "Sum gradients within this many groups of micro-batches, then over the groups")
+                  "Sum gradients within this many groups of micro-batches, then over the groups "
+                  "(default: the replicas; with --zero 2, every micro-batch is one)")
       ->check(CLI::PositiveNumber)
-      ->capture_default_str()
       ->group(group);
   command.add_option("--dtype", flags->dtype, "Compute type; weights are kept in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
@@ -93,9 +94,19 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
   command.add_option("--transport", flags->transport, "inprocess, mpi, tcp or nccl")
       ->capture_default_str()
       ->group(group);
-  command.add_option("--data-parallel", flags->data_parallel, "Replicas of the pipeline")
+  command
+      .add_option("--data-parallel", flags->data_parallel,
+                  "Replicas of the pipeline, each on ranks and micro-batches of its own")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
       ->group(group);
-  command.add_option("--zero", flags->zero, "Optimizer sharding over the replicas")->group(group);
+  command
+      .add_option("--zero", flags->zero,
+                  "What replicas divide among themselves: 1 the optimizer's state, 2 sums of "
+                  "gradients too; the same bits for the same --sum-groups")
+      ->check(CLI::Range(0, 2))
+      ->capture_default_str()
+      ->group(group);
   command
       .add_option("--threads-per-stage", flags->threads_per_stage, "Threads of each rank's kernels")
       ->check(CLI::Range(1, 1024))
@@ -190,14 +201,6 @@ absl::Status CheckSupported(const TrainFlags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--transport ", flags.transport, ": this build has inprocess only"));
   }
-  if (flags.data_parallel != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--data-parallel ", flags.data_parallel, ": this build trains one replica"));
-  }
-  if (flags.zero != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--zero ", flags.zero, ": needs replicas, and this build trains one"));
-  }
   return absl::OkStatus();
 }
 
@@ -211,6 +214,8 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   flags->schedule = plan.schedule;
   flags->chunks = plan.chunks;
   flags->micro_batches = plan.micro_batches;
+  flags->data_parallel = plan.data_parallel;
+  flags->zero = plan.zero;
   flags->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   flags->dtype = DTypeName(plan.dtype);
   if (flags->seq == 0) flags->seq = static_cast<int>(plan.seq);
@@ -271,6 +276,8 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
                           ? plan->assignment.recompute
                           : std::vector<Recompute>(static_cast<size_t>(stages), recompute);
   request.partition = *std::move(partition);
+  request.replicas = flags.data_parallel;
+  request.zero = flags.zero;
   request.sum_groups = GroupsOf(flags, *timetable);
   request.step_micro_batches = timetable->micro_batches;
   absl::StatusOr<Timetable> whole = RunTimetable(flags, *timetable);

@@ -29,7 +29,7 @@ struct TrainFlags {
   std::string plan;
   int micro_batch_size = 4;
   std::optional<int> micro_batches;
-  int sum_groups = 1;
+  std::optional<int> sum_groups;
   std::string dtype = "fp32";
   std::string recompute = "none";
   std::string optimizer = "adamw";

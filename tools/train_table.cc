@@ -42,6 +42,14 @@ std::string LeftTime(double seconds) {
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
+// Of one rank of the pipeline, on the replica where it is largest.
+int64_t LargestArena(const RunPlan& plan, int rank) {
+  int64_t largest = 0;
+  for (int at = rank; at < plan.world_size(); at += plan.ranks())
+    largest = std::max(largest, plan.arenas[static_cast<size_t>(at)].memory.total);
+  return largest;
+}
+
 class TableOutput : public TrainOutput {
  public:
   void Start(const RunPlan& plan, const Dataset& data, int64_t steps) override {
@@ -63,12 +71,17 @@ class TableOutput : public TrainOutput {
     }
     if (HasOverlappedPairs(table))
       std::printf("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
+    if (plan.replicas() > 1) {
+      std::printf("replicas  %d: %d micro-batches a step, gradients in %d sums%s\n",
+                  plan.replicas(), plan.global_micro_batches(), plan.sum_groups(),
+                  plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
+    }
     std::printf("layers    %s\n", FormatPartition(request.partition).c_str());
     std::printf("memory   ");
-    for (size_t rank = 0; rank < plan.arenas.size(); ++rank) {
-      std::printf(" rank %zu: %.1f MiB%s", rank,
-                  static_cast<double>(plan.arenas[rank].memory.total) / kMiB,
-                  rank + 1 < plan.arenas.size() ? "," : "\n\n");
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      std::printf(" rank %d: %.1f MiB%s", rank,
+                  static_cast<double>(LargestArena(plan, rank)) / kMiB,
+                  rank + 1 < plan.ranks() ? "," : "\n\n");
     }
     std::printf("%7s %9s %9s %8s %9s %9s %7s  %s\n", "step", "loss", "grad norm", "lr", "step time",
                 "tokens/s", "GFLOP/s", "bubble (plan)");

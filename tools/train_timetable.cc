@@ -126,7 +126,8 @@ absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable&
 }
 
 int GroupsOf(const TrainFlags& flags, const Timetable& step) {
-  return flags.sum_groups == step.placement.replicas() ? 1 : flags.sum_groups;
+  const int groups = flags.sum_groups.value_or(0);
+  return step.placement.replicas() > 1 && groups == step.placement.replicas() ? 0 : groups;
 }
 
 }  // namespace sluice

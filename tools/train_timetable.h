@@ -16,8 +16,8 @@ absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags);
 // steps, one table over as many steps as the run has, or as are reported and kept at a time.
 absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable& step);
 
-// RunRequest::sum_groups: as --sum-groups says, but for schedules with several copies of the model,
-// which are such groups already.
+// RunRequest::sum_groups: as --sum-groups says, 0 where it says nothing; but for schedules with
+// several copies of the model, which are such groups already.
 int GroupsOf(const TrainFlags& flags, const Timetable& step);
 
 }  // namespace sluice

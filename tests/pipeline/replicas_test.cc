@@ -170,7 +170,8 @@ TEST(Zero, DividesTheOptimizersState) {
     int64_t all = 0;
     int64_t largest = 0;
     for (int replica = 0; replica < 4; ++replica) {
-      const auto at = static_cast<size_t>(replica * whole.ranks() + rank);
+      const auto at = static_cast<size_t>(replica) * static_cast<size_t>(whole.ranks()) +
+                      static_cast<size_t>(rank);
       all += divided.arenas[at].memory.optimizer;
       largest = std::max(largest, divided.arenas[at].memory.optimizer);
     }

@@ -150,6 +150,46 @@ TEST_F(TrainCommandTest, ChimeraIsOneStageWithTwoGroups) {
   EXPECT_NE(Summary("--stages 1 --micro-batches 4")["weights_hash"], one["weights_hash"]);
 }
 
+TEST_F(TrainCommandTest, ReplicasAreOnePipelineWithAsManyGroups) {
+  const Json one = Summary("--stages 1 --micro-batches 4 --sum-groups 2");
+  for (const char* how : {"", " --zero 1", " --zero 2 --sum-groups 4"}) {
+    const Json wanted = std::string(how).find("groups") == std::string::npos
+                            ? one
+                            : Summary("--stages 1 --micro-batches 4 --sum-groups 4");
+    const Json replicas = Summary(absl::StrCat(
+        "--stages 2 --micro-batches 2 --data-parallel 2 --save ", folder_ / "out", how));
+    for (const char* field : {"weights_hash", "final_loss", "eval_loss", "steps"})
+      EXPECT_EQ(replicas[field], wanted[field]) << how << " " << field;
+    EXPECT_EQ(Summary(absl::StrCat("--stages 3 --micro-batches 4 --sum-groups 2 --resume ",
+                                   folder_ / "out"))["weights_hash"],
+              wanted["weights_hash"]);
+  }
+  // Without --sum-groups, ZeRO 2 sums every micro-batch over the replicas as it comes.
+  EXPECT_EQ(Summary("--stages 2 --micro-batches 2 --data-parallel 2 --zero 2")["weights_hash"],
+            Summary("--stages 1 --micro-batches 4 --sum-groups 4")["weights_hash"]);
+  EXPECT_THAT(Run("--stages 2 --micro-batches 2 --data-parallel 2 --zero 1").out,
+              HasSubstr("replicas  2: 4 micro-batches a step, gradients in 2 sums, ZeRO 1"));
+}
+
+TEST_F(TrainCommandTest, ReplicasThatDoNotFitAreRefused) {
+  struct Refusal {
+    const char* flags;
+    const char* why;
+  };
+  for (const Refusal& refusal :
+       {Refusal{"--data-parallel 2 --sum-groups 3", "a multiple of the replicas"},
+        Refusal{"--data-parallel 0", "--data-parallel"},
+        Refusal{"--data-parallel 1025", "expected 1 to 1024"},
+        Refusal{"--data-parallel 2 --zero 3", "--zero"},
+        Refusal{"--data-parallel 2 --zero 2 --sum-groups 2", "ZeRO 2 would save nothing"},
+        Refusal{"--data-parallel 2 --schedule chimera --stages 2", "two copies of the model"},
+        Refusal{"--data-parallel 2 --schedule pipedream --stages 2", "without a flush"}}) {
+    const ProcessResult refused = Run(refusal.flags);
+    EXPECT_EQ(refused.exit_code, kExitBadInput) << refusal.flags;
+    EXPECT_THAT(refused.err, HasSubstr(refusal.why)) << refusal.flags;
+  }
+}
+
 TEST_F(TrainCommandTest, ATextThatShrinksEndsTheRun) {
   SluiceProcess process(Arguments("--json --steps 1000000"));
   ASSERT_TRUE(process.WaitForOutput("\"step\":3,"));
@@ -186,6 +226,22 @@ TEST_F(TrainCommandTest, APlanBringsItsModel) {
       RunSluice(Words(absl::StrCat("train --data ", folder_ / "text", " --plan ", plan,
                                    " --steps 1 --eval-micro-batches 1 --no-pin --json")));
   EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+}
+
+TEST_F(TrainCommandTest, APlanBringsItsReplicas) {
+  const std::string file = folder_ / "plan.json";
+  const ProcessResult planned = RunSluice(Words(
+      absl::StrCat("plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 4 ",
+                   "--data-parallel 2 --zero 1 --device h200 --micro-batch-size 2 ",
+                   "--micro-batches 4 --dtype bf16 --format json -o ", file)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const std::string train =
+      absl::StrCat("train --data ", folder_ / "text",
+                   " --steps 1 --eval-micro-batches 1 --no-pin --plan ", file);
+  const ProcessResult result = RunSluice(Words(train));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("replicas  2:"));
+  EXPECT_THAT(result.out, HasSubstr("ZeRO 1"));
 }
 
 TEST_F(TrainCommandTest, StartsFromSavedWeightsOnAnyNumberOfStages) {
