@@ -26,8 +26,8 @@ std::string MpiLibrary();
 // groups in the same order, one at a time (FailedPrecondition otherwise); rank and size are MPI's.
 // Null for a process beyond `options.ranks`. Unimplemented in a build without MPI.
 //
-// One thread makes all MPI calls of a group. It polls, and sleeps for up to an eighth of the time
-// that it found nothing to do, at most half a millisecond.
+// One thread makes all MPI calls of a group. It polls, and naps for an eighth (while the rank waits:
+// a thirty-second) of the time in which nothing ended, at most half a millisecond.
 //
 // A failure is told to all ranks. What a peer that has ended or is stopped keeps MPI from finishing
 // is left alone after half a second; such a process ends by MPI_Abort with exit code 5, which ends

@@ -67,6 +67,13 @@ std::string FormatGpus(const Accelerators& accelerators) {
          fmt::format("   (CUDA {})", accelerators.cuda_driver);
 }
 
+std::string FormatMpi(const Findings& found) {
+  if (found.mpirun.empty()) return "";
+  return fmt::format(
+      "{}   ({}; {})", found.mpi_version, found.mpirun,
+      found.mpi_library.empty() ? "not in this build" : "in this build " + found.mpi_library);
+}
+
 void Print(const Findings& found, const std::vector<Lack>& lacks) {
   const bool colour = WantsColour();
   const auto paint = [colour](const char* code, const std::string& text) {
@@ -86,8 +93,7 @@ void Print(const Findings& found, const std::vector<Lack>& lacks) {
   line("oneDNN", fmt::format("{}, on {}", found.onednn, found.onednn_isa));
   line("GPU", FormatGpus(found.accelerators));
   line("NCCL", found.accelerators.nccl);
-  line("MPI",
-       found.mpirun.empty() ? "" : fmt::format("{}   ({})", found.mpi_version, found.mpirun));
+  line("MPI", FormatMpi(found));
   line("Fashion-MNIST", found.fashion_mnist);
   line("King James text", found.bible.empty() ? "" : found.bible + " -f");
   if (lacks.empty()) {

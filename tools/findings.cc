@@ -9,6 +9,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
+#include "comm/mpi.h"
 #include "pipeline/rank_threads.h"
 
 namespace sluice {
@@ -65,6 +66,7 @@ Findings Examine() {
   found.onednn_isa = OneDnnIsaName(dnnl::get_effective_cpu_isa());
   found.accelerators = FindAccelerators();
   found.mpirun = FindProgram("mpirun", search_path);
+  found.mpi_library = MpiLibrary();
   if (!found.mpirun.empty()) found.mpi_version = FirstLine("mpirun --version 2>/dev/null");
   if (std::filesystem::exists(std::string(kFashionMnist) + "/train-images-idx3-ubyte.gz")) {
     found.fashion_mnist = kFashionMnist;
@@ -84,7 +86,12 @@ std::vector<Lack> FindLacks(const Findings& found) {
   lack_unless(found.processor.Has("avx2"), {"AVX2", "kernels run on slower instruction sets", ""});
   lack_unless(found.processor.Has("avx512_bf16") || found.processor.Has("amx_bf16"),
               {"bf16 instructions", "--dtype bf16 works, but is slower than fp32", ""});
-  lack_unless(!found.mpirun.empty(), {"MPI", "stages run in one process only", "tools/setup"});
+  lack_unless(!found.mpirun.empty(),
+              {"MPI", "ranks in several processes need torchrun, srun or --rank, and talk over TCP",
+               "tools/setup"});
+  lack_unless(found.mpirun.empty() || !found.mpi_library.empty(),
+              {"MPI in this build", "--transport mpi is refused; ranks talk over TCP",
+               "tools/setup, then build again"});
   lack_unless(!found.accelerators.gpus.empty(), {"a GPU", "training runs on the CPU", ""});
   lack_unless(found.accelerators.gpus.empty() || found.cuda_build,
               {"CUDA in this build", "the GPUs above stay idle: training runs on the CPU", ""});
@@ -134,7 +141,10 @@ Json ToJson(const Findings& found, const std::vector<Lack>& lacks) {
       {"cuda_driver", or_null(found.accelerators.cuda_driver)},
       {"gpus", gpus},
       {"nccl", or_null(found.accelerators.nccl)},
-      {"mpi", {{"mpirun", or_null(found.mpirun)}, {"version", or_null(found.mpi_version)}}},
+      {"mpi",
+       {{"mpirun", or_null(found.mpirun)},
+        {"version", or_null(found.mpi_version)},
+        {"library", or_null(found.mpi_library)}}},
       {"data", {{"fashion_mnist", or_null(found.fashion_mnist)}, {"bible", or_null(found.bible)}}},
       {"missing", missing}};
 }

@@ -3,9 +3,9 @@
 
 #include "absl/strings/string_view.h"
 
-// What the fuzzers feed with any bytes. Each reads them as `sluice schedule`, `plan`
-// or `calibrate` would, takes what it got through every step that takes it, and aborts when a
-// promise is broken.
+// What the fuzzers feed with any bytes. Each reads them as `sluice schedule`, `plan`,
+// `calibrate` or a rank would, takes what it got through every step that takes it, and aborts when
+// a promise is broken.
 namespace sluice {
 
 // Any text is refused with a place in it, or is a table that comes back from its own CSV; a sound
@@ -34,6 +34,10 @@ void TryMeasuredSteps(absl::string_view text);
 void TryPlan(absl::string_view text);
 // "0-3,4-7" comes back from its own text.
 void TryPartition(absl::string_view text);
+
+// Bytes of a stranger at the port where ranks meet: refused as soon as they are wrong, or a
+// greeting that comes back from its own bytes.
+void TryGreeting(absl::string_view text);
 
 }  // namespace sluice
 

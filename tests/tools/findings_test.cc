@@ -22,6 +22,7 @@ Findings Everything() {
   found.accelerators.nccl = "2.18.5";
   found.cuda_build = true;
   found.mpirun = "/usr/bin/mpirun";
+  found.mpi_library = "Open MPI";
   found.fashion_mnist = "/data";
   found.bible = "/usr/bin/bible";
   return found;
@@ -39,6 +40,9 @@ TEST(FindLacks, NamesExactlyWhatWasTakenAway) {
   Findings found = Everything();
   found.mpirun.clear();
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("MPI"));
+  found = Everything();
+  found.mpi_library.clear();
+  EXPECT_THAT(LackedBy(found), testing::ElementsAre("MPI in this build"));
   found = Everything();
   found.processor.flags = {"avx2"};
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("bf16 instructions"));

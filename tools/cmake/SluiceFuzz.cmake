@@ -8,6 +8,7 @@ find_package(absl REQUIRED)
 find_package(nlohmann_json REQUIRED)
 add_compile_options(-fsanitize=fuzzer-no-link)
 set(SLUICE_FUZZ_SOURCES
+    comm/greeting.cc
     models/spec.cc models/spec_decoder.cc models/spec_decoder_import.cc models/spec_huggingface.cc models/spec_json.cc
     models/spec_profile_graph.cc models/spec_validate.cc
     partitioner/calibration_rows.cc partitioner/cluster.cc partitioner/cluster_file.cc partitioner/collectives.cc
