@@ -35,7 +35,8 @@ struct RunState {
   std::string optimizer;                           // "adamw", "sgd"
   std::map<std::string, double> hyper_parameters;  // of the optimizer and the learning rate; finite
   int64_t micro_batch_size = 1;
-  int64_t micro_batches = 1;
+  int64_t micro_batches = 1;  // of a step, of all replicas
+  int64_t sum_groups = 0;     // in which their gradients are summed; 0: an older checkpoint's
   int64_t seq = 1;
   DType dtype = DType::kFloat32;
   std::string data_path;

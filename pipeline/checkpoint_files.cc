@@ -83,6 +83,7 @@ StateFile ReadFields(const Json& json) {
   state.hyper_parameters = json.at("hyper_parameters").get<std::map<std::string, double>>();
   state.micro_batch_size = json.at("micro_batch_size").get<int64_t>();
   state.micro_batches = json.at("micro_batches").get<int64_t>();
+  if (json.contains("sum_groups")) state.sum_groups = json.at("sum_groups").get<int64_t>();
   state.seq = json.at("seq").get<int64_t>();
   state.data_path = json.at("data_path").get<std::string>();
   state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
@@ -152,6 +153,7 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"hyper_parameters", state.hyper_parameters},
                             {"micro_batch_size", state.micro_batch_size},
                             {"micro_batches", state.micro_batches},
+                            {"sum_groups", state.sum_groups},
                             {"seq", state.seq},
                             {"dtype", DTypeName(state.dtype)},
                             {"data_path", state.data_path},

@@ -1,5 +1,6 @@
 #include "pipeline/run_checkpoint.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -38,6 +39,8 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
                             {"steps", static_cast<double>(options.steps)}};
   state.micro_batch_size = request.batch.size;
   state.micro_batches = plan.global_micro_batches();
+  // Each copy of the model is a group.
+  state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.replicas());
   state.seq = request.batch.seq;
   state.dtype = request.dtype;
   state.data_path = options.data_path;
@@ -113,6 +116,10 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
   if (!(saved.model.config == given.model.config)) differences.emplace_back("the model's shape");
   Compare("the micro-batch size", saved.micro_batch_size, given.micro_batch_size, &differences);
   Compare("the number of micro-batches", saved.micro_batches, given.micro_batches, &differences);
+  if (saved.sum_groups > 0) {
+    Compare("the groups in which gradients are summed, --sum-groups", saved.sum_groups,
+            given.sum_groups, &differences);
+  }
   Compare("the sequence length", saved.seq, given.seq, &differences);
   Compare("the compute type", std::string(DTypeName(saved.dtype)),
           std::string(DTypeName(given.dtype)), &differences);

@@ -28,8 +28,8 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
                                     const Dataset& data, int64_t step, Communicator& world);
 
 // Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
-// micro-batches, seed, data, compute type and optimizer. Stages, schedule and recomputation may
-// differ. InvalidArgument names what differs.
+// micro-batches and groups of them, seed, data, compute type and optimizer. Stages, schedule,
+// recomputation, replicas and what they divide may differ. InvalidArgument names what differs.
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
                                             const TrainOptions& options, const Dataset& data);
 

@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "pipeline/arena.h"
+#include "pipeline/kernel_threads.h"
 #include "pipeline/rank_threads.h"
 #include "pipeline/rank_trainer.h"
 #include "pipeline/run_checkpoint.h"
@@ -16,87 +18,101 @@ namespace {
 constexpr size_t kExtraMessages = 16;
 constexpr absl::Duration kSpin = absl::Microseconds(100);
 
-class InProcessRun {
+// What all ranks of this process share.
+class Run {
  public:
-  InProcessRun(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
-               const TrainEvents& events, const std::atomic<bool>* stop)
-      : plan_(plan),
-        options_(options),
-        group_(plan.world_size(), static_cast<size_t>(plan.max_messages) + kExtraMessages,
-               // Spinning pays only while every rank has a core to itself.
-               CoresForRanks() >= plan.world_size() * plan.request.threads_per_stage
-                   ? kSpin
-                   : absl::ZeroDuration()),
-        traces_(static_cast<size_t>(plan.world_size())) {
-    context_ = {.plan = &plan,
-                .data = &data,
-                .options = &options,
-                .events = &events,
-                .stop = stop,
-                .first_step = 0};
-  }
+  Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
+      const TrainEvents& events, const std::atomic<bool>* stop)
+      : context_{.plan = &plan,
+                 .data = &data,
+                 .options = &options,
+                 .events = &events,
+                 .stop = stop,
+                 .first_step = 0} {}
 
-  absl::StatusOr<TrainResult> Run() {
-    int64_t bytes = 0;
-    for (const ArenaLayout& arena : plan_.arenas) bytes += arena.memory.total;
+  // `bytes`: of the arenas of this process.
+  absl::Status Prepare(int64_t bytes) {
     if (absl::Status status = CheckAvailable(bytes); !status.ok()) return status;
-    if (!options_.resume.empty()) {
-      absl::StatusOr<ResumePoint> resume =
-          OpenResumePoint(options_.resume, plan_, options_, *context_.data);
-      if (!resume.ok()) return resume.status();
-      resume_ = *std::move(resume);
-      context_.first_step = resume_.step;
-    }
-    absl::Status status = RunRanks(
-        group_, plan_.world_size(),
-        {.threads_per_rank = plan_.request.threads_per_stage, .pin = options_.pin_threads},
-        [this](int rank, Communicator& communicator) { return RunRank(rank, communicator); });
-    if (!status.ok()) return status;
-    for (std::vector<TracedAction>& trace : traces_) {
-      result_.trace.insert(result_.trace.end(), trace.begin(), trace.end());
-    }
-    return std::move(result_);
-  }
-
- private:
-  absl::Status RunRank(int rank, Communicator& communicator) {
-    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan_, rank);
-    if (!state.ok()) return state.status();
-    if (absl::Status status = Start(**state); !status.ok()) return status;
-    RankTrainer trainer(context_, state->get(), &communicator);
-    if (absl::Status status = trainer.Run(); !status.ok()) return status;
-    traces_[static_cast<size_t>(rank)] = trainer.trace();
-    if (rank == 0) result_.summary = trainer.summary();
+    if (context_.options->resume.empty()) return absl::OkStatus();
+    absl::StatusOr<ResumePoint> resume = OpenResumePoint(context_.options->resume, *context_.plan,
+                                                         *context_.options, *context_.data);
+    if (!resume.ok()) return resume.status();
+    resume_ = *std::move(resume);
+    context_.first_step = resume_.step;
     return absl::OkStatus();
   }
 
-  absl::Status Start(RankState& state) {
-    state.Initialize(options_.seed);
+  // After Prepare; by any number of threads at once, a rank each.
+  absl::StatusOr<TrainResult> Train(Communicator& world) const {
+    absl::StatusOr<std::unique_ptr<RankState>> state =
+        RankState::Create(*context_.plan, world.rank());
+    if (!state.ok()) return state.status();
+    if (absl::Status status = Start(**state); !status.ok()) return status;
+    RankTrainer trainer(context_, state->get(), &world);
+    if (absl::Status status = trainer.Run(); !status.ok()) return status;
+    TrainResult result;
+    if (world.rank() == 0) result.summary = trainer.summary();
+    result.trace = trainer.trace();
+    return result;
+  }
+
+ private:
+  absl::Status Start(RankState& state) const {
+    const TrainOptions& options = *context_.options;
+    state.Initialize(options.seed);
     absl::Status status = absl::OkStatus();
-    if (!options_.resume.empty()) {
+    if (!options.resume.empty()) {
       status = LoadState(resume_, state);
-    } else if (!options_.init.empty()) {
-      status = LoadInitialWeights(options_.init, state);
+    } else if (!options.init.empty()) {
+      status = LoadInitialWeights(options.init, state);
     }
     state.Pack();
     return status;
   }
 
-  const RunPlan& plan_;
-  const TrainOptions& options_;
-  InProcessGroup group_;
   RunContext context_;
   ResumePoint resume_;
-  std::vector<std::vector<TracedAction>> traces_;  // [rank]
-  TrainResult result_;
 };
 
 }  // namespace
 
+absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
+                                      const TrainOptions& options, const TrainEvents& events,
+                                      const std::atomic<bool>* stop, Communicator& world) {
+  Run run(plan, data, options, events, stop);
+  const KernelThreads threads(plan.request.threads_per_stage);
+  absl::Status prepared = run.Prepare(plan.arenas[static_cast<size_t>(world.rank())].memory.total);
+  absl::StatusOr<TrainResult> result =
+      prepared.ok() ? run.Train(world) : absl::StatusOr<TrainResult>(prepared);
+  if (!result.ok()) world.Abort(result.status());
+  return result;
+}
+
 absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,
                                            const TrainOptions& options, const TrainEvents& events,
                                            const std::atomic<bool>* stop) {
-  return InProcessRun(plan, data, options, events, stop).Run();
+  const int ranks = plan.world_size();
+  const int threads_per_rank = plan.request.threads_per_stage;
+  Run run(plan, data, options, events, stop);
+  int64_t bytes = 0;
+  for (const ArenaLayout& arena : plan.arenas) bytes += arena.memory.total;
+  if (absl::Status status = run.Prepare(bytes); !status.ok()) return status;
+  InProcessGroup group(ranks, static_cast<size_t>(plan.max_messages) + kExtraMessages,
+                       // Spinning pays only while every rank has a core to itself.
+                       CoresForRanks() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
+  std::vector<TrainResult> results(static_cast<size_t>(ranks));
+  absl::Status status =
+      RunRanks(group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.pin_threads},
+               [&run, &results](int rank, Communicator& world) {
+                 absl::StatusOr<TrainResult> result = run.Train(world);
+                 if (result.ok()) results[static_cast<size_t>(rank)] = *std::move(result);
+                 return result.status();
+               });
+  if (!status.ok()) return status;
+  TrainResult all = std::move(results.front());
+  for (size_t rank = 1; rank < results.size(); ++rank)
+    all.trace.insert(all.trace.end(), results[rank].trace.begin(), results[rank].trace.end());
+  return all;
 }
 
 }  // namespace sluice

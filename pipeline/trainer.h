@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "comm/communicator.h"
 #include "models/data/dataset.h"
 #include "pipeline/metrics.h"
 #include "pipeline/optimizer.h"
@@ -52,6 +53,14 @@ struct TrainResult {
   TrainSummary summary;
   std::vector<TracedAction> trace;  // with TrainOptions::trace
 };
+
+// Trains as one rank of the plan's world, on the calling thread: what a process of its own does.
+// `world` joins all ranks, which must be given the same plan, data and options. Rank 0 tells
+// `events` and returns the summary; the others return theirs empty, but each its own trace. An
+// error of any rank ends all of them: it is passed on with Abort, and returned.
+absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
+                                      const TrainOptions& options, const TrainEvents& events,
+                                      const std::atomic<bool>* stop, Communicator& world);
 
 // Trains with one thread a rank, of all replicas, in this process. `stop` (may be null) asks for an
 // end after the current step; a checkpoint is then saved if there is a place for one, and the

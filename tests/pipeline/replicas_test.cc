@@ -138,6 +138,31 @@ TEST(Zero, IsTheSameBitsWhateverIsDivided) {
   EXPECT_EQ(outcomes[0], outcomes[2]);
 }
 
+// The promise can fail: a sum over the replicas that is left out, doubled, or starts anew where it
+// should go on, changes the outcome.
+TEST(Reductions, EveryOneCounts) {
+  const SmallRun run{.model = "wide", .ranks = 2, .sum_groups = 4, .replicas = 2};
+  const Outcome sound = BaselineOutcome(run);
+  const auto is_reduction = [](const Instruction& i) { return i.step == Step::kReduceGradients; };
+  for (size_t rank : {0U, 1U}) {
+    for (const std::string how : {"dropped", "doubled", "started anew"}) {
+      RunPlan plan = MakePlan(run);
+      RankProgram& program = plan.train[rank];
+      ASSERT_EQ(program.reductions.size(), 2U);  // one a group
+      auto last =
+          std::find_if(program.instructions.rbegin(), program.instructions.rend(), is_reduction)
+              .base() -
+          1;
+      if (how == "dropped") program.instructions.erase(last);
+      if (how == "doubled") program.instructions.insert(last, Instruction(*last));
+      if (how == "started anew") program.reductions.back().starts = true;
+      absl::StatusOr<Outcome> outcome = Train(plan, SmallOptions(kSteps));
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      EXPECT_NE(outcome->weights_hash, sound.weights_hash) << how << " on rank " << rank;
+    }
+  }
+}
+
 // Of all ranks.
 int64_t LargestArena(const RunPlan& plan) {
   int64_t largest = 0;
@@ -275,6 +300,17 @@ TEST_F(ReplicaCheckpoint, IsTheOneOfOnePipeline) {
           << runs[i].Name() << " " << file;
     }
   }
+}
+
+// As another order of summation would have other bits.
+TEST_F(ReplicaCheckpoint, IsNotResumedWithOtherGroups) {
+  Save({.model = "wide", .replicas = 2}, "out");
+  TrainOptions rest = SmallOptions(4);
+  rest.resume = (directory_ / "out").string();
+  const SmallRun alone{.model = "wide", .ranks = 3, .micro_batches = 8};
+  const absl::Status refused = Train(MakePlan(alone), rest).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--sum-groups (saved 2, given 1)"));
 }
 
 TEST_F(ReplicaCheckpoint, IsResumedByOtherReplicas) {

@@ -24,6 +24,9 @@ TEST(Step, AllocatesNoTensorOrWorkspace) {
     for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       request.dtype = dtype;
       request.recompute = {recompute, recompute};
+      // Replicas, too, and what they divide.
+      request.replicas = recompute == Recompute::kNone ? 1 : 2;
+      request.zero = recompute != Recompute::kFull ? 0 : dtype == DType::kFloat32 ? 1 : 2;
       absl::StatusOr<RunPlan> plan = CompileRun(request);
       ASSERT_TRUE(plan.ok()) << plan.status();
       const HashedData data(plan->request.spec, plan->request.batch.seq);
