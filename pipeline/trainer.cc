@@ -105,8 +105,9 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
       RunRanks(group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.pin_threads},
                [&run, &results](int rank, Communicator& world) {
                  absl::StatusOr<TrainResult> result = run.Train(world);
-                 if (result.ok()) results[static_cast<size_t>(rank)] = *std::move(result);
-                 return result.status();
+                 if (!result.ok()) return result.status();
+                 results[static_cast<size_t>(rank)] = *std::move(result);
+                 return absl::OkStatus();
                });
   if (!status.ok()) return status;
   TrainResult all = std::move(results.front());
