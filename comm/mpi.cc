@@ -85,6 +85,17 @@ absl::Status Initialise() {
   return absl::OkStatus();
 }
 
+// Until all processes have come. MPI's own waits burn a core each, which those who still work need.
+absl::Status MeetAll() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  absl::Status status = FromMpi(MPI_Ibarrier(MPI_COMM_WORLD, &request), "barrier");
+  for (int done = 0; status.ok() && done == 0;) {
+    status = FromMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "barrier");
+    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return status;
+}
+
 // Told to every rank by a rank that fails or leaves.
 struct Control {
   uint32_t code = 0;  // of the failure; OK: this rank leaves
@@ -459,7 +470,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenMpi(const MpiOptions& options)
   if (ThisProcess().group_open) {
     return absl::FailedPreconditionError("one group of MPI at a time: close the other one first");
   }
-  if (absl::Status status = Initialise(); !status.ok()) return status;
+  if (absl::Status met = Initialise(); !met.ok()) return met;
+  if (absl::Status met = MeetAll(); !met.ok()) return met;
   int world_rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   const bool member = options.ranks == 0 || world_rank < options.ranks;

@@ -67,6 +67,7 @@ Findings Examine() {
   found.accelerators = FindAccelerators();
   found.mpirun = FindProgram("mpirun", search_path);
   found.mpi_library = MpiLibrary();
+  found.ssh = FindProgram("ssh", search_path);
   if (!found.mpirun.empty()) found.mpi_version = FirstLine("mpirun --version 2>/dev/null");
   if (std::filesystem::exists(std::string(kFashionMnist) + "/train-images-idx3-ubyte.gz")) {
     found.fashion_mnist = kFashionMnist;
@@ -92,6 +93,8 @@ std::vector<Lack> FindLacks(const Findings& found) {
   lack_unless(found.mpirun.empty() || !found.mpi_library.empty(),
               {"MPI in this build", "--transport mpi is refused; ranks talk over TCP",
                "tools/setup, then build again"});
+  lack_unless(found.mpirun.empty() || !found.ssh.empty(),
+              {"ssh", "mpirun does not start, not even for ranks on one machine", "tools/setup"});
   lack_unless(!found.accelerators.gpus.empty(), {"a GPU", "training runs on the CPU", ""});
   lack_unless(found.accelerators.gpus.empty() || found.cuda_build,
               {"CUDA in this build", "the GPUs above stay idle: training runs on the CPU", ""});

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "comm/collectives.h"
 #include "tests/sanitizers.h"
 
 namespace sluice {
@@ -375,6 +377,33 @@ TEST_P(Conformance, ABarrierHoldsUntilAllHaveCome) {
     EXPECT_EQ(ranks.Barrier(absl::Now() + absl::Milliseconds(30)).code(),
               absl::StatusCode::kDeadlineExceeded);
   });
+}
+
+// A sum that depends on its order in almost every element.
+TEST_P(Conformance, SumsHaveTheSameBitsOnEveryWire) {
+  for (const int size : {2, 3, 5}) {
+    Make(size)->Run([size](Communicator& ranks) {
+      for (const size_t elements : {size_t{1}, size_t{7}, size_t{10'000}}) {
+        std::vector<float> expected(elements);
+        std::vector<float> mine;
+        for (int rank = 0; rank < size; ++rank) {
+          std::mt19937 random(static_cast<uint32_t>(rank) + 1);
+          std::normal_distribution<float> normal(0, 1);
+          std::vector<float> summand(elements);
+          for (float& value : summand) value = std::exp(4 * normal(random)) * normal(random);
+          for (size_t i = 0; i < elements; ++i) {
+            expected[i] = rank == 0 ? summand[i] : expected[i] + summand[i];
+          }
+          if (rank == ranks.rank()) mine = summand;
+        }
+        std::vector<float> work(1000);
+        const absl::Status status =
+            AllReduce(ranks, absl::MakeSpan(mine), absl::MakeSpan(work), Soon());
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_EQ(mine, expected);
+      }
+    });
+  }
 }
 
 TEST_P(Conformance, AbortInTheMiddleOfLongMessages) {

@@ -122,8 +122,8 @@ class MpiFaults : public testing::Test {
  protected:
   static std::unique_ptr<Child> Start(const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {
-        SLUICE_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", "3", SLUICE_COMM_RANK,
-        "mpi"};
+        SLUICE_MPIEXEC,    "--mca", "plm", "isolated",       "--allow-run-as-root",
+        "--oversubscribe", "-n",    "3",   SLUICE_COMM_RANK, "mpi"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return std::make_unique<Child>(command,
                                    std::vector<std::string>{"ASAN_OPTIONS=detect_leaks=0"});

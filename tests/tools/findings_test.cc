@@ -23,6 +23,7 @@ Findings Everything() {
   found.cuda_build = true;
   found.mpirun = "/usr/bin/mpirun";
   found.mpi_library = "Open MPI";
+  found.ssh = "/usr/bin/ssh";
   found.fashion_mnist = "/data";
   found.bible = "/usr/bin/bible";
   return found;
@@ -43,6 +44,9 @@ TEST(FindLacks, NamesExactlyWhatWasTakenAway) {
   found = Everything();
   found.mpi_library.clear();
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("MPI in this build"));
+  found = Everything();
+  found.ssh.clear();
+  EXPECT_THAT(LackedBy(found), testing::ElementsAre("ssh"));
   found = Everything();
   found.processor.flags = {"avx2"};
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("bf16 instructions"));
