@@ -55,6 +55,8 @@ Process& ThisProcess() {
 
 // At exit. MPI_Finalize waits for all ranks, and for ever for one that has died.
 void Finalise() {
+  // Left in the middle of something: its thread is still at work.
+  if (ThisProcess().group_open) _exit(kExitPeerLost);
   if (ThisProcess().unclean) {
     // The others have been told; give them a moment to say what they have to say.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
