@@ -21,14 +21,14 @@ struct MpiOptions {
 // Whether this build speaks MPI, and which ("" or "Open MPI v4.1.4").
 std::string MpiLibrary();
 
-// This rank's end of a group of processes that an MPI launcher (mpirun, srun) started; rank and size
-// are MPI's. The first call initialises MPI, which is finalised when the process exits; the group
-// must be closed before that. All processes must open their groups in the same order, one at a time
-// (FailedPrecondition otherwise). Null for a process beyond `options.ranks`. Unimplemented in a
-// build without MPI.
+// This rank's end of a group of processes that an MPI launcher (mpirun, srun) started; rank and
+// size are MPI's. The first call initialises MPI, which is finalised when the process exits; the
+// group must be closed before that. All processes must open their groups in the same order, one at
+// a time (FailedPrecondition otherwise). Null for a process beyond `options.ranks`. Unimplemented
+// in a build without MPI.
 //
-// One thread makes all MPI calls of a group. It polls, and naps for an eighth (while the rank waits:
-// a thirty-second) of the time in which nothing ended, at most half a millisecond.
+// One thread makes all MPI calls of a group. It polls, and naps for an eighth (while the rank
+// waits: a thirty-second) of the time in which nothing ended, at most half a millisecond.
 //
 // A failure is told to all ranks. What a peer that has ended or is stopped keeps MPI from finishing
 // is left alone after half a second; such a process ends by MPI_Abort with exit code 5, which ends
