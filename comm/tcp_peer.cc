@@ -33,6 +33,13 @@ std::string ClosedBecause(ssize_t got, int error) {
   return ErrnoText(error);
 }
 
+// Whether a rank sends such a frame on a control connection.
+bool MakesSense(const Frame& frame) {
+  return frame.kind >= FrameKind::kReady && frame.kind <= FrameKind::kByeHeard &&
+         frame.channel < kChannels &&
+         (frame.kind != FrameKind::kAbort || frame.bytes <= kMostAbortBytes);
+}
+
 }  // namespace
 
 TcpPeer::TcpPeer(MessageDesk* desk, int rank, TcpLink link)
@@ -88,7 +95,7 @@ void TcpPeer::ParseControl() {
     Frame frame;
     std::memcpy(&frame, rest.data(), sizeof(frame));
     const size_t body = frame.kind == FrameKind::kAbort ? frame.bytes : 0;
-    if (body > kMostAbortBytes) return ControlClosed("it sent bytes that make no sense");
+    if (!MakesSense(frame)) return ControlClosed("it sent bytes that make no sense");
     if (rest.size() < sizeof(Frame) + body) break;
     HandleControl(frame, rest.substr(sizeof(Frame), body));
     rest.remove_prefix(sizeof(Frame) + body);
@@ -99,7 +106,7 @@ void TcpPeer::ParseControl() {
 void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
   switch (frame.kind) {
     case FrameKind::kReady:
-      if (frame.channel < kChannels) channels_[frame.channel].ready.push_back(frame);
+      channels_[frame.channel].ready.push_back(frame);
       return;
     case FrameKind::kAbort:
       sent_abort_ = true;

@@ -1,0 +1,201 @@
+// One rank of the TCP transport against a peer that is played by the test, byte by byte.
+#include "comm/tcp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/rendezvous.h"
+#include "comm/tcp_frame.h"
+#include "tests/sanitizers.h"
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+
+// Rank 0 is real; rank 1 is two sockets.
+class TcpAgainstBytes : public testing::Test {
+ protected:
+  void SetUp() override { Meet(); }
+
+  void Meet() {
+    peer_ = TcpLink();  // first, so that the last rank has nobody to take leave of
+    rank_.reset();
+    absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+    Launch launch;
+    launch.size = 2;
+    launch.address = "127.0.0.1";
+    launch.port = LocalEndpoint(*listener)->port;
+    std::thread real([&, launch] {
+      const TcpOptions options{.heartbeat = absl::Milliseconds(10),
+                               .farewell = absl::Milliseconds(100)};
+      auto opened = OpenTcp(launch, options, *std::move(listener));
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      rank_ = *std::move(opened);
+    });
+    launch.rank = 1;
+    auto links = MeetRanks(launch, "", absl::Seconds(60), {});
+    real.join();
+    ASSERT_TRUE(links.ok()) << links.status();
+    peer_ = std::move((*links)[0]);
+  }
+
+  static void Send(const Descriptor& socket, const Frame& frame, const std::string& body = "") {
+    std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
+    bytes += body;
+    EXPECT_TRUE(SendAll(socket, bytes, Soon()).ok());
+  }
+
+  // What rank 0 says when it waits for a message of rank 1.
+  absl::Status Receive(absl::Time deadline = Soon()) {
+    Ticket ticket = 0;
+    absl::Status status = rank_->PostReceive(1, &word_, sizeof(word_), &ticket);
+    return status.ok() ? rank_->WaitReceive(1, ticket, deadline) : status;
+  }
+  std::string ReceiveError() { return std::string(Receive().message()); }
+
+  std::unique_ptr<Communicator> rank_;
+  TcpLink peer_;
+  int32_t word_ = 0;
+};
+
+constexpr char kWord[] = "abcd";
+
+TEST_F(TcpAgainstBytes, AMessageInPiecesIsAMessage) {
+  const Frame frame{.kind = FrameKind::kData, .bytes = 4};
+  std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
+  bytes += kWord;
+  std::thread sender([&] {
+    // Once it has been asked for.
+    std::string asked;
+    while (asked.find('\2') == std::string::npos) {
+      if (!ReceiveSome(peer_.control, 24, &asked, Soon()).ok()) return;
+    }
+    for (const char byte : bytes) {
+      EXPECT_TRUE(SendAll(peer_.data, {&byte, 1}, Soon()).ok());
+      absl::SleepFor(absl::Microseconds(200));
+    }
+  });
+  EXPECT_TRUE(Receive().ok());
+  sender.join();
+  EXPECT_EQ(word_, 0x64636261);
+}
+
+TEST_F(TcpAgainstBytes, AMessageThatNobodyAskedForIsAnError) {
+  Send(peer_.data, {.kind = FrameKind::kData, .bytes = 4}, kWord);
+  // Whether the bytes come before or after the receive is posted: the ticket or the size is wrong.
+  Ticket ticket = 0;
+  absl::Status status;
+  while (status.ok()) {
+    status = rank_->PostReceive(1, &word_, 2, &ticket);
+    if (status.ok()) status = rank_->WaitReceive(1, ticket, Soon());
+  }
+  EXPECT_THAT(std::string(status.message()), HasSubstr("that no receive of rank 0 has asked for"));
+}
+
+TEST_F(TcpAgainstBytes, AReceiveOfAnotherSizeIsAnErrorOnTheSendersSide) {
+  Send(peer_.control, {.kind = FrameKind::kReady, .bytes = 60});
+  const std::vector<char> data(100);
+  Ticket ticket = 0;
+  absl::Status status = rank_->PostSend(1, data.data(), data.size(), &ticket);
+  if (status.ok()) status = rank_->WaitSend(1, ticket, Soon());
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("sent 100 bytes"), HasSubstr("expected 60")));
+}
+
+TEST_F(TcpAgainstBytes, NonsenseOnTheControlConnectionIsAnError) {
+  for (const Frame& frame :
+       {Frame{.kind = static_cast<FrameKind>(77)}, Frame{.kind = FrameKind::kReady, .channel = 9},
+        Frame{.kind = FrameKind::kAbort, .bytes = 1ULL << 60U}}) {
+    Send(peer_.control, frame);
+    EXPECT_THAT(ReceiveError(), HasSubstr("rank 1 is gone (it sent bytes that make no sense)"));
+    Meet();
+  }
+}
+
+TEST_F(TcpAgainstBytes, RandomBytesEndInAnErrorOrADeadline) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < Trials(60, 15); ++trial) {
+    std::string bytes(random() % 300 + 24, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random() % (trial % 2 == 0 ? 256 : 8));
+    (void)SendAll(trial % 3 == 0 ? peer_.data : peer_.control, bytes, Soon());
+    EXPECT_FALSE(Receive(absl::Now() + absl::Milliseconds(5)).ok());
+    rank_->Abort(absl::CancelledError("next"));
+    Meet();
+  }
+}
+
+TEST_F(TcpAgainstBytes, AnAbortHasAnyWords) {
+  const std::string words(4096, 'x');
+  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 5, .bytes = words.size()}, words);
+  const absl::Status status = Receive();
+  EXPECT_EQ(status, absl::NotFoundError(words));
+}
+
+TEST_F(TcpAgainstBytes, AnAbortIsNeverOk) {
+  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 0});
+  EXPECT_EQ(Receive().code(), absl::StatusCode::kUnknown);
+}
+
+TEST_F(TcpAgainstBytes, EndsOfConnections) {
+  peer_.control.Close();
+  EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
+  Meet();
+  peer_.data.Close();  // alone, that may yet become a goodbye
+  EXPECT_EQ(Receive(absl::Now() + absl::Milliseconds(20)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  peer_.control.Close();
+  EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
+}
+
+TEST_F(TcpAgainstBytes, AGoodbyeEndsWhatWasExpected) {
+  Send(peer_.control, {.kind = FrameKind::kBye});
+  peer_.data.Close();
+  EXPECT_THAT(ReceiveError(), HasSubstr("rank 1 has left"));
+}
+
+TEST_F(TcpAgainstBytes, ASilentPeerIsSaidToBeSilent) {
+  absl::SleepFor(absl::Milliseconds(50));
+  const absl::Status status = Receive(absl::Now() + absl::Milliseconds(20));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("nothing has been heard of rank 1"), HasSubstr("cut off")));
+}
+
+TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
+  std::atomic<bool> stop{false};
+  std::thread heart([&] {
+    while (!stop) {
+      Send(peer_.control, {.kind = FrameKind::kHeartbeat});
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  });
+  std::string words;
+  // A slow machine may be silent for a while: one of these is enough.
+  for (int i = 0; i < 1000 && words.find("was heard of") == std::string::npos; ++i) {
+    words = std::string(Receive(absl::Now() + absl::Milliseconds(6)).message());
+  }
+  stop = true;
+  heart.join();
+  EXPECT_THAT(words, HasSubstr("rank 1 was heard of"));
+}
+
+TEST_F(TcpAgainstBytes, LeavingDoesNotWaitForAPeerThatDoesNotListen) {
+  const absl::Time start = absl::Now();
+  rank_.reset();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+}  // namespace
+}  // namespace sluice
