@@ -1,0 +1,113 @@
+// Ranks that share nothing but a wire, each with a plan, data and state of its own, do what the
+// threads of one process do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/comm/tcp_group.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 3;
+
+struct RankEnd {
+  absl::Status status;
+  Outcome outcome;
+};
+
+// Each rank of `run` on its own end of a group over the loopback interface.
+std::vector<RankEnd> TrainOverTcp(const SmallRun& run, const TrainOptions& options) {
+  const int ranks = MakePlan(run).world_size();
+  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(ranks, {});
+  std::vector<RankEnd> ends(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const RunPlan plan = MakePlan(run);
+      const HashedData data(plan.request.spec, plan.request.batch.seq);
+      RankEnd& end = ends[static_cast<size_t>(rank)];
+      TrainEvents events;
+      events.on_step = [&end](const StepMetrics& metrics) {
+        end.outcome.losses.push_back(LossHex(metrics.loss));
+        end.outcome.norms.push_back(metrics.grad_norm);
+      };
+      absl::StatusOr<TrainResult> result =
+          TrainRank(plan, data, options, events, nullptr, *group[static_cast<size_t>(rank)]);
+      end.status = result.status();
+      if (!result.ok()) return;
+      end.outcome.weights_hash = result->summary.weights_hash;
+      end.outcome.eval_loss = result->summary.eval_loss;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return ends;
+}
+
+class TrainRankTest : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(TrainRankTest, GivesTheBitsOfOneProcess) {
+  const fs::path directory = fs::path(testing::TempDir()) / ("rank_" + GetParam().Name());
+  fs::remove_all(directory);
+  TrainOptions options = SmallOptions(kSteps);
+  absl::StatusOr<Outcome> wanted = Train(MakePlan(GetParam()), options);
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+
+  options.save_dir = directory.string();
+  const std::vector<RankEnd> ends = TrainOverTcp(GetParam(), options);
+  for (const RankEnd& end : ends) ASSERT_EQ(end.status, absl::OkStatus());
+  EXPECT_EQ(ends.front().outcome, *wanted);
+  for (size_t rank = 1; rank < ends.size(); ++rank) EXPECT_EQ(ends[rank].outcome, Outcome{});
+
+  // What rank 0 has saved goes on as it would have.
+  TrainOptions more = SmallOptions(kSteps + 1);
+  absl::StatusOr<Outcome> whole = Train(MakePlan(GetParam()), more);
+  more.resume = directory.string();
+  const std::vector<RankEnd> resumed = TrainOverTcp(GetParam(), more);
+  ASSERT_EQ(resumed.front().status, absl::OkStatus());
+  EXPECT_EQ(resumed.front().outcome.weights_hash, whole->weights_hash);
+  fs::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, TrainRankTest,
+    testing::Values(SmallRun{.model = "wide_tied", .ranks = 3},
+                    SmallRun{.model = "wide", .ranks = 2, .replicas = 2},
+                    SmallRun{.model = "wide_tied", .ranks = 2, .replicas = 3, .zero = 1},
+                    SmallRun{.model = "wide_tied",
+                             .schedule = "zb-h1",
+                             .ranks = 2,
+                             .dtype = DType::kBFloat16,
+                             .replicas = 2,
+                             .zero = 2},
+                    SmallRun{.schedule = "chimera", .ranks = 2, .chunks = 2},
+                    SmallRun{.schedule = "pipedream-2bw", .ranks = 2}),
+    [](const auto& run) { return run.param.Name(); });
+
+// One rank that cannot start tells all why.
+TEST(TrainRank, TellsTheOthersWhyItEnds) {
+  const SmallRun run{.model = "wide", .ranks = 2, .replicas = 2};
+  const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(4, {});
+  std::vector<absl::Status> ends(4);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < ends.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const RunPlan plan = MakePlan(run);
+      const HashedData data(plan.request.spec, plan.request.batch.seq);
+      TrainOptions options = SmallOptions(kSteps);
+      if (rank == 3) options.resume = "/nowhere/at/all";
+      ends[rank] = TrainRank(plan, data, options, {}, nullptr, *group[rank]).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& end : ends)
+    EXPECT_THAT(std::string(end.message()), testing::HasSubstr("/nowhere/at/all"));
+}
+
+}  // namespace
+}  // namespace sluice
