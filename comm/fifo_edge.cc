@@ -19,10 +19,7 @@ void Pause() {
 }  // namespace
 
 FifoEdge::FifoEdge(int from, int to, size_t capacity, absl::Duration spin)
-    : from_(from), to_(to), spin_(spin) {
-  sends_.slots.resize(capacity);
-  receives_.slots.resize(capacity);
-}
+    : from_(from), to_(to), capacity_(capacity), spin_(spin) {}
 
 absl::Status FifoEdge::PostSend(const void* data, size_t bytes, Ticket* ticket) {
   return Post(sends_, {.source = data, .bytes = bytes}, ticket);
@@ -36,7 +33,9 @@ absl::Status FifoEdge::Post(Queue& queue, const Half& half, Ticket* ticket) {
   std::unique_lock lock(mutex_);
   if (!failure_.ok()) return failure_;
   const uint64_t outstanding = queue.posted - completed_.load(std::memory_order_relaxed);
-  if (outstanding >= queue.slots.size()) {
+  // Most pairs of ranks never talk, and there are as many as ranks squared.
+  if (queue.slots.empty()) queue.slots.resize(capacity_);
+  if (outstanding >= capacity_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("edge from rank ", from_, " to rank ", to_, ": ", outstanding,
                      " messages are outstanding, as many as it was made for; wait for some first"));

@@ -49,6 +49,7 @@ class FifoEdge {
 
   const int from_;
   const int to_;
+  const size_t capacity_;
   const absl::Duration spin_;
   // A std::mutex, not absl's: the thread sanitizer sees through it although the library was built
   // without.

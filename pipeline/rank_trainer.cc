@@ -60,7 +60,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       updates_(state, options_.optimizer, options_.steps),
       gradient_norms_(state, replicas_),
       norms_(CanonicalParameters(plan_).size()),
-      reporter_(plan_, state->world_rank(), static_cast<int>(norms_.size())),
+      reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_) {}
 
 absl::Status RankTrainer::Run() {
@@ -107,7 +107,7 @@ absl::Status RankTrainer::CheckAgreement() {
         "rank ", world_.rank(), " and rank ", i / std::size(mine),
         " were not started with the same model, plan, timetable, seed and checkpoint"));
   }
-  return absl::OkStatus();
+  return reporter_.AlignClocks(world_, options_.timeout);
 }
 
 Pass RankTrainer::TrainPass(int64_t step) const {

@@ -1,6 +1,7 @@
 #include "pipeline/step_report.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -27,19 +28,39 @@ size_t OpSlot(Op op) {
 // Slots that every report starts with.
 enum Fixed : size_t { kStop, kBusy, kStart, kEnd, kFixedSlots };
 
+// Clocks that differ by less are taken for one machine's; those of two count from when they were
+// started.
+constexpr double kOneClock = 1.0;
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
-StepReporter::StepReporter(const RunPlan& plan, int world_rank, int parameter_count)
+StepReporter::StepReporter(const RunPlan& plan, int parameter_count)
     : stages_(static_cast<size_t>(plan.lowered.placement.stages())),
-      plan_(plan),
-      replica_(plan.replica(world_rank)),
-      micro_batches_(static_cast<size_t>(plan.lowered.micro_batches * plan.replicas())),
+      places_(PlacesOf(plan)),
+      pipeline_ranks_(static_cast<size_t>(plan.ranks())),
+      micro_batches_(static_cast<size_t>(plan.lowered.micro_batches)),
       step_micro_batches_(static_cast<size_t>(plan.global_micro_batches())),
       steps_(static_cast<size_t>(plan.window_steps())),
       parameters_(static_cast<size_t>(parameter_count)),
       rows_(static_cast<double>(plan.request.batch.rows())),
       mine_(kFixedSlots + 2 * kOps * stages_ + 2 * micro_batches_ + steps_ * parameters_),
       all_(mine_.size() * static_cast<size_t>(plan.world_size())) {}
+
+absl::Status StepReporter::AlignClocks(Communicator& communicator, absl::Duration timeout) {
+  absl::Status status = communicator.Barrier(absl::Now() + timeout);
+  if (!status.ok()) return status;
+  const double mine =
+      Seconds();  // as near to the same moment on all ranks as a barrier brings them
+  std::vector<double> all(static_cast<size_t>(communicator.size()));
+  status = communicator.AllGather(absl::MakeConstSpan(&mine, 1), absl::MakeSpan(all),
+                                  absl::Now() + timeout);
+  clock_ahead_ = std::abs(mine - all.front()) < kOneClock ? 0 : mine - all.front();
+  return status;
+}
 
 absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
                                                 absl::Span<const double> norms, bool stop,
@@ -48,7 +69,7 @@ absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
   absl::Status status = Exchange(executor, norms, stop, communicator, timeout);
   if (!status.ok()) return status;
   StepReport report = DecodePass();
-  DecodeStep(0, micro_batches < 0 ? micro_batches_ : static_cast<size_t>(micro_batches), &report);
+  DecodeStep(0, micro_batches < 0 ? places_.size() : static_cast<size_t>(micro_batches), &report);
   return report;
 }
 
@@ -80,18 +101,20 @@ void StepReporter::Encode(const Executor& executor, absl::Span<const double> nor
     const double seconds = static_cast<double>(times[a].busy()) * kNanosecond;
     const size_t slot = kFixedSlots + 2 * (actions[a].stage * kOps + OpSlot(actions[a].op));
     mine_[kBusy] += seconds;
-    mine_[kEnd] = std::max(mine_[kEnd], static_cast<double>(times[a].end) * kNanosecond);
+    if (times[a].end != 0) {
+      mine_[kEnd] =
+          std::max(mine_[kEnd], static_cast<double>(times[a].end) * kNanosecond - clock_ahead_);
+    }
     if (!IsCompute(actions[a].op) || times[a].end == 0) continue;  // an update, or not run
     mine_[slot] += seconds;
     mine_[slot + 1] += 1;
   }
   mine_[kStop] = stop ? 1 : 0;
-  mine_[kStart] = static_cast<double>(times.front().start) * kNanosecond;
+  mine_[kStart] = static_cast<double>(times.front().start) * kNanosecond - clock_ahead_;
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
-  for (size_t local = 0; local < executor.losses().size(); ++local) {
-    const auto mb = static_cast<size_t>(plan_.GlobalMicroBatch(replica_, static_cast<int>(local)));
-    mine_[losses + mb] = executor.losses()[local];
-    mine_[losses + micro_batches_ + mb] = static_cast<double>(executor.correct()[local]);
+  for (size_t mb = 0; mb < micro_batches_; ++mb) {
+    mine_[losses + mb] = executor.losses()[mb];
+    mine_[losses + micro_batches_ + mb] = static_cast<double>(executor.correct()[mb]);
   }
   std::copy(norms.begin(), norms.end(),
             mine_.begin() + static_cast<std::ptrdiff_t>(losses + 2 * micro_batches_));
@@ -102,6 +125,28 @@ double StepReporter::Sum(size_t slot) const {
   double sum = 0;
   for (size_t at = slot; at < all_.size(); at += mine_.size()) sum += all_[at];
   return sum;
+}
+
+// Likewise, over the ranks of one replica.
+double StepReporter::SumOf(size_t replica, size_t slot) const {
+  double sum = 0;
+  const size_t first = replica * pipeline_ranks_;
+  for (size_t rank = first; rank < first + pipeline_ranks_; ++rank)
+    sum += all_[rank * mine_.size() + slot];
+  return sum;
+}
+
+std::vector<StepReporter::Place> StepReporter::PlacesOf(const RunPlan& plan) {
+  const auto replicas = static_cast<size_t>(plan.replicas());
+  const auto micro_batches = static_cast<size_t>(plan.lowered.micro_batches);
+  std::vector<Place> places(replicas * micro_batches);
+  for (size_t replica = 0; replica < replicas; ++replica) {
+    for (size_t local = 0; local < micro_batches; ++local) {
+      const int number = plan.GlobalMicroBatch(static_cast<int>(replica), static_cast<int>(local));
+      places[static_cast<size_t>(number)] = {.replica = replica, .local = local};
+    }
+  }
+  return places;
 }
 
 StepReport StepReporter::DecodePass() const {
@@ -134,8 +179,9 @@ void StepReporter::DecodeStep(size_t step, size_t count, StepReport* report) con
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
   const size_t first = step * step_micro_batches_;
   for (size_t mb = first; mb < first + count; ++mb) {
-    report->loss_sum += Sum(losses + mb);
-    report->correct += std::llround(Sum(losses + micro_batches_ + mb));
+    const Place& place = places_[mb];
+    report->loss_sum += SumOf(place.replica, losses + place.local);
+    report->correct += std::llround(SumOf(place.replica, losses + micro_batches_ + place.local));
   }
   report->loss = static_cast<float>(report->loss_sum / (rows_ * static_cast<double>(count)));
   const size_t norms = losses + 2 * micro_batches_ + step * parameters_;

@@ -34,8 +34,12 @@ struct StepReport {
 // rank. Sums run in a fixed global order, whichever rank holds what.
 class StepReporter {
  public:
-  // Of rank `world_rank`; `communicator` below joins the whole world.
-  StepReporter(const RunPlan& plan, int world_rank, int parameter_count);
+  // `communicator` below joins the whole world.
+  StepReporter(const RunPlan& plan, int parameter_count);
+
+  // Learns how far this machine's clock is ahead of rank 0's, to about the latency of a barrier;
+  // times of ranks on one machine are compared as they are. Before the first step.
+  absl::Status AlignClocks(Communicator& communicator, absl::Duration timeout);
 
   // `norms`: sums of squares by canonical index, 0 where this rank does not hold the parameter; may
   // be empty (evaluation). Losses of the first `micro_batches` of all replicas count (all by
@@ -51,6 +55,13 @@ class StepReporter {
                                                       absl::Duration timeout, int64_t steps);
 
  private:
+  // Who has a micro-batch.
+  struct Place {
+    size_t replica = 0;
+    size_t local = 0;  // its number there
+  };
+  static std::vector<Place> PlacesOf(const RunPlan& plan);
+
   absl::Status Exchange(const Executor& executor, absl::Span<const double> norms, bool stop,
                         Communicator& communicator, absl::Duration timeout);
   void Encode(const Executor& executor, absl::Span<const double> norms, bool stop);
@@ -58,15 +69,17 @@ class StepReporter {
   // Adds losses of `count` micro-batches and the norm of step `step`.
   void DecodeStep(size_t step, size_t count, StepReport* report) const;
   double Sum(size_t slot) const;
+  double SumOf(size_t replica, size_t slot) const;
 
   const size_t stages_;
-  const RunPlan& plan_;
-  const int replica_;
-  const size_t micro_batches_;  // of the timetable, and of a step; of all replicas
-  const size_t step_micro_batches_;
+  const std::vector<Place> places_;  // [micro-batch of all replicas]
+  const size_t pipeline_ranks_;
+  const size_t micro_batches_;       // of the timetable, each replica
+  const size_t step_micro_batches_;  // of a step, all replicas
   const size_t steps_;
   const size_t parameters_;
   const double rows_;
+  double clock_ahead_ = 0;  // seconds
   std::vector<double> mine_;
   std::vector<double> all_;  // [rank][slot]
 };
