@@ -66,6 +66,19 @@ TEST(PlanFile, IsReadBackAsItWasPlanned) {
   EXPECT_EQ(file->spec->mlp()->widths, some.context.spec->mlp()->widths);
 }
 
+TEST(PlanFile, CountsTheDevicesOfOneReplica) {
+  SomePlan some;
+  some.context.data_parallel = 2;
+  some.context.zero = 1;
+  const absl::StatusOr<PlanFile> file =
+      ParsePlan(FormatPlan(some.plan, some.context, NamesOf(some.costs)), "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->devices, 3);
+  EXPECT_EQ(file->data_parallel, 2);
+  EXPECT_EQ(file->zero, 1);
+  EXPECT_EQ(file->micro_batches, 6);
+}
+
 TEST(PlanFile, StagesAddUpToTheModelAndTokensToTheStep) {
   const SomePlan some;
   const nlohmann::json json = nlohmann::json::parse(some.text);
@@ -107,6 +120,11 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
   ExpectPlanError([](Json* json) { (*json)["model_config"]["type"] = "rnn"; },
                   "field 'model_config.type' is 'rnn'");
   ExpectPlanError([](Json* json) { (*json)["devices"] = 2; }, "field 'stages' has 3 entries");
+  ExpectPlanError([](Json* json) { (*json)["data_parallel"] = 2; },
+                  "field 'data_parallel' is 2, which does not divide 3 devices");
+  ExpectPlanError([](Json* json) { (*json)["data_parallel"] = 0; }, "field 'data_parallel'");
+  ExpectPlanError([](Json* json) { (*json)["zero"] = 3; }, "field 'zero' is 3");
+  ExpectPlanError([](Json* json) { (*json)["tensor_parallel"] = 2; }, "cannot be trained yet");
 }
 
 TEST(PlanFile, NoTruncatedPlanIsTakenForAPlan) {
