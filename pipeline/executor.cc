@@ -274,6 +274,20 @@ void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call
       .micro_batch = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch)};
 }
 
+// Named as timetables name it that have it as an action.
+absl::Status Executor::ExplainReduction(const absl::Status& status,
+                                        const Instruction& instruction) const {
+  const int layer = program_.reductions[static_cast<size_t>(instruction.index)].first;
+  auto stage = program_.stages.begin();
+  while (stage->last < layer) ++stage;
+  const Action reduce{Op::kReduceGrad, false, static_cast<uint16_t>(stage->stage),
+                      instruction.micro_batch};
+  return absl::Status(
+      status.code(),
+      absl::StrCat(Self(), ", stage ", stage->stage, ", micro-batch ", instruction.micro_batch,
+                   ", action ", ToString(reduce), ": ", status.message()));
+}
+
 // Which rank this is, for error messages.
 std::string Executor::Self() const {
   const RunPlan& plan = state_.plan();
@@ -283,6 +297,7 @@ std::string Executor::Self() const {
 }
 
 absl::Status Executor::Explain(const absl::Status& status, const Instruction& instruction) const {
+  if (instruction.step == Step::kReduceGradients) return ExplainReduction(status, instruction);
   // The next action of the row is the one that waits.
   int action = current_action_;
   if (action < 0) {

@@ -85,6 +85,7 @@ class Executor {
   void CallLayer(const Instruction& instruction, const Pass& pass);
   void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found) const;
   std::string Self() const;
+  absl::Status ExplainReduction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
   void* Address(BufferId buffer) const;
 

@@ -4,12 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/pipeline/small_run.h"
@@ -360,6 +364,46 @@ TEST(Zero, IsNothingForOneReplica) {
     EXPECT_EQ(plan.sum_groups(), 1);
     EXPECT_EQ(LargestArena(plan), LargestArena(plain));
   }
+}
+
+// A layer that takes its time, once.
+class Slow : public Layer {
+ public:
+  explicit Slow(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) { decl_ = layer_->decl(); }
+  void Pack(const LayerCall& call) override { layer_->Pack(call); }
+  void Forward(const LayerCall& call) override {
+    if (!std::exchange(slept_, true)) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    layer_->Forward(call);
+  }
+  void Restore(const LayerCall& call) override { layer_->Restore(call); }
+  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
+  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
+
+ private:
+  std::unique_ptr<Layer> layer_;
+  bool slept_ = false;
+};
+
+// Whoever waits for a replica says so, and where.
+TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
+  RunRequest request = MakeRequest({.model = "wide", .ranks = 1, .replicas = 2});
+  std::atomic<int> made{0};  // first for the plan, then for each of the two replicas
+  request.make_layer = [spec = request.spec, batch = request.batch,
+                        &made](int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
+    absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, batch, DType::kFloat32, CpuKernels());
+    if (!layer.ok() || index != 1 || made++ != 2) return layer;
+    return std::make_unique<Slow>(*std::move(layer));
+  };
+  absl::StatusOr<RunPlan> plan = CompileRun(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  TrainOptions options = SmallOptions(1);
+  options.timeout = absl::Seconds(1);
+  const absl::Status status = Train(*plan, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("(replica "), HasSubstr("stage 0, micro-batch 3"),
+                             HasSubstr("REDUCE_GRAD"), HasSubstr("did not arrive in time")));
 }
 
 TEST(ReplicaFailure, IsTracedToItsLayer) {
