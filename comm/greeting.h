@@ -19,7 +19,8 @@ namespace sluice {
 //     Challenge   ->            a random number
 //                 <-  Join      "I am rank 3 of 8 and listen at port 41234", to rank 0
 //     Table       ->            where everybody listens; or
-//     Refusal     ->            why not
+//     Refusal     ->            why not; or
+//     GoHome      ->            who did not come
 //
 //     Challenge   ->
 //                 <-  Link      "I am rank 3 of that group; this connection carries data", to a
@@ -39,7 +40,8 @@ inline constexpr size_t kMostRefusalBytes = 1024;
 using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 
-enum class GreetingKind : uint8_t { kChallenge = 1, kJoin, kTable, kRefusal, kLink };
+// kGoHome is a refusal that is nobody's fault: some rank did not come.
+enum class GreetingKind : uint8_t { kChallenge = 1, kJoin, kTable, kRefusal, kLink, kGoHome };
 
 // What a connection between two ranks is for.
 enum class LinkUse : uint8_t { kControl = 0, kData = 1 };
@@ -61,7 +63,7 @@ struct Greeting {
   LinkUse use = LinkUse::kControl;  // Link
   Nonce session{};                  // Table, Link: drawn by rank 0 for this group
   std::vector<TableRow> table{};    // Table
-  std::string text{};               // Refusal; printable
+  std::string text{};               // Refusal, GoHome; printable
   Proof proof{};                    // Join, Table, Link
   bool operator==(const Greeting&) const = default;
 };

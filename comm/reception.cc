@@ -17,8 +17,8 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 
 }  // namespace
 
-void Refuse(const Descriptor& socket, const std::string& why) {
-  (void)SendAll(socket, FormatGreeting({.kind = GreetingKind::kRefusal, .text = why}), absl::Now());
+void Refuse(const Descriptor& socket, const std::string& why, GreetingKind kind) {
+  (void)SendAll(socket, FormatGreeting({.kind = kind, .text = why}), absl::Now());
 }
 
 Reception::Reception(Descriptor listener, std::string secret)

@@ -53,7 +53,8 @@ class Reception {
 };
 
 // Tells the other side why it is not let in; best effort, does not wait.
-void Refuse(const Descriptor& socket, const std::string& why);
+void Refuse(const Descriptor& socket, const std::string& why,
+            GreetingKind kind = GreetingKind::kRefusal);
 
 }  // namespace sluice
 

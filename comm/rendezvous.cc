@@ -136,8 +136,10 @@ class Host {
   }
 
   void RefuseAll(const absl::Status& status) {
+    const bool started_wrongly = absl::IsInvalidArgument(status);
+    const GreetingKind kind = started_wrongly ? GreetingKind::kRefusal : GreetingKind::kGoHome;
     for (const std::optional<Reception::Guest>& guest : guests_) {
-      if (guest) Refuse(guest->socket, std::string(status.message()));
+      if (guest) Refuse(guest->socket, std::string(status.message()), kind);
     }
   }
 
@@ -215,6 +217,7 @@ class Joiner {
       return absl::InvalidArgumentError(
           absl::StrCat("rank 0 refuses rank ", context_.launch.rank, ": ", answer.text));
     }
+    if (answer.kind == GreetingKind::kGoHome) return absl::DeadlineExceededError(answer.text);
     if (answer.kind != GreetingKind::kTable || answer.table.size() != context_.ranks()) {
       return NotRankZero(absl::OkStatus());
     }

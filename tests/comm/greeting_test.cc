@@ -26,7 +26,8 @@ std::vector<Greeting> OneOfEach() {
   Greeting refusal{.kind = GreetingKind::kRefusal, .text = "rank 3 has come twice"};
   Greeting link{.kind = GreetingKind::kLink, .rank = 1, .use = LinkUse::kData};
   link.session.fill(5);
-  return {challenge, join, table, refusal, link};
+  const Greeting go_home{.kind = GreetingKind::kGoHome, .text = "rank 3 did not come"};
+  return {challenge, join, table, refusal, link, go_home};
 }
 
 TEST(Greeting, EachComesBackFromItsBytes) {
@@ -100,7 +101,8 @@ TEST(Greeting, AnyFlippedBitIsRefusedOrLeavesNoProof) {
   const Nonce challenge = *DrawNonce();
   std::mt19937 random(1);
   for (const Greeting& greeting : OneOfEach()) {
-    if (greeting.kind == GreetingKind::kChallenge || greeting.kind == GreetingKind::kRefusal) {
+    if (greeting.kind == GreetingKind::kChallenge || greeting.kind == GreetingKind::kRefusal ||
+        greeting.kind == GreetingKind::kGoHome) {
       continue;
     }
     const std::string bytes = *FormatProven(greeting, challenge, "secret");
