@@ -33,6 +33,12 @@ void PinRank(int rank, int threads, const std::vector<int>& cores) {
 
 }  // namespace
 
+void PinRankThreads(int local_rank, int threads, bool pin) {
+  const std::vector<int> cores = UsableCoreList();
+  if (!pin || local_rank < 0 || static_cast<int>(cores.size()) < (local_rank + 1) * threads) return;
+  PinRank(local_rank, threads, cores);
+}
+
 int CoresForRanks() { return static_cast<int>(UsableCoreList().size()); }
 
 absl::Status RunRanks(

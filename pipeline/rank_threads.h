@@ -20,6 +20,11 @@ absl::Status RunRanks(
     InProcessGroup& group, int ranks, const RankThreadOptions& options,
     const std::function<absl::Status(int rank, Communicator& communicator)>& body);
 
+// Where a process is one rank, the `local_rank`-th of its machine: keeps the calling thread, and
+// those it starts, on cores of its own where there are enough and `pin` says so. Does nothing for a
+// local rank below 0, and where a launcher has bound the process already.
+void PinRankThreads(int local_rank, int threads, bool pin);
+
 // Cores that this process may run on.
 int CoresForRanks();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/agreement.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/gradient_exchange.h"
 #include "pipeline/run_checkpoint.h"
@@ -37,6 +38,14 @@ std::unique_ptr<SubGroup> ReplicasOf(const RankState& state, Communicator* world
   return std::make_unique<SubGroup>(world, members);
 }
 
+// [stage] the rank of the pipeline that holds it.
+std::vector<int> RankOfStages(const RunPlan& plan) {
+  std::vector<int> ranks;
+  const Placement& placement = plan.lowered.placement;
+  for (int stage = 0; stage < placement.stages(); ++stage) ranks.push_back(placement.rank(stage));
+  return ranks;
+}
+
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -61,10 +70,16 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       gradient_norms_(state, replicas_),
       norms_(CanonicalParameters(plan_).size()),
       reporter_(plan_, static_cast<int>(norms_.size())),
-      metrics_(plan_) {}
+      metrics_(plan_),
+      slow_stages_(RankOfStages(plan_)) {}
 
 absl::Status RankTrainer::Run() {
-  if (absl::Status status = CheckAgreement(); !status.ok()) return status;
+  absl::Status alike = CheckAgreement(
+      TraitsOf(plan_, options_, *context_.data, context_.first_step), world_, options_.timeout);
+  if (!alike.ok()) return alike;
+  if (absl::Status status = reporter_.AlignClocks(world_, options_.timeout); !status.ok()) {
+    return status;
+  }
   int64_t step = context_.first_step;
   bool stop = context_.stop != nullptr && context_.stop->load();
   while (step < options_.steps) {
@@ -90,24 +105,6 @@ absl::Status RankTrainer::Run() {
   }
   Finish(step);
   return Hash();
-}
-
-// Ranks that run different programs would misread each other's messages.
-absl::Status RankTrainer::CheckAgreement() {
-  const double mine[] = {static_cast<double>(plan_.fingerprint >> 32U),
-                         static_cast<double>(plan_.fingerprint & 0xffffffffU),
-                         static_cast<double>(options_.seed),
-                         static_cast<double>(context_.first_step)};
-  std::vector<double> all(std::size(mine) * static_cast<size_t>(world_.size()));
-  absl::Status status = world_.AllGather(mine, absl::MakeSpan(all), absl::Now() + options_.timeout);
-  if (!status.ok()) return status;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == mine[i % std::size(mine)]) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", world_.rank(), " and rank ", i / std::size(mine),
-        " were not started with the same model, plan, timetable, seed and checkpoint"));
-  }
-  return reporter_.AlignClocks(world_, options_.timeout);
 }
 
 Pass RankTrainer::TrainPass(int64_t step) const {
@@ -198,6 +195,10 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     metrics.arena_bytes = state_.arena().bytes();
     if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
+    // An asynchronous report is of all steps since the last pause.
+    const auto slow =
+        plan_.asynchronous() ? std::nullopt : slow_stages_.Observe(step, report.costs);
+    if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
   }
   if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {
     if (absl::Status status = Save(step); !status.ok()) return status;

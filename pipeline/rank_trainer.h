@@ -11,6 +11,7 @@
 #include "pipeline/asynchronous.h"
 #include "pipeline/executor.h"
 #include "pipeline/gradient_norms.h"
+#include "pipeline/slow_stage.h"
 #include "pipeline/trainer.h"
 
 namespace sluice {
@@ -41,7 +42,6 @@ class RankTrainer {
   const std::vector<TracedAction>& trace() const { return trace_; }
 
  private:
-  absl::Status CheckAgreement();
   // Steps that the timetable covers without a pause, from `step` on: 1 of a synchronous one.
   int64_t StepsToPause(int64_t step) const;
   // The `count` steps after `step`, asynchronous, and their reports.
@@ -78,6 +78,7 @@ class RankTrainer {
   std::vector<double> norms_;  // [canonical parameter]
   StepReporter reporter_;
   MetricsKeeper metrics_;
+  SlowStageWatch slow_stages_;
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;

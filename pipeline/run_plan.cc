@@ -10,12 +10,8 @@
 #include "pipeline/memory_plan.h"
 #include "pipeline/sharding.h"
 #include "pipeline/tied_parameters.h"
-#include "schedules/csv.h"
 #include "schedules/lower.h"
 #include "schedules/weight_versions.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace sluice {
 namespace {
@@ -71,23 +67,6 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
     programs.push_back(*std::move(program));
   }
   return CheckProgress(programs);
-}
-
-uint64_t Fingerprint(const RunPlan& plan) {
-  const RunRequest& request = plan.request;
-  std::string text = absl::StrCat(
-      FormatTimetableCsv(plan.lowered), FormatPartition(request.partition), "|", request.batch.size,
-      "x", request.batch.seq, DTypeName(request.dtype), "|", static_cast<int>(request.optimizer),
-      "|", plan.sum_groups(), "|", request.step_micro_batches, "|",
-      static_cast<int>(request.timetable.updates), "|", plan.replicas(), "|", plan.zero());
-  for (Recompute policy : request.recompute) absl::StrAppend(&text, "|", static_cast<int>(policy));
-  for (const LayerDecl& layer : plan.layers) {
-    absl::StrAppend(&text, "|", layer.name);
-    for (const ParameterDecl& parameter : layer.parameters) {
-      absl::StrAppend(&text, ",", parameter.name, ":", ElementCount(parameter.shape));
-    }
-  }
-  return XXH3_64bits(text.data(), text.size());
 }
 
 // A step's updates must end with it.
@@ -206,7 +185,6 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   for (const RankProgram& program : plan.train) {
     for (int messages : program.sends) plan.max_messages = std::max(plan.max_messages, messages);
   }
-  plan.fingerprint = Fingerprint(plan);
   return plan;
 }
 

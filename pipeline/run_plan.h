@@ -85,8 +85,6 @@ struct RunPlan {
   ShardBounds shards = {};                 // which replica sums which gradients
   // The most messages that one edge carries in a step.
   int max_messages = 0;
-  // A fingerprint of what all ranks must agree on: layers, shapes, timetable, partition, policies.
-  uint64_t fingerprint = 0;
 
   int ranks() const { return lowered.placement.ranks(); }  // of one pipeline
   int replicas() const { return request.replicas; }

@@ -1,6 +1,7 @@
 #include "pipeline/trainer.h"
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -74,7 +75,40 @@ class Run {
   ResumePoint resume_;
 };
 
+void Append(const std::vector<TracedAction>& more, std::vector<TracedAction>* trace) {
+  trace->insert(trace->end(), more.begin(), more.end());
+}
+
+// Brings the traces of all ranks, in order, to rank 0.
+absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
+                         std::vector<TracedAction>* trace) {
+  static_assert(std::is_trivially_copyable_v<TracedAction>);
+  const double mine[] = {static_cast<double>(trace->size())};
+  std::vector<double> counts(static_cast<size_t>(world.size()));
+  absl::Status status = world.AllGather(mine, absl::MakeSpan(counts), absl::Now() + timeout);
+  Ticket ticket = 0;
+  if (world.rank() > 0) {
+    if (status.ok()) {
+      status = world.PostSend(0, trace->data(), trace->size() * sizeof(TracedAction), &ticket);
+    }
+    if (status.ok()) status = world.WaitSend(0, ticket, absl::InfiniteFuture());
+    trace->clear();
+    return status;
+  }
+  for (int rank = 1; status.ok() && rank < world.size(); ++rank) {
+    std::vector<TracedAction> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
+    status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TracedAction), &ticket);
+    if (status.ok()) status = world.WaitReceive(rank, ticket, absl::Now() + timeout);
+    Append(theirs, trace);
+  }
+  return status;
+}
+
 }  // namespace
+
+size_t EdgeCapacity(const RunPlan& plan) {
+  return static_cast<size_t>(plan.max_messages) + kExtraMessages;
+}
 
 absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
@@ -84,6 +118,10 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
   absl::Status prepared = run.Prepare(plan.arenas[static_cast<size_t>(world.rank())].memory.total);
   absl::StatusOr<TrainResult> result =
       prepared.ok() ? run.Train(world) : absl::StatusOr<TrainResult>(prepared);
+  if (result.ok() && options.trace) {
+    absl::Status gathered = GatherTrace(world, options.timeout, &result->trace);
+    if (!gathered.ok()) result = gathered;
+  }
   if (!result.ok()) world.Abort(result.status());
   return result;
 }
@@ -97,7 +135,7 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
   int64_t bytes = 0;
   for (const ArenaLayout& arena : plan.arenas) bytes += arena.memory.total;
   if (absl::Status status = run.Prepare(bytes); !status.ok()) return status;
-  InProcessGroup group(ranks, static_cast<size_t>(plan.max_messages) + kExtraMessages,
+  InProcessGroup group(ranks, EdgeCapacity(plan),
                        // Spinning pays only while every rank has a core to itself.
                        CoresForRanks() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
   std::vector<TrainResult> results(static_cast<size_t>(ranks));
@@ -111,8 +149,7 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
                });
   if (!status.ok()) return status;
   TrainResult all = std::move(results.front());
-  for (size_t rank = 1; rank < results.size(); ++rank)
-    all.trace.insert(all.trace.end(), results[rank].trace.begin(), results[rank].trace.end());
+  for (size_t rank = 1; rank < results.size(); ++rank) Append(results[rank].trace, &all.trace);
   return all;
 }
 

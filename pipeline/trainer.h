@@ -14,6 +14,7 @@
 #include "pipeline/metrics.h"
 #include "pipeline/optimizer.h"
 #include "pipeline/run_plan.h"
+#include "pipeline/slow_stage.h"
 #include "pipeline/trace.h"
 
 namespace sluice {
@@ -33,6 +34,7 @@ struct TrainOptions {
   std::string init;        // a model.safetensors to start from
   std::string data_path;   // kept in checkpoints
   bool trace = false;      // keep the times of every action
+  uint64_t program = 0;    // a hash of the program: all ranks must run the same
 };
 
 struct Evaluation {
@@ -47,6 +49,7 @@ struct TrainEvents {
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const std::string& path)> on_checkpoint;
+  std::function<void(const SlowStage&)> on_slow_stage;
 };
 
 struct TrainResult {
@@ -54,10 +57,15 @@ struct TrainResult {
   std::vector<TracedAction> trace;  // with TrainOptions::trace
 };
 
+// Messages that may be outstanding on an edge of the run's world.
+size_t EdgeCapacity(const RunPlan& plan);
+
 // Trains as one rank of the plan's world, on the calling thread: what a process of its own does.
-// `world` joins all ranks, which must be given the same plan, data and options. Rank 0 tells
-// `events` and returns the summary; the others return theirs empty, but each its own trace. An
-// error of any rank ends all of them: it is passed on with Abort, and returned.
+// `world` joins all ranks, which must be given the same plan, data and options (all ranks are told
+// in what they differ). Rank 0 tells `events`, and returns the summary and the trace of all ranks;
+// the others return theirs empty. An error of any rank ends all of them: it is passed on with
+// Abort, and returned. What a run starts from (resume, init, data) must be readable wherever a rank
+// runs; checkpoints are written by rank 0.
 absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
                                       const std::atomic<bool>* stop, Communicator& world);

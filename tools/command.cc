@@ -22,8 +22,7 @@ void PrintError(const absl::Status& status) {
   std::cerr << "sluice: " << std::string(status.message()) << "\n";
 }
 
-int Fail(const absl::Status& status) {
-  PrintError(status);
+int ExitCodeOf(const absl::Status& status) {
   if (const auto payload = status.GetPayload(kExitCodePayload)) {
     return std::stoi(std::string(*payload));
   }
@@ -38,6 +37,11 @@ int Fail(const absl::Status& status) {
     default:
       return kExitBadInput;
   }
+}
+
+int Fail(const absl::Status& status) {
+  PrintError(status);
+  return ExitCodeOf(status);
 }
 
 }  // namespace sluice

@@ -22,9 +22,11 @@ enum ExitCode : int {
 void PrintError(const absl::Status& status);
 // `status` with an exit code that its own code does not say.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
-// PrintError, and the exit code that the status stands for: Unavailable and DeadlineExceeded a lost
-// peer, ResourceExhausted out of memory, Cancelled an interrupt, everything else bad input; or the
-// one that WithExitCode gave it.
+// The exit code that `status` stands for: Unavailable and DeadlineExceeded a lost peer,
+// ResourceExhausted out of memory, Cancelled an interrupt, everything else bad input; or the one
+// that WithExitCode gave it.
+int ExitCodeOf(const absl::Status& status);
+// PrintError, and the exit code.
 int Fail(const absl::Status& status);
 
 // Each adds one subcommand to `app`; when it is chosen, its callback runs it and stores the exit

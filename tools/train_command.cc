@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train_flags.h"
 #include "tools/train_output.h"
+#include "tools/train_world.h"
 
 namespace sluice {
 namespace {
@@ -37,7 +39,8 @@ TrainEvents EventsFor(TrainOutput* output) {
   return {
       .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
       .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
-      .on_checkpoint = [output](const std::string& path) { output->Saved(path); }};
+      .on_checkpoint = [output](const std::string& path) { output->Saved(path); },
+      .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }
 
 // Whether what the run is to leave can be written, before hours go into it.
@@ -63,28 +66,146 @@ void DropEmptyTrace(const TrainFlags& flags) {
     std::filesystem::remove(flags.trace, error);
 }
 
-int RunTrain(const TrainFlags& flags) {
-  absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
-  if (!job.ok()) return Fail(job.status());
-  absl::StatusOr<RunPlan> plan = CompileRun(job->request);
-  if (!plan.ok()) return Fail(plan.status());
-  if (absl::Status status = CheckOutputs(flags); !status.ok()) return Fail(status);
-  std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
-  output->Start(*plan, *job->data, job->options.steps);
+void CatchSignals() {
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a limit is an error to report, as a full disk is
+}
+
+// What the flags ask for, ready to run.
+struct CompiledJob {
+  TrainJob job;
+  RunPlan plan;
+};
+
+absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
+  absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
+  if (!job.ok()) return job.status();
+  absl::StatusOr<RunPlan> plan = CompileRun(job->request);
+  if (!plan.ok()) return plan.status();
+  return CompiledJob{*std::move(job), *std::move(plan)};
+}
+
+std::unique_ptr<TrainOutput> StartOutput(const TrainFlags& flags, const CompiledJob& compiled) {
+  std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
+  output->Start(compiled.plan, *compiled.job.data, compiled.job.options.steps);
+  return output;
+}
+
+// Of the rank that people see.
+int Report(const TrainFlags& flags, const CompiledJob& compiled, const TrainResult& result,
+           TrainOutput* output) {
+  output->Done(result.summary);
+  if (!flags.trace.empty()) {
+    absl::Status written =
+        WriteOutput(flags.trace, FormatTrace(result.trace, compiled.plan.lowered));
+    if (!written.ok()) return Fail(written);
+  }
+  return result.summary.interrupted ? kExitInterrupted : kExitDone;
+}
+
+// All ranks are threads of this process.
+int TrainHere(const TrainFlags& flags) {
+  absl::StatusOr<CompiledJob> compiled = Compile(flags);
+  if (!compiled.ok()) return Fail(compiled.status());
+  if (absl::Status status = CheckOutputs(flags); !status.ok()) return Fail(status);
+  std::unique_ptr<TrainOutput> output = StartOutput(flags, *compiled);
+  CatchSignals();
+  const TrainJob& job = compiled->job;
   absl::StatusOr<TrainResult> result =
-      TrainInProcess(*plan, *job->data, job->options, EventsFor(output.get()), &interrupted);
+      TrainInProcess(compiled->plan, *job.data, job.options, EventsFor(output.get()), &interrupted);
   if (!result.ok()) {
     DropEmptyTrace(flags);
     return Fail(result.status());
   }
-  output->Done(result->summary);
-  if (!flags.trace.empty()) {
-    absl::Status written = WriteOutput(flags.trace, FormatTrace(result->trace, plan->lowered));
-    if (!written.ok()) return Fail(written);
+  return Report(flags, *compiled, *result, output.get());
+}
+
+// One rank of many processes.
+class WorldTrainer {
+ public:
+  WorldTrainer(const TrainFlags& flags, WorldChoice choice)
+      : flags_(flags), choice_(std::move(choice)) {}
+
+  int Run() {
+    // What this rank alone knows to be wrong is told to the others, who would wait for it.
+    absl::StatusOr<CompiledJob> compiled = Compile(flags_);
+    absl::Status ready = Ready(compiled);
+    const absl::Duration timeout =
+        compiled.ok() ? compiled->job.options.timeout : TrainOptions().timeout;
+    absl::StatusOr<std::unique_ptr<Communicator>> world =
+        OpenWorld(choice_, flags_.world, timeout,
+                  compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy);
+    if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
+    rank_ = (*world)->rank();
+    if (ready.ok()) ready = CheckSize(compiled->plan, (*world)->size());
+    if (!ready.ok()) {
+      (*world)->Abort(Named(ready));
+      return FailTogether(ready);
+    }
+    return Train(&*compiled, **world);
   }
-  return result->summary.interrupted ? kExitInterrupted : kExitDone;
+
+ private:
+  static constexpr size_t kCapacityToSayWhy = 64;
+
+  bool leads() const { return rank_ == 0; }
+
+  absl::Status Ready(const absl::StatusOr<CompiledJob>& compiled) const {
+    if (!compiled.ok()) return compiled.status();
+    return choice_.launch.rank == 0 ? CheckOutputs(flags_) : absl::OkStatus();
+  }
+
+  absl::Status CheckSize(const RunPlan& plan, int size) const {
+    if (size == plan.world_size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        LaunchSourceName(choice_.launch.source), " started ", size,
+        size == 1 ? " process" : " processes", ", but the run has ", plan.world_size(), " ranks (",
+        plan.ranks(), " of the pipeline x ", plan.replicas(),
+        plan.replicas() == 1 ? " replica); start " : " replicas); start ", plan.world_size()));
+  }
+
+  absl::Status Named(const absl::Status& status) const {
+    return absl::Status(status.code(), absl::StrCat("rank ", rank_, ": ", status.message()));
+  }
+
+  int Train(CompiledJob* compiled, Communicator& world) {
+    TrainJob& job = compiled->job;
+    job.options.program = ProgramHash();
+    PinRankThreads(choice_.launch.local_rank, compiled->plan.request.threads_per_stage,
+                   job.options.pin_threads);
+    std::unique_ptr<TrainOutput> output;
+    if (leads()) output = StartOutput(flags_, *compiled);
+    CatchSignals();
+    absl::StatusOr<TrainResult> result =
+        TrainRank(compiled->plan, *job.data, job.options,
+                  leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
+    if (!result.ok()) {
+      if (leads()) DropEmptyTrace(flags_);
+      return FailTogether(result.status());
+    }
+    if (leads()) return Report(flags_, *compiled, *result, output.get());
+    return interrupted.load() ? kExitInterrupted : kExitDone;
+  }
+
+  // Before the ranks have met: rank 0 speaks, and who could not reach it.
+  int FailAlone(const absl::Status& status) const {
+    if (choice_.launch.rank == 0 || !absl::IsInvalidArgument(status)) return Fail(status);
+    return ExitCodeOf(status);
+  }
+  int FailTogether(const absl::Status& status) const {
+    return SpeaksFor(rank_, status) ? Fail(status) : ExitCodeOf(status);
+  }
+
+  const TrainFlags& flags_;
+  const WorldChoice choice_;
+  int rank_ = choice_.launch.rank;
+};
+
+int RunTrain(const TrainFlags& flags) {
+  absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
+  if (!choice.ok()) return Fail(choice.status());
+  if (choice->transport == Transport::kInProcess) return TrainHere(flags);
+  return WorldTrainer(flags, *std::move(choice)).Run();
 }
 
 }  // namespace

@@ -91,9 +91,6 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->capture_default_str()
       ->group(group);
   command.add_option("--device", flags->device, "cpu or cuda")->capture_default_str()->group(group);
-  command.add_option("--transport", flags->transport, "inprocess, mpi, tcp or nccl")
-      ->capture_default_str()
-      ->group(group);
   command
       .add_option("--data-parallel", flags->data_parallel,
                   "Replicas of the pipeline, each on ranks and micro-batches of its own")
@@ -196,10 +193,6 @@ absl::Status CheckSupported(const TrainFlags& flags) {
   if (flags.device != "cpu") {
     return absl::InvalidArgumentError(
         absl::StrCat("--device ", flags.device, ": this build trains on cpu only"));
-  }
-  if (flags.transport != "inprocess") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--transport ", flags.transport, ": this build has inprocess only"));
   }
   return absl::OkStatus();
 }
@@ -313,6 +306,7 @@ void AddTrainFlags(CLI::App& command, TrainFlags* flags) {
   AddPipelineOptions(command, flags);
   AddOptimizerOptions(command, flags);
   AddOutputOptions(command, flags);
+  AddWorldFlags(command, &flags->world);
 }
 
 absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& given) {

@@ -10,6 +10,7 @@
 #include "pipeline/run_plan.h"
 #include "pipeline/trainer.h"
 #include "tools/model_flags.h"
+#include "tools/train_world.h"
 
 namespace sluice {
 
@@ -35,7 +36,7 @@ struct TrainFlags {
   std::string optimizer = "adamw";
   std::string lr_schedule = "constant";
   std::string device = "cpu";
-  std::string transport = "inprocess";
+  WorldFlags world;
   int data_parallel = 1;
   int zero = 0;
   int threads_per_stage = 1;

@@ -51,6 +51,14 @@ class JsonOutput : public TrainOutput {
 
   void Saved(const std::string& path) override { Print({{"checkpoint", path}}); }
 
+  void Slow(const SlowStage& slow) override {
+    Print({{"slow_at_step", slow.step},
+           {"slow_stage", slow.stage},
+           {"rank", slow.rank},
+           {"factor", slow.factor},
+           {"others", slow.others}});
+  }
+
   void Done(const TrainSummary& s) override {
     Json json = {{"done", true},
                  {"steps", s.steps},

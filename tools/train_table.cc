@@ -117,6 +117,13 @@ class TableOutput : public TrainOutput {
     std::fflush(stdout);
   }
 
+  void Slow(const SlowStage& slow) override {
+    ClearBar();
+    std::printf("%7s stage %d (rank %d) takes %.1f times as long as before, the others %.1f\n", "",
+                slow.stage, slow.rank, slow.factor, slow.others);
+    std::fflush(stdout);
+  }
+
   void Done(const TrainSummary& s) override {
     ClearBar();
     std::printf("\n%s after step %s", s.interrupted ? "interrupted" : "done",

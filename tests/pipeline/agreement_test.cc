@@ -1,0 +1,64 @@
+#include "pipeline/agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "pipeline/rank_threads.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What each rank of a group says after CheckAgreement; `traits`: [rank].
+std::vector<absl::Status> Compare(const std::vector<std::vector<RunTrait>>& traits) {
+  const int ranks = static_cast<int>(traits.size());
+  InProcessGroup group(ranks);
+  std::vector<absl::Status> said(traits.size());
+  const absl::Status ran = RunRanks(group, ranks, {}, [&](int rank, Communicator& world) {
+    said[static_cast<size_t>(rank)] =
+        CheckAgreement(traits[static_cast<size_t>(rank)], world, absl::Seconds(30));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(ran.ok()) << ran;
+  return said;
+}
+
+std::vector<RunTrait> Traits(uint64_t data, uint64_t seed) {
+  return {{"the data", data}, {"the seed", seed}};
+}
+
+TEST(CheckAgreement, IsContentWithRanksThatAreAlike) {
+  for (size_t ranks : {1, 2, 5}) {
+    for (const absl::Status& said : Compare({ranks, Traits(0xfedcba9876543210, ~uint64_t{0})})) {
+      EXPECT_TRUE(said.ok()) << said;
+    }
+  }
+}
+
+TEST(CheckAgreement, SaysTheSameOnEveryRankAndNamesWhoDiffersInWhat) {
+  const std::vector<absl::Status> said =
+      Compare({Traits(1, 7), Traits(1, 8), Traits(2, 7), Traits(1, 8)});
+  for (const absl::Status& status : said) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status, said[0]);
+  }
+  EXPECT_THAT(said[0].message(), HasSubstr("the data (rank 2); the seed (ranks 1 and 3)"));
+}
+
+// Hashes travel as doubles, in halves: a difference in any bit must arrive.
+TEST(CheckAgreement, SeesADifferenceInAnyBit) {
+  constexpr uint64_t kBase = 0x8000000180000001;
+  for (int bit = 0; bit < 64; ++bit) {
+    for (const absl::Status& said :
+         Compare({Traits(kBase, 1), Traits(kBase ^ (uint64_t{1} << bit), 1)})) {
+      EXPECT_THAT(said.message(), HasSubstr("the data (rank 1)")) << "bit " << bit;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""`sluice train` in many processes, by the program itself, mpirun and what torchrun sets: the same bits as one process;
+ranks that are killed, and what their checkpoints go on to; ranks that do not belong together.
+
+  tests/tools/train_processes_test.py BINARY [--configurations N] [--kills N] [--seed N] [unittest's own arguments]
+"""
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+OPTIONS = None
+MPIRUN = shutil.which('mpirun')
+MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
+# A process that is lost is noticed by the deadline at the latest.
+TIMEOUT, GRACE = 5, 1
+PATIENCE = 120  # seconds for anything to end, on the slowest machine
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def replaced(flags, own):
+    """`flags` with other values for some of them."""
+    mine = list(flags)
+    for flag, value in own.items():
+        if flag in mine:
+            mine[mine.index(flag) + 1] = value
+        else:
+            mine += [flag, value]
+    return mine
+
+
+class Ranks:
+    """The processes of one run over TCP, rank by rank."""
+
+    def __init__(self, world, flags, environment=None, own=None):
+        self.port = str(free_port())
+        self.processes = []
+        for rank in range(world):
+            mine = replaced(flags, (own or {}).get(rank, {}))
+            where = {} if environment is None else environment(rank, world, self.port)
+            if environment is None:
+                mine = mine + ['--rank', str(rank), '--world-size', str(world), '--master-addr', '127.0.0.1',
+                               '--master-port', self.port]
+            self.processes.append(subprocess.Popen([OPTIONS.binary, 'train', *mine], stdout=subprocess.PIPE,
+                                                   stderr=subprocess.PIPE, text=True, env={**os.environ, **where}))
+
+    def finish(self):
+        """[rank] (exit code, stdout, stderr); whatever is not done in time is killed, and fails."""
+        ended = []
+        deadline = time.monotonic() + PATIENCE
+        try:
+            for process in self.processes:
+                out, err = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+                ended.append((process.returncode, out, err))
+        finally:
+            for process in self.processes:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        return ended
+
+
+def stop_and_go(process):
+    """Lets `process` run a tenth of the time, until it ends."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.018)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.002)
+
+
+def torchrun(rank, world, port):
+    """What torchrun sets for a process."""
+    return {'RANK': str(rank), 'WORLD_SIZE': str(world), 'LOCAL_RANK': str(rank), 'MASTER_ADDR': '127.0.0.1',
+            'MASTER_PORT': port}
+
+
+def run(command, environment=None):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def here(flags):
+    return run([OPTIONS.binary, 'train', *flags])
+
+
+def mpi(world, flags):
+    environment = {**os.environ, 'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    command = [MPIRUN, '--mca', 'plm', 'isolated', '--oversubscribe', '-n', str(world), OPTIONS.binary, 'train', *flags]
+    return run(command, environment)
+
+
+def bits(out):
+    """What must be equal: every loss and norm, and the final weights."""
+    lines = [json.loads(line) for line in out.splitlines()]
+    steps = [(line['step'], line['loss_hex'], line['grad_norm']) for line in lines if 'loss_hex' in line]
+    done = lines[-1]
+    return steps, done['weights_hash'], done.get('eval_loss')
+
+
+def configurations():
+    """(ranks of the pipeline, replicas, flags), small worlds first, of every schedule, ZeRO stage and type."""
+    shapes = [('1f1b', 1, []), ('gpipe', 2, []), ('1f1b', 2, []), ('zb-h1', 2, []), ('interleaved', 2, ['--chunks', '2']),
+              ('zbv', 2, []), ('v-half', 2, []), ('1f1b', 3, []), ('zb-2p', 3, []), ('eager-1f1b', 3, [])]
+    replicas = [(1, 0), (2, 0), (2, 1), (2, 2), (3, 1)]
+    found = []
+    for number, ((schedule, ranks, more), (copies, zero)) in enumerate(itertools.product(shapes, replicas)):
+        if ranks * copies > 6:
+            continue
+        dtype = 'bf16' if number % 3 == 2 else 'fp32'
+        recompute = ['none', 'selective', 'full'][number % 3]
+        flags = ['--schedule', schedule, '--stages', str(ranks), *more, '--micro-batches', '6', '--dtype', dtype,
+                 '--recompute', recompute, '--data-parallel', str(copies), '--zero', str(zero)]
+        found.append((ranks, copies, flags))
+    return found
+
+
+class TrainProcesses(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.data = os.path.join(cls.folder.name, 'text.txt')
+        with open(cls.data, 'w', encoding='ascii') as file:
+            file.write('the quick brown fox jumps over the lazy dog. ' * 400)
+        cls.other_data = os.path.join(cls.folder.name, 'other.txt')
+        with open(cls.other_data, 'w', encoding='ascii') as file:
+            file.write('the quick brown fox jumps over the lazy cat. ' * 400)
+        cls.random = random.Random(OPTIONS.seed)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def flags(self, *more):
+        return ['--data', self.data, *MODEL, '--json', '--timeout', f'{TIMEOUT}s', *more]
+
+    def assert_same_bits(self, one, other, what):
+        self.assertEqual(one[0], 0, one[2])
+        self.assertEqual(other[0], 0, f'{what}: {other[2]}')
+        self.assertEqual(bits(one[1]), bits(other[1]), what)
+
+    def test_same_bits_under_mpirun(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        for ranks, copies, shape in configurations()[:OPTIONS.configurations]:
+            flags = self.flags('--steps', '3', *shape)
+            self.assert_same_bits(here(flags), mpi(ranks * copies, flags), shape)
+
+    def test_same_bits_over_tcp_by_flags_and_under_torchrun(self):
+        for number, (ranks, copies, shape) in enumerate(configurations()[3:OPTIONS.configurations:4]):
+            flags = self.flags('--steps', '3', *shape)
+            ended = Ranks(ranks * copies, flags, torchrun if number % 2 else None).finish()
+            self.assert_same_bits(here(flags), ended[0], shape)
+            for code, out, err in ended[1:]:
+                self.assertEqual((code, out, err), (0, '', ''), 'only rank 0 speaks')
+
+    def test_what_is_killed_goes_on_to_the_same_bits(self):
+        whole = ['--steps', '40', '--micro-batches', '6', '--save-every', '4']
+        shapes = [(2, 1, 0), (3, 1, 0), (2, 2, 1), (1, 3, 2), (4, 1, 0), (1, 1, 0)]
+
+        def flags(shape, save):
+            ranks, copies, zero = shape
+            # Six micro-batches and six groups, whoever has them.
+            each = ['--micro-batches', str(6 // copies), '--sum-groups', '6']
+            return self.flags(*whole[:2], *whole[4:], *each, '--stages', str(ranks), '--data-parallel', str(copies),
+                              '--zero', str(zero), '--save', save)
+
+        expected = here(flags((1, 1, 0), os.path.join(self.folder.name, 'whole')))
+        self.assertEqual(expected[0], 0, expected[2])
+        for number in range(OPTIONS.kills):
+            save = os.path.join(self.folder.name, f'killed-{number}')
+            shape = self.random.choice(shapes[:5])
+            victim = self.random.randrange(shape[0] * shape[1])
+            self.kill_one(flags(shape, save), shape[0] * shape[1], victim)
+            resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else []
+            other = self.random.choice(shapes)
+            again = flags(other, save) + resume
+            world = other[0] * other[1]
+            ended = here(again) if world == 1 or number % 2 else Ranks(world, again).finish()[0]
+            self.assertEqual(ended[0], 0, ended[2])
+            self.assertEqual(bits(ended[1])[1:], bits(expected[1])[1:], f'{shape}, rank {victim} killed, then {other}')
+            shutil.rmtree(save)
+
+    def kill_one(self, flags, world, victim):
+        ranks = Ranks(world, flags)
+        time.sleep(self.random.uniform(0, 0.6))
+        ranks.processes[victim].kill()
+        killed = time.monotonic()
+        ended = ranks.finish()
+        if ended[victim][0] != -signal.SIGKILL:
+            return  # it was done before
+        self.assertLess(time.monotonic() - killed, TIMEOUT + GRACE + OPTIONS.slack)
+        told = [err for rank, (code, _, err) in enumerate(ended) if rank != victim and code == 5 and err]
+        for rank, (code, _, err) in enumerate(ended):
+            if rank != victim:
+                self.assertIn(code, (0, 5), f'rank {rank} of {world}, {victim} killed: {err}')
+        if any(code == 5 for code, _, _ in ended):
+            self.assertTrue(any(f'rank {victim}' in err for err in told), f'{victim} killed: {told}')
+
+    def test_ranks_that_were_not_started_alike_say_in_what(self):
+        for own, named in [({'--seed': '2'}, 'the seed'), ({'--lr': '0.5'}, 'the optimizer'),
+                           ({'--steps': '9'}, 'steps'), ({'--recompute': 'full'}, 'the partition'),
+                           ({'--data': self.other_data}, 'the data')]:
+            ended = Ranks(3, self.flags('--steps', '3', '--stages', '3'), own={2: own}).finish()
+            self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
+            self.assertIn(named, ended[0][2])
+            self.assertIn('rank 2', ended[0][2])
+            self.assertEqual([err for _, _, err in ended[1:]], ['', ''], 'one message')
+
+    def test_a_rank_that_cannot_start_stops_the_others_at_once(self):
+        start = time.monotonic()
+        flags = ['--steps', '3', '--stages', '2', *MODEL, '--json', '--timeout', '60s']
+        ended = Ranks(2, flags, own={0: {'--data': self.data}, 1: {'--data': '/nowhere/at/all'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertIn('rank 1', ended[0][2])
+        self.assertIn('/nowhere/at/all', ended[0][2])
+        self.assertLess(time.monotonic() - start, 30)
+
+    def test_a_world_of_another_size_is_refused(self):
+        ended = Ranks(3, self.flags('--steps', '3', '--stages', '2')).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
+        self.assertIn('3 processes', ended[0][2])
+        self.assertIn('2 ranks', ended[0][2])
+        if MPIRUN is not None:
+            code, _, err = mpi(3, self.flags('--steps', '3', '--stages', '2'))
+            self.assertEqual(code, 2)
+            self.assertIn('2 ranks', err)
+
+    def test_transport_and_launcher_must_go_together(self):
+        for flags, environment, named in [
+                (['--transport', 'carrier-pigeon'], {}, 'carrier-pigeon'),
+                (['--transport', 'tcp'], {}, '--rank'),
+                (['--transport', 'inprocess'], torchrun(0, 2, '1'), '2 processes'),
+                (['--transport', 'mpi'], torchrun(0, 2, '1'), 'mpirun'),
+                ([], {'RANK': '5', 'WORLD_SIZE': '2', 'MASTER_ADDR': 'localhost', 'MASTER_PORT': '1'}, 'RANK'),
+                (['--rank', '1'], {}, '--world-size')]:
+            code, _, err = run([OPTIONS.binary, 'train', *self.flags('--steps', '1', *flags)],
+                               {**os.environ, **environment})
+            self.assertEqual(code, 2, err)
+            self.assertIn(named, err)
+
+    def test_the_trace_of_rank_0_has_the_actions_of_all(self):
+        trace = os.path.join(self.folder.name, 'trace.json')
+        ended = Ranks(3, self.flags('--steps', '2', '--stages', '3'), own={0: {'--trace': trace}, 1: {'--trace': '/dev/null'},
+                                                                           2: {'--trace': '/dev/null'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0, 0], ended)
+        with open(trace, encoding='utf-8') as file:
+            events = json.load(file)['traceEvents']
+        self.assertEqual({event['tid'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
+
+    def test_a_stage_that_becomes_slow_is_named_within_twenty_steps(self):
+        ranks = Ranks(2, self.flags('--steps', '100000', '--stages', '2'))
+        slow, lines = ranks.processes[1], []
+        begin = None
+        try:
+            for line in ranks.processes[0].stdout:
+                lines.append(json.loads(line))
+                if lines[-1].get('step') == 60:
+                    begin = 60
+                    hiccups = threading.Thread(target=stop_and_go, args=(slow,))
+                    hiccups.start()
+                # A busy machine may make another one slow before.
+                if begin and lines[-1].get('slow_stage') == 1 and lines[-1]['slow_at_step'] > begin:
+                    break
+        finally:
+            for process in ranks.processes:
+                process.kill()
+            hiccups.join()
+            ranks.finish()
+        self.assertEqual(lines[-1]['slow_stage'], 1)
+        self.assertGreaterEqual(lines[-1]['factor'], 2)
+
+    def test_two_processes_of_one_rank_are_named(self):
+        flags = self.flags('--steps', '1', '--stages', '3')
+        ended = Ranks(3, flags, lambda rank, world, port: torchrun(min(rank, 1), world, port)).finish()
+        self.assertIn(ended[0][0], (2, 5), ended)
+        self.assertIn('rank 1', ended[0][2])
+
+
+def main():
+    global OPTIONS  # what every case asks
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('binary')
+    parser.add_argument('--configurations', type=int, default=48)
+    parser.add_argument('--kills', type=int, default=10)
+    parser.add_argument('--slack', type=float, default=1, help='seconds that a slow machine may take more')
+    parser.add_argument('--seed', type=int, default=1)
+    OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == '__main__':
+    main()
