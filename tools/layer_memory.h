@@ -20,11 +20,13 @@ namespace sluice {
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
                                                      DType dtype, OptimizerKind optimizer);
 
-// [rank] bytes that a run with this plan allocates, to the byte.
+// [rank of the pipeline] bytes that a run with this plan allocates, to the byte; of the replica
+// that allocates most, which may have a few bytes more of what is shared out.
 absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const BatchShape& batch,
                                                DType dtype, OptimizerKind optimizer,
                                                const Timetable& timetable,
-                                               const StageAssignment& assignment);
+                                               const StageAssignment& assignment, int replicas = 1,
+                                               int zero = 0);
 
 }  // namespace sluice
 

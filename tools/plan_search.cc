@@ -94,7 +94,7 @@ absl::Status SetRunMemory(const PlanChoices& choices, const PlanSource& source,
   const BatchShape batch{setting.micro_batch_size, source.batch.seq};
   absl::StatusOr<std::vector<int64_t>> exact =
       RunMemory(*source.context.spec, batch, source.context.dtype, choices.optimizer,
-                plan->timetable, plan->assignment);
+                plan->timetable, plan->assignment, setting.data, source.context.zero);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();
@@ -238,7 +238,7 @@ absl::StatusOr<JointPlan> FindPlan(const PlanChoices& choices, const PlanSource&
     shown.progress = [&line](const PlanProgress& progress) { line.Show(progress); };
   }
   absl::StatusOr<JointPlan> best = MakeJointPlan(shown);
-  if (!source.context.spec || !choices.plain()) return best;
+  if (!source.context.spec || !source.runs_here) return best;
   if (!best.ok()) {
     return request.settings.size() == 1 ? WhyNoRun(choices, source, request, best.status()) : best;
   }

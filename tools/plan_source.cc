@@ -18,6 +18,7 @@
 #include "tools/cpu_device.h"
 #include "tools/files.h"
 #include "tools/layer_memory.h"
+#include "tools/replica_costs.h"
 
 namespace sluice {
 namespace {
@@ -204,12 +205,21 @@ absl::StatusOr<PlanSource> FromDecoder(const PlanFlags& flags, const PlanChoices
   return source;
 }
 
-absl::Status OneReplicaOnly(const std::string& what) {
+absl::Status WholeStagesOnly(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(
-      what, " says nothing of replicas or tensor parallelism; name a device: --device ",
-      "h200, or a FILE.json"));
+      what, " says nothing of tensor parallelism; name a device: --device h200, or a FILE.json"));
 }
-bool IsPlain(const PlanSetting& setting) { return setting.data == 1 && setting.tensor == 1; }
+
+// What sluice runs itself: one of the replicas that the setting asks for.
+void TakeReplicas(const PlanSetting& setting, int zero, OptimizerKind optimizer, const Link& link,
+                  std::vector<LayerCost>* layers) {
+  ShareOverReplicas({.replicas = setting.data,
+                     .zero = zero,
+                     .micro_batches = setting.micro_batches,
+                     .optimizer = optimizer,
+                     .link = link},
+                    layers);
+}
 
 // A model that sluice trains, with the bytes of its own kernels, on a device whose rates are known
 // or measured.
@@ -223,12 +233,15 @@ absl::StatusOr<PlanSource> FromModel(const PlanFlags& flags, const PlanChoices& 
   source.batch.seq = spec->gpt() == nullptr ? 1 : flags.seq.value_or(spec->gpt()->max_seq);
   source.context.spec = *spec;
   source.layers = spec->layer_count();
-  if (!flags.cluster.empty() || !choices.plain()) {
+  // Replicas on the CPU are sluice's own, too.
+  const bool own = flags.cluster.empty() &&
+                   (choices.plain() || (NamesCpu(flags) && choices.tensor_parallel == 1));
+  if (!own) {
     if (spec->gpt() == nullptr) {
       return absl::InvalidArgumentError(
           "replicas, tensor parallelism and clusters are planned for transformers only");
     }
-    if (NamesCpu(flags)) return OneReplicaOnly("the measured CPU");
+    if (NamesCpu(flags)) return WholeStagesOnly("the measured CPU");
     if (absl::Status status = TakeCluster(flags, choices, DecoderOf(*spec->gpt()), &source);
         !status.ok()) {
       return status;
@@ -240,14 +253,18 @@ absl::StatusOr<PlanSource> FromModel(const PlanFlags& flags, const PlanChoices& 
   if (!device.ok()) return device.status();
   source.device = device->name;
   source.costs = device->source;
+  source.runs_here = true;
+  source.context.zero = flags.zero;
   source.price = [model = *spec, choices, batch = source.batch, dtype = source.context.dtype,
+                  zero = flags.zero,
                   device = *device](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
-    if (!IsPlain(setting)) return OneReplicaOnly("the model's own costs");
+    if (setting.tensor > 1) return WholeStagesOnly("the model's own costs");
     const BatchShape shape{setting.micro_batch_size, batch.seq};
     absl::StatusOr<std::vector<LayerCost>> layers =
         DeclaredCosts(model, shape, dtype, choices.optimizer);
     if (!layers.ok()) return layers.status();
     SetAnalyticSeconds(DescribeLayers(model, shape), shape, dtype, device, &*layers);
+    TakeReplicas(setting, zero, choices.optimizer, device.link, &*layers);
     absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(*std::move(layers));
     if (!table.ok()) return table.status();
     PricedSetting priced;
@@ -300,13 +317,17 @@ absl::StatusOr<PlanSource> FromProfile(const PlanFlags& flags, const PlanChoices
   source.device = profile->device;
   source.costs = absl::StrCat("measured, ", flags.model.model);
   source.layers = static_cast<int>(profile->layers.size());
-  absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(std::move(profile->layers));
-  if (!table.ok()) return table.status();
-  source.price = [table = *std::move(table), link = profile->link,
+  source.runs_here = true;
+  source.context.zero = flags.zero;
+  source.price = [layers = std::move(profile->layers), link = profile->link, zero = flags.zero,
                   choices](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
-    if (!IsPlain(setting)) return OneReplicaOnly("a profile");
+    if (setting.tensor > 1) return WholeStagesOnly("a profile");
+    std::vector<LayerCost> shared = layers;
+    TakeReplicas(setting, zero, choices.optimizer, link, &shared);
+    absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(std::move(shared));
+    if (!table.ok()) return table.status();
     PricedSetting priced;
-    priced.costs = table;
+    priced.costs = *std::move(table);
     priced.link = link;
     ApplyFlags(choices, &priced);
     return priced;

@@ -19,9 +19,10 @@ struct PlanSource {
   PlanContext context;  // its spec is absent for models that sluice does not train
   BatchShape batch;     // the micro-batch that was asked for, or the default
   int layers = 0;
-  std::string device;   // "h200"
-  std::string costs;    // where the seconds come from, for people
-  int most_tensor = 1;  // devices that could share a stage
+  std::string device;      // "h200"
+  std::string costs;       // where the seconds come from, for people
+  int most_tensor = 1;     // devices that could share a stage
+  bool runs_here = false;  // whether `sluice train` could run what is planned: bytes are its own
   // Costs of any setting; thread-safe. InvalidArgument for one that the source knows nothing of: a
   // profile is of one micro-batch size, a measured CPU of one replica.
   std::function<absl::StatusOr<PricedSetting>(const PlanSetting&)> price;

@@ -244,7 +244,7 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
   ExpectFailure(plan + " --time-limit soon", 2, "--time-limit: 'soon'");
   ExpectFailure(plan + " --micro-batch-size auto --global-batch 64 --micro-batches 4", 2,
                 "give one of the two");
-  ExpectFailure("plan mlp --devices 2 --data-parallel 2", 2, "transformers only");
+  ExpectFailure("plan mlp --devices 2 --tensor-parallel 2", 2, "transformers only");
   ExpectFailure("plan gpt7 --devices 4", 2, "no preset model 'gpt7'");
   ExpectFailure("plan none.json --devices 4", 2, "none.json");
   ExpectFailure("plan gpt2 --devices 4 --device tpu", 2, "no device 'tpu'");

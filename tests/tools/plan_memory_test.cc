@@ -9,6 +9,7 @@
 #include "partitioner/partition_problem.h"
 #include "schedules/catalogue.h"
 #include "tools/layer_memory.h"
+#include "tools/replica_costs.h"
 
 namespace sluice {
 namespace {
@@ -82,6 +83,71 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   }
   EXPECT_LT(largest, 1.25);
   RecordProperty("largest_ratio", std::to_string(largest));
+}
+
+// The same of one of several replicas; where they divide sums of gradients among themselves
+// (ZeRO-2), what is summed at a time counts too, which the planner leaves to the run.
+TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Case test = RandomCase(seed);
+    const int zero = static_cast<int>(seed % 3), replicas = 2 + static_cast<int>(seed % 2);
+    std::vector<LayerCost> layers =
+        *DeclaredCosts(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW);
+    ShareOverReplicas({.replicas = replicas, .zero = zero}, &layers);
+    const CostTable costs = *CostTable::Create(layers);
+    PartitionProblem problem;
+    problem.costs = &costs;
+    problem.timetable = &test.timetable;
+    const std::vector<int64_t> declared =
+        PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
+    const absl::StatusOr<std::vector<int64_t>> run =
+        RunMemory(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable,
+                  test.assignment, replicas, zero);
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_EQ(run->size(), declared.size()) << "a rank of the pipeline each";
+    for (size_t rank = 0; rank < run->size(); ++rank) {
+      SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
+                   std::to_string(seed));
+      const double ratio = static_cast<double>((*run)[rank]) / static_cast<double>(declared[rank]);
+      EXPECT_GE(ratio, 0.93);  // gradients that are divided lie among the step's buffers
+      EXPECT_LT(ratio, 1.35);
+    }
+  }
+}
+
+TEST(ShareOverReplicas, OneReplicaHasNothingToShare) {
+  LayerCost layer;
+  layer.parameters = 1000;
+  layer.parameter_bytes = 16'000;
+  layer.update_seconds = 1;
+  std::vector<LayerCost> layers = {layer};
+  ShareOverReplicas({.replicas = 1, .zero = 2, .link = {.latency = 1, .bandwidth = 1}}, &layers);
+  EXPECT_EQ(layers[0].parameter_bytes, 16'000);
+  EXPECT_EQ(layers[0].sync_seconds, 0);
+  EXPECT_EQ(layers[0].update_seconds, 1);
+}
+
+TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
+  LayerCost layer;
+  layer.parameters = 1000;
+  layer.parameter_bytes = 16'000;
+  layer.update_seconds = 1;
+  const LayerCost empty;
+  for (int zero : {0, 1, 2}) {
+    std::vector<LayerCost> layers = {layer, empty};
+    ShareOverReplicas({.replicas = 4,
+                       .zero = zero,
+                       .micro_batches = 8,
+                       .link = {.latency = 0.5, .bandwidth = 1000}},
+                      &layers);
+    // Three quarters of 4,000 bytes at 1,000 bytes a second, and the latency.
+    const double pass = 0.5 + 3;
+    EXPECT_DOUBLE_EQ(layers[0].sync_seconds, (zero == 2 ? 8 : 1) * pass + pass);
+    EXPECT_DOUBLE_EQ(layers[0].update_seconds, zero == 0 ? 1 : 0.25);
+    // Two moments of 4,000 bytes, and gradients, of which three quarters are elsewhere.
+    EXPECT_EQ(layers[0].parameter_bytes, zero == 0 ? 16'000 : zero == 1 ? 10'000 : 7'000);
+    EXPECT_EQ(layers[1].sync_seconds, 0);
+  }
 }
 
 TEST(DeclaredCosts, ParametersAddUpToTheModels) {

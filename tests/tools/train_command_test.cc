@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
@@ -244,6 +245,28 @@ TEST_F(TrainCommandTest, APlanBringsItsReplicas) {
   EXPECT_EQ(result.exit_code, kExitDone) << result.err;
   EXPECT_THAT(result.out, HasSubstr("replicas  2:"));
   EXPECT_THAT(result.out, HasSubstr("ZeRO 1"));
+}
+
+TEST_F(TrainCommandTest, ReplicasTakeTheMemoryThatTheirPlanSays) {
+  for (const char* zero : {"0", "1", "2"}) {
+    const std::string file = folder_ / "plan.json";
+    const ProcessResult planned = RunSluice(Words(absl::StrCat(
+        "plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 4 ",
+        "--data-parallel 2 --device cpu --micro-batch-size 2 --micro-batches 4 ",
+        "--format json -o ", file, " --zero ", zero)));
+    ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+    int64_t largest = 0;
+    const Json plan = Json::parse(std::ifstream(file));
+    for (const Json& stage : plan["stages"]) {
+      largest = std::max(largest, stage["peak_bytes"].get<int64_t>());
+    }
+    const ProcessResult result = RunSluice(
+        Words(absl::StrCat("train --data ", folder_ / "text",
+                           " --steps 1 --eval-micro-batches 1 --no-pin --json --plan ", file)));
+    ASSERT_EQ(result.exit_code, kExitDone) << result.err;
+    const Json step = Json::parse(result.out.substr(0, result.out.find('\n')));
+    EXPECT_EQ(step["peak_bytes"], largest) << "ZeRO " << zero;
+  }
 }
 
 TEST_F(TrainCommandTest, StartsFromSavedWeightsOnAnyNumberOfStages) {
