@@ -23,6 +23,7 @@ constexpr char kExample[] =
     "Examples:\n"
     "  sluice train --data bible.txt --stages 2 --steps 200 --save out\n"
     "  sluice train --data bible.txt --stages 4 --steps 400 --save out --resume out\n"
+    "  mpirun -n 4 sluice train --data bible.txt --stages 2 --data-parallel 2\n"
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "tests/models/model_runner.h"
@@ -28,17 +27,7 @@ SmallRun Baseline(SmallRun run) {
   return run;
 }
 
-const Outcome& BaselineOutcome(const SmallRun& run) {
-  static auto* outcomes = new std::map<std::string, Outcome>;
-  const SmallRun baseline = Baseline(run);
-  auto found = outcomes->find(baseline.Name());
-  if (found == outcomes->end()) {
-    absl::StatusOr<Outcome> outcome = Train(MakePlan(baseline), SmallOptions(kSteps));
-    EXPECT_TRUE(outcome.ok()) << outcome.status();
-    found = outcomes->emplace(baseline.Name(), outcome.ok() ? *outcome : Outcome{}).first;
-  }
-  return found->second;
-}
+const Outcome& BaselineOutcome(const SmallRun& run) { return OutcomeOnce(Baseline(run), kSteps); }
 
 std::vector<SmallRun> Runs() {
   struct Cut {

@@ -38,17 +38,7 @@ SmallRun Baseline(SmallRun run) {
   return run;
 }
 
-const Outcome& BaselineOutcome(const SmallRun& run) {
-  static auto* outcomes = new std::map<std::string, Outcome>;
-  const SmallRun baseline = Baseline(run);
-  auto found = outcomes->find(baseline.Name());
-  if (found == outcomes->end()) {
-    absl::StatusOr<Outcome> outcome = Train(MakePlan(baseline), SmallOptions(kSteps));
-    EXPECT_TRUE(outcome.ok()) << outcome.status();
-    found = outcomes->emplace(baseline.Name(), outcome.ok() ? *outcome : Outcome{}).first;
-  }
-  return found->second;
-}
+const Outcome& BaselineOutcome(const SmallRun& run) { return OutcomeOnce(Baseline(run), kSteps); }
 
 std::vector<SmallRun> Runs() {
   struct Cut {

@@ -1,11 +1,15 @@
 #include "tests/pipeline/small_run.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <ostream>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -203,6 +207,18 @@ TrainOptions SmallOptions(int64_t steps) {
   options.optimizer.clip = 0.5;  // low enough to act, so that the norm's bits reach the weights
   options.pin_threads = false;
   return options;
+}
+
+const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps) {
+  static auto* outcomes = new std::map<std::pair<std::string, int64_t>, Outcome>;
+  const std::pair<std::string, int64_t> key(run.Name(), steps);
+  auto found = outcomes->find(key);
+  if (found == outcomes->end()) {
+    absl::StatusOr<Outcome> outcome = Train(MakePlan(run), SmallOptions(steps));
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    found = outcomes->emplace(key, outcome.ok() ? *outcome : Outcome{}).first;
+  }
+  return found->second;
 }
 
 }  // namespace sluice
