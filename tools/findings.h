@@ -30,7 +30,7 @@ struct Findings {
   Accelerators accelerators;
   bool cuda_build = false;  // this binary can use the GPUs
   std::string mpirun, mpi_version;
-  std::string mpi_library;    // that this binary was built with
+  std::string mpi_library;  // that this binary was built with
   std::string ssh;
   std::string fashion_mnist;  // the folder of IDX files
   std::string bible;          // the program that prints the text
