@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/agreement.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/gradient_exchange.h"
 #include "pipeline/run_checkpoint.h"
@@ -74,8 +73,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       slow_stages_(RankOfStages(plan_)) {}
 
 absl::Status RankTrainer::Run() {
-  absl::Status alike = CheckAgreement(
-      TraitsOf(plan_, options_, *context_.data, context_.first_step), world_, options_.timeout);
+  absl::Status alike = CheckAgreement(context_.traits, world_, options_.timeout);
   if (!alike.ok()) return alike;
   if (absl::Status status = reporter_.AlignClocks(world_, options_.timeout); !status.ok()) {
     return status;

@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "comm/sub_group.h"
+#include "pipeline/agreement.h"
 #include "pipeline/asynchronous.h"
 #include "pipeline/executor.h"
 #include "pipeline/gradient_norms.h"
@@ -23,7 +24,8 @@ struct RunContext {
   const TrainOptions* options = nullptr;
   const TrainEvents* events = nullptr;
   const std::atomic<bool>* stop = nullptr;
-  int64_t first_step = 0;  // steps already taken
+  int64_t first_step = 0;             // steps already taken
+  std::vector<RunTrait> traits = {};  // what this process has, to be compared with the other ranks'
 };
 
 // The training loop of one rank. Every rank runs the same loop; they meet in the pipeline's

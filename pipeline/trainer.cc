@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/agreement.h"
 #include "pipeline/arena.h"
 #include "pipeline/kernel_threads.h"
 #include "pipeline/rank_threads.h"
@@ -34,12 +35,9 @@ class Run {
   // `bytes`: of the arenas of this process.
   absl::Status Prepare(int64_t bytes) {
     if (absl::Status status = CheckAvailable(bytes); !status.ok()) return status;
-    if (context_.options->resume.empty()) return absl::OkStatus();
-    absl::StatusOr<ResumePoint> resume = OpenResumePoint(context_.options->resume, *context_.plan,
-                                                         *context_.options, *context_.data);
-    if (!resume.ok()) return resume.status();
-    resume_ = *std::move(resume);
-    context_.first_step = resume_.step;
+    if (absl::Status status = OpenResume(); !status.ok()) return status;
+    context_.traits =
+        TraitsOf(*context_.plan, *context_.options, *context_.data, context_.first_step);
     return absl::OkStatus();
   }
 
@@ -58,6 +56,16 @@ class Run {
   }
 
  private:
+  absl::Status OpenResume() {
+    if (context_.options->resume.empty()) return absl::OkStatus();
+    absl::StatusOr<ResumePoint> resume = OpenResumePoint(context_.options->resume, *context_.plan,
+                                                         *context_.options, *context_.data);
+    if (!resume.ok()) return resume.status();
+    resume_ = *std::move(resume);
+    context_.first_step = resume_.step;
+    return absl::OkStatus();
+  }
+
   absl::Status Start(RankState& state) const {
     const TrainOptions& options = *context_.options;
     state.Initialize(options.seed);

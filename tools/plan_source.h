@@ -24,7 +24,7 @@ struct PlanSource {
   int most_tensor = 1;     // devices that could share a stage
   bool runs_here = false;  // whether `sluice train` could run what is planned: bytes are its own
   // Costs of any setting; thread-safe. InvalidArgument for one that the source knows nothing of: a
-  // profile is of one micro-batch size, a measured CPU of one replica.
+  // profile is of one micro-batch size, and neither it nor a measured CPU of shared stages.
   std::function<absl::StatusOr<PricedSetting>(const PlanSetting&)> price;
   // How many ranks of each kind of device, in the order of the cluster; one number where all are
   // alike.

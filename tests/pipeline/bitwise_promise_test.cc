@@ -87,23 +87,7 @@ TEST_P(BitwisePromise, EqualsOneStage) {
   EXPECT_EQ(*outcome, BaselineOutcome(GetParam()));
 }
 
-TEST_P(BitwisePromise, TakesThePredictedMemory) {
-  const RunPlan plan = MakePlan(GetParam());
-  const RunRequest& request = plan.request;
-  absl::StatusOr<std::vector<RankMemory>> predicted = PredictMemory(
-      request.spec, request.batch, request.dtype, request.timetable, request.partition,
-      request.recompute.front(), request.optimizer, request.sum_groups);
-  ASSERT_TRUE(predicted.ok()) << predicted.status();
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
-    ASSERT_TRUE(state.ok()) << state.status();
-    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
-    EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
-    EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
-                  memory.stashed + memory.activations,
-              memory.total);
-  }
-}
+TEST_P(BitwisePromise, TakesThePredictedMemory) { ExpectPredictedMemory(MakePlan(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Runs, BitwisePromise, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });

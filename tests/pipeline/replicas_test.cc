@@ -78,25 +78,7 @@ TEST_P(Replicas, EqualOnePipeline) {
   EXPECT_EQ(*outcome, BaselineOutcome(GetParam()));
 }
 
-TEST_P(Replicas, TakeThePredictedMemory) {
-  const RunPlan plan = MakePlan(GetParam());
-  const RunRequest& request = plan.request;
-  absl::StatusOr<std::vector<RankMemory>> predicted =
-      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
-                    request.partition, request.recompute.front(), request.optimizer,
-                    request.sum_groups, request.replicas, request.zero);
-  ASSERT_TRUE(predicted.ok()) << predicted.status();
-  ASSERT_EQ(predicted->size(), static_cast<size_t>(plan.world_size()));
-  for (int rank = 0; rank < plan.world_size(); ++rank) {
-    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
-    ASSERT_TRUE(state.ok()) << state.status();
-    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
-    EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
-    EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
-                  memory.stashed + memory.activations,
-              memory.total);
-  }
-}
+TEST_P(Replicas, TakeThePredictedMemory) { ExpectPredictedMemory(MakePlan(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Cuts, Replicas, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });

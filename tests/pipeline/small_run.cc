@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "pipeline/predict_memory.h"
+#include "pipeline/rank_state.h"
 #include "schedules/catalogue.h"
 
 namespace sluice {
@@ -219,6 +221,25 @@ const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps) {
     found = outcomes->emplace(key, outcome.ok() ? *outcome : Outcome{}).first;
   }
   return found->second;
+}
+
+void ExpectPredictedMemory(const RunPlan& plan) {
+  const RunRequest& request = plan.request;
+  absl::StatusOr<std::vector<RankMemory>> predicted =
+      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
+                    request.partition, request.recompute.front(), request.optimizer,
+                    request.sum_groups, request.replicas, request.zero);
+  ASSERT_TRUE(predicted.ok()) << predicted.status();
+  ASSERT_EQ(predicted->size(), static_cast<size_t>(plan.world_size()));
+  for (int rank = 0; rank < plan.world_size(); ++rank) {
+    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
+    ASSERT_TRUE(state.ok()) << state.status();
+    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
+    EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
+    EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
+                  memory.stashed + memory.activations,
+              memory.total);
+  }
 }
 
 }  // namespace sluice

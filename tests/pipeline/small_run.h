@@ -82,6 +82,9 @@ void PrintTo(const Outcome& outcome, std::ostream* out);
 // Trains `plan` and collects its bits; `options` may ask for checkpoints.
 absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options);
 TrainOptions SmallOptions(int64_t steps);
+// Whether every rank of `plan` allocates the bytes that PredictMemory says, all of them accounted
+// for. One policy of recomputation for all stages.
+void ExpectPredictedMemory(const RunPlan& plan);
 // The bits of `run` after so many steps; trained once, however often it is asked for.
 const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps);
 
