@@ -146,10 +146,11 @@ void SumInOrder(absl::Span<const float* const> summands, bool add, int64_t count
 class SumScatter {
  public:
   SumScatter(Communicator& group, absl::Span<const SlicedSum> arrays, absl::Span<float> work,
-             absl::Time deadline)
+             absl::Time deadline, const AddFunction& add)
       : group_(group),
         work_(work),
         deadline_(deadline),
+        add_(add),
         depth_(work.size() >= kDepth * Others() ? kDepth : 1),
         piece_(work.size() / (depth_ * std::max<size_t>(Others(), 1))),
         rounds_(depth_),
@@ -241,6 +242,10 @@ class SumScatter {
   }
 
   void Sum(size_t number, const Piece& mine) {
+    if (add_) {
+      SumOnDevice(number, mine);
+      return;
+    }
     for (int peer = 0; peer < group_.size(); ++peer) {
       summands_[Index(peer)] =
           peer == group_.rank() ? mine.array->data + mine.first : SlotOf(number, peer);
@@ -249,9 +254,23 @@ class SumScatter {
     SumInOrder(summands_, mine.array->add, mine.count, mine.array->sum + (mine.first - start));
   }
 
+  // The same sums, array by array. Without `add` the sum's place may be the own summand's, so it is
+  // written last: until then the first rank's summand grows where it arrived.
+  void SumOnDevice(size_t number, const Piece& mine) {
+    const float* own = mine.array->data + mine.first;
+    float* sum = mine.array->sum + (mine.first - mine.array->bounds[Index(group_.rank())]);
+    const bool own_first = group_.rank() == 0;
+    float* grows = mine.array->add || own_first ? sum : SlotOf(number, 0);
+    if (!mine.array->add && own_first && own != sum) add_(mine.count, own, sum, false);
+    for (int peer = mine.array->add ? 0 : 1; peer < group_.size(); ++peer)
+      add_(mine.count, peer == group_.rank() ? own : SlotOf(number, peer), grows, true);
+    if (grows != sum) add_(mine.count, grows, sum, false);
+  }
+
   Communicator& group_;
   const absl::Span<float> work_;
   const absl::Time deadline_;
+  const AddFunction& add_;
   const size_t depth_;
   const size_t piece_;
   std::vector<PieceWalk> walks_;        // [owner]
@@ -308,8 +327,8 @@ int64_t ReduceScatterWorkBytes(int ranks, int64_t largest) {
 }
 
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
-                           absl::Span<float> work, absl::Time deadline) {
-  return SumScatter(group, arrays, work, deadline).Run();
+                           absl::Span<float> work, absl::Time deadline, const AddFunction& add) {
+  return SumScatter(group, arrays, work, deadline, add).Run();
 }
 
 absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,

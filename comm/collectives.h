@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -55,11 +56,16 @@ struct SlicedSum {
 // slices of at most `largest` elements. Bounded, however large a slice is.
 int64_t ReduceScatterWorkBytes(int ranks, int64_t largest);
 
+// y[0..n) = x, or y + x with `add`: how to add where a group's memory is a device's, queued behind
+// the messages that have been waited for. Empty: on the calling thread.
+using AddFunction = std::function<void(int64_t n, const float* x, float* y, bool add)>;
+
 // Sums every array over the ranks, each slice on its owner. Elements of `data` outside of the own
 // slice stay as they are. `work`: at least one element for every other rank, the same size on all
 // ranks; slices go through it piece by piece.
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
-                           absl::Span<float> work, absl::Time deadline);
+                           absl::Span<float> work, absl::Time deadline,
+                           const AddFunction& add = {});
 
 // Replaces the array on every rank by the sum over all ranks. `work` as for ReduceScatter, whose
 // largest slice is the array's size by the number of ranks, rounded up.

@@ -7,9 +7,27 @@
 
 namespace sluice {
 
+namespace {
+
+// Whether a timetable that runs W apart from I costs more.
+bool CostsMoreApart(const LayerCost& layer) {
+  return layer.apart_input_grad_seconds > layer.input_grad_seconds ||
+         layer.apart_weight_grad_seconds > layer.weight_grad_seconds;
+}
+
+}  // namespace
+
 absl::StatusOr<CostTable> CostTable::Create(std::vector<LayerCost> layers) {
   if (absl::Status status = ValidateLayerCosts(layers); !status.ok()) return status;
-  return CostTable(std::move(layers));
+  CostTable table(layers);
+  if (std::none_of(layers.begin(), layers.end(), CostsMoreApart)) return table;
+  for (LayerCost& layer : layers) {
+    layer.input_grad_seconds = std::max(layer.input_grad_seconds, layer.apart_input_grad_seconds);
+    layer.weight_grad_seconds =
+        std::max(layer.weight_grad_seconds, layer.apart_weight_grad_seconds);
+  }
+  table.apart_ = std::make_shared<const CostTable>(CostTable(std::move(layers)));
+  return table;
 }
 
 CostTable::CostTable(std::vector<LayerCost> layers) : layers_(std::move(layers)) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,6 +39,8 @@ class CostTable {
   static absl::StatusOr<CostTable> Create(std::vector<LayerCost> layers);
 
   const std::vector<LayerCost>& layers() const { return layers_; }
+  // The costs where timetables run W apart from I.
+  const CostTable& apart() const { return apart_ == nullptr ? *this : *apart_; }
   int layer_count() const { return static_cast<int>(layers_.size()); }
   // Layers first..end - 1. Requires 0 <= first < end <= layer_count().
   RangeCost Price(int first, int end, Recompute recompute) const;
@@ -52,6 +55,7 @@ class CostTable {
   int64_t LargestCall(int first, int end, int policy) const;
 
   std::vector<LayerCost> layers_;
+  std::shared_ptr<const CostTable> apart_;  // null where they are the same
   // [policy][i]: sums over layers 0..i - 1.
   std::array<std::vector<RangeCost>, kRecomputePolicies> sums_;
   // [policy][k][i]: largest of layers i..i + 2^k - 1 (a sparse table) of a layer's workspace and

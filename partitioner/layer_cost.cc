@@ -23,12 +23,15 @@ absl::Status CheckCount(const LayerCost& layer, const char* field, int64_t value
 }
 
 absl::Status ValidateLayer(const LayerCost& layer) {
-  for (const auto& [field, value] : {std::pair{"forward_seconds", layer.forward_seconds},
-                                     std::pair{"input_grad_seconds", layer.input_grad_seconds},
-                                     std::pair{"weight_grad_seconds", layer.weight_grad_seconds},
-                                     std::pair{"restore_seconds", layer.restore_seconds},
-                                     std::pair{"update_seconds", layer.update_seconds},
-                                     std::pair{"sync_seconds", layer.sync_seconds}}) {
+  for (const auto& [field, value] :
+       {std::pair{"forward_seconds", layer.forward_seconds},
+        std::pair{"input_grad_seconds", layer.input_grad_seconds},
+        std::pair{"weight_grad_seconds", layer.weight_grad_seconds},
+        std::pair{"apart_input_grad_seconds", layer.apart_input_grad_seconds},
+        std::pair{"apart_weight_grad_seconds", layer.apart_weight_grad_seconds},
+        std::pair{"restore_seconds", layer.restore_seconds},
+        std::pair{"update_seconds", layer.update_seconds},
+        std::pair{"sync_seconds", layer.sync_seconds}}) {
     if (absl::Status status = CheckSeconds(layer, field, value); !status.ok()) return status;
   }
   for (const auto& [field, value] : {std::pair{"parameters", layer.parameters},

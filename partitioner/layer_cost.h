@@ -24,6 +24,10 @@ struct LayerCost {
   double forward_seconds = 0;
   double input_grad_seconds = 0;
   double weight_grad_seconds = 0;
+  // The same where W is not run right after its I but after that of other layers or micro-batches,
+  // and finds in slow memory what else was in the cache; less than the above counts as the above.
+  double apart_input_grad_seconds = 0;
+  double apart_weight_grad_seconds = 0;
   // Rebuilding what Recompute::kSelective drops. kFull rebuilds everything and costs another
   // forward.
   double restore_seconds = 0;

@@ -7,9 +7,23 @@
 
 namespace sluice {
 
+namespace {
+
+bool RunsWeightGradsApart(const Timetable& timetable) {
+  for (const auto& row : timetable.rows) {
+    for (const Action& action : row) {
+      if (action.op == Op::kWeightGrad) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate) {
   PartitionProblem problem;
-  problem.costs = request.costs;
+  const bool apart = RunsWeightGradsApart(candidate.timetable);
+  problem.costs = apart ? &request.costs->apart() : request.costs;
   problem.timetable = &candidate.timetable;
   problem.in_flight = candidate.in_flight.get();
   problem.link = request.link;
@@ -17,6 +31,9 @@ PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidat
   problem.policies = request.policies;
   problem.fixed = request.partition;
   problem.rank_costs = request.rank_costs;
+  if (apart) {
+    for (const CostTable*& costs : problem.rank_costs) costs = &costs->apart();
+  }
   problem.rank_memory = request.rank_memory;
   const Placement& placement = candidate.timetable.placement;
   for (int stage = 0; !request.rank_links.empty() && stage + 1 < placement.stages(); ++stage) {

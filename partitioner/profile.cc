@@ -30,6 +30,8 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   PutTiming("forward", timings.forward, &json);
   PutTiming("input_grad", timings.input_grad, &json);
   PutTiming("weight_grad", timings.weight_grad, &json);
+  PutTiming("apart_input_grad", timings.apart_input_grad, &json);
+  PutTiming("apart_weight_grad", timings.apart_weight_grad, &json);
   PutTiming("restore", timings.restore, &json);
   PutTiming("update", timings.update, &json);
   json["parameters"] = layer.parameters;
@@ -79,12 +81,18 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   timings.input_grad = ReadTiming("input_grad", &fields);
   timings.weight_grad = ReadTiming("weight_grad", &fields);
   timings.restore = ReadTiming("restore", &fields);
+  if (fields.Has("apart_input_grad_seconds")) {
+    timings.apart_input_grad = ReadTiming("apart_input_grad", &fields);
+    timings.apart_weight_grad = ReadTiming("apart_weight_grad", &fields);
+  }
   if (fields.Has("update_seconds")) timings.update = ReadTiming("update", &fields);
   LayerCost layer;
   layer.name = fields.String("name");
   layer.forward_seconds = timings.forward.median;
   layer.input_grad_seconds = timings.input_grad.median;
   layer.weight_grad_seconds = timings.weight_grad.median;
+  layer.apart_input_grad_seconds = timings.apart_input_grad.median;
+  layer.apart_weight_grad_seconds = timings.apart_weight_grad.median;
   layer.restore_seconds = timings.restore.median;
   layer.update_seconds = timings.update.median;
   layer.parameters = ReadCount("parameters", 0, kMostBytes, &fields);

@@ -23,6 +23,7 @@ struct Timing {
 
 struct LayerTimings {
   Timing forward, input_grad, weight_grad, restore;
+  Timing apart_input_grad, apart_weight_grad;  // as in LayerCost; 0 in older profiles
   Timing update;  // once a step: the gradient's norm, AdamW, the weights made ready again
 };
 

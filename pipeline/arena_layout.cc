@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pipeline/gradient_exchange.h"
+#include "pipeline/gradient_norms.h"
 #include "pipeline/memory_plan.h"
 
 namespace sluice {
@@ -51,8 +52,13 @@ class Layout {
     for (int64_t& offset : step.train.offsets) offset += shelf_.end();
     for (int64_t& offset : step.evaluate.offsets) offset += shelf_.end();
     arena_.step_region = shelf_.end();
-    arena_.memory.activations =
+    const int64_t norm_bytes = NormWorkBytes(plan_, world_rank_);
+    int64_t bytes =
         std::max({step.train.bytes, step.evaluate.bytes, ExchangedBytes(plan_, world_rank_)});
+    // Between steps all of the region is free; an asynchronous run changes its weights within one.
+    arena_.norm_work = shelf_.end() + (plan_.asynchronous() ? bytes : 0);
+    bytes = plan_.asynchronous() ? bytes + norm_bytes : std::max(bytes, norm_bytes);
+    arena_.memory.activations = bytes;
     arena_.memory.total = shelf_.end() + arena_.memory.activations;
     arena_.train = std::move(step.train.offsets);
     arena_.evaluate = std::move(step.evaluate.offsets);

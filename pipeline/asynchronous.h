@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "pipeline/gradient_norms.h"
 #include "pipeline/optimizer.h"
 #include "pipeline/rank_state.h"
 
@@ -37,6 +38,8 @@ class AsynchronousUpdates {
   const size_t parameters_;
   int64_t first_step_ = 0;
   std::vector<double> norms_;
+  std::vector<std::vector<const ParameterView*>> views_;  // [stage of the rank]
+  std::vector<SquareSums> squares_;                       // [stage of the rank]
 };
 
 }  // namespace sluice

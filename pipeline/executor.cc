@@ -1,7 +1,6 @@
 #include "pipeline/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -10,10 +9,8 @@
 namespace sluice {
 namespace {
 
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+bool Loads(const Instruction& instruction) {
+  return instruction.step == Step::kLoadInput || instruction.step == Step::kLoadTargets;
 }
 
 }  // namespace
@@ -26,17 +23,44 @@ Executor::Executor(RankState* state, const RankProgram& program,
       offsets_(offsets),
       communicator_(*communicator),
       data_(*data),
+      clock_(&state->device(), state->stream(), program.actions.size()),
       replicas_(replicas) {
   for (size_t peer = 0; peer < program.sends.size(); ++peer) {
     sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
     received_.emplace_back(static_cast<size_t>(program.receives[peer]));
   }
-  const auto micro_batches = static_cast<size_t>(state_.plan().lowered.micro_batches);
-  losses_.resize(micro_batches);
-  correct_.resize(micro_batches);
-  times_.resize(program.actions.size());
+  prepared_ = clock_.status();
+  if (prepared_.ok()) prepared_ = AllocateShared();
+  if (!prepared_.ok()) return;
   BindCalls();
   BindReductions();
+}
+
+absl::Status Executor::AllocateShared() {
+  const auto micro_batches = static_cast<size_t>(state_.plan().lowered.micro_batches);
+  const int64_t results = AlignUp(
+      static_cast<int64_t>(micro_batches * (sizeof(double) + sizeof(int64_t)) + sizeof(bool)));
+  int64_t bytes = results;
+  if (state_.device().queues()) {
+    samples_offset_.resize(program_.buffers.size());
+    for (const Instruction& instruction : program_.instructions) {
+      if (!Loads(instruction)) continue;
+      const auto buffer = static_cast<size_t>(instruction.buffer);
+      samples_offset_[buffer] = bytes - results;
+      bytes += AlignUp(program_.buffers[buffer].bytes);
+    }
+  }
+  absl::StatusOr<DeviceMemory> memory = state_.device().AllocateShared(bytes);
+  if (!memory.ok()) return memory.status();
+  shared_ = *std::move(memory);
+  auto* at = static_cast<void*>(shared_.data());
+  losses_ = {static_cast<double*>(at), micro_batches};
+  at = losses_.data() + micro_batches;
+  correct_ = {static_cast<int64_t*>(at), micro_batches};
+  at = correct_.data() + micro_batches;
+  finite_ = static_cast<bool*>(at);
+  if (state_.device().queues()) samples_ = shared_.data() + results;
+  return absl::OkStatus();
 }
 
 void* Executor::Address(BufferId buffer) const {
@@ -111,43 +135,60 @@ void Executor::BindReductions() {
 
 absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) {
   const auto index = static_cast<size_t>(instruction.index);
-  const int64_t start = Now();
+  const ActionClock::Waiting waiting(&clock_, current_action_);
   auto* work = static_cast<float*>(Address(instruction.buffer));
   const auto elements = static_cast<size_t>(program_.reductions[index].work_elements);
-  absl::Status status = ReduceScatter(*replicas_, reductions_[index].sums,
-                                      absl::MakeSpan(work, elements), absl::Now() + pass.timeout);
+  AddFunction add;
+  if (state_.device().queues()) {
+    add = [this](int64_t n, const float* x, float* y, bool onto) {
+      state_.kernels().accumulate(state_.stream(), n, x, y, onto);
+    };
+  }
+  absl::Status status =
+      ReduceScatter(*replicas_, reductions_[index].sums, absl::MakeSpan(work, elements),
+                    absl::Now() + pass.timeout, add);
   if (status.ok()) {
     status = AllGatherSlices(*replicas_, reductions_[index].gathered, absl::Now() + pass.timeout);
   }
-  if (current_action_ >= 0) times_[static_cast<size_t>(current_action_)].waited += Now() - start;
   return status;
 }
 
 absl::Status Executor::Run(const Pass& pass) {
+  absl::Status status = prepared_;
+  if (status.ok()) status = Queue(pass);
+  if (status.ok()) status = Finish(pass);
+  if (!status.ok()) communicator_.Abort(status);
+  return status;
+}
+
+absl::Status Executor::Finish(const Pass& pass) {
+  absl::Status status = state_.device().Synchronize(state_.stream(), absl::Now() + pass.timeout);
+  if (!status.ok())
+    return absl::Status(status.code(),
+                        absl::StrCat(Self(), ", end of the step: ", status.message()));
+  clock_.Finish();
+  return data_.status();
+}
+
+absl::Status Executor::Queue(const Pass& pass) {
   current_action_ = -1;
-  std::fill(times_.begin(), times_.end(), ActionTime{});
+  clock_.Start();
   for (const Instruction& instruction : program_.instructions) {
     if (pass.micro_batches >= 0 && instruction.micro_batch >= pass.micro_batches) continue;
     absl::Status status = Execute(instruction, pass);
-    if (!status.ok()) {
-      status = Explain(status, instruction);
-      communicator_.Abort(status);
-      return status;
-    }
+    if (!status.ok()) return Explain(status, instruction);
   }
-  absl::Status read = data_.status();
-  if (!read.ok()) communicator_.Abort(read);
-  return read;
+  return absl::OkStatus();
 }
 
 absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass) {
   switch (instruction.step) {
     case Step::kBeginAction:
       current_action_ = instruction.index;
-      times_[static_cast<size_t>(current_action_)] = {.start = Now()};
+      clock_.Begin(current_action_);
       return absl::OkStatus();
     case Step::kEndAction:
-      times_[static_cast<size_t>(current_action_)].end = Now();
+      clock_.End(current_action_);
       current_action_ = -1;
       return absl::OkStatus();
     case Step::kPostReceive:
@@ -194,11 +235,8 @@ absl::Status Executor::Communicate(const Instruction& instruction, const Pass& p
     case Step::kWaitReceive:
       return communicator_.WaitReceive(peer, received[message], absl::Now() + pass.timeout);
     default: {
-      const int64_t start = Now();
-      absl::Status status = communicator_.WaitSend(peer, sent[message], absl::Now() + pass.timeout);
-      if (current_action_ >= 0)
-        times_[static_cast<size_t>(current_action_)].waited += Now() - start;
-      return status;
+      const ActionClock::Waiting waiting(&clock_, current_action_);
+      return communicator_.WaitSend(peer, sent[message], absl::Now() + pass.timeout);
     }
   }
 }
@@ -206,11 +244,16 @@ absl::Status Executor::Communicate(const Instruction& instruction, const Pass& p
 void Executor::Load(const Instruction& instruction, const Pass& pass) {
   const RunRequest& request = state_.plan().request;
   const bool input = instruction.step == Step::kLoadInput;
-  void* memory = Address(instruction.buffer);
+  const auto buffer = static_cast<size_t>(instruction.buffer);
+  void* memory =
+      samples_ == nullptr ? Address(instruction.buffer) : samples_ + samples_offset_[buffer];
   const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
   data_.Fill(pass.split, pass.first_micro_batch + number, request.batch.size,
              state_.plan().layers.front().input_dtype, input ? memory : nullptr,
              input ? nullptr : static_cast<int32_t*>(memory));
+  if (samples_ == nullptr) return;
+  state_.device().Copy(state_.stream(), Address(instruction.buffer), memory,
+                       static_cast<size_t>(program_.buffers[buffer].bytes));
 }
 
 void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
@@ -238,10 +281,20 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   if (pass.check_finite != nullptr) CheckFinite(instruction, call, pass.check_finite);
 }
 
+bool Executor::IsFinite(const double& loss) {
+  return !state_.device().Synchronize(state_.stream(), absl::InfiniteFuture()).ok() ||
+         std::isfinite(loss);
+}
+
+bool Executor::IsFinite(DType dtype, int64_t count, const void* values) {
+  state_.kernels().all_finite(state_.stream(), dtype, count, values, finite_);
+  // A device that does not answer shows at the end of the pass.
+  return !state_.device().Synchronize(state_.stream(), absl::InfiniteFuture()).ok() || *finite_;
+}
+
 void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call,
-                           NonFinite* found) const {
+                           NonFinite* found) {
   if (found->where != NonFinite::Where::kNowhere) return;
-  const Kernels& kernels = CpuKernels();
   const int local = program_.calls[static_cast<size_t>(instruction.index)].layer;
   const int layer = program_.layers[static_cast<size_t>(local)];
   const LayerDecl& decl = state_.plan().layers[static_cast<size_t>(layer)];
@@ -250,19 +303,16 @@ void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call
   if (instruction.step == Step::kForward) {
     where = NonFinite::Where::kForward;
     finite = call.output == nullptr
-                 ? std::isfinite(*call.loss)
-                 : kernels.all_finite(call.stream, decl.output_dtype,
-                                      ElementCount(decl.output_shape), call.output);
+                 ? IsFinite(*call.loss)
+                 : IsFinite(decl.output_dtype, ElementCount(decl.output_shape), call.output);
   } else if (instruction.step == Step::kBackwardInput && call.input_grad != nullptr) {
     where = NonFinite::Where::kInputGrad;
-    finite = kernels.all_finite(call.stream, decl.input_dtype, ElementCount(decl.input_shape),
-                                call.input_grad);
+    finite = IsFinite(decl.input_dtype, ElementCount(decl.input_shape), call.input_grad);
   } else if (instruction.step == Step::kBackwardWeight) {
     where = NonFinite::Where::kWeightGrad;
     for (size_t p = 0; p < decl.parameters.size(); ++p) {
-      finite =
-          finite && kernels.all_finite(call.stream, DType::kFloat32,
-                                       ElementCount(decl.parameters[p].shape), call.gradients[p]);
+      finite = finite &&
+               IsFinite(DType::kFloat32, ElementCount(decl.parameters[p].shape), call.gradients[p]);
     }
   }
   if (finite) return;

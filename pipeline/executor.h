@@ -9,22 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "comm/collectives.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
+#include "pipeline/action_clock.h"
 #include "pipeline/rank_state.h"
 
 namespace sluice {
-
-// When an action ran, on the steady clock, in nanoseconds. Time in which it waited for another rank
-// is not part of it.
-struct ActionTime {
-  int64_t start = 0;
-  int64_t end = 0;
-  int64_t waited = 0;  // between start and end, for a send to leave
-
-  int64_t busy() const { return end - start - waited; }
-};
 
 // The first value that was not finite, as found by a checking run.
 struct NonFinite {
@@ -56,23 +48,25 @@ class Executor {
   // `program` is the rank's training or evaluation program, `offsets` its buffers' places in the
   // state's arena.
   // `communicator` joins the ranks of the rank's pipeline, `replicas` those that hold the same
-  // stages, one of each replica (null where there is one replica).
+  // stages, one of each replica (null where there is one replica); both carry memory of the state's
+  // device.
   Executor(RankState* state, const RankProgram& program, const std::vector<int64_t>& offsets,
            Communicator* communicator, const Dataset* data, Communicator* replicas = nullptr);
 
-  // On failure the status names rank, stage, micro-batch and action, and every rank has been told
-  // to stop.
+  // Queues the program on the state's stream and waits for its end. On failure the status names
+  // rank, stage, micro-batch and action, and every rank has been told to stop.
   absl::Status Run(const Pass& pass);
 
   // Of the last pass. Losses are sums over a micro-batch's rows; only a rank with the last layer
   // has them. Actions that did not run have no times (end 0).
-  const std::vector<double>& losses() const { return losses_; }
-  const std::vector<int64_t>& correct() const { return correct_; }
-  const std::vector<ActionTime>& times() const { return times_; }
+  absl::Span<const double> losses() const { return losses_; }
+  absl::Span<const int64_t> correct() const { return correct_; }
+  const std::vector<ActionTime>& times() const { return clock_.times(); }
   const RankProgram& program() const { return program_; }
   int world_rank() const { return state_.world_rank(); }
 
  private:
+  absl::Status AllocateShared();
   void BindCalls();
   void BindGradients(const CallBuffers& buffers, LayerCall* call);
   void BindReductions();
@@ -81,9 +75,13 @@ class Executor {
   float* GradientOf(const ParameterView& view, BufferId sharded, bool second) const;
   absl::Status Execute(const Instruction& instruction, const Pass& pass);
   absl::Status Communicate(const Instruction& instruction, const Pass& pass);
+  absl::Status Queue(const Pass& pass);
+  absl::Status Finish(const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
-  void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found) const;
+  void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found);
+  bool IsFinite(DType dtype, int64_t count, const void* values);
+  bool IsFinite(const double& loss);
   std::string Self() const;
   absl::Status ExplainReduction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
@@ -98,9 +96,15 @@ class Executor {
   std::vector<void*> tensors_;                 // what the calls' spans point into
   std::vector<std::vector<Ticket>> sent_;      // [peer][message]
   std::vector<std::vector<Ticket>> received_;  // [peer][message]
-  std::vector<double> losses_;                 // [micro-batch]
-  std::vector<int64_t> correct_;               // [micro-batch]
-  std::vector<ActionTime> times_;              // [action]
+  // What host and device both touch: losses, counts, a flag, and where samples are put together.
+  DeviceMemory shared_;
+  absl::Span<double> losses_;    // [micro-batch]
+  absl::Span<int64_t> correct_;  // [micro-batch]
+  bool* finite_ = nullptr;
+  std::byte* samples_ = nullptr;         // null where they are put together in the arena
+  std::vector<int64_t> samples_offset_;  // [buffer] in samples_
+  ActionClock clock_;
+  absl::Status prepared_;
   // A reduction of the program: its parameters, and its slices to gather.
   struct BoundReduction {
     std::vector<SlicedSum> sums;

@@ -123,7 +123,7 @@ absl::Status GptModel::LoadParameters(const Source& source) {
       bytes += AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
     }
   }
-  absl::StatusOr<Arena> arena = Arena::Allocate(bytes);
+  absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), bytes);
   if (!arena.ok()) return arena.status();
   weights_ = std::make_unique<Arena>(*std::move(arena));
 
@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<GptModel::Length>> GptModel::MakeLength(int64_t s
     }
   }
   const BufferLayout layout = PackBuffers(buffers);
-  absl::StatusOr<Arena> arena = Arena::Allocate(layout.bytes);
+  absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), layout.bytes);
   if (!arena.ok()) return arena.status();
   length->arena = std::make_unique<Arena>(*std::move(arena));
 

@@ -36,15 +36,16 @@ absl::Status AddFrom(RankState& state, Communicator& communicator, int peer,
   if (mine.count == 0) return absl::OkStatus();  // nor has the peer a slice
   auto* theirs = state.arena().at<float>(state.step_region());
   absl::Status status = Swap(communicator, peer, mine, theirs, timeout);
-  if (status.ok()) CpuKernels().accumulate({}, mine.count, theirs, mine.gradient, true);
+  if (status.ok())
+    state.kernels().accumulate(state.stream(), mine.count, theirs, mine.gradient, true);
   return status;
 }
 
 // Both on this rank.
-void AddBoth(const ParameterView& first, const ParameterView& second) {
-  const Kernels& kernels = CpuKernels();
-  kernels.accumulate({}, first.count, second.gradient, first.gradient, true);
-  kernels.accumulate({}, first.count, first.gradient, second.gradient, false);
+void AddBoth(const RankState& state, const ParameterView& first, const ParameterView& second) {
+  const Kernels& kernels = state.kernels();
+  kernels.accumulate(state.stream(), first.count, second.gradient, first.gradient, true);
+  kernels.accumulate(state.stream(), first.count, first.gradient, second.gradient, false);
 }
 
 int64_t GradientBytes(const ParameterDecl& decl) {
@@ -65,7 +66,7 @@ absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicat
     const ParameterView* second = FindView(state, index, 1);
     if (first == nullptr && second == nullptr) continue;
     if (first != nullptr && second != nullptr) {
-      AddBoth(*first, *second);
+      AddBoth(state, *first, *second);
       continue;
     }
     const ParameterView& mine = first != nullptr ? *first : *second;
@@ -83,7 +84,7 @@ absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
     const ParameterView* copy = FindView(state, pair.copy, pair.replica);
     if (original == nullptr && copy == nullptr) continue;
     if (original != nullptr && copy != nullptr) {
-      AddBoth(*original, *copy);
+      AddBoth(state, *original, *copy);
       continue;
     }
     const ParameterView& mine = original != nullptr ? *original : *copy;

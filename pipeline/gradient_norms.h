@@ -12,13 +12,38 @@
 
 namespace sluice {
 
-// The sum of squares in fp64, block by block of kShardBlock elements, in order.
-double SumOfSquares(const float* values, int64_t count);
+// Sums of squares of some of a rank's gradients, in fp64: of blocks of kSquaresBlock elements, then
+// of the blocks, in order.
+class SquareSums {
+ public:
+  SquareSums(const RankState* state, std::vector<const ParameterView*> views);
+
+  // Adds the sum of each view's slice of gradients to `sums`, at the parameter's canonical index,
+  // block by block; `sums` has an entry for every parameter of the model.
+  void AddTo(absl::Span<double> sums);
+
+  // Queues the sums of the blocks, for an AddTo that is to come.
+  void QueueBlocks();
+  // Goes on from QueueBlocks.
+  void AddBlocksTo(absl::Span<double> sums);
+
+ private:
+  const RankState& state_;
+  const std::vector<const ParameterView*> views_;
+  // In the arena: a total for every parameter of the model, and the blocks' sums.
+  double* const totals_;
+  double* const blocks_;
+};
+
+// Bytes of the rank's arena that square sums of all its parameters work in (ArenaLayout's
+// norm_work).
+int64_t NormWorkBytes(const RunPlan& plan, int world_rank);
 
 // Sums of squares of a rank's gradients, to the same bits whichever replica has which slices.
 class GradientNorms {
  public:
-  // `replicas`: the ranks that hold the same stages, one of each replica; null where there is one.
+  // `replicas`: the ranks that hold the same stages, one of each replica, by ordinary memory; null
+  // where there is one.
   GradientNorms(const RankState* state, Communicator* replicas);
 
   // Replaces `norms` by the sum of each local gradient, at its canonical index, on the last
@@ -30,10 +55,8 @@ class GradientNorms {
   // Each replica adds its slices' blocks to the sums that the one before it has.
   absl::Status Chain(absl::Duration timeout, absl::Span<double> norms);
 
-  const RankState& state_;
   Communicator* const replicas_;
-  std::vector<const ParameterView*> views_;  // those that count
-  std::vector<double> blocks_;               // sums of squares of the slices' blocks
+  SquareSums sums_;
 };
 
 }  // namespace sluice

@@ -35,31 +35,42 @@ double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps
   return least + (options.lr - least) * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
-void UpdateParameter(const RankState& state, const ParameterView& view,
-                     const OptimizerOptions& options, double lr, double grad_scale, int64_t step) {
-  const Kernels& kernels = CpuKernels();
-  const double decay = view.decl->decay ? options.weight_decay : 0.0;
-  float* weight = view.weight + view.first;
+void UpdateParameters(const RankState& state, absl::Span<const ParameterView* const> parameters,
+                      const OptimizerOptions& options, double lr, double grad_scale, int64_t step) {
+  std::vector<OptimizerTensor> tensors;
+  for (const ParameterView* view : parameters) {
+    tensors.push_back(
+        {.n = view->count,
+         .weight = view->weight + view->first,
+         .gradient = view->gradient,
+         .moment1 = view->moment1,
+         .moment2 = view->moment2,
+         .weight_decay = static_cast<float>(view->decl->decay ? options.weight_decay : 0.0)});
+  }
+  const Kernels& kernels = state.kernels();
   if (state.plan().request.optimizer == OptimizerKind::kSgd) {
-    kernels.sgd({}, static_cast<float>(lr), static_cast<float>(options.momentum),
-                static_cast<float>(decay), static_cast<float>(grad_scale), view.count, weight,
-                view.gradient, view.moment1);
+    kernels.sgd(state.stream(),
+                {.lr = static_cast<float>(lr),
+                 .momentum = static_cast<float>(options.momentum),
+                 .grad_scale = static_cast<float>(grad_scale)},
+                tensors);
     return;
   }
-  const AdamWStep adamw{.lr = static_cast<float>(lr),
-                        .beta1 = static_cast<float>(options.beta1),
-                        .beta2 = static_cast<float>(options.beta2),
-                        .weight_decay = static_cast<float>(decay),
-                        .step = step,
-                        .grad_scale = static_cast<float>(grad_scale)};
-  kernels.adamw({}, adamw, view.count, weight, view.gradient, view.moment1, view.moment2);
+  kernels.adamw(state.stream(),
+                {.lr = static_cast<float>(lr),
+                 .beta1 = static_cast<float>(options.beta1),
+                 .beta2 = static_cast<float>(options.beta2),
+                 .step = step,
+                 .grad_scale = static_cast<float>(grad_scale)},
+                tensors);
 }
 
-absl::Status UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
-                              double grad_scale, int64_t step, Communicator* replicas,
-                              absl::Duration timeout) {
-  for (const ParameterView& view : state.parameters())
-    UpdateParameter(state, view, options, lr, grad_scale, step);
+absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, double lr,
+                           double grad_scale, int64_t step, Communicator* replicas,
+                           absl::Duration timeout) {
+  std::vector<const ParameterView*> parameters;
+  for (const ParameterView& view : state.parameters()) parameters.push_back(&view);
+  UpdateParameters(state, parameters, options, lr, grad_scale, step);
   absl::Status status =
       state.plan().zero() >= 1 ? GatherWeights(state, *replicas, timeout) : absl::OkStatus();
   if (status.ok()) state.Pack();

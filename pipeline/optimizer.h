@@ -29,17 +29,17 @@ struct OptimizerOptions {
 // down to final_lr_fraction * lr (Loshchilov & Hutter 2017, without restarts).
 double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps);
 
-// Updates the elements of one parameter that are this rank's. `grad_scale` multiplies the gradient
-// (clipping); `step` counts from 1.
-void UpdateParameter(const RankState& state, const ParameterView& view,
-                     const OptimizerOptions& options, double lr, double grad_scale, int64_t step);
+// Updates the elements of these parameters that are this rank's. `grad_scale` multiplies the
+// gradients (clipping); `step` counts from 1.
+void UpdateParameters(const RankState& state, absl::Span<const ParameterView* const> parameters,
+                      const OptimizerOptions& options, double lr, double grad_scale, int64_t step);
 
 // Updates every local parameter, those slices that other replicas update included, and the compute
 // copies. `replicas`: the ranks that hold the same stages, one of each replica; null where there is
 // one.
-absl::Status UpdateParameters(RankState& state, const OptimizerOptions& options, double lr,
-                              double grad_scale, int64_t step, Communicator* replicas,
-                              absl::Duration timeout);
+absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, double lr,
+                           double grad_scale, int64_t step, Communicator* replicas,
+                           absl::Duration timeout);
 
 }  // namespace sluice
 

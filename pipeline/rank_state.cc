@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/host_state.h"
 
 namespace sluice {
 namespace {
@@ -17,11 +18,15 @@ bool SameTensors(const LayerDecl& a, const LayerDecl& b) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank) {
+absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank,
+                                                             Device& device) {
   absl::StatusOr<Arena> arena =
-      Arena::Allocate(plan.arenas[static_cast<size_t>(world_rank)].memory.total);
+      Arena::Allocate(device, plan.arenas[static_cast<size_t>(world_rank)].memory.total);
   if (!arena.ok()) return arena.status();
-  std::unique_ptr<RankState> state(new RankState(plan, world_rank, *std::move(arena)));
+  absl::StatusOr<Stream> stream = device.NewStream();
+  if (!stream.ok()) return stream.status();
+  std::unique_ptr<RankState> state(
+      new RankState(plan, world_rank, device, *stream, *std::move(arena)));
   for (int global : state->train_program().layers) {
     absl::StatusOr<std::unique_ptr<Layer>> layer = plan.request.MakeLayerAt(global);
     if (!layer.ok()) return layer.status();
@@ -102,9 +107,12 @@ void RankState::Initialize(uint64_t seed) {
     ParameterDecl source = *view.decl;
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live
-    InitializeParameter(source, seed, view.weight);
-    std::fill_n(view.moment1, view.count, 0.0f);
-    if (view.moment2 != nullptr) std::fill_n(view.moment2, view.count, 0.0f);
+    HostState host(this);
+    InitializeParameter(source, seed, host.Place(view.weight, view.elements));
+    std::fill_n(host.Place(view.moment1, view.count), view.count, 0.0f);
+    if (view.moment2 != nullptr)
+      std::fill_n(host.Place(view.moment2, view.count), view.count, 0.0f);
+    host.Upload();
   }
 }
 
@@ -115,6 +123,7 @@ void RankState::Pack() {
 LayerCall RankState::CallOf(int local, int slot, bool second_gradient) const {
   const auto index = static_cast<size_t>(local);
   LayerCall call;
+  call.stream = stream_;
   call.parameters = weights_[static_cast<size_t>(slot)][index];
   const Pointers& gradients = second_gradient ? second_gradients_ : gradients_;
   if (!gradients.empty()) call.gradients = gradients[index];
@@ -141,7 +150,7 @@ void RankState::AddGroup(int stage) {
     if (view.stage != StageAt(stage).stage) continue;
     const auto local = static_cast<size_t>(view.local);
     const size_t p = IndexInLayer(view);
-    CpuKernels().accumulate({}, view.elements, second_gradients_[local][p], view.gradient, true);
+    kernels().accumulate(stream_, view.elements, second_gradients_[local][p], view.gradient, true);
   }
 }
 
@@ -151,8 +160,8 @@ void RankState::OpenSlot(int stage, int from, int to) {
     const size_t p = IndexInLayer(view);
     view.weight = Weight(view.local, p, to);
     if (from == to) continue;
-    CpuKernels().copy({}, view.weight, Weight(view.local, p, from),
-                      static_cast<size_t>(view.elements) * sizeof(float));
+    kernels().copy(stream_, view.weight, Weight(view.local, p, from),
+                   static_cast<size_t>(view.elements) * sizeof(float));
   }
   newest_[static_cast<size_t>(stage)] = to;
 }

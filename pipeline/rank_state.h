@@ -41,8 +41,10 @@ struct ParameterView {
 // lies.
 class RankState {
  public:
-  // Allocates the arena on the calling thread, whose memory node it will be on.
-  static absl::StatusOr<std::unique_ptr<RankState>> Create(const RunPlan& plan, int world_rank);
+  // Allocates the arena: on a CPU on the calling thread, whose memory node it will be on. `device`
+  // must outlive the state.
+  static absl::StatusOr<std::unique_ptr<RankState>> Create(const RunPlan& plan, int world_rank,
+                                                           Device& device = CpuDevice());
 
   const RunPlan& plan() const { return plan_; }
   int rank() const { return plan_.pipeline_rank(world_rank_); }  // of its pipeline
@@ -54,6 +56,9 @@ class RankState {
   }
   const ArenaLayout& layout() const { return plan_.arenas[static_cast<size_t>(world_rank_)]; }
   const Arena& arena() const { return arena_; }
+  Device& device() const { return device_; }
+  Stream stream() const { return stream_; }  // on which all work of the rank is queued
+  const Kernels& kernels() const { return *plan_.request.kernels; }
   // Offset of the region that is free between steps.
   int64_t step_region() const { return layout().step_region; }
   Layer& layer(int local) { return *layers_[static_cast<size_t>(local)]; }
@@ -86,8 +91,12 @@ class RankState {
   void Settle();
 
  private:
-  RankState(const RunPlan& plan, int world_rank, Arena arena)
-      : plan_(plan), world_rank_(world_rank), arena_(std::move(arena)) {}
+  RankState(const RunPlan& plan, int world_rank, Device& device, Stream stream, Arena arena)
+      : plan_(plan),
+        world_rank_(world_rank),
+        device_(device),
+        stream_(stream),
+        arena_(std::move(arena)) {}
   void BindParameters();
   void BindLayer(const RankStage& stage, int local, int first_index);
   const RankStage& StageAt(int stage) const;
@@ -95,6 +104,8 @@ class RankState {
 
   const RunPlan& plan_;
   const int world_rank_;
+  Device& device_;
+  const Stream stream_;
   Arena arena_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<ParameterView> parameters_;

@@ -51,22 +51,24 @@ double Seconds() {
 
 }  // namespace
 
-RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* world)
+RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* world,
+                         Communicator* tensors)
     : context_(context),
       plan_(*context.plan),
       options_(*context.options),
       state_(*state),
       world_(*world),
-      pipeline_group_(PipelineOf(*state, world)),
-      replica_group_(ReplicasOf(*state, world)),
-      pipeline_(pipeline_group_ != nullptr ? *pipeline_group_ : *world),
+      pipeline_group_(PipelineOf(*state, tensors)),
+      replica_group_(ReplicasOf(*state, tensors)),
+      replica_hosts_(ReplicasOf(*state, world)),
+      pipeline_(pipeline_group_ != nullptr ? *pipeline_group_ : *tensors),
       replicas_(replica_group_.get()),
       train_(state, state->train_program(), state->layout().train, &pipeline_, context.data,
              replicas_),
       evaluate_(state, state->evaluate_program(), state->layout().evaluate, &pipeline_,
                 context.data),
       updates_(state, options_.optimizer, options_.steps),
-      gradient_norms_(state, replicas_),
+      gradient_norms_(state, replica_hosts_.get()),
       norms_(CanonicalParameters(plan_).size()),
       reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_),
@@ -167,9 +169,9 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
 
   const OptimizerOptions& optimizer = options_.optimizer;
   const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
-  status = UpdateParameters(state_, optimizer, LearningRate(optimizer, step, options_.steps),
-                            clipped ? optimizer.clip / report->grad_norm : 1.0, step, replicas_,
-                            options_.timeout);
+  status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.steps),
+                         clipped ? optimizer.clip / report->grad_norm : 1.0, step, replicas_,
+                         options_.timeout);
   if (!status.ok()) return status;
   return report;
 }

@@ -33,9 +33,11 @@ struct RunContext {
 // to go on.
 class RankTrainer {
  public:
-  // `state` holds weights and optimizer state to start from. `world` joins the ranks of all
-  // replicas.
-  RankTrainer(const RunContext& context, RankState* state, Communicator* world);
+  // `state` holds weights and optimizer state to start from. Both communicators join the ranks of
+  // all replicas: `world` by ordinary memory, `tensors` by memory of the state's device. On a CPU
+  // they are the same.
+  RankTrainer(const RunContext& context, RankState* state, Communicator* world,
+              Communicator* tensors);
 
   absl::Status Run();
 
@@ -67,10 +69,12 @@ class RankTrainer {
   const TrainOptions& options_;
   RankState& state_;
   Communicator& world_;
-  // The ranks of this one's pipeline, and those that hold the same stages, one of each replica.
-  // Without replicas the pipeline is the world, and replicas_ is null.
+  // The ranks of this one's pipeline, and those that hold the same stages, one of each replica: by
+  // device memory, the replicas by ordinary memory too. Without replicas the pipeline is the world,
+  // and the others are null.
   std::unique_ptr<SubGroup> pipeline_group_;
   std::unique_ptr<SubGroup> replica_group_;
+  std::unique_ptr<SubGroup> replica_hosts_;
   Communicator& pipeline_;
   Communicator* const replicas_;
   Executor train_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/host_state.h"
 #include "pipeline/state_gather.h"
 
 namespace sluice {
@@ -177,18 +178,23 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
 }
 
 absl::Status LoadState(const ResumePoint& resume, RankState& state) {
+  HostState host(&state);
   std::vector<TensorTarget> weights;
   std::vector<TensorTarget> moments;
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
-    weights.push_back({name, view.decl->shape, view.weight});
+    weights.push_back({name, view.decl->shape, host.Place(view.weight, view.elements)});
     const int64_t count = view.count == view.elements ? -1 : view.count;
-    moments.push_back({name + ".m", view.decl->shape, view.moment1, view.first, count});
-    if (view.moment2 != nullptr)
-      moments.push_back({name + ".v", view.decl->shape, view.moment2, view.first, count});
+    const auto moment = [&](const char* suffix, float* values) {
+      moments.push_back(
+          {name + suffix, view.decl->shape, host.Place(values, view.count), view.first, count});
+    };
+    moment(".m", view.moment1);
+    if (view.moment2 != nullptr) moment(".v", view.moment2);
   }
   absl::Status status = ReadTensors(*resume.checkpoint->weights, weights);
   if (status.ok()) status = ReadTensors(*resume.checkpoint->optimizer, moments);
+  if (status.ok()) host.Upload();
   return status;
 }
 
@@ -197,14 +203,18 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
     model.all.push_back(StoredName(*decl));
   }
+  HostState host(&state);
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
-    weights.push_back({StoredName(*view.decl), view.decl->shape, view.weight});
+    float* place = host.Place(view.weight, view.elements);
+    weights.push_back({StoredName(*view.decl), view.decl->shape, place});
     if (!view.decl->tied_to.empty()) {
-      model.copies.push_back({view.decl->name, view.decl->shape, view.weight});
+      model.copies.push_back({view.decl->name, view.decl->shape, place});
     }
   }
-  return LoadWeights(path, weights, model);
+  absl::Status status = LoadWeights(path, weights, model);
+  if (status.ok()) host.Upload();
+  return status;
 }
 
 }  // namespace sluice

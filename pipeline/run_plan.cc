@@ -151,7 +151,7 @@ std::vector<int> RankOfLayers(const RunPlan& plan) {
 }
 
 absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const {
-  return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, CpuKernels());
+  return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, *kernels);
 }
 
 int RunPlan::sum_groups() const {

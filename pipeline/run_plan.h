@@ -41,8 +41,10 @@ struct RunRequest {
   // Threads of each rank's kernels. Kernel libraries fix algorithms and work areas by it when a
   // layer is made.
   int threads_per_stage = 1;
-  // Where layers come from; empty: MakeLayer over the CPU's kernels. Called by every rank's thread
-  // for its own layers.
+  // Of the device that the run is on.
+  const Kernels* kernels = &CpuKernels();
+  // Where layers come from; empty: MakeLayer over `kernels`. Called by every rank's thread for its
+  // own layers.
   LayerFactory make_layer = {};
 
   absl::StatusOr<std::unique_ptr<Layer>> MakeLayerAt(int index) const;
@@ -68,6 +70,7 @@ struct ArenaLayout {
   std::vector<ParameterOffsets> stashed_weights;
   std::vector<std::vector<int64_t>> stashed_packed;
   int64_t step_region = 0;        // where the shared region starts
+  int64_t norm_work = 0;          // work memory of GradientNorms
   std::vector<int64_t> train;     // [buffer of the training program]
   std::vector<int64_t> evaluate;  // [buffer of the evaluation program]
   RankMemory memory;

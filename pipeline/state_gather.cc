@@ -16,7 +16,7 @@ size_t Bytes(int64_t elements) { return static_cast<size_t>(elements) * sizeof(f
 }  // namespace
 
 StateGather::StateGather(const RankState& state, Communicator& world)
-    : plan_(state.plan()), world_(world) {
+    : plan_(state.plan()), world_(world), readers_(kUnderWay, HostReader(state)) {
   const std::vector<int> rank_of_layer = RankOfLayers(plan_);
   for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
     rank_of_.insert(rank_of_.end(), plan_.layers[layer].parameters.size(), rank_of_layer[layer]);
@@ -52,11 +52,20 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
     const int64_t count = sliced ? bounds[at + 1] - bounds[at] : bounds.back();
     const int owner = replica * plan_.ranks() + rank_of_[index];
     if (owner == world_.rank()) {
-      status =
-          owner == 0 ? sink(Values(kind, parameter), count) : Send(Values(kind, parameter), count);
+      status = owner == 0 ? Give(Values(kind, parameter), count, sink)
+                          : Send(Values(kind, parameter), count);
     } else if (world_.rank() == 0) {
       status = Receive(owner, count, timeout, sink);
     }
+  }
+  return status;
+}
+
+absl::Status StateGather::Give(const float* values, int64_t count, const Sink& sink) {
+  absl::Status status = absl::OkStatus();
+  for (int64_t first = 0; first < count && status.ok(); first += kPiece) {
+    const int64_t size = std::min(kPiece, count - first);
+    status = sink(readers_.front().Read(values + first, size), size);
   }
   return status;
 }
@@ -73,7 +82,9 @@ absl::Status StateGather::Send(const float* values, int64_t count) {
     if (piece >= kUnderWay) status = wait(piece - kUnderWay);
     const int64_t first = piece * kPiece;
     if (status.ok()) {
-      status = world_.PostSend(0, values + first, Bytes(std::min(kPiece, count - first)),
+      const int64_t size = std::min(kPiece, count - first);
+      HostReader& reader = readers_[static_cast<size_t>(piece % kUnderWay)];
+      status = world_.PostSend(0, reader.Read(values + first, size), Bytes(size),
                                &tickets[piece % kUnderWay]);
     }
   }

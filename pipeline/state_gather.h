@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
+#include "pipeline/host_state.h"
 #include "pipeline/rank_state.h"
 
 namespace sluice {
@@ -18,7 +19,7 @@ enum class StateKind : uint8_t { kWeight, kMoment1, kMoment2 };
 // them: for checkpoints and hashes. A few pieces are in memory at a time, whatever the model.
 class StateGather {
  public:
-  // `world` joins the ranks of all replicas.
+  // `world` joins the ranks of all replicas, by ordinary memory.
   StateGather(const RankState& state, Communicator& world);
 
   // Takes some elements, in order.
@@ -31,6 +32,7 @@ class StateGather {
 
  private:
   const float* Values(StateKind kind, int parameter) const;
+  absl::Status Give(const float* values, int64_t count, const Sink& sink);
   absl::Status Send(const float* values, int64_t count);
   absl::Status Receive(int from, int64_t count, absl::Duration timeout, const Sink& sink);
 
@@ -38,6 +40,7 @@ class StateGather {
   Communicator& world_;
   std::vector<int> rank_of_;                 // [parameter]: rank of the pipeline that holds it
   std::vector<const ParameterView*> views_;  // [parameter]; null where another rank has it
+  std::vector<HostReader> readers_;          // [piece under way]: what this rank sends
   std::vector<float> pieces_;                // that rank 0 receives
 };
 

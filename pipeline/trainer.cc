@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/device/host_memory.h"
 #include "pipeline/agreement.h"
-#include "pipeline/arena.h"
 #include "pipeline/kernel_threads.h"
 #include "pipeline/rank_threads.h"
 #include "pipeline/rank_trainer.h"
@@ -34,20 +34,37 @@ class Run {
 
   // `bytes`: of the arenas of this process.
   absl::Status Prepare(int64_t bytes) {
-    if (absl::Status status = CheckAvailable(bytes); !status.ok()) return status;
+    if (context_.options->devices.empty()) {
+      if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
+    }
     if (absl::Status status = OpenResume(); !status.ok()) return status;
     context_.traits =
         TraitsOf(*context_.plan, *context_.options, *context_.data, context_.first_step);
     return absl::OkStatus();
   }
 
-  // After Prepare; by any number of threads at once, a rank each.
-  absl::StatusOr<TrainResult> Train(Communicator& world) const {
-    absl::StatusOr<std::unique_ptr<RankState>> state =
-        RankState::Create(*context_.plan, world.rank());
+  // After Prepare; by any number of threads at once, a rank each. `local`: its number in this
+  // process.
+  absl::StatusOr<TrainResult> Train(Communicator& world, int local) const {
+    const std::vector<RankDevice>& devices = context_.options->devices;
+    const RankDevice* device = devices.empty() ? nullptr : &devices[static_cast<size_t>(local)];
+    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
+        *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
     if (!state.ok()) return state.status();
     if (absl::Status status = Start(**state); !status.ok()) return status;
-    RankTrainer trainer(context_, state->get(), &world);
+    if (device == nullptr) return Train(**state, world, world);
+    absl::StatusOr<std::unique_ptr<Communicator>> tensors =
+        device->connect((*state)->stream(), &world);
+    if (!tensors.ok()) return tensors.status();
+    absl::StatusOr<TrainResult> result = Train(**state, world, **tensors);
+    if (!result.ok()) (*tensors)->Abort(result.status());
+    return result;
+  }
+
+ private:
+  absl::StatusOr<TrainResult> Train(RankState& state, Communicator& world,
+                                    Communicator& tensors) const {
+    RankTrainer trainer(context_, &state, &world, &tensors);
     if (absl::Status status = trainer.Run(); !status.ok()) return status;
     TrainResult result;
     if (world.rank() == 0) result.summary = trainer.summary();
@@ -55,7 +72,6 @@ class Run {
     return result;
   }
 
- private:
   absl::Status OpenResume() {
     if (context_.options->resume.empty()) return absl::OkStatus();
     absl::StatusOr<ResumePoint> resume = OpenResumePoint(context_.options->resume, *context_.plan,
@@ -125,7 +141,7 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
   const KernelThreads threads(plan.request.threads_per_stage);
   absl::Status prepared = run.Prepare(plan.arenas[static_cast<size_t>(world.rank())].memory.total);
   absl::StatusOr<TrainResult> result =
-      prepared.ok() ? run.Train(world) : absl::StatusOr<TrainResult>(prepared);
+      prepared.ok() ? run.Train(world, 0) : absl::StatusOr<TrainResult>(prepared);
   if (result.ok() && options.trace) {
     absl::Status gathered = GatherTrace(world, options.timeout, &result->trace);
     if (!gathered.ok()) result = gathered;
@@ -150,7 +166,7 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
   absl::Status status =
       RunRanks(group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.pin_threads},
                [&run, &results](int rank, Communicator& world) {
-                 absl::StatusOr<TrainResult> result = run.Train(world);
+                 absl::StatusOr<TrainResult> result = run.Train(world, rank);
                  if (!result.ok()) return result.status();
                  results[static_cast<size_t>(rank)] = *std::move(result);
                  return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
+#include "models/device/device.h"
 #include "pipeline/metrics.h"
 #include "pipeline/optimizer.h"
 #include "pipeline/run_plan.h"
@@ -18,6 +20,15 @@
 #include "pipeline/trace.h"
 
 namespace sluice {
+
+// The device that a rank of this process runs on, and how its tensors travel.
+struct RankDevice {
+  Device* device = nullptr;
+  // Joins all ranks of the run by messages of the device's memory, ordered on `stream`. `world`
+  // joins them by ordinary memory.
+  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Stream stream, Communicator* world)>
+      connect;
+};
 
 struct TrainOptions {
   int64_t steps = 100;  // in all; a resumed run goes on to this number
@@ -35,6 +46,8 @@ struct TrainOptions {
   std::string data_path;   // kept in checkpoints
   bool trace = false;      // keep the times of every action
   uint64_t program = 0;    // a hash of the program: all ranks must run the same
+  // Of the ranks of this process, in order; empty: all on the CPU, whose kernels are the plan's.
+  std::vector<RankDevice> devices;
 };
 
 struct Evaluation {

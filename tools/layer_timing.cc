@@ -70,6 +70,8 @@ struct Offsets {
     int64_t brief = 0;
     for (const TensorDecl& tensor : decl.tensors) {
       tensors.push_back(IsBrief(tensor) ? brief : Take(tensor.bytes()));
+      const bool waits = tensor.lifetime == Lifetime::kInputGradToWeightGrad;
+      apart.push_back(waits ? Take(tensor.bytes()) : kNotApart);
       if (IsBrief(tensor)) brief += AlignUp(tensor.bytes());
     }
     for (const ParameterDecl& parameter : decl.parameters) {
@@ -92,8 +94,10 @@ struct Offsets {
     return offset;
   }
 
+  static constexpr int64_t kNotApart = -1;
   int64_t bytes = 0;
   std::vector<int64_t> tensors, parameters, gradients;
+  std::vector<int64_t> apart;  // [tensor] its place where W is run apart from I
   int64_t packed = 0, input = 0, input_grad = 0, output = 0, output_grad = 0, targets = 0;
 };
 
@@ -105,7 +109,7 @@ class Bench {
                                                        const BatchShape& batch, int vocabulary,
                                                        const Arena& brief) {
     const Offsets offsets(layer->decl(), batch);
-    absl::StatusOr<Arena> arena = Arena::Allocate(offsets.bytes);
+    absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), offsets.bytes);
     if (!arena.ok()) return arena.status();
     auto bench = std::unique_ptr<Bench>(new Bench(std::move(layer), *std::move(arena)));
     bench->BindWeights(offsets, brief);
@@ -129,33 +133,55 @@ class Bench {
     input_grad_.push_back(SecondsOf([&] { layer_->BackwardInput(call_); }));
     weight_grad_.push_back(SecondsOf([&] { layer_->BackwardWeight(call_); }));
   }
+  // As Backward, with other layers' between the two.
+  void InputGradApart() {
+    layer_->Restore(call_);
+    apart_input_grad_.push_back(SecondsOf([&] { layer_->BackwardInput(Apart()); }));
+  }
+  void WeightGradApart() {
+    apart_weight_grad_.push_back(SecondsOf([&] { layer_->BackwardWeight(Apart()); }));
+  }
   void EndStep() {
     update_.push_back(SecondsOf([&] { Update(); }));
   }
   void Forget() {
-    for (std::vector<double>* times :
-         {&forward_, &restore_, &input_grad_, &weight_grad_, &update_}) {
+    for (std::vector<double>* times : {&forward_, &restore_, &input_grad_, &weight_grad_,
+                                       &apart_input_grad_, &apart_weight_grad_, &update_}) {
       times->clear();
     }
   }
   LayerTimings Summary() const {
-    return {Summarise(forward_), Summarise(input_grad_), Summarise(weight_grad_),
-            Summarise(restore_), Summarise(update_)};
+    return {.forward = Summarise(forward_),
+            .input_grad = Summarise(input_grad_),
+            .weight_grad = Summarise(weight_grad_),
+            .restore = Summarise(restore_),
+            .apart_input_grad = Summarise(apart_input_grad_),
+            .apart_weight_grad = Summarise(apart_weight_grad_),
+            .update = Summarise(update_)};
   }
 
  private:
   Bench(std::unique_ptr<Layer> layer, Arena arena)
       : layer_(std::move(layer)), arena_(std::move(arena)) {}
 
+  LayerCall Apart() const {
+    LayerCall call = call_;
+    call.tensors = apart_tensors_;
+    return call;
+  }
+
   // What a step does to this layer at its end, with a learning rate that leaves the weights alone.
   void Update() {
     const Kernels& kernels = CpuKernels();
-    AdamWStep step;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      const int64_t count = ElementCount(layer_->decl().parameters[i].shape);
-      norm_ += kernels.sum_of_squares({}, count, gradients_[i]);
-      kernels.adamw({}, step, count, parameters_[i], gradients_[i], moments1_[i].data(),
-                    moments2_[i].data());
+      const OptimizerTensor tensor = {.n = ElementCount(layer_->decl().parameters[i].shape),
+                                      .weight = parameters_[i],
+                                      .gradient = gradients_[i],
+                                      .moment1 = moments1_[i].data(),
+                                      .moment2 = moments2_[i].data()};
+      squares_.resize(static_cast<size_t>(tensor.n / kSquaresBlock + 1));
+      kernels.block_squares({}, tensor.n, tensor.gradient, squares_.data());
+      kernels.adamw({}, AdamWStep(), {&tensor, 1});
     }
     layer_->Pack(call_);
   }
@@ -164,6 +190,8 @@ class Bench {
     for (size_t i = 0; i < offsets.tensors.size(); ++i) {
       const Arena& arena = IsBrief(layer_->decl().tensors[i]) ? brief : arena_;
       tensors_.push_back(arena.at(offsets.tensors[i]));
+      const bool waits = offsets.apart[i] != Offsets::kNotApart;
+      apart_tensors_.push_back(waits ? arena_.at(offsets.apart[i]) : tensors_.back());
     }
     for (size_t i = 0; i < offsets.parameters.size(); ++i) {
       parameters_.push_back(arena_.at<float>(offsets.parameters[i]));
@@ -201,12 +229,13 @@ class Bench {
 
   std::unique_ptr<Layer> layer_;
   Arena arena_;
-  std::vector<void*> tensors_;
+  std::vector<void*> tensors_, apart_tensors_;
   std::vector<float*> parameters_, gradients_;
   std::vector<std::vector<float>> moments1_, moments2_;
   LayerCall call_;
-  double norm_ = 0;
+  std::vector<double> squares_;  // of the gradients' blocks
   std::vector<double> forward_, restore_, input_grad_, weight_grad_, update_;  // seconds
+  std::vector<double> apart_input_grad_, apart_weight_grad_;
   double loss_ = 0;
   int64_t correct_ = 0;
 };
@@ -232,7 +261,7 @@ absl::StatusOr<Stage> MakeStage(const ModelSpec& spec, const BatchShape& batch, 
     brief_bytes = std::max(brief_bytes, BriefBytes((*layer)->decl()));
     layers.push_back(*std::move(layer));
   }
-  absl::StatusOr<Arena> brief = Arena::Allocate(brief_bytes);
+  absl::StatusOr<Arena> brief = Arena::Allocate(CpuDevice(), brief_bytes);
   if (!brief.ok()) return brief.status();
   Stage stage;
   stage.brief = std::make_unique<Arena>(*std::move(brief));
@@ -246,16 +275,25 @@ absl::StatusOr<Stage> MakeStage(const ModelSpec& spec, const BatchShape& batch, 
   return stage;
 }
 
-// All stages start every step together.
+void RunStep(const std::vector<std::unique_ptr<Bench>>& layers, bool apart) {
+  for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+    for (const auto& layer : layers) layer->Forward();
+    for (size_t k = layers.size(); k-- > 0;) {
+      if (apart) layers[k]->InputGradApart();
+      if (!apart) layers[k]->Backward();
+    }
+    for (size_t k = layers.size(); k-- > 0 && apart;) layers[k]->WeightGradApart();
+  }
+  for (const auto& layer : layers) layer->EndStep();
+}
+
+// All stages start every step together. Every second step runs W apart from I, as zero-bubble
+// schedules do: the gradients that W needs, brief in a B, then wait in memory of their own.
 absl::Status RunStage(const Stage& stage, int repetitions, Communicator& others) {
   const std::vector<std::unique_ptr<Bench>>& layers = stage.layers;
-  for (int i = 0; i <= repetitions; ++i) {
+  for (int i = 0; i <= 2 * repetitions; ++i) {
     if (absl::Status status = others.Barrier(absl::InfiniteFuture()); !status.ok()) return status;
-    for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
-      for (const auto& layer : layers) layer->Forward();
-      for (size_t k = layers.size(); k-- > 0;) layers[k]->Backward();
-    }
-    for (const auto& layer : layers) layer->EndStep();
+    RunStep(layers, /*apart=*/i % 2 == 1);
     if (i > 0) continue;  // the first step warms up
     for (const auto& layer : layers) layer->Forget();
   }

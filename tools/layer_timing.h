@@ -12,8 +12,8 @@ namespace sluice {
 // Runs all layers of `spec` with their own weights and made-up activations, as training does: for
 // each of four micro-batches F of every layer in order, then restore, I and W of every layer
 // backwards, at last each one's part of the optimizer's step; `repetitions` such steps after one to
-// warm up. One layer many times over would find its weights in the cache, and seem 5 to 15 %
-// faster. [layer].
+// warm up, and between them as many with I of all layers before W of all. One layer many times over
+// would find its weights in the cache, and seem 5 to 15 % faster. [layer].
 //   `stages` cores at once each run an equal share of consecutive layers, as the stages of a
 // pipeline do: a core's own cache then holds what it holds in training, and the memory is shared
 // as it is there. InvalidArgument as MakeLayer, or when there are fewer layers than stages;

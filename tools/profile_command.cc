@@ -69,6 +69,8 @@ absl::Status Measure(int stages, Profile* profile) {
     LayerCost& layer = profile->layers[i];
     layer.forward_seconds = measured.forward.median;
     layer.input_grad_seconds = measured.input_grad.median;
+    layer.apart_input_grad_seconds = measured.apart_input_grad.median;
+    layer.apart_weight_grad_seconds = measured.apart_weight_grad.median;
     layer.weight_grad_seconds = measured.weight_grad.median;
     layer.restore_seconds = measured.restore.median;
     layer.update_seconds = measured.update.median;

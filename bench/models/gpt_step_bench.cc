@@ -181,7 +181,7 @@ class Block {
   void NormGrad(Pass* pass, const void* dy, const void* x, const void* residual, void* dx) {
     pass->Time("I norm", 0, [&] {
       CpuKernels().layer_norm_backward({}, dtype_, kRows, kDim, dy, x, gamma_, mean_, rstd_,
-                                       residual, dx, partial_);
+                                       residual, dx, partial_, nullptr);
     });
   }
   void Product(Pass* pass, const char* name, Map* map, const void* x, const void* residual, void* y,
@@ -258,7 +258,8 @@ class Model {
                             workspace_);
     });
     pass->Time("F cross-entropy", 0, [&] {
-      k.cross_entropy({}, dtype_, kRows, kVocab, logits_, tokens_.data(), 1e-3f, &loss_, &correct_);
+      k.cross_entropy({}, dtype_, kRows, kVocab, logits_, tokens_.data(), 1e-3f, &loss_, &correct_,
+                      nullptr);
     });
     pass->Time("I head", head_.flops(), [&] {
       head_.kernel->BackwardInput({}, logits_, head_.weight, head_.packed, nullptr, dx_,
@@ -274,7 +275,7 @@ class Model {
     }
     pass->Time("W embedding", 0, [&] {
       k.embedding_backward({}, dtype_, tokens_.data(), kRows, kSeq, kDim, kVocab, kSeq, dy, dwte_,
-                           dwpe_, true);
+                           dwpe_, true, nullptr);
     });
   }
 

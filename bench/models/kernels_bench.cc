@@ -128,7 +128,7 @@ void BM_LayerNorm(benchmark::State& state) {
             [&] {
               if (backward) {
                 CpuKernels().layer_norm_backward({}, dtype, kRows, kDim, dy, x, gamma, mean, rstd,
-                                                 dy, dx, partial);
+                                                 dy, dx, partial, nullptr);
               } else {
                 CpuKernels().layer_norm_forward({}, dtype, kRows, kDim, 1e-5f, x, gamma, beta, y,
                                                 mean, rstd);
@@ -163,7 +163,7 @@ void BM_CrossEntropy(benchmark::State& state) {
   int64_t correct = 0;
   RunMemory(state, dtype, static_cast<double>(2 * kRows * classes * SizeOf(dtype)), [&] {
     CpuKernels().cross_entropy({}, dtype, kRows, classes, logits, targets.data(), 1e-3f, &loss,
-                               &correct);
+                               &correct, nullptr);
   });
 }
 BENCHMARK(BM_CrossEntropy)->ArgNames({"bf16", "classes"})->ArgsProduct({{0, 1}, {256, 16384}});
@@ -175,25 +175,30 @@ void BM_AdamW(benchmark::State& state) {
   float *w = b.Floats(kParameters), *grad = b.Floats(kParameters);
   float *m = b.Floats(kParameters), *v = b.Floats(kParameters);
   std::fill_n(v, kParameters, 1.0f);
-  RunMemory(state, DType::kFloat32, 7.0 * sizeof(float) * kParameters,
-            [&] { CpuKernels().adamw({}, {.lr = 1e-3f, .step = 10}, kParameters, w, grad, m, v); });
+  const OptimizerTensor tensor = {
+      .n = kParameters, .weight = w, .gradient = grad, .moment1 = m, .moment2 = v};
+  RunMemory(state, DType::kFloat32, 7.0 * sizeof(float) * kParameters, [&] {
+    CpuKernels().adamw({}, {.lr = 1e-3f, .step = 10}, {&tensor, 1});
+  });
 }
 BENCHMARK(BM_AdamW);
 
-void BM_SumOfSquares(benchmark::State& state) {
+void BM_BlockSquares(benchmark::State& state) {
   Buffers b;
   const float* x = b.Floats(kParameters);
+  std::vector<double> sums(static_cast<size_t>(kParameters / kSquaresBlock));
   RunMemory(state, DType::kFloat32, 1.0 * sizeof(float) * kParameters,
-            [&] { benchmark::DoNotOptimize(CpuKernels().sum_of_squares({}, kParameters, x)); });
+            [&] { CpuKernels().block_squares({}, kParameters, x, sums.data()); });
 }
-BENCHMARK(BM_SumOfSquares);
+BENCHMARK(BM_BlockSquares);
 
 void BM_AllFinite(benchmark::State& state) {
   const DType dtype = TypeOf(state);
   Buffers b;
   const void* x = b.New(kParameters, dtype);
+  bool finite = false;
   RunMemory(state, dtype, static_cast<double>(SizeOf(dtype) * kParameters),
-            [&] { benchmark::DoNotOptimize(CpuKernels().all_finite({}, dtype, kParameters, x)); });
+            [&] { CpuKernels().all_finite({}, dtype, kParameters, x, &finite); });
 }
 BENCHMARK(BM_AllFinite)->ArgNames({"bf16"})->Arg(0)->Arg(1);
 
@@ -210,7 +215,7 @@ void BM_Embedding(benchmark::State& state) {
       state, dtype, static_cast<double>(kRows * kDim * (SizeOf(dtype) + (backward ? 16 : 8))), [&] {
         if (backward) {
           CpuKernels().embedding_backward({}, dtype, tokens.data(), kRows, kSeq, kDim, kVocab, kSeq,
-                                          y, wte, wpe, true);
+                                          y, wte, wpe, true, nullptr);
         } else {
           CpuKernels().embedding_forward({}, dtype, tokens.data(), kRows, kSeq, kDim, wte, wpe, y);
         }

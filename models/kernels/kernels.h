@@ -5,14 +5,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/types/span.h"
+#include "models/device/device.h"
 #include "models/spec_dtype.h"
 
 namespace sluice {
-
-// Where kernels are queued. On the CPU a call runs before it returns and the handle is unused.
-struct Stream {
-  void* handle = nullptr;
-};
 
 enum class Activation : uint8_t {
   kNone,
@@ -87,14 +84,33 @@ class Attention {
 };
 
 struct AdamWStep {
-  float lr = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, weight_decay = 0;
+  float lr = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f;
   int64_t step = 1;      // from 1, for the bias correction
   float grad_scale = 1;  // gradients are multiplied by it first (clipping)
 };
 
+struct SgdStep {
+  float lr = 0, momentum = 0;
+  float grad_scale = 1;  // gradients are multiplied by it first (clipping)
+};
+
+// What an optimizer changes: `n` weights and what belongs to them.
+struct OptimizerTensor {
+  int64_t n = 0;
+  float* weight = nullptr;
+  const float* gradient = nullptr;
+  float* moment1 = nullptr;  // AdamW's m, SGD's momentum
+  float* moment2 = nullptr;  // AdamW's v; null for SGD
+  float weight_decay = 0;
+};
+
+// Elements of a block of block_squares.
+inline constexpr int64_t kSquaresBlock = 1024;
+
 // One table of free functions per device; `dtype` is the type of every void* tensor. All sums run
 // in an order fixed by the shape, whatever the number of threads. Tensors are row-major and do not
-// overlap unless said.
+// overlap unless said. Work is queued on the stream: tensors and results are read and written when
+// the stream gets there, so they lie where the device can reach them. Work areas as in Linear.
 struct Kernels {
   const char* device;
 
@@ -108,7 +124,8 @@ struct Kernels {
   // dwte[vocab, dim] and dwpe[max_seq, dim] (+)= their rows' gradients, in row order.
   void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
                              int64_t dim, int64_t vocab, int64_t max_seq, const void* dy,
-                             float* dwte, float* dwpe, bool accumulate);
+                             float* dwte, float* dwpe, bool accumulate, void* workspace);
+  size_t (*embedding_backward_workspace)(int64_t rows, int64_t vocab);
 
   // y = (x - mean) * rstd * gamma + beta over each row of [rows, dim]; mean and rstd are fp32
   // [rows], written.
@@ -120,7 +137,8 @@ struct Kernels {
   void (*layer_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                               const void* x, const float* gamma, const float* mean,
                               const float* rstd, const void* residual_grad, void* dx,
-                              float* partial);
+                              float* partial, void* workspace);
+  size_t (*layer_norm_backward_workspace)(int64_t rows, int64_t dim);
 
   void (*activation_forward)(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                              void* y);
@@ -132,21 +150,25 @@ struct Kernels {
   // whose largest logit (the first of equals) is the target. Where `grad_scale` is not 0, logits
   // become grad_scale * (softmax - onehot).
   void (*cross_entropy)(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                        const int32_t* targets, float grad_scale, double* loss, int64_t* correct);
+                        const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
+                        void* workspace);
+  size_t (*cross_entropy_workspace)(int64_t rows, int64_t classes);
 
   // y (+)= x over n fp32 values.
   void (*accumulate)(Stream, int64_t n, const float* x, float* y, bool add);
-  // Sum of squares in fp64, in a fixed order.
-  double (*sum_of_squares)(Stream, int64_t n, const float* x);
-  // True when every value is finite.
-  bool (*all_finite)(Stream, DType dtype, int64_t n, const void* x);
+  // sums[b] = the sum of the squares, in fp64, of the elements of block b: kSquaresBlock of x[n],
+  // the last one maybe fewer.
+  void (*block_squares)(Stream, int64_t n, const float* x, double* sums);
+  // total (+)= values[0] + values[1] + ..., added one by one, in order; starts from 0 unless
+  // `accumulate`.
+  void (*add_in_order)(Stream, int64_t n, const double* values, double* total, bool accumulate);
+  // *finite = whether every value is.
+  void (*all_finite)(Stream, DType dtype, int64_t n, const void* x, bool* finite);
   // Decoupled weight decay (Loshchilov & Hutter 2019): w -= lr * (m_hat / (sqrt(v_hat) + epsilon) +
   // weight_decay * w).
-  void (*adamw)(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m,
-                float* v);
-  // momentum = mu * momentum + grad_scale * grad + weight_decay * w; w -= lr * momentum.
-  void (*sgd)(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w,
-              const float* grad, float* momentum);
+  void (*adamw)(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);
+  // momentum = mu * momentum + grad_scale * gradient + weight_decay * w; w -= lr * momentum.
+  void (*sgd)(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors);
   void (*copy)(Stream, void* to, const void* from, size_t bytes);
 };
 

@@ -21,8 +21,10 @@ class Dense : public LinearLayer {
     map_ = AddLinear(in_, out_, {prefix + ".weight", prefix + ".bias", HeStddev(in_), ""},
                      {.weight_transposed = true});
     const Linear& kernel = map_->kernel();
-    forward_workspace_ =
-        AddWorkspace("forward_workspace", Lifetime::kForwardScratch, {kernel.forward_workspace()});
+    const bool last = static_cast<size_t>(index) + 2 == config.widths.size();
+    forward_workspace_ = AddWorkspace(
+        "forward_workspace", Lifetime::kForwardScratch,
+        {kernel.forward_workspace(), last ? kernels().cross_entropy_workspace(rows(), out_) : 0});
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
                                     {kernel.input_grad_workspace()});
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
@@ -35,9 +37,9 @@ class Dense : public LinearLayer {
 
  protected:
   int64_t out() const { return out_; }
+  void* ForwardWorkspace(const LayerCall& call) const { return Tensor(call, forward_workspace_); }
   void Multiply(const LayerCall& call, int z) {
-    map_->Forward(call, call.input, nullptr, Tensor(call, z), nullptr,
-                  Tensor(call, forward_workspace_));
+    map_->Forward(call, call.input, nullptr, Tensor(call, z), nullptr, ForwardWorkspace(call));
   }
   void MultiplyBack(const LayerCall& call, int dz) {
     if (!decl_.has_input_grad) return;
@@ -97,7 +99,8 @@ class LastDense : public Dense {
     Multiply(call, logits_);
     if (call.targets == nullptr) return;
     kernels().cross_entropy(call.stream, dtype(), rows(), out(), Tensor(call, logits_),
-                            call.targets, call.loss_scale, call.loss, call.correct);
+                            call.targets, call.loss_scale, call.loss, call.correct,
+                            ForwardWorkspace(call));
   }
   void BackwardInput(const LayerCall& call) override { MultiplyBack(call, logits_); }
   void BackwardWeight(const LayerCall& call) override { AddWeightGradients(call, logits_); }

@@ -12,6 +12,8 @@ class Embedding : public LayerBase {
     decl_.name = "embedding";
     tokens_table_ = AddTable(kTokenEmbedding, vocab_);
     positions_table_ = AddTable("transformer.wpe.weight", max_seq_);
+    weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
+                                     {kernels().embedding_backward_workspace(rows(), vocab_)});
     decl_.input_dtype = DType::kInt32;
     decl_.input_shape = {rows()};
     decl_.output_dtype = dtype();
@@ -31,7 +33,8 @@ class Embedding : public LayerBase {
   void BackwardWeight(const LayerCall& call) override {
     kernels().embedding_backward(call.stream, dtype(), Tokens(call), rows(), batch().seq, dim_,
                                  vocab_, max_seq_, call.output_grad, Gradient(call, tokens_table_),
-                                 Gradient(call, positions_table_), call.accumulate);
+                                 Gradient(call, positions_table_), call.accumulate,
+                                 Tensor(call, weight_workspace_));
   }
 
  private:
@@ -49,6 +52,7 @@ class Embedding : public LayerBase {
 
   int64_t dim_, vocab_, max_seq_;
   int tokens_table_, positions_table_;
+  int weight_workspace_;
 };
 
 }  // namespace

@@ -20,10 +20,11 @@ class Head : public NormedLayer {
     logits_ = AddTensor("logits", dtype(), {rows(), vocab_}, Lifetime::kForwardToWeightGrad);
     d_normed_ = AddTensor("da", dtype(), {rows(), dim()}, Lifetime::kInputGradScratch);
     const Linear& kernel = lm_head_->kernel();
-    forward_workspace_ =
-        AddWorkspace("forward_workspace", Lifetime::kForwardScratch, {kernel.forward_workspace()});
+    forward_workspace_ = AddWorkspace(
+        "forward_workspace", Lifetime::kForwardScratch,
+        {kernel.forward_workspace(), kernels().cross_entropy_workspace(rows(), vocab_)});
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
-                                    {kernel.input_grad_workspace()});
+                                    {kernel.input_grad_workspace(), norm_.backward_workspace()});
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
                                      {kernel.weight_grad_workspace()});
     decl_.input_dtype = dtype();
@@ -39,7 +40,8 @@ class Head : public NormedLayer {
                       Tensor(call, forward_workspace_));
     if (call.targets == nullptr) return;
     kernels().cross_entropy(call.stream, dtype(), rows(), vocab_, Tensor(call, logits_),
-                            call.targets, call.loss_scale, call.loss, call.correct);
+                            call.targets, call.loss_scale, call.loss, call.correct,
+                            Tensor(call, forward_workspace_));
   }
   void Restore(const LayerCall& call) override {
     norm_.Forward(call, call.input, Tensor(call, normed_));
@@ -47,7 +49,8 @@ class Head : public NormedLayer {
   void BackwardInput(const LayerCall& call) override {
     lm_head_->BackwardInput(call, Tensor(call, logits_), nullptr, Tensor(call, d_normed_),
                             Tensor(call, input_workspace_));
-    norm_.Backward(call, Tensor(call, d_normed_), call.input, nullptr, call.input_grad);
+    norm_.Backward(call, Tensor(call, d_normed_), call.input, nullptr, call.input_grad,
+                   Tensor(call, input_workspace_));
   }
   void BackwardWeight(const LayerCall& call) override {
     lm_head_->BackwardWeight(call, Tensor(call, normed_), Tensor(call, logits_),

@@ -9,13 +9,17 @@ void Norm::Forward(const LayerCall& call, const void* x, void* y) const {
                                static_cast<float*>(call.tensors[slots_.rstd]));
 }
 
+size_t Norm::backward_workspace() const {
+  return kernels_->layer_norm_backward_workspace(shape_.rows, shape_.dim);
+}
+
 void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const void* residual_grad,
-                    void* dx) const {
+                    void* dx, void* workspace) const {
   kernels_->layer_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim, dy, x,
                                 call.parameters[slots_.gamma],
                                 static_cast<const float*>(call.tensors[slots_.mean]),
                                 static_cast<const float*>(call.tensors[slots_.rstd]), residual_grad,
-                                dx, static_cast<float*>(call.tensors[slots_.partial]));
+                                dx, static_cast<float*>(call.tensors[slots_.partial]), workspace);
 }
 
 void Norm::AddWeightGradients(const LayerCall& call) const {

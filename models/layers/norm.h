@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_LAYERS_NORM_H_
 #define SLUICE_MODELS_LAYERS_NORM_H_
 
+#include <cstddef>
 #include <string>
 
 #include "models/layers/layer_base.h"
@@ -30,9 +31,11 @@ class Norm {
 
   // y = norm(x).
   void Forward(const LayerCall& call, const void* x, void* y) const;
+  // Bytes of work memory that Backward needs.
+  size_t backward_workspace() const;
   // dx = residual_grad + the gradient through the norm.
   void Backward(const LayerCall& call, const void* dy, const void* x, const void* residual_grad,
-                void* dx) const;
+                void* dx, void* workspace) const;
   void AddWeightGradients(const LayerCall& call) const;
 
  private:

@@ -107,10 +107,10 @@ void TransformerBlock::AddWorkspaces() {
       "forward_workspace", Lifetime::kForwardScratch,
       {c_attn.forward_workspace(), attn_proj.forward_workspace(), c_fc.forward_workspace(),
        mlp_proj.forward_workspace(), attention_->forward_workspace()});
-  input_workspace_ = AddWorkspace(
-      "input_grad_workspace", Lifetime::kInputGradScratch,
-      {c_attn.input_grad_workspace(), attn_proj.input_grad_workspace(), c_fc.input_grad_workspace(),
-       mlp_proj.input_grad_workspace(), attention_->backward_workspace()});
+  input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
+                                  {c_attn.input_grad_workspace(), attn_proj.input_grad_workspace(),
+                                   c_fc.input_grad_workspace(), mlp_proj.input_grad_workspace(),
+                                   attention_->backward_workspace(), norm1_.backward_workspace()});
   weight_workspace_ =
       AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
                    {c_attn.weight_grad_workspace(), attn_proj.weight_grad_workspace(),
@@ -148,12 +148,13 @@ void TransformerBlock::BackwardInput(const LayerCall& call) {
   void* d_norm = Tensor(call, d_norm_);
   mlp_proj_->BackwardInput(call, call.output_grad, Tensor(call, h_), Tensor(call, dh_), workspace);
   c_fc_->BackwardInput(call, Tensor(call, dh_), nullptr, d_norm, workspace);
-  norm2_.Backward(call, d_norm, Tensor(call, x_mid_), call.output_grad, Tensor(call, dx_mid_));
+  norm2_.Backward(call, d_norm, Tensor(call, x_mid_), call.output_grad, Tensor(call, dx_mid_),
+                  workspace);
   attn_proj_->BackwardInput(call, Tensor(call, dx_mid_), nullptr, d_norm, workspace);
   attention_->Backward(call.stream, Tensor(call, qkv_), Tensor(call, att_), FloatTensor(call, lse_),
                        d_norm, Tensor(call, dqkv_), workspace);
   c_attn_->BackwardInput(call, Tensor(call, dqkv_), nullptr, d_norm, workspace);
-  norm1_.Backward(call, d_norm, call.input, Tensor(call, dx_mid_), call.input_grad);
+  norm1_.Backward(call, d_norm, call.input, Tensor(call, dx_mid_), call.input_grad, workspace);
 }
 
 void TransformerBlock::BackwardWeight(const LayerCall& call) {

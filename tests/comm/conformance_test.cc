@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/device_group.h"
 #include "comm/in_process.h"
 #include "tests/comm/tcp_group.h"
 
@@ -43,6 +44,26 @@ class TcpRanks : public Ranks {
   std::vector<std::unique_ptr<Communicator>> group_;
 };
 
+// Ranks whose messages are ordered on a device's streams. On the CPU, so that memory is the test's.
+class DeviceRanks : public Ranks {
+ public:
+  DeviceRanks(int ranks, size_t capacity)
+      : host_(ranks, capacity, absl::ZeroDuration()), group_(ranks, capacity) {
+    for (int r = 0; r < ranks; ++r)
+      ends_.push_back(group_.Join(r, &CpuDevice(), Stream{}, &host_.communicator(r)));
+  }
+  void Run(const std::function<void(Communicator&)>& body) override {
+    std::vector<std::thread> threads;
+    for (auto& end : ends_) threads.emplace_back([&] { body(*end); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  InProcessGroup host_;
+  DeviceGroup group_;
+  std::vector<std::unique_ptr<Communicator>> ends_;
+};
+
 template <typename Group, typename... Arguments>
 std::unique_ptr<Ranks> MakeRanks(Arguments... arguments) {
   return std::make_unique<Group>(arguments...);
@@ -58,6 +79,10 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                                                    [](int ranks, size_t capacity) {
                                                      return MakeRanks<InProcessRanks>(
                                                          ranks, capacity, absl::ZeroDuration());
+                                                   }},
+                                         Transport{"devices",
+                                                   [](int ranks, size_t capacity) {
+                                                     return MakeRanks<DeviceRanks>(ranks, capacity);
                                                    }},
                                          Transport{"tcp",
                                                    [](int ranks, size_t capacity) {

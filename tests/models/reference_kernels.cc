@@ -41,7 +41,7 @@ void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, 
 
 void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
                        int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate) {
+                       float* dwpe, bool accumulate, void*) {
   std::vector<double> token_sums(static_cast<size_t>(vocab * dim));
   std::vector<double> position_sums(static_cast<size_t>(max_seq * dim));
   for (int64_t r = 0; r < rows; ++r) {
@@ -75,7 +75,7 @@ void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsi
 
 void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
-                       const void* residual_grad, void* dx, float* partial) {
+                       const void* residual_grad, void* dx, float* partial, void*) {
   std::vector<double> dgamma(static_cast<size_t>(dim)), dbeta(static_cast<size_t>(dim));
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = r * dim;
@@ -114,7 +114,7 @@ void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, c
 }
 
 void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct) {
+                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct, void*) {
   *loss = 0;
   *correct = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -139,44 +139,56 @@ void Accumulate(Stream, int64_t n, const float* x, float* y, bool add) {
   for (int64_t i = 0; i < n; ++i) Add(&y[i], x[i], add);
 }
 
-double SumOfSquares(Stream, int64_t n, const float* x) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += double{x[i]} * x[i];
-  return sum;
+void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
+  for (int64_t i = 0; i < n; ++i) {
+    double& sum = sums[i / kSquaresBlock];
+    sum = (i % kSquaresBlock == 0 ? 0 : sum) + double{x[i]} * x[i];
+  }
 }
 
-bool AllFinite(Stream, DType dtype, int64_t n, const void* x) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (!std::isfinite(Get(dtype, x, i))) return false;
-  }
-  return true;
+void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate) {
+  if (!accumulate) *total = 0;
+  for (int64_t i = 0; i < n; ++i) *total += values[i];
+}
+
+void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
+  *finite = true;
+  for (int64_t i = 0; i < n; ++i) *finite = *finite && std::isfinite(Get(dtype, x, i));
 }
 
 // Loshchilov & Hutter 2019, algorithm 2.
-void AdamW(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m,
-           float* v) {
+void AdamWOf(const AdamWStep& step, const OptimizerTensor& t) {
+  float *w = t.weight, *m = t.moment1, *v = t.moment2;
   const double unbias_m = 1 - std::pow(step.beta1, step.step);
   const double unbias_v = 1 - std::pow(step.beta2, step.step);
-  for (int64_t i = 0; i < n; ++i) {
-    const double g = double{grad[i]} * step.grad_scale;
+  for (int64_t i = 0; i < t.n; ++i) {
+    const double g = double{t.gradient[i]} * step.grad_scale;
     const double mean = step.beta1 * m[i] + (1.0 - step.beta1) * g;
     const double square = step.beta2 * v[i] + (1.0 - step.beta2) * g * g;
     const double update = mean / unbias_m / (std::sqrt(square / unbias_v) + step.epsilon);
     m[i] = static_cast<float>(mean);
     v[i] = static_cast<float>(square);
-    w[i] = static_cast<float>(w[i] - step.lr * (update + step.weight_decay * w[i]));
+    w[i] = static_cast<float>(w[i] - step.lr * (update + t.weight_decay * w[i]));
   }
 }
 
-void Sgd(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w,
-         const float* grad, float* momentum) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double update =
-        double{mu} * momentum[i] + double{grad_scale} * grad[i] + double{weight_decay} * w[i];
-    momentum[i] = static_cast<float>(update);
-    w[i] = static_cast<float>(w[i] - lr * update);
+void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors) {
+  for (const OptimizerTensor& tensor : tensors) AdamWOf(step, tensor);
+}
+
+void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors) {
+  for (const OptimizerTensor& t : tensors) {
+    for (int64_t i = 0; i < t.n; ++i) {
+      const double update = double{step.momentum} * t.moment1[i] +
+                            double{step.grad_scale} * t.gradient[i] +
+                            double{t.weight_decay} * t.weight[i];
+      t.moment1[i] = static_cast<float>(update);
+      t.weight[i] = static_cast<float>(t.weight[i] - step.lr * update);
+    }
   }
 }
+
+size_t NoWorkspace(int64_t, int64_t) { return 0; }
 
 void Copy(Stream, void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
@@ -231,13 +243,17 @@ const Kernels& ReferenceKernels() {
       .make_attention = reference::MakeAttention,
       .embedding_forward = reference::EmbeddingForward,
       .embedding_backward = reference::EmbeddingBackward,
+      .embedding_backward_workspace = reference::NoWorkspace,
       .layer_norm_forward = reference::LayerNormForward,
       .layer_norm_backward = reference::LayerNormBackward,
+      .layer_norm_backward_workspace = reference::NoWorkspace,
       .activation_forward = reference::ActivationForward,
       .activation_backward = reference::ActivationBackward,
       .cross_entropy = reference::CrossEntropy,
+      .cross_entropy_workspace = reference::NoWorkspace,
       .accumulate = reference::Accumulate,
-      .sum_of_squares = reference::SumOfSquares,
+      .block_squares = reference::BlockSquares,
+      .add_in_order = reference::AddInOrder,
       .all_finite = reference::AllFinite,
       .adamw = reference::AdamW,
       .sgd = reference::Sgd,

@@ -161,6 +161,8 @@ Profile SomeProfile() {
     timings.input_grad = {layer.input_grad_seconds / 2, layer.input_grad_seconds};
     timings.weight_grad = {layer.weight_grad_seconds / 2, layer.weight_grad_seconds};
     timings.restore = {layer.restore_seconds / 2, layer.restore_seconds};
+    timings.apart_input_grad = {layer.forward_seconds, 3 * layer.input_grad_seconds};
+    timings.apart_weight_grad = {layer.restore_seconds, 2 * layer.weight_grad_seconds};
     profile.timings.push_back(timings);
   }
   return profile;

@@ -30,6 +30,32 @@ std::string ErrorOf(const absl::StatusOr<Plan>& plan) {
   return std::string(plan.status().message());
 }
 
+TEST(MakePlan, SchedulesThatRunWApartPayWhatThatCosts) {
+  Random random(12);
+  std::vector<LayerCost> layers = RandomLayers(random, 8);
+  const CostTable together = *CostTable::Create(layers);
+  std::vector<LayerCost> dear = layers;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    layers[i].apart_input_grad_seconds = dear[i].input_grad_seconds *= 1.25;
+    layers[i].apart_weight_grad_seconds = dear[i].weight_grad_seconds *= 1.5;
+  }
+  const CostTable costs = *CostTable::Create(layers);
+  const CostTable apart = *CostTable::Create(dear);
+  for (const char* schedule : {"1f1b", "zb-h1"}) {
+    PlanRequest request = SomeRequest(costs, 3, 6);
+    PlanRequest want = SomeRequest(std::string(schedule) == "1f1b" ? together : apart, 3, 6);
+    request.schedule = want.schedule = schedule;
+    EXPECT_EQ(MakePlan(request)->step_seconds, MakePlan(want)->step_seconds) << schedule;
+  }
+  // A measurement that finds them cheaper is noise.
+  for (LayerCost& layer : layers) {
+    layer.apart_input_grad_seconds = layer.input_grad_seconds / 2;
+    layer.apart_weight_grad_seconds = 0;
+  }
+  const CostTable noise = *CostTable::Create(layers);
+  EXPECT_EQ(&noise.apart(), &noise);
+}
+
 TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
   Random random(11);
   for (int trial = 0; trial < 150; ++trial) {

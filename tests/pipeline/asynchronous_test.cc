@@ -82,21 +82,27 @@ class TwinStage {
  private:
   void Update(size_t p, const std::vector<float>& gradient, const RunRequest& request,
               const OptimizerOptions& options, double lr, float scale) {
-    const auto size = static_cast<int64_t>(gradient.size());
-    const auto decay = static_cast<float>(decls_[p].decay ? options.weight_decay : 0.0);
+    const OptimizerTensor tensor = {
+        .n = static_cast<int64_t>(gradient.size()),
+        .weight = newest_[p].data(),
+        .gradient = gradient.data(),
+        .moment1 = moment1_[p].data(),
+        .moment2 = moment2_[p].data(),
+        .weight_decay = static_cast<float>(decls_[p].decay ? options.weight_decay : 0.0)};
     if (request.optimizer == OptimizerKind::kSgd) {
-      CpuKernels().sgd({}, static_cast<float>(lr), static_cast<float>(options.momentum), decay,
-                       scale, size, newest_[p].data(), gradient.data(), moment1_[p].data());
+      CpuKernels().sgd({},
+                       {.lr = static_cast<float>(lr),
+                        .momentum = static_cast<float>(options.momentum),
+                        .grad_scale = scale},
+                       {&tensor, 1});
       return;
     }
     const AdamWStep step{.lr = static_cast<float>(lr),
                          .beta1 = static_cast<float>(options.beta1),
                          .beta2 = static_cast<float>(options.beta2),
-                         .weight_decay = decay,
                          .step = static_cast<int64_t>(versions_.size()),
                          .grad_scale = scale};
-    CpuKernels().adamw({}, step, size, newest_[p].data(), gradient.data(), moment1_[p].data(),
-                       moment2_[p].data());
+    CpuKernels().adamw({}, step, {&tensor, 1});
   }
 
   using Tensors = std::vector<std::vector<float>>;  // [parameter]

@@ -103,7 +103,7 @@ TEST(Failure, AnErrorOfOneRankIsTheErrorOfAll) {
 }
 
 TEST(Failure, AnArenaThatDoesNotFitIsRefusedBeforeItIsTouched) {
-  const absl::Status status = Arena::Allocate(int64_t{1} << 50U).status();
+  const absl::Status status = Arena::Allocate(CpuDevice(), int64_t{1} << 50U).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(status), HasSubstr("1048576.00 GiB"));
 }

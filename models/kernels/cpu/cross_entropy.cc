@@ -101,7 +101,8 @@ namespace sluice::cpu {
 HWY_EXPORT(CrossEntropy);
 
 void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct) {
+                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
+                  void* /*workspace*/) {
   HWY_DYNAMIC_DISPATCH(CrossEntropy)
   (dtype, static_cast<size_t>(rows), static_cast<size_t>(classes), logits, targets, grad_scale,
    loss, correct);

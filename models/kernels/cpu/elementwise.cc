@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "models/kernels/cpu/functions.h"
@@ -119,12 +120,21 @@ void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
   }
 }
 
-double SumOfSquares(Stream, int64_t n, const float* x) {
-  return HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(n), x);
+void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
+  for (int64_t at = 0; at < n; at += kSquaresBlock) {
+    const int64_t count = std::min(kSquaresBlock, n - at);
+    *sums++ = HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(count), x + at);
+  }
 }
 
-bool AllFinite(Stream, DType dtype, int64_t n, const void* x) {
-  return HWY_DYNAMIC_DISPATCH(AllFinite)(dtype, static_cast<size_t>(n), x);
+void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate) {
+  double sum = accumulate ? *total : 0;
+  for (int64_t i = 0; i < n; ++i) sum += values[i];
+  *total = sum;
+}
+
+void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
+  *finite = HWY_DYNAMIC_DISPATCH(AllFinite)(dtype, static_cast<size_t>(n), x);
 }
 
 void Copy(Stream, void* to, const void* from, size_t bytes) {

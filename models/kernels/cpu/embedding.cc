@@ -80,7 +80,7 @@ void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, 
 
 void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
                        int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate) {
+                       float* dwpe, bool accumulate, void* /*workspace*/) {
   if (!accumulate) {
     std::memset(dwte, 0, static_cast<size_t>(vocab * dim) * sizeof(float));
     std::memset(dwpe, 0, static_cast<size_t>(max_seq * dim) * sizeof(float));

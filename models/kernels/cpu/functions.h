@@ -13,17 +13,20 @@ namespace sluice::cpu {
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
 
+// No kernel here needs a work area of its own.
+inline size_t NoWorkspace(int64_t, int64_t) { return 0; }
+
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
                       int64_t dim, const float* wte, const float* wpe, void* y);
 void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
                        int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate);
+                       float* dwpe, bool accumulate, void* workspace);
 
 void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
                       const float* gamma, const float* beta, void* y, float* mean, float* rstd);
 void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
-                       const void* residual_grad, void* dx, float* partial);
+                       const void* residual_grad, void* dx, float* partial, void* workspace);
 
 void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                        void* y);
@@ -31,15 +34,15 @@ void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, c
                         const void* dy, void* dx);
 
 void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct);
+                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
+                  void* workspace);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
-double SumOfSquares(Stream, int64_t n, const float* x);
-bool AllFinite(Stream, DType dtype, int64_t n, const void* x);
-void AdamW(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m,
-           float* v);
-void Sgd(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w,
-         const float* grad, float* momentum);
+void BlockSquares(Stream, int64_t n, const float* x, double* sums);
+void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate);
+void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite);
+void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);
+void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors);
 void Copy(Stream, void* to, const void* from, size_t bytes);
 
 // sums[dim] (+)= the column sums of x[rows, dim], in row order.

@@ -134,7 +134,7 @@ void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsi
 
 void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
-                       const void* residual_grad, void* dx, float* partial) {
+                       const void* residual_grad, void* dx, float* partial, void* /*workspace*/) {
   HWY_DYNAMIC_DISPATCH(LayerNormBackward)
   (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), dy, x, gamma, mean, rstd,
    residual_grad, dx, partial);

@@ -12,19 +12,20 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 
 // `rate` is lr / (1 - beta1^step), `root_scale` 1 / sqrt(1 - beta2^step): the bias corrections.
-void AdamW(const AdamWStep& step, float rate, float root_scale, size_t n, float* w,
-           const float* grad, float* m, float* v) {
+void AdamW(const AdamWStep& step, float rate, float root_scale, const OptimizerTensor& tensor) {
   const DF d;
+  const float* grad = tensor.gradient;
+  float *w = tensor.weight, *m = tensor.moment1, *v = tensor.moment2;
   const VF scale = hn::Set(d, step.grad_scale);
   const VF beta1 = hn::Set(d, step.beta1);
   const VF beta2 = hn::Set(d, step.beta2);
   const VF rest1 = hn::Set(d, 1.0f - step.beta1);
   const VF rest2 = hn::Set(d, 1.0f - step.beta2);
-  const VF keep = hn::Set(d, 1.0f - step.lr * step.weight_decay);
+  const VF keep = hn::Set(d, 1.0f - step.lr * tensor.weight_decay);
   const VF roots = hn::Set(d, root_scale);
   const VF epsilon = hn::Set(d, step.epsilon);
   const VF rates = hn::Set(d, rate);
-  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+  ForEachVector(static_cast<size_t>(tensor.n), [&](size_t i, auto part) HWY_ATTR {
     const VF g = hn::Mul(Load(d, grad + i, part), scale);
     const VF first = hn::MulAdd(beta1, Load(d, m + i, part), hn::Mul(rest1, g));
     const VF second = hn::MulAdd(beta2, Load(d, v + i, part), hn::Mul(rest2, hn::Mul(g, g)));
@@ -36,16 +37,17 @@ void AdamW(const AdamWStep& step, float rate, float root_scale, size_t n, float*
   });
 }
 
-void Sgd(float lr, float mu, float weight_decay, float grad_scale, size_t n, float* w,
-         const float* grad, float* momentum) {
+void Sgd(const SgdStep& step, const OptimizerTensor& tensor) {
   const DF d;
-  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+  const float* grad = tensor.gradient;
+  float *w = tensor.weight, *momentum = tensor.moment1;
+  ForEachVector(static_cast<size_t>(tensor.n), [&](size_t i, auto part) HWY_ATTR {
     const VF at = Load(d, w + i, part);
-    const VF pull = hn::MulAdd(hn::Set(d, weight_decay), at,
-                               hn::Mul(hn::Set(d, grad_scale), Load(d, grad + i, part)));
-    const VF speed = hn::MulAdd(hn::Set(d, mu), Load(d, momentum + i, part), pull);
+    const VF pull = hn::MulAdd(hn::Set(d, tensor.weight_decay), at,
+                               hn::Mul(hn::Set(d, step.grad_scale), Load(d, grad + i, part)));
+    const VF speed = hn::MulAdd(hn::Set(d, step.momentum), Load(d, momentum + i, part), pull);
     Store(speed, d, momentum + i, part);
-    Store(hn::NegMulAdd(hn::Set(d, lr), speed, at), d, w + i, part);
+    Store(hn::NegMulAdd(hn::Set(d, step.lr), speed, at), d, w + i, part);
   });
 }
 
@@ -58,21 +60,19 @@ namespace sluice::cpu {
 HWY_EXPORT(AdamW);
 HWY_EXPORT(Sgd);
 
-void AdamW(Stream, const AdamWStep& step, int64_t n, float* w, const float* grad, float* m,
-           float* v) {
+void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors) {
   const auto count = static_cast<double>(step.step);
   const double rate =
       static_cast<double>(step.lr) / (1 - std::pow(static_cast<double>(step.beta1), count));
   const double root_scale = 1 / std::sqrt(1 - std::pow(static_cast<double>(step.beta2), count));
-  HWY_DYNAMIC_DISPATCH(AdamW)
-  (step, static_cast<float>(rate), static_cast<float>(root_scale), static_cast<size_t>(n), w, grad,
-   m, v);
+  for (const OptimizerTensor& tensor : tensors) {
+    HWY_DYNAMIC_DISPATCH(AdamW)
+    (step, static_cast<float>(rate), static_cast<float>(root_scale), tensor);
+  }
 }
 
-void Sgd(Stream, float lr, float mu, float weight_decay, float grad_scale, int64_t n, float* w,
-         const float* grad, float* momentum) {
-  HWY_DYNAMIC_DISPATCH(Sgd)
-  (lr, mu, weight_decay, grad_scale, static_cast<size_t>(n), w, grad, momentum);
+void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors) {
+  for (const OptimizerTensor& tensor : tensors) HWY_DYNAMIC_DISPATCH(Sgd)(step, tensor);
 }
 
 }  // namespace sluice::cpu

@@ -113,35 +113,43 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   Tensor a(DType::kFloat32, RandomValues(kN, 3)), b(DType::kFloat32, RandomValues(kN, 4));
   Tensor m(DType::kFloat32, Values(kN, 0)), v(DType::kFloat32, Values(kN, 0));
   const std::vector<int32_t> tokens(kRows, 3);
-  double loss = 0;
+  double loss = 0, squares = 0;
   int64_t correct = 0;
+  bool finite = false;
   ExpectNone("embedding", [&] {
     k.embedding_forward({}, dtype, tokens.data(), kRows, 10, kDim, a.floats(), b.floats(),
                         y.data());
     k.embedding_backward({}, dtype, tokens.data(), kRows, 10, kDim, 20, 10, y.data(), m.floats(),
-                         v.floats(), false);
+                         v.floats(), false, nullptr);
   });
   ExpectNone("layer norm", [&] {
     k.layer_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), a.floats(), b.floats(), y.data(),
                          m.floats(), v.floats());
     k.layer_norm_backward({}, dtype, kRows, kDim, y.data(), x.data(), a.floats(), m.floats(),
-                          v.floats(), nullptr, dx.data(), b.floats());
+                          v.floats(), nullptr, dx.data(), b.floats(), nullptr);
   });
   ExpectNone("activation", [&] {
     k.activation_forward({}, dtype, Activation::kGelu, kN, x.data(), y.data());
     k.activation_backward({}, dtype, Activation::kGelu, kN, x.data(), y.data(), dx.data());
   });
   ExpectNone("cross-entropy", [&] {
-    k.cross_entropy({}, dtype, kRows, kDim, dx.data(), tokens.data(), 0.5f, &loss, &correct);
+    k.cross_entropy({}, dtype, kRows, kDim, dx.data(), tokens.data(), 0.5f, &loss, &correct,
+                    nullptr);
   });
   ExpectNone("sums", [&] {
     k.accumulate({}, kN, a.floats(), b.floats(), true);
-    loss += k.sum_of_squares({}, kN, a.floats());
-    correct += k.all_finite({}, dtype, kN, x.data());
+    k.block_squares({}, kN, a.floats(), &squares);
+    k.add_in_order({}, 1, &squares, &loss, true);
+    k.all_finite({}, dtype, kN, x.data(), &finite);
   });
   ExpectNone("optimizer", [&] {
-    k.adamw({}, {.lr = 0.1f}, kN, a.floats(), b.floats(), m.floats(), v.floats());
-    k.sgd({}, 0.1f, 0.9f, 0, 1, kN, a.floats(), b.floats(), m.floats());
+    const OptimizerTensor tensor = {.n = kN,
+                                    .weight = a.floats(),
+                                    .gradient = b.floats(),
+                                    .moment1 = m.floats(),
+                                    .moment2 = v.floats()};
+    k.adamw({}, {.lr = 0.1f}, {&tensor, 1});
+    k.sgd({}, {.lr = 0.1f, .momentum = 0.9f}, {&tensor, 1});
   });
 }
 

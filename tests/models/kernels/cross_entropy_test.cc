@@ -18,7 +18,7 @@ Result Compute(int64_t rows, const std::vector<int32_t>& targets, float grad_sca
   Result result;
   const auto classes = static_cast<int64_t>(logits->size()) / rows;
   CpuKernels().cross_entropy({}, logits->dtype(), rows, classes, logits->data(), targets.data(),
-                             grad_scale, &result.loss, &result.correct);
+                             grad_scale, &result.loss, &result.correct, nullptr);
   return result;
 }
 

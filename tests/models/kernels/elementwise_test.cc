@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "models/kernels/kernels.h"
 #include "tests/models/kernels/tensor.h"
@@ -10,6 +12,12 @@ namespace sluice {
 namespace {
 
 constexpr size_t kSizes[] = {1, 3, 8, 15, 16, 17, 33, 64, 1000, 4099};
+
+bool AllFinite(DType dtype, int64_t n, const void* x) {
+  bool finite = false;
+  CpuKernels().all_finite({}, dtype, n, x, &finite);
+  return finite;
+}
 
 TEST(ElementwiseTest, AccumulateAddsOrOverwrites) {
   for (const size_t n : kSizes) {
@@ -23,15 +31,34 @@ TEST(ElementwiseTest, AccumulateAddsOrOverwrites) {
   }
 }
 
-TEST(ElementwiseTest, SumOfSquaresIsNearlyExact) {
+TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
   for (const size_t n : kSizes) {
     Tensor x(DType::kFloat32, RandomValues(n, 2, -1e3, 1e3));
-    const double want = twin::Dot(x.ToValues(), x.ToValues());
-    EXPECT_NEAR(CpuKernels().sum_of_squares({}, static_cast<int64_t>(n), x.floats()), want,
-                1e-14 * want);
+    const Values values = x.ToValues();
+    constexpr auto kBlock = static_cast<size_t>(kSquaresBlock);
+    constexpr double kUntouched = -1;
+    std::vector<double> sums((n + kBlock - 1) / kBlock + 1, kUntouched);
+    CpuKernels().block_squares({}, static_cast<int64_t>(n), x.floats(), sums.data());
+    for (size_t block = 0; block + 1 < sums.size(); ++block) {
+      const Values part(
+          values.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
+          values.begin() + static_cast<std::ptrdiff_t>(std::min(n, (block + 1) * kBlock)));
+      const double want = twin::Dot(part, part);
+      EXPECT_NEAR(sums[block], want, 1e-14 * want);
+    }
+    EXPECT_EQ(sums.back(), kUntouched);
   }
-  Tensor none(DType::kFloat32, size_t{0});
-  EXPECT_EQ(CpuKernels().sum_of_squares({}, 0, none.floats()), 0);
+}
+
+TEST(ElementwiseTest, AddInOrderStartsAfreshOrGoesOn) {
+  const std::vector<double> values = {1, 1e-16, 1e-16, 0.5};
+  double total = 7;
+  CpuKernels().add_in_order({}, 4, values.data(), &total, false);
+  EXPECT_EQ(total, 1.5);  // one by one the small ones are lost; together they would not be
+  CpuKernels().add_in_order({}, 1, values.data(), &total, true);
+  EXPECT_EQ(total, 2.5);
+  CpuKernels().add_in_order({}, 0, nullptr, &total, false);
+  EXPECT_EQ(total, 0);
 }
 
 TEST(ElementwiseTest, AllFiniteFindsEveryBadPlace) {
@@ -40,11 +67,11 @@ TEST(ElementwiseTest, AllFiniteFindsEveryBadPlace) {
     for (const size_t n : {1u, 5u, 16u, 70u}) {
       Tensor x(dtype, Values(n, -largest));
       const auto count = static_cast<int64_t>(n);
-      EXPECT_TRUE(CpuKernels().all_finite({}, dtype, count, x.data()));
+      EXPECT_TRUE(AllFinite(dtype, count, x.data()));
       for (size_t i = 0; i < n; ++i) {
         for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
           x.Set(i, bad);
-          EXPECT_FALSE(CpuKernels().all_finite({}, dtype, count, x.data())) << bad << " at " << i;
+          EXPECT_FALSE(AllFinite(dtype, count, x.data())) << bad << " at " << i;
         }
         x.Set(i, 1e-40);  // denormal
       }

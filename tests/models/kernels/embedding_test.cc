@@ -48,7 +48,8 @@ TEST(EmbeddingTest, BackwardAddsRowsInOrderAndAccumulates) {
       std::vector<float> want_token(dwte.size(), 0), want_position(dwpe.size(), 0);
       for (const bool accumulate : {false, true}) {
         CpuKernels().embedding_backward({}, dtype, tokens.data(), kRows, kSeq, dim, kVocab, kMaxSeq,
-                                        dy.data(), dwte.floats(), dwpe.floats(), accumulate);
+                                        dy.data(), dwte.floats(), dwpe.floats(), accumulate,
+                                        nullptr);
         for (int64_t r = 0; r < kRows; ++r) {
           for (int64_t i = 0; i < dim; ++i) {
             const auto value = static_cast<float>(gradient[static_cast<size_t>(r * dim + i)]);

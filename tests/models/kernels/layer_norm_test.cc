@@ -80,7 +80,7 @@ TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
     Tensor partial(DType::kFloat32, 2 * static_cast<size_t>(dim_));
     CpuKernels().layer_norm_backward(
         {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), mean.floats(), rstd.floats(),
-        with_residual ? dx.data() : nullptr, dx.data(), partial.floats());
+        with_residual ? dx.data() : nullptr, dx.data(), partial.floats(), nullptr);
     Values dx_want = want.dx;
     for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
     ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");

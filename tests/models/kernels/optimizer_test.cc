@@ -23,11 +23,15 @@ TEST(OptimizerTest, AdamWFollowsThePaperOverSteps) {
                               .beta1 = 0.9f,
                               .beta2 = 0.95f,
                               .epsilon = 1e-8f,
-                              .weight_decay = 0.1f,
                               .step = t,
                               .grad_scale = 0.5f};
-      CpuKernels().adamw({}, step, static_cast<int64_t>(n), w.floats(), grad.floats(), m.floats(),
-                         v.floats());
+      const OptimizerTensor tensor = {.n = static_cast<int64_t>(n),
+                                      .weight = w.floats(),
+                                      .gradient = grad.floats(),
+                                      .moment1 = m.floats(),
+                                      .moment2 = v.floats(),
+                                      .weight_decay = 0.1f};
+      CpuKernels().adamw({}, step, {&tensor, 1});
       const double b1 = static_cast<double>(step.beta1), b2 = static_cast<double>(step.beta2);
       for (size_t i = 0; i < n; ++i) {
         const double g = grad.Get(i) * 0.5;
@@ -50,9 +54,28 @@ TEST(OptimizerTest, FirstAdamWStepMovesByTheLearningRate) {
   Tensor grad(DType::kFloat32, Values(20, -0.7));
   Tensor m(DType::kFloat32, Values(20, 0));
   Tensor v(DType::kFloat32, Values(20, 0));
-  CpuKernels().adamw({}, {.lr = 0.5f, .step = 1}, 20, w.floats(), grad.floats(), m.floats(),
-                     v.floats());
+  const OptimizerTensor tensor = {.n = 20,
+                                  .weight = w.floats(),
+                                  .gradient = grad.floats(),
+                                  .moment1 = m.floats(),
+                                  .moment2 = v.floats()};
+  CpuKernels().adamw({}, {.lr = 0.5f, .step = 1}, {&tensor, 1});
   ExpectClose(w, Values(20, 3.5), 1e-6, 0, "w");
+}
+
+TEST(OptimizerTest, EveryTensorOfACallIsChangedByItsOwnDecay) {
+  Tensor first(DType::kFloat32, Values(3, 1)), second(DType::kFloat32, Values(17, 2));
+  Tensor grad(DType::kFloat32, Values(17, 0)), momentum(DType::kFloat32, Values(20, 0));
+  const OptimizerTensor tensors[] = {
+      {.n = 3, .weight = first.floats(), .gradient = grad.floats(), .moment1 = momentum.floats()},
+      {.n = 17,
+       .weight = second.floats(),
+       .gradient = grad.floats(),
+       .moment1 = momentum.floats() + 3,
+       .weight_decay = 0.5f}};
+  CpuKernels().sgd({}, {.lr = 0.5f}, tensors);
+  ExpectClose(first, Values(3, 1), 0, 0, "first");
+  ExpectClose(second, Values(17, 1.5), 0, 0, "second");
 }
 
 TEST(OptimizerTest, SgdFollowsItsFormulaOverSteps) {
@@ -62,8 +85,12 @@ TEST(OptimizerTest, SgdFollowsItsFormulaOverSteps) {
     Values w_want = w.ToValues(), momentum_want(n, 0);
     for (uint64_t t = 1; t <= 5; ++t) {
       Tensor grad(DType::kFloat32, RandomValues(n, t + 10));
-      CpuKernels().sgd({}, 0.1f, 0.9f, 0.01f, 0.5f, static_cast<int64_t>(n), w.floats(),
-                       grad.floats(), momentum.floats());
+      const OptimizerTensor tensor = {.n = static_cast<int64_t>(n),
+                                      .weight = w.floats(),
+                                      .gradient = grad.floats(),
+                                      .moment1 = momentum.floats(),
+                                      .weight_decay = 0.01f};
+      CpuKernels().sgd({}, {.lr = 0.1f, .momentum = 0.9f, .grad_scale = 0.5f}, {&tensor, 1});
       for (size_t i = 0; i < n; ++i) {
         momentum_want[i] = 0.9 * momentum_want[i] + 0.5 * grad.Get(i) + 0.01 * w_want[i];
         w_want[i] -= 0.1 * momentum_want[i];

@@ -1,4 +1,4 @@
-#include "pipeline/arena.h"
+#include "models/device/host_memory.h"
 
 #include <sys/mman.h>
 
@@ -30,7 +30,7 @@ int64_t AvailableBytes() {
 
 }  // namespace
 
-absl::Status CheckAvailable(int64_t bytes) {
+absl::Status CheckHostMemory(int64_t bytes) {
   const int64_t available = AvailableBytes();
   if (available < 0 || bytes <= available) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
@@ -39,22 +39,20 @@ absl::Status CheckAvailable(int64_t bytes) {
       static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB));
 }
 
-absl::StatusOr<Arena> Arena::Allocate(int64_t bytes) {
+absl::StatusOr<DeviceMemory> AllocateHostMemory(int64_t bytes) {
   const int64_t size = std::max<int64_t>(bytes, 1);
-  if (absl::Status status = CheckAvailable(size); !status.ok()) return status;
+  if (absl::Status status = CheckHostMemory(size); !status.ok()) return status;
   void* memory = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("cannot allocate an arena of ", size, " bytes: ", std::strerror(errno)));
+        absl::StrCat("cannot allocate ", size, " bytes: ", std::strerror(errno)));
   }
   madvise(memory, static_cast<size_t>(size),
           MADV_HUGEPAGE);  // a hint; fewer TLB misses where it is taken
-  return Arena(static_cast<std::byte*>(memory), size);
-}
-
-void Arena::Unmap::operator()(std::byte* memory) const {
-  munmap(memory, static_cast<size_t>(bytes));
+  return DeviceMemory(static_cast<std::byte*>(memory), size, [size](std::byte* data) {
+    if (data != nullptr) munmap(data, static_cast<size_t>(size));
+  });
 }
 
 }  // namespace sluice

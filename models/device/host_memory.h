@@ -1,0 +1,22 @@
+#ifndef SLUICE_MODELS_DEVICE_HOST_MEMORY_H_
+#define SLUICE_MODELS_DEVICE_HOST_MEMORY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/device/device.h"
+
+namespace sluice {
+
+// ResourceExhausted when the machine has no `bytes` left; asked before any arena of a run is made,
+// since memory counts as taken only once it is written.
+absl::Status CheckHostMemory(int64_t bytes);
+
+// Zeroed pages of the machine's memory. ResourceExhausted as CheckHostMemory says, since Linux
+// would otherwise hand out pages that it cannot back.
+absl::StatusOr<DeviceMemory> AllocateHostMemory(int64_t bytes);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DEVICE_HOST_MEMORY_H_

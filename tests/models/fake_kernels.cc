@@ -1,0 +1,127 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/models/fake_device.h"
+
+namespace sluice {
+namespace {
+
+const Kernels& Cpu() { return CpuKernels(); }
+
+// Has the stream call `function` with these arguments.
+template <typename Function, typename... Arguments>
+void Later(Stream stream, Function function, Arguments... arguments) {
+  FakeDevice::Queue(stream, [=] { function(Stream{}, arguments...); });
+}
+
+// Entries of the table that only differ in when they run.
+template <auto kMember>
+struct Queued;
+template <typename... Arguments, void (*Kernels::*kMember)(Stream, Arguments...)>
+struct Queued<kMember> {
+  static void Call(Stream stream, Arguments... arguments) {
+    Later(stream, Cpu().*kMember, arguments...);
+  }
+};
+
+class QueuedLinear : public Linear {
+ public:
+  explicit QueuedLinear(const LinearShape& shape) : linear_(Cpu().make_linear(shape)) {}
+  size_t packed_bytes() const override { return linear_->packed_bytes(); }
+  size_t forward_workspace() const override { return linear_->forward_workspace(); }
+  size_t input_grad_workspace() const override { return linear_->input_grad_workspace(); }
+  size_t weight_grad_workspace() const override { return linear_->weight_grad_workspace(); }
+  void Pack(Stream stream, const float* weight, void* packed) override {
+    FakeDevice::Queue(stream, [=, linear = linear_] { linear->Pack({}, weight, packed); });
+  }
+  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+               const float* bias, const void* residual, void* y, void* activated,
+               void* workspace) override {
+    FakeDevice::Queue(stream, [=, linear = linear_] {
+      linear->Forward({}, x, weight, packed, bias, residual, y, activated, workspace);
+    });
+  }
+  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+                     const void* input_before_activation, void* dx, void* workspace) override {
+    FakeDevice::Queue(stream, [=, linear = linear_] {
+      linear->BackwardInput({}, dy, weight, packed, input_before_activation, dx, workspace);
+    });
+  }
+  void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
+                      bool accumulate, void* workspace) override {
+    FakeDevice::Queue(stream, [=, linear = linear_] {
+      linear->BackwardWeight({}, x, dy, dw, db, accumulate, workspace);
+    });
+  }
+
+ private:
+  const std::shared_ptr<Linear> linear_;  // work may outlive this
+};
+
+class QueuedAttention : public Attention {
+ public:
+  explicit QueuedAttention(const AttentionShape& shape) : attention_(Cpu().make_attention(shape)) {}
+  size_t forward_workspace() const override { return attention_->forward_workspace(); }
+  size_t backward_workspace() const override { return attention_->backward_workspace(); }
+  void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) override {
+    FakeDevice::Queue(
+        stream, [=, attention = attention_] { attention->Forward({}, qkv, out, lse, workspace); });
+  }
+  void Backward(Stream stream, const void* qkv, const void* out, const float* lse, const void* dout,
+                void* dqkv, void* workspace) override {
+    FakeDevice::Queue(stream, [=, attention = attention_] {
+      attention->Backward({}, qkv, out, lse, dout, dqkv, workspace);
+    });
+  }
+
+ private:
+  const std::shared_ptr<Attention> attention_;
+};
+
+using Tensors = absl::Span<const OptimizerTensor>;
+
+// The list of tensors is the caller's, and may be gone by then.
+template <typename Step>
+void Optimize(Stream stream, void (*function)(Stream, const Step&, Tensors), const Step& step,
+              Tensors tensors) {
+  const std::vector<OptimizerTensor> kept(tensors.begin(), tensors.end());
+  FakeDevice::Queue(stream, [=] { function(Stream{}, step, kept); });
+}
+
+}  // namespace
+
+const Kernels& FakeKernels() {
+  static const Kernels table = [] {
+    Kernels kernels = Cpu();
+    kernels.device = "fake";
+    kernels.make_linear = [](const LinearShape& shape) -> std::unique_ptr<Linear> {
+      return std::make_unique<QueuedLinear>(shape);
+    };
+    kernels.make_attention = [](const AttentionShape& shape) -> std::unique_ptr<Attention> {
+      return std::make_unique<QueuedAttention>(shape);
+    };
+    kernels.embedding_forward = Queued<&Kernels::embedding_forward>::Call;
+    kernels.embedding_backward = Queued<&Kernels::embedding_backward>::Call;
+    kernels.layer_norm_forward = Queued<&Kernels::layer_norm_forward>::Call;
+    kernels.layer_norm_backward = Queued<&Kernels::layer_norm_backward>::Call;
+    kernels.activation_forward = Queued<&Kernels::activation_forward>::Call;
+    kernels.activation_backward = Queued<&Kernels::activation_backward>::Call;
+    kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
+    kernels.accumulate = Queued<&Kernels::accumulate>::Call;
+    kernels.block_squares = Queued<&Kernels::block_squares>::Call;
+    kernels.add_in_order = Queued<&Kernels::add_in_order>::Call;
+    kernels.all_finite = Queued<&Kernels::all_finite>::Call;
+    kernels.copy = Queued<&Kernels::copy>::Call;
+    kernels.adamw = [](Stream stream, const AdamWStep& step, Tensors tensors) {
+      Optimize(stream, Cpu().adamw, step, tensors);
+    };
+    kernels.sgd = [](Stream stream, const SgdStep& step, Tensors tensors) {
+      Optimize(stream, Cpu().sgd, step, tensors);
+    };
+    return kernels;
+  }();
+  return table;
+}
+
+}  // namespace sluice

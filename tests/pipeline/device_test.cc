@@ -1,0 +1,231 @@
+// Training on a device that does its work late, on streams, gives the bits of the CPU: nothing is
+// read before it is written, nothing is overwritten before it is read. Under the thread sanitizer
+// this shows whatever the timing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "comm/device_group.h"
+#include "tests/models/fake_device.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int64_t kSteps = 3;
+
+// The devices of a run and what joins its ranks.
+class Devices {
+ public:
+  // `count` devices, taken in turn by the ranks.
+  Devices(const RunPlan& plan, int count, const FakeDevice::Options& options = {})
+      : group_(plan.world_size(), EdgeCapacity(plan)), ranks_(plan.world_size()) {
+    for (int i = 0; i < count; ++i) devices_.push_back(std::make_unique<FakeDevice>(options));
+  }
+
+  FakeDevice& device(size_t i) { return *devices_[i % devices_.size()]; }
+
+  TrainOptions On(TrainOptions options) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      FakeDevice* device = devices_[static_cast<size_t>(rank) % devices_.size()].get();
+      options.devices.push_back(
+          {.device = device, .connect = [this, rank, device](Stream stream, Communicator* world) {
+             return absl::StatusOr<std::unique_ptr<Communicator>>(
+                 group_.Join(rank, device, stream, world));
+           }});
+    }
+    return options;
+  }
+
+ private:
+  std::vector<std::unique_ptr<FakeDevice>> devices_;
+  DeviceGroup group_;
+  int ranks_;
+};
+
+RunPlan FakePlan(const SmallRun& run) {
+  RunRequest request = MakeRequest(run);
+  request.kernels = &FakeKernels();
+  absl::StatusOr<RunPlan> plan = CompileRun(request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+std::vector<SmallRun> Runs() {
+  std::vector<SmallRun> runs = {
+      {.ranks = 1},
+      {.schedule = "gpipe", .ranks = 2, .dtype = DType::kBFloat16},
+      {.schedule = "1f1b", .ranks = 4, .partition_seed = 7},
+      {.schedule = "1f1b", .ranks = 3, .recompute = Recompute::kFull},
+      {.schedule = "1f1b", .ranks = 2, .recompute = Recompute::kSelective, .sum_groups = 2},
+      {.schedule = "interleaved", .ranks = 2, .chunks = 3},
+      {.schedule = "zb-h1", .ranks = 3, .micro_batches = 6, .optimizer = OptimizerKind::kSgd},
+      {.schedule = "zbv", .ranks = 2, .chunks = 2},
+      {.schedule = "chimera", .ranks = 2, .chunks = 2},
+      {.model = "tied", .ranks = 3},
+      {.model = "tied", .ranks = 1},
+      {.model = "mlp", .schedule = "interleaved", .ranks = 2, .chunks = 2},
+      {.schedule = "pipedream-2bw", .ranks = 3, .micro_batches = 12},
+      {.schedule = "pipedream", .ranks = 2, .micro_batches = 6},
+  };
+  for (int zero = 0; zero <= 2; ++zero) {
+    runs.push_back({.model = "wide", .ranks = 2, .replicas = 2, .zero = zero});
+    runs.push_back({.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = zero});
+  }
+  return runs;
+}
+
+class OnADevice : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(OnADevice, TheBitsAreTheCpus) {
+  const RunPlan plan = FakePlan(GetParam());
+  for (const int count : {1, plan.world_size()}) {
+    Devices devices(
+        plan, count,
+        {.seed = static_cast<uint64_t>(count), .longest_pause = absl::Microseconds(200)});
+    absl::StatusOr<Outcome> outcome = Train(plan, devices.On(SmallOptions(kSteps)));
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(*outcome, OutcomeOnce(GetParam(), kSteps)) << count << " devices";
+    EXPECT_EQ(devices.device(0).allocated(), 0);
+  }
+}
+
+TEST_P(OnADevice, MemoryIsWhatTheCpusPlanSays) {
+  const RunPlan plan = FakePlan(GetParam());
+  const RunPlan cpu = MakePlan(GetParam());
+  for (int rank = 0; rank < plan.world_size(); ++rank) {
+    FakeDevice device;
+    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank, device);
+    ASSERT_TRUE(state.ok()) << state.status();
+    EXPECT_EQ(device.allocated(), cpu.arenas[static_cast<size_t>(rank)].memory.total);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, OnADevice, testing::ValuesIn(Runs()),
+                         [](const auto& param_info) { return param_info.param.Name(); });
+
+TEST(DeviceRun, ACheckpointMovesBetweenDeviceAndCpu) {
+  const SmallRun run{.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 1};
+  const Outcome& whole = OutcomeOnce(run, 4);
+  const fs::path folder = fs::path(testing::TempDir()) / "device_checkpoint";
+  fs::remove_all(folder);
+  const RunPlan fake = FakePlan(run);
+  const RunPlan cpu = MakePlan(run);
+  TrainOptions first = SmallOptions(4);
+  first.save_dir = folder / "cpu";
+  first.save_every = 2;
+  ASSERT_TRUE(Train(cpu, first).ok());
+
+  TrainOptions second = SmallOptions(4);
+  second.resume = folder / "cpu" / "step-00000002";
+  second.save_dir = folder / "fake";
+  second.save_every = 1;
+  Devices devices(fake, 1);
+  absl::StatusOr<Outcome> resumed = Train(fake, devices.On(second));
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->weights_hash, whole.weights_hash);
+
+  TrainOptions third = SmallOptions(4);
+  third.resume = folder / "fake" / "step-00000003";
+  absl::StatusOr<Outcome> back = Train(cpu, third);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->weights_hash, whole.weights_hash);
+  EXPECT_EQ(back->eval_loss, whole.eval_loss);
+}
+
+TEST(DeviceRun, TimesOfActionsAreTheDevices) {
+  const RunPlan plan = FakePlan({.ranks = 2});
+  Devices devices(plan, 2, {.longest_pause = absl::Microseconds(100)});
+  TrainOptions options = devices.On(SmallOptions(2));
+  options.trace = true;
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
+  ASSERT_TRUE(result.ok()) << result.status();
+  size_t actions = 0;
+  for (const RankProgram& program : plan.train) actions += program.actions.size();
+  ASSERT_EQ(result->trace.size(), 2 * actions);
+  for (size_t i = 0; i < result->trace.size(); ++i) {
+    const TracedAction& traced = result->trace[i];
+    EXPECT_GT(traced.time.start, 0);
+    EXPECT_GE(traced.time.end, traced.time.start);
+    if (i == 0 || result->trace[i - 1].rank != traced.rank) continue;
+    EXPECT_GE(traced.time.start, result->trace[i - 1].time.end);
+  }
+}
+
+TEST(DeviceRun, ALostDeviceEndsTheRun) {
+  const RunPlan plan = FakePlan({.ranks = 3});
+  Devices devices(plan, 3);
+  TrainOptions options = devices.On(SmallOptions(1000));
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  TrainEvents events;
+  events.on_step = [&devices](const StepMetrics& metrics) {
+    if (metrics.step == 2) devices.device(1).Lose(absl::UnavailableError("it fell off the bus"));
+  };
+  const absl::Status status = TrainInProcess(plan, data, options, events, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it fell off the bus"));
+}
+
+TEST(DeviceRun, ADeviceThatIsTooSmallSaysSo) {
+  const RunPlan plan = FakePlan({.ranks = 2});
+  for (const FakeDevice::Options& options :
+       {FakeDevice::Options{.memory = plan.arenas.front().memory.total - 1},
+        FakeDevice::Options{.events = 3}}) {
+    Devices devices(plan, 2, options);
+    const absl::Status status = Train(plan, devices.On(SmallOptions(1))).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  }
+}
+
+// A layer that writes a bad value when the stream gets there.
+class Spoiled : public Layer {
+ public:
+  explicit Spoiled(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {
+    decl_ = layer_->decl();
+  }
+  void Pack(const LayerCall& call) override { layer_->Pack(call); }
+  void Forward(const LayerCall& call) override {
+    if (calls_++ % 4 == 2) {
+      auto* values = static_cast<float*>(const_cast<void*>(call.input));
+      FakeDevice::Queue(call.stream,
+                        [values] { values[3] = std::numeric_limits<float>::quiet_NaN(); });
+    }
+    layer_->Forward(call);
+  }
+  void Restore(const LayerCall& call) override { layer_->Restore(call); }
+  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
+  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
+
+ private:
+  std::unique_ptr<Layer> layer_;
+  int calls_ = 0;
+};
+
+TEST(DeviceRun, AValueThatIsNotFiniteIsTracedToItsLayer) {
+  RunRequest request = MakeRequest({.ranks = 3, .micro_batches = 4});
+  request.kernels = &FakeKernels();
+  request.make_layer = [spec = request.spec, batch = request.batch, dtype = request.dtype](
+                           int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
+    absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, batch, dtype, FakeKernels());
+    if (!layer.ok() || index != 9) return layer;
+    return std::make_unique<Spoiled>(*std::move(layer));
+  };
+  absl::StatusOr<RunPlan> plan = CompileRun(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  Devices devices(*plan, 1);
+  const absl::Status status = Train(*plan, devices.On(SmallOptions(2))).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("step 1"), HasSubstr("layer 9"), HasSubstr("micro-batch 2"),
+                             HasSubstr("the output of")));
+}
+
+}  // namespace
+}  // namespace sluice
