@@ -1,0 +1,1 @@
+"""What tools/gpu-check is made of: a module a part, and what they share."""

@@ -1,0 +1,135 @@
+"""Puts all that a GPU machine needs into one folder: programs, the libraries that they were linked with, this command."""
+import json
+import lzma
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from gpu_check.kit import discover
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 60 * 2**20  # bytes
+LARGE = 8 * 2**20  # a library from here on is packed compressed (oneDNN is 38 MiB, and 7 so), and unpacked when it is used
+# Every glibc machine has these, and no copy of them works elsewhere.
+OF_THE_SYSTEM = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv")
+# Programs and copied libraries look beside themselves first; --disable-new-dtags: libraries' own libraries too.
+LINKER_FLAGS = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib"
+
+
+class PackError(Exception):
+    """What keeps a folder from being packed."""
+
+
+def call(command):
+    print("+", " ".join(str(word) for word in command), flush=True)
+    done = subprocess.run([str(word) for word in command], cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise PackError("\n".join(done.stdout.splitlines()[-30:]) + f"\n{command[0]} failed")
+    return done.stdout
+
+
+def wanted_targets(listing):
+    """Of `ninja -t targets all`: what a GPU can run, and the program."""
+    names = set(re.findall(r"^(?:.*/)?([\w-]+): CXX_EXECUTABLE_LINKER", listing, re.MULTILINE))
+    names |= set(re.findall(r"^(?:.*/)?([\w-]+): CUDA_EXECUTABLE_LINKER", listing, re.MULTILINE))
+    gpu = {name for name in names if ("cuda" in name or "nccl" in name) and "emulat" not in name}
+    return sorted((gpu | ({"pipeline_device_test"} & names) | {"sluice"}))
+
+
+def build(folder):
+    call(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DSLUICE_CUDA=ON",
+          "-DSLUICE_MPI=OFF", f"-DCMAKE_EXE_LINKER_FLAGS={LINKER_FLAGS}"])
+    # The rules' names end in the target's: NAME_linker lists all executables.
+    listing = call(["ninja", "-C", folder, "-t", "targets", "all"])
+    targets = wanted_targets(re.sub(r"(EXECUTABLE_LINKER)__\S+", r"\1", listing))
+    call(["ninja", "-C", folder, *targets])
+
+
+def libraries(program):
+    """[(name, path)] of what the loader would take for `program`, but the system's."""
+    found = []
+    for line in subprocess.run(["ldd", str(program)], text=True, capture_output=True, check=False).stdout.splitlines():
+        match = re.match(r"\s*(\S+) => (.*) \(0x", line)
+        if "not found" in line:
+            raise PackError(f"{program}: {line.strip()}")
+        if match and not match[1].startswith(OF_THE_SYSTEM):
+            found.append((match[1], Path(match[2])))
+    return found
+
+
+def copy_program(source, target):
+    shutil.copy2(source, target)
+    subprocess.run(["strip", str(target)], check=False)
+
+
+def check_paths(program, folder):
+    for library, path in libraries(program):
+        if folder / "lib" not in path.parents:
+            raise PackError(f"{program.name} would take {library} from {path.parent}: it was not linked to look beside itself; "
+                            "leave --no-build out")
+
+
+def compress(folder):
+    for library in (folder / "lib").iterdir():
+        if library.stat().st_size < LARGE:
+            continue
+        with open(library, "rb") as plain, lzma.open(f"{library}.xz", "wb", preset=6) as packed:
+            shutil.copyfileobj(plain, packed)
+        library.unlink()
+
+
+def unpack(folder):
+    """Undoes compress, where that has not been done yet; any number of processes at once."""
+    for packed in Path(folder, "lib").glob("*.xz"):
+        library = packed.with_suffix("")
+        if library.exists():
+            continue
+        part = library.with_suffix(f".{os.getpid()}")
+        with lzma.open(packed) as source, open(part, "wb") as target:
+            shutil.copyfileobj(source, target)
+        part.rename(library)
+
+
+def copy_command(folder):
+    here = Path(__file__).resolve().parent
+    shutil.copy2(here.parent / "gpu-check", folder / "gpu-check")
+    shutil.copytree(here, folder / "gpu_check", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def sizes(folder):
+    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+def pack(target, build_folder, build_it=True):
+    """Returns the folder's bytes."""
+    if build_it:
+        build(build_folder)
+    found = discover(build_folder)
+    programs = {"sluice": Path(build_folder) / "tools" / "sluice", **found["tests"], **found["benches"]}
+    folder = Path(target).resolve()
+    if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        raise PackError(f"{folder} is not empty, and was not packed by this command")
+    if folder.exists():
+        shutil.rmtree(folder)
+    (folder / "lib").mkdir(parents=True)
+    for name, source in programs.items():
+        copy_program(source, folder / name)
+        for library, path in libraries(source):
+            if not (folder / "lib" / library).exists():
+                shutil.copy2(path, folder / "lib" / library)
+    for name in programs:
+        check_paths(folder / name, folder.resolve())
+    compress(folder)
+    copy_command(folder)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=False)
+    (folder / "manifest.json").write_text(json.dumps(
+        {"commit": commit.stdout.strip(), "tests": sorted(found["tests"]), "benches": sorted(found["benches"])}, indent=1))
+    total = sum(sizes(folder).values())
+    if total > LIMIT:
+        largest = sorted(sizes(folder).items(), key=lambda item: -item[1])[:8]
+        raise PackError(f"{folder} has {total / 2**20:.1f} MiB, more than {LIMIT / 2**20:.0f}; its largest files:\n" +
+                        "\n".join(f"  {size / 2**20:6.1f} MiB  {name}" for name, size in largest))
+    return total

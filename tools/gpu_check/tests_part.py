@@ -1,0 +1,80 @@
+"""The parts that run test programs: their own reports say what passed."""
+import json
+import shutil
+from pathlib import Path
+
+from gpu_check import process
+from gpu_check.kit import Skip
+
+MEMCHECK_ERRORS = 9  # the exit code that we have compute-sanitizer use
+SMALL = "*Small*:*Odd*:*Tiny*:*OneRow*"
+
+
+def read_report(path):
+    """{"passed", "failed", "skipped", "failures": [name: first line]} of a GoogleTest's JSON."""
+    counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
+    for suite in json.loads(Path(path).read_text())["testsuites"]:
+        for case in suite["testsuite"]:
+            if case.get("failures"):
+                counts["failed"] += 1
+                first = case["failures"][0]["failure"].strip().splitlines()
+                counts["failures"].append(f"{suite['name']}.{case['name']}: {' '.join(first[:4])[:300]}")
+            elif case.get("result") == "SKIPPED" or case.get("status") == "NOTRUN":
+                counts["skipped"] += 1
+            else:
+                counts["passed"] += 1
+    return counts
+
+
+def run_test(kit, name, clock, before=(), arguments=()):
+    report = kit.scratch / f"{name}.json"
+    report.unlink(missing_ok=True)
+    outcome = process.run([*before, kit.tests[name], f"--gtest_output=json:{report}", *arguments], clock.left())
+    counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
+    if report.is_file():
+        counts = read_report(report)
+    # One that crashed, or ran out of time, has written nothing.
+    if not outcome.ok and not counts["failed"]:
+        counts["failed"] += 1
+        counts["failures"].append(f"{name}: {outcome.why()}")
+    return {"name": name, "seconds": round(outcome.seconds, 1), **counts}
+
+
+def run_tests(kit, names, clock, before=(), arguments=()):
+    if not names:
+        raise Skip("there are no such tests in this folder")
+    results = [run_test(kit, name, clock, before, arguments) for name in names]
+    total = {key: sum(result[key] for result in results) for key in ("passed", "failed", "skipped")}
+    return {"ok": total["failed"] == 0 and total["passed"] > 0, **total, "tests": results,
+            "summary": f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped",
+            "notes": [failure for result in results for failure in result["failures"]][:20]}
+
+
+def of_kernels(name):
+    return "cuda" in name
+
+
+def conformance(kit, clock):
+    """The suite of all transports, over NCCL, and training on devices."""
+    return run_tests(kit, [name for name in kit.tests if not of_kernels(name)], clock)
+
+
+def kernels(kit, clock):
+    """Every CUDA kernel against the CPU's."""
+    return run_tests(kit, [name for name in kit.tests if of_kernels(name)], clock)
+
+
+def find_sanitizer():
+    for folder in ("", "/usr/local/cuda/bin/", "/usr/local/cuda/compute-sanitizer/"):
+        found = shutil.which(folder + "compute-sanitizer")
+        if found:
+            return found
+    raise Skip("there is no compute-sanitizer on PATH or in /usr/local/cuda")
+
+
+def sanitizer(kit, clock):
+    """compute-sanitizer's memcheck over the small kernel tests."""
+    tool = find_sanitizer()
+    names = [name for name in kit.tests if of_kernels(name)]
+    before = [tool, "--tool", "memcheck", "--error-exitcode", str(MEMCHECK_ERRORS)]
+    return run_tests(kit, names, clock, before, [f"--gtest_filter={SMALL}"])

@@ -1,0 +1,75 @@
+"""Runs of `sluice train`, and what they say."""
+import json
+import os
+import socket
+import statistics
+
+from gpu_check import process
+
+WARM_UP = 2  # steps that are not measured: the first ones choose algorithms and fill caches
+
+
+class Failed(Exception):
+    """A run that did not end well; its words say how."""
+
+
+def lines(text):
+    found = []
+    for line in text.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def parse(outcome):
+    """{"losses": [hex], "seconds": [step], "hash": ..., "arena_bytes": ...} of a run's --json."""
+    objects = lines(outcome.out)
+    steps = [line for line in objects if "loss_hex" in line]
+    done = [line for line in objects if line.get("done")]
+    if not outcome.ok or not steps or not done:
+        raise Failed(outcome.why())
+    return {"losses": [step["loss_hex"] for step in steps], "seconds": [step["step_seconds"] for step in steps],
+            "hash": done[0]["weights_hash"], "arena_bytes": max(step["arena_bytes"] for step in steps)}
+
+
+def command(kit, flags):
+    return [kit.sluice, "train", "--data", kit.text(), "--device", kit.device, "--json", *flags]
+
+
+def one_process(kit, flags, timeout):
+    """All ranks in one process, on as many GPUs as there are (usually one)."""
+    return parse(process.run(command(kit, [*flags, "--transport", "inprocess"]), timeout))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+# Processes that share a GPU are two machines to NCCL, which then reaches over loopback sockets.
+def rank_environment(rank):
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    return {"NCCL_HOSTID": f"gpu-check-{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1",
+            "CUDA_VISIBLE_DEVICES": visible}
+
+
+def many_processes(kit, flags, ranks, timeout):
+    """A process a rank, over NCCL (TCP where the device is the CPU)."""
+    transport = "tcp" if kit.device == "cpu" else "nccl"
+    meet = ["--transport", transport, "--world-size", str(ranks), "--master-addr", "127.0.0.1", "--master-port",
+            str(free_port())]
+    outcomes = process.run_together([(command(kit, [*flags, *meet, "--rank", str(rank)]), rank_environment(rank))
+                                     for rank in range(ranks)], timeout)
+    for rank, outcome in enumerate(outcomes):
+        if not outcome.ok:
+            speaker = next((other for other in outcomes if not other.ok and other.err.strip()), outcome)
+            raise Failed(f"rank {rank}: {speaker.why()}")
+    return parse(outcomes[0])
+
+
+def median_step(seconds):
+    measured = seconds[WARM_UP:] or seconds
+    return statistics.median(measured)
