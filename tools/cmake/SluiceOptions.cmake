@@ -4,20 +4,22 @@ option(SLUICE_FUZZ "Build the fuzzers, and only them (needs clang)" OFF)
 option(SLUICE_STRICT "Treat every warning as an error" OFF)
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 set(SLUICE_MPI AUTO CACHE STRING "Build the MPI transport: AUTO (where MPI is found), ON or OFF")
-set(SLUICE_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO, ON or OFF")
+set(SLUICE_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO (where nvcc is found), ON or OFF")
 
 add_library(sluice_flags INTERFACE)
 target_include_directories(sluice_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(sluice_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+# Options of the C++ compiler; those of nvcc are in SluiceCuda.cmake.
+function(sluice_cxx_options)
+  target_compile_options(sluice_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+sluice_cxx_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor)
 # Results must not depend on how a compiler fuses or reorders arithmetic in one build and not in another.
-target_compile_options(sluice_flags INTERFACE -ffp-contract=off -fno-fast-math)
+sluice_cxx_options(-ffp-contract=off -fno-fast-math)
 if(SLUICE_STRICT)
-  target_compile_options(sluice_flags INTERFACE -Werror -Wpedantic -Wconversion -Wno-sign-conversion
-                                                -Wold-style-cast -Woverloaded-virtual -Wundef)
+  sluice_cxx_options(-Werror -Wpedantic -Wconversion -Wno-sign-conversion -Wold-style-cast -Woverloaded-virtual -Wundef)
 endif()
 if(SLUICE_SANITIZE)
-  target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
-                                                -fno-sanitize-recover=all -g1)
+  sluice_cxx_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 

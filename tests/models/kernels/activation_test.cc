@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
 
@@ -21,9 +22,9 @@ TEST(ActivationTest, ForwardAndBackwardMatchTheFormula) {
         Tensor y(dtype, n);
         Tensor dx(dtype, gradient);  // dx may be dy
         const auto count = static_cast<int64_t>(n);
-        CpuKernels().activation_forward({}, dtype, activation, count, x.data(), y.data());
-        CpuKernels().activation_backward({}, dtype, activation, count, x.data(), dx.data(),
-                                         dx.data());
+        KernelsUnderTest().activation_forward({}, dtype, activation, count, x.data(), y.data());
+        KernelsUnderTest().activation_backward({}, dtype, activation, count, x.data(), dx.data(),
+                                               dx.data());
         Values want(n), slope(n);
         for (size_t i = 0; i < n; ++i) {
           want[i] = twin::Activate(activation, values[i]);
@@ -42,9 +43,10 @@ TEST(ActivationTest, ExtremesHaveTheirLimits) {
   const Tensor x(DType::kFloat32, values);
   Tensor y(DType::kFloat32, n);
   Tensor dx(DType::kFloat32, Values(n, 1));
-  CpuKernels().activation_forward({}, DType::kFloat32, Activation::kGelu, 6, x.data(), y.data());
-  CpuKernels().activation_backward({}, DType::kFloat32, Activation::kGelu, 6, x.data(), dx.data(),
-                                   dx.data());
+  KernelsUnderTest().activation_forward({}, DType::kFloat32, Activation::kGelu, 6, x.data(),
+                                        y.data());
+  KernelsUnderTest().activation_backward({}, DType::kFloat32, Activation::kGelu, 6, x.data(),
+                                         dx.data(), dx.data());
   for (size_t i = 0; i < n; ++i) {
     EXPECT_NEAR(dx.Get(i), values[i] > 0 ? 1 : 0, 1e-6) << values[i];
     if (values[i] > 0) {
@@ -60,7 +62,7 @@ TEST(ActivationTest, NaNStaysNaN) {
     for (const Activation activation : kActivations) {
       const Tensor x(dtype, Values{std::nan(""), 1.0});
       Tensor y(dtype, 2);
-      CpuKernels().activation_forward({}, dtype, activation, 2, x.data(), y.data());
+      KernelsUnderTest().activation_forward({}, dtype, activation, 2, x.data(), y.data());
       EXPECT_TRUE(std::isnan(y.Get(0)));
       EXPECT_FALSE(std::isnan(y.Get(1)));
     }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
 
@@ -15,11 +16,14 @@ struct Result {
 
 Result Compute(int64_t rows, const std::vector<int32_t>& targets, float grad_scale,
                Tensor* logits) {
-  Result result;
+  const Reachable<int32_t> reachable(targets.begin(), targets.end());
+  Reachable<Result> result(1);
   const auto classes = static_cast<int64_t>(logits->size()) / rows;
-  CpuKernels().cross_entropy({}, logits->dtype(), rows, classes, logits->data(), targets.data(),
-                             grad_scale, &result.loss, &result.correct, nullptr);
-  return result;
+  Workspace workspace(KernelsUnderTest().cross_entropy_workspace(rows, classes));
+  KernelsUnderTest().cross_entropy({}, logits->dtype(), rows, classes, logits->data(),
+                                   reachable.data(), grad_scale, &result[0].loss,
+                                   &result[0].correct, workspace.data());
+  return result[0];
 }
 
 std::vector<int32_t> Targets(int64_t rows, int64_t classes) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "models/kernels/kernels.h"
+#include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
 
@@ -14,9 +14,12 @@ namespace {
 constexpr size_t kSizes[] = {1, 3, 8, 15, 16, 17, 33, 64, 1000, 4099};
 
 bool AllFinite(DType dtype, int64_t n, const void* x) {
-  bool finite = false;
-  CpuKernels().all_finite({}, dtype, n, x, &finite);
-  return finite;
+  struct Flag {
+    bool value = false;
+  };
+  Reachable<Flag> finite(1);
+  KernelsUnderTest().all_finite({}, dtype, n, x, &finite[0].value);
+  return finite[0].value;
 }
 
 TEST(ElementwiseTest, AccumulateAddsOrOverwrites) {
@@ -24,9 +27,9 @@ TEST(ElementwiseTest, AccumulateAddsOrOverwrites) {
     const Values first = Rounded(RandomValues(n, 1), DType::kFloat32);
     Tensor x(DType::kFloat32, first);
     Tensor y(DType::kFloat32, n);
-    CpuKernels().accumulate({}, static_cast<int64_t>(n), x.floats(), y.floats(), false);
+    KernelsUnderTest().accumulate({}, static_cast<int64_t>(n), x.floats(), y.floats(), false);
     EXPECT_EQ(y.ToValues(), first);
-    CpuKernels().accumulate({}, static_cast<int64_t>(n), x.floats(), y.floats(), true);
+    KernelsUnderTest().accumulate({}, static_cast<int64_t>(n), x.floats(), y.floats(), true);
     for (size_t i = 0; i < n; ++i) ASSERT_EQ(y.Get(i), 2 * first[i]);
   }
 }
@@ -37,8 +40,8 @@ TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
     const Values values = x.ToValues();
     constexpr auto kBlock = static_cast<size_t>(kSquaresBlock);
     constexpr double kUntouched = -1;
-    std::vector<double> sums((n + kBlock - 1) / kBlock + 1, kUntouched);
-    CpuKernels().block_squares({}, static_cast<int64_t>(n), x.floats(), sums.data());
+    Reachable<double> sums((n + kBlock - 1) / kBlock + 1, kUntouched);
+    KernelsUnderTest().block_squares({}, static_cast<int64_t>(n), x.floats(), sums.data());
     for (size_t block = 0; block + 1 < sums.size(); ++block) {
       const Values part(
           values.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
@@ -51,14 +54,14 @@ TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
 }
 
 TEST(ElementwiseTest, AddInOrderStartsAfreshOrGoesOn) {
-  const std::vector<double> values = {1, 1e-16, 1e-16, 0.5};
-  double total = 7;
-  CpuKernels().add_in_order({}, 4, values.data(), &total, false);
-  EXPECT_EQ(total, 1.5);  // one by one the small ones are lost; together they would not be
-  CpuKernels().add_in_order({}, 1, values.data(), &total, true);
-  EXPECT_EQ(total, 2.5);
-  CpuKernels().add_in_order({}, 0, nullptr, &total, false);
-  EXPECT_EQ(total, 0);
+  const Reachable<double> values = {1, 1e-16, 1e-16, 0.5};
+  Reachable<double> total = {7};
+  KernelsUnderTest().add_in_order({}, 4, values.data(), total.data(), false);
+  EXPECT_EQ(total[0], 1.5);  // one by one the small ones are lost; together they would not be
+  KernelsUnderTest().add_in_order({}, 1, values.data(), total.data(), true);
+  EXPECT_EQ(total[0], 2.5);
+  KernelsUnderTest().add_in_order({}, 0, nullptr, total.data(), false);
+  EXPECT_EQ(total[0], 0);
 }
 
 TEST(ElementwiseTest, AllFiniteFindsEveryBadPlace) {
@@ -82,7 +85,7 @@ TEST(ElementwiseTest, AllFiniteFindsEveryBadPlace) {
 TEST(ElementwiseTest, CopyMovesEveryByte) {
   Tensor from(DType::kBFloat16, RandomValues(37, 3));
   Tensor to(DType::kBFloat16, size_t{37});
-  CpuKernels().copy({}, to.data(), from.data(), from.bytes());
+  KernelsUnderTest().copy({}, to.data(), from.data(), from.bytes());
   EXPECT_EQ(to.Bits(), from.Bits());
 }
 

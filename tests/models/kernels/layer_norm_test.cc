@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
 
@@ -53,8 +54,8 @@ TEST_P(LayerNormTest, Forward) {
   Tensor y(dtype_, n_);
   Tensor mean(DType::kFloat32, static_cast<size_t>(rows_));
   Tensor rstd(DType::kFloat32, static_cast<size_t>(rows_));
-  CpuKernels().layer_norm_forward({}, dtype_, rows_, dim_, kEpsilon, x.data(), gamma.floats(),
-                                  beta.floats(), y.data(), mean.floats(), rstd.floats());
+  KernelsUnderTest().layer_norm_forward({}, dtype_, rows_, dim_, kEpsilon, x.data(), gamma.floats(),
+                                        beta.floats(), y.data(), mean.floats(), rstd.floats());
   // rstd is sharp where the row is nearly constant, so errors grow with it.
   const double sharpness = *std::max_element(want_.rstd.begin(), want_.rstd.end());
   ExpectClose(y, want_.y, Epsilon(dtype_), 2e-6 * (1 + sharpness), "y");
@@ -78,9 +79,10 @@ TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
   for (const bool with_residual : {false, true}) {
     Tensor dx(dtype_, with_residual ? residual : Values(n_, std::nan("")));
     Tensor partial(DType::kFloat32, 2 * static_cast<size_t>(dim_));
-    CpuKernels().layer_norm_backward(
+    Workspace workspace(KernelsUnderTest().layer_norm_backward_workspace(rows_, dim_));
+    KernelsUnderTest().layer_norm_backward(
         {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), mean.floats(), rstd.floats(),
-        with_residual ? dx.data() : nullptr, dx.data(), partial.floats(), nullptr);
+        with_residual ? dx.data() : nullptr, dx.data(), partial.floats(), workspace.data());
     Values dx_want = want.dx;
     for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
     ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_format.h"
+#include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
 
@@ -62,7 +63,7 @@ class LinearTest : public testing::TestWithParam<Case> {
  protected:
   LinearTest()
       : shape_(GetParam().shape),
-        linear_(CpuKernels().make_linear(shape_)),
+        linear_(KernelsUnderTest().make_linear(shape_)),
         values_(shape_),
         weight_(DType::kFloat32, values_.weight),
         packed_(linear_->packed_bytes()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -15,7 +16,7 @@ constexpr size_t kGuard = 128;
 constexpr char kCanary = 0x5A;
 constexpr char kPoison = -1;  // 0xFFFF is a bf16 NaN, 0xFFFFFFFF an fp32 one
 
-void CheckCanaries(const std::vector<char>& bytes, size_t start, size_t length) {
+void CheckCanaries(const Reachable<char>& bytes, size_t start, size_t length) {
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (i >= start && i < start + length) continue;
     if (bytes[i] != kCanary) {
@@ -24,6 +25,11 @@ void CheckCanaries(const std::vector<char>& bytes, size_t start, size_t length) 
       return;
     }
   }
+}
+
+size_t Misalignment(DType dtype) {
+  static const bool aligned = std::getenv("SLUICE_TEST_ALIGNED") != nullptr;
+  return aligned ? 0 : static_cast<size_t>(SizeOf(dtype));
 }
 
 uint16_t ToBFloat16(float value) {
@@ -63,7 +69,7 @@ Values RandomMatrix(int64_t rows, int64_t columns, uint64_t seed, double low, do
 Tensor::Tensor(DType dtype, size_t n)
     : dtype_(dtype),
       n_(n),
-      offset_(kGuard + static_cast<size_t>(SizeOf(dtype))),
+      offset_(kGuard + Misalignment(dtype)),
       bytes_(n * static_cast<size_t>(SizeOf(dtype)) + 2 * kGuard, kCanary) {
   std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset_), bytes(), kPoison);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/spec_dtype.h"
+#include "tests/models/kernels/reachable.h"
 
 namespace sluice {
 
@@ -18,8 +19,9 @@ Values Rounded(Values values, DType dtype);
 Values RandomValues(size_t n, uint64_t seed, double low = -1, double high = 1);
 Values RandomMatrix(int64_t rows, int64_t columns, uint64_t seed, double low = -1, double high = 1);
 
-// A buffer as a kernel sees it: one element off every alignment, NaN until written, and between two
-// canaries that are checked when it dies.
+// A buffer as a kernel sees it: one element off every alignment (aligned to 64 bytes where the
+// environment has SLUICE_TEST_ALIGNED), NaN until written, and between two canaries that are
+// checked when it dies.
 class Tensor {
  public:
   Tensor(DType dtype, size_t n);
@@ -44,7 +46,7 @@ class Tensor {
   DType dtype_;
   size_t n_;
   size_t offset_;
-  std::vector<char> bytes_;
+  Reachable<char> bytes_;
 };
 
 // A work area: 64-byte aligned, exactly as large as asked for, full of NaN, between canaries.
@@ -59,7 +61,7 @@ class Workspace {
 
  private:
   size_t bytes_;
-  std::vector<char> storage_;
+  Reachable<char> storage_;
   char* start_;
 };
 

@@ -1,0 +1,22 @@
+#ifndef SLUICE_MODELS_DEVICE_CUDA_DEVICE_H_
+#define SLUICE_MODELS_DEVICE_CUDA_DEVICE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "models/device/device.h"
+
+namespace sluice {
+
+// Devices that CUDA shows this process (CUDA_VISIBLE_DEVICES); 0 without a driver, and in a build
+// without CUDA.
+int CudaDeviceCount();
+
+// Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle a
+// cudaEvent_t. FailedPrecondition where there is no such device, it is too old (compute capability
+// 8.0 is the least), the driver is, or the build has no CUDA.
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DEVICE_CUDA_DEVICE_H_

@@ -1,0 +1,89 @@
+#include "models/device/cuda_error.h"
+
+#include <map>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sluice {
+namespace {
+
+struct Failures {
+  std::mutex mutex;
+  std::map<int, absl::Status> by_ordinal;
+};
+
+Failures& AllFailures() {
+  static auto* const failures = new Failures;  // outlives every thread
+  return *failures;
+}
+
+absl::StatusCode CodeOf(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return absl::StatusCode::kResourceExhausted;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContained:
+    case cudaErrorExternalDevice:
+      return absl::StatusCode::kUnavailable;
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
+    case cudaErrorCompatNotSupportedOnDevice:
+    case cudaErrorStubLibrary:
+    case cudaErrorNoKernelImageForDevice:
+      return absl::StatusCode::kFailedPrecondition;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
+absl::Status CudaStatus(cudaError_t error, absl::string_view what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return absl::Status(CodeOf(error), absl::StrCat(what, ": ", cudaGetErrorString(error), " (",
+                                                  cudaGetErrorName(error), ")"));
+}
+
+std::string CudaVersionName(int version) {
+  return absl::StrFormat("%d.%d", version / 1000, version % 1000 / 10);
+}
+
+void NoteCudaFailure(const absl::Status& status) {
+  if (status.ok()) return;
+  int ordinal = 0;
+  if (cudaGetDevice(&ordinal) != cudaSuccess) ordinal = 0;
+  Failures& failures = AllFailures();
+  const std::lock_guard lock(failures.mutex);
+  failures.by_ordinal.try_emplace(ordinal, status);
+}
+
+absl::Status CudaFailure(int ordinal) {
+  Failures& failures = AllFailures();
+  const std::lock_guard lock(failures.mutex);
+  const auto found = failures.by_ordinal.find(ordinal);
+  return found == failures.by_ordinal.end() ? absl::OkStatus() : found->second;
+}
+
+void NoteLastCudaError(absl::string_view what) {
+  const cudaError_t error = cudaGetLastError();
+  // A query of a stream that is still busy leaves this behind.
+  if (error == cudaSuccess || error == cudaErrorNotReady) return;
+  NoteCudaFailure(CudaStatus(error, what));
+}
+
+void UseDeviceOf(cudaStream_t stream) {
+  int current = 0, wanted = 0;
+  if (cudaStreamGetDevice(stream, &wanted) != cudaSuccess) return;
+  if (cudaGetDevice(&current) == cudaSuccess && current == wanted) return;
+  cudaSetDevice(wanted);
+}
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_ACTIVATION_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_ACTIVATION_CUH_
+
+#include "models/kernels/cuda/vector.cuh"
+
+namespace sluice::cuda {
+
+// GELU's tanh form (Hendrycks & Gimpel 2016, section 2) is x * sigmoid(2u), u = sqrt(2/pi) * (x +
+// 0.044715 x^3), since (1 + tanh u) / 2 = sigmoid(2u).
+struct Gelu {
+  static constexpr float kTwoRootTwoOverPi = 1.59576912160573f;
+  static constexpr float kCubic = 0.044715f;
+  static constexpr float kLargestExponent = 80.0f;  // keeps e^-2u finite
+
+  static __device__ float ExpOfMinusTwoU(float x) {
+    const float minus_two_u = -kTwoRootTwoOverPi * x * fmaf(x * x, kCubic, 1.0f);
+    // Not fminf, which would lose a NaN.
+    return Exp(minus_two_u > kLargestExponent ? kLargestExponent : minus_two_u);
+  }
+  static __device__ float Value(float x) { return x / (1.0f + ExpOfMinusTwoU(x)); }
+  static __device__ float Slope(float unbounded) {
+    // Beyond +-16 the slope is 1 or 0; without the bound, large x would give 0 * infinity.
+    const float x = fabsf(unbounded) > 16.0f ? copysignf(16.0f, unbounded) : unbounded;
+    const float e = ExpOfMinusTwoU(x);
+    const float s = 1.0f / (1.0f + e);
+    const float slope_of_two_u = kTwoRootTwoOverPi * fmaf(x * x, 3 * kCubic, 1.0f);
+    // s (1 - s) = s s e, which does not cancel where s is close to 1.
+    return fmaf(s * s * e, x * slope_of_two_u, s);
+  }
+};
+
+struct Relu {
+  static __device__ float Value(float x) { return x < 0.0f ? 0.0f : x; }  // keeps NaN
+  static __device__ float Slope(float x) { return x <= 0.0f ? 0.0f : 1.0f; }
+};
+
+constexpr int kMapThreads = 256;
+constexpr int64_t kMapValues = kMapThreads * kPart;  // of a block
+
+__device__ inline int64_t MapStart() {
+  return (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * kPart;
+}
+
+template <class Function, bool kAligned, class T>
+__global__ void __launch_bounds__(kMapThreads)
+    ActivationForwardKernel(int64_t n, const T* x, T* y) {
+  ForOnePart<kAligned, kPart>(MapStart(), n, [&](auto whole, int64_t i) {
+    float values[kPart];
+    LoadPart<whole.value>(x, i, n, 0.0f, values);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) values[j] = Function::Value(values[j]);
+    StorePart<whole.value>(values, i, n, y);
+  });
+}
+
+// dx may be dy.
+template <class Function, bool kAligned, class T>
+__global__ void __launch_bounds__(kMapThreads)
+    ActivationBackwardKernel(int64_t n, const T* x, const T* dy, T* dx) {
+  ForOnePart<kAligned, kPart>(MapStart(), n, [&](auto whole, int64_t i) {
+    float values[kPart], grads[kPart];
+    LoadPart<whole.value>(x, i, n, 0.0f, values);
+    LoadPart<whole.value>(dy, i, n, 0.0f, grads);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) grads[j] *= Function::Slope(values[j]);
+    StorePart<whole.value>(grads, i, n, dx);
+  });
+}
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_ACTIVATION_CUH_

@@ -1,0 +1,34 @@
+#include "models/kernels/cuda/column_sums.cuh"
+#include "models/kernels/cuda/dispatch.h"
+#include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/launch.h"
+
+namespace sluice::cuda {
+
+size_t ColumnSumsWorkspace(int64_t rows, int64_t columns) {
+  return WorkBytes(CeilDiv(rows, kChunkRows) * columns * SizeOf(DType::kFloat32));
+}
+
+void ColumnSums(Stream stream, DType dtype, int64_t rows, int64_t columns, const void* x,
+                float* sums, bool accumulate, void* workspace) {
+  float* const parts = static_cast<float*>(workspace);
+  const int64_t chunks = CeilDiv(rows, kChunkRows);
+  if (rows > 0 && columns > 0) {
+    const dim3 grid(static_cast<unsigned>(chunks), Blocks(columns, kWarpPart));
+    Dispatch(dtype, columns % kPart == 0 && Aligned(x), [&](auto aligned, auto* type) {
+      using T = std::remove_pointer_t<decltype(type)>;
+      Launch("column sums", stream, grid, kColumnThreads, ColumnPartsKernel<aligned.value, T>, rows,
+             columns, static_cast<const T*>(x), parts);
+    });
+  }
+  AddParts(stream, chunks, columns, parts, sums, accumulate);
+}
+
+void AddParts(Stream stream, int64_t count, int64_t columns, const float* parts, float* sums,
+              bool accumulate) {
+  if (columns == 0) return;
+  Launch("sums of parts", stream, Blocks(columns, kWarp), kAddWarps * kWarp, AddPartsKernel, count,
+         columns, parts, sums, accumulate);
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,161 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_CROSS_ENTROPY_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_CROSS_ENTROPY_CUH_
+
+#include <cfloat>
+#include <climits>
+#include <cmath>
+
+#include "models/kernels/cuda/vector.cuh"
+
+// A block takes a row. One pass finds the largest logit, where it is and the sum of exponentials
+// ("online softmax", Milakov & Gimelshein 2018), a second writes the gradient.
+namespace sluice::cuda {
+
+constexpr int kEntropyThreads = 512;
+constexpr int kEntropyWarps = kEntropyThreads / kWarp;
+constexpr int64_t kEntropyValues = kEntropyThreads * kPart;
+
+// Of some of a row's logits: the largest, its index (the first of equals; no index where none is
+// above -FLT_MAX) and the sum of e^(logit - largest). NaNs are passed over in the largest; the sum
+// keeps them.
+struct RowSoftmax {
+  float largest;
+  float sum;
+  int index;
+};
+
+__device__ inline RowSoftmax Joined(const RowSoftmax& a, const RowSoftmax& b) {
+  RowSoftmax joined;
+  joined.largest = fmaxf(a.largest, b.largest);
+  joined.sum =
+      fmaf(a.sum, Exp(a.largest - joined.largest), b.sum * Exp(b.largest - joined.largest));
+  const int index_a = a.largest == joined.largest ? a.index : INT_MAX;
+  const int index_b = b.largest == joined.largest ? b.index : INT_MAX;
+  joined.index = index_a < index_b ? index_a : index_b;
+  return joined;
+}
+
+// The same in all lanes: a join is symmetric to the bit but for its fmaf, so the lower lane's part
+// goes first.
+__device__ inline RowSoftmax WarpJoined(RowSoftmax mine) {
+#pragma unroll
+  for (int lanes = 1; lanes < kWarp; lanes *= 2) {
+    RowSoftmax other;
+    other.largest = __shfl_xor_sync(kWholeWarp, mine.largest, lanes);
+    other.sum = __shfl_xor_sync(kWholeWarp, mine.sum, lanes);
+    other.index = __shfl_xor_sync(kWholeWarp, mine.index, lanes);
+    mine = (threadIdx.x & lanes) == 0 ? Joined(mine, other) : Joined(other, mine);
+  }
+  return mine;
+}
+
+__device__ inline void AddPart(const float (&values)[kPart], int64_t first, RowSoftmax* row) {
+  float largest = row->largest;
+#pragma unroll
+  for (int j = 0; j < kPart; ++j) largest = fmaxf(largest, values[j]);
+  if (largest > row->largest) {
+    row->sum *= Exp(row->largest - largest);
+    row->largest = largest;
+    int at = kPart;
+#pragma unroll
+    for (int j = kPart - 1; j >= 0; --j) at = values[j] == largest ? j : at;
+    row->index = static_cast<int>(first) + at;
+  }
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < kPart; ++j) sum += Exp(values[j] - largest);
+  row->sum += sum;
+}
+
+// What a block has found out about its row, for the pass that writes the gradient.
+struct RowGradient {
+  float largest;
+  float factor;  // grad_scale / sum
+  float target;  // the target's entry
+};
+
+// kAligned: logits are aligned to 16 bytes. A row may still begin between two such places; its
+// parts then begin `shift` values before it.
+template <bool kAligned, class T>
+__global__ void __launch_bounds__(kEntropyThreads)
+    CrossEntropyKernel(int64_t classes, T* logits, const int32_t* targets, float grad_scale,
+                       double* row_loss, int32_t* row_correct) {
+  __shared__ RowSoftmax of_warp[kEntropyWarps];
+  __shared__ RowGradient gradient;
+  const int64_t row = blockIdx.x;
+  T* const at = logits + row * classes;
+  const int64_t shift = row * classes % kPart;
+  const int64_t start = static_cast<int64_t>(threadIdx.x) * kPart - shift;
+  const int64_t target = targets[row];
+
+  RowSoftmax softmax = {-FLT_MAX, 0.0f, INT_MAX};
+  ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
+    float values[kPart];
+    LoadPart<whole.value>(at, i, classes, -HUGE_VALF, values);
+    AddPart(values, i, &softmax);
+  });
+  softmax = WarpJoined(softmax);
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = softmax;
+  const float logit = threadIdx.x == 0 ? Widen(at[target]) : 0.0f;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    RowSoftmax whole = of_warp[0];
+    for (int w = 1; w < kEntropyWarps; ++w) whole = Joined(whole, of_warp[w]);
+    const double loss = log(static_cast<double>(whole.sum)) +
+                        (static_cast<double>(whole.largest) - static_cast<double>(logit));
+    row_loss[row] = loss;
+    row_correct[row] = whole.index == target;
+    gradient.largest = whole.largest;
+    gradient.factor = grad_scale / whole.sum;
+    // From fp64: the probability may be close to 1.
+    gradient.target = static_cast<float>(static_cast<double>(grad_scale) * (exp(-loss) - 1));
+  }
+  if (grad_scale == 0) return;
+  __syncthreads();
+  const RowGradient to = gradient;
+  ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
+    float values[kPart];
+    LoadPart<whole.value>(at, i, classes, 0.0f, values);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) {
+      values[j] = i + j == target ? to.target : Exp(values[j] - to.largest) * to.factor;
+    }
+    StorePart<whole.value>(values, i, classes, at);
+  });
+}
+
+constexpr int kTotalThreads = 1024;
+
+// One block: *loss and *correct from those of the rows, in an order that their number decides.
+__global__ void __launch_bounds__(kTotalThreads)
+    CrossEntropyTotalKernel(int64_t rows, const double* row_loss, const int32_t* row_correct,
+                            double* loss, int64_t* correct) {
+  __shared__ double losses[kTotalThreads / kWarp];
+  __shared__ long long counts[kTotalThreads / kWarp];
+  double sum = 0;
+  long long count = 0;
+#pragma unroll 4
+  for (int64_t row = threadIdx.x; row < rows; row += kTotalThreads) {
+    sum += row_loss[row];
+    count += row_correct[row];
+  }
+  sum = WarpSum(sum);
+  count = WarpSum(count);
+  if (threadIdx.x % kWarp == 0) {
+    losses[threadIdx.x / kWarp] = sum;
+    counts[threadIdx.x / kWarp] = count;
+  }
+  __syncthreads();
+  if (threadIdx.x >= kWarp) return;
+  sum = WarpSum(losses[threadIdx.x]);
+  count = WarpSum(counts[threadIdx.x]);
+  if (threadIdx.x == 0) {
+    *loss = sum;
+    *correct = count;
+  }
+}
+static_assert(kTotalThreads == kWarp * kWarp);
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_CROSS_ENTROPY_CUH_

@@ -1,0 +1,56 @@
+#include "models/kernels/cuda/dispatch.h"
+#include "models/kernels/cuda/elementwise.cuh"
+#include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/launch.h"
+
+namespace sluice::cuda {
+
+void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
+  if (n == 0) return;
+  if (!add) {
+    Copy(stream, y, x, static_cast<size_t>(n) * sizeof(float));
+    return;
+  }
+  const unsigned blocks = Blocks(n, kFlatThreads * kFloatPart);
+  Launch("accumulate", stream, blocks, kFlatThreads,
+         Aligned(x, y) ? AddKernel<true> : AddKernel<false>, n, x, y);
+}
+
+void ToBFloat16(Stream stream, int64_t n, const float* from, void* to) {
+  if (n == 0) return;
+  const unsigned blocks = Blocks(n, kFlatThreads * kPart);
+  Launch("rounding to bf16", stream, blocks, kFlatThreads,
+         Aligned(from, to) ? ToBFloat16Kernel<true> : ToBFloat16Kernel<false>, n, from,
+         static_cast<BFloat16*>(to));
+}
+
+void BlockSquares(Stream stream, int64_t n, const float* x, double* sums) {
+  if (n == 0) return;
+  const unsigned blocks = Blocks(n, kSquaresBlock * kSquaresWarps);
+  Launch("block_squares", stream, blocks, kSquaresWarps * kWarp,
+         Aligned(x) ? BlockSquaresKernel<true> : BlockSquaresKernel<false>, n, kSquaresBlock, x,
+         sums);
+}
+
+void AddInOrder(Stream stream, int64_t n, const double* values, double* total, bool accumulate) {
+  Launch("add_in_order", stream, 1, kOrderThreads, AddInOrderKernel, n, values, total, accumulate);
+}
+
+void AllFinite(Stream stream, DType dtype, int64_t n, const void* x, bool* finite) {
+  Launch("all_finite", stream, 1, kWarp, SetKernel, finite);
+  if (n > 0) {
+    Dispatch(dtype, Aligned(x), [&](auto aligned, auto* type) {
+      using T = std::remove_pointer_t<decltype(type)>;
+      Launch("all_finite", stream, Blocks(n, kFlatThreads * kPart), kFlatThreads,
+             AllFiniteKernel<aligned.value, T>, n, static_cast<const T*>(x), finite);
+    });
+  }
+}
+
+void Copy(Stream stream, void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  (void)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, Queue(stream));
+  NoteLastCudaError("copy");
+}
+
+}  // namespace sluice::cuda

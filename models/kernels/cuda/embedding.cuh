@@ -1,0 +1,151 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_EMBEDDING_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_EMBEDDING_CUH_
+
+#include "models/kernels/cuda/vector.cuh"
+
+namespace sluice::cuda {
+
+constexpr int kEmbeddingThreads = 128;
+
+// A block takes a row. kWhole, here and below: all tensors are aligned to 16 bytes and dim is a
+// multiple of kPart.
+template <bool kWhole, class T>
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    EmbeddingForwardKernel(const int32_t* tokens, int64_t seq, int64_t dim, const float* wte,
+                           const float* wpe, T* y) {
+  const int64_t row = blockIdx.x;
+  const float* const token = wte + tokens[row] * dim;
+  const float* const position = wpe + row % seq * dim;
+  float values[kPart], positions[kPart];
+  for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
+    LoadPart<kWhole>(token, i, dim, 0.0f, values);
+    LoadPart<kWhole>(position, i, dim, 0.0f, positions);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) values[j] += positions[j];
+    StorePart<kWhole>(values, i, dim, y + row * dim);
+  }
+}
+
+// Rows are sorted by token and, within a token, by row. Keys are token << 32 | row: no two are
+// equal, so there is but one order.
+using SortKey = unsigned long long;
+constexpr int kSortThreads = 512;
+constexpr int kSortTile = 2 * kSortThreads;
+constexpr int kMergeThreads = 256;
+constexpr SortKey kNoKey = ~0ull;
+
+__device__ inline int64_t TokenOf(SortKey key) { return static_cast<int64_t>(key >> 32); }
+__device__ inline int64_t RowOf(SortKey key) { return static_cast<int64_t>(key & 0xFFFFFFFFu); }
+
+// Sorts each tile of kSortTile rows (Batcher's bitonic network).
+__global__ void __launch_bounds__(kSortThreads)
+    SortTilesKernel(const int32_t* tokens, int64_t rows, SortKey* keys) {
+  __shared__ SortKey tile[kSortTile];
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kSortTile;
+  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) {
+    const int64_t row = first + i;
+    tile[i] =
+        row < rows ? static_cast<SortKey>(tokens[row]) << 32 | static_cast<SortKey>(row) : kNoKey;
+  }
+  for (int size = 2; size <= kSortTile; size *= 2) {
+    for (int stride = size / 2; stride > 0; stride /= 2) {
+      __syncthreads();
+      const int thread = threadIdx.x;
+      const int low = thread / stride * 2 * stride + thread % stride;
+      const int high = low + stride;
+      const bool descending = (low & size) != 0;
+      const SortKey a = tile[low], b = tile[high];
+      if (descending ? a < b : b < a) {
+        tile[low] = b;
+        tile[high] = a;
+      }
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) {
+    if (first + i < rows) keys[first + i] = tile[i];
+  }
+}
+
+// Merges pairs of sorted runs of `run` keys: a key's place is its own index plus the number of
+// smaller keys in the other run.
+__global__ void __launch_bounds__(kMergeThreads)
+    MergeRunsKernel(int64_t rows, int64_t run, const SortKey* keys, SortKey* merged) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kMergeThreads + threadIdx.x;
+  if (i >= rows) return;
+  const SortKey key = keys[i];
+  const int64_t mine = i / run * run;
+  const int64_t pair = i / (2 * run) * 2 * run;
+  const int64_t other = mine == pair ? pair + run : pair;
+  int64_t low = other, high = other + run;
+  if (low > rows) low = rows;
+  if (high > rows) high = rows;
+  const int64_t start = low;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (keys[middle] < key) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  merged[pair + (i - mine) + (low - start)] = key;
+}
+
+// A block takes a place among the sorted keys; the first of a token adds all rows of that token, in
+// order. dwte[token, :] += dy[row, :].
+template <bool kWhole, class T>
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    AddTokenRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, const T* dy, float* dwte) {
+  constexpr int kAhead = 8;  // rows whose loads are under way at once
+  const int64_t first = blockIdx.x;
+  const int64_t token = TokenOf(keys[first]);
+  if (first > 0 && TokenOf(keys[first - 1]) == token) return;
+  float* const to = dwte + token * dim;
+  for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
+    float sums[kPart], values[kAhead][kPart];
+    LoadPart<kWhole>(to, i, dim, 0.0f, sums);
+    bool more = true;
+    for (int64_t at = first; more; at += kAhead) {
+      bool takes[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const SortKey key = at + k < rows ? keys[at + k] : kNoKey;
+        takes[k] = TokenOf(key) == token;
+        // A row that is not taken is another's, read for nothing: no branch holds up the loads.
+        const int64_t row = RowOf(takes[k] ? key : keys[first]);
+        LoadPart<kWhole>(dy + row * dim, i, dim, 0.0f, values[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+#pragma unroll
+        for (int j = 0; j < kPart; ++j) sums[j] = takes[k] ? sums[j] + values[k][j] : sums[j];
+      }
+      more = takes[kAhead - 1];
+    }
+    StorePart<kWhole>(sums, i, dim, to);
+  }
+}
+
+// A block takes a position: dwpe[position, :] += its rows of dy, in order.
+template <bool kWhole, class T>
+__global__ void __launch_bounds__(kEmbeddingThreads)
+    AddPositionRowsKernel(int64_t rows, int64_t seq, int64_t dim, const T* dy, float* dwpe) {
+  const int64_t position = blockIdx.x;
+  float* const to = dwpe + position * dim;
+  for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
+    float sums[kPart], values[kPart];
+    LoadPart<kWhole>(to, i, dim, 0.0f, sums);
+#pragma unroll 4
+    for (int64_t row = position; row < rows; row += seq) {
+      LoadPart<kWhole>(dy + row * dim, i, dim, 0.0f, values);
+#pragma unroll
+      for (int j = 0; j < kPart; ++j) sums[j] += values[j];
+    }
+    StorePart<kWhole>(sums, i, dim, to);
+  }
+}
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_EMBEDDING_CUH_

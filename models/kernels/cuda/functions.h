@@ -1,0 +1,64 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_FUNCTIONS_H_
+#define SLUICE_MODELS_KERNELS_CUDA_FUNCTIONS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/types/span.h"
+#include "models/kernels/kernels.h"
+
+// CUDA's entries of the Kernels table (contracts: models/kernels/kernels.h) and the pieces that
+// they share. Calls queue work and return; what fails is noted for the device's Synchronize (see
+// models/device/cuda_error.h). Sizes of work areas follow from the shape alone and need no GPU.
+namespace sluice::cuda {
+
+// Needs cuBLASLt once it runs. Tensors are best aligned to 16 bytes.
+std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
+std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
+
+void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
+                      int64_t dim, const float* wte, const float* wpe, void* y);
+void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
+                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
+                       float* dwpe, bool accumulate, void* workspace);
+size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t vocab);
+
+void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
+                      const float* gamma, const float* beta, void* y, float* mean, float* rstd);
+void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                       const void* x, const float* gamma, const float* mean, const float* rstd,
+                       const void* residual_grad, void* dx, float* partial, void* workspace);
+size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim);
+
+void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
+                       void* y);
+void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
+                        const void* dy, void* dx);
+
+void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
+                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
+                  void* workspace);
+size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
+
+void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
+void BlockSquares(Stream, int64_t n, const float* x, double* sums);
+void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate);
+void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite);
+void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);
+void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors);
+void Copy(Stream, void* to, const void* from, size_t bytes);
+
+// to[n] in bf16 = from[n], to nearest even.
+void ToBFloat16(Stream, int64_t n, const float* from, void* to);
+
+// sums[columns] (+)= the column sums of x[rows, columns], in an order that the shape decides.
+void ColumnSums(Stream, DType dtype, int64_t rows, int64_t columns, const void* x, float* sums,
+                bool accumulate, void* workspace);
+size_t ColumnSumsWorkspace(int64_t rows, int64_t columns);
+// sums[columns] (+)= the column sums of parts[count, columns].
+void AddParts(Stream, int64_t count, int64_t columns, const float* parts, float* sums,
+              bool accumulate);
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_FUNCTIONS_H_

@@ -1,0 +1,169 @@
+#include <cstddef>
+#include <memory>
+
+#include "models/device/cuda_error.h"
+#include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/launch.h"
+#include "models/kernels/cuda/matmul.h"
+
+namespace sluice::cuda {
+namespace {
+
+bool IsRounded(const LinearShape& s) { return s.dtype == DType::kBFloat16; }
+
+// bf16 multiplies a rounded copy of the weights, laid out as they are, and adds a rounded copy of
+// the bias: cuBLASLt wants it in the result's type.
+class CudaLinear : public Linear {
+ public:
+  explicit CudaLinear(const LinearShape& shape)
+      : shape_(shape),
+        forward_(shape, false),
+        forward_residual_(shape, true),
+        input_grad_(InputGradShape(shape, Epilogue::kNone)),
+        input_grad_gelu_(InputGradShape(shape, Epilogue::kDGelu)),
+        weight_grad_(WeightGradShape(shape, false)),
+        weight_grad_accumulate_(WeightGradShape(shape, true)) {}
+
+  size_t packed_bytes() const override {
+    return IsRounded(shape_) ? WorkBytes(shape_.in * shape_.out * SizeOf(shape_.dtype)) : 0;
+  }
+  size_t forward_workspace() const override {
+    const bool rounds_bias = IsRounded(shape_) && shape_.bias;
+    return kMatmulWorkspace + (rounds_bias ? WorkBytes(shape_.out * SizeOf(shape_.dtype)) : 0);
+  }
+  size_t input_grad_workspace() const override { return kMatmulWorkspace; }
+  size_t weight_grad_workspace() const override {
+    return kMatmulWorkspace + (shape_.bias ? ColumnSumsWorkspace(shape_.rows, shape_.out) : 0);
+  }
+
+  void Pack(Stream stream, const float* weight, void* packed) override {
+    if (IsRounded(shape_)) ToBFloat16(stream, shape_.in * shape_.out, weight, packed);
+  }
+
+  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+               const float* bias, const void* residual, void* y, void* activated,
+               void* workspace) override {
+    ForwardProducts& products = residual == nullptr ? forward_ : forward_residual_;
+    MatmulTensors tensors = {.a = x, .b = Weights(weight, packed), .c = residual, .d = y};
+    if (shape_.bias) tensors.bias = BiasFor(stream, bias, workspace);
+    if (activated != nullptr &&
+        TryFused(stream, products.activated, tensors, y, activated, workspace)) {
+      return;
+    }
+    NoteCudaFailure(products.plain.Run(stream, tensors, workspace));
+    if (activated == nullptr) return;
+    ActivationForward(stream, shape_.dtype, shape_.activation, shape_.rows * shape_.out, y,
+                      activated);
+  }
+
+  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+                     const void* input_before_activation, void* dx, void* workspace) override {
+    MatmulTensors tensors = {.a = dy, .b = Weights(weight, packed), .d = dx};
+    const Activation activation = shape_.input_activation;
+    if (activation == Activation::kGelu && IsFusable(shape_.in) && CanRun(input_grad_gelu_)) {
+      tensors.aux = const_cast<void*>(input_before_activation);  // only read here
+      NoteCudaFailure(input_grad_gelu_.Run(stream, tensors, workspace));
+      return;
+    }
+    NoteCudaFailure(input_grad_.Run(stream, tensors, workspace));
+    if (activation == Activation::kNone) return;
+    ActivationBackward(stream, shape_.dtype, activation, shape_.rows * shape_.in,
+                       input_before_activation, dx, dx);
+  }
+
+  void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
+                      bool accumulate, void* workspace) override {
+    const bool transposed = shape_.weight_transposed;
+    const MatmulTensors tensors = {
+        .a = transposed ? dy : x, .b = transposed ? x : dy, .c = dw, .d = dw};
+    Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
+    NoteCudaFailure(product.Run(stream, tensors, workspace));
+    if (db == nullptr) return;
+    ColumnSums(stream, shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate,
+               Behind(workspace));
+  }
+
+ private:
+  struct ForwardProducts {
+    ForwardProducts(const LinearShape& shape, bool residual)
+        : plain(ForwardShape(shape, residual, shape.bias ? Epilogue::kBias : Epilogue::kNone)),
+          activated(ForwardShape(shape, residual,
+                                 shape.bias ? Epilogue::kGeluAuxBias : Epilogue::kGeluAux)) {}
+    Matmul plain, activated;
+  };
+
+  static MatmulShape ForwardShape(const LinearShape& s, bool residual, Epilogue epilogue) {
+    return {.m = s.rows,
+            .k = s.in,
+            .n = s.out,
+            .in = s.dtype,
+            .out = s.dtype,
+            .b_transposed = s.weight_transposed,
+            .adds = residual,
+            .epilogue = epilogue};
+  }
+  static MatmulShape InputGradShape(const LinearShape& s, Epilogue epilogue) {
+    return {.m = s.rows,
+            .k = s.out,
+            .n = s.in,
+            .in = s.dtype,
+            .out = s.dtype,
+            .b_transposed = !s.weight_transposed,
+            .epilogue = epilogue};
+  }
+  static MatmulShape WeightGradShape(const LinearShape& s, bool accumulate) {
+    return {.m = s.weight_transposed ? s.out : s.in,
+            .k = s.rows,
+            .n = s.weight_transposed ? s.in : s.out,
+            .in = s.dtype,
+            .out = DType::kFloat32,
+            .a_transposed = true,
+            .adds = accumulate};
+  }
+
+  // The part of a work area behind what the product may use.
+  static void* Behind(void* workspace) {
+    return static_cast<std::byte*>(workspace) + kMatmulWorkspace;
+  }
+
+  const void* Weights(const float* weight, const void* packed) const {
+    return IsRounded(shape_) ? packed : weight;
+  }
+
+  const void* BiasFor(Stream stream, const float* bias, void* workspace) const {
+    if (!IsRounded(shape_)) return bias;
+    ToBFloat16(stream, shape_.out, bias, Behind(workspace));
+    return Behind(workspace);
+  }
+
+  // Whether cuBLASLt may fuse an activation over rows of `columns` values: its leading dimension.
+  static bool IsFusable(int64_t columns) { return columns % 8 == 0; }
+
+  // Errors count as yes: Run says what they are.
+  static bool CanRun(Matmul& product) { return product.Available().value_or(true); }
+
+  // The value before a ReLU is not what cuBLASLt would keep of it (a bit each), so only GELU is
+  // fused; its epilogue is the tanh form.
+  bool TryFused(Stream stream, Matmul& product, MatmulTensors tensors, void* y, void* activated,
+                void* workspace) const {
+    if (shape_.activation != Activation::kGelu || !IsFusable(shape_.out) || !CanRun(product)) {
+      return false;
+    }
+    tensors.d = activated;
+    tensors.aux = y;
+    NoteCudaFailure(product.Run(stream, tensors, workspace));
+    return true;
+  }
+
+  const LinearShape shape_;
+  ForwardProducts forward_, forward_residual_;
+  Matmul input_grad_, input_grad_gelu_, weight_grad_, weight_grad_accumulate_;
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
+  return std::make_unique<CudaLinear>(shape);
+}
+
+}  // namespace sluice::cuda

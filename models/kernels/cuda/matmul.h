@@ -1,0 +1,76 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
+#define SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/device/device.h"
+#include "models/spec_dtype.h"
+
+namespace sluice::cuda {
+
+// What is done to a product on its way out. `aux` is the value before an activation.
+enum class Epilogue : uint8_t {
+  kNone,
+  kBias,         // + bias[n]
+  kGeluAux,      // aux = the value, d = GELU(aux)
+  kGeluAuxBias,  // + bias[n] first
+  kDGelu         // times GELU'(aux)
+};
+
+// d[m, n] = a[m, k] * b[k, n] (+ c[m, n]), all row-major, adding in fp32.
+struct MatmulShape {
+  int64_t m = 0, k = 0, n = 0;
+  DType in = DType::kFloat32;   // of a and b
+  DType out = DType::kFloat32;  // of c, d, bias and aux
+  bool a_transposed = false;    // a is stored [k, m]
+  bool b_transposed = false;    // b is stored [n, k]
+  bool adds = false;            // c is added; it may be d
+  Epilogue epilogue = Epilogue::kNone;
+
+  friend auto operator<=>(const MatmulShape&,
+                          const MatmulShape&) = default;  // NOLINT(modernize-use-nullptr)
+};
+
+struct MatmulTensors {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;
+  void* d = nullptr;
+  const void* bias = nullptr;
+  void* aux = nullptr;
+};
+
+// What every product may use of a work area, whatever its shape: so that memory can be foretold
+// where there is no GPU to ask. NVIDIA recommends as much for Hopper.
+inline constexpr size_t kMatmulWorkspace = size_t{32} << 20;
+
+struct MatmulPlan;  // matmul_plan.h
+
+// One product over cuBLASLt. The first use on a device fixes its algorithm, for all products of
+// that shape in the process; the library is only asked for algorithms that add in a fixed order.
+class Matmul {
+ public:
+  explicit Matmul(const MatmulShape& shape);
+  ~Matmul();
+  Matmul(const Matmul&) = delete;
+  Matmul& operator=(const Matmul&) = delete;
+
+  // Whether the library has an algorithm for it on the current device; what else goes wrong is an
+  // error. Cheap but for the first call.
+  absl::StatusOr<bool> Available();
+  absl::Status Run(Stream stream, const MatmulTensors& tensors, void* workspace);
+
+ private:
+  absl::Status Prepare();
+
+  const MatmulShape shape_;
+  std::unique_ptr<MatmulPlan> plan_;  // null until the first use
+};
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_

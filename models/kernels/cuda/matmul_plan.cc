@@ -1,0 +1,173 @@
+#include "models/kernels/cuda/matmul_plan.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace sluice::cuda {
+namespace {
+
+cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kGeluAux:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::kGeluAuxBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::kDGelu:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::kNone:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool HasBias(Epilogue epilogue) {
+  return epilogue == Epilogue::kBias || epilogue == Epilogue::kGeluAuxBias;
+}
+bool HasAux(Epilogue epilogue) {
+  return epilogue != Epilogue::kNone && epilogue != Epilogue::kBias;
+}
+
+// A row-major [rows, columns], seen by columns.
+absl::StatusOr<cublasLtMatrixLayout_t> MakeLayout(const CublasLt& library, DType dtype,
+                                                  int64_t rows, int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  const cublasStatus_t status = library.layout_create(
+      &layout, TypeOf(dtype), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), columns);
+  if (status != CUBLAS_STATUS_SUCCESS) return library.ToStatus(status, "describing a matrix");
+  return layout;
+}
+
+template <class Value>
+cublasStatus_t Set(const CublasLt& library, cublasLtMatmulDesc_t description,
+                   cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+  return library.desc_set(description, attribute, &value, sizeof(value));
+}
+
+absl::Status Describe(const CublasLt& library, const MatmulShape& shape,
+                      cublasLtMatmulDesc_t description) {
+  const cublasOperation_t first = shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t second = shape.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasLtEpilogue_t epilogue = EpilogueOf(shape.epilogue);
+  // The library refuses to look for an algorithm without them; each Run sets its own.
+  alignas(256) static constexpr char kPlace = 0;
+  const void* const somewhere = &kPlace;
+  cublasStatus_t status = Set(library, description, CUBLASLT_MATMUL_DESC_TRANSA, first);
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    if (status == CUBLAS_STATUS_SUCCESS) status = Set(library, description, attribute, value);
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSB, second);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (HasBias(shape.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+  if (HasAux(shape.epilogue)) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.n);
+  }
+  return library.ToStatus(status, "describing a product");
+}
+
+// Algorithms without atomics: a product that is split along k adds its parts, kept in the work
+// area, in a step of its own, or is not split.
+absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> Choose(const MatmulPlan& plan) {
+  const CublasLt& library = *plan.library;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasStatus_t status = library.preference_create(&preference);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    if (status == CUBLAS_STATUS_SUCCESS) {
+      status = library.preference_set(preference, attribute, &value, sizeof(value));
+    }
+  };
+  const auto schemes = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  constexpr uint32_t kAlignment = 16;
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMatmulWorkspace);
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment);
+  cublasLtMatmulHeuristicResult_t best = {};
+  int count = 0;
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    status =
+        library.heuristic(plan.handle, plan.description.get(), plan.first.get(), plan.second.get(),
+                          plan.result.get(), plan.result.get(), preference, 1, &best, &count);
+  }
+  if (preference != nullptr) library.preference_destroy(preference);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+      (status == CUBLAS_STATUS_SUCCESS && (count == 0 || best.state != CUBLAS_STATUS_SUCCESS))) {
+    return std::nullopt;
+  }
+  if (status != CUBLAS_STATUS_SUCCESS) return library.ToStatus(status, "choosing an algorithm");
+  return best.algo;
+}
+
+// The algorithm of a shape on a device is chosen once, so that all products of that shape in the
+// process add in the same order.
+absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> ChooseOnce(const MatmulShape& shape,
+                                                               const MatmulPlan& plan) {
+  using Key = std::pair<cublasLtHandle_t, MatmulShape>;  // there is one handle a device
+  static std::mutex mutex;
+  static auto* const chosen = new std::map<Key, std::optional<cublasLtMatmulAlgo_t>>;
+  const std::lock_guard lock(mutex);
+  const Key key(plan.handle, shape);
+  if (const auto found = chosen->find(key); found != chosen->end()) return found->second;
+  auto algorithm = Choose(plan);
+  if (algorithm.ok()) chosen->emplace(key, *algorithm);
+  return algorithm;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MatmulPlan::Make(const MatmulShape& shape) {
+  const absl::StatusOr<CublasLt>& library = LoadCublasLt();
+  if (!library.ok()) return library.status();
+  const absl::StatusOr<cublasLtHandle_t> handle = CublasLtHandle(*library);
+  if (!handle.ok()) return handle.status();
+  // fp32 stays fp32: TF32 would have to be asked for.
+  cublasLtMatmulDesc_t description = nullptr;
+  absl::Status status = library->ToStatus(
+      library->desc_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  if (!status.ok()) return status;
+  std::unique_ptr<MatmulPlan> plan(
+      new MatmulPlan{.library = &*library,
+                     .handle = *handle,
+                     .description = {description, library->desc_destroy},
+                     .first = {nullptr, library->layout_destroy},
+                     .second = {nullptr, library->layout_destroy},
+                     .result = {nullptr, library->layout_destroy},
+                     .algorithm = std::nullopt});
+  const auto lay_out = [&](Layout* layout, DType dtype, bool transposed, int64_t rows,
+                           int64_t columns) {
+    if (transposed) std::swap(rows, columns);
+    const auto made = MakeLayout(*library, dtype, rows, columns);
+    status.Update(made.status());
+    if (made.ok()) layout->reset(*made);
+  };
+  lay_out(&plan->first, shape.in, shape.b_transposed, shape.k, shape.n);
+  lay_out(&plan->second, shape.in, shape.a_transposed, shape.m, shape.k);
+  lay_out(&plan->result, shape.out, false, shape.m, shape.n);
+  status.Update(Describe(*library, shape, description));
+  if (!status.ok()) return status;
+  const auto algorithm = ChooseOnce(shape, *plan);
+  if (!algorithm.ok()) return algorithm.status();
+  plan->algorithm = *algorithm;
+  return plan;
+}
+
+absl::Status MatmulPlan::SetPointers(const MatmulTensors& tensors) const {
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  if (tensors.bias != nullptr) {
+    status = Set(*library, description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors.bias);
+  }
+  if (tensors.aux != nullptr && status == CUBLAS_STATUS_SUCCESS) {
+    status =
+        Set(*library, description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, tensors.aux);
+  }
+  return library->ToStatus(status, "pointing at tensors");
+}
+
+}  // namespace sluice::cuda

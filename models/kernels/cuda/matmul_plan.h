@@ -1,0 +1,34 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_MATMUL_PLAN_H_
+#define SLUICE_MODELS_KERNELS_CUDA_MATMUL_PLAN_H_
+
+#include <memory>
+#include <optional>
+
+#include "models/kernels/cuda/cublaslt.h"
+#include "models/kernels/cuda/matmul.h"
+
+namespace sluice::cuda {
+
+// cuBLASLt's view of a product. It stores by columns, where a row-major [m, n] is a [n, m]. So it
+// is asked for d^T = b^T * a^T: its first matrix is our b, its second our a, its rows our n; a
+// matrix that we call transposed is then one that it must transpose too. A bias runs down its rows,
+// which are our columns.
+struct MatmulPlan {
+  using Layout =
+      std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(::cublasLtMatrixLayoutDestroy)*>;
+  using Description =
+      std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(::cublasLtMatmulDescDestroy)*>;
+
+  static absl::StatusOr<std::unique_ptr<MatmulPlan>> Make(const MatmulShape& shape);
+  absl::Status SetPointers(const MatmulTensors& tensors) const;
+
+  const CublasLt* library;
+  cublasLtHandle_t handle;
+  Description description;
+  Layout first, second, result;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
+};
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_MATMUL_PLAN_H_

@@ -1,0 +1,14 @@
+#include <cstdlib>
+
+#include "models/kernels/cuda_kernels.h"
+
+namespace sluice {
+
+absl::Status PrepareCudaKernels() {
+  return absl::FailedPreconditionError(
+      "this build has no CUDA; where there is nvcc, configure with -DSLUICE_CUDA=ON");
+}
+
+const Kernels& CudaKernels() { std::abort(); }  // the contract: not to be called
+
+}  // namespace sluice
