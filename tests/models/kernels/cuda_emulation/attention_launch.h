@@ -1,0 +1,32 @@
+#ifndef SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_ATTENTION_LAUNCH_H_
+#define SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_ATTENTION_LAUNCH_H_
+
+#include <cstdint>
+
+#include "models/kernels/cuda/attention_kernels.cuh"
+#include "tests/models/kernels/cuda_emulation/block.h"
+
+namespace sluice::emulation {
+
+// Stands where models/kernels/cuda/attention_launch.cuh puts kernels on a stream.
+struct AttentionLauncher {
+  const cuda::attention::AttentionArguments& args;
+  uint64_t seed;
+
+  template <class Kernel>
+  void operator()(Kernel) const {
+    const auto grid = Kernel::Grid(args);
+    RunGrid({.x = grid.x,
+             .y = grid.y,
+             .threads = Kernel::kThreads,
+             .shared_bytes = static_cast<size_t>(Kernel::SharedBytes(args))},
+            seed, [this] { Kernel::Run(args); });
+  }
+};
+
+// Of the launches in attention_launch.cc.
+extern uint64_t attention_seed;
+
+}  // namespace sluice::emulation
+
+#endif  // SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_ATTENTION_LAUNCH_H_

@@ -1,0 +1,71 @@
+#include "tests/models/kernels/cuda_emulation/fiber.h"
+
+#include <utility>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace sluice::emulation {
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+// `fake` keeps the stack that is left, or is null where it is left for good.
+void LeaveStack(void** fake, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake, stack, bytes);
+}
+void EnterStack(void* fake, const void** former, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(fake, former, bytes);
+}
+void ForgetStack(const char* stack, size_t bytes) { __asan_unpoison_memory_region(stack, bytes); }
+#else
+void LeaveStack(void**, const void*, size_t) {}
+void EnterStack(void*, const void**, size_t*) {}
+void ForgetStack(const char*, size_t) {}
+#endif
+
+// makecontext hands on no pointers.
+thread_local Fiber* resumed = nullptr;
+
+}  // namespace
+
+Fiber::Fiber() : stack_(new char[kStackBytes]) {}
+
+void Fiber::Start(std::function<void()> body) {
+  body_ = std::move(body);
+  done_ = false;
+  ForgetStack(stack_.get(), kStackBytes);
+  getcontext(&own_);
+  own_.uc_stack.ss_sp = stack_.get();
+  own_.uc_stack.ss_size = kStackBytes;
+  own_.uc_link = nullptr;
+  makecontext(&own_, &Fiber::Enter, 0);
+}
+
+void Fiber::Resume() {
+  resumed = this;
+  void* fake = nullptr;
+  LeaveStack(&fake, stack_.get(), kStackBytes);
+  swapcontext(&caller_, &own_);
+  EnterStack(fake, nullptr, nullptr);
+}
+
+void Fiber::Yield() {
+  void* fake = nullptr;
+  LeaveStack(&fake, caller_stack_, caller_stack_bytes_);
+  swapcontext(&own_, &caller_);
+  EnterStack(fake, &caller_stack_, &caller_stack_bytes_);
+}
+
+void Fiber::Enter() { resumed->Run(); }
+
+void Fiber::Run() {
+  EnterStack(nullptr, &caller_stack_, &caller_stack_bytes_);
+  body_();
+  done_ = true;
+  LeaveStack(nullptr, caller_stack_, caller_stack_bytes_);
+  setcontext(&caller_);
+}
+
+}  // namespace sluice::emulation

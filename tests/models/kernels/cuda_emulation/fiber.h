@@ -1,0 +1,45 @@
+#ifndef SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
+#define SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace sluice::emulation {
+
+// A function that can stop in its middle and go on later, on a stack of its own. All fibers of a
+// program run on the thread that resumes them, one at a time. AddressSanitizer is told of every
+// change of stacks.
+class Fiber {
+ public:
+  Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // Makes `body` what the next Resume begins with; the former one is done, or never began.
+  void Start(std::function<void()> body);
+  // Runs until the body yields or returns.
+  void Resume();
+  // From the body: back to whoever resumed.
+  void Yield();
+  bool done() const { return done_; }
+
+ private:
+  static void Enter();
+  void Run();
+
+  static constexpr size_t kStackBytes = 256 << 10;
+  const std::unique_ptr<char[]> stack_;
+  std::function<void()> body_;
+  ucontext_t own_ = {};
+  ucontext_t caller_ = {};
+  const void* caller_stack_ = nullptr;
+  size_t caller_stack_bytes_ = 0;
+  bool done_ = true;
+};
+
+}  // namespace sluice::emulation
+
+#endif  // SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
