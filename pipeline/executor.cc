@@ -29,6 +29,9 @@ Executor::Executor(RankState* state, const RankProgram& program,
     sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
     received_.emplace_back(static_cast<size_t>(program.receives[peer]));
   }
+  if (state_.device().queues()) {
+    for (const Action& action : program_.actions) ranges_.push_back(ToString(action));
+  }
   prepared_ = clock_.status();
   if (prepared_.ok()) prepared_ = AllocateShared();
   if (!prepared_.ok()) return;
@@ -185,10 +188,13 @@ absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass)
   switch (instruction.step) {
     case Step::kBeginAction:
       current_action_ = instruction.index;
+      if (!ranges_.empty())
+        state_.device().PushRange(ranges_[static_cast<size_t>(current_action_)].c_str());
       clock_.Begin(current_action_);
       return absl::OkStatus();
     case Step::kEndAction:
       clock_.End(current_action_);
+      if (!ranges_.empty()) state_.device().PopRange();
       current_action_ = -1;
       return absl::OkStatus();
     case Step::kPostReceive:

@@ -104,6 +104,7 @@ class Executor {
   std::byte* samples_ = nullptr;         // null where they are put together in the arena
   std::vector<int64_t> samples_offset_;  // [buffer] in samples_
   ActionClock clock_;
+  std::vector<std::string> ranges_;  // [action] its name, where a device queues
   absl::Status prepared_;
   // A reduction of the program: its parameters, and its slices to gather.
   struct BoundReduction {

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_PREDICT_MEMORY_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,9 @@ struct RankMemory {
           // messages, weight gradients that ZeRO 2 has not summed over the replicas yet
   int64_t total = 0;
 };
+
+// "1.50 GiB (1610612736 bytes): parameters 400 MiB, ...": what takes it, for people.
+std::string DescribeArena(const RankMemory& memory);
 
 // What a run with these settings allocates on each rank, from shapes alone; equal to the arena to
 // the byte. With replicas, those of the first replica's pipeline come first, then the second's:

@@ -22,7 +22,13 @@ absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan
                                                              Device& device) {
   absl::StatusOr<Arena> arena =
       Arena::Allocate(device, plan.arenas[static_cast<size_t>(world_rank)].memory.total);
-  if (!arena.ok()) return arena.status();
+  if (!arena.ok()) {
+    return absl::Status(
+        arena.status().code(),
+        absl::StrCat("rank ", world_rank, "'s arena of ",
+                     DescribeArena(plan.arenas[static_cast<size_t>(world_rank)].memory), ": ",
+                     arena.status().message()));
+  }
   absl::StatusOr<Stream> stream = device.NewStream();
   if (!stream.ok()) return stream.status();
   std::unique_ptr<RankState> state(

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "partitioner/describe_memory.h"
 #include "pipeline/arena_layout.h"
 #include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
@@ -186,6 +188,22 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
     for (int messages : program.sends) plan.max_messages = std::max(plan.max_messages, messages);
   }
   return plan;
+}
+
+std::string DescribeArena(const RankMemory& memory) {
+  constexpr double kMebi = 1 << 20;
+  std::string text = DescribeMemory(memory.total);
+  const char* before = ": ";
+  for (const auto& [what, bytes] :
+       {std::pair{"parameters", memory.parameters}, std::pair{"gradients", memory.gradients},
+        std::pair{"optimizer state", memory.optimizer}, std::pair{"compute copies", memory.packed},
+        std::pair{"older versions", memory.stashed},
+        std::pair{"within a step", memory.activations}}) {
+    if (bytes == 0) continue;
+    absl::StrAppendFormat(&text, "%s%s %.1f MiB", before, what, static_cast<double>(bytes) / kMebi);
+    before = ", ";
+  }
+  return text;
 }
 
 absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,

@@ -76,6 +76,10 @@ class Device {
   // Between two recorded moments that a Synchronize has seen pass.
   virtual absl::Duration Elapsed(Event from, Event to) = 0;
 
+  // Names what the calling thread queues from here to PopRange, for profilers.
+  virtual void PushRange(const char* /*name*/) {}
+  virtual void PopRange() {}
+
   // Between any two of this device's memory, shared memory, and memory of devices that it reaches.
   // With ordinary memory of the host the call returns once that may be used again.
   virtual void Copy(Stream stream, void* to, const void* from, size_t bytes) = 0;

@@ -33,6 +33,7 @@ class FakeDevice : public Device {
   bool queues() const override { return true; }
   absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override;
   absl::StatusOr<DeviceMemory> AllocateShared(int64_t bytes) override;
+  int64_t AvailableBytes() const override { return options_.memory - allocated(); }
   absl::StatusOr<Stream> NewStream() override;
   absl::StatusOr<Event> NewEvent() override;
   void Record(Event event, Stream stream) override;

@@ -6,8 +6,12 @@
 
 #include <filesystem>
 #include <limits>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "comm/device_group.h"
+#include "pipeline/tensor_edges.h"
 #include "tests/models/fake_device.h"
 #include "tests/pipeline/small_run.h"
 
@@ -80,6 +84,43 @@ std::vector<SmallRun> Runs() {
   return runs;
 }
 
+// Notes who sends to whom.
+class WatchedSends : public Communicator {
+ public:
+  using Seen = std::set<std::pair<int, int>>;
+  WatchedSends(std::unique_ptr<Communicator> group, std::mutex* mutex, Seen* seen)
+      : group_(std::move(group)), mutex_(*mutex), seen_(*seen) {}
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
+    {
+      const std::lock_guard lock(mutex_);
+      seen_.emplace(rank(), to);
+    }
+    return group_->PostSend(to, data, bytes, ticket);
+  }
+  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
+    return group_->PostReceive(from, data, bytes, ticket);
+  }
+  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
+    return group_->WaitSend(to, ticket, deadline);
+  }
+  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
+    return group_->WaitReceive(from, ticket, deadline);
+  }
+  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                         absl::Time deadline) override {
+    return group_->AllGather(mine, all, deadline);
+  }
+  absl::Status Barrier(absl::Time deadline) override { return group_->Barrier(deadline); }
+  void Abort(const absl::Status& status) override { group_->Abort(status); }
+
+ private:
+  std::unique_ptr<Communicator> group_;
+  std::mutex& mutex_;
+  Seen& seen_;
+};
+
 class OnADevice : public testing::TestWithParam<SmallRun> {};
 
 TEST_P(OnADevice, TheBitsAreTheCpus) {
@@ -104,6 +145,24 @@ TEST_P(OnADevice, MemoryIsWhatTheCpusPlanSays) {
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ(device.allocated(), cpu.arenas[static_cast<size_t>(rank)].memory.total);
   }
+}
+
+TEST_P(OnADevice, TensorsTravelOnTheEdgesOfThePlanAndOnAllOfThem) {
+  const RunPlan plan = FakePlan(GetParam());
+  Devices devices(plan, 1);
+  TrainOptions options = devices.On(SmallOptions(1));
+  std::mutex mutex;
+  WatchedSends::Seen seen;
+  for (RankDevice& device : options.devices) {
+    device.connect = [&, connect = device.connect](
+                         Stream stream,
+                         Communicator* world) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      return std::make_unique<WatchedSends>(*connect(stream, world), &mutex, &seen);
+    };
+  }
+  ASSERT_TRUE(Train(plan, options).ok());
+  const std::vector<std::pair<int, int>> edges = TensorEdges(plan);
+  EXPECT_EQ(std::vector(seen.begin(), seen.end()), edges);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, OnADevice, testing::ValuesIn(Runs()),
