@@ -17,8 +17,8 @@ class CudaLinear : public Linear {
  public:
   explicit CudaLinear(const LinearShape& shape)
       : shape_(shape),
-        forward_(shape, false),
-        forward_residual_(shape, true),
+        forward_(ForwardShape(shape, false)),
+        forward_residual_(ForwardShape(shape, true)),
         input_grad_(InputGradShape(shape, Epilogue::kNone)),
         input_grad_gelu_(InputGradShape(shape, Epilogue::kDGelu)),
         weight_grad_(WeightGradShape(shape, false)),
@@ -43,15 +43,13 @@ class CudaLinear : public Linear {
   void Forward(Stream stream, const void* x, const float* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
-    ForwardProducts& products = residual == nullptr ? forward_ : forward_residual_;
     MatmulTensors tensors = {.a = x, .b = Weights(weight, packed), .c = residual, .d = y};
     if (shape_.bias) tensors.bias = BiasFor(stream, bias, workspace);
-    if (activated != nullptr &&
-        TryFused(stream, products.activated, tensors, y, activated, workspace)) {
-      return;
-    }
-    NoteCudaFailure(products.plain.Run(stream, tensors, workspace));
+    Matmul& product = residual == nullptr ? forward_ : forward_residual_;
+    NoteCudaFailure(product.Run(stream, tensors, workspace));
     if (activated == nullptr) return;
+    // Not fused: cuBLASLt would activate the value before it is rounded to y, and what selective
+    // recomputation later makes of y would have other bits.
     ActivationForward(stream, shape_.dtype, shape_.activation, shape_.rows * shape_.out, y,
                       activated);
   }
@@ -84,15 +82,7 @@ class CudaLinear : public Linear {
   }
 
  private:
-  struct ForwardProducts {
-    ForwardProducts(const LinearShape& shape, bool residual)
-        : plain(ForwardShape(shape, residual, shape.bias ? Epilogue::kBias : Epilogue::kNone)),
-          activated(ForwardShape(shape, residual,
-                                 shape.bias ? Epilogue::kGeluAuxBias : Epilogue::kGeluAux)) {}
-    Matmul plain, activated;
-  };
-
-  static MatmulShape ForwardShape(const LinearShape& s, bool residual, Epilogue epilogue) {
+  static MatmulShape ForwardShape(const LinearShape& s, bool residual) {
     return {.m = s.rows,
             .k = s.in,
             .n = s.out,
@@ -100,7 +90,7 @@ class CudaLinear : public Linear {
             .out = s.dtype,
             .b_transposed = s.weight_transposed,
             .adds = residual,
-            .epilogue = epilogue};
+            .epilogue = s.bias ? Epilogue::kBias : Epilogue::kNone};
   }
   static MatmulShape InputGradShape(const LinearShape& s, Epilogue epilogue) {
     return {.m = s.rows,
@@ -142,22 +132,9 @@ class CudaLinear : public Linear {
   // Errors count as yes: Run says what they are.
   static bool CanRun(Matmul& product) { return product.Available().value_or(true); }
 
-  // The value before a ReLU is not what cuBLASLt would keep of it (a bit each), so only GELU is
-  // fused; its epilogue is the tanh form.
-  bool TryFused(Stream stream, Matmul& product, MatmulTensors tensors, void* y, void* activated,
-                void* workspace) const {
-    if (shape_.activation != Activation::kGelu || !IsFusable(shape_.out) || !CanRun(product)) {
-      return false;
-    }
-    tensors.d = activated;
-    tensors.aux = y;
-    NoteCudaFailure(product.Run(stream, tensors, workspace));
-    return true;
-  }
-
   const LinearShape shape_;
-  ForwardProducts forward_, forward_residual_;
-  Matmul input_grad_, input_grad_gelu_, weight_grad_, weight_grad_accumulate_;
+  Matmul forward_, forward_residual_, input_grad_, input_grad_gelu_, weight_grad_,
+      weight_grad_accumulate_;
 };
 
 }  // namespace

@@ -15,10 +15,8 @@ namespace sluice::cuda {
 // What is done to a product on its way out. `aux` is the value before an activation.
 enum class Epilogue : uint8_t {
   kNone,
-  kBias,         // + bias[n]
-  kGeluAux,      // aux = the value, d = GELU(aux)
-  kGeluAuxBias,  // + bias[n] first
-  kDGelu         // times GELU'(aux)
+  kBias,  // + bias[n]
+  kDGelu  // times GELU'(aux)
 };
 
 // d[m, n] = a[m, k] * b[k, n] (+ c[m, n]), all row-major, adding in fp32.

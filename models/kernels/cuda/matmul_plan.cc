@@ -13,10 +13,6 @@ cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::kBias:
       return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::kGeluAux:
-      return CUBLASLT_EPILOGUE_GELU_AUX;
-    case Epilogue::kGeluAuxBias:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::kDGelu:
       return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::kNone:
@@ -25,12 +21,8 @@ cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-bool HasBias(Epilogue epilogue) {
-  return epilogue == Epilogue::kBias || epilogue == Epilogue::kGeluAuxBias;
-}
-bool HasAux(Epilogue epilogue) {
-  return epilogue != Epilogue::kNone && epilogue != Epilogue::kBias;
-}
+bool HasBias(Epilogue epilogue) { return epilogue == Epilogue::kBias; }
+bool HasAux(Epilogue epilogue) { return epilogue == Epilogue::kDGelu; }
 
 // A row-major [rows, columns], seen by columns.
 absl::StatusOr<cublasLtMatrixLayout_t> MakeLayout(const CublasLt& library, DType dtype,
