@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "models/device/cuda_error.h"
 #include "models/kernels/cuda/attention_kernels.cuh"
 
 namespace sluice::cuda::attention {
@@ -15,7 +16,7 @@ __global__ void __launch_bounds__(Kernel::kThreads, Kernel::kBlocksPerMultiproce
   Kernel::Run(args);
 }
 
-// Lets the kernel have as much shared memory as this device gives, once for each device.
+// Lets the kernel have this much shared memory, once for each device: the most that any shape asks.
 template <class Kernel>
 void AllowSharedMemory(int bytes) {
   static std::atomic<uint64_t> allowed = 0;  // a bit for each device
@@ -23,18 +24,18 @@ void AllowSharedMemory(int bytes) {
   cudaGetDevice(&device);
   const uint64_t bit = uint64_t{1} << (device % 64);
   if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return;
-  // The largest demand of any shape: kernels with a demand by shape have one of at most this.
   cudaFuncSetAttribute(AttentionKernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   allowed.fetch_or(bit, std::memory_order_relaxed);
 }
 
-// Puts kernels on a stream. What goes wrong is left for cudaGetLastError.
+// Puts kernels on a stream.
 struct StreamLauncher {
   const AttentionArguments& args;
   cudaStream_t stream;
 
   template <class Kernel>
   void operator()(Kernel) const {
+    UseDeviceOf(stream);
     AttentionArguments widest = args;
     widest.width = kPlainMaxWidth;
     AllowSharedMemory<Kernel>(Kernel::SharedBytes(widest));
@@ -42,6 +43,7 @@ struct StreamLauncher {
     AttentionKernel<Kernel>
         <<<dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)), Kernel::kThreads,
            static_cast<size_t>(Kernel::SharedBytes(args)), stream>>>(args);
+    NoteLastCudaError("attention");
   }
 };
 

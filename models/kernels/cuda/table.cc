@@ -10,7 +10,7 @@ const Kernels& CudaKernels() {
   static constexpr Kernels kTable = {
       .device = "cuda",
       .make_linear = cuda::MakeLinear,
-      .make_attention = nullptr,
+      .make_attention = cuda::MakeAttention,
       .embedding_forward = cuda::EmbeddingForward,
       .embedding_backward = cuda::EmbeddingBackward,
       .embedding_backward_workspace = cuda::EmbeddingBackwardWorkspace,
