@@ -15,9 +15,10 @@ struct TimedAssignment {
   double seconds = 0;
 };
 
-// Improves `start`, which must fit, by moving one layer across one boundary, or changing one
-// stage's policy, as long as that shortens the step; stops at a local optimum or when `*steps`
-// reaches `budget`. Adds the actions simulated to it.
+// Improves `start`, which must fit: moves that shorten all long chains of actions known
+// (chain_descent.h) lead to an assignment, which is simulated; where it is no better, the chain
+// that decides it joins those known. Stops when no move helps or `*steps` reaches `budget`, with
+// an assignment that fits and is no slower than `start`. Adds the actions simulated to `*steps`.
 TimedAssignment Improve(const PartitionProblem& problem, const Feasible& feasible,
                         TimedAssignment start, int64_t budget, StepModel* model, int64_t* steps);
 

@@ -92,7 +92,7 @@ void PartitionSearch::Try(const StageAssignment& assignment) {
 
 void PartitionSearch::ImproveBest() {
   if (best_.assignment.partition.empty()) return;
-  const int64_t share = steps_ + options_.budget / 10;
+  const int64_t share = steps_ + options_.budget / 4;
   best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &steps_);
 }
 

@@ -51,6 +51,8 @@ class StageFloor {
   std::vector<double> forward_ = {0}, back_ = {0};
 };
 
+}  // namespace
+
 StageArc MakeArc(const PartitionProblem& problem, int stage, int first, int end, Recompute policy) {
   const RangeCost cost = problem.Price(stage, first, end, policy);
   StageArc arc{first, end,       policy, cost.forward, cost.input_grad, cost.weight_grad,
@@ -58,8 +60,6 @@ StageArc MakeArc(const PartitionProblem& problem, int stage, int first, int end,
   if (stage + 1 < problem.stages()) arc.send = problem.SendSeconds(stage, cost.output_bytes);
   return arc;
 }
-
-}  // namespace
 
 StageArcs::StageArcs(const PartitionProblem& problem, const Feasible& feasible, double cutoff)
     : layers_(problem.layer_count()), arcs_(problem.stages()) {

@@ -31,6 +31,9 @@ struct StageArc {
   }
 };
 
+// `stage` with layers first..end - 1.
+StageArc MakeArc(const PartitionProblem& problem, int stage, int first, int end, Recompute policy);
+
 // All arcs that can still be part of a step shorter than the best one known.
 class StageArcs {
  public:

@@ -66,6 +66,79 @@ double FullestRank(std::vector<double> sizes, int ranks) {
   return fullest;
 }
 
+// What keeping activations costs. A layer's activations of one micro-batch are held at least while
+// it goes forth and back through this layer and all after it, so a step's byte-seconds are known;
+// all devices together offer no more than what their parameters leave, as long as the step takes.
+// Layers that recompute hold less and work more: of every mixture of "byte-seconds over bytes" and
+// "work over devices", each layer takes the policy that is best for it, and the largest of these
+// least values counts (a Lagrangian dual of the choice).
+class MemoryFloor {
+ public:
+  explicit MemoryFloor(const PlanRequest& request) : request_(request) {
+    for (int rank = 0; rank < request.devices; ++rank) {
+      room_ += static_cast<double>(request.rank_memory.empty() ? *request.memory_limit
+                                                               : request.rank_memory[rank]);
+    }
+    for (const LayerCost& layer : request.costs->layers()) {
+      room_ -= static_cast<double>(layer.parameter_bytes);
+    }
+    double through = 0;  // seconds forth and back through the layers from here on
+    for (int layer = request.costs->layer_count() - 1; layer >= 0; --layer) {
+      const LeastLayer least = LeastOf(request, layer);
+      through += least.forward + least.input_grad + least.recompute;
+      through_.push_back(through);
+    }
+    std::reverse(through_.begin(), through_.end());
+  }
+
+  double Seconds() const {
+    if (room_ <= 0) return 0;
+    double most = 0;
+    for (int part = 0; part <= kMixtures; ++part) {
+      most = std::max(most, Mixture(static_cast<double>(part) / kMixtures));
+    }
+    return most;
+  }
+
+ private:
+  static constexpr int kMixtures = 32;
+
+  // `share` of the seconds that memory takes and the rest of those that the work takes.
+  double Mixture(double share) const {
+    const double micro_batches = request_.micro_batches;
+    double seconds = 0;
+    for (int at = 0; at < request_.costs->layer_count(); ++at) {
+      const LayerCost& layer = request_.costs->layers()[at];
+      const LeastLayer least = LeastOf(request_, at);
+      const double work = least.forward + least.input_grad + least.weight_grad;
+      double here = std::numeric_limits<double>::infinity();
+      for (Recompute policy : request_.policies) {
+        const double held =
+            through_[at] * static_cast<double>(layer.saved_bytes[static_cast<size_t>(policy)]);
+        const double again = LeastRecompute(at, policy);
+        here =
+            std::min(here, share * held / room_ + (1 - share) * (work + again) / request_.devices);
+      }
+      seconds += micro_batches * here + (1 - share) * least.tail / request_.devices;
+    }
+    return seconds;
+  }
+  double LeastRecompute(int layer, Recompute policy) const {
+    if (request_.rank_costs.empty()) {
+      return request_.costs->layers()[layer].recompute_seconds(policy);
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (const CostTable* table : request_.rank_costs) {
+      least = std::min(least, table->layers()[layer].recompute_seconds(policy));
+    }
+    return least;
+  }
+
+  const PlanRequest& request_;
+  double room_ = 0;              // bytes of all devices
+  std::vector<double> through_;  // [layer]
+};
+
 }  // namespace
 
 double StepFloor(const PlanRequest& request) {
@@ -80,8 +153,9 @@ double StepFloor(const PlanRequest& request) {
     once += chained;
     each.push_back(chained + least.weight_grad);
   }
+  const double keeping = request.limits_memory() ? MemoryFloor(request).Seconds() : 0;
   return std::max(
-      {all / request.devices, once, micro_batches * FullestRank(each, request.devices)});
+      {all / request.devices, once, micro_batches * FullestRank(each, request.devices), keeping});
 }
 
 }  // namespace sluice
