@@ -21,6 +21,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "comm/machine_process.h"
 #include "comm/wire_communicator.h"
 
 namespace sluice {
@@ -32,6 +33,10 @@ constexpr int kControlTag = kChannels;
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(500);
 constexpr absl::Duration kLongestNap = absl::Microseconds(500);
 constexpr absl::Duration kShortestNap = absl::Microseconds(20);
+// Between two looks for lost ranks; a rank is lost once two looks have missed it, so that its last
+// words, which may still be on the way, come first.
+constexpr absl::Duration kLook = absl::Milliseconds(80);
+constexpr absl::Duration kSecondLook = absl::Milliseconds(10);
 
 absl::Status FromMpi(int code, absl::string_view what) {
   if (code == MPI_SUCCESS) return absl::OkStatus();
@@ -45,7 +50,8 @@ absl::Status FromMpi(int code, absl::string_view what) {
 struct Process {
   bool initialised = false;
   bool group_open = false;
-  bool unclean = false;  // MPI holds requests that will never end
+  bool unclean = false;     // MPI holds requests that will never end
+  bool others_end = false;  // by themselves, or by the launcher's hand
   absl::Duration farewell = absl::Minutes(10);
 };
 Process& ThisProcess() {
@@ -58,9 +64,11 @@ void Finalise() {
   // Left in the middle of something: its thread is still at work.
   if (ThisProcess().group_open) _exit(kExitPeerLost);
   if (ThisProcess().unclean) {
-    // The others have been told; give them a moment to say what they have to say.
+    // The others have been told; give them a moment to say what they have to say, and mpirun one to
+    // pass on what this process has said: it drops what it has not read when the last rank ends.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    MPI_Abort(MPI_COMM_WORLD, kExitPeerLost);
+    std::fflush(nullptr);
+    if (!ThisProcess().others_end) MPI_Abort(MPI_COMM_WORLD, kExitPeerLost);
     _exit(kExitPeerLost);
   }
   std::thread([patience = absl::ToChronoMilliseconds(ThisProcess().farewell)] {
@@ -87,12 +95,24 @@ absl::Status Initialise() {
   return absl::OkStatus();
 }
 
+absl::Status ToldToStop(int rank) {
+  return absl::UnavailableError(
+      absl::StrCat("rank ", rank, " was told to stop (SIGTERM); another rank of the job was ",
+                   "probably lost, or the job was ended"));
+}
+
 // Until all processes have come. MPI's own waits burn a core each, which those who still work need.
-absl::Status MeetAll() {
+absl::Status MeetAll(const MpiOptions& options) {
   MPI_Request request = MPI_REQUEST_NULL;
   absl::Status status = FromMpi(MPI_Ibarrier(MPI_COMM_WORLD, &request), "barrier");
   for (int done = 0; status.ok() && done == 0;) {
     status = FromMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "barrier");
+    if (options.told_to_stop != nullptr && options.told_to_stop->load()) {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      ThisProcess().unclean = ThisProcess().others_end = true;
+      return ToldToStop(rank);
+    }
     if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   return status;
@@ -166,7 +186,8 @@ struct EdgeOrder {
 
 class MpiCommunicator : public WireCommunicator {
  public:
-  MpiCommunicator(MPI_Comm comm, int rank, int size, const MpiOptions& options)
+  MpiCommunicator(MPI_Comm comm, int rank, int size, const MpiOptions& options,
+                  std::vector<MachineProcess> processes)
       : WireCommunicator({.rank = rank,
                           .size = size,
                           .capacity = options.capacity,
@@ -176,11 +197,13 @@ class MpiCommunicator : public WireCommunicator {
         options_(options),
         comm_(comm),
         cache_(comm),
-        state_(std::make_unique<State>()) {
+        state_(std::make_unique<State>()),
+        processes_(std::move(processes)) {
     state_->outgoing.resize(static_cast<size_t>(size));
     edges_.resize(size_t{2} * kChannels * static_cast<size_t>(size));
     farewells_.resize(static_cast<size_t>(size), false);
     farewells_[static_cast<size_t>(rank)] = true;
+    missed_.resize(farewells_.size(), 0);
     ThisProcess().group_open = true;
     ThisProcess().farewell = options.farewell;
     if (size > 1) thread_ = std::thread([this] { Run(); });
@@ -233,6 +256,7 @@ class MpiCommunicator : public WireCommunicator {
       bool busy = StartPosts();
       busy = FinishMessages() || busy;
       PollControl();
+      Watch();
       if (busy) busy_at = absl::Now();
       Rest(busy_at);
     }
@@ -367,6 +391,46 @@ class MpiCommunicator : public WireCommunicator {
     Expect(MPI_Start(&state_->incoming_request), "control receive");
   }
 
+  // Looks, once in a while, for what no message tells.
+  void Watch() {
+    const absl::Time now = absl::Now();
+    const bool told = options_.told_to_stop != nullptr && options_.told_to_stop->load();
+    if (told && told_at_ == absl::InfiniteFuture()) {
+      ThisProcess().others_end = true;
+      told_at_ = next_look_ = now;
+    }
+    if (now < next_look_) return;
+    next_look_ = now + (LookForLost() || told ? kSecondLook : kLook);
+    // Where all ranks are here, and live, the job is to end, and nobody is lost.
+    if (told && !AllAreHere() && now > told_at_ + options_.stop_patience) {
+      desk().Fail(ToldToStop(rank()));
+    }
+  }
+
+  const MachineProcess& ProcessOf(int rank) const { return processes_[static_cast<size_t>(rank)]; }
+  bool IsHere(int peer) const { return SameMachine(ProcessOf(rank()), ProcessOf(peer)); }
+  bool IsLost(int peer) const { return missed_[static_cast<size_t>(peer)] >= 2; }
+  bool AllAreHere() const {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (!IsHere(peer)) return false;
+    }
+    return true;
+  }
+
+  // Whether a rank may be lost.
+  bool LookForLost() {
+    bool missing = false;
+    for (int peer = 0; peer < size(); ++peer) {
+      const auto index = static_cast<size_t>(peer);
+      if (farewells_[index] || !IsHere(peer) || !HasEnded(ProcessOf(peer))) continue;
+      missing = true;
+      if (++missed_[index] < 2) continue;
+      desk().Fail(
+          absl::UnavailableError(absl::StrCat("rank ", peer, " is gone (its process has ended)")));
+    }
+    return missing;
+  }
+
   // Ends all that is under way, whether this rank leaves or the group has failed.
   void Leave() {
     bool told_failure = desk().failed();
@@ -381,20 +445,22 @@ class MpiCommunicator : public WireCommunicator {
       (void)FinishMessages();
       PollControl();
       Drain();
-      if (active_.requests.empty()) desk().LetGo();
+      Watch();
+      if (OnlyLostAreAwaited()) desk().LetGo();
       if (desk().failed() && !told_failure) {  // while leaving
         told_failure = true;
         until = absl::Now() + kAbortGrace;
       }
-      done = active_.requests.empty() && EverybodyLeaves() && ToldAll();
+      done = OnlyLostAreAwaited() && EverybodyLeaves() && ToldAll();
       if (!done) Rest(start);
     }
-    if (done) {
+    if (done && !AnyIsLost()) {
       MPI_Cancel(&state_->incoming_request);
       MPI_Wait(&state_->incoming_request, MPI_STATUS_IGNORE);
       MPI_Request_free(&state_->incoming_request);
     } else {
       ThisProcess().unclean = true;  // and no call of MPI from here on, so no memory is touched
+      ThisProcess().others_end = ThisProcess().others_end || done;
     }
     desk().LetGo();
   }
@@ -412,14 +478,31 @@ class MpiCommunicator : public WireCommunicator {
     }
   }
 
+  // All but the lost ones, of which nothing will ever be heard.
   bool ToldAll() {
-    int all = 0;
-    MPI_Testall(size(), state_->outgoing.data(), &all, MPI_STATUSES_IGNORE);
-    return all != 0;
+    int done = 0;
+    for (int peer = 0; peer < size(); ++peer) {
+      int told = 0;
+      MPI_Test(&state_->outgoing[static_cast<size_t>(peer)], &told, MPI_STATUS_IGNORE);
+      if (told != 0 || IsLost(peer)) ++done;
+    }
+    return done == size();
   }
 
   bool EverybodyLeaves() const {
-    return std::find(farewells_.begin(), farewells_.end(), false) == farewells_.end();
+    for (int peer = 0; peer < size(); ++peer) {
+      if (!farewells_[static_cast<size_t>(peer)] && !IsLost(peer)) return false;
+    }
+    return true;
+  }
+
+  bool OnlyLostAreAwaited() const {
+    return std::all_of(active_.posts.begin(), active_.posts.end(),
+                       [this](const Post& post) { return IsLost(post.peer); });
+  }
+
+  bool AnyIsLost() const {
+    return std::any_of(missed_.begin(), missed_.end(), [](int looks) { return looks >= 2; });
   }
 
   // Takes messages that no receive will ever take, so that their senders can end.
@@ -452,11 +535,23 @@ class MpiCommunicator : public WireCommunicator {
   std::vector<Post> posts_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
-  std::vector<EdgeOrder> edges_;  // [direction][channel][peer]
-  std::vector<bool> farewells_;   // heard, by rank
+  std::vector<EdgeOrder> edges_;                 // [direction][channel][peer]
+  std::vector<bool> farewells_;                  // heard, by rank
+  const std::vector<MachineProcess> processes_;  // of the ranks
+  std::vector<int> missed_;                      // looks that did not find a rank's process
+  absl::Time next_look_ = absl::InfinitePast();
+  absl::Time told_at_ = absl::InfiniteFuture();  // to stop
   std::vector<char> scratch_;
   std::thread thread_;
 };
+
+// Of every rank of `comm`.
+std::vector<MachineProcess> GatherProcesses(MPI_Comm comm, int size) {
+  const MachineProcess mine = ThisMachineProcess();
+  std::vector<MachineProcess> all(static_cast<size_t>(size));
+  MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, all.data(), sizeof(mine), MPI_BYTE, comm);
+  return all;
+}
 
 }  // namespace
 
@@ -473,7 +568,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenMpi(const MpiOptions& options)
     return absl::FailedPreconditionError("one group of MPI at a time: close the other one first");
   }
   if (absl::Status met = Initialise(); !met.ok()) return met;
-  if (absl::Status met = MeetAll(); !met.ok()) return met;
+  if (absl::Status met = MeetAll(options); !met.ok()) return met;
   int world_rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   const bool member = options.ranks == 0 || world_rank < options.ranks;
@@ -491,7 +586,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenMpi(const MpiOptions& options)
     return absl::InvalidArgumentError(
         absl::StrCat("MPI started ", size, " processes, not ", options.ranks));
   }
-  return std::make_unique<MpiCommunicator>(comm, rank, size, options);
+  return std::make_unique<MpiCommunicator>(comm, rank, size, options, GatherProcesses(comm, size));
 }
 
 }  // namespace sluice

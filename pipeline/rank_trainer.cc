@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/gradient_exchange.h"
@@ -87,7 +88,7 @@ absl::Status RankTrainer::Run() {
     const int64_t count = StepsToPause(step);
     absl::StatusOr<std::vector<StepReport>> reports =
         plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
-    if (!reports.ok()) return reports.status();
+    if (!reports.ok()) return AfterTheActions(step + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
     if (options_.trace && trace_.size() < kMaxTracedActions)
       AppendTrace(train_, step + 1, plan_.step_micro_batches(), &trace_);
@@ -105,6 +106,16 @@ absl::Status RankTrainer::Run() {
   }
   Finish(step);
   return Hash();
+}
+
+// Says where a peer was missed, unless an action does: while ranks compare and sum what they have.
+absl::Status RankTrainer::AfterTheActions(int64_t step, const absl::Status& status) const {
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  for (const char* place : {", action ", " of step ", " of the step"}) {
+    if (!lost || absl::StrContains(status.message(), place)) return status;
+  }
+  return absl::Status(status.code(), absl::StrCat("rank ", world_.rank(), ", end of step ", step,
+                                                  ": ", status.message()));
 }
 
 Pass RankTrainer::TrainPass(int64_t step) const {

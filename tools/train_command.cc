@@ -27,13 +27,18 @@ constexpr char kExample[] =
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
 
-// Set by Ctrl-C; the run ends after the step that it is in. A second Ctrl-C ends the process at
-// once.
+// Set by Ctrl-C and by SIGTERM, which batch systems send before they kill; the run ends after the
+// step that it is in. A second signal ends the process at once.
 std::atomic<bool> interrupted{false};
+// Set by SIGTERM. mpirun sends it to all ranks, more than once maybe, when one of them has died, so
+// under MPI a second one ends nothing.
+std::atomic<bool> terminated{false};
+std::atomic<bool> under_mpi{false};
 
-void OnInterrupt(int) {
+void OnStop(int signal) {
+  if (signal == SIGTERM) terminated.store(true);
   interrupted.store(true);
-  std::signal(SIGINT, SIG_DFL);
+  if (signal != SIGTERM || !under_mpi.load()) std::signal(signal, SIG_DFL);
 }
 
 TrainEvents EventsFor(TrainOutput* output) {
@@ -68,7 +73,8 @@ void DropEmptyTrace(const TrainFlags& flags) {
 }
 
 void CatchSignals() {
-  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGINT, OnStop);
+  std::signal(SIGTERM, OnStop);
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a limit is an error to report, as a full disk is
 }
 
@@ -128,6 +134,10 @@ class WorldTrainer {
       : flags_(flags), choice_(std::move(choice)) {}
 
   int Run() {
+    if (choice_.transport == Transport::kMpi) {
+      under_mpi.store(true);
+      std::signal(SIGTERM, OnStop);  // from now on: a rank may be lost while the others start
+    }
     // What this rank alone knows to be wrong is told to the others, who would wait for it.
     absl::StatusOr<CompiledJob> compiled = Compile(flags_);
     absl::Status ready = Ready(compiled);
@@ -135,7 +145,7 @@ class WorldTrainer {
         compiled.ok() ? compiled->job.options.timeout : TrainOptions().timeout;
     absl::StatusOr<std::unique_ptr<Communicator>> world =
         OpenWorld(choice_, flags_.world, timeout,
-                  compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy);
+                  compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy, &terminated);
     if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
     rank_ = (*world)->rank();
     if (ready.ok()) ready = CheckSize(compiled->plan, (*world)->size());

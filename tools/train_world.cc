@@ -18,6 +18,8 @@ namespace {
 
 constexpr char kSecretVariable[] = "SLUICE_SECRET";
 constexpr absl::Duration kSpin = absl::Microseconds(100);
+// mpirun kills a second after it has told a rank to stop; the error is to be said before.
+constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
 
 // Whether a Slurm step started this process such that MPI can find the others.
 bool SpeaksPmi(const Environment& environment) {
@@ -123,7 +125,8 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
 
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
                                                         const WorldFlags& flags,
-                                                        absl::Duration timeout, size_t capacity) {
+                                                        absl::Duration timeout, size_t capacity,
+                                                        const std::atomic<bool>* told_to_stop) {
   // Spinning pays only while every rank, and every transport's thread, has a core.
   const bool roomy = CoresForRanks() > 2;
   const absl::Duration spin = roomy ? kSpin : absl::ZeroDuration();
@@ -131,6 +134,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
     MpiOptions options;
     options.capacity = capacity;
     options.spin = spin;
+    options.told_to_stop = told_to_stop;
+    if (choice.launch.source == LaunchSource::kOpenMpi) options.stop_patience = kStopPatience;
     return OpenMpi(options);
   }
   TcpOptions options;

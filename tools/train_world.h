@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_TRAIN_WORLD_H_
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,10 +37,12 @@ struct WorldChoice {
 absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environment& environment);
 
 // This rank's end of all ranks; not for Transport::kInProcess. `capacity`: messages outstanding on
-// an edge. Errors are OpenTcp's and OpenMpi's.
+// an edge. `told_to_stop`: set once this process got SIGTERM; under mpirun that may mean that
+// another rank is lost. Errors are OpenTcp's and OpenMpi's.
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
                                                         const WorldFlags& flags,
-                                                        absl::Duration timeout, size_t capacity);
+                                                        absl::Duration timeout, size_t capacity,
+                                                        const std::atomic<bool>* told_to_stop);
 
 // Whether it is this rank that prints an error of the group, so that one message is seen: rank 0,
 // or rank 1 where rank 0 is the one that is lost.

@@ -4,6 +4,8 @@
 // somebody.
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -22,8 +24,15 @@ struct Work {
   size_t bytes = 0;
 };
 
+std::atomic<bool> told_to_stop{false};
+
 absl::StatusOr<std::unique_ptr<Communicator>> Open(const Work& work) {
-  if (work.transport == "mpi") return OpenMpi({});
+  if (work.transport == "mpi") {
+    std::signal(SIGTERM, [](int) { told_to_stop.store(true); });
+    MpiOptions options;
+    options.told_to_stop = &told_to_stop;
+    return OpenMpi(options);
+  }
   const absl::StatusOr<Launch> launch = FindLaunch({}, ProcessEnvironment());
   if (!launch.ok()) return launch.status();
   TcpOptions options;

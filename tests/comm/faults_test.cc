@@ -159,7 +159,8 @@ TEST_F(MpiFaults, AKilledRankEndsAll) {
   const auto ranks = Start({"0", "3000", "100000"});
   ASSERT_TRUE(ranks->AwaitOutput("ready", 3)) << ranks->output();
   kill(ProcessOf(ranks->output(), 1), SIGKILL);
-  EXPECT_NE(ranks->AwaitExit(), 0);  // mpirun sees it first, and ends the others with its own code
+  EXPECT_NE(ranks->AwaitExit(), 0);  // mpirun sees it first, and has a code of its own
+  EXPECT_THAT(ranks->output(), HasSubstr("rank 1 is gone (its process has ended)"));
   ExpectNoOrphans(ranks->output());
 }
 

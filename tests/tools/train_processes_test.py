@@ -8,7 +8,10 @@ import argparse
 import itertools
 import json
 import os
+import pathlib
 import random
+import re
+import resource
 import shutil
 import signal
 import socket
@@ -98,13 +101,75 @@ def here(flags):
     return run([OPTIONS.binary, 'train', *flags])
 
 
-def mpi(world, flags):
+def mpi_environment():
     # Open MPI leaves some memory to the end of the process, which a leak checker complains of.
     sanitizer = os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'
-    environment = {**os.environ, 'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
-                   'ASAN_OPTIONS': sanitizer}
-    command = [MPIRUN, '--mca', 'plm', 'isolated', '--oversubscribe', '-n', str(world), OPTIONS.binary, 'train', *flags]
-    return run(command, environment)
+    return {**os.environ, 'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'ASAN_OPTIONS': sanitizer}
+
+
+def mpi_command(world, flags, before=()):
+    return [MPIRUN, '--mca', 'plm', 'isolated', '--oversubscribe', '-n', str(world), *before, OPTIONS.binary, 'train', *flags]
+
+
+def mpi(world, flags):
+    return run(mpi_command(world, flags), mpi_environment())
+
+
+# Runs a rank's command and says what its exit code was, whatever mpirun tells the two.
+REPORTER = ['sh', '-c', 'trap "" TERM; "$@"; code=$?; echo "rank $OMPI_COMM_WORLD_RANK ended with $code" >&2; exit $code', '-']
+
+
+def lives(pid):
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as file:
+            return ') Z ' not in file.read()
+    except OSError:
+        return False
+
+
+class UnderMpirun:
+    """The processes of one run under mpirun. `before`: a command that runs each rank's command."""
+
+    def __init__(self, world, flags, before=()):
+        self.mpirun = subprocess.Popen(mpi_command(world, flags, before), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True, env={**mpi_environment(), 'SLUICE_TEST_RUN': str(id(self))})
+        self.world = world
+        self.out = []
+        self.reader = threading.Thread(target=lambda: self.out.extend(self.mpirun.stdout))
+        self.reader.start()
+
+    def await_step(self):
+        deadline = time.monotonic() + PATIENCE
+        while not any('"step"' in line for line in list(self.out)) and time.monotonic() < deadline:
+            if self.mpirun.poll() is not None:
+                break
+            time.sleep(0.01)
+
+    def ranks(self):
+        """[rank] the number of its process of the program."""
+        found = {}
+        for name in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{name}/environ', 'rb') as file:
+                    values = dict(pair.split(b'=', 1) for pair in file.read().split(b'\0') if b'=' in pair)
+                if os.readlink(f'/proc/{name}/exe') == os.path.realpath(OPTIONS.binary) and \
+                        values.get(b'SLUICE_TEST_RUN') == str(id(self)).encode():
+                    found[int(values[b'OMPI_COMM_WORLD_RANK'])] = int(name)
+            except (OSError, KeyError):
+                continue  # it has ended
+        return [found[rank] for rank in sorted(found)]
+
+    def finish(self):
+        """(mpirun's exit code, its stderr)"""
+        try:
+            self.mpirun.wait(timeout=PATIENCE)
+        finally:
+            self.mpirun.kill()
+            self.reader.join()
+            err = self.mpirun.stderr.read()
+            self.mpirun.stderr.close()
+            self.mpirun.stdout.close()
+        return self.mpirun.returncode, err
 
 
 def bits(out):
@@ -213,6 +278,97 @@ class TrainProcesses(unittest.TestCase):
                 self.assertIn(code, (0, 5), f'rank {rank} of {world}, {victim} killed: {err}')
         if any(code == 5 for code, _, _ in ended):
             self.assertTrue(any(f'rank {victim}' in err for err in told), f'{victim} killed: {told}')
+
+    def killed_under_mpirun(self, world, shape, victim, before=()):
+        """mpirun's stderr, once a rank has been killed and everything has ended."""
+        flags = self.flags('--steps', '1000000', *shape, timeout=60)
+        job = UnderMpirun(world, flags, before)
+        job.await_step()
+        time.sleep(self.random.uniform(0, 0.2))
+        ranks = job.ranks()
+        self.assertEqual(len(ranks), world)
+        os.kill(ranks[victim], signal.SIGKILL)
+        killed = time.monotonic()
+        code, err = job.finish()
+        self.assertNotEqual(code, 0)
+        self.assertLess(time.monotonic() - killed, 5 + 4 * OPTIONS.slack, 'long before the time-out')
+        while any(map(lives, ranks)) and time.monotonic() < killed + PATIENCE:
+            time.sleep(0.05)
+        self.assertFalse(any(map(lives, ranks)), 'nobody lives on')
+        return err
+
+    def test_a_rank_killed_under_mpirun_is_named_once(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        in_action = 0
+        for victim, world, shape in [(0, 2, ['--stages', '2']), (1, 2, ['--stages', '2']), (1, 3, ['--stages', '3']),
+                                     (2, 3, ['--stages', '3']), (3, 4, ['--stages', '2', '--data-parallel', '2'])]:
+            err = self.killed_under_mpirun(world, shape, victim)
+            said = [line for line in err.splitlines() if line.startswith('sluice: ')]
+            self.assertEqual(len(said), 1, err)
+            self.assertRegex(said[0], rf'rank \d.*(action \S+|end of step \d+): rank {victim} is gone')
+            in_action += re.search(r'rank \d.*, stage \d, micro-batch \d, action \S+: rank ', said[0]) is not None
+        self.assertGreater(in_action, 0, 'some were killed in the middle of a step')
+
+    def test_ranks_under_mpirun_end_with_5_when_one_is_killed(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        err = self.killed_under_mpirun(3, ['--stages', '3'], 1, REPORTER)
+        for rank, code in enumerate([5, 137, 5]):
+            self.assertIn(f'rank {rank} ended with {code}', err)
+
+    def test_sigterm_under_mpirun_ends_the_job_with_a_checkpoint(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        save = os.path.join(self.folder.name, 'ended')
+        job = UnderMpirun(2, self.flags('--steps', '1000000', '--stages', '2', '--save', save))
+        job.await_step()
+        os.kill(job.ranks()[1], signal.SIGTERM)  # nobody is lost
+        _, err = job.finish()
+        self.assertNotIn('sluice: ', err)
+        self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')), err)
+
+    def test_sigterm_stops_after_the_step_with_a_checkpoint(self):
+        save = os.path.join(self.folder.name, 'terminated')
+        for world in 1, 2:
+            ranks = Ranks(world, self.flags('--steps', '1000000', '--stages', str(world), '--save', save))
+            ranks.processes[0].stdout.readline()
+            ranks.processes[0].send_signal(signal.SIGTERM)
+            ended = ranks.finish()
+            self.assertEqual(ended[0][0], 130, ended)
+            self.assertTrue(json.loads(ended[0][1].splitlines()[-1])['interrupted'])
+            self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')))
+            shutil.rmtree(save)
+
+    def test_checkpoints_are_the_same_whoever_shares_a_file_system(self):
+        # The second and third rank have a folder of their own of which rank 0 knows nothing.
+        names = ['model.safetensors', 'config.json', 'optimizer.safetensors', 'state.json']
+        def saved(folder):
+            return [pathlib.Path(folder, 'latest', name).read_bytes() for name in names]
+        folders = [os.path.join(self.folder.name, f'shared-{number}') for number in range(4)]
+        shape = ['--steps', '2', '--stages', '2', '--data-parallel', '2', '--zero', '1']
+        self.assertEqual(here(self.flags(*shape, '--save', folders[0]))[0], 0)
+        together = Ranks(4, self.flags(*shape, '--save', folders[1])).finish()
+        apart = Ranks(4, self.flags(*shape, '--save', folders[2]), own={1: {'--save': folders[3]},
+                                                                       2: {'--save': folders[3]}}).finish()
+        self.assertEqual([code for code, _, _ in together + apart], [0] * 8, together + apart)
+        self.assertEqual(saved(folders[0]), saved(folders[1]))
+        self.assertEqual(saved(folders[0]), saved(folders[2]))
+        self.assertFalse(os.path.exists(folders[3]))
+
+    def test_a_rank_that_cannot_write_its_part_is_named(self):
+        save = os.path.join(self.folder.name, 'limited')
+        flags = self.flags('--steps', '1000000', '--save-every', '2', '--stages', '2', '--save', save)
+        # After some saves, rank 1 may write no byte of a file beyond the first 8 KiB.
+        ranks = Ranks(2, flags)
+        while 'checkpoint' not in ranks.processes[0].stdout.readline():
+            pass
+        resource.prlimit(ranks.processes[1].pid, resource.RLIMIT_FSIZE, (8192, 8192))
+        ended = ranks.finish()
+        self.assertEqual([code for code, _, _ in ended], [6, 6], ended)
+        self.assertIn('rank 1, checkpoint of step', ended[0][2])
+        self.assertIn('cannot write', ended[0][2])
+        self.assertRegex(' '.join(sorted(os.listdir(save))), r'^latest( step-\d+)+$')
 
     def test_ranks_that_were_not_started_alike_say_in_what(self):
         for own, named in [({'--seed': '2'}, 'the seed'), ({'--lr': '0.5'}, 'the optimizer'),
