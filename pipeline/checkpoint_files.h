@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "pipeline/checkpoint.h"
 
-// What checkpoint.cc and checkpoint_save.cc share: names on disk and the format of state.json.
+// What the files that read and write checkpoints share: names on disk and the format of state.json.
 namespace sluice {
 
 constexpr char kWeightsFile[] = "model.safetensors";
@@ -20,6 +20,8 @@ constexpr char kConfigFile[] = "config.json";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kStateFile[] = "state.json";
 constexpr char kLatestLink[] = "latest";
+// In the header of a file of tensors; transformers asks for it.
+inline std::map<std::string, std::string> TensorMetadata() { return {{"format", "pt"}}; }
 
 std::string StepFolderName(int64_t step);                         // "step-00000100"
 std::optional<int64_t> ParseStepFolder(const std::string& name);  // the step, of such a name

@@ -1,15 +1,17 @@
 #include "pipeline/run_checkpoint.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/host_state.h"
-#include "pipeline/state_gather.h"
+#include "pipeline/save_together.h"
 
 namespace sluice {
 namespace {
+
+constexpr char kOfStep[] = ", checkpoint of step ";
 
 const char* OptimizerName(OptimizerKind kind) {
   return kind == OptimizerKind::kAdamW ? "adamw" : "sgd";
@@ -49,59 +51,16 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   return state;
 }
 
-// A tensor of a checkpoint.
-struct StoredTensor {
-  StateKind kind = StateKind::kWeight;
-  int parameter = 0;  // canonical index
-};
-
-struct StoredTensors {
-  std::vector<StoredTensor> weights;
-  std::vector<StoredTensor> moments;
-};
-
-StoredTensors TensorsToStore(const RunPlan& plan) {
-  StoredTensors tensors;
-  const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
-  for (int index = 0; index < static_cast<int>(parameters.size()); ++index) {
-    if (!parameters[static_cast<size_t>(index)]->tied_to.empty()) continue;
-    tensors.weights.push_back({StateKind::kWeight, index});
-    tensors.moments.push_back({StateKind::kMoment1, index});
-    if (plan.request.optimizer == OptimizerKind::kAdamW)
-      tensors.moments.push_back({StateKind::kMoment2, index});
-  }
-  return tensors;
-}
-
-const char* Suffix(StateKind kind) {
-  switch (kind) {
+// Where the part begins in this rank's arena.
+const float* Values(const ParameterView& view, const CheckpointPart& part) {
+  switch (part.kind) {
     case StateKind::kWeight:
-      return "";
+      return view.weight + part.first;
     case StateKind::kMoment1:
-      return ".m";
+      return view.moment1 + (part.first - view.first);
     default:
-      return ".v";
+      return view.moment2 + (part.first - view.first);
   }
-}
-
-// What rank 0 writes; `gather` brings the data when they are due.
-std::vector<TensorSource> SourcesOf(const std::vector<StoredTensor>& stored, const RunPlan& plan,
-                                    absl::Duration timeout, StateGather* gather) {
-  const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
-  std::vector<TensorSource> sources;
-  for (const StoredTensor& tensor : stored) {
-    const ParameterDecl& decl = *parameters[static_cast<size_t>(tensor.parameter)];
-    TensorSource& source = sources.emplace_back();
-    source.name = decl.name + Suffix(tensor.kind);
-    source.shape = decl.shape;
-    source.append = [tensor, timeout, gather](FileWriter& file) {
-      return gather->Gather(
-          tensor.kind, tensor.parameter, timeout, [&file](const float* values, int64_t count) {
-            return file.Append(values, static_cast<size_t>(count) * sizeof(float));
-          });
-    };
-  }
-  return sources;
 }
 
 template <typename T>
@@ -141,23 +100,29 @@ std::string Join(const std::vector<std::string>& parts) {
 absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, Communicator& world) {
   const RunPlan& plan = state.plan();
-  StateGather gather(state, world);
-  const StoredTensors tensors = TensorsToStore(plan);
-  if (world.rank() == 0) {
-    const auto sources = [&](const std::vector<StoredTensor>& stored) {
-      return SourcesOf(stored, plan, options.timeout, &gather);
-    };
-    return SaveCheckpoint(options.save_dir, Describe(plan, options, data, step),
-                          sources(tensors.weights), sources(tensors.moments));
+  absl::StatusOr<std::vector<CheckpointFile>> files = LayOutCheckpoint(plan);
+  if (!files.ok()) return files.status();
+  std::vector<const ParameterView*> views(CanonicalParameters(plan).size());
+  for (const ParameterView& view : state.parameters()) {
+    // Copies of the model are equal; the first stands for them.
+    if (view.replica == 0) views[static_cast<size_t>(view.global_index)] = &view;
   }
-  // In the order in which rank 0 writes.
-  for (const std::vector<StoredTensor>& stored : {tensors.weights, tensors.moments}) {
-    for (const StoredTensor& tensor : stored) {
-      absl::Status status = gather.Gather(tensor.kind, tensor.parameter, options.timeout, {});
-      if (!status.ok()) return status;
-    }
+  SaveRequest request;
+  request.directory = options.save_dir;
+  request.state = Describe(plan, options, data, step);
+  request.files = *std::move(files);
+  request.timeout = options.timeout;
+  HostReader reader(state);
+  request.read = [&](const CheckpointPart& part, int64_t first, int64_t count) {
+    return reader.Read(Values(*views[static_cast<size_t>(part.parameter)], part) + first, count);
+  };
+  absl::StatusOr<std::string> path = SaveTogether(request, world);
+  // What another rank has aborted with says already which rank that is.
+  if (path.ok() || world.size() == 1 || absl::StrContains(path.status().message(), kOfStep)) {
+    return path;
   }
-  return "";
+  return absl::Status(path.status().code(), absl::StrCat("rank ", world.rank(), kOfStep, step, ": ",
+                                                         path.status().message()));
 }
 
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,

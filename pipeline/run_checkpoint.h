@@ -21,9 +21,9 @@ struct ResumePoint {
 };
 
 // Writes weights and optimizer state of all ranks after `step` steps below options.save_dir, and
-// returns the path. Called by every rank of `world`, between steps: they send rank 0 what they
-// hold, a piece at a time, and rank 0 writes the files, which are the same however the state was
-// divided. Other ranks return an empty path once they have sent theirs.
+// returns the path. Called by every rank of `world`, between steps: each writes what it holds (see
+// save_together.h) into files that are the same however the state was divided. Ranks other than 0
+// return an empty path.
 absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, Communicator& world);
 
