@@ -1,6 +1,7 @@
 #include "models/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
 #include <mutex>
@@ -54,6 +55,8 @@ class CudaDevice : public Device {
         "reading the time between events");
     return absl::Milliseconds(1) * static_cast<double>(milliseconds);
   }
+  void PushRange(const char* name) override { nvtxRangePushA(name); }
+  void PopRange() override { nvtxRangePop(); }
   void Copy(Stream stream, void* to, const void* from, size_t bytes) override {
     if (bytes == 0) return;
     Try([&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, StreamOf(stream)); },

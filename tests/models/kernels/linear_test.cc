@@ -52,7 +52,8 @@ struct Operands {
       : x(Rounded(RandomMatrix(s.rows, s.in, 1), s.dtype)),
         weight(Rounded(RandomMatrix(s.in, s.out, 2), DType::kFloat32)),
         seen_weight(Rounded(weight, s.dtype)),
-        bias(Rounded(RandomValues(static_cast<size_t>(s.out), 3), DType::kFloat32)),
+        // A device may round the bias to the result's type.
+        bias(Rounded(RandomValues(static_cast<size_t>(s.out), 3), s.dtype)),
         residual(Rounded(RandomMatrix(s.rows, s.out, 4), s.dtype)),
         dy(Rounded(RandomMatrix(s.rows, s.out, 5), s.dtype)),
         before(Rounded(RandomMatrix(s.rows, s.in, 6, -3, 3), s.dtype)) {}

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "models/kernels/kernels.h"
+#include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 
 namespace sluice {
@@ -31,7 +31,7 @@ TEST(OptimizerTest, AdamWFollowsThePaperOverSteps) {
                                       .moment1 = m.floats(),
                                       .moment2 = v.floats(),
                                       .weight_decay = 0.1f};
-      CpuKernels().adamw({}, step, {&tensor, 1});
+      KernelsUnderTest().adamw({}, step, {&tensor, 1});
       const double b1 = static_cast<double>(step.beta1), b2 = static_cast<double>(step.beta2);
       for (size_t i = 0; i < n; ++i) {
         const double g = grad.Get(i) * 0.5;
@@ -59,7 +59,7 @@ TEST(OptimizerTest, FirstAdamWStepMovesByTheLearningRate) {
                                   .gradient = grad.floats(),
                                   .moment1 = m.floats(),
                                   .moment2 = v.floats()};
-  CpuKernels().adamw({}, {.lr = 0.5f, .step = 1}, {&tensor, 1});
+  KernelsUnderTest().adamw({}, {.lr = 0.5f, .step = 1}, {&tensor, 1});
   ExpectClose(w, Values(20, 3.5), 1e-6, 0, "w");
 }
 
@@ -73,7 +73,7 @@ TEST(OptimizerTest, EveryTensorOfACallIsChangedByItsOwnDecay) {
        .gradient = grad.floats(),
        .moment1 = momentum.floats() + 3,
        .weight_decay = 0.5f}};
-  CpuKernels().sgd({}, {.lr = 0.5f}, absl::MakeConstSpan(tensors));
+  KernelsUnderTest().sgd({}, {.lr = 0.5f}, absl::MakeConstSpan(tensors));
   ExpectClose(first, Values(3, 1), 0, 1e-9, "first");
   ExpectClose(second, Values(17, 1.5), 0, 1e-9, "second");
 }
@@ -90,7 +90,7 @@ TEST(OptimizerTest, SgdFollowsItsFormulaOverSteps) {
                                       .gradient = grad.floats(),
                                       .moment1 = momentum.floats(),
                                       .weight_decay = 0.01f};
-      CpuKernels().sgd({}, {.lr = 0.1f, .momentum = 0.9f, .grad_scale = 0.5f}, {&tensor, 1});
+      KernelsUnderTest().sgd({}, {.lr = 0.1f, .momentum = 0.9f, .grad_scale = 0.5f}, {&tensor, 1});
       for (size_t i = 0; i < n; ++i) {
         momentum_want[i] = 0.9 * momentum_want[i] + 0.5 * grad.Get(i) + 0.01 * w_want[i];
         w_want[i] -= 0.1 * momentum_want[i];

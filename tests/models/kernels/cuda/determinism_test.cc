@@ -1,0 +1,113 @@
+// On a GPU: one shape, one result to the bit, whichever object computes it, whatever lies in the
+// work areas and whatever runs beside it.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "models/kernels/cuda_kernels.h"
+#include "tests/models/kernels/cuda/gpu.h"
+#include "tests/models/kernels/kernels_under_test.h"
+#include "tests/models/kernels/tensor.h"
+
+namespace sluice {
+namespace {
+
+using Bits = std::vector<std::vector<char>>;
+
+Bits RunLinear(const LinearShape& shape) {
+  const auto linear = KernelsUnderTest().make_linear(shape);
+  const Tensor x(shape.dtype, RandomMatrix(shape.rows, shape.in, 1));
+  Tensor weight(DType::kFloat32, RandomMatrix(shape.in, shape.out, 2));
+  Tensor bias(DType::kFloat32, RandomMatrix(1, shape.out, 3));
+  const Tensor dy(shape.dtype, RandomMatrix(shape.rows, shape.out, 4));
+  Tensor y(shape.dtype, dy.size()), activated(shape.dtype, dy.size()), dx(shape.dtype, x.size());
+  Tensor dw(DType::kFloat32, weight.size()), db(DType::kFloat32, bias.size());
+  Workspace packed(linear->packed_bytes());
+  Workspace forward(linear->forward_workspace());
+  Workspace input_grad(linear->input_grad_workspace());
+  Workspace weight_grad(linear->weight_grad_workspace());
+  linear->Pack({}, weight.floats(), packed.data());
+  linear->Forward({}, x.data(), weight.floats(), packed.data(), bias.floats(), nullptr, y.data(),
+                  activated.data(), forward.data());
+  linear->BackwardInput({}, dy.data(), weight.floats(), packed.data(), x.data(), dx.data(),
+                        input_grad.data());
+  for (const bool accumulate : {false, true}) {
+    linear->BackwardWeight({}, x.data(), dy.data(), dw.floats(), db.floats(), accumulate,
+                           weight_grad.data());
+  }
+  return {y.Bits(), activated.Bits(), dx.Bits(), dw.Bits(), db.Bits()};
+}
+
+// Copies that keep the memory busy while something else runs.
+class Busy {
+ public:
+  Busy()
+      : stream_(*Gpu().NewStream()), from_(*Gpu().Allocate(kBytes)), to_(*Gpu().Allocate(kBytes)) {
+    for (int i = 0; i < 50; ++i) Gpu().Copy(stream_, to_.data(), from_.data(), size_t{kBytes});
+  }
+  ~Busy() { FinishOnGpu(stream_); }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  static constexpr int64_t kBytes = int64_t{256} << 20;
+  const Stream stream_;
+  const DeviceMemory from_, to_;
+};
+
+TEST(CudaDeterminismTest, LinearRepeatsItselfBesideOtherWork) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [rows, in, out] : std::vector<std::array<int64_t, 3>>{
+             {256, 384, 1152}, {256, 1536, 384}, {1024, 64, 64}, {33, 70, 19}}) {
+      const LinearShape shape = {.rows = rows,
+                                 .in = in,
+                                 .out = out,
+                                 .dtype = dtype,
+                                 .activation = Activation::kGelu,
+                                 .input_activation = Activation::kGelu};
+      const Bits alone = RunLinear(shape);
+      const Busy busy;
+      EXPECT_EQ(RunLinear(shape), alone) << rows << " " << in << " " << out;
+    }
+  }
+}
+
+TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
+  constexpr int64_t kRows = 700, kDim = 768;
+  const DType dtype = DType::kBFloat16;
+  const Kernels& k = KernelsUnderTest();
+  const Tensor dy(dtype, RandomMatrix(kRows, kDim, 1)), x(dtype, RandomMatrix(kRows, kDim, 2));
+  Tensor gamma(DType::kFloat32, RandomMatrix(1, kDim, 3));
+  Reachable<int32_t> tokens;
+  for (int32_t r = 0; r < kRows; ++r) tokens.push_back(r * 5 % 7);
+  const auto run = [&] {
+    Tensor mean(DType::kFloat32, size_t{kRows}), rstd(DType::kFloat32, size_t{kRows});
+    Tensor y(dtype, x.size()), dx(dtype, x.size()), partial(DType::kFloat32, size_t{2 * kDim});
+    Workspace norm(k.layer_norm_backward_workspace(kRows, kDim));
+    k.layer_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), gamma.floats(), gamma.floats(),
+                         y.data(), mean.floats(), rstd.floats());
+    k.layer_norm_backward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(),
+                          mean.floats(), rstd.floats(), nullptr, dx.data(), partial.floats(),
+                          norm.data());
+    Tensor logits(dtype, x.ToValues());
+    Reachable<double> loss(1);
+    Reachable<int64_t> correct(1);
+    Workspace entropy(k.cross_entropy_workspace(kRows, kDim));
+    k.cross_entropy({}, dtype, kRows, kDim, logits.data(), tokens.data(), 0.5f, loss.data(),
+                    correct.data(), entropy.data());
+    Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
+    Workspace embedding(k.embedding_backward_workspace(kRows, 7));
+    k.embedding_backward({}, dtype, tokens.data(), kRows, kRows, kDim, 7, kRows, dy.data(),
+                         dwte.floats(), dwpe.floats(), false, embedding.data());
+    const char* const bytes = reinterpret_cast<const char*>(loss.data());
+    return Bits{y.Bits(),    mean.Bits(),    rstd.Bits(),
+                dx.Bits(),   partial.Bits(), dwte.Bits(),
+                dwpe.Bits(), logits.Bits(),  {bytes, bytes + sizeof(double)}};
+  };
+  const Bits alone = run();
+  const Busy busy;
+  EXPECT_EQ(run(), alone);
+}
+
+}  // namespace
+}  // namespace sluice

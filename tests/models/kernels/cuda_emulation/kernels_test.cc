@@ -1,0 +1,180 @@
+// What the tests of all devices' kernels do not ask: CUDA's own pieces, and that no order in which
+// blocks, warps and lanes may run changes a bit.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "models/kernels/cuda/functions.h"
+#include "tests/models/kernels/kernels_under_test.h"
+#include "tests/models/kernels/tensor.h"
+#include "tests/models/kernels/twin.h"
+
+namespace sluice {
+namespace {
+
+using Bits = std::vector<std::vector<char>>;
+
+// The same bits for every seed.
+template <class Body>
+void ExpectSameBits(const Body& body) {
+  emulation::launch_seed = 1;
+  const Bits first = body();
+  for (uint64_t seed = 2; seed < 6; ++seed) {
+    emulation::launch_seed = seed;
+    EXPECT_EQ(body(), first) << "seed " << seed;
+  }
+}
+
+TEST(CudaKernelsTest, ColumnSumsMatchTheTwinAndAccumulate) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t rows : {1, 63, 65, 200}) {
+      for (const int64_t columns : {1, 8, 33, 264}) {
+        const Values values = Rounded(RandomMatrix(rows, columns, 1), dtype);
+        const Tensor x(dtype, values);
+        Tensor sums(DType::kFloat32, static_cast<size_t>(columns));
+        Workspace workspace(cuda::ColumnSumsWorkspace(rows, columns));
+        Values want(static_cast<size_t>(columns), 0);
+        for (const bool accumulate : {false, true}) {
+          cuda::ColumnSums({}, dtype, rows, columns, x.data(), sums.floats(), accumulate,
+                           workspace.data());
+          for (size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
+          ExpectClose(sums, want, 1e-6, SumTolerance(2 * rows), "sums");
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaKernelsTest, RoundingToBFloat16IsToNearestEven) {
+  for (const size_t n : {1, 8, 9, 3000}) {
+    const Values values = RandomValues(n, 1, -100, 100);
+    Tensor from(DType::kFloat32, values);
+    Tensor to(DType::kBFloat16, n);
+    cuda::ToBFloat16({}, static_cast<int64_t>(n), from.floats(), to.data());
+    EXPECT_EQ(to.ToValues(), Rounded(from.ToValues(), DType::kBFloat16));
+  }
+}
+
+// Several tiles of the sort, and runs of one token longer than what is fetched at once.
+TEST(CudaKernelsTest, EmbeddingOfManyRowsAddsInRowOrder) {
+  constexpr int64_t kDim = 8, kSeq = 1300;
+  for (const int64_t rows : {kSeq, 2 * kSeq, 5 * kSeq}) {
+    for (const int vocab : {3, 5000}) {
+      std::mt19937_64 random(7);
+      Reachable<int32_t> tokens(static_cast<size_t>(rows));
+      for (int32_t& token : tokens) {
+        token = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
+      }
+      Tensor dy(DType::kFloat32, RandomMatrix(rows, kDim, 3));
+      Tensor dwte(DType::kFloat32, static_cast<size_t>(vocab * kDim));
+      Tensor dwpe(DType::kFloat32, static_cast<size_t>(kSeq * kDim));
+      Workspace workspace(cuda::EmbeddingBackwardWorkspace(rows, vocab));
+      cuda::EmbeddingBackward({}, DType::kFloat32, tokens.data(), rows, kSeq, kDim, vocab, kSeq,
+                              dy.data(), dwte.floats(), dwpe.floats(), false, workspace.data());
+      std::vector<float> want(dwte.size(), 0);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < kDim; ++i) {
+          want[static_cast<size_t>(tokens[static_cast<size_t>(r)] * kDim + i)] +=
+              dy.floats()[r * kDim + i];
+        }
+      }
+      EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want);
+    }
+  }
+}
+
+// A vocabulary over many rounds of a block, its rows at every place between two of 16 bytes.
+TEST(CudaKernelsTest, CrossEntropyOfALargeVocabulary) {
+  constexpr int64_t kRows = 9, kClasses = 10'007;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Values values = Rounded(RandomMatrix(kRows, kClasses, 1, -8, 8), dtype);
+    Reachable<int32_t> targets;
+    for (int32_t r = 0; r < kRows; ++r) targets.push_back(r * 1250);
+    const twin::Loss want =
+        twin::CrossEntropy(kRows, kClasses, values, {targets.begin(), targets.end()});
+    Tensor logits(dtype, values);
+    Reachable<double> loss(1);
+    Reachable<int64_t> correct(1);
+    Workspace workspace(cuda::CrossEntropyWorkspace(kRows, kClasses));
+    cuda::CrossEntropy({}, dtype, kRows, kClasses, logits.data(), targets.data(), 1.0f, loss.data(),
+                       correct.data(), workspace.data());
+    EXPECT_NEAR(loss[0], want.sum, 1e-6 * want.sum);
+    EXPECT_EQ(correct[0], want.correct);
+    ExpectClose(logits, want.dlogits, 4 * Epsilon(dtype), 1e-7, "dlogits");
+  }
+}
+
+// More tensors than one launch takes, of lengths that end within a block or begin a next one.
+TEST(CudaKernelsTest, OneOptimizerCallEqualsOneForEachTensor) {
+  std::vector<std::unique_ptr<Tensor>> weights, gradients, moments;
+  std::vector<OptimizerTensor> together, alone;
+  for (size_t i = 0; i < 70; ++i) {
+    const size_t n = i % 7 == 0 ? 5000 : i % 5 == 0 ? 0 : 3 + i;
+    gradients.push_back(std::make_unique<Tensor>(DType::kFloat32, RandomValues(n, i)));
+    for (std::vector<OptimizerTensor>* list : {&together, &alone}) {
+      const auto make = [&](auto& tensors, uint64_t seed) {
+        tensors.push_back(std::make_unique<Tensor>(DType::kFloat32, RandomValues(n, seed, 0, 1)));
+        return tensors.back()->floats();
+      };
+      list->push_back({.n = static_cast<int64_t>(n),
+                       .weight = make(weights, 100 + i),
+                       .gradient = gradients.back()->floats(),
+                       .moment1 = make(moments, 200 + i),
+                       .moment2 = make(moments, 300 + i),
+                       .weight_decay = static_cast<float>(i) / 100});
+    }
+  }
+  const AdamWStep step = {.lr = 0.01f, .step = 3};
+  cuda::AdamW({}, step, together);
+  for (const OptimizerTensor& tensor : alone) cuda::AdamW({}, step, {&tensor, 1});
+  for (size_t i = 0; i < weights.size(); i += 2) {
+    EXPECT_EQ(weights[i]->Bits(), weights[i + 1]->Bits()) << i / 2;
+    EXPECT_EQ(moments[2 * i]->Bits(), moments[2 * i + 2]->Bits()) << i / 2;
+    EXPECT_EQ(moments[2 * i + 1]->Bits(), moments[2 * i + 3]->Bits()) << i / 2;
+  }
+}
+
+TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
+  constexpr int64_t kRows = 37, kDim = 48;
+  const DType dtype = DType::kBFloat16;
+  const Tensor dy(dtype, RandomMatrix(kRows, kDim, 1));
+  const Tensor x(dtype, RandomMatrix(kRows, kDim, 2));
+  Tensor gamma(DType::kFloat32, RandomMatrix(1, kDim, 3));
+  Reachable<int32_t> tokens;
+  for (int32_t r = 0; r < kRows; ++r) tokens.push_back(r * 5 % 7);
+  ExpectSameBits([&] {
+    Tensor mean(DType::kFloat32, size_t{kRows}), rstd(DType::kFloat32, size_t{kRows});
+    Tensor y(dtype, x.size()), dx(dtype, x.size()), partial(DType::kFloat32, size_t{2 * kDim});
+    Workspace workspace(cuda::LayerNormBackwardWorkspace(kRows, kDim));
+    cuda::LayerNormForward({}, dtype, kRows, kDim, 1e-5f, x.data(), gamma.floats(), gamma.floats(),
+                           y.data(), mean.floats(), rstd.floats());
+    cuda::LayerNormBackward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(),
+                            mean.floats(), rstd.floats(), nullptr, dx.data(), partial.floats(),
+                            workspace.data());
+    return Bits{y.Bits(), mean.Bits(), rstd.Bits(), dx.Bits(), partial.Bits()};
+  });
+  ExpectSameBits([&] {
+    Tensor logits(dtype, x.ToValues());
+    Reachable<double> loss(1);
+    Reachable<int64_t> correct(1);
+    Workspace workspace(cuda::CrossEntropyWorkspace(kRows, kDim));
+    cuda::CrossEntropy({}, dtype, kRows, kDim, logits.data(), tokens.data(), 0.5f, loss.data(),
+                       correct.data(), workspace.data());
+    const char* const bytes = reinterpret_cast<const char*>(loss.data());
+    return Bits{logits.Bits(), {bytes, bytes + sizeof(double)}};
+  });
+  ExpectSameBits([&] {
+    Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
+    Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, 7));
+    cuda::EmbeddingBackward({}, dtype, tokens.data(), kRows, kRows, kDim, 7, kRows, dy.data(),
+                            dwte.floats(), dwpe.floats(), false, workspace.data());
+    Tensor sums(DType::kFloat32, size_t{kDim});
+    Workspace parts(cuda::ColumnSumsWorkspace(kRows, kDim));
+    cuda::ColumnSums({}, dtype, kRows, kDim, dy.data(), sums.floats(), false, parts.data());
+    return Bits{dwte.Bits(), dwpe.Bits(), sums.Bits()};
+  });
+}
+
+}  // namespace
+}  // namespace sluice
