@@ -46,6 +46,9 @@ class Communicator {
 
   // Makes every pending and later call on every rank return `status` (not OK). The first one wins.
   virtual void Abort(const absl::Status& status) = 0;
+  // What every call returns since an Abort or a loss, on any rank, as far as this one knows; else
+  // OK. Any thread may ask.
+  virtual absl::Status failure() const = 0;
 };
 
 }  // namespace sluice

@@ -34,6 +34,7 @@ class DeviceGroup::Member : public Communicator {
     group_.Abort(status);
     host_.Abort(status);
   }
+  absl::Status failure() const override { return host_.failure(); }
 
  private:
   DeviceGroup& group_;

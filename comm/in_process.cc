@@ -107,6 +107,10 @@ class InProcessCommunicator : public Communicator {
     shared_->changed.notify_all();
     for (auto& edge : shared_->edges) edge->Abort(status);
   }
+  absl::Status failure() const override {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->failure;
+  }
 
  private:
   // Whoever learns of a failure may go on to free its messages: not before Abort, which holds the

@@ -29,6 +29,7 @@ class SubGroup : public Communicator {
                          absl::Time deadline) override;
   absl::Status Barrier(absl::Time deadline) override;
   void Abort(const absl::Status& status) override;
+  absl::Status failure() const override { return whole_.failure(); }
 
  private:
   int Whole(int member) const { return members_[static_cast<size_t>(member)]; }

@@ -25,6 +25,7 @@ class WireCommunicator : public Communicator {
                          absl::Time deadline) override;
   absl::Status Barrier(absl::Time deadline) override;
   void Abort(const absl::Status& status) override { desk_.Abort(status); }
+  absl::Status failure() const override { return desk_.failure(); }
 
  protected:
   explicit WireCommunicator(MessageDesk::Options options) : desk_(std::move(options)) {}

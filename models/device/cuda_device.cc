@@ -49,6 +49,12 @@ class CudaDevice : public Device {
     Try([&] { return cudaStreamWaitEvent(StreamOf(stream), EventOf(event)); },
         "making a stream wait");
   }
+  bool Passed(Event event) override {
+    cudaSetDevice(ordinal_);
+    const cudaError_t error = cudaEventQuery(EventOf(event));
+    cudaGetLastError();  // "not ready" is none, and of another error Synchronize knows more
+    return error != cudaErrorNotReady;
+  }
   absl::Duration Elapsed(Event from, Event to) override {
     float milliseconds = 0;
     Try([&] { return cudaEventElapsedTime(&milliseconds, EventOf(from), EventOf(to)); },

@@ -73,6 +73,8 @@ class Device {
   // What is queued on `stream` from now on is done after the event's moment; at once where it was
   // never recorded.
   virtual void Wait(Stream stream, Event event) = 0;
+  // Whether the event's moment has passed, without waiting; true where it was never recorded.
+  virtual bool Passed(Event event) = 0;
   // Between two recorded moments that a Synchronize has seen pass.
   virtual absl::Duration Elapsed(Event from, Event to) = 0;
 

@@ -22,6 +22,8 @@ class Ranks {
 struct Transport {
   const char* name;
   std::unique_ptr<Ranks> (*make)(int ranks, size_t capacity);
+  bool checks_sizes = true;  // where not, ranks must have agreed on them before
+  bool quick = true;         // where not, a million messages are too many
 };
 
 inline void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }

@@ -191,6 +191,13 @@ void FakeDevice::Wait(Stream stream, Event event) {
   if (moment != nullptr) Queue(stream, [moment] { moment->Await(); });
 }
 
+bool FakeDevice::Passed(Event event) {
+  const std::shared_ptr<Moment> moment = static_cast<Mark*>(event.handle)->Get();
+  if (moment == nullptr) return true;
+  const std::lock_guard lock(moment->mutex);
+  return moment->passed;
+}
+
 absl::Duration FakeDevice::Elapsed(Event from, Event to) {
   const auto when = [](Event event) {
     const std::shared_ptr<Moment> moment = static_cast<Mark*>(event.handle)->Get();

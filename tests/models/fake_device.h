@@ -38,6 +38,7 @@ class FakeDevice : public Device {
   absl::StatusOr<Event> NewEvent() override;
   void Record(Event event, Stream stream) override;
   void Wait(Stream stream, Event event) override;
+  bool Passed(Event event) override;
   absl::Duration Elapsed(Event from, Event to) override;
   void Copy(Stream stream, void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize(Stream stream, absl::Time deadline) override;

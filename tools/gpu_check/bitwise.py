@@ -33,7 +33,10 @@ class Configuration:
 
     @property
     def groups(self):
-        """Of micro-batches: what the bits may depend on. ZeRO-2 sums every micro-batch by itself."""
+        """Of micro-batches: what the bits may depend on. ZeRO-2 sums every micro-batch by itself, and chimera's two
+        copies of the model each sum theirs."""
+        if self.schedule == "chimera":
+            return 2
         return MICRO_BATCHES if self.zero == 2 else self.replicas
 
     def reference(self):
@@ -42,7 +45,9 @@ class Configuration:
 
     def flags(self):
         flags = [*MODEL, "--schedule", self.schedule, "--stages", str(self.stages), "--dtype", self.dtype, "--recompute",
-                 self.recompute, "--micro-batches", str(MICRO_BATCHES // self.replicas), "--sum-groups", str(self.groups)]
+                 self.recompute, "--micro-batches", str(MICRO_BATCHES // self.replicas)]
+        if self.schedule != "chimera":
+            flags += ["--sum-groups", str(self.groups)]
         if self.chunks > 1:
             flags += ["--chunks", str(self.chunks)]
         if self.replicas > 1:
