@@ -114,6 +114,7 @@ class WatchedSends : public Communicator {
   }
   absl::Status Barrier(absl::Time deadline) override { return group_->Barrier(deadline); }
   void Abort(const absl::Status& status) override { group_->Abort(status); }
+  absl::Status failure() const override { return group_->failure(); }
 
  private:
   std::unique_ptr<Communicator> group_;
