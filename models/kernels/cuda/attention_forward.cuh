@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "models/kernels/cuda/attention_softmax.cuh"
 #include "models/kernels/cuda/attention_tile.cuh"
 
 namespace sluice::cuda::attention {
@@ -25,62 +26,6 @@ struct ForwardTile {
   static_assert(kStatisticsRows % kQueries == 0);
 };
 
-// What a lane knows of the rows it has sums of: two in each tile of 16.
-template <int kRowTiles>
-struct RunningSoftmax {
-  float largest[kRowTiles][2];
-  float sum[kRowTiles][2];  // over this lane's columns only
-};
-
-// A sum or maximum over the four lanes that hold one row.
-SLUICE_DEVICE float MaxOfRow(float x) {
-  x = fmaxf(x, ShuffleXor(x, 1));
-  return fmaxf(x, ShuffleXor(x, 2));
-}
-SLUICE_DEVICE float SumOfRow(float x) {
-  x += ShuffleXor(x, 1);
-  return x + ShuffleXor(x, 2);
-}
-
-// Scores become weights relative to the largest score so far; what was summed relative to the
-// former one is scaled. Maxima pass over NaN, weights do not, so a NaN shows in the output.
-template <int kRowTiles, int kKeyTiles, int kColumnTiles>
-SLUICE_DEVICE void AddToSoftmax(float scale, Sums<kRowTiles, kKeyTiles>& scores,
-                                RunningSoftmax<kRowTiles>& softmax,
-                                Sums<kRowTiles, kColumnTiles>& out) {
-  SLUICE_UNROLL
-  for (int m = 0; m < kRowTiles; ++m) {
-    SLUICE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      float largest = softmax.largest[m][half];
-      SLUICE_UNROLL
-      for (int n = 0; n < kKeyTiles; ++n) {
-        largest = fmaxf(largest, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
-      }
-      largest = MaxOfRow(largest);
-      const float change = FastExp2((softmax.largest[m][half] - largest) * scale);
-      const float offset = largest * scale;
-      softmax.largest[m][half] = largest;
-      float sum = softmax.sum[m][half] * change;
-      SLUICE_UNROLL
-      for (int n = 0; n < kKeyTiles; ++n) {
-        SLUICE_UNROLL
-        for (int e = 2 * half; e < 2 * half + 2; ++e) {
-          scores[m][n][e] = FastExp2(fmaf(scores[m][n][e], scale, -offset));
-          sum += scores[m][n][e];
-        }
-      }
-      softmax.sum[m][half] = sum;
-      if (!AnyLane(change != 1)) continue;  // times 1 changes no bit, and is what mostly happens
-      SLUICE_UNROLL
-      for (int n = 0; n < kColumnTiles; ++n) {
-        out[m][n][2 * half] *= change;
-        out[m][n][2 * half + 1] *= change;
-      }
-    }
-  }
-}
-
 // Scores of keys behind their query become -infinity; the warp's first query and the tile's first
 // key are given.
 template <int kRowTiles, int kKeyTiles>
@@ -93,30 +38,6 @@ SLUICE_DEVICE void MaskFuture(int query, int key, Sums<kRowTiles, kKeyTiles>& sc
       for (int e = 0; e < 4; ++e) {
         const int column = n * kMatrixColumns + LaneColumn() + e % 2;
         if (key + column > query + LaneRow(m, e)) scores[m][n][e] = -INFINITY;
-      }
-    }
-  }
-}
-
-// Divides by the softmax's denominators and writes their logarithms.
-template <int kRowTiles, int kColumnTiles>
-SLUICE_DEVICE void Normalize(float scale, int query, int seq,
-                             const RunningSoftmax<kRowTiles>& softmax, float* lse,
-                             Sums<kRowTiles, kColumnTiles>& out) {
-  SLUICE_UNROLL
-  for (int m = 0; m < kRowTiles; ++m) {
-    SLUICE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const float sum = SumOfRow(softmax.sum[m][half]);
-      const int row = query + LaneRow(m, 2 * half);
-      if (LaneColumn() == 0 && row < seq) {
-        lse[row] = softmax.largest[m][half] * scale + logf(sum);
-      }
-      const float inverse = 1.0f / sum;
-      SLUICE_UNROLL
-      for (int n = 0; n < kColumnTiles; ++n) {
-        out[m][n][2 * half] *= inverse;
-        out[m][n][2 * half + 1] *= inverse;
       }
     }
   }
