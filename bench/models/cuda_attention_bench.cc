@@ -6,14 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <memory>
-#include <random>
 
-#include "absl/time/clock.h"
+#include "bench/models/cuda_timing.h"
 #include "models/device/cuda_device.h"
 #include "models/kernels/cuda/attention.h"
 
@@ -21,7 +17,6 @@ namespace sluice {
 namespace {
 
 constexpr double kPeakTeraflops = 989;
-constexpr int kRepeats = 20;
 
 struct Case {
   const char* name;
@@ -38,55 +33,6 @@ constexpr Case kCases[] = {
      {.batch = 1, .seq = 8192, .dim = 2048, .heads = 16, .dtype = kBF16}},
     {"fp32", {.batch = 4, .seq = 1024, .dim = 768, .heads = 12}},
 };
-
-[[noreturn]] void Fail(const absl::Status& status) {
-  fmt::print(stderr, "{}\n", status.ToString());
-  std::exit(1);
-}
-
-template <class T>
-T OrFail(absl::StatusOr<T> result) {
-  if (!result.ok()) Fail(result.status());
-  return *std::move(result);
-}
-
-// n values of either sign below 1: numbers that change as a model's do keep the clocks as low as it
-// does.
-DeviceMemory RandomTensor(Device& device, Stream stream, DType dtype, int64_t n) {
-  const int64_t bytes = n * SizeOf(dtype);
-  const DeviceMemory host = OrFail(device.AllocateShared(bytes));
-  std::minstd_rand random(1);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto bits = std::bit_cast<uint32_t>(uniform(random));
-    const auto narrow = static_cast<uint16_t>(bits >> 16);
-    const bool is_narrow = dtype == DType::kBFloat16;
-    std::memcpy(host.data() + i * SizeOf(dtype),
-                is_narrow ? static_cast<const void*>(&narrow) : &bits,
-                static_cast<size_t>(SizeOf(dtype)));
-  }
-  DeviceMemory memory = OrFail(device.Allocate(bytes));
-  device.Copy(stream, memory.data(), host.data(), static_cast<size_t>(bytes));
-  const absl::Status status = device.Synchronize(stream, absl::Now() + absl::Minutes(1));
-  if (!status.ok()) Fail(status);
-  return memory;
-}
-
-// The best time of several, in seconds.
-double Seconds(Device& device, Stream stream, const std::function<void()>& run) {
-  const Event start = OrFail(device.NewEvent());
-  const Event end = OrFail(device.NewEvent());
-  double best = 1e9;
-  for (int i = 0; i < kRepeats; ++i) {
-    device.Record(start, stream);
-    run();
-    device.Record(end, stream);
-    const absl::Status status = device.Synchronize(stream, absl::Now() + absl::Minutes(1));
-    if (!status.ok()) Fail(status);
-    best = std::min(best, absl::ToDoubleSeconds(device.Elapsed(start, end)));
-  }
-  return best;
-}
 
 void Report(const char* name, const char* pass, double flops, double seconds, double peak) {
   const double rate = flops / seconds / 1e12;
