@@ -27,7 +27,7 @@ constexpr Roof kRoofs[] = {{"B200", 8.0e12, 2250e12},
                            {"H100", 3.35e12, 989e12},
                            {"A100", 2.0e12, 312e12}};
 constexpr DType kBF16 = DType::kBFloat16;
-constexpr int64_t kRows = 16 * 1024, kSeq = 1024, kVocab = 50304;
+constexpr int64_t kRows = 16'384, kSeq = 1024, kVocab = 50304;
 
 class Bench {
  public:
