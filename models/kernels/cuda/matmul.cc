@@ -1,5 +1,7 @@
 #include "models/kernels/cuda/matmul.h"
 
+#include <memory>
+
 #include "absl/strings/str_format.h"
 #include "models/kernels/cuda/launch.h"
 #include "models/kernels/cuda/matmul_plan.h"
@@ -32,12 +34,14 @@ absl::Status Matmul::Run(Stream stream, const MatmulTensors& tensors, void* work
   }
   if (absl::Status status = plan_->SetPointers(tensors); !status.ok()) return status;
   const float alpha = 1, beta = shape_.adds ? 1 : 0;
+  size_t space = kMatmulWorkspace;
+  void* const scratch = std::align(kScratchAlignment, kMatmulScratch, workspace, space);
   const void* const added = shape_.adds ? tensors.c : tensors.d;
   return plan_->library->ToStatus(
       plan_->library->matmul(plan_->handle, plan_->description.get(), &alpha, tensors.b,
                              plan_->first.get(), tensors.a, plan_->second.get(), &beta, added,
                              plan_->result.get(), tensors.d, plan_->result.get(),
-                             &*plan_->algorithm, workspace, kMatmulWorkspace, Queue(stream)),
+                             &*plan_->algorithm, scratch, kMatmulScratch, Queue(stream)),
       "a product");
 }
 

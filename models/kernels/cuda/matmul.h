@@ -42,9 +42,12 @@ struct MatmulTensors {
   void* aux = nullptr;
 };
 
-// What every product may use of a work area, whatever its shape: so that memory can be foretold
-// where there is no GPU to ask. NVIDIA recommends as much for Hopper.
-inline constexpr size_t kMatmulWorkspace = size_t{32} << 20;
+// What every algorithm may use of a work area, whatever the product's shape: so that memory can be
+// foretold where there is no GPU to ask. NVIDIA recommends as much for Hopper.
+inline constexpr size_t kMatmulScratch = size_t{32} << 20;
+// The work area itself: algorithms want it at a multiple of 256 bytes, the caller gives one of 64.
+inline constexpr size_t kScratchAlignment = 256;
+inline constexpr size_t kMatmulWorkspace = kMatmulScratch + kScratchAlignment - 64;
 
 struct MatmulPlan;  // matmul_plan.h
 

@@ -75,7 +75,7 @@ absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> Choose(const MatmulPlan& pla
   };
   const auto schemes = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   constexpr uint32_t kAlignment = 16;
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMatmulWorkspace);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMatmulScratch);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment);

@@ -1,0 +1,36 @@
+// What must work where there is no GPU: to look for the library, and to foretell memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/kernels/cuda_kernels.h"
+
+namespace sluice {
+namespace {
+
+TEST(CudaPlanningTest, ALibraryIsFoundOrMissed) {
+  const absl::Status status = PrepareCudaKernels();
+  if (status.ok()) return;
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("missing cuBLASLt: looked for"));
+}
+
+TEST(CudaPlanningTest, WorkAreasFollowFromTheShape) {
+  const Kernels& k = CudaKernels();
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const bool rounds = dtype == DType::kBFloat16;
+    const auto linear = k.make_linear({.rows = 1000, .in = 96, .out = 200, .dtype = dtype});
+    EXPECT_EQ(linear->packed_bytes(), rounds ? size_t{96} * 200 * 2 : 0);
+    const size_t product = linear->input_grad_workspace();
+    EXPECT_GE(product, size_t{32} << 20);
+    EXPECT_EQ(linear->forward_workspace(), product + (rounds ? 448 : 0)) << "a rounded bias";
+    EXPECT_EQ(linear->weight_grad_workspace(), product + size_t{16} * 200 * 4) << "column sums";
+  }
+  EXPECT_EQ(k.cross_entropy_workspace(64, 50'000), size_t{64} * 12);
+  EXPECT_EQ(k.embedding_backward_workspace(64, 50'000), size_t{64} * 16);
+  // Parts of dgamma and dbeta for at most 512 blocks, however many rows.
+  EXPECT_EQ(k.layer_norm_backward_workspace(4, 64), size_t{2} * 64 * 4);
+  EXPECT_EQ(k.layer_norm_backward_workspace(int64_t{512} * 100, 64), size_t{512} * 2 * 64 * 4);
+}
+
+}  // namespace
+}  // namespace sluice
