@@ -5,6 +5,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/cuda_libraries.h"
 
 namespace sluice {
 namespace {
@@ -44,6 +45,16 @@ Gpu DescribeGpu(const Library& driver, int device) {
   return gpu;
 }
 
+// Of the library that --transport nccl would take; empty where there is none.
+std::string NcclVersion() {
+  const absl::StatusOr<CudaLibrary> library = CudaLibrary::Open("NCCL", {"libnccl.so.2"});
+  int (*get_version)(int*) = nullptr;  // 0: all is well
+  int version = 0;                     // 10000 * major + 100 * minor + patch since 2.9
+  if (!library.ok() || !library->Find("ncclGetVersion", &get_version).ok()) return "";
+  if (get_version(&version) != 0) return "";
+  return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
+}
+
 }  // namespace
 
 Accelerators FindAccelerators() {
@@ -59,10 +70,7 @@ Accelerators FindAccelerators() {
       found.gpus.push_back(DescribeGpu(driver, device));
     }
   }
-  const Library nccl("libnccl.so.2");
-  if (nccl.Call("ncclGetVersion", &version)) {  // 10000 * major + 100 * minor + patch since 2.9
-    found.nccl = absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
-  }
+  found.nccl = NcclVersion();
   return found;
 }
 

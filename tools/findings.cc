@@ -99,7 +99,8 @@ std::vector<Lack> FindLacks(const Findings& found) {
   lack_unless(found.accelerators.gpus.empty() || found.cuda_build,
               {"CUDA in this build", "the GPUs above stay idle: training runs on the CPU", ""});
   lack_unless(found.accelerators.gpus.empty() || !found.accelerators.nccl.empty(),
-              {"NCCL", "GPUs cannot exchange tensors directly", "apt install libnccl2"});
+              {"NCCL", "GPUs cannot exchange tensors directly",
+               "apt install libnccl2, or name its folder in SLUICE_CUDA_LIBRARIES"});
   lack_unless(!found.fashion_mnist.empty(),
               {"Fashion-MNIST", "tools/demo --mlp has no pictures to learn", "tools/setup"});
   lack_unless(!found.bible.empty(),

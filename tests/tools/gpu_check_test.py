@@ -7,6 +7,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -38,6 +39,9 @@ if "--trace" in words:
 
 TEST = """#!/usr/bin/env python3
 import json, sys
+if "--gtest_list_tests" in sys.argv:
+    print("Running main()\\nAttention.\\n  A\\nNorm.  # TypeParam\\n  B\\nLinear.\\n  C")
+    sys.exit(0)
 report = [word for word in sys.argv if word.startswith("--gtest_output=json:")][0].split(":", 1)[1]
 cases = [{"name": "A", "status": "RUN", "result": "COMPLETED"}, {"name": "B", "status": "RUN", "result": "SKIPPED"}]
 failing = %(failing)s
@@ -90,6 +94,16 @@ class Parts(Folder):
         result = tests_part.kernels(self.kit, Clock(60))
         self.assertEqual((result["ok"], result["failed"]), (False, 1))
         self.assertIn("signal 11", result["notes"][0])
+
+    def test_the_sanitizer_sees_one_suite_after_the_other(self):
+        write_program(self.folder / "compute-sanitizer", "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --tool|--error-exitcode)"
+                      " shift 2;; *) exec \"$@\";; esac; done\n")
+        with mock.patch.dict(os.environ, {"PATH": f"{self.folder}:{os.environ['PATH']}"}):
+            self.assertEqual(tests_part.suites(self.kit, "kernels_cuda_test", Clock(60)), ["Norm.", "Attention."])
+            result = tests_part.sanitizer(self.kit, Clock(60))
+            self.assertEqual((result["ok"], result["clean"]), (True, 2), result)
+            self.assertEqual(tests_part.sanitizer(self.kit, Clock(4))["not_reached"],
+                             ["kernels_cuda_test Norm.", "kernels_cuda_test Attention."])
 
     def test_all_bits_are_equal(self):
         result = bitwise.bitwise(self.kit, Clock(300), bitwise.configurations()[:9])

@@ -13,6 +13,10 @@ from gpu_check import process
 PEAKS = {"H200": 989e12, "H100": 989e12, "GH200": 989e12, "A100": 312e12, "B200": 2250e12, "GB200": 2500e12}
 
 
+# What names programs that use a GPU; those with "emulat" in theirs use the CPU in its place.
+GPU_WORDS = ("cuda", "nccl", "_device_test")
+
+
 class Skip(Exception):
     """A part that cannot be run here; its words say why."""
 
@@ -36,7 +40,7 @@ def discover(build):
     def named(found, *words):
         return {name: path for name, path in found.items() if any(word in name for word in words)}
 
-    tests = named(executables("tests"), "cuda", "nccl", "pipeline_device_test")
+    tests = named(executables("tests"), *GPU_WORDS)
     return {"tests": {name: path for name, path in tests.items() if name.endswith("_test") and "emulat" not in name},
             "benches": named(executables("bench"), "cuda", "nccl")}
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gpu_check.kit import discover
+from gpu_check.kit import GPU_WORDS, discover
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60 * 2**20  # bytes
@@ -35,13 +35,13 @@ def wanted_targets(listing):
     """Of `ninja -t targets all`: what a GPU can run, and the program."""
     names = set(re.findall(r"^(?:.*/)?([\w-]+): CXX_EXECUTABLE_LINKER", listing, re.MULTILINE))
     names |= set(re.findall(r"^(?:.*/)?([\w-]+): CUDA_EXECUTABLE_LINKER", listing, re.MULTILINE))
-    gpu = {name for name in names if ("cuda" in name or "nccl" in name) and "emulat" not in name}
-    return sorted((gpu | ({"pipeline_device_test"} & names) | {"sluice"}))
+    gpu = {name for name in names if any(word in name for word in GPU_WORDS) and "emulat" not in name}
+    return sorted(gpu | {"sluice"})
 
 
 def build(folder):
     call(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DSLUICE_CUDA=ON",
-          "-DSLUICE_MPI=OFF", f"-DCMAKE_EXE_LINKER_FLAGS={LINKER_FLAGS}"])
+          "-DSLUICE_MPI=OFF", "-DSLUICE_STRICT=ON", f"-DCMAKE_EXE_LINKER_FLAGS={LINKER_FLAGS}"])
     # The rules' names end in the target's: NAME_linker lists all executables.
     listing = call(["ninja", "-C", folder, "-t", "targets", "all"])
     targets = wanted_targets(re.sub(r"(EXECUTABLE_LINKER)__\S+", r"\1", listing))
