@@ -29,6 +29,7 @@ absl::StatusCode CodeOf(NcclResult result) {
   switch (result) {
     case NcclResult::kCudaError:
     case NcclResult::kSystemError:
+    case NcclResult::kInternalError:  // what NCCL says of some lost peers, too
     case NcclResult::kRemoteError:
       return absl::StatusCode::kUnavailable;
     default:

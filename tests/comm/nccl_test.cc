@@ -168,7 +168,7 @@ TEST(Nccl, ARankThatNeverComesIsADeadline) {
 
 // What NCCL finds out while every rank's thread waits for its device ends all of them.
 TEST(Nccl, AnErrorOfNcclEndsAllQueuedWork) {
-  for (const NcclResult result : {NcclResult::kRemoteError, NcclResult::kInternalError}) {
+  for (const NcclResult result : {NcclResult::kRemoteError, NcclResult::kInvalidUsage}) {
     NcclRanks ranks({.ranks = 3});
     ranks.RunOnDevices([&](const NcclRanks::Rank& rank) {
       Communicator& group = rank.communicator;
