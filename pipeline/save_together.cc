@@ -1,6 +1,5 @@
 #include "pipeline/save_together.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint_folder.h"
+#include "pipeline/part_pieces.h"
 #include "pipeline/running_checksum.h"
 #include "pipeline/save_rounds.h"
 #include "pipeline/shared_file.h"
@@ -15,19 +15,16 @@
 namespace sluice {
 namespace {
 
-// Elements of a piece: 1 MiB.
-constexpr int64_t kPiece = int64_t{1} << 18;
-// Pieces under way to rank 0 at a time: one arrives while the other is written.
-constexpr int64_t kUnderWay = 2;
 constexpr int kLeader = 0;
-
-size_t Bytes(int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); }
 
 // One checkpoint, on one rank.
 class Save {
  public:
   Save(const SaveRequest& request, Communicator& world)
-      : request_(request), world_(world), rounds_(&world, request.timeout) {}
+      : request_(request),
+        world_(world),
+        rounds_(&world, request.timeout),
+        pieces_(&world, &rounds_, request.read) {}
 
   absl::StatusOr<std::string> Run() {
     absl::Status status = Open();
@@ -94,77 +91,14 @@ class Save {
       for (const CheckpointPart& part : request_.files[file].parts) {
         absl::Status status = absl::OkStatus();
         if (IsMine(part)) {
-          status = open_.empty() ? Send(part) : Write(part, open_[file]);
+          status = open_.empty() ? pieces_.Send(part) : pieces_.Write(part, open_[file]);
         } else if (leads() && !Sees(part.owner)) {
-          status = Receive(part, open_[file]);
+          status = pieces_.Receive(part, open_[file]);
         }
         if (!status.ok()) return status;
       }
     }
     return absl::OkStatus();
-  }
-
-  // Calls `use` with the part's data, piece by piece; in between the rank shows that it is there.
-  template <typename Use>
-  absl::Status ForEachPiece(const CheckpointPart& part, const Use& use) {
-    for (int64_t first = 0; first < part.count; first += kPiece) {
-      const int64_t count = std::min(kPiece, part.count - first);
-      absl::Status status = use(request_.read(part, first, count), first, count);
-      if (status.ok()) status = rounds_.Tick();
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Write(const CheckpointPart& part, const SharedFile& file) {
-    return ForEachPiece(part, [&](const float* values, int64_t first, int64_t count) {
-      return file.WriteAt(part.offset + Bytes(first), values, Bytes(count));
-    });
-  }
-
-  absl::Status Send(const CheckpointPart& part) {
-    Ticket tickets[kUnderWay] = {};
-    int64_t piece = 0;
-    absl::Status status =
-        ForEachPiece(part, [&](const float* values, int64_t /*first*/, int64_t count) {
-          Ticket& ticket = tickets[piece % kUnderWay];
-          absl::Status left = piece < kUnderWay ? absl::OkStatus() : rounds_.WaitSend(0, ticket);
-          float* copy = PieceAt(piece++);
-          std::copy_n(values, count, copy);
-          return left.ok() ? world_.PostSend(kLeader, copy, Bytes(count), &ticket) : left;
-        });
-    for (int64_t last = std::max<int64_t>(piece - kUnderWay, 0); last < piece && status.ok();
-         ++last)
-      status = rounds_.WaitSend(kLeader, tickets[last % kUnderWay]);
-    return status;
-  }
-
-  absl::Status Receive(const CheckpointPart& part, const SharedFile& file) {
-    Ticket tickets[kUnderWay] = {};
-    const int64_t pieces = (part.count + kPiece - 1) / kPiece;
-    const auto size = [&](int64_t piece) { return std::min(kPiece, part.count - piece * kPiece); };
-    const auto post = [&](int64_t piece) {
-      if (piece >= pieces) return absl::OkStatus();
-      return world_.PostReceive(part.owner, PieceAt(piece), Bytes(size(piece)),
-                                &tickets[piece % kUnderWay]);
-    };
-    absl::Status status = absl::OkStatus();
-    for (int64_t piece = 0; piece < kUnderWay && status.ok(); ++piece) status = post(piece);
-    for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-      status = rounds_.WaitReceive(part.owner, tickets[piece % kUnderWay]);
-      if (status.ok()) {
-        status =
-            file.WriteAt(part.offset + Bytes(piece * kPiece), PieceAt(piece), Bytes(size(piece)));
-      }
-      if (status.ok()) status = rounds_.Tick();
-      if (status.ok()) status = post(piece + kUnderWay);
-    }
-    return status;
-  }
-
-  float* PieceAt(int64_t piece) {
-    pieces_.resize(kUnderWay * kPiece);
-    return pieces_.data() + piece % kUnderWay * kPiece;
   }
 
   // Every file's checksum starts and ends at rank 0.
@@ -177,8 +111,8 @@ class Save {
         absl::Status status = Pass(holder, part.owner, &sum);
         holder = part.owner;
         if (status.ok() && IsMine(part)) {
-          status = ForEachPiece(part, [&sum](const float* values, int64_t, int64_t count) {
-            sum.Add(values, Bytes(count));
+          status = pieces_.ForEach(part, [&sum](const float* values, int64_t, int64_t count) {
+            sum.Add(values, static_cast<size_t>(count) * sizeof(float));
             return absl::OkStatus();
           });
         }
@@ -231,11 +165,11 @@ class Save {
   const SaveRequest& request_;
   Communicator& world_;
   SaveRounds rounds_;
+  PartPieces pieces_;
   std::unique_ptr<CheckpointFolder> folder_;  // rank 0's
   std::vector<SharedFile> open_;              // as in the request; empty where they are not seen
   std::vector<double> seen_;                  // [rank]: not 0 where it sees them
-  std::vector<float> pieces_;
-  std::string state_;  // of a checksum, on its way
+  std::string state_;                         // of a checksum, on its way
   std::map<std::string, FileRecord> records_;
   std::string path_;
 };

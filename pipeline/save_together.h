@@ -1,7 +1,6 @@
 #ifndef SLUICE_PIPELINE_SAVE_TOGETHER_H_
 #define SLUICE_PIPELINE_SAVE_TOGETHER_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "comm/communicator.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/checkpoint_layout.h"
+#include "pipeline/part_pieces.h"
 
 namespace sluice {
 
@@ -18,9 +18,7 @@ struct SaveRequest {
   std::string directory;  // as this rank sees it
   RunState state;         // rank 0's is written
   std::vector<CheckpointFile> files;
-  // Elements first .. first + count - 1 of a part that this rank owns (counted within the part), in
-  // the host's memory until the next call.
-  std::function<const float*(const CheckpointPart& part, int64_t first, int64_t count)> read;
+  PartReader read;
   absl::Duration timeout;  // for a rank to show that it is still there
 };
 
