@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/json_fields.h"
 #include "partitioner/model_json.h"
+#include "schedules/csv.h"
 
 namespace sluice {
 namespace {
@@ -139,7 +140,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
                {"pipeline_parallel", plan.devices},
                {"sequence_parallel", context.sequence_parallel},
                {"zero", context.zero},
-               {"objective", plan.objective == Objective::kStep ? "step" : "bottleneck"},
+               {"objective", plan.objective == PlanObjective::kStep ? "step" : "bottleneck"},
                {"step_seconds", plan.step_seconds},
                {"lower_bound", plan.lower_bound},
                {"gap", plan.gap()},
@@ -149,6 +150,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
                {"tokens_per_second",
                 plan.step_seconds > 0 ? context.TokensPerStep(plan) / plan.step_seconds : 0.0},
                {"partition", FormatPartition(plan.assignment.partition)}};
+  if (plan.schedule == kOwnOrder) json["timetable"] = FormatTimetableCsv(plan.timetable);
   if (context.spec) json["model_config"] = ModelToJson(*context.spec);
   json["stages"] = Json::array();
   for (int stage = 0; stage < static_cast<int>(plan.stages.size()); ++stage) {
@@ -168,6 +170,7 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   PlanFile plan;
   plan.model = fields.String("model");
   plan.schedule = fields.String("schedule");
+  if (plan.schedule == kOwnOrder) plan.timetable = fields.String("timetable");
   plan.devices = ReadInt(&fields, "devices", 1);
   plan.chunks = ReadInt(&fields, "chunks", 1);
   plan.micro_batches = ReadInt(&fields, "micro_batches", 1);

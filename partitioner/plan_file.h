@@ -39,11 +39,15 @@ struct PlanContext {
 std::string FormatPlan(const Plan& plan, const PlanContext& context,
                        const std::vector<std::string>& layer_names);
 
+// The schedule of a plan whose order is none of the catalogue's.
+inline constexpr char kOwnOrder[] = "auto";
+
 // What a run needs of a plan.
 struct PlanFile {
   std::string model;
   std::optional<ModelSpec> spec;
   std::string schedule;
+  std::string timetable;  // of kOwnOrder, as FormatTimetableCsv writes it; else empty
   int devices = 1;        // ranks of the pipeline
   int data_parallel = 1;  // replicas of it
   int zero = 0;

@@ -15,6 +15,7 @@
 #include "partitioner/candidates.h"
 #include "partitioner/exact_partition.h"
 #include "partitioner/feasible.h"
+#include "partitioner/free_order.h"
 #include "partitioner/partition_search.h"
 #include "partitioner/plan_builder.h"
 
@@ -58,22 +59,27 @@ class Planner {
   explicit Planner(const PlanRequest& request) : request_(request), incumbent_(request.cutoff) {}
 
   absl::StatusOr<Plan> Run() {
-    if (request_.objective == Objective::kStep && StepFloor(request_) == kInfinity) {
+    if (request_.objective == PlanObjective::kStep && StepFloor(request_) == kInfinity) {
       return WhyNothing();
+    }
+    free_ = FindFreeOrder(request_);
+    if (free_) {
+      incumbent_ = free_->seconds;
+      if (RelativeGap(incumbent_, StepFloor(request_)) <= request_.gap) return FinishFree();
     }
     absl::StatusOr<std::vector<Candidate>> candidates =
         ListCandidates(request_, &rejected_, &cut_short_);
     if (!candidates.ok()) return candidates.status();
     if (cut_short_) lower_bound_ = StepFloor(request_);
     for (const Candidate& candidate : *candidates) entrants_.emplace_back().candidate = &candidate;
-    if (request_.objective == Objective::kStep) {
+    if (request_.objective == PlanObjective::kStep) {
       if (absl::Status status = Race(); !status.ok()) return status;
     } else if (absl::Status status = FindBottlenecks(); !status.ok()) {
       return status;
     }
-    if (best_ == nullptr) return WhyNothing();
+    if (best_ == nullptr && !free_) return WhyNothing();
     RejectSlower();
-    return Finish();
+    return best_ == nullptr ? FinishFree() : Finish();
   }
 
  private:
@@ -164,7 +170,8 @@ class Planner {
       lower_bound_ = std::min(lower_bound_, entrant.answer->lower_bound);
       const bool faster = best_ == nullptr ||
                           entrant.answer->seconds < best_->answer->seconds * (1 - kProofTolerance);
-      if (faster && entrant.answer->seconds < request_.cutoff) best_ = &entrant;
+      const double limit = free_ ? free_->seconds : request_.cutoff;
+      if (faster && entrant.answer->seconds < limit) best_ = &entrant;
     }
     return absl::OkStatus();
   }
@@ -226,7 +233,7 @@ class Planner {
   }
 
   std::string WhyNot(const PartitionAnswer& answer) const {
-    const double best = best_->answer->seconds;
+    const double best = best_ == nullptr ? free_->seconds : best_->answer->seconds;
     const double longer = answer.seconds / best - 1;
     if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
     const bool proved = answer.lower_bound >= best * (1 - kProofTolerance);
@@ -243,12 +250,22 @@ class Planner {
     plan.steps = steps_;
     return built;
   }
+  // An order of its own is one of all there are, so only what holds for all of them bounds it.
+  absl::StatusOr<Plan> FinishFree() {
+    absl::StatusOr<Plan> built = BuildPlan(request_, free_->candidate, free_->assignment);
+    if (!built.ok()) return built;
+    built->SetLowerBound(StepFloor(request_));
+    built->rejected = rejected_;
+    built->steps = steps_;
+    return built;
+  }
 
   const PlanRequest& request_;
   std::deque<Entrant> entrants_;  // those with the fewest in flight first
   double incumbent_;              // seconds of the best known
   std::vector<RejectedPlan> rejected_;
-  const Entrant* best_ = nullptr;
+  std::optional<FreeOrder> free_;
+  const Entrant* best_ = nullptr;  // null where free_ is better
   absl::Status stopped_;
   bool cut_short_ = false;  // some schedules were not even generated
   double lower_bound_ = kInfinity;

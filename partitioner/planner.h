@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-enum class Objective : uint8_t { kStep, kBottleneck };
+enum class PlanObjective : uint8_t { kStep, kBottleneck };
 
 // What is to be planned. `costs` stays the caller's.
 struct PlanRequest {
@@ -30,7 +30,7 @@ struct PlanRequest {
   std::vector<Recompute> policies = {Recompute::kNone};
   Link link;
   std::optional<int64_t> memory_limit;
-  Objective objective = Objective::kStep;
+  PlanObjective objective = PlanObjective::kStep;
   std::optional<Partition> partition;  // prices this one only
   // Where devices differ, as in PartitionProblem: by rank, and by stage of the timetable with one
   // stage a rank (chunks repeat it).
@@ -63,8 +63,8 @@ struct RejectedPlan {
 
 // One plan, everything about it, and what is proved of it.
 struct Plan {
-  Objective objective = Objective::kStep;
-  std::string schedule;
+  PlanObjective objective = PlanObjective::kStep;
+  std::string schedule;     // of the catalogue; "auto" for an order made for these costs
   std::string description;  // for people: "interleaved, 2 chunks"
   int devices = 1;
   int chunks = 1;
@@ -78,7 +78,8 @@ struct Plan {
   std::vector<int64_t> peak_bytes;  // [rank]
   double step_seconds = 0;
   double bottleneck_seconds = 0;
-  // Of the objective: no plan over the schedules tried takes less.
+  // Of the objective: no plan over the schedules tried takes less. Of a plan with an order of its
+  // own (schedule "auto"): no plan in any order.
   double lower_bound = 0;
   bool optimal = false;
   std::vector<RejectedPlan> rejected;
@@ -87,7 +88,7 @@ struct Plan {
   // `bound` holds for the objective of every plan that was asked for.
   void SetLowerBound(double bound);
   double objective_seconds() const {
-    return objective == Objective::kStep ? step_seconds : bottleneck_seconds;
+    return objective == PlanObjective::kStep ? step_seconds : bottleneck_seconds;
   }
   double gap() const { return RelativeGap(objective_seconds(), lower_bound); }
 };

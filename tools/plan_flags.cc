@@ -41,7 +41,7 @@ absl::Status ReadWords(const PlanFlags& flags, PlanChoices* choices) {
     return Bad("--recompute", flags.recompute, "auto, none, selective or full");
   }
   if (flags.objective == "bottleneck") {
-    choices->objective = Objective::kBottleneck;
+    choices->objective = PlanObjective::kBottleneck;
   } else if (flags.objective != "step") {
     return Bad("--objective", flags.objective, "step or bottleneck");
   }

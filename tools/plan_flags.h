@@ -38,7 +38,7 @@ void AddPlanFlags(CLI::App& command, PlanFlags* flags);
 // The flags that need no model, read. InvalidArgument names the flag.
 struct PlanChoices {
   std::vector<Recompute> policies;
-  Objective objective = Objective::kStep;
+  PlanObjective objective = PlanObjective::kStep;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   std::optional<int64_t> memory;
   std::optional<double> bandwidth, latency;

@@ -29,7 +29,7 @@ absl::Status CheckFlags(const PlanFlags& flags, const PlanChoices& choices) {
   if (flags.pareto) return refuse("--pareto");
   if (flags.what_if) return refuse("--what-if");
   if (flags.format != "text" && flags.format != "json") return refuse("this --format");
-  if (choices.objective == Objective::kBottleneck) {
+  if (choices.objective == PlanObjective::kBottleneck) {
     // It has no timetable, and counts no latency.
     if (choices.latency) return refuse("--latency with --objective bottleneck");
     if (flags.chunks.value_or(1) != 1) return refuse("--chunks with --objective bottleneck");
@@ -123,7 +123,7 @@ absl::StatusOr<std::string> PlanGraph(const PlanFlags& flags, const PlanChoices&
   if (!text.ok()) return text.status();
   const absl::StatusOr<ProfileGraph> graph = ParseProfileGraph(*text, flags.model.model);
   if (!graph.ok()) return graph.status();
-  if (choices.objective == Objective::kStep) return PlanGraphStep(*graph, flags, choices);
+  if (choices.objective == PlanObjective::kStep) return PlanGraphStep(*graph, flags, choices);
   return PlanBottleneck(*graph, flags, choices);
 }
 

@@ -205,6 +205,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   }
   flags->stages = plan.devices;
   flags->schedule = plan.schedule;
+  flags->timetable = plan.timetable;
   flags->chunks = plan.chunks;
   flags->micro_batches = plan.micro_batches;
   flags->data_parallel = plan.data_parallel;

@@ -24,6 +24,7 @@ struct TrainFlags {
   int seq = 0;
   std::optional<int> stages;  // ranks of the pipeline
   std::string schedule = "1f1b";
+  std::string timetable;  // CSV, of a plan with an order of its own
   int chunks = 0;
   std::string placement;  // of a file
   std::string partition;

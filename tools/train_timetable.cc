@@ -79,11 +79,10 @@ absl::Status CheckCount(const std::string& file, const char* what, const char* f
                                                  " or leave it out"));
 }
 
-absl::StatusOr<Timetable> Import(const TrainFlags& flags) {
-  const std::string& file = flags.schedule;
-  absl::StatusOr<std::string> text = ReadFile(file);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
+// The table in `text`, which stands in `file`.
+absl::StatusOr<Timetable> Import(const TrainFlags& flags, const std::string& text,
+                                 const std::string& file) {
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(text, file);
   if (!table.ok()) return table;
   const std::optional<int> chunks =
       flags.chunks > 0 ? std::optional<int>(flags.chunks) : std::nullopt;
@@ -103,7 +102,12 @@ absl::StatusOr<Timetable> Import(const TrainFlags& flags) {
 
 absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
   const int micro_batches = flags.micro_batches.value_or(kDefaultMicroBatches);
-  if (FromFile(flags)) return Import(flags);
+  if (!flags.timetable.empty()) return Import(flags, flags.timetable, flags.plan);
+  if (FromFile(flags)) {
+    absl::StatusOr<std::string> text = ReadFile(flags.schedule);
+    if (!text.ok()) return text.status();
+    return Import(flags, *text, flags.schedule);
+  }
   if (flags.schedule == "auto") return Optimise(flags, micro_batches);
   if (!flags.placement.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--placement ", flags.placement,

@@ -146,7 +146,7 @@ TEST(MakePlan, OfEquallyFastSchedulesTakesTheOneThatKeepsLessInFlight) {
   // GPipe and 1F1B take as long; with one layer a device there is nothing to interleave.
   const CostTable costs = *CostTable::Create(layers);
   PlanRequest request = SomeRequest(costs, 4, 8);
-  request.objective = Objective::kBottleneck;
+  request.objective = PlanObjective::kBottleneck;
   const absl::StatusOr<Plan> plan = MakePlan(request);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->schedule, "1f1b");

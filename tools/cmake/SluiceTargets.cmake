@@ -4,7 +4,7 @@
 set(SLUICE_MAY_USE_schedules "")
 set(SLUICE_MAY_USE_optimise schedules)
 set(SLUICE_MAY_USE_spec "")
-set(SLUICE_MAY_USE_partitioner schedules spec)
+set(SLUICE_MAY_USE_partitioner schedules optimise spec)
 set(SLUICE_MAY_USE_device "")
 set(SLUICE_MAY_USE_comm device)
 set(SLUICE_MAY_USE_kernels spec device)

@@ -1,0 +1,37 @@
+#ifndef SLUICE_PARTITIONER_FREE_ORDER_H_
+#define SLUICE_PARTITIONER_FREE_ORDER_H_
+
+#include <optional>
+
+#include "partitioner/candidates.h"
+#include "partitioner/partition_problem.h"
+#include "partitioner/planner.h"
+
+namespace sluice {
+
+// A plan whose timetable is no schedule of the catalogue: each rank of a V takes, whenever it is
+// free, what has arrived.
+struct FreeOrder {
+  Candidate candidate;  // called "auto"
+  StageAssignment assignment;
+  double seconds = 0;
+};
+
+// A catalogue's order suits equal stages. Where layers do not share out evenly, a few ranks have
+// one more than the others and decide how long a step takes; an order made for these very costs
+// can keep them busy throughout. Puts the full ranks first on a V (they start first, end last, and
+// the others have time to spare), dispatches by a few rules, and keeps the fastest that fits into
+// memory.
+// Nothing where that is not worth trying: few actions (the exact search of the catalogue is quick
+// and proves more), less than two layers a device, devices that differ, a schedule, chunks or
+// partition that was asked for, or nothing below `request.cutoff`.
+std::optional<FreeOrder> FindFreeOrder(const PlanRequest& request);
+
+// Of layers with these seconds of work, two stages for each of `ranks` ranks in the order of a V,
+// none with more than `most` seconds a rank: each rank in turn takes its share, rounded up, of the
+// layers that are left. Empty where they do not fit.
+Partition FullRanksFirst(const std::vector<double>& work, int ranks, double most);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_FREE_ORDER_H_
