@@ -17,10 +17,10 @@ namespace sluice {
 namespace {
 
 constexpr int kChunks = 2;
-// Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more one
-// dispatch takes seconds.
+// Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more the
+// dispatches would take the time that a search over many settings has for all of them.
 constexpr int64_t kFewActions = 50'000;
-constexpr int64_t kManyActions = 2'000'000;
+constexpr int64_t kManyActions = 250'000;
 // How much longer than its floor the work of the fullest rank may be, and in which steps it is
 // tried.
 constexpr double kMostOverFloor = 1.1;
