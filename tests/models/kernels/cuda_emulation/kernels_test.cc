@@ -59,7 +59,7 @@ TEST(CudaKernelsTest, RoundingToBFloat16IsToNearestEven) {
 // Several tiles of the sort, and runs of one token longer than what is fetched at once.
 TEST(CudaKernelsTest, EmbeddingOfManyRowsAddsInRowOrder) {
   constexpr int64_t kDim = 8, kSeq = 1300;
-  for (const int64_t rows : {kSeq, 2 * kSeq, 5 * kSeq}) {
+  for (const int64_t rows : {kSeq, 3 * kSeq}) {
     for (const int vocab : {3, 5000}) {
       std::mt19937_64 random(7);
       Reachable<int32_t> tokens(static_cast<size_t>(rows));
