@@ -227,7 +227,7 @@ class Pack(unittest.TestCase):
         self.assertFalse([name for name in names if name.startswith(("libc.so", "ld-linux"))])
         self.assertTrue(names)
 
-    def test_large_libraries_travel_compressed(self):
+    def test_large_files_travel_compressed(self):
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             (folder / "lib").mkdir()
@@ -240,6 +240,7 @@ class Pack(unittest.TestCase):
             pack.unpack(folder)
             pack.unpack(folder)
             self.assertEqual((folder / "lib" / "large.so.2").read_bytes(), large)
+            self.assertTrue(os.access(folder / "lib" / "large.so.2", os.X_OK))
 
     def test_leaves_a_folder_of_somebody_else_alone(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -86,7 +86,8 @@ def main(arguments, folder):
             folder = Path(options.build)
         elif not (folder / "manifest.json").is_file():
             folder = pack.ROOT / "build" / "gpu-check"
-        pack.unpack(folder)
+        if (folder / "manifest.json").is_file():
+            pack.unpack(folder)
         return check(options, folder)
     except pack.PackError as error:
         print(f"gpu-check: {error}", file=sys.stderr)

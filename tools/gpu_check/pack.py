@@ -11,11 +11,11 @@ from gpu_check.kit import GPU_WORDS, discover
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60 * 2**20  # bytes
-LARGE = 8 * 2**20  # a library from here on is packed compressed (oneDNN is 38 MiB, and 7 so), and unpacked when it is used
+LARGE = 2**20  # a file from here on is packed compressed (a fifth remains), and unpacked when it is first used
 # Every glibc machine has these, and no copy of them works elsewhere.
 OF_THE_SYSTEM = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv")
 # Programs and copied libraries look beside themselves first; --disable-new-dtags: libraries' own libraries too.
-LINKER_FLAGS = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib"
+BESIDE_ITSELF = ["-DCMAKE_BUILD_RPATH=$ORIGIN/lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"]
 
 
 class PackError(Exception):
@@ -41,7 +41,7 @@ def wanted_targets(listing):
 
 def build(folder):
     call(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DSLUICE_CUDA=ON",
-          "-DSLUICE_MPI=OFF", "-DSLUICE_STRICT=ON", f"-DCMAKE_EXE_LINKER_FLAGS={LINKER_FLAGS}"])
+          "-DSLUICE_MPI=OFF", "-DSLUICE_STRICT=ON", *BESIDE_ITSELF])
     # The rules' names end in the target's: NAME_linker lists all executables.
     listing = call(["ninja", "-C", folder, "-t", "targets", "all"])
     targets = wanted_targets(re.sub(r"(EXECUTABLE_LINKER)__\S+", r"\1", listing))
@@ -73,24 +73,23 @@ def check_paths(program, folder):
 
 
 def compress(folder):
-    for library in (folder / "lib").iterdir():
-        if library.stat().st_size < LARGE:
-            continue
-        with open(library, "rb") as plain, lzma.open(f"{library}.xz", "wb", preset=6) as packed:
+    for path in [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size >= LARGE]:
+        with open(path, "rb") as plain, lzma.open(f"{path}.xz", "wb", preset=6) as packed:
             shutil.copyfileobj(plain, packed)
-        library.unlink()
+        path.unlink()
 
 
 def unpack(folder):
     """Undoes compress, where that has not been done yet; any number of processes at once."""
-    for packed in Path(folder, "lib").glob("*.xz"):
-        library = packed.with_suffix("")
-        if library.exists():
+    for packed in Path(folder).rglob("*.xz"):
+        path = packed.with_suffix("")
+        if path.exists():
             continue
-        part = library.with_suffix(f".{os.getpid()}")
+        part = path.with_name(f"{path.name}.{os.getpid()}")
         with lzma.open(packed) as source, open(part, "wb") as target:
             shutil.copyfileobj(source, target)
-        part.rename(library)
+        part.chmod(0o755)
+        part.rename(path)
 
 
 def copy_command(folder):
@@ -115,6 +114,9 @@ def pack(target, build_folder, build_it=True):
     if folder.exists():
         shutil.rmtree(folder)
     (folder / "lib").mkdir(parents=True)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=False)
+    (folder / "manifest.json").write_text(json.dumps(
+        {"commit": commit.stdout.strip(), "tests": sorted(found["tests"]), "benches": sorted(found["benches"])}, indent=1))
     for name, source in programs.items():
         copy_program(source, folder / name)
         for library, path in libraries(source):
@@ -124,9 +126,6 @@ def pack(target, build_folder, build_it=True):
         check_paths(folder / name, folder.resolve())
     compress(folder)
     copy_command(folder)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=False)
-    (folder / "manifest.json").write_text(json.dumps(
-        {"commit": commit.stdout.strip(), "tests": sorted(found["tests"]), "benches": sorted(found["benches"])}, indent=1))
     total = sum(sizes(folder).values())
     if total > LIMIT:
         largest = sorted(sizes(folder).items(), key=lambda item: -item[1])[:8]
