@@ -16,7 +16,7 @@ namespace sluice {
 enum class StateKind : uint8_t { kWeight, kMoment1, kMoment2 };
 
 // Brings weights and optimizer state to rank 0 of the world, by messages, from whichever ranks hold
-// them: for checkpoints and hashes. A few pieces are in memory at a time, whatever the model.
+// them: for hashes. A few pieces are in memory at a time, whatever the model.
 class StateGather {
  public:
   // `world` joins the ranks of all replicas, by ordinary memory.

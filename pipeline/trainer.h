@@ -78,7 +78,7 @@ size_t EdgeCapacity(const RunPlan& plan);
 // in what they differ). Rank 0 tells `events`, and returns the summary and the trace of all ranks;
 // the others return theirs empty. An error of any rank ends all of them: it is passed on with
 // Abort, and returned. What a run starts from (resume, init, data) must be readable wherever a rank
-// runs; checkpoints are written by rank 0.
+// runs; each writes its part of a checkpoint (save_together.h).
 absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
                                       const std::atomic<bool>* stop, Communicator& world);
