@@ -7,6 +7,7 @@ from gpu_check import process
 from gpu_check.kit import Skip
 
 MEMCHECK_ERRORS = 9  # the exit code that we have compute-sanitizer use
+AS_CTEST = {"OMP_NUM_THREADS": "1"}
 # Not ours (cuBLASLt), or many runs of what the others run once.
 NOT_CHECKED = ("Linear", "Determinism", "Bits")
 
@@ -30,7 +31,7 @@ def read_report(path):
 def run_test(kit, name, clock, before=(), arguments=()):
     report = kit.scratch / f"{name}.json"
     report.unlink(missing_ok=True)
-    outcome = process.run([*before, kit.tests[name], f"--gtest_output=json:{report}", *arguments], clock.left())
+    outcome = process.run([*before, kit.tests[name], f"--gtest_output=json:{report}", *arguments], clock.left(), AS_CTEST)
     counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
     if report.is_file():
         counts = read_report(report)
