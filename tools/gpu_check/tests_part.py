@@ -12,6 +12,11 @@ AS_CTEST = {"OMP_NUM_THREADS": "1"}
 NOT_CHECKED = ("Linear", "Determinism", "Bits")
 
 
+def never_began(case):
+    """A program that skips all its tests, from its environment, reports them as well; no clock has seen them."""
+    return case.get("timestamp", "").startswith("1970-")
+
+
 def read_report(path):
     """{"passed", "failed", "skipped", "failures": [name: first line]} of a GoogleTest's JSON."""
     counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
@@ -21,7 +26,7 @@ def read_report(path):
                 counts["failed"] += 1
                 first = case["failures"][0]["failure"].strip().splitlines()
                 counts["failures"].append(f"{suite['name']}.{case['name']}: {' '.join(first[:4])[:300]}")
-            elif case.get("result") == "SKIPPED" or case.get("status") == "NOTRUN":
+            elif case.get("result") == "SKIPPED" or case.get("status") == "NOTRUN" or never_began(case):
                 counts["skipped"] += 1
             else:
                 counts["passed"] += 1
