@@ -22,7 +22,8 @@ constexpr int kMostChains = 96;
 }  // namespace
 
 TimedAssignment Improve(const PartitionProblem& problem, const Feasible& feasible,
-                        TimedAssignment start, int64_t budget, StepModel* model, int64_t* steps) {
+                        TimedAssignment start, int64_t budget, StepModel* model, int64_t* steps,
+                        const std::function<bool()>& stop) {
   ChainDescent descent(problem, feasible);
   const auto costs_of = [&](const StageAssignment& assignment) {
     return ToStepCosts(problem, PriceStages(problem, assignment));
@@ -31,7 +32,7 @@ TimedAssignment Improve(const PartitionProblem& problem, const Feasible& feasibl
   *steps += 2 * model->action_count();
   int failures = 0;
   for (double aim = kMostAim; aim >= kLeastAim && failures < kMostFailures;) {
-    if (*steps >= budget || descent.known() >= kMostChains) break;
+    if (*steps >= budget || descent.known() >= kMostChains || (stop && stop())) break;
     const ChainDescent::Found found =
         descent.Run(start.assignment, start.seconds * (1 - aim), budget, steps);
     if (found.seconds >= start.seconds * (1 - kProofTolerance)) {

@@ -92,8 +92,8 @@ void PartitionSearch::Try(const StageAssignment& assignment) {
 
 void PartitionSearch::ImproveBest() {
   if (best_.assignment.partition.empty()) return;
-  const int64_t share = steps_ + options_.budget / 4;
-  best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &steps_);
+  const int64_t share = steps_ + options_.budget / 10;
+  best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &steps_, options_.stop);
 }
 
 double PartitionSearch::Seed() {
