@@ -90,6 +90,11 @@ class Parts(Folder):
         self.assertFalse(result["ok"])
         self.assertEqual(result["notes"], ["S.C: x.cc:1 wrong"])
 
+    def test_a_program_that_skips_everything_has_tried_nothing(self):
+        write_program(self.folder / "kernels_cuda_test", (TEST % {"failing": False}).replace("COMPLETED", "SKIPPED"))
+        result = tests_part.kernels(self.kit, Clock(60))
+        self.assertEqual((result["ok"], result["notes"]), (False, ["kernels_cuda_test: all of it was skipped"]))
+
     def test_a_test_that_crashes_has_failed(self):
         write_program(self.folder / "kernels_cuda_test", "#!/bin/sh\nkill -SEGV $$\n")
         result = tests_part.kernels(self.kit, Clock(60))
