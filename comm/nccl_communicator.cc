@@ -55,23 +55,29 @@ NcclEnd::~NcclEnd() {
   }
   watch_.join();
   absl::Status status = failure();
-  if (status.ok()) status = Close();
-  if (!status.ok()) Abort(status);
+  if (status.ok()) status = CheckNothingIsOutstanding();
+  if (!status.ok()) {
+    Abort(status);
+  } else if (Close().ok()) {
+    for (const auto& edge : edges_) edge->Destroy();
+  }
+  // Where closing fails, all that matters has been said: the edges go alone.
 }
 
-absl::Status NcclEnd::Close() {
+absl::Status NcclEnd::CheckNothingIsOutstanding() const {
   for (const auto& edge : edges_) {
     if (edge->outstanding())
       return absl::CancelledError(absl::StrCat("rank ", rank(), " has left while a message ",
                                                edge->Name(), " was outstanding"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status NcclEnd::Close() {
   for (const auto& edge : edges_) {
     if (absl::Status status = edge->Finalize(); !status.ok()) return status;
   }
-  absl::Status status = AwaitReady(edges_, host_, absl::Now() + timeout_);
-  if (!status.ok()) return status;
-  for (const auto& edge : edges_) edge->Destroy();
-  return absl::OkStatus();
+  return AwaitReady(edges_, host_, absl::Now() + timeout_);
 }
 
 absl::StatusOr<NcclEdge*> NcclEnd::EdgeOf(int from, int to) const {

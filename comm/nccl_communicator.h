@@ -59,6 +59,7 @@ class NcclEnd : public NcclCommunicator {
   absl::Status Wait(int from, int to, Ticket ticket, absl::Time deadline);
   // What all calls return once something has failed: the group's first error.
   absl::Status Settled(const absl::Status& status) const;
+  absl::Status CheckNothingIsOutstanding() const;
   absl::Status Close();
 
   void Watch();
