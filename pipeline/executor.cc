@@ -166,6 +166,8 @@ absl::Status Executor::Run(const Pass& pass) {
 
 absl::Status Executor::Finish(const Pass& pass) {
   absl::Status status = state_.device().Synchronize(state_.stream(), absl::Now() + pass.timeout);
+  // What was queued may have come to its end because a rank was lost.
+  if (status.ok() && state_.device().queues()) status = communicator_.failure();
   if (!status.ok())
     return absl::Status(status.code(),
                         absl::StrCat(Self(), ", end of the step: ", status.message()));

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -7,11 +8,15 @@
 #include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/nccl.h"
+#include "models/device/cuda_device.h"
 #include "pipeline/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/train_device.h"
 #include "tools/train_flags.h"
 #include "tools/train_output.h"
 #include "tools/train_world.h"
@@ -82,6 +87,7 @@ void CatchSignals() {
 struct CompiledJob {
   TrainJob job;
   RunPlan plan;
+  std::unique_ptr<RunDevices> devices;  // null on the CPU
 };
 
 absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
@@ -89,7 +95,7 @@ absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
   if (!job.ok()) return job.status();
   absl::StatusOr<RunPlan> plan = CompileRun(job->request);
   if (!plan.ok()) return plan.status();
-  return CompiledJob{*std::move(job), *std::move(plan)};
+  return CompiledJob{*std::move(job), *std::move(plan), nullptr};
 }
 
 std::unique_ptr<TrainOutput> StartOutput(const TrainFlags& flags, const CompiledJob& compiled) {
@@ -110,10 +116,40 @@ int Report(const TrainFlags& flags, const CompiledJob& compiled, const TrainResu
   return result.summary.interrupted ? kExitInterrupted : kExitDone;
 }
 
+// The devices of this process's ranks, for the job's options; none on the CPU.
+absl::Status OpenDevices(const TrainFlags& flags, const WorldChoice& choice,
+                         CompiledJob* compiled) {
+  const bool threads = choice.transport == Transport::kInProcess;
+  if (flags.device != "cuda") {
+    return choice.nccl ? absl::InvalidArgumentError(
+                             "--transport nccl carries tensors of GPUs; it needs --device cuda")
+                       : absl::OkStatus();
+  }
+  const RunPlan& plan = compiled->plan;
+  absl::StatusOr<std::unique_ptr<RunDevices>> devices;
+  if (threads && !choice.nccl) {
+    devices = RunDevices::ForThreads(plan, CudaDeviceCount(), OpenCudaDevice);
+  } else {
+    absl::StatusOr<NcclApi*> nccl = LoadNccl();
+    if (!nccl.ok()) return nccl.status();
+    std::vector<int> ranks = {choice.launch.rank};
+    for (int rank = 1; threads && rank < plan.world_size(); ++rank) ranks.push_back(rank);
+    devices = RunDevices::OverNccl(plan, ranks, std::max(choice.launch.local_rank, 0),
+                                   CudaDeviceCount(), OpenCudaDevice,
+                                   {.nccl = *nccl, .timeout = compiled->job.options.timeout});
+  }
+  if (!devices.ok()) return devices.status();
+  compiled->devices = *std::move(devices);
+  compiled->job.options.devices = compiled->devices->ranks();
+  return absl::OkStatus();
+}
+
 // All ranks are threads of this process.
-int TrainHere(const TrainFlags& flags) {
+int TrainHere(const TrainFlags& flags, const WorldChoice& choice) {
   absl::StatusOr<CompiledJob> compiled = Compile(flags);
   if (!compiled.ok()) return Fail(compiled.status());
+  if (absl::Status status = OpenDevices(flags, choice, &*compiled); !status.ok())
+    return Fail(status);
   if (absl::Status status = CheckOutputs(flags); !status.ok()) return Fail(status);
   std::unique_ptr<TrainOutput> output = StartOutput(flags, *compiled);
   CatchSignals();
@@ -141,6 +177,8 @@ class WorldTrainer {
     // What this rank alone knows to be wrong is told to the others, who would wait for it.
     absl::StatusOr<CompiledJob> compiled = Compile(flags_);
     absl::Status ready = Ready(compiled);
+    if (ready.ok()) ready = CheckSize(compiled->plan, choice_.launch.size);
+    if (ready.ok()) ready = OpenDevices(flags_, choice_, &*compiled);
     const absl::Duration timeout =
         compiled.ok() ? compiled->job.options.timeout : TrainOptions().timeout;
     absl::StatusOr<std::unique_ptr<Communicator>> world =
@@ -215,7 +253,8 @@ class WorldTrainer {
 int RunTrain(const TrainFlags& flags) {
   absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
   if (!choice.ok()) return Fail(choice.status());
-  if (choice->transport == Transport::kInProcess) return TrainHere(flags);
+  if (flags.device == "cuda") PrepareEnvironmentForNccl();
+  if (choice->transport == Transport::kInProcess) return TrainHere(flags, *choice);
   return WorldTrainer(flags, *std::move(choice)).Run();
 }
 

@@ -7,6 +7,7 @@
 #include "partitioner/plan_file.h"
 #include "tools/default_partition.h"
 #include "tools/files.h"
+#include "tools/train_device.h"
 #include "tools/train_timetable.h"
 
 namespace sluice {
@@ -189,14 +190,6 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
   command.add_flag("--json", flags->json, "One JSON object a step, then a summary")->group(group);
 }
 
-absl::Status CheckSupported(const TrainFlags& flags) {
-  if (flags.device != "cpu") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--device ", flags.device, ": this build trains on cpu only"));
-  }
-  return absl::OkStatus();
-}
-
 // A plan stands for the flags that it decides.
 absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   if (!flags->partition.empty()) {
@@ -242,7 +235,11 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
   // one.
   absl::StatusOr<Timetable> timetable = StepTimetable(flags);
   if (!timetable.ok()) return timetable.status();
+  absl::StatusOr<const Kernels*> kernels = KernelsOf(flags.device);
+  if (!kernels.ok()) return kernels.status();
+  if (absl::Status status = CheckModel(flags.device, spec); !status.ok()) return status;
   RunRequest request;
+  request.kernels = *kernels;
   request.spec = spec;
   request.batch.size = flags.micro_batch_size;
   request.batch.seq = spec.gpt() == nullptr ? 1 : flags.seq > 0 ? flags.seq : spec.gpt()->max_seq;
@@ -312,7 +309,6 @@ void AddTrainFlags(CLI::App& command, TrainFlags* flags) {
 
 absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& given) {
   TrainFlags flags = given;
-  if (absl::Status status = CheckSupported(flags); !status.ok()) return status;
   std::unique_ptr<PlanFile> plan;
   if (!flags.plan.empty()) {
     absl::StatusOr<std::string> text = ReadFile(flags.plan);

@@ -41,7 +41,7 @@ absl::StatusOr<Transport> Named(const std::string& name) {
   if (name == "tcp") return Transport::kTcp;
   if (name != "mpi") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--transport ", name, ": this build has inprocess, mpi and tcp"));
+        absl::StrCat("--transport ", name, ": expected inprocess, mpi, tcp or nccl"));
   }
   if (!MpiLibrary().empty()) return Transport::kMpi;
   return absl::InvalidArgumentError(
@@ -91,7 +91,8 @@ void AddWorldFlags(CLI::App& command, WorldFlags* flags) {
   command
       .add_option("--transport", flags->transport,
                   "inprocess, mpi or tcp (default: mpi under mpirun, tcp under torchrun or with "
-                  "--rank, else inprocess)")
+                  "--rank, else inprocess); nccl: the default, with tensors of GPUs over NCCL, as "
+                  "always between processes")
       ->group(group);
   command.add_option("--rank", flags->launch.rank, "This process, from 0; a launcher says it too")
       ->group(group);
@@ -114,7 +115,8 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
   const absl::StatusOr<Launch> launch = FindLaunch(flags.launch, environment);
   if (!launch.ok()) return launch.status();
   WorldChoice choice{Suggested(*launch, environment), *launch};
-  if (!flags.transport.empty()) {
+  choice.nccl = flags.transport == "nccl";
+  if (!flags.transport.empty() && !choice.nccl) {
     const absl::StatusOr<Transport> named = Named(flags.transport);
     if (!named.ok()) return named.status();
     choice.transport = *named;

@@ -16,7 +16,7 @@ namespace sluice {
 
 // What a person may say about the processes of a run; a launcher says the same in the environment.
 struct WorldFlags {
-  std::string transport;  // inprocess, mpi, tcp; empty: what the launcher suggests
+  std::string transport;  // inprocess, mpi, tcp, nccl; empty: what the launcher suggests
   LaunchFlags launch;
   std::string secret_file;
 };
@@ -29,11 +29,14 @@ enum class Transport : uint8_t { kInProcess, kMpi, kTcp };
 struct WorldChoice {
   Transport transport = Transport::kInProcess;
   Launch launch;
+  // Tensors of devices travel over NCCL, even between threads of one process; all else, and what
+  // NCCL needs to begin, by `transport`.
+  bool nccl = false;
 };
 
 // MPI under mpirun, and under an srun that speaks PMI; TCP under torchrun, a plain srun, or with
-// --rank; one process alone otherwise. InvalidArgument where --transport does not go with how the
-// process was started, or is not in this build.
+// --rank; one process alone otherwise; so too with --transport nccl, beside it. InvalidArgument
+// where --transport does not go with how the process was started, or is not in this build.
 absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environment& environment);
 
 // This rank's end of all ranks; not for Transport::kInProcess. `capacity`: messages outstanding on

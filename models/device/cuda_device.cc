@@ -23,12 +23,31 @@ constexpr std::chrono::microseconds kNap{20};
 cudaStream_t StreamOf(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t EventOf(Event event) { return static_cast<cudaEvent_t>(event.handle); }
 
+// Makes a device the calling thread's while it lives: a thread whose kernels run on one GPU may
+// queue copies on another.
+class OnDevice {
+ public:
+  explicit OnDevice(int ordinal) : ordinal_(ordinal) {
+    cudaGetDevice(&before_);
+    if (before_ != ordinal_) cudaSetDevice(ordinal_);
+  }
+  ~OnDevice() {
+    if (before_ != ordinal_) cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  const int ordinal_;
+  int before_ = 0;
+};
+
 class CudaDevice : public Device {
  public:
   CudaDevice(int ordinal, std::string name) : ordinal_(ordinal), name_(std::move(name)) {}
 
   ~CudaDevice() override {
-    cudaSetDevice(ordinal_);
+    const OnDevice current(ordinal_);
     cudaDeviceSynchronize();  // streams may go only once they are empty
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
@@ -37,6 +56,7 @@ class CudaDevice : public Device {
   std::string name() const override { return name_; }
   bool queues() const override { return true; }
 
+  int64_t AvailableBytes() const override;
   absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override;
   absl::StatusOr<DeviceMemory> AllocateShared(int64_t bytes) override;
   absl::StatusOr<Stream> NewStream() override;
@@ -50,10 +70,10 @@ class CudaDevice : public Device {
         "making a stream wait");
   }
   bool Passed(Event event) override {
-    cudaSetDevice(ordinal_);
+    const OnDevice current(ordinal_);
     const cudaError_t error = cudaEventQuery(EventOf(event));
-    cudaGetLastError();  // "not ready" is none, and of another error Synchronize knows more
-    return error != cudaErrorNotReady;
+    if (error != cudaSuccess) cudaGetLastError();
+    return error != cudaErrorNotReady;  // what fails shows at Synchronize
   }
   absl::Duration Elapsed(Event from, Event to) override {
     float milliseconds = 0;
@@ -77,7 +97,7 @@ class CudaDevice : public Device {
   // failed on this thread since the last call are noted too.
   template <class Call>
   void Try(const Call& call, absl::string_view what) {
-    cudaSetDevice(ordinal_);
+    const OnDevice current(ordinal_);
     NoteLastCudaError(Said("launching a kernel"));
     if (const cudaError_t error = call(); error != cudaSuccess) {
       cudaGetLastError();  // it is noted once
@@ -102,10 +122,18 @@ absl::Status CudaDevice::OutOfMemory(int64_t bytes) const {
       "%s: %d bytes were asked for, %d of %d bytes are free", name_, bytes, free, total));
 }
 
+int64_t CudaDevice::AvailableBytes() const {
+  const OnDevice current(ordinal_);
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess) return static_cast<int64_t>(free);
+  cudaGetLastError();
+  return -1;
+}
+
 // Every allocation of tensors goes through here; memory that a transport wants to register (as
 // ncclMemAlloc gives it) would come from another pair of calls in this place.
 absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
-  cudaSetDevice(ordinal_);
+  const OnDevice current(ordinal_);
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   if (error != cudaSuccess) {
@@ -114,7 +142,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
                                               : CudaStatus(error, Said("allocating memory"));
   }
   const auto free = [ordinal = ordinal_](std::byte* data) {
-    cudaSetDevice(ordinal);
+    const OnDevice there(ordinal);
     cudaDeviceSynchronize();
     cudaFree(data);
   };
@@ -131,7 +159,7 @@ absl::Status CudaDevice::Prepare(std::byte* memory, int64_t bytes) {
 }
 
 absl::StatusOr<DeviceMemory> CudaDevice::AllocateShared(int64_t bytes) {
-  cudaSetDevice(ordinal_);
+  const OnDevice current(ordinal_);
   void* memory = nullptr;
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   // All GPUs of the process see it, at the host's address (unified addressing).
@@ -143,7 +171,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::AllocateShared(int64_t bytes) {
   }
   std::fill_n(static_cast<std::byte*>(memory), size, std::byte{0});
   const auto free = [ordinal = ordinal_](std::byte* data) {
-    cudaSetDevice(ordinal);
+    const OnDevice there(ordinal);
     cudaDeviceSynchronize();
     cudaFreeHost(data);
   };
@@ -151,7 +179,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::AllocateShared(int64_t bytes) {
 }
 
 absl::StatusOr<Stream> CudaDevice::NewStream() {
-  cudaSetDevice(ordinal_);
+  cudaSetDevice(ordinal_);  // for good: whoever makes a stream launches kernels on it
   cudaStream_t stream = nullptr;
   const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return CudaStatus(error, Said("making a stream"));
@@ -161,7 +189,7 @@ absl::StatusOr<Stream> CudaDevice::NewStream() {
 }
 
 absl::StatusOr<Event> CudaDevice::NewEvent() {
-  cudaSetDevice(ordinal_);
+  const OnDevice current(ordinal_);
   cudaEvent_t event = nullptr;
   const cudaError_t error = cudaEventCreate(&event);
   if (error != cudaSuccess) return CudaStatus(error, Said("making an event"));
@@ -171,7 +199,7 @@ absl::StatusOr<Event> CudaDevice::NewEvent() {
 }
 
 absl::Status CudaDevice::Synchronize(Stream stream, absl::Time deadline) {
-  cudaSetDevice(ordinal_);
+  const OnDevice current(ordinal_);
   NoteLastCudaError(Said("launching a kernel"));
   const absl::Time start = absl::Now();
   for (;;) {

@@ -12,9 +12,10 @@ namespace sluice {
 // without CUDA.
 int CudaDeviceCount();
 
-// Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle a
-// cudaEvent_t. FailedPrecondition where there is no such device, it is too old (compute capability
-// 8.0 is the least), the driver is, or the build has no CUDA.
+// A thread's kernels run on the device of the last stream that it made; all other calls leave that
+// as it is. Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle
+// a cudaEvent_t. FailedPrecondition where there is no such device, it is too old (compute
+// capability 8.0 is the least), the driver is, or the build has no CUDA.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal);
 
 }  // namespace sluice

@@ -1,10 +1,15 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_KERNELS_H_
 #define SLUICE_MODELS_KERNELS_CUDA_KERNELS_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "models/kernels/kernels.h"
 
 namespace sluice {
+
+// The widest head that attention takes there; making a wider one ends the process.
+inline constexpr int64_t kWidestCudaHead = 256;
 
 // Whether CudaKernels() can run here: FailedPrecondition in a build without CUDA, NotFound where
 // cuBLASLt is missing (it says where it was looked for). Loads the library; needs no GPU.

@@ -296,6 +296,13 @@ std::vector<BadInput> Inputs() {
        kExitBadInput,
        {"@/images", "16 pixels", "784"}},
       {"SmallVocabulary", With("--vocab 100"), kExitBadInput, {"@/text", "256", "--vocab"}},
+      // Devices.
+      {"UnknownDeviceOfTrain",
+       With("--device abacus"),
+       kExitBadInput,
+       {"--device abacus", "cpu or cuda"}},
+      {"NcclOnTheCpu", With("--transport nccl"), kExitBadInput, {"nccl", "--device cuda"}},
+      {"UnknownTransport", With("--transport pigeon"), kExitBadInput, {"pigeon", "tcp or nccl"}},
       // Pipeline.
       {"MoreStagesThanLayers", With("--stages 5"), kExitBadInput, {"4 layers", "5"}},
       {"NoStages", With("--stages 0"), kExitBadInput, {"--stages"}},

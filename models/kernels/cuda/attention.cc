@@ -5,13 +5,15 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "models/kernels/cuda_kernels.h"
+
 namespace sluice::cuda {
 namespace attention {
 namespace {
 
-constexpr int64_t kTileWidth = 128;       // the widest head of the tensor cores' kernels
-constexpr int64_t kWidest = 256;          // of any
-constexpr uintptr_t kTileAlignment = 16;  // bytes, of tensors and of a head's rows
+constexpr int64_t kTileWidth = 128;           // the widest head of the tensor cores' kernels
+constexpr int64_t kWidest = kWidestCudaHead;  // of any
+constexpr uintptr_t kTileAlignment = 16;      // bytes, of tensors and of a head's rows
 
 bool Aligned(std::initializer_list<const void*> tensors) {
   uintptr_t bits = 0;

@@ -1,0 +1,99 @@
+#include "tools/train_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/models/fake_device.h"
+#include "tests/pipeline/small_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
+
+RunPlan FakePlan(const SmallRun& run) {
+  RunRequest request = MakeRequest(run);
+  request.kernels = &FakeKernels();
+  return *CompileRun(request);
+}
+
+OpenDevice Fakes(const FakeDevice::Options& options) {
+  return [options](int) { return std::make_unique<FakeDevice>(options); };
+}
+
+TEST(RunDevices, NeighboursShareADeviceWhereThereAreTooFew) {
+  const RunPlan plan = FakePlan({.ranks = 4});
+  for (const int count : {1, 2, 3, 4, 9}) {
+    int opened = 0;
+    absl::StatusOr<std::unique_ptr<RunDevices>> run =
+        RunDevices::ForThreads(plan, count, [&opened](int number) {
+          EXPECT_EQ(number, opened++);
+          return std::make_unique<FakeDevice>();
+        });
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(opened, std::min(count, 4));
+    ASSERT_EQ((*run)->ranks().size(), 4U);
+    int changes = 1;
+    for (size_t rank = 1; rank < 4; ++rank)
+      changes += (*run)->ranks()[rank].device != (*run)->ranks()[rank - 1].device ? 1 : 0;
+    EXPECT_EQ(changes, opened);
+  }
+}
+
+TEST(RunDevices, TrainToTheCpusBits) {
+  const SmallRun run{.schedule = "zb-h1", .ranks = 3};
+  const RunPlan plan = FakePlan(run);
+  absl::StatusOr<std::unique_ptr<RunDevices>> devices =
+      RunDevices::ForThreads(plan, 2, Fakes({.longest_pause = absl::Microseconds(50)}));
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  TrainOptions options = SmallOptions(2);
+  options.devices = (*devices)->ranks();
+  absl::StatusOr<Outcome> outcome = Train(plan, options);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(*outcome, OutcomeOnce(run, 2));
+}
+
+TEST(RunDevices, ArenasThatDoNotFitAreNoPlan) {
+  const RunPlan plan = FakePlan({.ranks = 2});
+  const int64_t both = plan.arenas[0].memory.total + plan.arenas[1].memory.total;
+  EXPECT_TRUE(RunDevices::ForThreads(plan, 1, Fakes({.memory = both})).ok());
+  const absl::Status status = RunDevices::ForThreads(plan, 1, Fakes({.memory = both - 1})).status();
+  EXPECT_EQ(ExitCodeOf(status), kExitNoPlan);
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("rank 0: "), HasSubstr("rank 1: "),
+                                       HasSubstr("parameters"), HasSubstr("within a step")));
+}
+
+TEST(RunDevices, WhatADeviceSaysIsPassedOn) {
+  const absl::Status status =
+      RunDevices::ForThreads(FakePlan({.ranks = 2}), 0, [](int) {
+        return absl::StatusOr<std::unique_ptr<Device>>(absl::FailedPreconditionError("no GPU"));
+      }).status();
+  EXPECT_EQ(ExitCodeOf(status), kExitBadInput);
+  EXPECT_EQ(MessageOf(status), "no GPU");
+}
+
+TEST(CheckModel, RefusesHeadsThatAttentionOnCudaDoesNotTake) {
+  ModelSpec spec = SmallModel("gpt");
+  GptConfig config = *spec.gpt();
+  config.heads = 1;
+  for (const int dim : {256, 264}) {
+    config.dim = dim;
+    spec.config = config;
+    EXPECT_EQ(CheckModel("cuda", spec).ok(), dim == 256);
+    EXPECT_TRUE(CheckModel("cpu", spec).ok());
+  }
+  EXPECT_TRUE(CheckModel("cuda", SmallModel("mlp")).ok());
+}
+
+TEST(KernelsOf, KnowsCpuAndCudaOnly) {
+  EXPECT_EQ(*KernelsOf("cpu"), &CpuKernels());
+  EXPECT_THAT(MessageOf(KernelsOf("tpu").status()),
+              HasSubstr("--device tpu: expected cpu or cuda"));
+}
+
+}  // namespace
+}  // namespace sluice

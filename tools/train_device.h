@@ -1,0 +1,64 @@
+#ifndef SLUICE_TOOLS_TRAIN_DEVICE_H_
+#define SLUICE_TOOLS_TRAIN_DEVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comm/device_group.h"
+#include "comm/nccl.h"
+#include "models/device/device.h"
+#include "models/kernels/kernels.h"
+#include "pipeline/run_plan.h"
+#include "pipeline/trainer.h"
+
+namespace sluice {
+
+// The kernels of `--device NAME`, ready to be planned with; no GPU is needed for that.
+// InvalidArgument for a name that is neither cpu nor cuda; FailedPrecondition where this build or
+// machine cannot run CUDA's kernels.
+absl::StatusOr<const Kernels*> KernelsOf(const std::string& device);
+
+// InvalidArgument where kernels of the device have a limit that the model is beyond.
+absl::Status CheckModel(const std::string& device, const ModelSpec& spec);
+
+// Opens device `number` of those that this process sees.
+using OpenDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(int number)>;
+
+// The devices of the ranks of one process, and what joins them.
+class RunDevices {
+ public:
+  // Ranks 0 .. world_size - 1 of `plan` are threads of this process; they share `count` devices
+  // evenly, neighbours on one device, and their messages are copies. Errors as `open`'s; exit code
+  // 3 where the arenas do not fit a device's memory.
+  static absl::StatusOr<std::unique_ptr<RunDevices>> ForThreads(const RunPlan& plan, int count,
+                                                                const OpenDevice& open);
+
+  // Each of `ranks`, the plan's that are threads of this process, or the one that it is, has a
+  // device of its own as far as there are `count`, from number `first` on, and tensors travel over
+  // NCCL. Errors as above; where two ranks get one device the run ends when they meet.
+  static absl::StatusOr<std::unique_ptr<RunDevices>> OverNccl(const RunPlan& plan,
+                                                              const std::vector<int>& ranks,
+                                                              int first, int count,
+                                                              const OpenDevice& open,
+                                                              const NcclOptions& options);
+
+  // As TrainOptions::devices; they use this object.
+  const std::vector<RankDevice>& ranks() const { return ranks_; }
+
+ private:
+  RunDevices() = default;
+  // Opens the devices of `ranks` by number, each once, and checks that their arenas fit.
+  absl::Status Open(const RunPlan& plan, const std::vector<int>& ranks,
+                    const std::vector<int>& numbers, const OpenDevice& open);
+
+  std::unique_ptr<DeviceGroup> group_;  // of ranks that are threads
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<RankDevice> ranks_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_DEVICE_H_
