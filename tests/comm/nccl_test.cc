@@ -282,6 +282,7 @@ TEST(Nccl, ARankThatLeavesWithMessagesOutstandingEndsTheOthers) {
     static int value = 0;
     Ticket ticket = 0;
     ASSERT_TRUE(group.PostReceive(1 - group.rank(), &value, sizeof(int), &ticket).ok());
+    ASSERT_TRUE(group.Barrier(Soon()).ok());
     if (group.rank() == 1) return;
     // It may have left already.
     const absl::Status waited = group.WaitReceive(1, ticket, Soon());
