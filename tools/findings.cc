@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/mpi.h"
+#include "models/kernels/cuda_kernels.h"
 #include "pipeline/rank_threads.h"
 
 namespace sluice {
@@ -65,6 +66,9 @@ Findings Examine() {
   found.onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
   found.onednn_isa = OneDnnIsaName(dnnl::get_effective_cpu_isa());
   found.accelerators = FindAccelerators();
+  const absl::Status kernels = PrepareCudaKernels();
+  found.cuda_build = !absl::IsFailedPrecondition(kernels);
+  found.cublaslt = kernels.ok();
   found.mpirun = FindProgram("mpirun", search_path);
   found.mpi_library = MpiLibrary();
   found.ssh = FindProgram("ssh", search_path);
@@ -97,7 +101,11 @@ std::vector<Lack> FindLacks(const Findings& found) {
               {"ssh", "mpirun does not start, not even for ranks on one machine", "tools/setup"});
   lack_unless(!found.accelerators.gpus.empty(), {"a GPU", "training runs on the CPU", ""});
   lack_unless(found.accelerators.gpus.empty() || found.cuda_build,
-              {"CUDA in this build", "the GPUs above stay idle: training runs on the CPU", ""});
+              {"CUDA in this build", "the GPUs above stay idle: training runs on the CPU",
+               "build where nvcc is, with -DSLUICE_CUDA=ON"});
+  lack_unless(found.accelerators.gpus.empty() || !found.cuda_build || found.cublaslt,
+              {"cuBLASLt", "the GPUs above stay idle: --device cuda is refused",
+               "install CUDA's libraries, or name their folder in SLUICE_CUDA_LIBRARIES"});
   lack_unless(found.accelerators.gpus.empty() || !found.accelerators.nccl.empty(),
               {"NCCL", "GPUs cannot exchange tensors directly",
                "apt install libnccl2, or name its folder in SLUICE_CUDA_LIBRARIES"});
@@ -143,6 +151,8 @@ Json ToJson(const Findings& found, const std::vector<Lack>& lacks) {
       {"available_memory_bytes", found.memory.available_bytes},
       {"onednn", {{"version", found.onednn}, {"isa", found.onednn_isa}}},
       {"cuda_driver", or_null(found.accelerators.cuda_driver)},
+      {"cuda_build", found.cuda_build},
+      {"cublaslt", found.cublaslt},
       {"gpus", gpus},
       {"nccl", or_null(found.accelerators.nccl)},
       {"mpi",

@@ -28,7 +28,8 @@ struct Findings {
   std::string onednn;      // version
   std::string onednn_isa;  // what its kernels will use here
   Accelerators accelerators;
-  bool cuda_build = false;  // this binary can use the GPUs
+  bool cuda_build = false;  // this binary has kernels for GPUs
+  bool cublaslt = false;    // and has found what they need
   std::string mpirun, mpi_version;
   std::string mpi_library;  // that this binary was built with
   std::string ssh;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/kernels/cuda_kernels.h"
+
 namespace sluice {
 namespace {
 
@@ -20,7 +22,7 @@ Findings Everything() {
   found.usable_cores = 2;
   found.accelerators.gpus.resize(1);
   found.accelerators.nccl = "2.18.5";
-  found.cuda_build = true;
+  found.cuda_build = found.cublaslt = true;
   found.mpirun = "/usr/bin/mpirun";
   found.mpi_library = "Open MPI";
   found.ssh = "/usr/bin/ssh";
@@ -53,6 +55,22 @@ TEST(FindLacks, NamesExactlyWhatWasTakenAway) {
   found = Everything();
   found.usable_cores = 1;
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("a second core"));
+}
+
+TEST(FindLacks, AsksForCublasLtOnlyWhereItsKernelsCouldRun) {
+  Findings found = Everything();
+  found.cublaslt = false;
+  EXPECT_THAT(LackedBy(found), testing::ElementsAre("cuBLASLt"));
+  found.cuda_build = false;
+  EXPECT_THAT(LackedBy(found), testing::ElementsAre("CUDA in this build"));
+  found.accelerators.gpus.clear();
+  EXPECT_THAT(LackedBy(found), testing::ElementsAre("a GPU"));
+}
+
+TEST(Examine, KnowsWhetherThisBuildHasKernelsForGpus) {
+  const Findings found = Examine();
+  EXPECT_EQ(found.cuda_build, !absl::IsFailedPrecondition(PrepareCudaKernels()));
+  EXPECT_TRUE(found.cuda_build || !found.cublaslt);
 }
 
 TEST(FindLacks, AsksForNcclOnlyBesideAGpu) {
