@@ -27,5 +27,6 @@ find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE)
   # Paths below the source are hashed as relative ones, so a second clone finds what the first one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  CCACHE_SLOPPINESS=locale
                                   ${SLUICE_CCACHE})
 endif()
