@@ -31,7 +31,7 @@ struct NcclOptions {
 std::string ThisHost();
 
 // Sets what must be in the environment before CUDA is first used by a process whose ranks are
-// joined by NCCL, where the user has not set it; see comm/README.md. Call before other threads run.
+// joined by NCCL; see comm/README.md. Call before other threads run.
 void PrepareEnvironmentForNccl();
 
 // A rank whose messages are of its device's memory, over NCCL.

@@ -14,6 +14,14 @@ constexpr std::chrono::microseconds kNap{100};
 
 }  // namespace
 
+void AbortAll(const NcclEdges& edges) {
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < edges.size(); ++i)
+    others.emplace_back([edge = edges[i].get()] { edge->Abort(); });
+  if (!edges.empty()) edges.front()->Abort();
+  for (std::thread& thread : others) thread.join();
+}
+
 absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, absl::Time deadline) {
   for (const auto& edge : edges) {
     while (true) {
@@ -60,8 +68,9 @@ NcclEnd::~NcclEnd() {
     Abort(status);
   } else if (Close().ok()) {
     for (const auto& edge : edges_) edge->Destroy();
+  } else {
+    AbortAll(edges_);  // all that matters has been said: the others need not hear of it
   }
-  // Where closing fails, all that matters has been said: the edges go alone.
 }
 
 absl::Status NcclEnd::CheckNothingIsOutstanding() const {
@@ -171,7 +180,7 @@ void NcclEnd::Abort(const absl::Status& status) {
     if (failure_.ok()) failure_ = status;
   }
   self_.Abort(status);
-  for (const auto& edge : edges_) edge->Abort();
+  AbortAll(edges_);
 }
 
 void NcclEnd::Watch() {

@@ -181,10 +181,7 @@ absl::Status Meeting::Greet() {
       status = absl::InternalError(
           absl::StrCat("NCCL: what was sent ", edge.Name(), " is not what arrived"));
   }
-  // Before the memory goes: giving it back waits for all that is queued.
-  if (!status.ok()) {
-    for (const auto& edge : edges_) edge->Abort();
-  }
+  if (!status.ok()) AbortAll(edges_);  // before the memory goes: that waits for all that is queued
   return status;
 }
 
@@ -194,6 +191,7 @@ absl::Status Meeting::Run() {
   if (status.ok()) status = ShareIds();
   if (status.ok()) status = Connect();
   if (status.ok()) status = Greet();
+  if (!status.ok()) AbortAll(edges_);
   return status;
 }
 
@@ -210,7 +208,10 @@ std::string ThisHost() {
 
 void PrepareEnvironmentForNccl() {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  // Over what the environment says, which is often LAZY because PyTorch has put it there: loading a
+  // kernel may wait for all that run, and a receive runs until its message comes (CUDA Programming
+  // Guide, "Lazy Loading", potential hazards).
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 }
 
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> ConnectNccl(const NcclOptions& options,

@@ -4,6 +4,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -23,8 +24,17 @@ constexpr std::chrono::microseconds kNap{20};
 cudaStream_t StreamOf(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t EventOf(Event event) { return static_cast<cudaEvent_t>(event.handle); }
 
+// A bit for each device that this process has opened.
+std::atomic<uint64_t>& Opened() {
+  static std::atomic<uint64_t> opened = 0;
+  return opened;
+}
+uint64_t BitOf(int ordinal) { return uint64_t{1} << (ordinal % 64); }
+
 // Makes a device the calling thread's while it lives: a thread whose kernels run on one GPU may
-// queue copies on another.
+// queue copies on another. It goes back only to one that this process has opened: a thread begins
+// on device 0, and going there would make a context of some hundred MiB on a GPU that may be another
+// process's (cudaSetDevice makes one since CUDA 12).
 class OnDevice {
  public:
   explicit OnDevice(int ordinal) : ordinal_(ordinal) {
@@ -32,7 +42,7 @@ class OnDevice {
     if (before_ != ordinal_) cudaSetDevice(ordinal_);
   }
   ~OnDevice() {
-    if (before_ != ordinal_) cudaSetDevice(before_);
+    if (before_ != ordinal_ && (Opened().load() & BitOf(before_)) != 0) cudaSetDevice(before_);
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
@@ -44,7 +54,9 @@ class OnDevice {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int ordinal, std::string name) : ordinal_(ordinal), name_(std::move(name)) {}
+  CudaDevice(int ordinal, std::string name) : ordinal_(ordinal), name_(std::move(name)) {
+    Opened().fetch_or(BitOf(ordinal));
+  }
 
   ~CudaDevice() override {
     const OnDevice current(ordinal_);

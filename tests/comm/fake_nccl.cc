@@ -50,6 +50,7 @@ struct FakeNccl::Wire {
 
 struct FakeNccl::End {
   std::shared_ptr<Wire> wire;
+  int ordinal = 0;
   int rank = 0;
   std::string name;
   bool open = true;
@@ -95,7 +96,7 @@ NcclResult FakeNccl::NewId(NcclId* id) {
   return NcclResult::kSuccess;
 }
 
-NcclResult FakeNccl::Init(int /*ordinal*/, const NcclId& id, int rank, const NcclConfig& config,
+NcclResult FakeNccl::Init(int ordinal, const NcclId& id, int rank, const NcclConfig& config,
                           NcclComm* comm) {
   const std::lock_guard lock(mutex_);
   uint64_t number = 0;
@@ -104,6 +105,7 @@ NcclResult FakeNccl::Init(int /*ordinal*/, const NcclId& id, int rank, const Ncc
   if (wire == nullptr) wire = std::make_shared<Wire>();
   auto end = std::make_unique<End>();
   end->wire = wire;
+  end->ordinal = ordinal;
   end->rank = rank;
   end->name = config.name;
   end->until = End::Until::kMet;
@@ -215,17 +217,39 @@ void FakeNccl::Destroy(NcclComm comm) {
   --open_;
 }
 
-void FakeNccl::Abort(NcclComm comm) {
+std::string FakeNccl::Waiting(int ordinal) const {
   const std::lock_guard lock(mutex_);
-  End* end = Use(comm);
-  end->open = false;
-  end->polls = 0;
-  end->work = nullptr;
-  --open_;
-  ++aborted_;
-  const std::lock_guard wire_lock(end->wire->mutex);
-  end->wire->aborted[end->rank] = true;
-  end->wire->changed.notify_all();
+  for (const std::unique_ptr<End>& end : ends_) {
+    const std::lock_guard wire_lock(end->wire->mutex);
+    const bool waits = !end->wire->halves[end->rank].empty() && !end->wire->aborted[end->rank];
+    if (end->ordinal == ordinal && waits) return end->name;
+  }
+  return "";
+}
+
+void FakeNccl::Abort(NcclComm comm) {
+  int ordinal = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    End* end = Use(comm);
+    ordinal = end->ordinal;
+    end->open = false;
+    end->polls = 0;
+    end->work = nullptr;
+    --open_;
+    ++aborted_;
+    const std::lock_guard wire_lock(end->wire->mutex);
+    end->wire->aborted[end->rank] = true;
+    end->wire->changed.notify_all();
+  }
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (!Waiting(ordinal).empty()) {
+    if (absl::Now() > deadline) {
+      ADD_FAILURE() << "an abort waits for " << Waiting(ordinal) << ", which waits for its own";
+      return;
+    }
+    absl::SleepFor(absl::Microseconds(100));
+  }
 }
 
 std::string FakeNccl::LastError(NcclComm /*comm*/) { return ""; }

@@ -14,7 +14,8 @@
 namespace sluice {
 
 // NCCL as a FakeDevice's streams can do it: a message holds up both its streams until it has met
-// the other half. Calls are late at random, and what NCCL forbids fails the test.
+// the other half. Calls are late at random, and what NCCL forbids fails the test. An abort waits for
+// the messages of all other communicators on its GPU, as giving memory back does.
 class FakeNccl : public NcclApi {
  public:
   struct Options {
@@ -57,6 +58,8 @@ class FakeNccl : public NcclApi {
   NcclResult Begin(End* end, std::function<void()> work);
   NcclResult Queue(NcclComm comm, int rank, void* data, size_t bytes, Stream stream);
   End* Use(NcclComm comm);
+  // "0>1", where a message waits on the GPU; empty where none does.
+  std::string Waiting(int ordinal) const;
 
   const Options options_;
   mutable std::mutex mutex_;  // guards what follows, ends too

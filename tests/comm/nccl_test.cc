@@ -261,6 +261,28 @@ TEST(Nccl, AnyThreadsMayAbortAtOnce) {
   EXPECT_EQ(ranks.nccl().open(), 0);
 }
 
+// What is queued waits on two edges of one GPU: neither can be aborted before the other is.
+TEST(Nccl, AbortsOfEdgesDoNotWaitForEachOther) {
+  NcclRanks ranks({.ranks = 3});
+  ranks.RunOnDevices([](const NcclRanks::Rank& rank) {
+    Communicator& group = rank.communicator;
+    Ints memory(rank.device, 2);
+    if (group.rank() == 0) {
+      for (int from : {1, 2}) {
+        Ticket ticket = 0;
+        ASSERT_TRUE(
+            group.PostReceive(from, memory.at(static_cast<size_t>(from) - 1), 4, &ticket).ok());
+        ASSERT_TRUE(group.WaitReceive(from, ticket, Soon()).ok());
+      }
+    }
+    ASSERT_TRUE(group.Barrier(Soon()).ok());
+    if (group.rank() == 1) group.Abort(absl::CancelledError("enough"));
+    EXPECT_TRUE(rank.device.Synchronize(rank.compute, Soon()).ok());
+    while (group.failure().ok()) std::this_thread::yield();
+  });
+  EXPECT_EQ(ranks.nccl().open(), 0);
+}
+
 // Rank 0 has much to do after its last message; that the other one has given up on closing together
 // is no fault of the run.
 TEST(Nccl, ARankThatClosesLateDoesNotFailTheOthers) {
@@ -301,6 +323,12 @@ TEST(Nccl, AMeetingPlaceForAllIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL_COMM_ID"));
   }
   unsetenv("NCCL_COMM_ID");
+}
+
+TEST(Nccl, KernelsAreLoadedBeforeTheyAreNeededWhateverTheEnvironmentSays) {
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  PrepareEnvironmentForNccl();
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
 }
 
 TEST(Nccl, HostsAreToldApartAsNcclDoes) {

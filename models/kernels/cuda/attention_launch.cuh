@@ -16,7 +16,8 @@ __global__ void __launch_bounds__(Kernel::kThreads, Kernel::kBlocksPerMultiproce
   Kernel::Run(args);
 }
 
-// Lets the kernel have this much shared memory, once for each device: the most that any shape asks.
+// Lets the kernel have this much shared memory, the most that any shape asks, or all that there is:
+// heads that ask for more than that fail when they are launched. Once for each device.
 template <class Kernel>
 void AllowSharedMemory(int bytes) {
   static std::atomic<uint64_t> allowed = 0;  // a bit for each device
@@ -24,7 +25,10 @@ void AllowSharedMemory(int bytes) {
   cudaGetDevice(&device);
   const uint64_t bit = uint64_t{1} << (device % 64);
   if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return;
-  cudaFuncSetAttribute(AttentionKernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  int most = bytes;
+  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  cudaFuncSetAttribute(AttentionKernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       bytes < most ? bytes : most);
   allowed.fetch_or(bit, std::memory_order_relaxed);
 }
 

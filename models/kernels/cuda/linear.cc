@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "models/device/cuda_error.h"
 #include "models/kernels/cuda/functions.h"
@@ -37,6 +38,7 @@ class CudaLinear : public Linear {
   }
 
   void Pack(Stream stream, const float* weight, void* packed) override {
+    Rehearse(stream);
     if (IsRounded(shape_)) ToBFloat16(stream, shape_.in * shape_.out, weight, packed);
   }
 
@@ -111,6 +113,17 @@ class CudaLinear : public Linear {
             .adds = accumulate};
   }
 
+  // Before the first step, which needs packed weights: what may wait for the device is done then.
+  void Rehearse(Stream stream) {
+    if (std::exchange(rehearsed_, true)) return;
+    for (Matmul* product : {&forward_, &forward_residual_, &input_grad_, &weight_grad_,
+                            &weight_grad_accumulate_}) {
+      product->Rehearse(stream);
+    }
+    const bool fuses = shape_.input_activation == Activation::kGelu && IsFusable(shape_.in);
+    if (fuses) input_grad_gelu_.Rehearse(stream);
+  }
+
   // The part of a work area behind what the product may use.
   static void* Behind(void* workspace) {
     return static_cast<std::byte*>(workspace) + kMatmulWorkspace;
@@ -135,6 +148,7 @@ class CudaLinear : public Linear {
   const LinearShape shape_;
   Matmul forward_, forward_residual_, input_grad_, input_grad_gelu_, weight_grad_,
       weight_grad_accumulate_;
+  bool rehearsed_ = false;
 };
 
 }  // namespace
