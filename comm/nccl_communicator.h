@@ -17,8 +17,8 @@ namespace sluice {
 
 using NcclEdges = std::vector<std::unique_ptr<NcclEdge>>;
 
-// Aborts every edge, all at once: an abort gives memory back, which waits for all that its GPU runs,
-// and so for messages of edges whose turn would come later (NVIDIA/nccl issue 1013).
+// Aborts every edge, all at once: an abort gives memory back, which waits for all that its GPU
+// runs, and so for messages of edges whose turn would come later (NVIDIA/nccl issue 1013).
 void AbortAll(const NcclEdges& edges);
 
 // Polls until what was begun on every edge is done, or `host` has failed.

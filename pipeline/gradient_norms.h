@@ -13,26 +13,34 @@
 namespace sluice {
 
 // Sums of squares of some of a rank's gradients, in fp64: of blocks of kSquaresBlock elements, then
-// of the blocks, in order.
+// of kSumGroup blocks each, in order, then of those groups, in order.
 class SquareSums {
  public:
   SquareSums(const RankState* state, std::vector<const ParameterView*> views);
 
-  // Adds the sum of each view's slice of gradients to `sums`, at the parameter's canonical index,
-  // block by block; `sums` has an entry for every parameter of the model.
+  // Adds the sum of each view's slice of gradients to `sums`, at the parameter's canonical index;
+  // `sums` has an entry for every parameter of the model.
   void AddTo(absl::Span<double> sums);
 
-  // Queues the sums of the blocks, for an AddTo that is to come.
+  // The steps of an AddTo, for slices of which other ranks have the rest: who has the first ones
+  // begins with zeros, and hands on what it has.
+  // Queues the sums of the blocks.
   void QueueBlocks();
-  // Goes on from QueueBlocks.
-  void AddBlocksTo(absl::Span<double> sums);
+  // How far the sums have come: two entries for each parameter of the model (GroupedSum::sums).
+  absl::Span<double> partial() { return absl::MakeSpan(partial_); }
+  // Goes on from partial() with the blocks that were queued.
+  void AddBlocks();
+  // Adds what partial() comes to, as AddTo.
+  void AddPartialTo(absl::Span<double> sums) const;
 
  private:
   const RankState& state_;
   const std::vector<const ParameterView*> views_;
-  // In the arena: a total for every parameter of the model, and the blocks' sums.
-  double* const totals_;
+  // In the arena: partial_, and the blocks' sums.
+  double* const sums_;
   double* const blocks_;
+  std::vector<GroupedSum> rows_;  // [view]
+  std::vector<double> partial_;
 };
 
 // Bytes of the rank's arena that square sums of all its parameters work in (ArenaLayout's

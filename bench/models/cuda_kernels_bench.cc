@@ -101,7 +101,7 @@ void Bench::Flat() {
   const DeviceMemory w = Memory(4 * kParameters), g = Memory(4 * kParameters);
   const DeviceMemory m = Memory(4 * kParameters), v = Memory(4 * kParameters);
   const int64_t blocks = (kParameters + kSquaresBlock - 1) / kSquaresBlock;
-  const DeviceMemory sums = Memory(8 * blocks), total = Memory(8), finite = Memory(1);
+  const DeviceMemory sums = Memory(8 * blocks), total = Memory(16), finite = Memory(1);
   auto* const squares = reinterpret_cast<double*>(sums.data());
   const OptimizerTensor tensor = {.n = kParameters,
                                   .weight = Floats(w),
@@ -115,8 +115,10 @@ void Bench::Flat() {
        [&] { k_.accumulate(stream_, kParameters, Floats(g), Floats(m), true); });
   Time("block_squares", shape, 4 * n,
        [&] { k_.block_squares(stream_, kParameters, Floats(g), squares); });
-  Time("add_in_order", fmt::format("{}", blocks), 8.0 * static_cast<double>(blocks), [&] {
-    k_.add_in_order(stream_, blocks, squares, reinterpret_cast<double*>(total.data()), false);
+  const GroupedSum row = {
+      .n = blocks, .values = squares, .sums = reinterpret_cast<double*>(total.data())};
+  Time("add_in_groups", fmt::format("{}", blocks), 8.0 * static_cast<double>(blocks), [&] {
+    k_.add_in_groups(stream_, {&row, 1});
   });
   Time("all_finite", shape, 4 * n, [&] {
     k_.all_finite(stream_, DType::kFloat32, kParameters, g.data(),

@@ -33,8 +33,8 @@ uint64_t BitOf(int ordinal) { return uint64_t{1} << (ordinal % 64); }
 
 // Makes a device the calling thread's while it lives: a thread whose kernels run on one GPU may
 // queue copies on another. It goes back only to one that this process has opened: a thread begins
-// on device 0, and going there would make a context of some hundred MiB on a GPU that may be another
-// process's (cudaSetDevice makes one since CUDA 12).
+// on device 0, and going there would make a context of some hundred MiB on a GPU that may be
+// another process's (cudaSetDevice makes one since CUDA 12).
 class OnDevice {
  public:
   explicit OnDevice(int ordinal) : ordinal_(ordinal) {

@@ -106,6 +106,18 @@ struct OptimizerTensor {
 
 // Elements of a block of block_squares.
 inline constexpr int64_t kSquaresBlock = 1024;
+// Numbers of a group of add_in_groups: so few that no addition waits for many others, and so many
+// that the groups of the largest tensors are few, too.
+inline constexpr int64_t kSumGroup = 256;
+
+// Neighbours in a row of numbers that is added up, and how far its sum has come.
+struct GroupedSum {
+  int64_t first = 0;  // place of values[0] in the row
+  int64_t n = 0;
+  const double* values = nullptr;
+  // Of the groups of kSumGroup that are complete, and of the one that is begun: 0 where none is.
+  double* sums = nullptr;
+};
 
 // One table of free functions per device; `dtype` is the type of every void* tensor. All sums run
 // in an order fixed by the shape, whatever the number of threads. Tensors are row-major and do not
@@ -159,9 +171,10 @@ struct Kernels {
   // sums[b] = the sum of the squares, in fp64, of the elements of block b: kSquaresBlock of x[n],
   // the last one maybe fewer.
   void (*block_squares)(Stream, int64_t n, const float* x, double* sums);
-  // total (+)= values[0] + values[1] + ..., added one by one, in order; starts from 0 unless
-  // `accumulate`.
-  void (*add_in_order)(Stream, int64_t n, const double* values, double* total, bool accumulate);
+  // Goes on with each sum: a row's groups are each added one by one, in order, starting from 0, and
+  // complete ones to sums[0], in order. So what sums[0] + sums[1] is in the end does not depend on
+  // the pieces that a row came in.
+  void (*add_in_groups)(Stream, absl::Span<const GroupedSum> rows);
   // *finite = whether every value is.
   void (*all_finite)(Stream, DType dtype, int64_t n, const void* x, bool* finite);
   // Decoupled weight decay (Loshchilov & Hutter 2019): w -= lr * (m_hat / (sqrt(v_hat) + epsilon) +

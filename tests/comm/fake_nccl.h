@@ -14,8 +14,8 @@
 namespace sluice {
 
 // NCCL as a FakeDevice's streams can do it: a message holds up both its streams until it has met
-// the other half. Calls are late at random, and what NCCL forbids fails the test. An abort waits for
-// the messages of all other communicators on its GPU, as giving memory back does.
+// the other half. Calls are late at random, and what NCCL forbids fails the test. An abort waits
+// for the messages of all other communicators on its GPU, as giving memory back does.
 class FakeNccl : public NcclApi {
  public:
   struct Options {

@@ -110,7 +110,10 @@ const Kernels& FakeKernels() {
     kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
     kernels.accumulate = Queued<&Kernels::accumulate>::Call;
     kernels.block_squares = Queued<&Kernels::block_squares>::Call;
-    kernels.add_in_order = Queued<&Kernels::add_in_order>::Call;
+    kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {
+      const std::vector<GroupedSum> kept(rows.begin(), rows.end());
+      FakeDevice::Queue(stream, [kept] { Cpu().add_in_groups(Stream{}, kept); });
+    };
     kernels.all_finite = Queued<&Kernels::all_finite>::Call;
     kernels.copy = Queued<&Kernels::copy>::Call;
     kernels.adamw = [](Stream stream, const AdamWStep& step, Tensors tensors) {

@@ -146,9 +146,16 @@ void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
   }
 }
 
-void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate) {
-  if (!accumulate) *total = 0;
-  for (int64_t i = 0; i < n; ++i) *total += values[i];
+void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {
+  for (const GroupedSum& row : rows) {
+    for (int64_t i = 0; i < row.n; ++i) {
+      if ((row.first + i) % kSumGroup == 0) {
+        row.sums[0] += row.sums[1];
+        row.sums[1] = 0;
+      }
+      row.sums[1] += row.values[i];
+    }
+  }
 }
 
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
@@ -253,7 +260,7 @@ const Kernels& ReferenceKernels() {
       .cross_entropy_workspace = reference::NoWorkspace,
       .accumulate = reference::Accumulate,
       .block_squares = reference::BlockSquares,
-      .add_in_order = reference::AddInOrder,
+      .add_in_groups = reference::AddInGroups,
       .all_finite = reference::AllFinite,
       .adamw = reference::AdamW,
       .sgd = reference::Sgd,

@@ -127,10 +127,18 @@ void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
   }
 }
 
-void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate) {
-  double sum = accumulate ? *total : 0;
-  for (int64_t i = 0; i < n; ++i) sum += values[i];
-  *total = sum;
+void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {
+  for (const GroupedSum& row : rows) {
+    double whole = row.sums[0], part = row.sums[1];
+    for (int64_t i = 0; i < row.n; ++i) {
+      part += row.values[i];
+      if ((row.first + i + 1) % kSumGroup != 0) continue;
+      whole += part;
+      part = 0;
+    }
+    row.sums[0] = whole;
+    row.sums[1] = part;
+  }
 }
 
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {

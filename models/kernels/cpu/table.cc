@@ -19,7 +19,7 @@ const Kernels& CpuKernels() {
       .cross_entropy_workspace = cpu::NoWorkspace,
       .accumulate = cpu::Accumulate,
       .block_squares = cpu::BlockSquares,
-      .add_in_order = cpu::AddInOrder,
+      .add_in_groups = cpu::AddInGroups,
       .all_finite = cpu::AllFinite,
       .adamw = cpu::AdamW,
       .sgd = cpu::Sgd,

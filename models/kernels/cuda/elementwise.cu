@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "models/kernels/cuda/dispatch.h"
 #include "models/kernels/cuda/elementwise.cuh"
 #include "models/kernels/cuda/functions.h"
@@ -32,8 +34,14 @@ void BlockSquares(Stream stream, int64_t n, const float* x, double* sums) {
          sums);
 }
 
-void AddInOrder(Stream stream, int64_t n, const double* values, double* total, bool accumulate) {
-  Launch("add_in_order", stream, 1, kOrderThreads, AddInOrderKernel, n, values, total, accumulate);
+void AddInGroups(Stream stream, absl::Span<const GroupedSum> rows) {
+  for (size_t next = 0; next < rows.size(); next += kListedRows) {
+    const absl::Span<const GroupedSum> some = rows.subspan(next, kListedRows);
+    RowList list = {};
+    std::copy(some.begin(), some.end(), list.rows);
+    Launch("add_in_groups", stream, static_cast<unsigned>(some.size()), kRowThreads,
+           AddInGroupsKernel, list, kSumGroup);
+  }
 }
 
 void AllFinite(Stream stream, DType dtype, int64_t n, const void* x, bool* finite) {

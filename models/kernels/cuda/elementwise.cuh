@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_KERNELS_CUDA_ELEMENTWISE_CUH_
 
 #include "models/kernels/cuda/vector.cuh"
+#include "models/kernels/kernels.h"
 
 namespace sluice::cuda {
 
@@ -61,26 +62,46 @@ __global__ void __launch_bounds__(kSquaresWarps* kWarp)
   if (threadIdx.x % kWarp == 0) sums[block] = sum;
 }
 
-constexpr int kOrderThreads = 1024;
+constexpr int kRowThreads = 512;
+constexpr int kListedRows = 64;  // as many as fit well into a kernel's parameters
+struct RowList {
+  GroupedSum rows[kListedRows];
+};
 
-// One block. Its threads fetch a tile ahead of the one thread that adds: the order is the contract.
-__global__ void __launch_bounds__(kOrderThreads)
-    AddInOrderKernel(int64_t n, const double* values, double* total, bool accumulate) {
-  __shared__ double tiles[2][kOrderThreads];
+// The sum of what the row has of group g, from where its sum stands if the group was begun before.
+__device__ inline double GroupSum(const GroupedSum& row, int64_t g, int64_t group) {
+  const int64_t start = g * group;
+  const int64_t end = row.first + row.n;
+  const int64_t low = start > row.first ? start : row.first;
+  const int64_t high = start + group < end ? start + group : end;
+  double sum = start < row.first ? row.sums[1] : 0.0;
+#pragma unroll 8
+  for (int64_t i = low; i < high; ++i) sum += row.values[i - row.first];
+  return sum;
+}
+
+// A block takes a row, a thread a group; the first thread adds the groups.
+__global__ void __launch_bounds__(kRowThreads)
+    AddInGroupsKernel(const __grid_constant__ RowList list, int64_t group) {
+  __shared__ double of_group[kRowThreads];
+  const GroupedSum& row = list.rows[blockIdx.x];
+  const int64_t end = row.first + row.n;
   const int thread = threadIdx.x;
-  double sum = thread == 0 && accumulate ? *total : 0.0;
-  if (thread < n) tiles[0][thread] = values[thread];
-  int now = 0;
-  for (int64_t first = 0; first < n; first += kOrderThreads, now ^= 1) {
+  double whole = row.sums[0], part = row.sums[1];
+  for (int64_t first = row.first / group; first * group < end; first += kRowThreads) {
+    if ((first + thread) * group < end) of_group[thread] = GroupSum(row, first + thread, group);
     __syncthreads();
-    const int64_t next = first + kOrderThreads + thread;
-    if (next < n) tiles[now ^ 1][thread] = values[next];
-    if (thread != 0) continue;
-    const int count = n - first < kOrderThreads ? static_cast<int>(n - first) : kOrderThreads;
-#pragma unroll 16
-    for (int i = 0; i < count; ++i) sum += tiles[now][i];
+    for (int k = 0; thread == 0 && k < kRowThreads && (first + k) * group < end; ++k) {
+      const bool complete = (first + k + 1) * group <= end;
+      if (complete) whole += of_group[k];
+      part = complete ? 0.0 : of_group[k];
+    }
+    __syncthreads();
   }
-  if (thread == 0) *total = sum;
+  if (thread == 0) {
+    row.sums[0] = whole;
+    row.sums[1] = part;
+  }
 }
 
 __global__ void SetKernel(bool* flag) {

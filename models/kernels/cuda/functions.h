@@ -42,7 +42,7 @@ size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
 void BlockSquares(Stream, int64_t n, const float* x, double* sums);
-void AddInOrder(Stream, int64_t n, const double* values, double* total, bool accumulate);
+void AddInGroups(Stream, absl::Span<const GroupedSum> rows);
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite);
 void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors);
 void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors);

@@ -116,8 +116,8 @@ class CudaLinear : public Linear {
   // Before the first step, which needs packed weights: what may wait for the device is done then.
   void Rehearse(Stream stream) {
     if (std::exchange(rehearsed_, true)) return;
-    for (Matmul* product : {&forward_, &forward_residual_, &input_grad_, &weight_grad_,
-                            &weight_grad_accumulate_}) {
+    for (Matmul* product :
+         {&forward_, &forward_residual_, &input_grad_, &weight_grad_, &weight_grad_accumulate_}) {
       product->Rehearse(stream);
     }
     const bool fuses = shape_.input_activation == Activation::kGelu && IsFusable(shape_.in);

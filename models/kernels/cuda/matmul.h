@@ -66,10 +66,10 @@ class Matmul {
   absl::Status Run(Stream stream, const MatmulTensors& tensors, void* workspace);
 
   // Has the library load the product's kernel, unless a product of this shape has been rehearsed on
-  // the current device: runs it on memory of its own, to its end. Otherwise the kernel may be loaded
-  // when it is first launched, which may wait for all kernels that run; a receive among them would
-  // wait for what this rank is still to queue (CUDA Programming Guide, "Lazy Loading", potential
-  // hazards). A precaution: what goes wrong is left for Run to say.
+  // the current device: runs it on memory of its own, to its end. Otherwise the kernel may be
+  // loaded when it is first launched, which may wait for all kernels that run; a receive among them
+  // would wait for what this rank is still to queue (CUDA Programming Guide, "Lazy Loading",
+  // potential hazards). A precaution: what goes wrong is left for Run to say.
   void Rehearse(Stream stream);
 
  private:

@@ -113,7 +113,7 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   Tensor a(DType::kFloat32, RandomValues(kN, 3)), b(DType::kFloat32, RandomValues(kN, 4));
   Tensor m(DType::kFloat32, Values(kN, 0)), v(DType::kFloat32, Values(kN, 0));
   const std::vector<int32_t> tokens(kRows, 3);
-  double loss = 0, squares = 0;
+  double loss = 0, squares = 0, sums[2] = {};
   int64_t correct = 0;
   bool finite = false;
   ExpectNone("embedding", [&] {
@@ -139,7 +139,8 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   ExpectNone("sums", [&] {
     k.accumulate({}, kN, a.floats(), b.floats(), true);
     k.block_squares({}, kN, a.floats(), &squares);
-    k.add_in_order({}, 1, &squares, &loss, true);
+    const GroupedSum row = {.n = 1, .values = &squares, .sums = sums};
+    k.add_in_groups({}, {&row, 1});
     k.all_finite({}, dtype, kN, x.data(), &finite);
   });
   ExpectNone("optimizer", [&] {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/models/kernels/kernels_under_test.h"
@@ -53,15 +55,50 @@ TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
   }
 }
 
-TEST(ElementwiseTest, AddInOrderStartsAfreshOrGoesOn) {
-  const Reachable<double> values = {1, 1e-16, 1e-16, 0.5};
-  Reachable<double> total = {7};
-  KernelsUnderTest().add_in_order({}, 4, values.data(), total.data(), false);
-  EXPECT_EQ(total[0], 1.5);  // one by one the small ones are lost; together they would not be
-  KernelsUnderTest().add_in_order({}, 1, values.data(), total.data(), true);
-  EXPECT_EQ(total[0], 2.5);
-  KernelsUnderTest().add_in_order({}, 0, nullptr, total.data(), false);
-  EXPECT_EQ(total[0], 0);
+TEST(ElementwiseTest, AGroupIsAddedOneByOneAndGroupsOnTheirOwn) {
+  // One by one, what is small is lost beside 1; together it would not be, and so it is not where it
+  // has a group of its own.
+  Reachable<double> values(2 * kSumGroup + 2, 1e-16);
+  values[0] = values[2 * kSumGroup] = 1;
+  Reachable<double> sums = {0, 0};
+  const GroupedSum row = {
+      .n = static_cast<int64_t>(values.size()), .values = values.data(), .sums = sums.data()};
+  KernelsUnderTest().add_in_groups({}, {&row, 1});
+  EXPECT_NEAR(sums[0], 1 + 1e-16 * kSumGroup, 3e-16);
+  EXPECT_GT(sums[0], 1);
+  EXPECT_EQ(sums[1], 1);
+}
+
+// Rows of all lengths, in pieces that do not care for groups, several of them a call.
+TEST(ElementwiseTest, SumsDoNotDependOnThePiecesThatARowCameIn) {
+  std::mt19937 random(1);
+  for (const size_t n : {size_t{0}, size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{512},
+                         size_t{5000}, size_t{600 * kSumGroup + 3}}) {
+    const Values drawn = RandomValues(n, 4, 0, 1);
+    const Reachable<double> values(drawn.begin(), drawn.end());
+    double whole = 0, part = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (i % kSumGroup == 0) whole += std::exchange(part, 0.0);
+      part += values[i];
+    }
+    const size_t copies = n == 257 ? 70 : 1;  // once more than one launch takes
+    Reachable<double> sums(2 * copies, 0.0);
+    for (size_t at = 0; at < n || n == 0;) {
+      const size_t count = std::min<size_t>(n - at, 1 + random() % (n / 3 + 300));
+      std::vector<GroupedSum> rows;
+      for (size_t copy = 0; copy < copies; ++copy) {
+        rows.push_back({.first = static_cast<int64_t>(at),
+                        .n = static_cast<int64_t>(count),
+                        .values = values.data() + at,
+                        .sums = &sums[2 * copy]});
+      }
+      KernelsUnderTest().add_in_groups({}, rows);
+      at += count;
+      if (n == 0) break;
+    }
+    EXPECT_EQ(sums[0] + sums[1], whole + part) << n;
+    for (size_t copy = 1; copy < copies; ++copy) ASSERT_EQ(sums[2 * copy], sums[0]);
+  }
 }
 
 TEST(ElementwiseTest, AllFiniteFindsEveryBadPlace) {

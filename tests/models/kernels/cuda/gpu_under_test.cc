@@ -67,7 +67,7 @@ Kernels MakeTable() {
   table.cross_entropy = Finished<&Kernels::cross_entropy>::Call;
   table.accumulate = Finished<&Kernels::accumulate>::Call;
   table.block_squares = Finished<&Kernels::block_squares>::Call;
-  table.add_in_order = Finished<&Kernels::add_in_order>::Call;
+  table.add_in_groups = Finished<&Kernels::add_in_groups>::Call;
   table.all_finite = Finished<&Kernels::all_finite>::Call;
   table.adamw = Finished<&Kernels::adamw>::Call;
   table.sgd = Finished<&Kernels::sgd>::Call;

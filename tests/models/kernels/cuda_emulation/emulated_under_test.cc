@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "models/device/cuda_error.h"
-#include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/table.h"
 #include "tests/models/kernels/kernels_under_test.h"
 
 namespace sluice {
@@ -16,28 +16,7 @@ void UseDeviceOf(cudaStream_t) {}
 void NoteLastCudaError(absl::string_view) {}
 
 const Kernels& KernelsUnderTest() {
-  static constexpr Kernels kTable = {
-      .device = "CUDA's bodies on the CPU",
-      .make_linear = nullptr,
-      .make_attention = nullptr,
-      .embedding_forward = cuda::EmbeddingForward,
-      .embedding_backward = cuda::EmbeddingBackward,
-      .embedding_backward_workspace = cuda::EmbeddingBackwardWorkspace,
-      .layer_norm_forward = cuda::LayerNormForward,
-      .layer_norm_backward = cuda::LayerNormBackward,
-      .layer_norm_backward_workspace = cuda::LayerNormBackwardWorkspace,
-      .activation_forward = cuda::ActivationForward,
-      .activation_backward = cuda::ActivationBackward,
-      .cross_entropy = cuda::CrossEntropy,
-      .cross_entropy_workspace = cuda::CrossEntropyWorkspace,
-      .accumulate = cuda::Accumulate,
-      .block_squares = cuda::BlockSquares,
-      .add_in_order = cuda::AddInOrder,
-      .all_finite = cuda::AllFinite,
-      .adamw = cuda::AdamW,
-      .sgd = cuda::Sgd,
-      .copy = cuda::Copy,
-  };
+  static constexpr Kernels kTable = cuda::TableWithoutProducts("CUDA's bodies on the CPU");
   return kTable;
 }
 

@@ -1,0 +1,37 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_TABLE_H_
+#define SLUICE_MODELS_KERNELS_CUDA_TABLE_H_
+
+#include "models/kernels/cuda/functions.h"
+
+namespace sluice::cuda {
+
+// All that runs without cuBLASLt and without attention's instructions, which is what the tests'
+// emulation has too.
+constexpr Kernels TableWithoutProducts(const char* device) {
+  return {
+      .device = device,
+      .make_linear = nullptr,
+      .make_attention = nullptr,
+      .embedding_forward = EmbeddingForward,
+      .embedding_backward = EmbeddingBackward,
+      .embedding_backward_workspace = EmbeddingBackwardWorkspace,
+      .layer_norm_forward = LayerNormForward,
+      .layer_norm_backward = LayerNormBackward,
+      .layer_norm_backward_workspace = LayerNormBackwardWorkspace,
+      .activation_forward = ActivationForward,
+      .activation_backward = ActivationBackward,
+      .cross_entropy = CrossEntropy,
+      .cross_entropy_workspace = CrossEntropyWorkspace,
+      .accumulate = Accumulate,
+      .block_squares = BlockSquares,
+      .add_in_groups = AddInGroups,
+      .all_finite = AllFinite,
+      .adamw = AdamW,
+      .sgd = Sgd,
+      .copy = Copy,
+  };
+}
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_TABLE_H_
