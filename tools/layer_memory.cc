@@ -76,7 +76,8 @@ bool SameShape(const LayerSpec& a, const LayerSpec& b) {
 }  // namespace
 
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
-                                                     DType dtype, OptimizerKind optimizer) {
+                                                     DType dtype, OptimizerKind optimizer,
+                                                     const Kernels& kernels) {
   const std::vector<LayerSpec> specs = DescribeLayers(spec, batch);
   const KernelThreads one_core(1);  // work areas depend on it
   std::vector<LayerCost> costs;
@@ -88,7 +89,7 @@ absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, cons
       continue;
     }
     absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, static_cast<int>(i), batch, dtype, CpuKernels());
+        MakeLayer(spec, static_cast<int>(i), batch, dtype, kernels);
     if (!layer.ok()) return layer.status();
     costs.push_back(CostOf((*layer)->decl(), specs[i], optimizer));
   }

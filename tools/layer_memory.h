@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/kernels/kernels.h"
 #include "models/spec.h"
 #include "partitioner/layer_cost.h"
 #include "partitioner/partition_problem.h"
@@ -18,7 +19,8 @@ namespace sluice {
 // seconds. What a stage needs by these bytes is at most what the run will allocate: alignment,
 // messages ahead of their use and the packing of buffers come on top (see RunMemory).
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
-                                                     DType dtype, OptimizerKind optimizer);
+                                                     DType dtype, OptimizerKind optimizer,
+                                                     const Kernels& kernels = CpuKernels());
 
 // [rank of the pipeline] bytes that a run with this plan allocates, to the byte; of the replica
 // that allocates most, which may have a few bytes more of what is shared out.

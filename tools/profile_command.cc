@@ -5,15 +5,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/cuda_device.h"
 #include "partitioner/plan_file.h"
 #include "partitioner/profile.h"
 #include "tools/command.h"
 #include "tools/cpu_device.h"
+#include "tools/device_link.h"
 #include "tools/files.h"
 #include "tools/layer_memory.h"
 #include "tools/layer_timing.h"
 #include "tools/model_flags.h"
 #include "tools/terminal.h"
+#include "tools/train_device.h"
 #include "tools/units.h"
 
 namespace sluice {
@@ -27,17 +30,14 @@ struct Flags {
   int micro_batch_size = 4, seq = 0, stages = 1, repetitions = kDefaultRepetitions;
 };
 
-absl::StatusOr<Profile> Describe(const Flags& flags) {
-  if (flags.device != "cpu") {
-    return absl::UnimplementedError(
-        absl::StrCat("--device ", flags.device, " is not available yet; there is: cpu"));
-  }
+absl::StatusOr<Profile> Describe(const Flags& flags, const Kernels& kernels) {
   if (flags.optimizer != "adamw" && flags.optimizer != "sgd") {
     return absl::InvalidArgumentError(
         absl::StrCat("--optimizer is '", flags.optimizer, "'; expected adamw or sgd"));
   }
   absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
+  if (absl::Status status = CheckModel(flags.device, *spec); !status.ok()) return status;
   Profile profile;
   if (!ParseDType(flags.dtype, &profile.dtype)) {
     return absl::InvalidArgumentError(
@@ -50,18 +50,28 @@ absl::StatusOr<Profile> Describe(const Flags& flags) {
   profile.repetitions = flags.repetitions;
   const OptimizerKind optimizer =
       flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
-  absl::StatusOr<std::vector<LayerCost>> layers =
-      DeclaredCosts(*spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer);
+  absl::StatusOr<std::vector<LayerCost>> layers = DeclaredCosts(
+      *spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer, kernels);
   if (!layers.ok()) return layers.status();
   profile.layers = *std::move(layers);
   profile.spec = *std::move(spec);
   return profile;
 }
 
-absl::Status Measure(int stages, Profile* profile) {
+absl::StatusOr<Link> MeasureLink(Device* device) {
+  if (device->queues()) return MeasureDeviceLink(device);
+  return MeasureInProcessLink();
+}
+
+absl::Status Measure(int stages, const Kernels& kernels, Device* device, Profile* profile) {
   const BatchShape batch{profile->micro_batch_size, profile->seq};
   absl::StatusOr<std::vector<LayerTimings>> timings =
-      TimeLayers(*profile->spec, batch, profile->dtype, stages, profile->repetitions);
+      TimeLayers(*profile->spec, batch,
+                 {.dtype = profile->dtype,
+                  .stages = stages,
+                  .repetitions = profile->repetitions,
+                  .kernels = &kernels,
+                  .device = device});
   if (!timings.ok()) return timings.status();
   profile->timings = *std::move(timings);
   for (size_t i = 0; i < profile->layers.size(); ++i) {
@@ -75,8 +85,9 @@ absl::Status Measure(int stages, Profile* profile) {
     layer.restore_seconds = measured.restore.median;
     layer.update_seconds = measured.update.median;
   }
-  profile->link = MeasureInProcessLink();
-  return absl::OkStatus();
+  const absl::StatusOr<Link> link = MeasureLink(device);
+  if (link.ok()) profile->link = *link;
+  return link.status();
 }
 
 // GFLOP/s, or a dash for layers without products.
@@ -84,12 +95,11 @@ std::string Rate(double flops, double seconds) {
   return flops > 0 && seconds > 0 ? fmt::format("{:.1f}", flops / seconds / 1e9) : "-";
 }
 
-std::string FormatTable(int stages, const Profile& profile) {
+std::string FormatTable(const std::string& place, const Profile& profile) {
   const std::vector<LayerSpec> specs =
       DescribeLayers(*profile.spec, {profile.micro_batch_size, profile.seq});
-  const std::string cores = stages == 1 ? "one core" : fmt::format("{} cores at once", stages);
   std::string out = fmt::format("{} on {}, {} x {} tokens, {}, median of {}\n\n", profile.model,
-                                cores, profile.micro_batch_size, profile.seq,
+                                place, profile.micro_batch_size, profile.seq,
                                 DTypeName(profile.dtype), profile.repetitions);
   out += fmt::format("  {:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "layer", "F", "I", "W",
                      "restore", "GFLOP/s", "output");
@@ -116,11 +126,28 @@ std::string FormatTable(int stages, const Profile& profile) {
 }
 
 absl::Status RunProfile(const Flags& flags) {
-  absl::StatusOr<Profile> profile = Describe(flags);
+  const bool on_gpu = flags.device == "cuda";
+  if (on_gpu && flags.stages > 1) {
+    return absl::InvalidArgumentError(
+        "--stages is of cores that share their memory; on a GPU a layer is measured alone");
+  }
+  const absl::StatusOr<const Kernels*> kernels = KernelsOf(flags.device);
+  if (!kernels.ok()) return kernels.status();
+  absl::StatusOr<Profile> profile = Describe(flags, **kernels);
   if (!profile.ok()) return profile.status();
-  if (absl::Status status = Measure(flags.stages, &*profile); !status.ok()) return status;
-  if (flags.output.empty()) return WriteOutput("", FormatTable(flags.stages, *profile));
-  return WriteOutput(flags.output, FormatProfile(*profile));
+  std::unique_ptr<Device> gpu;
+  if (on_gpu) {
+    absl::StatusOr<std::unique_ptr<Device>> opened = OpenCudaDevice(0);
+    if (!opened.ok()) return opened.status();
+    gpu = *std::move(opened);
+  }
+  Device& device = on_gpu ? *gpu : CpuDevice();
+  absl::Status status = Measure(flags.stages, **kernels, &device, &*profile);
+  if (!status.ok()) return status;
+  if (!flags.output.empty()) return WriteOutput(flags.output, FormatProfile(*profile));
+  const std::string cores =
+      flags.stages == 1 ? "one core" : fmt::format("{} cores at once", flags.stages);
+  return WriteOutput("", FormatTable(on_gpu ? gpu->name() : cores, *profile));
 }
 
 }  // namespace
@@ -135,7 +162,7 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
   command->add_option("MODEL", flags->model.model, "A preset or a Hugging Face config.json")
       ->required();
   AddShapeFlags(*command, &flags->model);
-  command->add_option("--device", flags->device, "cpu");
+  command->add_option("--device", flags->device, "cpu, or cuda: the first GPU");
   command->add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch (4)")
       ->check(CLI::PositiveNumber);
   command->add_option("--seq", flags->seq, "Tokens a sample")->check(CLI::PositiveNumber);

@@ -248,7 +248,8 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
   ExpectFailure("plan gpt7 --devices 4", 2, "no preset model 'gpt7'");
   ExpectFailure("plan none.json --devices 4", 2, "none.json");
   ExpectFailure("plan gpt2 --devices 4 --device tpu", 2, "no device 'tpu'");
-  ExpectFailure("profile gpt2 --device cuda", 2, "--device cuda is not available yet");
+  ExpectFailure("profile gpt2 --device tpu", 2, "expected cpu or cuda");
+  ExpectFailure("profile gpt2 --device cuda --stages 2", 2, "on a GPU a layer is measured alone");
 }
 
 TEST_F(PlanCommand, UsesTheDevicesInTheBestOfManyWays) {
