@@ -38,7 +38,7 @@ void PrepareEnvironmentForNccl();
 class NcclCommunicator : public Communicator {
  public:
   // Has NCCL move messages of this memory (the whole arena) without a copy in between; pays where
-  // it came from ncclMemAlloc. Every rank calls it, or none.
+  // it came from ncclMemAlloc (nccl_memory.h).
   virtual absl::Status Register(void* data, size_t bytes) = 0;
 };
 

@@ -64,7 +64,12 @@ class NcclApi {
   // `stream` from then on is done after the message has left or arrived.
   virtual NcclResult Send(NcclComm comm, const void* data, size_t bytes, Stream stream) = 0;
   virtual NcclResult Receive(NcclComm comm, void* data, size_t bytes, Stream stream) = 0;
-  // Of memory whose messages then need no copy in between.
+  // Memory of the calling thread's GPU that Register serves best (ncclMemAlloc). Not every library
+  // has it.
+  virtual NcclResult Allocate(size_t bytes, void** memory) = 0;
+  virtual void Free(void* memory) = 0;
+  // Of memory whose messages then need no copy in between. `*handle` may be written until no call
+  // is in progress any more, and stays null where NCCL has no use for the memory.
   virtual NcclResult Register(NcclComm comm, void* data, size_t bytes, void** handle) = 0;
   virtual NcclResult Deregister(NcclComm comm, void* handle) = 0;
   // Ends well once both ranks have called it; then Destroy needs nobody.

@@ -71,16 +71,16 @@ absl::Status NcclEdge::Transfer(void* data, size_t bytes) {
 absl::Status NcclEdge::Register(void* data, size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (!open_) return Aborted();
-  void* handle = nullptr;
-  const NcclResult result = nccl_.Register(comm_, data, bytes, &handle);
-  if (handle != nullptr) registered_.push_back(handle);
-  return Begun(result, "registering memory for messages");
+  void** const handle = &registered_.emplace_back(nullptr);
+  return Begun(nccl_.Register(comm_, data, bytes, handle), "registering memory for messages");
 }
 
 absl::Status NcclEdge::Finalize() {
   const std::lock_guard lock(mutex_);
   if (!open_) return Aborted();
-  for (void* handle : registered_) nccl_.Deregister(comm_, handle);
+  for (void* handle : registered_) {
+    if (handle != nullptr) nccl_.Deregister(comm_, handle);
+  }
   registered_.clear();
   return Begun(nccl_.Finalize(comm_), "closing the edge");
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -94,8 +95,8 @@ class NcclEdge {
   std::mutex mutex_;  // one call at a time on the communicator; guards all that follows
   NcclComm comm_;
   bool open_ = false;
-  std::string doing_;  // what was begun last
-  std::vector<void*> registered_;
+  std::string doing_;             // what was begun last
+  std::deque<void*> registered_;  // handles; NCCL may write one after its call has returned
   std::vector<Moments> moments_;  // a ring
   uint64_t posted_ = 0;           // written by the rank's thread alone, under the mutex
   uint64_t waited_ = 0;

@@ -43,6 +43,8 @@ struct Functions {
   decltype(ncclCommDestroy)* destroy = nullptr;
   decltype(ncclCommAbort)* abort = nullptr;
   decltype(ncclGetLastError)* last_error = nullptr;
+  decltype(ncclMemAlloc)* allocate = nullptr;  // these two may be missing
+  decltype(ncclMemFree)* free = nullptr;
 
   absl::Status Find(const CudaLibrary& library) {
     absl::Status status = library.Find("ncclGetVersion", &get_version);
@@ -60,6 +62,9 @@ struct Functions {
     find("ncclCommDestroy", &destroy);
     find("ncclCommAbort", &abort);
     find("ncclGetLastError", &last_error);
+    const bool has_memory =
+        library.Find("ncclMemAlloc", &allocate).ok() && library.Find("ncclMemFree", &free).ok();
+    if (!has_memory) allocate = nullptr;
     return status;
   }
 };
@@ -118,6 +123,13 @@ class NcclLibrary : public NcclApi {
   NcclResult Receive(NcclComm comm, void* data, size_t bytes, Stream stream) override {
     return Result(nccl_.receive(data, bytes, ncclUint8, 0, CommOf(comm), StreamOf(stream)));
   }
+  NcclResult Allocate(size_t bytes, void** memory) override {
+    if (nccl_.allocate == nullptr) return NcclResult::kInvalidUsage;
+    const ncclResult_t result = nccl_.allocate(memory, bytes);
+    if (result != ncclSuccess) cudaGetLastError();  // whoever asks takes other memory
+    return Result(result);
+  }
+  void Free(void* memory) override { nccl_.free(memory); }
   NcclResult Register(NcclComm comm, void* data, size_t bytes, void** handle) override {
     return Result(nccl_.register_buffer(CommOf(comm), data, bytes, handle));
   }

@@ -60,12 +60,18 @@ absl::Status CheckModel(const std::string& device, const ModelSpec& spec) {
 }
 
 absl::Status RunDevices::Open(const RunPlan& plan, const std::vector<int>& ranks,
-                              const std::vector<int>& numbers, const OpenDevice& open) {
+                              const std::vector<int>& numbers, const OpenDevice& open,
+                              NcclApi* nccl) {
   std::map<int, std::vector<size_t>> sharing;  // [number]: positions among the ranks
   for (size_t i = 0; i < ranks.size(); ++i) sharing[numbers[i]].push_back(i);
   ranks_.resize(ranks.size());
   for (const auto& [number, positions] : sharing) {
-    absl::StatusOr<std::unique_ptr<Device>> device = open(number);
+    DeviceAllocator allocator;
+    if (nccl != nullptr) {
+      memory_[number] = std::make_unique<NcclMemory>(nccl);
+      allocator = memory_[number]->Allocator();
+    }
+    absl::StatusOr<std::unique_ptr<Device>> device = open(number, allocator);
     if (!device.ok()) return device.status();
     devices_.push_back(*std::move(device));
     std::vector<int> of_device;
@@ -87,7 +93,9 @@ absl::StatusOr<std::unique_ptr<RunDevices>> RunDevices::ForThreads(const RunPlan
     ranks.push_back(rank);
     numbers.push_back(DeviceOf(rank, plan.world_size(), count));
   }
-  if (absl::Status status = run->Open(plan, ranks, numbers, open); !status.ok()) return status;
+  if (absl::Status status = run->Open(plan, ranks, numbers, open, nullptr); !status.ok()) {
+    return status;
+  }
   run->group_ = std::make_unique<DeviceGroup>(plan.world_size(), EdgeCapacity(plan));
   for (int rank : ranks) {
     RankDevice& of_rank = run->ranks_[static_cast<size_t>(rank)];
@@ -109,16 +117,26 @@ absl::StatusOr<std::unique_ptr<RunDevices>> RunDevices::OverNccl(const RunPlan& 
   std::vector<int> numbers;
   for (size_t i = 0; i < ranks.size(); ++i)
     numbers.push_back((first + static_cast<int>(i)) % std::max(count, 1));
-  if (absl::Status status = run->Open(plan, ranks, numbers, open); !status.ok()) return status;
+  if (absl::Status status = run->Open(plan, ranks, numbers, open, options.nccl); !status.ok()) {
+    return status;
+  }
   NcclOptions of_rank = options;
   of_rank.edges = TensorEdges(plan);
   of_rank.capacity = EdgeCapacity(plan);
   for (size_t i = 0; i < ranks.size(); ++i) {
     of_rank.ordinal = numbers[i];
     run->ranks_[i].connect =
-        [of_rank, device = run->ranks_[i].device](
+        [of_rank, device = run->ranks_[i].device, memory = run->memory_[numbers[i]].get()](
             Stream stream, Communicator* world) -> absl::StatusOr<std::unique_ptr<Communicator>> {
-      return ConnectNccl(of_rank, world, device, stream);
+      absl::StatusOr<std::unique_ptr<NcclCommunicator>> end =
+          ConnectNccl(of_rank, world, device, stream);
+      if (!end.ok()) return end.status();
+      // The rank's arena, which is all that it has allocated.
+      if (absl::Status status = memory->RegisterWith(end->get()); !status.ok()) {
+        (*end)->Abort(status);
+        return status;
+      }
+      return *std::move(end);
     };
   }
   return run;

@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_TRAIN_DEVICE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +10,9 @@
 #include "absl/status/statusor.h"
 #include "comm/device_group.h"
 #include "comm/nccl.h"
+#include "comm/nccl_memory.h"
 #include "models/device/device.h"
+#include "models/device/device_allocator.h"
 #include "models/kernels/kernels.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/trainer.h"
@@ -24,8 +27,9 @@ absl::StatusOr<const Kernels*> KernelsOf(const std::string& device);
 // InvalidArgument where kernels of the device have a limit that the model is beyond.
 absl::Status CheckModel(const std::string& device, const ModelSpec& spec);
 
-// Opens device `number` of those that this process sees.
-using OpenDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(int number)>;
+// Opens device `number` of those that this process sees, which takes its memory from `allocator`.
+using OpenDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(
+    int number, const DeviceAllocator& allocator)>;
 
 // The devices of the ranks of one process, and what joins them.
 class RunDevices {
@@ -38,7 +42,8 @@ class RunDevices {
 
   // Each of `ranks`, the plan's that are threads of this process, or the one that it is, has a
   // device of its own as far as there are `count`, from number `first` on, and tensors travel over
-  // NCCL. Errors as above; where two ranks get one device the run ends when they meet.
+  // NCCL, from and to memory of its own kind where it has some. Errors as above; where two ranks
+  // get one device the run ends when they meet.
   static absl::StatusOr<std::unique_ptr<RunDevices>> OverNccl(const RunPlan& plan,
                                                               const std::vector<int>& ranks,
                                                               int first, int count,
@@ -50,11 +55,13 @@ class RunDevices {
 
  private:
   RunDevices() = default;
-  // Opens the devices of `ranks` by number, each once, and checks that their arenas fit.
+  // Opens the devices of `ranks` by number, each once, and checks that their arenas fit. Their
+  // memory is NCCL's where that is not null.
   absl::Status Open(const RunPlan& plan, const std::vector<int>& ranks,
-                    const std::vector<int>& numbers, const OpenDevice& open);
+                    const std::vector<int>& numbers, const OpenDevice& open, NcclApi* nccl);
 
-  std::unique_ptr<DeviceGroup> group_;  // of ranks that are threads
+  std::unique_ptr<DeviceGroup> group_;                 // of ranks that are threads
+  std::map<int, std::unique_ptr<NcclMemory>> memory_;  // [number]
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<RankDevice> ranks_;
 };

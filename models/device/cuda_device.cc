@@ -54,7 +54,8 @@ class OnDevice {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int ordinal, std::string name) : ordinal_(ordinal), name_(std::move(name)) {
+  CudaDevice(int ordinal, std::string name, DeviceAllocator allocator)
+      : ordinal_(ordinal), name_(std::move(name)), allocator_(std::move(allocator)) {
     Opened().fetch_or(BitOf(ordinal));
   }
 
@@ -122,6 +123,7 @@ class CudaDevice : public Device {
 
   const int ordinal_;
   const std::string name_;
+  const DeviceAllocator allocator_;
   std::mutex mutex_;  // guards what follows
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
@@ -142,21 +144,25 @@ int64_t CudaDevice::AvailableBytes() const {
   return -1;
 }
 
-// Every allocation of tensors goes through here; memory that a transport wants to register (as
-// ncclMemAlloc gives it) would come from another pair of calls in this place.
 absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
   const OnDevice current(ordinal_);
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  const int64_t size = std::max<int64_t>(bytes, 1);
+  void* memory = allocator_.allocate == nullptr ? nullptr : allocator_.allocate(size);
+  const bool is_own = memory == nullptr;
+  const cudaError_t error = is_own ? cudaMalloc(&memory, static_cast<size_t>(size)) : cudaSuccess;
   if (error != cudaSuccess) {
     cudaGetLastError();
     return error == cudaErrorMemoryAllocation ? OutOfMemory(bytes)
                                               : CudaStatus(error, Said("allocating memory"));
   }
-  const auto free = [ordinal = ordinal_](std::byte* data) {
+  const auto free = [ordinal = ordinal_, is_own, give_back = allocator_.free](std::byte* data) {
     const OnDevice there(ordinal);
     cudaDeviceSynchronize();
-    cudaFree(data);
+    if (is_own) {
+      cudaFree(data);
+    } else {
+      give_back(data);
+    }
   };
   DeviceMemory owned(static_cast<std::byte*>(memory), bytes, free);
   if (absl::Status status = Prepare(owned.data(), bytes); !status.ok()) return status;
@@ -234,8 +240,9 @@ absl::Status CudaDevice::Synchronize(Stream stream, absl::Time deadline) {
 
 }  // namespace
 
-std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name) {
-  return std::make_unique<CudaDevice>(ordinal, std::move(name));
+std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name,
+                                       const DeviceAllocator& allocator) {
+  return std::make_unique<CudaDevice>(ordinal, std::move(name), allocator);
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
+#include "models/device/device_allocator.h"
 
 namespace sluice {
 
@@ -16,7 +17,8 @@ int CudaDeviceCount();
 // as it is. Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle
 // a cudaEvent_t. FailedPrecondition where there is no such device, it is too old (compute
 // capability 8.0 is the least), the driver is, or the build has no CUDA.
-absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal);
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
+                                                       const DeviceAllocator& allocator = {});
 
 }  // namespace sluice
 

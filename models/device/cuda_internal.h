@@ -9,7 +9,8 @@
 namespace sluice {
 
 // For OpenCudaDevice alone, once the device is known to work.
-std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name);
+std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name,
+                                       const DeviceAllocator& allocator);
 
 }  // namespace sluice
 

@@ -43,7 +43,8 @@ int CudaDeviceCount() {
   return CheckDriver(&count).ok() ? count : 0;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal) {
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
+                                                       const DeviceAllocator& allocator) {
   int count = 0;
   if (absl::Status status = CheckDriver(&count); !status.ok()) return status;
   if (ordinal < 0 || ordinal >= count) {
@@ -66,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal) {
   absl::Status status = CudaStatus(cudaSetDevice(ordinal), what);
   if (status.ok()) status = CudaStatus(cudaFree(nullptr), what);
   if (!status.ok()) return status;
-  return MakeCudaDevice(ordinal, absl::StrCat("cuda:", ordinal, " ", properties.name));
+  return MakeCudaDevice(ordinal, absl::StrCat("cuda:", ordinal, " ", properties.name), allocator);
 }
 
 }  // namespace sluice

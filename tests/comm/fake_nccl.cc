@@ -58,7 +58,7 @@ struct FakeNccl::End {
   int polls = 0;               // until `work` begins
   std::function<void()> work;  // begun late
   enum class Until : uint8_t { kNothing, kMet, kFinalized } until = Until::kNothing;
-  bool calling = false;
+  std::map<void*, void*> registered;  // memory, by handle
 };
 
 FakeNccl::FakeNccl(const Options& options) : options_(options), random_(options.seed) {}
@@ -184,15 +184,50 @@ NcclResult FakeNccl::Receive(NcclComm comm, void* data, size_t bytes, Stream str
   return Queue(comm, 1, data, bytes, stream);
 }
 
-NcclResult FakeNccl::Register(NcclComm comm, void* data, size_t /*bytes*/, void** handle) {
+int FakeNccl::registered() const {
   const std::lock_guard lock(mutex_);
-  *handle = data;
-  return Begin(Use(comm), [] {});
+  return registered_;
 }
 
-NcclResult FakeNccl::Deregister(NcclComm comm, void* /*handle*/) {
+size_t FakeNccl::allocated() const {
   const std::lock_guard lock(mutex_);
-  Use(comm);
+  size_t bytes = 0;
+  for (const auto& [address, block] : memory_) bytes += block.size();
+  return bytes;
+}
+
+NcclResult FakeNccl::Allocate(size_t bytes, void** memory) {
+  if (!options_.has_memory) return NcclResult::kInvalidUsage;
+  std::vector<std::byte> block(bytes);
+  *memory = block.data();
+  const std::lock_guard lock(mutex_);
+  memory_.emplace(*memory, std::move(block));
+  return NcclResult::kSuccess;
+}
+
+void FakeNccl::Free(void* memory) {
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(memory_.erase(memory), 1U) << "memory that is not NCCL's";
+  for (const std::unique_ptr<End>& end : ends_) {
+    for (const auto& [handle, registered] : end->registered)
+      EXPECT_NE(registered, memory) << "is still registered with " << end->name;
+  }
+}
+
+// The handle comes as late as NCCL is.
+NcclResult FakeNccl::Register(NcclComm comm, void* data, size_t /*bytes*/, void** handle) {
+  const std::lock_guard lock(mutex_);
+  End* end = Use(comm);
+  return Begin(end, [this, end, data, handle] {
+    auto* const number = reinterpret_cast<void*>(static_cast<uintptr_t>(++registered_));
+    end->registered.emplace(number, data);
+    *handle = number;
+  });
+}
+
+NcclResult FakeNccl::Deregister(NcclComm comm, void* handle) {
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(Use(comm)->registered.erase(handle), 1U) << "a handle of another, or given back twice";
   return NcclResult::kSuccess;
 }
 
@@ -213,6 +248,7 @@ void FakeNccl::Destroy(NcclComm comm) {
   End* end = Use(comm);
   EXPECT_TRUE(end->finalized && end->until == End::Until::kNothing)
       << end->name << " is destroyed before it was closed";
+  EXPECT_TRUE(end->registered.empty()) << end->name << " goes with memory registered";
   end->open = false;
   --open_;
 }
@@ -236,6 +272,7 @@ void FakeNccl::Abort(NcclComm comm) {
     end->open = false;
     end->polls = 0;
     end->work = nullptr;
+    end->registered.clear();
     --open_;
     ++aborted_;
     const std::lock_guard wire_lock(end->wire->mutex);

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "comm/nccl_api.h"
 
@@ -21,6 +22,7 @@ class FakeNccl : public NcclApi {
   struct Options {
     uint64_t seed = 1;
     int late_one_in = 3;  // so many calls are in progress for some polls; 0: none
+    bool has_memory = true;
   };
   FakeNccl() : FakeNccl(Options()) {}
   explicit FakeNccl(const Options& options);
@@ -35,6 +37,9 @@ class FakeNccl : public NcclApi {
   int aborted() const;
   // Blocks that communicators may occupy, the most that any asked for.
   int max_ctas() const;
+  // How often memory was registered, and bytes that are allocated.
+  int registered() const;
+  size_t allocated() const;
 
   std::string version() const override { return "fake"; }
   std::string GpuName(int ordinal) override { return "gpu " + std::to_string(ordinal); }
@@ -44,6 +49,8 @@ class FakeNccl : public NcclApi {
   NcclResult AsyncError(NcclComm comm) override;
   NcclResult Send(NcclComm comm, const void* data, size_t bytes, Stream stream) override;
   NcclResult Receive(NcclComm comm, void* data, size_t bytes, Stream stream) override;
+  NcclResult Allocate(size_t bytes, void** memory) override;
+  void Free(void* memory) override;
   NcclResult Register(NcclComm comm, void* data, size_t bytes, void** handle) override;
   NcclResult Deregister(NcclComm comm, void* handle) override;
   NcclResult Finalize(NcclComm comm) override;
@@ -72,6 +79,8 @@ class FakeNccl : public NcclApi {
   int open_ = 0;
   int aborted_ = 0;
   int max_ctas_ = 0;
+  int registered_ = 0;
+  std::map<void*, std::vector<std::byte>> memory_;
 };
 
 }  // namespace sluice

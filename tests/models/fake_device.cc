@@ -1,5 +1,6 @@
 #include "tests/models/fake_device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -116,31 +117,36 @@ absl::StatusOr<DeviceMemory> FakeDevice::Allocate(int64_t bytes) {
     }
     allocated_ += bytes;
   }
-  auto memory = AllocateShared(bytes);
-  if (!memory.ok()) return memory;
-  std::byte* data = memory->data();
-  // Holds the pages, and gives them back when the device has forgotten them.
-  auto pages = std::make_shared<DeviceMemory>(*std::move(memory));
-  return DeviceMemory(data, bytes, [this, bytes, pages](std::byte*) {
-    Drain();
+  const DeviceAllocator& allocator = options_.allocator;
+  void* theirs = allocator.allocate == nullptr ? nullptr : allocator.allocate(bytes);
+  auto* data = static_cast<std::byte*>(theirs);
+  if (theirs == nullptr) data = new std::byte[static_cast<size_t>(bytes)];
+  std::fill_n(data, bytes, std::byte{0});
+  return Take(data, bytes, [this, data, bytes, is_own = theirs == nullptr] {
+    is_own ? delete[] data : options_.allocator.free(data);
     const std::lock_guard lock(mutex_);
     allocated_ -= bytes;
   });
 }
 
 absl::StatusOr<DeviceMemory> FakeDevice::AllocateShared(int64_t bytes) {
-  auto pages = std::make_unique<std::byte[]>(static_cast<size_t>(bytes));  // zeroed
-  std::byte* data = pages.release();
+  auto* data = new std::byte[static_cast<size_t>(bytes)]();  // zeroed
+  return Take(data, bytes, [data] { delete[] data; });
+}
+
+// Gives the memory back once the device has done its work and forgotten it.
+DeviceMemory FakeDevice::Take(std::byte* data, int64_t bytes, std::function<void()> give_back) {
   const std::lock_guard lock(mutex_);
   ranges_.emplace(data, bytes);
-  return DeviceMemory(data, bytes, [this, bytes](std::byte* gone) {
+  const auto free = [this, bytes, give_back = std::move(give_back)](std::byte* gone) {
     Drain();
     {
       const std::lock_guard inner(mutex_);
       ranges_.erase({gone, bytes});
     }
-    delete[] gone;
-  });
+    give_back();
+  };
+  return DeviceMemory(data, bytes, free);
 }
 
 bool FakeDevice::Holds(const void* address) const {

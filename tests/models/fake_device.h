@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/device/device.h"
+#include "models/device/device_allocator.h"
 #include "models/kernels/kernels.h"
 
 namespace sluice {
@@ -24,6 +25,7 @@ class FakeDevice : public Device {
     absl::Duration longest_pause = absl::ZeroDuration();  // before a piece of work; most have none
     int64_t memory = int64_t{1} << 40;                    // bytes that it has
     int64_t events = int64_t{1} << 40;                    // that it can make
+    DeviceAllocator allocator = {};
   };
   FakeDevice() : FakeDevice(Options()) {}
   explicit FakeDevice(const Options& options);
@@ -55,6 +57,7 @@ class FakeDevice : public Device {
   struct Moment;
   struct Mark;
 
+  DeviceMemory Take(std::byte* data, int64_t bytes, std::function<void()> give_back);
   bool Holds(const void* address) const;
   void Drain();
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/comm/fake_nccl.h"
 #include "tests/models/fake_device.h"
 #include "tests/pipeline/small_run.h"
 #include "tools/command.h"
@@ -22,7 +23,11 @@ RunPlan FakePlan(const SmallRun& run) {
 }
 
 OpenDevice Fakes(const FakeDevice::Options& options) {
-  return [options](int) { return std::make_unique<FakeDevice>(options); };
+  return [options](int, const DeviceAllocator& allocator) {
+    FakeDevice::Options with = options;
+    with.allocator = allocator;
+    return std::make_unique<FakeDevice>(with);
+  };
 }
 
 TEST(RunDevices, NeighboursShareADeviceWhereThereAreTooFew) {
@@ -30,7 +35,7 @@ TEST(RunDevices, NeighboursShareADeviceWhereThereAreTooFew) {
   for (const int count : {1, 2, 3, 4, 9}) {
     int opened = 0;
     absl::StatusOr<std::unique_ptr<RunDevices>> run =
-        RunDevices::ForThreads(plan, count, [&opened](int number) {
+        RunDevices::ForThreads(plan, count, [&opened](int number, const DeviceAllocator&) {
           EXPECT_EQ(number, opened++);
           return std::make_unique<FakeDevice>();
         });
@@ -57,6 +62,32 @@ TEST(RunDevices, TrainToTheCpusBits) {
   EXPECT_EQ(*outcome, OutcomeOnce(run, 2));
 }
 
+// Every rank's arena is NCCL's own memory, registered with each of its edges, and given back when
+// the edges have let go of it; a library without such memory has none of this.
+TEST(RunDevices, OverNcclTensorsLieWhereItCanReachThem) {
+  const SmallRun run{.schedule = "1f1b", .ranks = 3};
+  const RunPlan plan = FakePlan(run);
+  for (const bool has_memory : {true, false}) {
+    FakeNccl nccl({.has_memory = has_memory});
+    {
+      absl::StatusOr<std::unique_ptr<RunDevices>> devices =
+          RunDevices::OverNccl(plan, {0, 1, 2}, 0, 3, Fakes({}),
+                               {.nccl = &nccl, .timeout = absl::Seconds(60), .host = "a host"});
+      ASSERT_TRUE(devices.ok()) << devices.status();
+      TrainOptions options = SmallOptions(2);
+      options.devices = (*devices)->ranks();
+      absl::StatusOr<Outcome> outcome = Train(plan, options);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      EXPECT_EQ(*outcome, OutcomeOnce(run, 2));
+    }
+    constexpr int kEnds = 2 * 4;  // of the edges between neighbours
+    EXPECT_EQ(nccl.registered(), has_memory ? kEnds : 0);
+    EXPECT_EQ(nccl.allocated(), 0U);
+    EXPECT_EQ(nccl.open(), 0);
+    EXPECT_EQ(nccl.aborted(), 0);
+  }
+}
+
 TEST(RunDevices, ArenasThatDoNotFitAreNoPlan) {
   const RunPlan plan = FakePlan({.ranks = 2});
   const int64_t both = plan.arenas[0].memory.total + plan.arenas[1].memory.total;
@@ -69,7 +100,7 @@ TEST(RunDevices, ArenasThatDoNotFitAreNoPlan) {
 
 TEST(RunDevices, WhatADeviceSaysIsPassedOn) {
   const absl::Status status =
-      RunDevices::ForThreads(FakePlan({.ranks = 2}), 0, [](int) {
+      RunDevices::ForThreads(FakePlan({.ranks = 2}), 0, [](int, const DeviceAllocator&) {
         return absl::StatusOr<std::unique_ptr<Device>>(absl::FailedPreconditionError("no GPU"));
       }).status();
   EXPECT_EQ(ExitCodeOf(status), kExitBadInput);
