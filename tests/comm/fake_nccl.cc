@@ -277,7 +277,7 @@ void FakeNccl::Abort(NcclComm comm) {
     ++aborted_;
     const std::lock_guard wire_lock(end->wire->mutex);
     end->wire->aborted[end->rank] = true;
-  end->wire->halves[end->rank].clear();  // the caller may free what they point to
+    end->wire->halves[end->rank].clear();  // the caller may free what they point to
     end->wire->changed.notify_all();
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
