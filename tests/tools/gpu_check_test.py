@@ -70,8 +70,9 @@ class Folder(unittest.TestCase):
         write_program(self.folder / "kernels_cuda_test", TEST % {"failing": failing})
         write_program(self.folder / "comm_nccl_test", TEST % {"failing": False})
         write_program(self.folder / "cuda_bench", "#!/bin/sh\necho layer_norm 81 %\n")
+        write_program(self.folder / "nccl_bench", "#!/bin/sh\necho NCCL 12 us\n")
         self.folder.joinpath("manifest.json").write_text(json.dumps(
-            {"commit": "c0ffee", "tests": ["kernels_cuda_test", "comm_nccl_test"], "benches": ["cuda_bench"]}))
+            {"commit": "c0ffee", "tests": ["kernels_cuda_test", "comm_nccl_test"], "benches": ["cuda_bench", "nccl_bench"]}))
         self.kit = Kit(self.folder)
         self.assertEqual(self.kit.examine(), "")
 
@@ -167,14 +168,16 @@ class Parts(Folder):
 class Command(Folder):
     def test_runs_everything_and_writes_one_document(self):
         output = self.folder / "result.json"
-        done = self.command("--part", "doctor", "--part", "kernels", "--part", "bench-kernels", "-o", str(output))
+        done = self.command("--part", "doctor", "--part", "kernels", "--part", "bench-kernels", "--part", "bench-nccl", "-o",
+                            str(output))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         document = json.loads(output.read_text())
         self.assertEqual(document["gpus"], ["NVIDIA H200"])
         self.assertEqual(document["commit"], "c0ffee")
         self.assertEqual({name: part["status"] for name, part in document["parts"].items()},
-                         {"doctor": "ok", "kernels": "ok", "bench-kernels": "ok"})
+                         {"doctor": "ok", "kernels": "ok", "bench-kernels": "ok", "bench-nccl": "ok"})
         self.assertIn("layer_norm 81 %", done.stdout)
+        self.assertIn("NCCL 12 us", done.stdout)
 
     def test_a_part_that_fails_is_exit_1(self):
         self.make(failing=True)

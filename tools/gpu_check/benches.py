@@ -136,14 +136,24 @@ def stages(kit, clock, shape=None, counts=(1, 2, 4)):
     return {"ok": True, "stages": results, "notes": notes, "summary": f"at most {100 * (worst - 1):.1f} % above one stage"}
 
 
-def bench_kernels(kit, clock):
-    """Each CUDA kernel, as a fraction of the roofline."""
-    if not kit.benches:
-        raise Skip("there are no CUDA benchmarks in this folder")
+def run_benches(kit, clock, word):
+    named = {name: path for name, path in kit.benches.items() if word in name}
+    if not named:
+        raise Skip(f"there are no benchmarks named {word} in this folder")
     notes, ok, printed = [], True, {}
-    for name, path in kit.benches.items():
+    for name, path in named.items():
         outcome = process.run([path], clock.left())
         ok = ok and outcome.ok
         printed[name] = outcome.out.splitlines()
         notes += [f"{name}:", *outcome.out.splitlines()] if outcome.ok else [f"{name}: {outcome.why()}"]
     return {"ok": ok, "output": printed, "notes": notes, "summary": f"{len(printed)} benchmarks"}
+
+
+def bench_kernels(kit, clock):
+    """Each CUDA kernel, as a fraction of the roofline."""
+    return run_benches(kit, clock, "cuda")
+
+
+def bench_nccl(kit, clock):
+    """Latency and bandwidth of NCCL between two ranks; over loopback sockets where they share a GPU."""
+    return run_benches(kit, clock, "nccl")

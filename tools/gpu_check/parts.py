@@ -35,6 +35,7 @@ PARTS = [
     Part("sanitizer", tests_part.sanitizer, 300),
     Part("bitwise", bitwise.bitwise, 420),
     Part("bench-kernels", benches.bench_kernels, 240),
+    Part("bench-nccl", benches.bench_nccl, 120),
     Part("bench-train", benches.bench_train, 420),
     Part("stages", benches.stages, 240),
 ]
