@@ -27,15 +27,15 @@ class Layout {
       : plan_(plan),
         program_(plan.train[static_cast<size_t>(plan.pipeline_rank(world_rank))]),
         world_rank_(world_rank),
-        replica_(static_cast<size_t>(plan.replica(world_rank))),
+        replica_(static_cast<size_t>(plan.holder(world_rank))),
         first_parameter_(FirstParameters(plan)) {}
 
   void Persistent() {
     RankMemory& memory = arena_.memory;
-    const int zero = plan_.zero();
+    const int zero = plan_.zero(world_rank_);
     memory.parameters = Parameters(&arena_.weights);
     memory.gradients = zero >= 2 ? Slices(&arena_.gradients) : Parameters(&arena_.gradients);
-    if (plan_.sum_groups() > plan_.replicas() && zero < 2)
+    if (plan_.rank_groups(world_rank_) > 1 && zero < 2)
       memory.gradients += Parameters(&arena_.second_gradients);
     const auto moments = [this, zero](ParameterOffsets* offsets) {
       return zero >= 1 ? Slices(offsets) : Parameters(offsets);

@@ -17,7 +17,9 @@ class Race {
         ranks_(programs.size()),
         position_(ranks_, 0),
         sent_(ranks_ * ranks_, 0),
-        received_(ranks_ * ranks_, 0) {}
+        received_(ranks_ * ranks_, 0),
+        reduced_(ranks_, 0),
+        at_reduction_(ranks_, false) {}
 
   // Runs every rank as far as it can go, again and again, until nobody moves. Each instruction runs
   // once; a rank is tried again only when some rank has moved.
@@ -57,9 +59,22 @@ class Race {
         return received_[rank * ranks_ + peer] > instruction.message;
       case Step::kWaitReceive:
         return sent_[peer * ranks_ + rank] > instruction.message;
+      case Step::kReduceGradients:
+        return Reduce(rank);
       default:
         return true;
     }
+  }
+
+  // A sum ends on every replica once all have come to it.
+  bool Reduce(size_t rank) {
+    if (!at_reduction_[rank]) ++reduced_[rank];
+    at_reduction_[rank] = true;
+    for (const int other : programs_[rank].reduces_with) {
+      if (reduced_[static_cast<size_t>(other)] < reduced_[rank]) return false;
+    }
+    at_reduction_[rank] = false;
+    return true;
   }
 
   const std::vector<RankProgram>& programs_;
@@ -67,9 +82,15 @@ class Race {
   std::vector<size_t> position_;
   std::vector<int> sent_;      // [from * ranks + to]
   std::vector<int> received_;  // likewise
+  std::vector<int> reduced_;   // [rank] sums that it has come to
+  std::vector<bool> at_reduction_;
 };
 
 std::string Describe(const RankProgram& program, const Instruction& at) {
+  if (at.step == Step::kReduceGradients) {
+    return absl::StrCat("rank ", program.rank, " waits for the other replicas' gradients up to ",
+                        "micro-batch ", at.micro_batch);
+  }
   return absl::StrCat("rank ", program.rank, " waits for message ", at.message,
                       at.step == Step::kWaitSend ? " to be taken by rank " : " from rank ",
                       at.index, " (micro-batch ", at.micro_batch, ")");

@@ -50,7 +50,7 @@ class FileLayout {
     file_.bytes = file_.head.size();
     CountUndivided();
     for (const StoredTensor& tensor : tensors_) {
-      if (IsDivided(tensor.kind)) {
+      if (IsDivided(tensor)) {
         AddSlices(tensor);
       } else {
         AddShares(tensor);
@@ -78,7 +78,9 @@ class FileLayout {
   }
 
   // Whether each replica has its slice only.
-  bool IsDivided(StateKind kind) const { return kind != StateKind::kWeight && plan_.zero() >= 1; }
+  bool IsDivided(const StoredTensor& tensor) const {
+    return tensor.kind != StateKind::kWeight && plan_.zero(RankOf(tensor)) >= 1;
+  }
   int RankOf(const StoredTensor& tensor) const {
     return rank_of_[static_cast<size_t>(tensor.parameter)];
   }
@@ -88,7 +90,7 @@ class FileLayout {
 
   void CountUndivided() {
     for (const StoredTensor& tensor : tensors_) {
-      if (!IsDivided(tensor.kind)) undivided_[RankOf(tensor)].all += Elements(tensor);
+      if (!IsDivided(tensor)) undivided_[RankOf(tensor)].all += Elements(tensor);
     }
   }
 
@@ -96,7 +98,7 @@ class FileLayout {
     if (count == 0) return;
     file_.parts.push_back({.kind = tensor.kind,
                            .parameter = tensor.parameter,
-                           .owner = replica * plan_.ranks() + RankOf(tensor),
+                           .owner = plan_.HolderRank(RankOf(tensor), replica),
                            .first = first,
                            .count = count,
                            .offset = file_.bytes});
@@ -113,7 +115,7 @@ class FileLayout {
   void AddShares(const StoredTensor& tensor) {
     Undivided& of_rank = undivided_[RankOf(tensor)];
     const int64_t elements = Elements(tensor);
-    const int replicas = plan_.replicas();
+    const int replicas = plan_.holders(RankOf(tensor));
     for (int64_t first = 0; first < elements;) {
       // The share that element number `placed` is in, and where that ends.
       const auto share = static_cast<int>(of_rank.placed * replicas / of_rank.all);

@@ -353,7 +353,8 @@ absl::Status Executor::ExplainReduction(const absl::Status& status,
 std::string Executor::Self() const {
   const RunPlan& plan = state_.plan();
   std::string self = absl::StrCat("rank ", state_.world_rank());
-  if (plan.replicas() > 1) absl::StrAppend(&self, " (replica ", state_.replica(), ")");
+  if (plan.holders(state_.world_rank()) > 1)
+    absl::StrAppend(&self, " (replica ", plan.holder(state_.world_rank()), ")");
   return self;
 }
 

@@ -97,14 +97,14 @@ absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
 
 int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
   const int rank = plan.pipeline_rank(world_rank);
-  const auto replica = static_cast<size_t>(plan.replica(world_rank));
+  const auto replica = static_cast<size_t>(plan.holder(world_rank));
   int64_t bytes = 0;
   for (const TiedPair& pair : TiedPairs(plan)) {
     if (pair.original_rank == pair.copy_rank) continue;
     if (pair.original_rank != rank && pair.copy_rank != rank) continue;
     const std::vector<int64_t>& bounds = plan.shards[static_cast<size_t>(pair.original)];
     const int64_t slice = (bounds[replica + 1] - bounds[replica]) * SizeOf(DType::kFloat32);
-    bytes = std::max(bytes, AlignUp(plan.zero() >= 1 ? slice : pair.bytes));
+    bytes = std::max(bytes, AlignUp(plan.zero(world_rank) >= 1 ? slice : pair.bytes));
   }
   if (plan.lowered.placement.replicas() == 1) return bytes;
   for (int layer : plan.train[static_cast<size_t>(rank)].layers) {

@@ -7,22 +7,24 @@
 
 namespace sluice {
 
-MessageScheduler::MessageScheduler(const Timetable& lowered, int rank, const MessageWindow& window,
+MessageScheduler::MessageScheduler(const Timetable& lowered, const StageDeal& deal, int rank,
+                                   const MessageWindow& window,
                                    std::function<int64_t(const Action&)> bytes,
                                    ProgramBuilder* builder)
     : placement_(lowered.placement),
+      deal_(deal),
       micro_batches_(static_cast<size_t>(lowered.micro_batches)),
       window_(window),
       bytes_(std::move(bytes)),
       builder_(*builder),
-      edges_(static_cast<size_t>(placement_.ranks())),
+      edges_(static_cast<size_t>(deal.ranks())),
       numbers_(2 * static_cast<size_t>(placement_.stages()) * micro_batches_, -1) {
   // Each peer sends as soon as it has computed, so its row says in which order.
-  for (int peer = 0; peer < placement_.ranks(); ++peer) {
-    if (peer == rank) continue;
-    for (const Action& action : lowered.rows[static_cast<size_t>(peer)]) {
+  for (const std::vector<Action>& row : lowered.rows) {
+    for (const Action& action : row) {
       const int consumer = ConsumerStage(placement_, action.op, action.stage);
-      if (consumer != kNoStage && placement_.rank(consumer) == rank) Expect(action, consumer);
+      if (consumer == kNoStage || deal_.rank(consumer, action.micro_batch) != rank) continue;
+      if (deal_.rank(action.stage, action.micro_batch) != rank) Expect(action, consumer);
     }
   }
 }
@@ -42,11 +44,11 @@ size_t MessageScheduler::Key(const Action& receive) const {
 }
 
 int MessageScheduler::PeerOf(const Action& receive) const {
-  return placement_.rank(PeerStage(placement_, receive.op, receive.stage));
+  return deal_.rank(PeerStage(placement_, receive.op, receive.stage), receive.micro_batch);
 }
 
 void MessageScheduler::Open() {
-  for (int peer = 0; peer < placement_.ranks(); ++peer) PostUpTo(peer, window_.receives);
+  for (int peer = 0; peer < deal_.ranks(); ++peer) PostUpTo(peer, window_.receives);
 }
 
 BufferId MessageScheduler::Receive(const Action& receive) {
@@ -103,7 +105,7 @@ void MessageScheduler::WaitSends(int peer, int left) {
 
 void MessageScheduler::Close() {
   RankProgram& program = builder_.program();
-  for (int peer = 0; peer < placement_.ranks(); ++peer) {
+  for (int peer = 0; peer < deal_.ranks(); ++peer) {
     WaitSends(peer, 0);
     program.sends.push_back(edges_[static_cast<size_t>(peer)].sent);
     program.receives.push_back(edges_[static_cast<size_t>(peer)].waited);

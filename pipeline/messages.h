@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pipeline/program_builder.h"
+#include "pipeline/stage_deal.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
@@ -17,8 +18,9 @@ namespace sluice {
 class MessageScheduler {
  public:
   // `bytes` of the message that a RECV_F or RECV_B stands for.
-  MessageScheduler(const Timetable& lowered, int rank, const MessageWindow& window,
-                   std::function<int64_t(const Action&)> bytes, ProgramBuilder* builder);
+  MessageScheduler(const Timetable& lowered, const StageDeal& deal, int rank,
+                   const MessageWindow& window, std::function<int64_t(const Action&)> bytes,
+                   ProgramBuilder* builder);
 
   // Posts the first receives of every edge: before anything is computed.
   void Open();
@@ -45,6 +47,7 @@ class MessageScheduler {
   void WaitSends(int peer, int left);
 
   const Placement placement_;
+  const StageDeal deal_;
   const size_t micro_batches_;
   const MessageWindow window_;
   const std::function<int64_t(const Action&)> bytes_;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_format.h"
+#include "pipeline/dealt_times.h"
 #include "schedules/lower.h"
 
 namespace sluice {
@@ -51,10 +52,7 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   metrics.tokens_per_second = tokens_per_step_ / step_seconds;
   metrics.flops_per_second = flops_per_step_ / step_seconds;
   metrics.bubble = report.bubble(plan_.world_size());
-  if (absl::StatusOr<Simulation> simulation = Simulate(table_, costs_); simulation.ok()) {
-    metrics.predicted_bubble = simulation->bubble;
-    metrics.predicted_step_seconds = simulation->makespan / plan_.window_steps() + outside_;
-  }
+  Predict(&metrics);
   if (!staleness_.empty()) metrics.staleness = staleness_[static_cast<size_t>(report.window_step)];
   for (const ArenaLayout& arena : plan_.arenas) {
     metrics.peak_bytes = std::max(metrics.peak_bytes, arena.memory.total);
@@ -63,6 +61,17 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   // measured.
   if (step > 1) Learn(report, outside);
   return metrics;
+}
+
+void MetricsKeeper::Predict(StepMetrics* metrics) const {
+  if (plan_.dealt()) {
+    const DealtTimes times = SimulateDealt(table_, plan_.deal, costs_);
+    metrics->predicted_bubble = times.bubble;
+    metrics->predicted_step_seconds = times.makespan + outside_;
+  } else if (absl::StatusOr<Simulation> simulation = Simulate(table_, costs_); simulation.ok()) {
+    metrics->predicted_bubble = simulation->bubble;
+    metrics->predicted_step_seconds = simulation->makespan / plan_.window_steps() + outside_;
+  }
 }
 
 void MetricsKeeper::Learn(const StepReport& report, double outside) {

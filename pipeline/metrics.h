@@ -39,6 +39,7 @@ class MetricsKeeper {
 
  private:
   void Learn(const StepReport& report, double outside);
+  void Predict(StepMetrics* metrics) const;
   void AgeSteps();
 
   const RunPlan& plan_;

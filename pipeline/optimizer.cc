@@ -72,7 +72,7 @@ absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, do
   for (const ParameterView& view : state.parameters()) parameters.push_back(&view);
   UpdateParameters(state, parameters, options, lr, grad_scale, step);
   absl::Status status =
-      state.plan().zero() >= 1 ? GatherWeights(state, *replicas, timeout) : absl::OkStatus();
+      state.zero() >= 1 ? GatherWeights(state, *replicas, timeout) : absl::OkStatus();
   if (status.ok()) state.Pack();
   return status;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,10 +25,11 @@ class RankCompiler {
   RankCompiler(const ProgramRequest& request, int rank, const MessageWindow& window)
       : request_(request),
         table_(*request.timetable),
+        deal_(*request.deal),
         placement_(table_.placement),
         micro_batches_(static_cast<size_t>(table_.micro_batches)),
         messages_(
-            table_, rank, window, [this](const Action& receive) { return MessageBytes(receive); },
+            table_, deal_, rank, window, [this](const Action& receive) { return MessageBytes(receive); },
             &builder_),
         layers_(HoldStages(rank)),
         calls_(layers_, Policies(), table_.micro_batches, &builder_) {
@@ -37,9 +39,13 @@ class RankCompiler {
 
   absl::StatusOr<RankProgram> Run() {
     messages_.Open();
-    for (const Action& action : table_.rows[static_cast<size_t>(builder_.program().rank)]) {
+    const int row = placement_.rank(builder_.program().stages.front().stage);
+    for (const Action& action : table_.rows[static_cast<size_t>(row)]) {
+      if (MakesWeightGrad(action.op)) ReduceBefore(action);
+      if (!IsMine(action)) continue;
       if (absl::Status status = Compile(action); !status.ok()) return status;
     }
+    ReduceDealt();
     messages_.Close();
     return std::move(builder_.program());
   }
@@ -51,7 +57,7 @@ class RankCompiler {
     program.rank = rank;
     std::vector<const LayerDecl*> decls;
     local_stage_.assign(static_cast<size_t>(placement_.stages()), 0);
-    for (int stage : placement_.StagesOf(rank)) {
+    for (int stage : deal_.StagesOf(rank)) {
       local_stage_[static_cast<size_t>(stage)] = program.stages.size();
       const auto first = static_cast<int>(decls.size());
       for (int layer = Layers(stage).first; layer <= Layers(stage).last; ++layer) {
@@ -63,6 +69,8 @@ class RankCompiler {
                                 .first = first,
                                 .last = static_cast<int>(decls.size()) - 1,
                                 .slots = slots_.back().count});
+      for (int k = 0; deal_.replicas(stage) > 1 && k < deal_.replicas(stage); ++k)
+        program.reduces_with.push_back(deal_.first_rank(stage) + k);
     }
     return decls;
   }
@@ -133,7 +141,7 @@ class RankCompiler {
     builder_.End();
     At(activations_, action.stage, mb) = current;
     const int next = placement_.NextStage(action.stage);
-    if (next != kNoStage && !Here(next)) messages_.Send(placement_.rank(next), current, mb);
+    if (next != kNoStage && !Here(next)) messages_.Send(deal_.rank(next, mb), current, mb);
   }
 
   // I; or B, where the weights' gradients follow at once, layer by layer.
@@ -165,7 +173,7 @@ class RankCompiler {
     const int previous = placement_.PreviousStage(stage);
     if (previous == kNoStage) return;
     At(gradients_, stage, mb) = gradient;
-    if (!Here(previous)) messages_.Send(placement_.rank(previous), gradient, mb);
+    if (!Here(previous)) messages_.Send(deal_.rank(previous, mb), gradient, mb);
   }
 
   void WeightGrad(const Action& action) {
@@ -180,7 +188,7 @@ class RankCompiler {
   void LayerWeightGrad(const Action& action, int local) {
     CallPlace place = PlaceOf(action, local);
     const int64_t bytes = GradientBytes(Layer(local));
-    if (!request_.shard_gradients || request_.replicas == 1 || bytes == 0) {
+    if (!request_.shard_gradients || replicas() == 1 || bytes == 0) {
       calls_.WeightGrad(place);
       return;
     }
@@ -200,22 +208,41 @@ class RankCompiler {
   // Sums the stage's gradients over the replicas once a group of micro-batches is in them. After
   // the action, so that the previous stage need not wait for it.
   void ReduceStage(const Action& action) {
-    if (request_.replicas == 1 || request_.shard_gradients || !EndsSum(action.micro_batch)) return;
-    Reduce(action, Local(action).first, Local(action).last, kNoBuffer);
+    if (replicas() == 1 || request_.shard_gradients || !EndsSum(action.micro_batch)) return;
+    if (DealtTo() > 1) {
+      to_reduce_ = action;
+    } else {
+      Reduce(action, Local(action).first, Local(action).last, kNoBuffer);
+    }
+  }
+
+  // Replicas of one stage must come to a sum at one place in the stage's row: any of them may have
+  // something to do before it that another one's part of the sum waits for. So the sum waits until
+  // the row begins with the next groups' gradients, whoever has them; which is also when their
+  // memory is needed.
+  void ReduceBefore(const Action& action) {
+    const int round = action.micro_batch / deal_.round(action.stage);
+    if (std::exchange(round_, round) != round) ReduceDealt();
+  }
+
+  void ReduceDealt() {
+    if (!to_reduce_.has_value()) return;
+    Reduce(*to_reduce_, Local(*to_reduce_).first, Local(*to_reduce_).last, kNoBuffer);
+    to_reduce_.reset();
   }
 
   void Reduce(const Action& action, int first, int last, BufferId gradients) {
     const int mb = action.micro_batch;
     const int64_t largest = LargestSlice(first, last);
     if (largest == 0) return;  // no parameters
-    const bool last_group = GroupOf(mb) + 1 == request_.sum_groups;
+    const bool last_group = OwnGroupOf(mb) + 1 == request_.sum_groups / DealtTo();
     builder_.Reduce({.first = first,
                      .last = last,
-                     .starts = GroupOf(mb) == 0,
-                     .second_gradient = GroupOf(mb) > 0,
+                     .starts = OwnGroupOf(mb) == 0,
+                     .second_gradient = OwnGroupOf(mb) > 0,
                      .gather = last_group && request_.gather_gradients,
                      .gradients = gradients,
-                     .work_elements = ReduceScatterWorkBytes(request_.replicas, largest) /
+                     .work_elements = ReduceScatterWorkBytes(replicas(), largest) /
                                       static_cast<int64_t>(SizeOf(DType::kFloat32))},
                     mb);
   }
@@ -240,7 +267,7 @@ class RankCompiler {
   // Adds the sum of a group that is complete to those of the groups before it.
   void CloseGroup(const Action& action) {
     const int mb = action.micro_batch;
-    if (request_.replicas > 1 || !EndsSum(mb) || GroupOf(mb) == 0) return;
+    if (replicas() > 1 || !EndsSum(mb) || GroupOf(mb) == 0) return;
     builder_.Append({.step = Step::kAddGroup,
                      .micro_batch = mb,
                      .index = static_cast<int32_t>(LocalIndex(action.stage))});
@@ -272,6 +299,13 @@ class RankCompiler {
     return static_cast<int>(int64_t{mb} * request_.sum_groups / table_.micro_batches);
   }
 
+  // The same among the groups that this rank has.
+  int OwnGroupOf(int mb) const { return GroupOf(mb) / DealtTo(); }
+
+  // Ranks that the rank's stage is dealt to, and all that sum gradients with this one.
+  int DealtTo() const { return deal_.replicas(builder_.program().stages.front().stage); }
+  int replicas() const { return request_.replicas * DealtTo(); }
+
   // Whether the gradient of `mb` overwrites those before it, which have been used or are kept
   // elsewhere.
   bool StartsSum(int mb) const {
@@ -286,11 +320,15 @@ class RankCompiler {
     return {.layer = local,
             .micro_batch = action.micro_batch,
             .slot = slots_[LocalIndex(action.stage)].SlotOf(action.micro_batch),
-            .second_gradient = GroupOf(action.micro_batch) > 0,
+            .second_gradient = OwnGroupOf(action.micro_batch) > 0,
             .accumulate = !StartsSum(action.micro_batch)};
   }
 
-  bool Here(int stage) const { return placement_.rank(stage) == builder_.program().rank; }
+  // Of neighbours; those of a stage that is dealt are elsewhere.
+  bool Here(int stage) const { return deal_.first_rank(stage) == builder_.program().rank; }
+  bool IsMine(const Action& action) const {
+    return deal_.rank(action.stage, std::max(action.micro_batch, 0)) == builder_.program().rank;
+  }
   const LayerRange& Layers(int stage) const {
     return (*request_.partition)[static_cast<size_t>(placement_.model_stage(stage))];
   }
@@ -306,6 +344,7 @@ class RankCompiler {
 
   const ProgramRequest& request_;
   const Timetable& table_;
+  const StageDeal& deal_;
   const Placement& placement_;
   const size_t micro_batches_;
   ProgramBuilder builder_;
@@ -318,6 +357,8 @@ class RankCompiler {
   std::vector<BufferId> activations_;  // [stage][micro-batch]: the stage's output
   std::vector<BufferId> gradients_;    // [stage][micro-batch]: the gradient of the stage's input
   std::map<int, int> updated_;         // [stage]: updates so far
+  int round_ = 0;                      // of a dealt stage's groups, in its row
+  std::optional<Action> to_reduce_;    // the last gradient of a dealt group that is complete
   std::map<int, BufferId> summing_;    // [local layer]: gradients of the group that is being summed
 };
 

@@ -8,6 +8,7 @@
 #include "models/layer.h"
 #include "partitioner/partition.h"
 #include "pipeline/sharding.h"
+#include "pipeline/stage_deal.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
@@ -104,6 +105,9 @@ struct RankProgram {
   std::vector<Instruction> instructions;
   std::vector<CallBuffers> calls;
   std::vector<GradientReduction> reductions;  // where there are replicas
+  // Replicas of the rank's stage, itself included, whose reductions meet its own; empty where they
+  // belong to other pipelines, which run the same program.
+  std::vector<int> reduces_with;
   std::vector<StageUpdate> updates;           // of an asynchronous timetable
   std::vector<Buffer> buffers;
   // Messages of a step on the edge to (from) each rank.
@@ -120,6 +124,7 @@ struct MessageWindow {
 struct ProgramRequest {
   const std::vector<LayerDecl>* layers = nullptr;  // of the whole model
   const Timetable* timetable = nullptr;            // lowered
+  const StageDeal* deal = nullptr;                 // of its micro-batches
   const Partition* partition = nullptr;            // a range of layers a stage of the model
   std::vector<Recompute> recompute;                // a policy a stage of the model
   int64_t batch_rows = 1;
@@ -127,8 +132,8 @@ struct ProgramRequest {
   // micro-batches, then over the groups in order. 1 where the timetable has several copies of the
   // model (each is a group of its own) or is asynchronous. Of one replica where there are several.
   int sum_groups = 1;
-  // Replicas that run the same program; each group's gradients are summed over them, slice by
-  // slice.
+  // Pipelines that run the same program; each group's gradients are summed over them, slice by
+  // slice, as they are over a stage's replicas. One where stages are replicated.
   int replicas = 1;
   const ShardBounds* shards = nullptr;  // needed with replicas
   // Gradients as a whole live only until they are summed over the replicas (ZeRO-2). Else all
@@ -147,8 +152,8 @@ absl::StatusOr<RankProgram> CompileRank(const ProgramRequest& request, int rank,
 Timetable ForwardOnly(const Timetable& lowered, int micro_batches);
 
 // Proves that the programs, run together, come to an end however slow each rank is: a send
-// completes once its receive has been posted, and the other way round. Internal names the ranks
-// that would wait for each other.
+// completes once its receive has been posted, and the other way round, and a sum over a stage's
+// replicas once all have come to it. Internal names the ranks that would wait for each other.
 absl::Status CheckProgress(const std::vector<RankProgram>& programs);
 
 }  // namespace sluice

@@ -61,7 +61,7 @@ void RankState::BindParameters() {
   weights_.push_back(PointersTo(layout().weights));
   for (const ParameterOffsets& slot : layout().stashed_weights)
     weights_.push_back(PointersTo(slot));
-  if (plan_.zero() < 2) gradients_ = PointersTo(layout().gradients);
+  if (zero() < 2) gradients_ = PointersTo(layout().gradients);
   second_gradients_ = PointersTo(layout().second_gradients);
   newest_.assign(program.stages.size(), 0);
   std::vector<int> first_index;  // [global layer]
@@ -82,8 +82,7 @@ void RankState::BindParameters() {
 
 void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
   const auto at = static_cast<size_t>(local);
-  const auto own = static_cast<size_t>(replica());
-  const int zero = plan_.zero();
+  const auto own = static_cast<size_t>(plan_.holder(world_rank_));
   const std::vector<ParameterDecl>& decls = layers_[at]->decl().parameters;
   for (size_t p = 0; p < decls.size(); ++p) {
     ParameterView view;
@@ -97,11 +96,11 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
     const std::vector<int64_t>& bounds = plan_.shards[static_cast<size_t>(view.global_index)];
     view.slice_first = bounds[own];
     view.slice_count = bounds[own + 1] - bounds[own];
-    view.first = zero >= 1 ? view.slice_first : 0;
-    view.count = zero >= 1 ? view.slice_count : view.elements;
+    view.first = zero() >= 1 ? view.slice_first : 0;
+    view.count = zero() >= 1 ? view.slice_count : view.elements;
     // Of gradients that are sharded, the arena holds the slice alone.
     view.gradient =
-        arena_.at<float>(layout().gradients[at][p]) + (zero >= 2 ? int64_t{0} : view.first);
+        arena_.at<float>(layout().gradients[at][p]) + (zero() >= 2 ? int64_t{0} : view.first);
     view.moment1 = arena_.at<float>(layout().moments1[at][p]);
     if (!layout().moments2.empty()) view.moment2 = arena_.at<float>(layout().moments2[at][p]);
     parameters_.push_back(view);

@@ -49,7 +49,8 @@ class RankState {
   const RunPlan& plan() const { return plan_; }
   int rank() const { return plan_.pipeline_rank(world_rank_); }  // of its pipeline
   int world_rank() const { return world_rank_; }
-  int replica() const { return plan_.replica(world_rank_); }
+  int replica() const { return plan_.replica(world_rank_); }  // of the pipeline
+  int zero() const { return plan_.zero(world_rank_); }
   const RankProgram& train_program() const { return plan_.train[static_cast<size_t>(rank())]; }
   const RankProgram& evaluate_program() const {
     return plan_.evaluate[static_cast<size_t>(rank())];

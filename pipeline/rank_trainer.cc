@@ -31,18 +31,18 @@ std::unique_ptr<SubGroup> PipelineOf(const RankState& state, Communicator* world
 // The ranks that hold the same stages, one of each replica; null where there is one replica.
 std::unique_ptr<SubGroup> ReplicasOf(const RankState& state, Communicator* world) {
   const RunPlan& plan = state.plan();
-  if (plan.replicas() == 1) return nullptr;
+  const int holders = plan.holders(state.world_rank());
+  if (holders == 1) return nullptr;
   std::vector<int> members;
-  for (int replica = 0; replica < plan.replicas(); ++replica)
-    members.push_back(replica * plan.ranks() + state.rank());
+  for (int k = 0; k < holders; ++k) members.push_back(plan.HolderRank(state.world_rank(), k));
   return std::make_unique<SubGroup>(world, members);
 }
 
-// [stage] the rank of the pipeline that holds it.
+// [stage] the rank of the pipeline that holds it; the first one of a replicated stage's.
 std::vector<int> RankOfStages(const RunPlan& plan) {
   std::vector<int> ranks;
-  const Placement& placement = plan.lowered.placement;
-  for (int stage = 0; stage < placement.stages(); ++stage) ranks.push_back(placement.rank(stage));
+  for (int stage = 0; stage < plan.deal.stages(); ++stage)
+    ranks.push_back(plan.deal.first_rank(stage));
   return ranks;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "partitioner/describe_memory.h"
 #include "pipeline/arena_layout.h"
+#include "pipeline/check_replicas.h"
 #include "pipeline/kernel_threads.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/sharding.h"
@@ -22,8 +23,6 @@ namespace {
 constexpr MessageWindow kNarrow{.receives = 2, .sends = 2};
 // Wider ones, widest first; taken only where they cost no memory.
 constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
-// Everybody tells everybody of a step, so more would only ever be a mistake.
-constexpr int kMostReplicas = 1024;
 
 absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) {
   const KernelThreads threads(request.threads_per_stage);
@@ -55,6 +54,7 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
                              std::vector<RankProgram>& programs) {
   const ProgramRequest request{.layers = &plan.layers,
                                .timetable = &table,
+                               .deal = &plan.deal,
                                .partition = &plan.request.partition,
                                .recompute = plan.request.recompute,
                                .batch_rows = plan.request.batch.rows(),
@@ -90,40 +90,18 @@ absl::Status CheckSteps(const RunPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status CheckReplicas(const RunPlan& plan) {
-  const RunRequest& request = plan.request;
-  if (request.replicas < 1 || request.replicas > kMostReplicas) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request.replicas, " replicas; expected 1 to ", kMostReplicas));
-  }
-  if (request.zero < 0 || request.zero > 2)
-    return absl::InvalidArgumentError(absl::StrCat("ZeRO ", request.zero, "; expected 0, 1 or 2"));
-  if (request.replicas == 1) return absl::OkStatus();
-  if (plan.asynchronous() || plan.lowered.placement.replicas() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        request.replicas, " replicas: schedule '", plan.lowered.name, "' ",
-        plan.asynchronous() ? "changes the weights without a flush, in which replicas could agree"
-                            : "has two copies of the model already",
-        "; take another schedule, or one replica"));
-  }
-  const int groups = plan.sum_groups();
-  const int micro_batches = plan.global_micro_batches();
-  if (groups < 1 || groups % request.replicas != 0 || micro_batches % groups != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradients cannot be summed in ", groups, " groups by ", request.replicas,
-                     " replicas with ", plan.step_micro_batches(),
-                     " micro-batches each: give a multiple of the replicas that divides all ",
-                     micro_batches, " micro-batches"));
-  }
-  if (plan.zero() == 2 && groups == request.replicas && micro_batches > groups) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ZeRO 2 would save nothing with ", groups,
-        " groups of gradients: each replica sums all of ", "its ", plan.step_micro_batches(),
-        " micro-batches before the replicas can be summed, and ",
-        "keeps whole gradients meanwhile; sum in more groups, best in ", micro_batches,
-        ", or take ZeRO 1"));
-  }
-  return absl::OkStatus();
+// By groups of gradients, as many as are summed.
+StageDeal DealOf(const RunRequest& request, const Timetable& table) {
+  if (request.stage_replicas.empty()) return StageDeal(table.placement);
+  const int groups = request.sum_groups > 0 ? request.sum_groups : table.micro_batches;
+  return {request.stage_replicas, std::max(table.micro_batches / groups, 1)};
+}
+
+ShardBounds CutShards(const RunPlan& plan) {
+  const std::vector<int> ranks = RankOfLayers(plan);
+  std::vector<int> holders;
+  for (const int rank : ranks) holders.push_back(plan.holders(rank));
+  return CutParameters(plan.layers, ranks, holders);
 }
 
 void LayOutArenas(RunPlan* plan) {
@@ -147,7 +125,7 @@ std::vector<int> RankOfLayers(const RunPlan& plan) {
     while (stage < partition.size() && partition[stage].last < static_cast<int>(layer)) ++stage;
     // Compiling says what is wrong with a partition that does not fit.
     if (static_cast<int>(stage) < placement.model_stages())
-      ranks[layer] = placement.rank(static_cast<int>(stage));
+      ranks[layer] = plan.deal.first_rank(static_cast<int>(stage));
   }
   return ranks;
 }
@@ -158,7 +136,20 @@ absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const 
 
 int RunPlan::sum_groups() const {
   if (request.sum_groups != 0) return request.sum_groups;
-  return zero() >= 2 ? global_micro_batches() : replicas();
+  const bool dealt = ranks() > lowered.placement.ranks();
+  return dealt || zero() >= 2 ? global_micro_batches() : replicas();
+}
+
+int RunPlan::holders(int world_rank) const {
+  return dealt() ? deal.replicas(deal.StagesOf(world_rank).front()) : replicas();
+}
+
+int RunPlan::holder(int world_rank) const {
+  return dealt() ? deal.replica(world_rank) : replica(world_rank);
+}
+
+int RunPlan::HolderRank(int world_rank, int k) const {
+  return dealt() ? world_rank - holder(world_rank) + k : k * ranks() + pipeline_rank(world_rank);
 }
 
 int RunPlan::GlobalMicroBatch(int replica, int local) const {
@@ -174,10 +165,15 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   if (!lowered.ok()) return lowered.status();
   absl::StatusOr<std::vector<LayerDecl>> layers = DeclareLayers(request);
   if (!layers.ok()) return layers.status();
-  RunPlan plan{.request = request, .lowered = *std::move(lowered), .layers = *std::move(layers)};
+  if (absl::Status status = CheckStageReplicas(request, *lowered); !status.ok()) return status;
+  StageDeal deal = DealOf(request, *lowered);
+  RunPlan plan{.request = request,
+               .lowered = *std::move(lowered),
+               .deal = std::move(deal),
+               .layers = *std::move(layers)};
   if (absl::Status status = CheckSteps(plan); !status.ok()) return status;
   if (absl::Status status = CheckReplicas(plan); !status.ok()) return status;
-  plan.shards = CutParameters(plan.layers, RankOfLayers(plan), plan.replicas());
+  plan.shards = CutShards(plan);
   if (absl::Status status = CompilePrograms(plan, plan.lowered, plan.train); !status.ok())
     return status;
   const Timetable forward = ForwardOnly(plan.lowered, plan.step_micro_batches());
@@ -211,7 +207,8 @@ absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,
                                                       const Timetable& timetable,
                                                       const Partition& partition,
                                                       Recompute recompute, OptimizerKind optimizer,
-                                                      int sum_groups, int replicas, int zero) {
+                                                      int sum_groups, int replicas, int zero,
+                                                      const std::vector<int>& stage_replicas) {
   absl::StatusOr<RunPlan> plan =
       CompileRun({.spec = spec,
                   .batch = batch,
@@ -221,6 +218,7 @@ absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,
                   .recompute = std::vector<Recompute>(
                       static_cast<size_t>(timetable.placement.model_stages()), recompute),
                   .replicas = replicas,
+                  .stage_replicas = stage_replicas,
                   .zero = zero,
                   .sum_groups = sum_groups,
                   .optimizer = optimizer});

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/predict_memory.h"
 #include "pipeline/program.h"
+#include "pipeline/stage_deal.h"
 
 namespace sluice {
 
@@ -27,12 +28,17 @@ struct RunRequest {
   // micro-batches times these; the run computes, to the bit, what one pipeline with so many
   // micro-batches and as many `sum_groups` does.
   int replicas = 1;
+  // Instead of those: ranks of each stage, which share out its micro-batches in groups (StageDeal;
+  // PipeDream's replicated stages). The timetable has a row a stage, and a step takes no more
+  // micro-batches than it has. Empty: one rank each.
+  std::vector<int> stage_replicas = {};
   // What the replicas divide among themselves: 1: the optimizer's state (ZeRO-1); 2: the sums of
   // gradients too. Nothing where there is one replica.
   int zero = 0;
   // Groups of a step's micro-batches whose gradients are summed before the groups are, in order; a
-  // multiple of the replicas. 0: as many as replicas; with zero 2 as many as micro-batches, since
-  // only what is summed over the replicas can be divided among them.
+  // multiple of the replicas, of every stage's. 0: as many as replicas; with zero 2 as many as
+  // micro-batches, since only what is summed over the replicas can be divided among them; likewise
+  // with replicated stages, which work at the same time on as many groups as they have replicas.
   int sum_groups = 0;
   // Micro-batches of a step where the timetable covers several steps, as asynchronous ones may:
   // what is reported and what the learning rate goes by. 0: all of the timetable's.
@@ -77,25 +83,38 @@ struct ArenaLayout {
 };
 
 // Compiled once, before step 0: programs and arenas of all ranks. Of the run's world_size() ranks,
-// number replica * ranks() + rank is rank `rank` of that replica's pipeline.
+// number replica * ranks() + rank is rank `rank` of that replica's pipeline. With replicated stages
+// there is one pipeline, and ranks are numbered as StageDeal says.
 struct RunPlan {
   RunRequest request;
-  Timetable lowered;
+  Timetable lowered;  // a row a stage where stages are replicated, else a row a rank
+  StageDeal deal;     // of one pipeline
   std::vector<LayerDecl> layers = {};      // of the whole model
   std::vector<RankProgram> train = {};     // [rank of a pipeline]
   std::vector<RankProgram> evaluate = {};  // [rank of a pipeline]
   std::vector<ArenaLayout> arenas = {};    // [rank of the world]
-  ShardBounds shards = {};                 // which replica sums which gradients
+  ShardBounds shards = {};                 // which holder of a stage sums which gradients
   // The most messages that one edge carries in a step.
   int max_messages = 0;
 
-  int ranks() const { return lowered.placement.ranks(); }  // of one pipeline
+  int ranks() const { return deal.ranks(); }  // of one pipeline
   int replicas() const { return request.replicas; }
   int world_size() const { return ranks() * replicas(); }
   int pipeline_rank(int world_rank) const { return world_rank % ranks(); }
   int replica(int world_rank) const { return world_rank / ranks(); }
-  int zero() const { return replicas() > 1 ? request.zero : 0; }
+  // Whether stages have replicas of their own.
+  bool dealt() const { return !request.stage_replicas.empty(); }
+  // The ranks of the world that hold the same stages as `world_rank` does: how many, which of them
+  // it is, and which rank is their k-th.
+  int holders(int world_rank) const;
+  int holder(int world_rank) const;
+  int HolderRank(int world_rank, int k) const;
+  // What is divided at all, and what the holders of a rank's stages divide.
+  int zero() const { return world_size() > lowered.placement.ranks() ? request.zero : 0; }
+  int zero(int world_rank) const { return holders(world_rank) > 1 ? request.zero : 0; }
   int sum_groups() const;
+  // In how many groups of its own micro-batches a rank sums gradients.
+  int rank_groups(int world_rank) const { return sum_groups() / holders(world_rank); }
   bool asynchronous() const { return lowered.updates != WeightUpdates::kFlush; }
   // Of one replica.
   int step_micro_batches() const {
@@ -114,7 +133,8 @@ struct RunPlan {
   int step_updates() const { return step_micro_batches() / update_micro_batches(); }
 };
 
-// [layer]: the rank of the pipeline that holds it; its first copy, where the timetable has several.
+// [layer]: the rank of the pipeline that holds it; its first copy, where the timetable has several,
+// and the first of a replicated stage's ranks.
 std::vector<int> RankOfLayers(const RunPlan& plan);
 
 // InvalidArgument where timetable, partition, policies, groups, steps and replicas do not fit each

@@ -45,12 +45,13 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
   const auto index = static_cast<size_t>(parameter);
   const std::vector<int64_t>& bounds = plan_.shards[index];
   // Every replica has all weights, and of the optimizer's state what has not been divided.
-  const bool sliced = kind != StateKind::kWeight && plan_.zero() >= 1;
+  const int first = rank_of_[index];
+  const bool sliced = kind != StateKind::kWeight && plan_.zero(first) >= 1;
   absl::Status status = absl::OkStatus();
-  for (int replica = 0; replica < (sliced ? plan_.replicas() : 1) && status.ok(); ++replica) {
+  for (int replica = 0; replica < (sliced ? plan_.holders(first) : 1) && status.ok(); ++replica) {
     const auto at = static_cast<size_t>(replica);
     const int64_t count = sliced ? bounds[at + 1] - bounds[at] : bounds.back();
-    const int owner = replica * plan_.ranks() + rank_of_[index];
+    const int owner = plan_.HolderRank(first, replica);
     if (owner == world_.rank()) {
       status = owner == 0 ? Give(Values(kind, parameter), count, sink)
                           : Send(Values(kind, parameter), count);

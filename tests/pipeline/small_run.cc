@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <ostream>
 #include <random>
 #include <utility>
@@ -64,8 +65,12 @@ Partition RandomPartition(int layers, int stages, uint64_t seed) {
 }
 
 absl::StatusOr<Timetable> TimetableOf(const SmallRun& run) {
-  return GenerateSchedule(
-      run.schedule, {.ranks = run.ranks, .micro_batches = run.micro_batches, .chunks = run.chunks});
+  const std::vector<int>& replicas = run.stage_replicas;
+  const int ranks =
+      replicas.empty() ? run.ranks : std::accumulate(replicas.begin(), replicas.end(), 0);
+  absl::StatusOr<Timetable> table = GenerateSchedule(
+      run.schedule, {.ranks = ranks, .micro_batches = run.micro_batches, .chunks = run.chunks});
+  return replicas.empty() || !table.ok() ? table : NarrowTimetable(*table, replicas);
 }
 
 }  // namespace
@@ -106,6 +111,7 @@ std::string SmallRun::Name() const {
   if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
   if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
   if (replicas > 1) absl::StrAppend(&name, "_dp", replicas);
+  if (!stage_replicas.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_replicas, ""));
   if (zero > 0) absl::StrAppend(&name, "_zero", zero);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   return absl::StrReplaceAll(name, {{"-", "_"}});
@@ -152,6 +158,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.optimizer = run.optimizer;
   request.sum_groups = run.sum_groups;
   request.replicas = run.replicas;
+  request.stage_replicas = run.stage_replicas;
   request.zero = run.zero;
   return request;
 }
@@ -228,7 +235,7 @@ void ExpectPredictedMemory(const RunPlan& plan) {
   absl::StatusOr<std::vector<RankMemory>> predicted =
       PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
                     request.partition, request.recompute.front(), request.optimizer,
-                    request.sum_groups, request.replicas, request.zero);
+                    request.sum_groups, request.replicas, request.zero, request.stage_replicas);
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   ASSERT_EQ(predicted->size(), static_cast<size_t>(plan.world_size()));
   for (int rank = 0; rank < plan.world_size(); ++rank) {
