@@ -1,7 +1,9 @@
 #include "partitioner/plan_file.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -95,14 +97,62 @@ void ReadStages(const nlohmann::json& stages, const std::string& file, JsonField
                   absl::StrCat("is ", range.last, ", before first_layer ", range.first));
     }
     Recompute recompute = Recompute::kNone;
-    const std::string policy = fields.String("recompute");
+    const std::string policy = plan->says_step() ? fields.String("recompute") : "none";
     if (!ParseRecompute(policy, &recompute)) {
       fields.Fail("recompute", absl::StrCat("is '", policy, "'; expected none, selective or full"));
     }
+    plan->stage_replicas.push_back(fields.Has("replicas") ? ReadInt(&fields, "replicas", 1)
+                                                          : plan->data_parallel);
     plan->assignment.partition.push_back(range);
     plan->assignment.recompute.push_back(recompute);
     document->Merge(fields.status());
   }
+}
+
+// Where each stage has as many replicas as the pipeline, they are the pipeline's.
+void TakeStageReplicas(JsonFields* document, PlanFile* plan) {
+  std::vector<int>& replicas = plan->stage_replicas;
+  const bool alike = std::all_of(replicas.begin(), replicas.end(),
+                                 [plan](int count) { return count == plan->data_parallel; });
+  if (alike) {
+    replicas.clear();
+    return;
+  }
+  const int64_t ranks = std::accumulate(replicas.begin(), replicas.end(), int64_t{0});
+  if (plan->data_parallel != 1 || plan->chunks != 1) {
+    document->Fail("stages", "have different replicas; that takes data_parallel 1 and chunks 1");
+  } else if (ranks != plan->devices) {
+    document->Fail("stages", absl::StrCat("have ", ranks, " replicas in all, for ", plan->devices,
+                                          " devices"));
+  }
+}
+
+void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) {
+  const int64_t expected = int64_t{plan.devices} * plan.chunks;
+  if (!plan.stage_replicas.empty() || static_cast<int64_t>(stages) == expected) return;
+  document->Fail("stages", absl::StrCat("has ", stages, " entries; ", plan.devices, " devices x ",
+                                        plan.chunks, " chunks take ", expected));
+}
+
+// When micro-batches run, and what they are.
+void ReadStep(JsonFields* fields, PlanFile* plan) {
+  plan->schedule = fields->String("schedule");
+  if (plan->schedule == kOwnOrder) plan->timetable = fields->String("timetable");
+  plan->chunks = ReadInt(fields, "chunks", 1);
+  plan->micro_batches = ReadInt(fields, "micro_batches", 1);
+  plan->micro_batch_size = ReadCount(fields, "micro_batch_size", kMostSamples);
+  plan->seq = ReadCount(fields, "seq", kMostTokens);
+  const std::string dtype = fields->String("dtype");
+  if (!ParseDType(dtype, &plan->dtype)) {
+    fields->Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
+  }
+  plan->step_seconds = fields->Number("step_seconds");
+  plan->bubble = fields->Number("bubble", -1);
+}
+
+bool IsForBottleneckAlone(JsonFields* fields) {
+  return !fields->Has("schedule") && fields->Has("objective") &&
+         fields->String("objective") == "bottleneck";
 }
 
 }  // namespace
@@ -169,30 +219,16 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   JsonFields fields(*object, std::string(file), "");
   PlanFile plan;
   plan.model = fields.String("model");
-  plan.schedule = fields.String("schedule");
-  if (plan.schedule == kOwnOrder) plan.timetable = fields.String("timetable");
+  if (!IsForBottleneckAlone(&fields)) ReadStep(&fields, &plan);
   plan.devices = ReadInt(&fields, "devices", 1);
-  plan.chunks = ReadInt(&fields, "chunks", 1);
-  plan.micro_batches = ReadInt(&fields, "micro_batches", 1);
-  plan.micro_batch_size = ReadCount(&fields, "micro_batch_size", kMostSamples);
-  plan.seq = ReadCount(&fields, "seq", kMostTokens);
-  const std::string dtype = fields.String("dtype");
-  if (!ParseDType(dtype, &plan.dtype)) {
-    fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
-  }
   if (fields.Has("tensor_parallel") && fields.Integer("tensor_parallel", 1) > 1)
     fields.Fail("tensor_parallel", "is more than 1, which cannot be trained yet");
   ReadReplicas(&fields, &plan);
-  plan.step_seconds = fields.Number("step_seconds");
-  plan.bubble = fields.Number("bubble", -1);
   const nlohmann::json* stages = fields.Objects("stages");
   if (stages != nullptr) {
     ReadStages(*stages, std::string(file), &fields, &plan);
-    if (static_cast<int64_t>(stages->size()) != int64_t{plan.devices} * plan.chunks) {
-      fields.Fail("stages",
-                  absl::StrCat("has ", stages->size(), " entries; ", plan.devices, " devices x ",
-                               plan.chunks, " chunks take ", int64_t{plan.devices} * plan.chunks));
-    }
+    TakeStageReplicas(&fields, &plan);
+    CheckStageCount(stages->size(), &fields, plan);
   }
   if (!fields.status().ok()) return fields.status();
   if (!object->contains("model_config")) return plan;

@@ -42,14 +42,16 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
 // The schedule of a plan whose order is none of the catalogue's.
 inline constexpr char kOwnOrder[] = "auto";
 
-// What a run needs of a plan.
+// What a run needs of a plan. One for the bottleneck alone (PipeDream's: a profiled chain, cut and
+// replicated for throughput) has no schedule, nor shape of a step: those are the run's to choose.
 struct PlanFile {
   std::string model;
   std::optional<ModelSpec> spec;
-  std::string schedule;
-  std::string timetable;  // of kOwnOrder, as FormatTimetableCsv writes it; else empty
-  int devices = 1;        // ranks of the pipeline
-  int data_parallel = 1;  // replicas of it
+  std::string schedule;             // empty: see above
+  std::string timetable;            // of kOwnOrder, as FormatTimetableCsv writes it; else empty
+  int devices = 1;                  // ranks of the pipeline
+  int data_parallel = 1;            // replicas of it
+  std::vector<int> stage_replicas;  // ranks of each stage, where not all have data_parallel
   int zero = 0;
   int chunks = 1;
   int micro_batches = 1;  // of each replica
@@ -60,12 +62,13 @@ struct PlanFile {
   double step_seconds = 0;
   double bubble = 0;
 
+  bool says_step() const { return !schedule.empty(); }
   int layer_count() const { return assignment.partition.back().last + 1; }
 };
 
 // Reads what FormatPlan wrote. InvalidArgument names `file` and the field that is missing, of the
 // wrong kind, or does not fit the others: stages out of order, gaps between their layers, stages
-// that are no multiple of the devices.
+// that are no multiple of the devices, replicas of stages that do not add up to them.
 absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file);
 
 // Megatron-LM's --pipeline-model-parallel-layout: a stage's layers as letters (E embedding, t

@@ -34,9 +34,9 @@ std::string DescribeArena(const RankMemory& memory);
 
 // What a run with these settings allocates on each rank, from shapes alone; equal to the arena to
 // the byte. With replicas, those of the first replica's pipeline come first, then the second's:
-// what replicas divide among themselves they do not get to the byte alike. `sum_groups`, `replicas`,
-// `zero` and `stage_replicas` are as in RunRequest. InvalidArgument as MakeLayer and CompileRun, as when partition
-// and timetable differ in stages.
+// what replicas divide among themselves they do not get to the byte alike. `sum_groups`,
+// `replicas`, `zero` and `stage_replicas` are as in RunRequest. InvalidArgument as MakeLayer and
+// CompileRun, as when partition and timetable differ in stages.
 absl::StatusOr<std::vector<RankMemory>> PredictMemory(
     const ModelSpec& spec, const BatchShape& batch, DType dtype, const Timetable& timetable,
     const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups = 0,

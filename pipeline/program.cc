@@ -29,8 +29,8 @@ class RankCompiler {
         placement_(table_.placement),
         micro_batches_(static_cast<size_t>(table_.micro_batches)),
         messages_(
-            table_, deal_, rank, window, [this](const Action& receive) { return MessageBytes(receive); },
-            &builder_),
+            table_, deal_, rank, window,
+            [this](const Action& receive) { return MessageBytes(receive); }, &builder_),
         layers_(HoldStages(rank)),
         calls_(layers_, Policies(), table_.micro_batches, &builder_) {
     activations_.assign(static_cast<size_t>(placement_.stages()) * micro_batches_, kNoBuffer);

@@ -108,7 +108,7 @@ struct RankProgram {
   // Replicas of the rank's stage, itself included, whose reductions meet its own; empty where they
   // belong to other pipelines, which run the same program.
   std::vector<int> reduces_with;
-  std::vector<StageUpdate> updates;           // of an asynchronous timetable
+  std::vector<StageUpdate> updates;  // of an asynchronous timetable
   std::vector<Buffer> buffers;
   // Messages of a step on the edge to (from) each rank.
   std::vector<int> sends;

@@ -71,8 +71,8 @@ class RankTrainer {
   RankState& state_;
   Communicator& world_;
   // The ranks of this one's pipeline, and those that hold the same stages, one of each replica of
-  // the pipeline or of the stage: by device memory, the replicas by ordinary memory too. Where there
-  // is one pipeline it is the world; a group that is not needed is null.
+  // the pipeline or of the stage: by device memory, the replicas by ordinary memory too. Where
+  // there is one pipeline it is the world; a group that is not needed is null.
   std::unique_ptr<SubGroup> pipeline_group_;
   std::unique_ptr<SubGroup> replica_group_;
   std::unique_ptr<SubGroup> replica_hosts_;

@@ -202,13 +202,10 @@ std::string DescribeArena(const RankMemory& memory) {
   return text;
 }
 
-absl::StatusOr<std::vector<RankMemory>> PredictMemory(const ModelSpec& spec,
-                                                      const BatchShape& batch, DType dtype,
-                                                      const Timetable& timetable,
-                                                      const Partition& partition,
-                                                      Recompute recompute, OptimizerKind optimizer,
-                                                      int sum_groups, int replicas, int zero,
-                                                      const std::vector<int>& stage_replicas) {
+absl::StatusOr<std::vector<RankMemory>> PredictMemory(
+    const ModelSpec& spec, const BatchShape& batch, DType dtype, const Timetable& timetable,
+    const Partition& partition, Recompute recompute, OptimizerKind optimizer, int sum_groups,
+    int replicas, int zero, const std::vector<int>& stage_replicas) {
   absl::StatusOr<RunPlan> plan =
       CompileRun({.spec = spec,
                   .batch = batch,

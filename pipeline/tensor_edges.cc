@@ -32,7 +32,8 @@ Edges PipelineEdges(const RunPlan& plan) {
   for (int stage = 0; placement.replicas() > 1 && stage < placement.model_stages(); ++stage)
     AddBothWays(placement.rank(stage), placement.rank(stage + placement.model_stages()), &edges);
   for (int rank = 0; plan.dealt() && rank < plan.ranks(); ++rank) {
-    for (int k = 0; k < plan.holders(rank); ++k) AddBothWays(rank, plan.HolderRank(rank, k), &edges);
+    for (int k = 0; k < plan.holders(rank); ++k)
+      AddBothWays(rank, plan.HolderRank(rank, k), &edges);
   }
   return edges;
 }

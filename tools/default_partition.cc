@@ -1,5 +1,6 @@
 #include "tools/default_partition.h"
 
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -17,14 +18,21 @@ constexpr double kElementsPerSecond = 1e9;
 // About a tenth of a second; beyond it the best found so far is good enough for a default.
 constexpr int64_t kSearchBudget = 20'000'000;
 
-LayerCost Price(const LayerSpec& layer) {
+// On `ranks` at a time.
+LayerCost Price(const LayerSpec& layer, double ranks) {
   const double touched = static_cast<double>(layer.output_elements) / kElementsPerSecond;
   LayerCost cost;
   cost.name = layer.name;
-  cost.forward_seconds = layer.forward_flops / kFlopsPerSecond + touched;
-  cost.input_grad_seconds = layer.input_grad_flops / kFlopsPerSecond + touched;
-  cost.weight_grad_seconds = layer.weight_grad_flops / kFlopsPerSecond;
+  cost.forward_seconds = (layer.forward_flops / kFlopsPerSecond + touched) / ranks;
+  cost.input_grad_seconds = (layer.input_grad_flops / kFlopsPerSecond + touched) / ranks;
+  cost.weight_grad_seconds = layer.weight_grad_flops / kFlopsPerSecond / ranks;
   return cost;
+}
+
+absl::StatusOr<CostTable> PriceAll(const ModelSpec& spec, const BatchShape& batch, double ranks) {
+  std::vector<LayerCost> layers;
+  for (const LayerSpec& layer : DescribeLayers(spec, batch)) layers.push_back(Price(layer, ranks));
+  return CostTable::Create(std::move(layers));
 }
 
 // What the search simulates. It knows one copy of the model, and steps with a flush: for others, a
@@ -40,15 +48,21 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
 }  // namespace
 
 absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                           const Timetable& timetable) {
-  std::vector<LayerCost> layers;
-  for (const LayerSpec& layer : DescribeLayers(spec, batch)) layers.push_back(Price(layer));
-  absl::StatusOr<CostTable> costs = CostTable::Create(std::move(layers));
+                                           const Timetable& timetable,
+                                           const std::vector<int>& replicas) {
+  absl::StatusOr<CostTable> costs = PriceAll(spec, batch, 1);
   if (!costs.ok()) return costs.status();
+  std::deque<CostTable> of_stages;
+  for (const int count : replicas) {
+    absl::StatusOr<CostTable> of_stage = PriceAll(spec, batch, count);
+    if (!of_stage.ok()) return of_stage.status();
+    of_stages.push_back(*std::move(of_stage));
+  }
   const absl::StatusOr<Timetable> computed = StandIn(timetable);
   if (!computed.ok()) return computed.status();
   PartitionProblem problem;
   problem.costs = &*costs;
+  for (const CostTable& of_stage : of_stages) problem.rank_costs.push_back(&of_stage);
   problem.timetable = &*computed;
   SearchOptions options;
   options.budget = kSearchBudget;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/nccl.h"
 #include "models/device/cuda_device.h"
 #include "pipeline/rank_threads.h"
@@ -204,13 +205,21 @@ class WorldTrainer {
     return choice_.launch.rank == 0 ? CheckOutputs(flags_) : absl::OkStatus();
   }
 
+  // What makes up the ranks of the run.
+  static std::string Made(const RunPlan& plan) {
+    if (plan.dealt()) {
+      return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_replicas, " + "));
+    }
+    return absl::StrCat(plan.ranks(), " of the pipeline x ", plan.replicas(),
+                        plan.replicas() == 1 ? " replica" : " replicas");
+  }
+
   absl::Status CheckSize(const RunPlan& plan, int size) const {
     if (size == plan.world_size()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        LaunchSourceName(choice_.launch.source), " started ", size,
-        size == 1 ? " process" : " processes", ", but the run has ", plan.world_size(), " ranks (",
-        plan.ranks(), " of the pipeline x ", plan.replicas(),
-        plan.replicas() == 1 ? " replica); start " : " replicas); start ", plan.world_size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(LaunchSourceName(choice_.launch.source), " started ", size,
+                     size == 1 ? " process" : " processes", ", but the run has ", plan.world_size(),
+                     " ranks (", Made(plan), "); start ", plan.world_size()));
   }
 
   absl::Status Named(const absl::Status& status) const {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "partitioner/plan_file.h"
 #include "tools/default_partition.h"
@@ -38,7 +39,8 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
   command
       .add_option("--stages", flags->stages,
                   absl::StrCat("Ranks of the pipeline, a thread each (default: ", kDefaultRanks,
-                               ", or as many as FILE.csv has rows)"))
+                               ", or as many as FILE.csv has rows); stages, with "
+                               "--stage-replicas"))
       ->check(CLI::PositiveNumber)
       ->group(group);
   command
@@ -97,6 +99,11 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
                   "Replicas of the pipeline, each on ranks and micro-batches of its own")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--stage-replicas", flags->stage_replicas,
+                  "Ranks of each stage, 3,1: they take turns at its micro-batches, --sum-groups "
+                  "of them a step (default: each micro-batch is one)")
       ->group(group);
   command
       .add_option("--zero", flags->zero,
@@ -196,12 +203,18 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
     return absl::InvalidArgumentError(
         "--plan and --partition both say which layers a stage holds; give one of them");
   }
-  flags->stages = plan.devices;
+  if (plan.stage_replicas.empty()) {
+    flags->stages = plan.devices;
+  } else {
+    flags->stages = static_cast<int>(plan.stage_replicas.size());
+    flags->stage_replicas = absl::StrJoin(plan.stage_replicas, ",");
+  }
+  flags->data_parallel = plan.data_parallel;
+  if (!plan.says_step()) return absl::OkStatus();
   flags->schedule = plan.schedule;
   flags->timetable = plan.timetable;
   flags->chunks = plan.chunks;
   flags->micro_batches = plan.micro_batches;
-  flags->data_parallel = plan.data_parallel;
   flags->zero = plan.zero;
   flags->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   flags->dtype = DTypeName(plan.dtype);
@@ -238,6 +251,8 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
   absl::StatusOr<const Kernels*> kernels = KernelsOf(flags.device);
   if (!kernels.ok()) return kernels.status();
   if (absl::Status status = CheckModel(flags.device, spec); !status.ok()) return status;
+  absl::StatusOr<std::vector<int>> stage_replicas = StageReplicasOf(flags);
+  if (!stage_replicas.ok()) return stage_replicas.status();
   RunRequest request;
   request.kernels = *kernels;
   request.spec = spec;
@@ -252,10 +267,11 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
                      ": expected fp32 or bf16, and none, selective or full"));
   }
   const int stages = timetable->placement.model_stages();
-  absl::StatusOr<Partition> partition = plan != nullptr ? plan->assignment.partition
-                                        : !flags.partition.empty()
-                                            ? ParsePartition(flags.partition, spec.layer_count())
-                                            : DefaultPartition(spec, request.batch, *timetable);
+  absl::StatusOr<Partition> partition =
+      plan != nullptr ? plan->assignment.partition
+      : !flags.partition.empty()
+          ? ParsePartition(flags.partition, spec.layer_count())
+          : DefaultPartition(spec, request.batch, *timetable, *stage_replicas);
   if (!partition.ok()) return partition.status();
   if (static_cast<int>(partition->size()) != stages) {
     return absl::InvalidArgumentError(
@@ -263,11 +279,12 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
                      " stages; ", timetable->placement.ranks(), " ranks with ", stages,
                      " stages of schedule '", timetable->name, "' need ", stages));
   }
-  request.recompute = plan != nullptr
+  request.recompute = plan != nullptr && plan->says_step()
                           ? plan->assignment.recompute
                           : std::vector<Recompute>(static_cast<size_t>(stages), recompute);
   request.partition = *std::move(partition);
   request.replicas = flags.data_parallel;
+  request.stage_replicas = *std::move(stage_replicas);
   request.zero = flags.zero;
   request.sum_groups = GroupsOf(flags, *timetable);
   request.step_micro_batches = timetable->micro_batches;

@@ -39,6 +39,7 @@ struct TrainFlags {
   std::string device = "cpu";
   WorldFlags world;
   int data_parallel = 1;
+  std::string stage_replicas;  // "3,1"
   int zero = 0;
   int threads_per_stage = 1;
   std::string timeout = "30s";

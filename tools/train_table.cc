@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "tools/train_output.h"
 
 namespace sluice {
@@ -74,6 +75,11 @@ class TableOutput : public TrainOutput {
     if (plan.replicas() > 1) {
       std::printf("replicas  %d: %d micro-batches a step, gradients in %d sums%s\n",
                   plan.replicas(), plan.global_micro_batches(), plan.sum_groups(),
+                  plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
+    }
+    if (plan.dealt()) {
+      std::printf("replicas  %s of the stages, gradients in %d sums%s\n",
+                  absl::StrJoin(request.stage_replicas, ", ").c_str(), plan.sum_groups(),
                   plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
     }
     std::printf("layers    %s\n", FormatPartition(request.partition).c_str());

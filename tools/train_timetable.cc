@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "pipeline/stage_deal.h"
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
 #include "schedules/optimise/optimise.h"
@@ -21,6 +25,9 @@ namespace {
 // An asynchronous run drains after this many micro-batches, to report and to notice Ctrl-C. The
 // bubble of that is (p - 1) / this.
 constexpr int64_t kMicroBatchesWithoutFlush = 1024;
+
+// Of replicated stages, in all.
+constexpr int kMostRanks = 1024;
 
 bool FromFile(const TrainFlags& flags) { return absl::EndsWith(flags.schedule, ".csv"); }
 
@@ -98,9 +105,7 @@ absl::StatusOr<Timetable> Import(const TrainFlags& flags, const std::string& tex
   return table;
 }
 
-}  // namespace
-
-absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
+absl::StatusOr<Timetable> WholeTimetable(const TrainFlags& flags) {
   const int micro_batches = flags.micro_batches.value_or(kDefaultMicroBatches);
   if (!flags.timetable.empty()) return Import(flags, flags.timetable, flags.plan);
   if (FromFile(flags)) {
@@ -115,6 +120,43 @@ absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
                                                    flags.schedule, " has a placement of its own"));
   }
   return Generate(flags, micro_batches, /*update_every=*/micro_batches);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> StageReplicasOf(const TrainFlags& flags) {
+  std::vector<int> replicas;
+  if (flags.stage_replicas.empty()) return replicas;
+  int ranks = 0;
+  for (const absl::string_view text : absl::StrSplit(flags.stage_replicas, ',')) {
+    int count = 0;
+    const bool number = absl::SimpleAtoi(text, &count);
+    if (!number || count < 1 || count > kMostRanks || (ranks += count) > kMostRanks) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--stage-replicas ", flags.stage_replicas,
+          ": expected the ranks of each stage, such as 3,1, ", kMostRanks, " in all at most"));
+    }
+    replicas.push_back(count);
+  }
+  const auto stages = static_cast<int>(replicas.size());
+  if (flags.stages.value_or(stages) != stages) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--stage-replicas ", flags.stage_replicas, " is for ", stages, " stages, not ",
+                     *flags.stages, "; give --stages ", stages, " or leave it out"));
+  }
+  return replicas;
+}
+
+absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
+  const absl::StatusOr<std::vector<int>> replicas = StageReplicasOf(flags);
+  if (!replicas.ok()) return replicas.status();
+  if (replicas->empty()) return WholeTimetable(flags);
+  TrainFlags wide = flags;
+  const bool rows_are_stages = FromFile(flags) || !flags.timetable.empty();
+  wide.stages = rows_are_stages ? static_cast<int>(replicas->size())
+                                : std::accumulate(replicas->begin(), replicas->end(), 0);
+  absl::StatusOr<Timetable> table = WholeTimetable(wide);
+  return rows_are_stages || !table.ok() ? table : NarrowTimetable(*table, *replicas);
 }
 
 absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable& step) {

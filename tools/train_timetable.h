@@ -1,15 +1,22 @@
 #ifndef SLUICE_TOOLS_TRAIN_TIMETABLE_H_
 #define SLUICE_TOOLS_TRAIN_TIMETABLE_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "schedules/timetable.h"
 #include "tools/train_flags.h"
 
 namespace sluice {
 
+// What --stage-replicas says, [stage]; empty where it says nothing. InvalidArgument where it is no
+// list of whole numbers from 1, or of another length than --stages.
+absl::StatusOr<std::vector<int>> StageReplicasOf(const TrainFlags& flags);
+
 // The timetable that --schedule names, for the micro-batches of one step. InvalidArgument where a
 // file's ranks, micro-batches or placement are not what the flags say; with the exit code of an
-// invalid timetable where a file's table is not sound.
+// invalid timetable where a file's table is not sound. With --stage-replicas it has a row a stage:
+// those of a file, or as NarrowTimetable makes them.
 absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags);
 
 // What the run executes: `step` itself; of an asynchronous schedule, which does not drain between

@@ -96,7 +96,10 @@ void AddWorldFlags(CLI::App& command, WorldFlags* flags) {
       ->group(group);
   command.add_option("--rank", flags->launch.rank, "This process, from 0; a launcher says it too")
       ->group(group);
-  command.add_option("--world-size", flags->launch.world_size, "Processes: stages x replicas")
+  command
+      .add_option("--world-size", flags->launch.world_size,
+                  "Processes: stages x replicas, or the sum of "
+                  "--stage-replicas")
       ->group(group);
   command.add_option("--master-addr", flags->launch.master_addr, "The machine of rank 0")
       ->group(group);

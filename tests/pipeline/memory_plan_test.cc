@@ -90,7 +90,7 @@ TEST(Windows, WiderOnesCostNoMemory) {
     const std::vector<Recompute> recompute(2, Recompute::kNone);
     const ProgramRequest request{.layers = &plan.layers,
                                  .timetable = &plan.lowered,
-                               .deal = &plan.deal,
+                                 .deal = &plan.deal,
                                  .partition = &plan.request.partition,
                                  .recompute = recompute,
                                  .batch_rows = plan.request.batch.rows()};

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/dealt_times.h"
+#include "pipeline/tensor_edges.h"
 #include "schedules/catalogue.h"
 #include "schedules/validate.h"
 #include "tests/pipeline/small_run.h"
@@ -73,10 +78,185 @@ TEST_P(StageReplicas, EqualOnePipeline) {
 
 TEST_P(StageReplicas, TakeThePredictedMemory) { ExpectPredictedMemory(MakePlan(GetParam())); }
 
-INSTANTIATE_TEST_SUITE_P(Random, StageReplicas, testing::ValuesIn(Runs()),
-                         [](const auto& run) {
-                           return absl::StrCat("n", run.index, "_", run.param.Name());
-                         });
+INSTANTIATE_TEST_SUITE_P(Random, StageReplicas, testing::ValuesIn(Runs()), [](const auto& run) {
+  return absl::StrCat("n", run.index, "_", run.param.Name());
+});
+
+Timetable Generate(const std::string& schedule, int ranks, int micro_batches) {
+  return *GenerateSchedule(
+      schedule,
+      {.ranks = ranks, .micro_batches = micro_batches, .chunks = schedule == "zbv" ? 2 : 1});
+}
+
+TEST(StageDeal, GivesEveryMicroBatchToOneReplicaInTurn) {
+  const StageDeal deal({3, 1, 2}, 2);
+  EXPECT_EQ(deal.ranks(), 6);
+  EXPECT_EQ(deal.first_rank(2), 4);
+  EXPECT_EQ(deal.StagesOf(2), std::vector<int>{0});
+  EXPECT_EQ(deal.replica(2), 2);
+  EXPECT_EQ(deal.round(2), 4);
+  const int expected[] = {0, 0, 1, 1, 2, 2, 0, 0};
+  for (int b = 0; b < 8; ++b) {
+    EXPECT_EQ(deal.rank(0, b), expected[b]);
+    EXPECT_EQ(deal.rank(1, b), 3);
+    EXPECT_EQ(deal.rank(2, b), 4 + b / 2 % 2);
+  }
+}
+
+TEST(NarrowTimetable, IsSoundOfEverySchedule) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-2p", "eager-1f1b"}) {
+    const std::vector<int> replicas = {2, 1, 3};
+    const Timetable wide = Generate(schedule, 6, 12);
+    const absl::StatusOr<Timetable> narrow = NarrowTimetable(wide, replicas);
+    ASSERT_TRUE(narrow.ok()) << narrow.status();
+    EXPECT_TRUE(ValidateTimetable(*narrow).ok()) << schedule;
+    size_t dealt = 0;
+    for (const std::vector<Action>& row : DealRows(*narrow, StageDeal(replicas, 1)))
+      dealt += row.size();
+    size_t all = 0;
+    for (const std::vector<Action>& row : narrow->rows) all += row.size();
+    EXPECT_EQ(dealt, all);
+  }
+  EXPECT_FALSE(NarrowTimetable(Generate("1f1b", 4, 4), {2, 1}).ok());
+  EXPECT_FALSE(NarrowTimetable(Generate("zbv", 3, 6), {2, 1}).ok());
+  EXPECT_FALSE(NarrowTimetable(Generate("pipedream", 3, 6), {2, 1}).ok());
+}
+
+TEST(SimulateDealt, AgreesWithTheSimulatorWhereNothingIsDealt) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> seconds(0.5, 2);
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    const Timetable table = Generate(schedule, 4, 8);
+    StageCosts costs = StageCosts::Uniform(4, 1, 1, 1);
+    for (std::vector<double>* of :
+         {&costs.forward, &costs.backward, &costs.input_grad, &costs.weight_grad}) {
+      for (double& value : *of) value = seconds(random);
+    }
+    const absl::StatusOr<Simulation> expected = Simulate(table, costs);
+    ASSERT_TRUE(expected.ok());
+    const DealtTimes times = SimulateDealt(table, StageDeal({1, 1, 1, 1}, 1), costs);
+    EXPECT_DOUBLE_EQ(times.makespan, expected->makespan);
+    EXPECT_NEAR(times.bubble, expected->bubble, 1e-12);
+  }
+}
+
+// A stage with three replicas and three times the work takes as long as three stages do; with the
+// rows of a pipeline of two stages, which keeps two micro-batches in flight, it does not.
+TEST(NarrowTimetable, KeepsAllReplicasBusy) {
+  const StageDeal deal({3, 1}, 1);
+  StageCosts costs = StageCosts::Uniform(2, 1, 1, 1);
+  costs.forward[0] = 3;
+  costs.backward[0] = 6;
+  const Timetable wide = Generate("1f1b", 4, 24);
+  const double four_stages = Simulate(wide, StageCosts::Uniform(4, 1, 1, 1))->makespan;
+  const double narrow = SimulateDealt(*NarrowTimetable(wide, {3, 1}), deal, costs).makespan;
+  EXPECT_LE(narrow, 1.05 * four_stages);
+  const double two_rows = SimulateDealt(Generate("1f1b", 2, 24), deal, costs).makespan;
+  EXPECT_GT(two_rows, 1.2 * narrow);
+}
+
+// Where a sum stands right behind the replica's own last gradient, as it may in a pipeline of its
+// own, a replica would keep the others from what it waits for; compiling would say so.
+TEST(Progress, ASumInTheWrongPlaceIsFound) {
+  RunPlan plan = MakePlan({.model = "wide",
+                           .ranks = 3,
+                           .micro_batches = 12,
+                           .sum_groups = 4,
+                           .stage_replicas = {2, 1, 1}});
+  EXPECT_TRUE(CheckProgress(plan.train).ok());
+  std::vector<Instruction>& all = plan.train[0].instructions;
+  const auto sum = std::find_if(all.begin(), all.end(), [](const Instruction& i) {
+    return i.step == Step::kReduceGradients;
+  });
+  ASSERT_NE(sum, all.end());
+  const auto own_last =
+      std::find_if(std::make_reverse_iterator(sum), all.rend(), [&](const Instruction& i) {
+        return i.step == Step::kEndAction && i.micro_batch == sum->micro_batch;
+      }).base();
+  std::rotate(own_last, sum, sum + 1);
+  const absl::Status stuck = CheckProgress(plan.train);
+  EXPECT_EQ(stuck.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(stuck.message()), HasSubstr("rank 0 waits for the other replicas"));
+}
+
+TEST(TensorEdges, JoinReplicasOfAStageAndNeighbours) {
+  const RunPlan plan =
+      MakePlan({.model = "wide", .ranks = 2, .micro_batches = 4, .stage_replicas = {2, 1}});
+  const std::vector<std::pair<int, int>> edges = {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}};
+  EXPECT_EQ(TensorEdges(plan), edges);
+}
+
+class StageReplicasCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(testing::TempDir()) / absl::StrCat("stages_", test->name());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Contents(size_t run, const char* file) const {
+    std::ifstream in(folder_ / absl::StrCat(run) / "latest" / file, std::ios::binary);
+    EXPECT_TRUE(in) << file;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(StageReplicasCheckpoint, IsTheOneOfOnePipelineAndGoesOnAnywhere) {
+  const SmallRun one{.model = "wide", .schedule = "gpipe", .ranks = 1, .sum_groups = 6};
+  std::vector<SmallRun> runs(4, one);
+  runs[1].ranks = 2;
+  runs[1].stage_replicas = {3, 1};
+  runs[2].ranks = 3;
+  runs[2].stage_replicas = {1, 2, 3};
+  runs[2].schedule = "1f1b";
+  runs[2].zero = 1;
+  runs[3].replicas = 2;
+  for (SmallRun& run : runs) run.micro_batches = 12 / run.replicas;
+  absl::StatusOr<Outcome> whole = Train(MakePlan(runs[0]), SmallOptions(3));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    TrainOptions first = SmallOptions(2);
+    first.save_dir = (folder_ / absl::StrCat(i)).string();
+    ASSERT_TRUE(Train(MakePlan(runs[i]), first).ok());
+    for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"})
+      EXPECT_EQ(Contents(i, file), Contents(0, file)) << runs[i].Name() << " " << file;
+    TrainOptions rest = SmallOptions(3);
+    rest.resume = first.save_dir;
+    const SmallRun& after = runs[(i + 1) % runs.size()];
+    absl::StatusOr<Outcome> resumed = Train(MakePlan(after), rest);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    EXPECT_EQ(resumed->weights_hash, whole->weights_hash)
+        << runs[i].Name() << ", then " << after.Name();
+  }
+}
+
+std::string ErrorOf(const SmallRun& run, const std::vector<int>& replicas) {
+  RunRequest request = MakeRequest(run);
+  request.stage_replicas = replicas;
+  const absl::Status status = CompileRun(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(BadStageReplicas, AreRefusedWithAReason) {
+  EXPECT_THAT(ErrorOf({}, {3, 1}), HasSubstr("4 micro-batches in 4 sums cannot be dealt to the 3"));
+  EXPECT_THAT(ErrorOf({.micro_batches = 12, .sum_groups = 4}, {1, 3}),
+              HasSubstr("replicas of stage 1"));
+  EXPECT_THAT(ErrorOf({.sum_groups = 3}, {1, 1}), HasSubstr("in 3 groups of 4"));
+  EXPECT_THAT(ErrorOf({}, {2, 1, 1}), HasSubstr("are of 3 stages; schedule '1f1b' has 2"));
+  EXPECT_THAT(ErrorOf({}, {2, 0}), HasSubstr("2,0: expected 1 or more of each stage"));
+  EXPECT_THAT(ErrorOf({}, {2, 2000}), HasSubstr("1024 ranks at most"));
+  EXPECT_THAT(ErrorOf({.replicas = 2}, {2, 1}), HasSubstr("give one of the two"));
+  EXPECT_THAT(ErrorOf({.zero = 2}, {2, 1}), HasSubstr("take ZeRO 1"));
+  EXPECT_THAT(ErrorOf({.model = "tied"}, {2, 1}), HasSubstr("stages 0 and 1"));
+  EXPECT_THAT(ErrorOf({.schedule = "chimera", .chunks = 2}, {2, 1}), HasSubstr("two copies"));
+  EXPECT_THAT(ErrorOf({.schedule = "interleaved", .chunks = 2}, {2, 1}),
+              HasSubstr("several stages"));
+  EXPECT_THAT(ErrorOf({.schedule = "pipedream-2bw"}, {2, 1}), HasSubstr("without a flush"));
+}
 
 }  // namespace
 }  // namespace sluice

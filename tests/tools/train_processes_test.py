@@ -194,6 +194,11 @@ def configurations():
         flags = ['--schedule', schedule, '--stages', str(ranks), *more, '--micro-batches', '6', '--dtype', dtype,
                  '--recompute', recompute, '--data-parallel', str(copies), '--zero', str(zero)]
         found.append((ranks, copies, flags))
+    # Replicated stages; fewer ranks first, and not at the end, so that short runs have some.
+    for number, (replicas, more) in enumerate([([2, 1], []), ([1, 2, 1], ['--zero', '1', '--dtype', 'bf16']),
+                                               ([3, 1], ['--schedule', 'zb-h1', '--sum-groups', '3']), ([2, 3], [])]):
+        shape = ['--stage-replicas', ','.join(map(str, replicas)), '--micro-batches', '6', *more]
+        found.insert(4 * number + 3, (sum(replicas), 1, shape))
     return found
 
 
@@ -236,27 +241,39 @@ class TrainProcesses(unittest.TestCase):
             for code, out, err in ended[1:]:
                 self.assertEqual((code, out, err), (0, '', ''), 'only rank 0 speaks')
 
+    def test_replicated_stages_have_the_bits_of_one_pipeline(self):
+        def flags(*shape):
+            return self.flags('--steps', '3', '--micro-batches', '6', '--sum-groups', '6', *shape)
+
+        one = here(flags('--stages', '1', '--schedule', 'gpipe'))
+        for shape in ['--stage-replicas', '2,1'], ['--stage-replicas', '1,3', '--zero', '1', '--schedule', 'zb-h1']:
+            self.assert_same_bits(one, here(flags(*shape)), shape)
+
     def test_what_is_killed_goes_on_to_the_same_bits(self):
-        shapes = [(2, 1, 0), (3, 1, 0), (2, 2, 1), (1, 3, 2), (4, 1, 0), (1, 1, 0)]
+        shapes = [(2, 1, 0), (3, 1, 0), (2, 2, 1), (1, 3, 2), (4, 1, 0), ([2, 1], 1, 1), (1, 1, 0)]
 
         def flags(shape, save):
             ranks, copies, zero = shape
             # Six micro-batches and six groups, whoever has them.
             each = ['--micro-batches', str(6 // copies), '--sum-groups', '6']
-            return self.flags('--steps', '40', '--save-every', '4', *each, '--stages', str(ranks), '--data-parallel',
-                              str(copies), '--zero', str(zero), '--save', save, timeout=OPTIONS.timeout)
+            each += ['--stage-replicas', ','.join(map(str, ranks))] if isinstance(ranks, list) else ['--stages', str(ranks)]
+            return self.flags('--steps', '40', '--save-every', '4', *each, '--data-parallel', str(copies), '--zero', str(zero),
+                              '--save', save, timeout=OPTIONS.timeout)
+
+        def size(shape):
+            return sum(shape[0]) if isinstance(shape[0], list) else shape[0] * shape[1]
 
         expected = here(flags((1, 1, 0), os.path.join(self.folder.name, 'whole')))
         self.assertEqual(expected[0], 0, expected[2])
         for number in range(OPTIONS.kills):
             save = os.path.join(self.folder.name, f'killed-{number}')
-            shape = self.random.choice(shapes[:5])
-            victim = self.random.randrange(shape[0] * shape[1])
-            self.kill_one(flags(shape, save), shape[0] * shape[1], victim)
+            shape = self.random.choice(shapes[:-1])
+            victim = self.random.randrange(size(shape))
+            self.kill_one(flags(shape, save), size(shape), victim)
             resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else []
             other = self.random.choice(shapes)
             again = flags(other, save) + resume
-            world = other[0] * other[1]
+            world = size(other)
             ended = here(again) if world == 1 or number % 2 else Ranks(world, again).finish()[0]
             self.assertEqual(ended[0], 0, ended[2])
             self.assertEqual(bits(ended[1])[1:], bits(expected[1])[1:], f'{shape}, rank {victim} killed, then {other}')
@@ -302,7 +319,8 @@ class TrainProcesses(unittest.TestCase):
             self.skipTest('needs mpirun')
         in_action = 0
         for victim, world, shape in [(0, 2, ['--stages', '2']), (1, 2, ['--stages', '2']), (1, 3, ['--stages', '3']),
-                                     (2, 3, ['--stages', '3']), (3, 4, ['--stages', '2', '--data-parallel', '2'])]:
+                                     (2, 3, ['--stages', '3']), (3, 4, ['--stages', '2', '--data-parallel', '2']),
+                                     (1, 3, ['--stage-replicas', '2,1'])]:
             err = self.killed_under_mpirun(world, shape, victim)
             said = [line for line in err.splitlines() if line.startswith('sluice: ')]
             self.assertEqual(len(said), 1, err)
@@ -380,6 +398,13 @@ class TrainProcesses(unittest.TestCase):
             self.assertIn('rank 2', ended[0][2])
             self.assertEqual([err for _, _, err in ended[1:]], ['', ''], 'one message')
 
+    def test_ranks_with_other_stage_replicas_are_told(self):
+        own = {1: {'--stage-replicas': '1,2'}}
+        ended = Ranks(3, self.flags('--steps', '3', '--stage-replicas', '2,1'), own=own).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
+        self.assertIn('replicas', ended[0][2])
+        self.assertIn('rank 1', ended[0][2])
+
     def test_a_rank_that_cannot_start_stops_the_others_at_once(self):
         start = time.monotonic()
         flags = ['--steps', '3', '--stages', '2', *MODEL, '--json', '--timeout', '60s']
@@ -394,6 +419,9 @@ class TrainProcesses(unittest.TestCase):
         self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
         self.assertIn('3 processes', ended[0][2])
         self.assertIn('2 ranks', ended[0][2])
+        ended = Ranks(2, self.flags('--steps', '3', '--stage-replicas', '2,1')).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertIn('3 ranks (of its stages 2 + 1); start 3', ended[0][2])
         if MPIRUN is not None:
             code, _, err = mpi(3, self.flags('--steps', '3', '--stages', '2'))
             self.assertEqual(code, 2)
