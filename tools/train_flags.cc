@@ -222,14 +222,16 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   return absl::OkStatus();
 }
 
-// The model that the flags name; the plan's own, where they say nothing about it.
+// The model that the flags name; the plan's own, where they say nothing about it. A plan for the
+// bottleneck alone knows what layers cost, not what they are.
 absl::StatusOr<ModelSpec> ChooseModel(const TrainFlags& flags, const PlanFile* plan) {
   ModelFlags model = flags.model;
   const bool shaped =
       model.layers != 0 || model.dim != 0 || model.heads != 0 || model.vocab != 0 || model.tied;
   if (model.model.empty() && !shaped && plan != nullptr && plan->spec.has_value())
     return *plan->spec;
-  if (model.model.empty()) model.model = plan != nullptr ? plan->model : "char-gpt";
+  if (model.model.empty())
+    model.model = plan != nullptr && plan->says_step() ? plan->model : "char-gpt";
   return ResolveModel(model, flags.seq);
 }
 

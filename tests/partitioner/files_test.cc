@@ -79,6 +79,32 @@ TEST(PlanFile, CountsTheDevicesOfOneReplica) {
   EXPECT_EQ(file->micro_batches, 6);
 }
 
+TEST(PlanFile, StagesMayHaveReplicasOfTheirOwn) {
+  const SomePlan some;
+  nlohmann::json json = nlohmann::json::parse(some.text);
+  json["stages"][0]["replicas"] = 3;
+  json["stages"][2]["replicas"] = 2;
+  json["devices"] = 6;
+  const absl::StatusOr<PlanFile> file = ParsePlan(json.dump(), "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->stage_replicas, (std::vector<int>{3, 1, 2}));
+  EXPECT_EQ(file->data_parallel, 1);
+  EXPECT_EQ(file->devices, 6);
+}
+
+// As PipeDream's optimiser says it: where to cut, and how often each stage is there.
+TEST(PlanFile, ForTheBottleneckAloneSaysNothingOfTheStep) {
+  const absl::StatusOr<PlanFile> file = ParsePlan(
+      R"({"model": "graph.txt", "devices": 3, "objective": "bottleneck", "stages": [
+          {"stage": 0, "first_layer": 0, "last_layer": 2, "replicas": 2},
+          {"stage": 1, "first_layer": 3, "last_layer": 3, "replicas": 1}]})",
+      "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_FALSE(file->says_step());
+  EXPECT_EQ(file->stage_replicas, (std::vector<int>{2, 1}));
+  EXPECT_EQ(FormatPartition(file->assignment.partition), "0-2,3");
+}
+
 TEST(PlanFile, StagesAddUpToTheModelAndTokensToTheStep) {
   const SomePlan some;
   const nlohmann::json json = nlohmann::json::parse(some.text);
@@ -123,6 +149,16 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
   ExpectPlanError([](Json* json) { (*json)["data_parallel"] = 2; },
                   "field 'data_parallel' is 2, which does not divide 3 devices");
   ExpectPlanError([](Json* json) { (*json)["data_parallel"] = 0; }, "field 'data_parallel'");
+  ExpectPlanError([](Json* json) { (*json)["stages"][1]["replicas"] = 2; },
+                  "field 'stages' have 4 replicas in all, for 3 devices");
+  ExpectPlanError([](Json* json) { (*json)["stages"][1]["replicas"] = 0; },
+                  "field 'stages[1].replicas' is 0");
+  ExpectPlanError(
+      [](Json* json) {
+        (*json)["data_parallel"] = 3;
+        (*json)["stages"][1]["replicas"] = 2;
+      },
+      "have different replicas");
   ExpectPlanError([](Json* json) { (*json)["zero"] = 3; }, "field 'zero' is 3");
   ExpectPlanError([](Json* json) { (*json)["tensor_parallel"] = 2; }, "cannot be trained yet");
 }

@@ -143,6 +143,50 @@ std::string Graph(const std::string& file, const std::string& more = "--devices 
   return absl::StrCat("plan @/", file, " --objective bottleneck ", more);
 }
 
+std::vector<BadInput> StageReplicaInputs() {
+  return {
+      {"StageReplicasNoNumber",
+       With("--stage-replicas 2,x"),
+       kExitBadInput,
+       {"2,x", "such as 3,1"}},
+      {"StageReplicasNone", With("--stage-replicas 0,1"), kExitBadInput, {"0,1", "such as 3,1"}},
+      {"StageReplicasHuge", With("--stage-replicas 9999,1"), kExitBadInput, {"1024 in all"}},
+      {"StageReplicasOverflow", With("--stage-replicas 99999999999,1"), kExitBadInput, {"1024"}},
+      {"StageReplicasOfOtherStages",
+       With("--stage-replicas 2,1,1"),
+       kExitBadInput,
+       {"is for 3 stages, not 2", "--stages 3"}},
+      {"StageReplicasThatDoNotDivide",
+       With("--stage-replicas 3,1 --micro-batches 4"),
+       kExitBadInput,
+       {"cannot be dealt to the 3 replicas of stage 0", "--sum-groups"}},
+      {"StageReplicasAndSumsThatDoNotDivide",
+       With("--stage-replicas 2,1 --micro-batches 6 --sum-groups 3"),
+       kExitBadInput,
+       {"6 micro-batches in 3 sums", "2 replicas of stage 0"}},
+      {"StageReplicasAndDataParallel",
+       With("--stage-replicas 2,1 --data-parallel 2"),
+       kExitBadInput,
+       {"give one of the two"}},
+      {"StageReplicasAndZero2",
+       With("--stage-replicas 2,1 --zero 2"),
+       kExitBadInput,
+       {"take ZeRO 1"}},
+      {"StageReplicasOfTiedStages",
+       With("--stage-replicas 2,1 --tied"),
+       kExitBadInput,
+       {"stages 0 and 1", "without --tied"}},
+      {"StageReplicasOfChunks",
+       With("--stage-replicas 2,1 --schedule interleaved --micro-batches 6"),
+       kExitBadInput,
+       {"'interleaved'", "several stages"}},
+      {"StageReplicasWithoutAFlush",
+       With("--stage-replicas 2,1 --schedule pipedream"),
+       kExitBadInput,
+       {"'pipedream'", "no flush"}},
+  };
+}
+
 std::vector<BadInput> PlanInputs() {
   return {
       // Graphs.
@@ -413,6 +457,8 @@ std::vector<BadInput> Inputs() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plan, BadInputTest, ::testing::ValuesIn(PlanInputs()),
+                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(StageReplicas, BadInputTest, ::testing::ValuesIn(StageReplicaInputs()),
                          [](const auto& param) { return param.param.name; });
 INSTANTIATE_TEST_SUITE_P(Train, BadInputTest, ::testing::ValuesIn(Inputs()),
                          [](const auto& param) { return param.param.name; });

@@ -247,6 +247,47 @@ TEST_F(TrainCommandTest, APlanBringsItsReplicas) {
   EXPECT_THAT(result.out, HasSubstr("ZeRO 1"));
 }
 
+// A profiled chain as PipeDream has it: the slow half is there twice, the one with many parameters
+// once.
+constexpr char kChain[] =
+    "node1 -- embedding -- forward_compute_time=1, backward_compute_time=1, "
+    "activation_size=1000, parameter_size=1000\n"
+    "node2 -- block 0 -- forward_compute_time=4, backward_compute_time=8, "
+    "activation_size=1000, parameter_size=1000\n"
+    "node3 -- block 1 -- forward_compute_time=4, backward_compute_time=8, "
+    "activation_size=1000, parameter_size=1000\n"
+    "node4 -- head -- forward_compute_time=4, backward_compute_time=8, "
+    "activation_size=10, parameter_size=9e6\n"
+    "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n";
+
+TEST_F(TrainCommandTest, APlanForTheBottleneckBringsReplicasOfItsStages) {
+  const std::string file = folder_ / "plan.json";
+  WriteBytes(folder_ / "graph.txt", kChain);
+  const ProcessResult planned = RunSluice(
+      Words(absl::StrCat("plan ", folder_ / "graph.txt", " --devices 3 --objective bottleneck ",
+                         "--data-parallel auto --bandwidth 1GB/s --format json -o ", file)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const std::string train =
+      absl::StrCat("train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16",
+                   " --steps 2 --micro-batches 4 --eval-micro-batches 1 --no-pin");
+  const ProcessResult result = RunSluice(Words(absl::StrCat(train, " --plan ", file)));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("replicas  2, 1 of the stages, gradients in 4 sums"));
+  EXPECT_THAT(result.out, HasSubstr("layers    0-2,3"));
+  const ProcessResult one = RunSluice(Words(absl::StrCat(train, " --stages 1 --sum-groups 4")));
+  const auto weights = [](const std::string& out) { return out.substr(out.find("weights ")); };
+  EXPECT_EQ(weights(result.out), weights(one.out));
+}
+
+TEST_F(TrainCommandTest, ATimetableOfAFileIsDealtRowByRow) {
+  const std::string file = folder_ / "own.csv";
+  ASSERT_EQ(RunSluice(Words("schedule show gpipe -p 2 -m 4 --format csv -o " + file)).exit_code,
+            kExitDone);
+  const Json dealt = Summary("--stage-replicas 1,2 --micro-batches 4 --schedule " + file);
+  const Json one = Summary("--stages 1 --micro-batches 4 --sum-groups 4");
+  EXPECT_EQ(dealt["weights_hash"], one["weights_hash"]);
+}
+
 TEST_F(TrainCommandTest, ReplicasTakeTheMemoryThatTheirPlanSays) {
   for (const char* zero : {"0", "1", "2"}) {
     const std::string file = folder_ / "plan.json";
