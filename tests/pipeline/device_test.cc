@@ -12,8 +12,8 @@
 
 #include "comm/device_group.h"
 #include "pipeline/tensor_edges.h"
-#include "tests/models/fake_device.h"
-#include "tests/pipeline/small_run.h"
+#include "tests/pipeline/fake_run.h"
+#include "tests/pipeline/haunted_layer.h"
 
 namespace sluice {
 namespace {
@@ -51,14 +51,6 @@ class Devices {
   DeviceGroup group_;
   int ranks_;
 };
-
-RunPlan FakePlan(const SmallRun& run) {
-  RunRequest request = MakeRequest(run);
-  request.kernels = &FakeKernels();
-  absl::StatusOr<RunPlan> plan = CompileRun(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
 
 std::vector<SmallRun> Runs() {
   std::vector<SmallRun> runs = {
@@ -250,40 +242,17 @@ TEST(DeviceRun, ADeviceThatIsTooSmallSaysSo) {
   }
 }
 
-// A layer that writes a bad value when the stream gets there.
-class Spoiled : public Layer {
- public:
-  explicit Spoiled(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {
-    decl_ = layer_->decl();
-  }
-  void Pack(const LayerCall& call) override { layer_->Pack(call); }
-  void Forward(const LayerCall& call) override {
-    if (calls_++ % 4 == 2) {
-      auto* values = static_cast<float*>(const_cast<void*>(call.input));
-      FakeDevice::Queue(call.stream,
-                        [values] { values[3] = std::numeric_limits<float>::quiet_NaN(); });
-    }
-    layer_->Forward(call);
-  }
-  void Restore(const LayerCall& call) override { layer_->Restore(call); }
-  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
-  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
-
- private:
-  std::unique_ptr<Layer> layer_;
-  int calls_ = 0;
-};
-
 TEST(DeviceRun, AValueThatIsNotFiniteIsTracedToItsLayer) {
-  RunRequest request = MakeRequest({.ranks = 3, .micro_batches = 4});
-  request.kernels = &FakeKernels();
-  request.make_layer = [spec = request.spec, batch = request.batch, dtype = request.dtype](
-                           int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, batch, dtype, FakeKernels());
-    if (!layer.ok() || index != 9) return layer;
-    return std::make_unique<Spoiled>(*std::move(layer));
+  RunRequest request = FakeRequest({.ranks = 3, .micro_batches = 4});
+  // Writes a bad value when the stream gets there.
+  const auto spoil = [calls = 0](const LayerCall& call) mutable {
+    if (calls++ % 4 != 2) return;
+    auto* values = static_cast<float*>(const_cast<void*>(call.input));
+    FakeDevice::Queue(call.stream,
+                      [values] { values[3] = std::numeric_limits<float>::quiet_NaN(); });
   };
+  Haunt(
+      &request, [](int index) { return index == 9; }, spoil);
   absl::StatusOr<RunPlan> plan = CompileRun(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   Devices devices(*plan, 1);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "pipeline/rank_threads.h"
+#include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -17,37 +18,11 @@ using testing::HasSubstr;
 
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
-// A layer that does something else before its forward.
-class Haunted : public Layer {
- public:
-  Haunted(std::unique_ptr<Layer> layer, std::function<void(const LayerCall&)> before)
-      : layer_(std::move(layer)), before_(std::move(before)) {
-    decl_ = layer_->decl();
-  }
-  void Pack(const LayerCall& call) override { layer_->Pack(call); }
-  void Forward(const LayerCall& call) override {
-    before_(call);
-    layer_->Forward(call);
-  }
-  void Restore(const LayerCall& call) override { layer_->Restore(call); }
-  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
-  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
-
- private:
-  std::unique_ptr<Layer> layer_;
-  std::function<void(const LayerCall&)> before_;
-};
-
 absl::StatusOr<Outcome> TrainWith(int haunted, const std::function<void(const LayerCall&)>& before,
                                   const TrainOptions& options) {
   RunRequest request = MakeRequest({.ranks = 3, .micro_batches = 4});
-  request.make_layer = [spec = request.spec, batch = request.batch, dtype = request.dtype, haunted,
-                        before](int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, batch, dtype, CpuKernels());
-    if (!layer.ok() || index != haunted) return layer;
-    return std::make_unique<Haunted>(*std::move(layer), before);
-  };
+  Haunt(
+      &request, [haunted](int index) { return index == haunted; }, before);
   absl::StatusOr<RunPlan> plan = CompileRun(request);
   if (!plan.ok()) return plan.status();
   return Train(*plan, options);

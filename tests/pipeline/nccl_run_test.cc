@@ -6,8 +6,7 @@
 #include "comm/nccl.h"
 #include "pipeline/tensor_edges.h"
 #include "tests/comm/fake_nccl.h"
-#include "tests/models/fake_device.h"
-#include "tests/pipeline/small_run.h"
+#include "tests/pipeline/fake_run.h"
 
 namespace sluice {
 namespace {
@@ -15,14 +14,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kSteps = 3;
-
-RunPlan FakePlan(const SmallRun& run) {
-  RunRequest request = MakeRequest(run);
-  request.kernels = &FakeKernels();
-  absl::StatusOr<RunPlan> plan = CompileRun(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
 
 // A GPU a rank, and what joins them.
 class Gpus {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -338,35 +339,15 @@ TEST(Zero, IsNothingForOneReplica) {
   }
 }
 
-// A layer that takes its time, once.
-class Slow : public Layer {
- public:
-  explicit Slow(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) { decl_ = layer_->decl(); }
-  void Pack(const LayerCall& call) override { layer_->Pack(call); }
-  void Forward(const LayerCall& call) override {
-    if (!std::exchange(slept_, true)) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    layer_->Forward(call);
-  }
-  void Restore(const LayerCall& call) override { layer_->Restore(call); }
-  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
-  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
-
- private:
-  std::unique_ptr<Layer> layer_;
-  bool slept_ = false;
-};
-
 // Whoever waits for a replica says so, and where.
 TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
   RunRequest request = MakeRequest({.model = "wide", .ranks = 1, .replicas = 2});
   std::atomic<int> made{0};  // first for the plan, then for each of the two replicas
-  request.make_layer = [spec = request.spec, batch = request.batch,
-                        &made](int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, batch, DType::kFloat32, CpuKernels());
-    if (!layer.ok() || index != 1 || made++ != 2) return layer;
-    return std::make_unique<Slow>(*std::move(layer));
+  const auto sleep_once = [slept = false](const LayerCall&) mutable {
+    if (!std::exchange(slept, true)) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   };
+  Haunt(
+      &request, [&made](int index) { return index == 1 && made++ == 2; }, sleep_once);
   absl::StatusOr<RunPlan> plan = CompileRun(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   TrainOptions options = SmallOptions(1);

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/comm/fake_nccl.h"
-#include "tests/models/fake_device.h"
-#include "tests/pipeline/small_run.h"
+#include "tests/pipeline/fake_run.h"
 #include "tools/command.h"
 
 namespace sluice {
@@ -15,12 +14,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
-
-RunPlan FakePlan(const SmallRun& run) {
-  RunRequest request = MakeRequest(run);
-  request.kernels = &FakeKernels();
-  return *CompileRun(request);
-}
 
 OpenDevice Fakes(const FakeDevice::Options& options) {
   return [options](int, const DeviceAllocator& allocator) {

@@ -1,0 +1,51 @@
+#ifndef SLUICE_TESTS_PIPELINE_HAUNTED_LAYER_H_
+#define SLUICE_TESTS_PIPELINE_HAUNTED_LAYER_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "models/layer.h"
+#include "pipeline/run_plan.h"
+
+namespace sluice {
+
+// A layer that does something else before its forward.
+class HauntedLayer : public Layer {
+ public:
+  using Before = std::function<void(const LayerCall&)>;
+  HauntedLayer(std::unique_ptr<Layer> layer, Before before)
+      : layer_(std::move(layer)), before_(std::move(before)) {
+    decl_ = layer_->decl();
+  }
+  void Pack(const LayerCall& call) override { layer_->Pack(call); }
+  void Forward(const LayerCall& call) override {
+    before_(call);
+    layer_->Forward(call);
+  }
+  void Restore(const LayerCall& call) override { layer_->Restore(call); }
+  void BackwardInput(const LayerCall& call) override { layer_->BackwardInput(call); }
+  void BackwardWeight(const LayerCall& call) override { layer_->BackwardWeight(call); }
+
+ private:
+  std::unique_ptr<Layer> layer_;
+  Before before_;
+};
+
+// Has the request haunt those of its layers for which `haunts(index)`, asked whenever one is made,
+// says so: once for the plan, then for every rank that holds it.
+inline void Haunt(RunRequest* request, std::function<bool(int)> haunts,
+                  HauntedLayer::Before before) {
+  request->make_layer =
+      [spec = request->spec, batch = request->batch, dtype = request->dtype,
+       kernels = request->kernels, haunts = std::move(haunts),
+       before = std::move(before)](int index) -> absl::StatusOr<std::unique_ptr<Layer>> {
+    absl::StatusOr<std::unique_ptr<Layer>> layer = MakeLayer(spec, index, batch, dtype, *kernels);
+    if (!layer.ok() || !haunts(index)) return layer;
+    return std::make_unique<HauntedLayer>(*std::move(layer), before);
+  };
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_PIPELINE_HAUNTED_LAYER_H_
