@@ -3,7 +3,6 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "partitioner/feasible.h"
 #include "partitioner/plan_builder.h"
 #include "partitioner/step_model.h"
+#include "partitioner/v_cut.h"
 #include "schedules/optimise/dispatch.h"
 
 namespace sluice {
@@ -21,19 +21,33 @@ constexpr int kChunks = 2;
 // dispatches would take the time that a search over many settings has for all of them.
 constexpr int64_t kFewActions = 50'000;
 constexpr int64_t kManyActions = 250'000;
-// How much longer than its floor the work of the fullest rank may be, and in which steps it is
-// tried.
-constexpr double kMostOverFloor = 1.1;
-constexpr double kNextMost = 1.005;
-constexpr double kRounding = 1e-9;
 
-// As much in flight as memory is likely to allow, and less; the optimiser's long search finds
-// little better.
-constexpr optimise::DispatchRules kRules[] = {
-    {.in_flight = 2.75, .forward_first = true, .late_share = 2},
-    {.in_flight = 3, .forward_first = true},
-    {.in_flight = 2.25, .forward_first = true, .late_share = 2},
-    {.in_flight = 1.5, .forward_first = false},
+// Where the layers of a rank are, what ranks with time to spare recompute, and the order.
+struct Trial {
+  double front_share;  // as FullRanksFirst takes it
+  Recompute in_spare_time;
+  optimise::DispatchRules rules;
+};
+
+constexpr double kHalf = 0.5, kLess = 0.3;
+
+constexpr optimise::DispatchRules Slow(double slowness, int spare) {
+  return {.slowness = slowness, .spare = spare, .late_weights = 30, .way_patience = 0.3};
+}
+
+// The optimiser's long search finds little better.
+constexpr Trial kTrials[] = {
+    // Where there is room: as much in flight as it is likely to allow.
+    {kHalf, Recompute::kNone, {.in_flight = 2.75, .forward_first = true, .late_share = 2}},
+    {kHalf, Recompute::kNone, {.in_flight = 3, .forward_first = true}},
+    {kHalf, Recompute::kSelective, Slow(2.5, 20)},
+    {kHalf, Recompute::kSelective, Slow(3, 4)},
+    // Little room: first stages are short, and hold less.
+    {kLess, Recompute::kSelective, Slow(3, 0)},
+    {kLess, Recompute::kSelective, Slow(2.6, 4)},
+    {kLess, Recompute::kSelective, Slow(1.6, 4)},
+    {kLess, Recompute::kSelective, Slow(1.4, 0)},
+    {kLess, Recompute::kNone, Slow(2.6, 0)},
 };
 
 bool WorthTrying(const PlanRequest& request) {
@@ -44,117 +58,99 @@ bool WorthTrying(const PlanRequest& request) {
          actions <= kManyActions && request.costs->layer_count() >= kChunks * request.devices;
 }
 
-// The cut whose fullest rank works least, as far as that is found by trying.
-Partition CutOf(const PlanRequest& request) {
-  std::vector<double> work;
-  for (const LayerCost& layer : request.costs->layers()) {
-    work.push_back(layer.forward_seconds + layer.input_grad_seconds + layer.weight_grad_seconds);
-  }
-  const double floor = StepFloor(request) / request.micro_batches;
-  for (double most = floor; most < floor * kMostOverFloor; most *= kNextMost) {
-    Partition partition = FullRanksFirst(work, request.devices, most * (1 + kRounding));
-    if (!partition.empty()) return partition;
-  }
-  return {};
+StageAssignment Assign(const PlanRequest& request, const Trial& trial) {
+  StageAssignment assignment{LeastFullRanksFirst(request, trial.front_share), {}};
+  const std::vector<Recompute>& allowed = request.policies;
+  const bool may = std::find(allowed.begin(), allowed.end(), trial.in_spare_time) != allowed.end();
+  assignment.recompute = RecomputeInSpareTime(*request.costs, assignment.partition, allowed.front(),
+                                              may ? trial.in_spare_time : allowed.front());
+  return assignment;
 }
 
-// Bytes that a rank may hold besides what it always holds.
+Candidate Unordered(const PlanRequest& request) {
+  Candidate candidate{"auto", kChunks, {}, nullptr};
+  candidate.timetable.placement = Placement::V(request.devices, kChunks);
+  candidate.timetable.micro_batches = request.micro_batches;
+  return candidate;
+}
+
+// A stage that recomputes keeps more for its W than its F kept: W is to run right after I.
+bool Prompt(const RangeCost& stage) { return stage.weight_grad_bytes > stage.activation_bytes; }
+
+// Bytes that a rank may hold besides what it always holds; between I and a prompt W that is more.
 std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
   std::vector<double> room;
   const Placement& placement = problem.timetable->placement;
   for (int rank = 0; problem.limits_memory() && rank < placement.ranks(); ++rank) {
-    int64_t always = 0, workspace = 0;
+    int64_t always = 0, sometimes = 0;
     for (int stage : placement.StagesOf(rank)) {
-      always += stages[stage].parameter_bytes;
-      workspace = std::max(workspace, stages[stage].workspace_bytes);
+      const RangeCost& cost = stages[stage];
+      always += cost.parameter_bytes;
+      sometimes = std::max(
+          {sometimes, cost.workspace_bytes, cost.weight_grad_bytes - cost.activation_bytes});
     }
-    room.push_back(static_cast<double>(problem.MemoryOf(rank) - always - workspace));
+    room.push_back(static_cast<double>(problem.MemoryOf(rank) - always - sometimes));
   }
   return room;
 }
 
-// Of layers first..end - 1, the seconds of `front` from the front and the rest of `count` from the
-// back; `before` are sums of seconds.
-double WorkOf(const std::vector<double>& before, int first, int end, int front, int count) {
-  return before[first + front] - before[first] + before[end] - before[end - (count - front)];
+// The dispatcher's answer to a trial.
+struct Answer {
+  StageAssignment assignment;
+  optimise::Problem problem;
+  optimise::Schedule schedule;  // value kNever: not even one micro-batch fits
+};
+
+Answer DispatchTrial(const PlanRequest& request, const Trial& trial) {
+  Answer answer;
+  if (request.stop && request.stop()) return answer;
+  answer.assignment = Assign(request, trial);
+  if (answer.assignment.partition.empty()) return answer;
+  const Candidate unordered = Unordered(request);
+  const PartitionProblem shape = ProblemOf(request, unordered);
+  const std::vector<RangeCost> stages = PriceStages(shape, answer.assignment);
+  OptimiseRequest wanted;
+  wanted.placement = unordered.timetable.placement;
+  wanted.micro_batches = request.micro_batches;
+  wanted.costs = ToStepCosts(shape, stages);
+  wanted.limits.bytes = RoomOf(shape, stages);
+  absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(wanted);
+  if (!problem.ok()) return answer;
+  answer.problem = *std::move(problem);
+  for (const RangeCost& stage : stages) answer.problem.prompt.push_back(Prompt(stage));
+  answer.schedule = optimise::Dispatch(answer.problem, trial.rules);
+  return answer;
 }
 
-// How many of them come from the front, so that both stages work about as long; where that is open,
-// fewer, since more is in flight there.
-int FrontOf(const std::vector<double>& before, int first, int end, int count) {
-  int best = 1;
-  double least = 0;
-  for (int front = 1; front < count; ++front) {
-    const double here = before[first + front] - before[first];
-    const double apart = std::abs(WorkOf(before, first, end, front, count) - 2 * here);
-    if (front > 1 && apart >= least * (1 - kRounding)) continue;
-    best = front;
-    least = apart;
-  }
-  return best;
+// Nothing where it does not fit or is not below the cutoff.
+std::optional<FreeOrder> Make(const PlanRequest& request, const Answer& answer) {
+  if (answer.schedule.value >= request.cutoff) return std::nullopt;
+  FreeOrder made{Unordered(request), answer.assignment, 0};
+  Candidate& candidate = made.candidate;
+  candidate.timetable = optimise::TimetableOf(answer.problem, answer.schedule.order);
+  candidate.timetable.name = "auto";
+  candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
+  const PartitionProblem problem = ProblemOf(request, candidate);
+  const std::vector<RangeCost> stages = PriceStages(problem, made.assignment);
+  absl::StatusOr<StepModel> model = StepModel::Compile(candidate.timetable);
+  if (!model.ok() || !Feasible(problem).Fits(stages)) return std::nullopt;
+  made.seconds = model->Makespan(ToStepCosts(problem, stages));
+  if (made.seconds >= request.cutoff) return std::nullopt;
+  return made;
 }
 
 }  // namespace
 
-Partition FullRanksFirst(const std::vector<double>& work, int ranks, double most) {
-  std::vector<double> before = {0};  // [layer] seconds of the layers before it
-  for (double seconds : work) before.push_back(before.back() + seconds);
-  Partition down, up;
-  int first = 0, end = static_cast<int>(work.size());  // of the layers that are left
-  for (int left = ranks; left > 0; --left) {
-    for (int count = (end - first + left - 1) / left;; --count) {
-      if (count < kChunks) return {};
-      const int front = FrontOf(before, first, end, count);
-      if (WorkOf(before, first, end, front, count) > most) continue;
-      down.push_back({first, first + front - 1});
-      up.push_back({end - (count - front), end - 1});
-      first += front;
-      end -= count - front;
-      break;
-    }
-  }
-  if (first != end) return {};
-  std::move(up.rbegin(), up.rend(), std::back_inserter(down));
-  return down;
-}
-
 std::optional<FreeOrder> FindFreeOrder(const PlanRequest& request) {
   if (!WorthTrying(request)) return std::nullopt;
-  FreeOrder found{{"auto", kChunks, {}, nullptr}, {CutOf(request), {}}, request.cutoff};
-  if (found.assignment.partition.empty()) return std::nullopt;
-  found.assignment.recompute.assign(found.assignment.partition.size(), request.policies.front());
-  found.candidate.timetable.placement = Placement::V(request.devices, kChunks);
-  found.candidate.timetable.micro_batches = request.micro_batches;
-
-  const PartitionProblem shape = ProblemOf(request, found.candidate);
-  const std::vector<RangeCost> stages = PriceStages(shape, found.assignment);
-  const StepCosts costs = ToStepCosts(shape, stages);
-  OptimiseRequest wanted;
-  wanted.placement = found.candidate.timetable.placement;
-  wanted.micro_batches = request.micro_batches;
-  wanted.costs = costs;
-  wanted.limits.bytes = RoomOf(shape, stages);
-  const absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(wanted);
-  if (!problem.ok()) return std::nullopt;  // not even one micro-batch fits
-  std::vector<optimise::Schedule> schedules(std::size(kRules));
-  tbb::parallel_for(size_t{0}, schedules.size(), [&](size_t i) {
-    if (!request.stop || !request.stop()) schedules[i] = optimise::Dispatch(*problem, kRules[i]);
-  });
-  const optimise::Schedule& best =
-      *std::min_element(schedules.begin(), schedules.end(),
-                        [](const auto& a, const auto& b) { return a.value < b.value; });
-  if (best.value >= request.cutoff) return std::nullopt;
-
-  found.candidate.timetable = optimise::TimetableOf(*problem, best.order);
-  found.candidate.timetable.name = "auto";
-  found.candidate.in_flight = std::make_shared<const InFlight>(found.candidate.timetable);
-  absl::StatusOr<StepModel> model = StepModel::Compile(found.candidate.timetable);
-  if (!model.ok() || !Feasible(ProblemOf(request, found.candidate)).Fits(stages)) {
-    return std::nullopt;
-  }
-  found.seconds = model->Makespan(costs);
-  if (found.seconds >= request.cutoff) return std::nullopt;
-  return found;
+  // All of the step, since what lacks memory only shows after a while.
+  std::vector<Answer> answers(std::size(kTrials));
+  tbb::parallel_for(size_t{0}, answers.size(),
+                    [&](size_t i) { answers[i] = DispatchTrial(request, kTrials[i]); });
+  const auto best = std::min_element(
+      answers.begin(), answers.end(),
+      [](const auto& a, const auto& b) { return a.schedule.value < b.schedule.value; });
+  return Make(request, *best);
 }
 
 }  // namespace sluice

@@ -20,17 +20,13 @@ struct FreeOrder {
 // A catalogue's order suits equal stages. Where layers do not share out evenly, a few ranks have
 // one more than the others and decide how long a step takes; an order made for these very costs
 // can keep them busy throughout. Puts the full ranks first on a V (they start first, end last, and
-// the others have time to spare), dispatches by a few rules, and keeps the fastest that fits into
-// memory.
+// the others have time to spare), with half or less of their layers in first stages, lets the
+// others recompute in the time they have to spare, dispatches by a few rules, and keeps the fastest
+// that fits into memory.
 // Nothing where that is not worth trying: few actions (the exact search of the catalogue is quick
 // and proves more), less than two layers a device, devices that differ, a schedule, chunks or
 // partition that was asked for, or nothing below `request.cutoff`.
 std::optional<FreeOrder> FindFreeOrder(const PlanRequest& request);
-
-// Of layers with these seconds of work, two stages for each of `ranks` ranks in the order of a V,
-// none with more than `most` seconds a rank: each rank in turn takes its share, rounded up, of the
-// layers that are left. Empty where they do not fit.
-Partition FullRanksFirst(const std::vector<double>& work, int ranks, double most);
 
 }  // namespace sluice
 

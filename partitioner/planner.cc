@@ -245,7 +245,9 @@ class Planner {
     absl::StatusOr<Plan> built = BuildPlan(request_, *best_->candidate, best_->answer->assignment);
     if (!built.ok()) return built;
     Plan& plan = *built;
-    plan.SetLowerBound(lower_bound_);
+    plan.SetLowerBound(request_.objective == PlanObjective::kStep
+                           ? std::max(lower_bound_, StepFloor(request_))
+                           : lower_bound_);
     plan.rejected = rejected_;
     plan.steps = steps_;
     return built;

@@ -1,35 +1,13 @@
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <vector>
 
+#include "partitioner/fill_floor.h"
+#include "partitioner/least_layer.h"
 #include "partitioner/planner.h"
 
 namespace sluice {
 namespace {
-
-// The least that any of the request's devices takes for a layer.
-struct LeastLayer {
-  double forward = std::numeric_limits<double>::infinity();
-  double input_grad = forward, weight_grad = forward, recompute = forward, tail = forward;
-};
-
-LeastLayer LeastOf(const PlanRequest& request, int layer) {
-  std::vector<const CostTable*> tables = request.rank_costs;
-  if (tables.empty()) tables.push_back(request.costs);
-  LeastLayer least;
-  for (const CostTable* table : tables) {
-    const LayerCost& cost = table->layers()[layer];
-    least.forward = std::min(least.forward, cost.forward_seconds);
-    least.input_grad = std::min(least.input_grad, cost.input_grad_seconds);
-    least.weight_grad = std::min(least.weight_grad, cost.weight_grad_seconds);
-    least.tail = std::min(least.tail, cost.update_seconds + cost.sync_seconds);
-    for (Recompute policy : request.policies) {
-      least.recompute = std::min(least.recompute, cost.recompute_seconds(policy));
-    }
-  }
-  return least;
-}
 
 // Whether all devices together hold the parameters and one micro-batch, at the least that any
 // policy keeps of it: a rank holds its part of that when the first micro-batch comes to its last
@@ -51,21 +29,6 @@ bool CanFit(const PlanRequest& request) {
   return bytes <= memory;
 }
 
-// What the fullest of `ranks` has at least when whole things are shared out: of the largest
-// k * ranks + 1, some rank has k + 1 (a bound of bin packing: Martello and Toth, Knapsack Problems,
-// 1990, section 8.3).
-double FullestRank(std::vector<double> sizes, int ranks) {
-  std::sort(sizes.begin(), sizes.end(), std::greater<>());
-  double fullest = 0;
-  for (size_t k = 0; k * static_cast<size_t>(ranks) < sizes.size(); ++k) {
-    const size_t last = k * static_cast<size_t>(ranks);
-    double sum = 0;
-    for (size_t i = last - std::min(k, last); i <= last; ++i) sum += sizes[i];
-    fullest = std::max(fullest, sum);
-  }
-  return fullest;
-}
-
 // What keeping activations costs. A layer's activations of one micro-batch are held at least while
 // it goes forth and back through this layer and all after it, so a step's byte-seconds are known;
 // all devices together offer no more than what their parameters leave, as long as the step takes.
@@ -85,7 +48,7 @@ class MemoryFloor {
     double through = 0;  // seconds forth and back through the layers from here on
     for (int layer = request.costs->layer_count() - 1; layer >= 0; --layer) {
       const LeastLayer least = LeastOf(request, layer);
-      through += least.forward + least.input_grad + least.recompute;
+      through += least.chained();
       through_.push_back(through);
     }
     std::reverse(through_.begin(), through_.end());
@@ -115,23 +78,13 @@ class MemoryFloor {
       for (Recompute policy : request_.policies) {
         const double held =
             through_[at] * static_cast<double>(layer.saved_bytes[static_cast<size_t>(policy)]);
-        const double again = LeastRecompute(at, policy);
+        const double again = LeastRecompute(request_, at, policy);
         here =
             std::min(here, share * held / room_ + (1 - share) * (work + again) / request_.devices);
       }
       seconds += micro_batches * here + (1 - share) * least.tail / request_.devices;
     }
     return seconds;
-  }
-  double LeastRecompute(int layer, Recompute policy) const {
-    if (request_.rank_costs.empty()) {
-      return request_.costs->layers()[layer].recompute_seconds(policy);
-    }
-    double least = std::numeric_limits<double>::infinity();
-    for (const CostTable* table : request_.rank_costs) {
-      least = std::min(least, table->layers()[layer].recompute_seconds(policy));
-    }
-    return least;
   }
 
   const PlanRequest& request_;
@@ -148,14 +101,15 @@ double StepFloor(const PlanRequest& request) {
   std::vector<double> each;  // seconds of a micro-batch in a layer
   for (int layer = 0; layer < request.costs->layer_count(); ++layer) {
     const LeastLayer least = LeastOf(request, layer);
-    const double chained = least.forward + least.input_grad + least.recompute;
+    const double chained = least.chained();
     all += micro_batches * (chained + least.weight_grad) + least.tail;
     once += chained;
     each.push_back(chained + least.weight_grad);
   }
-  const double keeping = request.limits_memory() ? MemoryFloor(request).Seconds() : 0;
-  return std::max(
-      {all / request.devices, once, micro_batches * FullestRank(each, request.devices), keeping});
+  const double time =
+      std::max({all / request.devices, once, micro_batches * FullestRank(each, request.devices)});
+  if (!request.limits_memory()) return time;
+  return std::max({time, MemoryFloor(request).Seconds(), FillFloor(request)});
 }
 
 }  // namespace sluice

@@ -32,6 +32,18 @@ struct DispatchRules {
   double late_share = 1;
   // Of several stages' F (I): the stage nearest to the loss (to the input) first.
   bool deep_first = true;
+
+  // Above 0: not by the preferences above, but what comes first on the way of its micro-batch,
+  // each taken to start a cycle (the busiest rank's work on one) after the one before and to be
+  // under way this many times as long as it would be alone. What is in flight follows: as many as
+  // start meanwhile, and `spare` more. Keeps a full rank busy in little memory.
+  double slowness = 0;
+  int spare = 0;
+  // W this many cycles later than right after its I, where nothing else lacks its room.
+  double late_weights = 0;
+  // Rather than start an action, a rank waits for one that comes before it and arrives within this
+  // share of the action's duration.
+  double way_patience = 0;
 };
 
 struct Schedule {

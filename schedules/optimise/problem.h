@@ -50,6 +50,9 @@ struct Problem {
   // [rank] what is subtracted from a rank's end: its head for the span, 0 for the makespan. The
   // first action of every rank is F of its lowest stage for micro-batch 0, and starts at the head.
   std::vector<double> grace;
+  // [stage] whether its W has to follow its I at once, as where that keeps more than F did; empty:
+  // nowhere. MakeProblem leaves it empty, and only Dispatch heeds it.
+  std::vector<char> prompt;
 
   size_t cell(int stage, int micro_batch) const {
     return static_cast<size_t>(stage) * static_cast<size_t>(micro_batches) +

@@ -10,6 +10,7 @@
 #include "partitioner/exact_partition.h"
 #include "partitioner/plan_builder.h"
 #include "partitioner/plan_file.h"
+#include "partitioner/v_cut.h"
 #include "schedules/csv.h"
 #include "schedules/validate.h"
 #include "tests/partitioner/brute_force.h"
@@ -53,7 +54,8 @@ TEST(FullRanksFirst, CutsAVOfRanksThatNeverWorkTooLong) {
     for (double& seconds : work) seconds = 1 + Below(random, 4);
     const double all = std::accumulate(work.begin(), work.end(), 0.0);
     const double most = all / ranks * (1 + 0.1 * Below(random, 10));
-    const Partition partition = FullRanksFirst(work, ranks, most);
+    const double share = 0.1 + 0.1 * Below(random, 9);
+    const Partition partition = FullRanksFirst(work, ranks, most, share);
     if (partition.empty()) continue;
     ++cut;
     ASSERT_EQ(partition.size(), static_cast<size_t>(2 * ranks));

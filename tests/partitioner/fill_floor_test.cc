@@ -1,0 +1,123 @@
+#include "partitioner/fill_floor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "partitioner/plan_builder.h"
+#include "schedules/optimise/optimise.h"
+#include "tests/partitioner/brute_force.h"
+#include "tests/sanitizers.h"
+
+namespace sluice {
+namespace {
+
+// A few kinds of layers, as models have them, that keep no more for W than F kept.
+std::vector<LayerCost> RandomModel(Random& random, int count) {
+  const std::vector<LayerCost> kinds = RandomLayers(random, 2);
+  std::vector<LayerCost> layers;
+  for (int i = 0; i < count; ++i) {
+    layers.push_back(kinds[Below(random, 4) == 0 ? 1 : 0]);
+    LayerCost& layer = layers.back();
+    layer.workspace_bytes = 0;
+    layer.weight_grad_bytes =
+        std::min(layer.weight_grad_bytes,
+                 *std::min_element(layer.saved_bytes.begin(), layer.saved_bytes.end()));
+  }
+  return layers;
+}
+
+PlanRequest RandomRequest(Random& random, const CostTable& costs) {
+  PlanRequest request;
+  request.costs = &costs;
+  request.devices = 1 + Below(random, 3);
+  request.micro_batches = 1 + Below(random, 10);
+  if (random() % 2 == 0) {
+    request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  }
+  request.memory_limit = 100 + Below(random, 1'500);
+  return request;
+}
+
+// Seconds of the best order that the optimiser finds for one assignment; nothing where none fits.
+double BestOrder(const PlanRequest& request, const Timetable& shape,
+                 const StageAssignment& assignment) {
+  PartitionProblem problem;
+  problem.costs = request.costs;
+  problem.timetable = &shape;
+  problem.policies = request.policies;
+  const std::vector<RangeCost> stages = PriceStages(problem, assignment);
+  OptimiseRequest wanted;
+  wanted.placement = shape.placement;
+  wanted.micro_batches = shape.micro_batches;
+  wanted.costs = ToStepCosts(problem, stages);
+  wanted.effort = 0.05;
+  for (int rank = 0; rank < shape.placement.ranks(); ++rank) {
+    int64_t room = *request.memory_limit;
+    for (int stage : shape.placement.StagesOf(rank)) room -= stages[stage].parameter_bytes;
+    wanted.limits.bytes.push_back(static_cast<double>(room));
+  }
+  const absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(wanted);
+  return best.ok() ? best->run.makespan : kNothing;
+}
+
+TEST(FillFloor, IsBelowAnyOrderOfAnyCut) {
+  constexpr uint64_t kTrials = Trials(150, /*sanitized=*/20);
+  int compared = 0, above_work = 0;
+  for (uint64_t seed = 0; seed < kTrials; ++seed) {
+    Random random(seed);
+    const CostTable costs = *CostTable::Create(RandomModel(random, 2 + Below(random, 4)));
+    const PlanRequest request = RandomRequest(random, costs);
+    const double floor = FillFloor(request);
+    PlanRequest roomy = request;
+    roomy.memory_limit = 1'000'000;
+    above_work += floor > StepFloor(roomy) * (1 + 1e-9);
+    for (int chunks = 1; chunks * request.devices <= costs.layer_count(); ++chunks) {
+      Timetable shape;
+      shape.placement = random() % 2 == 0 ? Placement::Looped(request.devices, chunks)
+                                          : Placement::V(request.devices, chunks);
+      shape.micro_batches = request.micro_batches;
+      ForEachPartition(costs.layer_count(), chunks * request.devices, [&](const Partition& cut) {
+        StageAssignment assignment{cut, {}};
+        for (size_t stage = 0; stage < cut.size(); ++stage) {
+          assignment.recompute.push_back(request.policies[random() % request.policies.size()]);
+        }
+        const double seconds = BestOrder(request, shape, assignment);
+        if (seconds == kNothing) return;
+        ++compared;
+        EXPECT_LE(floor, seconds * (1 + kProofTolerance)) << "seed " << seed;
+      });
+    }
+  }
+  RecordProperty("compared", compared);
+  RecordProperty("above_work", above_work);
+  EXPECT_GT(compared, static_cast<int>(kTrials));
+  EXPECT_GT(above_work, static_cast<int>(kTrials) / 20);
+}
+
+// Two ranks of two layers each, 50 micro-batches, room for three layers' activations beside the
+// parameters. The fullest rank works 50 * 2 * 3 = 300. The first gradient is there after 4 seconds,
+// when it has done 3 F: it waits for 1 at least. The last gradient takes 4 to come up; a rank has
+// 3 I and W left, 6 seconds: it need not wait.
+TEST(FillFloor, AddsWhatTheFullestRankWaits) {
+  LayerCost layer;
+  layer.forward_seconds = layer.input_grad_seconds = layer.weight_grad_seconds = 1;
+  layer.parameter_bytes = 10;
+  layer.saved_bytes = {5, 5, 5};
+  layer.weight_grad_bytes = 5;
+  const CostTable costs = *CostTable::Create(std::vector<LayerCost>(4, layer));
+  PlanRequest request;
+  request.costs = &costs;
+  request.devices = 2;
+  request.micro_batches = 50;
+  request.memory_limit = 2 * 10 + 3 * 5;
+  EXPECT_DOUBLE_EQ(FillFloor(request), 301);
+  EXPECT_DOUBLE_EQ(StepFloor(request), 301);
+  // Room for one: before the first gradient 1 F, after the last one 1 I and W.
+  request.memory_limit = 2 * 10 + 1 * 5;
+  EXPECT_DOUBLE_EQ(FillFloor(request), 300 + (4 - 1) + (4 - 2));
+}
+
+}  // namespace
+}  // namespace sluice
