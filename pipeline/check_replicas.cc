@@ -74,11 +74,12 @@ absl::Status CheckStages(const RunPlan& plan) {
         "which replicas that have different ones would wait for each other; take ZeRO 1"));
   }
   for (const TiedPair& pair : TiedPairs(plan)) {
-    if (pair.original_rank == pair.copy_rank) continue;
+    if (plan.zero() == 0 || plan.holders(pair.original_rank) == plan.holders(pair.copy_rank))
+      continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "stage replicas ", given, ": the model's head and embedding are tied, and stages ",
-        pair.original_rank, " and ", pair.copy_rank,
-        " that hold them may have different replicas; train without --tied"));
+        "stage replicas ", given, ": the model's head and embedding are tied, and the stages that ",
+        "hold them have different replicas, which cannot divide them alike; take ZeRO 0, or train ",
+        "without --tied"));
   }
   return CheckDeal(plan);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "pipeline/memory_plan.h"
@@ -30,15 +31,34 @@ absl::Status Swap(Communicator& communicator, int peer, const ParameterView& min
   return status;
 }
 
-// Adds to `mine` the gradient of the same tensor on `peer`, and there the other way round.
+// Adds to `mine` the gradient of the same tensor on `peer`, and there the other way round; without
+// `add`, only there.
 absl::Status AddFrom(RankState& state, Communicator& communicator, int peer,
-                     const ParameterView& mine, absl::Duration timeout) {
+                     const ParameterView& mine, absl::Duration timeout, bool add = true) {
   if (mine.count == 0) return absl::OkStatus();  // nor has the peer a slice
   auto* theirs = state.arena().at<float>(state.step_region());
   absl::Status status = Swap(communicator, peer, mine, theirs, timeout);
-  if (status.ok())
+  if (status.ok() && add)
     state.kernels().accumulate(state.stream(), mine.count, theirs, mine.gradient, true);
   return status;
+}
+
+// `mine` is one of the pair.
+absl::Status SwapTied(RankState& state, Communicator& communicator, const TiedPair& pair,
+                      const ParameterView& mine, absl::Duration timeout) {
+  const std::vector<std::pair<int, int>> swaps = TiedSwaps(state.plan(), pair);
+  const int self = communicator.rank();
+  const bool original = mine.global_index == pair.original;
+  const auto own = [&](size_t i) { return original ? swaps[i].first : swaps[i].second; };
+  size_t left = 0;
+  for (size_t i = 0; i < swaps.size(); ++i) left += own(i) == self ? 1 : 0;
+  for (size_t i = 0; i < swaps.size(); ++i) {
+    if (own(i) != self) continue;
+    const int peer = original ? swaps[i].second : swaps[i].first;
+    absl::Status status = AddFrom(state, communicator, peer, mine, timeout, --left == 0);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 // Both on this rank.
@@ -88,23 +108,26 @@ absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
       continue;
     }
     const ParameterView& mine = original != nullptr ? *original : *copy;
-    const int peer = original != nullptr ? pair.copy_rank : pair.original_rank;
-    if (absl::Status status = AddFrom(state, communicator, peer, mine, timeout); !status.ok())
+    if (absl::Status status = SwapTied(state, communicator, pair, mine, timeout); !status.ok())
       return status;
   }
   return absl::OkStatus();
 }
 
 int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
-  const int rank = plan.pipeline_rank(world_rank);
+  const int rank = plan.pipeline_rank(plan.HolderRank(world_rank, 0));
   const auto replica = static_cast<size_t>(plan.holder(world_rank));
   int64_t bytes = 0;
   for (const TiedPair& pair : TiedPairs(plan)) {
     if (pair.original_rank == pair.copy_rank) continue;
     if (pair.original_rank != rank && pair.copy_rank != rank) continue;
+    if (plan.zero(world_rank) == 0) {
+      bytes = std::max(bytes, AlignUp(pair.bytes));
+      continue;
+    }
     const std::vector<int64_t>& bounds = plan.shards[static_cast<size_t>(pair.original)];
-    const int64_t slice = (bounds[replica + 1] - bounds[replica]) * SizeOf(DType::kFloat32);
-    bytes = std::max(bytes, AlignUp(plan.zero(world_rank) >= 1 ? slice : pair.bytes));
+    bytes =
+        std::max(bytes, AlignUp((bounds[replica + 1] - bounds[replica]) * SizeOf(DType::kFloat32)));
   }
   if (plan.lowered.placement.replicas() == 1) return bytes;
   for (int layer : plan.train[static_cast<size_t>(rank)].layers) {

@@ -38,14 +38,6 @@ std::unique_ptr<SubGroup> ReplicasOf(const RankState& state, Communicator* world
   return std::make_unique<SubGroup>(world, members);
 }
 
-// [stage] the rank of the pipeline that holds it; the first one of a replicated stage's.
-std::vector<int> RankOfStages(const RunPlan& plan) {
-  std::vector<int> ranks;
-  for (int stage = 0; stage < plan.deal.stages(); ++stage)
-    ranks.push_back(plan.deal.first_rank(stage));
-  return ranks;
-}
-
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -73,7 +65,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       norms_(CanonicalParameters(plan_).size()),
       reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_),
-      slow_stages_(RankOfStages(plan_)) {}
+      slow_stages_(StagesOnRanks(plan_)) {}
 
 absl::Status RankTrainer::Run() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.timeout);
@@ -208,7 +200,7 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     if (context_.events->on_step) context_.events->on_step(metrics);
     // An asynchronous report is of all steps since the last pause.
     const auto slow =
-        plan_.asynchronous() ? std::nullopt : slow_stages_.Observe(step, report.costs);
+        plan_.asynchronous() ? std::nullopt : slow_stages_.Observe(step, report.rank_seconds);
     if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
   }
   if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {

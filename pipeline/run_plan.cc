@@ -130,6 +130,15 @@ std::vector<int> RankOfLayers(const RunPlan& plan) {
   return ranks;
 }
 
+std::vector<StageOnRank> StagesOnRanks(const RunPlan& plan) {
+  std::vector<StageOnRank> all;
+  for (int rank = 0; rank < plan.world_size(); ++rank) {
+    for (const int stage : plan.deal.StagesOf(plan.pipeline_rank(rank)))
+      all.push_back({.rank = rank, .stage = stage});
+  }
+  return all;
+}
+
 absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const {
   return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, *kernels);
 }

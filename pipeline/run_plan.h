@@ -137,6 +137,15 @@ struct RunPlan {
 // and the first of a replicated stage's ranks.
 std::vector<int> RankOfLayers(const RunPlan& plan);
 
+// A stage on one of the ranks that hold it.
+struct StageOnRank {
+  int rank = 0;  // of the world
+  int stage = 0;
+};
+
+// All of a run's, rank by rank.
+std::vector<StageOnRank> StagesOnRanks(const RunPlan& plan);
+
 // InvalidArgument where timetable, partition, policies, groups, steps and replicas do not fit each
 // other.
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request);

@@ -45,9 +45,9 @@ ShardBounds CutParameters(const std::vector<LayerDecl>& layers,
     owned.resize(static_cast<size_t>(replicas_of_layer[layer]));
     for (const ParameterDecl& parameter : layers[layer].parameters) {
       index_of[parameter.name] = all.size();
-      const std::vector<int64_t> bounds = parameter.tied_to.empty()
-                                              ? CutOne(ElementCount(parameter.shape), owned)
-                                              : all[index_of.at(parameter.tied_to)];
+      std::vector<int64_t> bounds;
+      if (!parameter.tied_to.empty()) bounds = all[index_of.at(parameter.tied_to)];
+      if (bounds.size() != owned.size() + 1) bounds = CutOne(ElementCount(parameter.shape), owned);
       for (size_t k = 0; k < owned.size(); ++k) owned[k] += bounds[k + 1] - bounds[k];
       all.push_back(bounds);
     }

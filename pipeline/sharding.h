@@ -18,8 +18,9 @@ using ShardBounds = std::vector<std::vector<int64_t>>;
 
 // Cuts every parameter into as equal slices as whole blocks allow, one for each of its layer's
 // `replicas_of_layer`, and gives the blocks that are left over to the replicas that own least so
-// far on the same rank of the pipeline (`rank_of_layer`). A tied parameter is cut as the one that
-// it equals, so that their slices meet on one replica. Deterministic.
+// far on the same rank of the pipeline (`rank_of_layer`). A tied parameter is cut
+// as the one that it equals, so that their slices meet on one replica, unless the two have
+// different replicas. Deterministic.
 ShardBounds CutParameters(const std::vector<LayerDecl>& layers,
                           const std::vector<int>& rank_of_layer,
                           const std::vector<int>& replicas_of_layer);

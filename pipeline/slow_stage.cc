@@ -20,48 +20,43 @@ double Median(const Values& values) {
   return *middle;
 }
 
-double MicroBatchSeconds(const StageCosts& costs, size_t stage) {
-  return costs.forward[stage] + costs.backward[stage] + costs.input_grad[stage] +
-         costs.weight_grad[stage];
-}
-
 }  // namespace
 
-SlowStageWatch::SlowStageWatch(std::vector<int> ranks)
-    : ranks_(std::move(ranks)),
-      recent_(ranks_.size()),
-      usual_(ranks_.size()),
-      slow_(ranks_.size()) {}
+SlowStageWatch::SlowStageWatch(std::vector<StageOnRank> stages)
+    : stages_(std::move(stages)),
+      recent_(stages_.size()),
+      usual_(stages_.size()),
+      slow_(stages_.size()) {}
 
 // How much longer the stage takes than it used to; 1 while that is not known.
-double SlowStageWatch::Factor(size_t stage) const {
-  if (usual_[stage].size() < kRecent || recent_[stage].size() < kRecent) return 1;
-  const double usual = Median(usual_[stage]);
-  return usual > 0 ? Median(recent_[stage]) / usual : 1;
+double SlowStageWatch::Factor(size_t at) const {
+  if (usual_[at].size() < kRecent || recent_[at].size() < kRecent) return 1;
+  const double usual = Median(usual_[at]);
+  return usual > 0 ? Median(recent_[at]) / usual : 1;
 }
 
-std::optional<SlowStage> SlowStageWatch::Observe(int64_t step, const StageCosts& costs) {
+std::optional<SlowStage> SlowStageWatch::Observe(int64_t step, const std::vector<double>& seconds) {
   std::vector<double> factors;
-  for (size_t stage = 0; stage < ranks_.size(); ++stage) {
-    std::deque<double>& recent = recent_[stage];
-    recent.push_back(MicroBatchSeconds(costs, stage));
+  for (size_t at = 0; at < stages_.size(); ++at) {
+    std::deque<double>& recent = recent_[at];
+    recent.push_back(seconds[at]);
     if (recent.size() > kRecent) {
       // What was recent is history now; how it is while slow is not how it was.
-      if (!slow_[stage] && usual_[stage].size() < kHistory) usual_[stage].push_back(recent.front());
+      if (!slow_[at] && usual_[at].size() < kHistory) usual_[at].push_back(recent.front());
       recent.pop_front();
     }
-    factors.push_back(Factor(stage));
+    factors.push_back(Factor(at));
   }
   std::optional<SlowStage> slowest;
-  for (size_t stage = 0; stage < ranks_.size(); ++stage) {
+  for (size_t at = 0; at < stages_.size(); ++at) {
     std::vector<double> others = factors;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(stage));
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
     const double rest = others.empty() ? 1 : Median(others);
-    if (factors[stage] < kQuickAgain) slow_[stage] = false;
-    if (slow_[stage] || factors[stage] < kSlow || rest > kOthers) continue;
-    slow_[stage] = true;
-    if (slowest && slowest->factor >= factors[stage]) continue;
-    slowest = SlowStage{step, static_cast<int>(stage), ranks_[stage], factors[stage], rest};
+    if (factors[at] < kQuickAgain) slow_[at] = false;
+    if (slow_[at] || factors[at] < kSlow || rest > kOthers) continue;
+    slow_[at] = true;
+    if (slowest && slowest->factor >= factors[at]) continue;
+    slowest = SlowStage{step, stages_[at].stage, stages_[at].rank, factors[at], rest};
   }
   return slowest;
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "schedules/simulate.h"
+#include "pipeline/run_plan.h"
 
 namespace sluice {
 
@@ -14,7 +14,7 @@ namespace sluice {
 struct SlowStage {
   int64_t step = 0;
   int stage = 0;
-  int rank = 0;       // of the pipeline
+  int rank = 0;       // of the world, whose it is
   double factor = 0;  // how much longer than before, where its neighbours take `others`
   double others = 1;
 };
@@ -24,19 +24,21 @@ struct SlowStage {
 // of some steps are taken, since one step may be slow for any reason.
 class SlowStageWatch {
  public:
-  // `ranks`: [stage] its rank.
-  explicit SlowStageWatch(std::vector<int> ranks);
+  // Each stage on each of its ranks: a replica may be slow alone.
+  explicit SlowStageWatch(std::vector<StageOnRank> stages);
 
-  // `costs`: mean seconds of the step's actions, by (op, stage). Returns the slowest stage that has
-  // just become slow; it is not named again until it has been as quick as before.
-  std::optional<SlowStage> Observe(int64_t step, const StageCosts& costs);
+  // `seconds`: of a micro-batch's actions, [stage on a rank], in the mean over the step. Returns
+  // the slowest stage that has just become slow; it is not named again until it has been as quick
+  // as before.
+  std::optional<SlowStage> Observe(int64_t step, const std::vector<double>& seconds);
 
  private:
-  double Factor(size_t stage) const;
+  double Factor(size_t at) const;
 
-  const std::vector<int> ranks_;
-  std::vector<std::deque<double>> recent_;  // [stage] seconds of a micro-batch, newest last
-  std::vector<std::vector<double>> usual_;  // [stage] of the steps before, while it was not slow
+  const std::vector<StageOnRank> stages_;
+  std::vector<std::deque<double>>
+      recent_;  // [stage on a rank] seconds of a micro-batch, newest last
+  std::vector<std::vector<double>> usual_;  // likewise of the steps before, while it was not slow
   std::vector<bool> slow_;
 };
 

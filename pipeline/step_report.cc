@@ -40,6 +40,7 @@ double Seconds() {
 
 StepReporter::StepReporter(const RunPlan& plan, int parameter_count)
     : stages_(static_cast<size_t>(plan.lowered.placement.stages())),
+      stages_on_ranks_(StagesOnRanks(plan)),
       places_(PlacesOf(plan)),
       pipeline_ranks_(static_cast<size_t>(plan.ranks())),
       micro_batches_(static_cast<size_t>(plan.lowered.micro_batches)),
@@ -171,7 +172,18 @@ StepReport StepReporter::DecodePass() const {
     }
   }
   report.costs.send.assign(stages_ - 1, 0.0);
+  for (const StageOnRank& at : stages_on_ranks_)
+    report.rank_seconds.push_back(MicroBatchSeconds(at));
   return report;
+}
+
+double StepReporter::MicroBatchSeconds(const StageOnRank& at) const {
+  const size_t first = static_cast<size_t>(at.rank) * mine_.size() + kFixedSlots +
+                       2 * kOps * static_cast<size_t>(at.stage);
+  double seconds = 0;
+  for (size_t slot = first; slot < first + 2 * kOps; slot += 2)
+    seconds += all_[slot + 1] > 0 ? all_[slot] / all_[slot + 1] : 0;
+  return seconds;
 }
 
 void StepReporter::DecodeStep(size_t step, size_t count, StepReport* report) const {

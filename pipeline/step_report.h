@@ -23,6 +23,8 @@ struct StepReport {
   double makespan = 0;  // from the first action's start to the last one's end, over all ranks
   double busy = 0;      // of all actions, over all ranks
   StageCosts costs;     // mean seconds of each (op, stage); sends cost nothing
+  // Mean seconds that each stage's actions of a micro-batch take together: [StagesOnRanks].
+  std::vector<double> rank_seconds;
 
   int window_step = 0;  // which of the pass's steps it is, from 0
 
@@ -68,10 +70,12 @@ class StepReporter {
   StepReport DecodePass() const;
   // Adds losses of `count` micro-batches and the norm of step `step`.
   void DecodeStep(size_t step, size_t count, StepReport* report) const;
+  double MicroBatchSeconds(const StageOnRank& at) const;
   double Sum(size_t slot) const;
   double SumOf(size_t replica, size_t slot) const;
 
   const size_t stages_;
+  const std::vector<StageOnRank> stages_on_ranks_;
   const std::vector<Place> places_;  // [micro-batch of all replicas]
   const size_t pipeline_ranks_;
   const size_t micro_batches_;       // of the timetable, each replica

@@ -26,8 +26,9 @@ Edges PipelineEdges(const RunPlan& plan) {
       }
     }
   }
-  for (const TiedPair& pair : TiedPairs(plan))
-    AddBothWays(pair.original_rank, pair.copy_rank, &edges);
+  for (const TiedPair& pair : TiedPairs(plan)) {
+    for (const auto& [original, copy] : TiedSwaps(plan, pair)) AddBothWays(original, copy, &edges);
+  }
   const Placement& placement = plan.lowered.placement;
   for (int stage = 0; placement.replicas() > 1 && stage < placement.model_stages(); ++stage)
     AddBothWays(placement.rank(stage), placement.rank(stage + placement.model_stages()), &edges);

@@ -9,10 +9,10 @@ namespace {
 
 int RankOfLayer(const RunPlan& plan, int layer, int replica) {
   const Partition& partition = plan.request.partition;
-  const Placement& placement = plan.lowered.placement;
   size_t stage = 0;
   while (partition[stage].last < layer) ++stage;
-  return placement.rank(replica * placement.model_stages() + static_cast<int>(stage));
+  return plan.deal.first_rank(replica * plan.lowered.placement.model_stages() +
+                              static_cast<int>(stage));
 }
 
 void AddTiedPairs(const RunPlan& plan, int replica, std::vector<TiedPair>* pairs) {
@@ -47,6 +47,18 @@ std::vector<TiedPair> TiedPairs(const RunPlan& plan) {
   for (int replica = 0; replica < plan.lowered.placement.replicas(); ++replica)
     AddTiedPairs(plan, replica, &pairs);
   return pairs;
+}
+
+std::vector<std::pair<int, int>> TiedSwaps(const RunPlan& plan, const TiedPair& pair) {
+  std::vector<std::pair<int, int>> swaps;
+  if (!plan.dealt()) return {{pair.original_rank, pair.copy_rank}};
+  const int originals = plan.holders(pair.original_rank);
+  const int copies = plan.holders(pair.copy_rank);
+  for (int i = std::max(originals, copies) - 1; i >= 0; --i) {
+    swaps.emplace_back(plan.HolderRank(pair.original_rank, i % originals),
+                       plan.HolderRank(pair.copy_rank, i % copies));
+  }
+  return swaps;
 }
 
 }  // namespace sluice

@@ -9,21 +9,18 @@ namespace sluice {
 namespace {
 
 // Four stages, none like another, each step a tenth faster or slower; `factors` of this step.
-StageCosts Step(std::mt19937_64& random, const std::vector<double>& factors) {
+std::vector<double> Step(std::mt19937_64& random, const std::vector<double>& factors) {
   std::uniform_real_distribution<double> noise(0.9, 1.1);
-  StageCosts costs = StageCosts::Uniform(static_cast<int>(factors.size()), 0, 0, 0);
-  for (size_t stage = 0; stage < factors.size(); ++stage) {
-    const double seconds = 0.01 * static_cast<double>(stage + 1) * factors[stage] * noise(random);
-    costs.forward[stage] = seconds / 3;
-    costs.backward[stage] = 2 * seconds / 3;
-  }
-  return costs;
+  std::vector<double> seconds;
+  for (size_t stage = 0; stage < factors.size(); ++stage)
+    seconds.push_back(0.01 * static_cast<double>(stage + 1) * factors[stage] * noise(random));
+  return seconds;
 }
 
 TEST(SlowStageWatch, NamesTheStageThatBecomesSlowOnceAndWithinTwentySteps) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
-    SlowStageWatch watch({0, 1, 2, 3});
+    SlowStageWatch watch({{0, 0}, {1, 1}, {2, 2}, {3, 3}});
     std::vector<SlowStage> named;
     for (int64_t step = 1; step <= 80; ++step) {
       const double factor = step > 30 ? 2.3 : 1;
@@ -43,19 +40,19 @@ TEST(SlowStageWatch, NamesTheStageThatBecomesSlowOnceAndWithinTwentySteps) {
 TEST(SlowStageWatch, SaysNothingOfNoiseOneSlowStepOrAMachineThatIsSlowAsAWhole) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
-    SlowStageWatch watch({0, 0, 1, 1});
+    SlowStageWatch watch({{0, 0}, {0, 2}, {1, 1}, {1, 3}});
     for (int64_t step = 1; step <= 120; ++step) {
       const double hiccup = step % 17 == 0 ? 6 : 1;
       const double all = step > 60 ? 3 : 1;
-      const StageCosts costs = Step(random, {all, all * hiccup, all, all});
-      EXPECT_FALSE(watch.Observe(step, costs).has_value()) << "step " << step;
+      const std::vector<double> seconds = Step(random, {all, all * hiccup, all, all});
+      EXPECT_FALSE(watch.Observe(step, seconds).has_value()) << "step " << step;
     }
   }
 }
 
 TEST(SlowStageWatch, NamesAStageAgainAfterItHasBeenQuick) {
   std::mt19937_64 random(1);
-  SlowStageWatch watch({0, 1});
+  SlowStageWatch watch({{0, 0}, {1, 1}});
   int named = 0;
   for (int64_t step = 1; step <= 120; ++step) {
     const bool slow = (step > 20 && step <= 50) || step > 80;
@@ -66,10 +63,23 @@ TEST(SlowStageWatch, NamesAStageAgainAfterItHasBeenQuick) {
   EXPECT_EQ(named, 2);
 }
 
+TEST(SlowStageWatch, NamesTheReplicaOfAStageThatIsSlow) {
+  std::mt19937_64 random(2);
+  SlowStageWatch watch({{0, 0}, {1, 0}, {2, 0}, {3, 1}});
+  std::vector<SlowStage> named;
+  for (int64_t step = 1; step <= 60; ++step) {
+    if (const auto slow = watch.Observe(step, Step(random, {1, step > 30 ? 2.3 : 1, 1, 1})))
+      named.push_back(*slow);
+  }
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named[0].rank, 1);
+  EXPECT_EQ(named[0].stage, 0);
+}
+
 TEST(SlowStageWatch, ToldOfAStageWithoutTimesItSaysNothing) {
-  SlowStageWatch watch({0});
+  SlowStageWatch watch(std::vector<StageOnRank>(1));
   for (int64_t step = 1; step <= 30; ++step) {
-    EXPECT_FALSE(watch.Observe(step, StageCosts::Uniform(1, 0, 0, 0)).has_value());
+    EXPECT_FALSE(watch.Observe(step, std::vector<double>(1)).has_value());
   }
 }
 

@@ -39,6 +39,7 @@ SmallRun Baseline(SmallRun run) {
 // Two to four stages of one to three replicas each, seven ranks at most, and some number of groups
 // that they all divide.
 std::vector<SmallRun> Runs() {
+  const char* models[] = {"gpt", "wide", "tied", "wide_tied"};
   const char* schedules[] = {"gpipe", "1f1b", "zb-h1", "eager-1f1b", "zb-2p"};
   std::mt19937_64 random(20);
   const auto below = [&random](int n) {
@@ -46,7 +47,7 @@ std::vector<SmallRun> Runs() {
   };
   std::vector<SmallRun> runs;
   for (int number = 0; number < 36; ++number) {
-    SmallRun run{.model = number % 4 == 0 ? "gpt" : "wide",
+    SmallRun run{.model = models[number % 4],
                  .schedule = schedules[number % 5],
                  .micro_batches = 12,
                  .recompute = static_cast<Recompute>(below(3)),
@@ -64,6 +65,13 @@ std::vector<SmallRun> Runs() {
   }
   runs.push_back({.ranks = 1, .micro_batches = 6, .stage_replicas = {3}});
   runs.push_back({.model = "wide_tied", .ranks = 1, .micro_batches = 4, .stage_replicas = {2}});
+  // Slices of tied weights meet only where both stages have as many.
+  runs.push_back({.model = "wide_tied",
+                  .schedule = "zb-h1",
+                  .ranks = 3,
+                  .micro_batches = 6,
+                  .zero = 1,
+                  .stage_replicas = {2, 1, 2}});
   runs.push_back({.model = "mlp", .ranks = 3, .micro_batches = 4, .stage_replicas = {1, 4, 1}});
   return runs;
 }
@@ -251,7 +259,7 @@ TEST(BadStageReplicas, AreRefusedWithAReason) {
   EXPECT_THAT(ErrorOf({}, {2, 2000}), HasSubstr("1024 ranks at most"));
   EXPECT_THAT(ErrorOf({.replicas = 2}, {2, 1}), HasSubstr("give one of the two"));
   EXPECT_THAT(ErrorOf({.zero = 2}, {2, 1}), HasSubstr("take ZeRO 1"));
-  EXPECT_THAT(ErrorOf({.model = "tied"}, {2, 1}), HasSubstr("stages 0 and 1"));
+  EXPECT_THAT(ErrorOf({.model = "tied", .zero = 1}, {2, 1}), HasSubstr("take ZeRO 0"));
   EXPECT_THAT(ErrorOf({.schedule = "chimera", .chunks = 2}, {2, 1}), HasSubstr("two copies"));
   EXPECT_THAT(ErrorOf({.schedule = "interleaved", .chunks = 2}, {2, 1}),
               HasSubstr("several stages"));
