@@ -39,7 +39,7 @@ SmallRun Baseline(SmallRun run) {
 // Two to four stages of one to three replicas each, seven ranks at most, and some number of groups
 // that they all divide.
 std::vector<SmallRun> Runs() {
-  const char* models[] = {"gpt", "wide", "tied", "wide_tied"};
+  const char* models[] = {"wide", "wide", "wide_tied", "mlp"};
   const char* schedules[] = {"gpipe", "1f1b", "zb-h1", "eager-1f1b", "zb-2p"};
   std::mt19937_64 random(20);
   const auto below = [&random](int n) {
