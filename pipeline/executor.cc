@@ -13,6 +13,11 @@ bool Loads(const Instruction& instruction) {
   return instruction.step == Step::kLoadInput || instruction.step == Step::kLoadTargets;
 }
 
+bool CallsLayer(const Instruction& instruction) {
+  return instruction.step == Step::kForward || instruction.step == Step::kRestore ||
+         instruction.step == Step::kBackwardInput || instruction.step == Step::kBackwardWeight;
+}
+
 }  // namespace
 
 Executor::Executor(RankState* state, const RankProgram& program,
@@ -24,6 +29,7 @@ Executor::Executor(RankState* state, const RankProgram& program,
       communicator_(*communicator),
       data_(*data),
       clock_(&state->device(), state->stream(), program.actions.size()),
+      recordings_(program.instructions.size()),
       replicas_(replicas) {
   for (size_t peer = 0; peer < program.sends.size(); ++peer) {
     sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
@@ -181,12 +187,29 @@ absl::Status Executor::Finish(const Pass& pass) {
 absl::Status Executor::Queue(const Pass& pass) {
   current_action_ = -1;
   clock_.Start();
-  for (const Instruction& instruction : program_.instructions) {
+  // Passes that are alike ask for the same calls with the same memory each time.
+  const bool repeats = pass.train && pass.check_finite == nullptr && pass.micro_batches < 0;
+  const std::vector<Instruction>& instructions = program_.instructions;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
     if (pass.micro_batches >= 0 && instruction.micro_batch >= pass.micro_batches) continue;
+    if (const size_t end = EndOfCalls(i); repeats && end > i) {
+      state_.device().Repeat(state_.stream(), &recordings_[i], [&] {
+        for (size_t call = i; call < end; ++call) CallLayer(instructions[call], pass);
+      });
+      i = end - 1;
+      continue;
+    }
     absl::Status status = Execute(instruction, pass);
     if (!status.ok()) return Explain(status, instruction);
   }
   return absl::OkStatus();
+}
+
+size_t Executor::EndOfCalls(size_t first) const {
+  size_t end = first;
+  while (end < program_.instructions.size() && CallsLayer(program_.instructions[end])) ++end;
+  return end;
 }
 
 absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass) {

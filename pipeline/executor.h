@@ -76,6 +76,9 @@ class Executor {
   absl::Status Execute(const Instruction& instruction, const Pass& pass);
   absl::Status Communicate(const Instruction& instruction, const Pass& pass);
   absl::Status Queue(const Pass& pass);
+  // The end of the row of layers' calls that begins with instruction `first`; `first` where it is
+  // no such call.
+  size_t EndOfCalls(size_t first) const;
   absl::Status Finish(const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
@@ -104,7 +107,8 @@ class Executor {
   std::byte* samples_ = nullptr;         // null where they are put together in the arena
   std::vector<int64_t> samples_offset_;  // [buffer] in samples_
   ActionClock clock_;
-  std::vector<std::string> ranges_;  // [action] its name, where a device queues
+  std::vector<Recording> recordings_;  // [instruction] of the calls from there to EndOfCalls
+  std::vector<std::string> ranges_;    // [action] its name, where a device queues
   absl::Status prepared_;
   // A reduction of the program: its parameters, and its slices to gather.
   struct BoundReduction {

@@ -121,23 +121,29 @@ int Report(const TrainFlags& flags, const CompiledJob& compiled, const TrainResu
 absl::Status OpenDevices(const TrainFlags& flags, const WorldChoice& choice,
                          CompiledJob* compiled) {
   const bool threads = choice.transport == Transport::kInProcess;
+  if (flags.cuda_graphs && flags.device != "cuda")
+    return absl::InvalidArgumentError("--cuda-graphs are kept by GPUs; they need --device cuda");
   if (flags.device != "cuda") {
     return choice.nccl ? absl::InvalidArgumentError(
                              "--transport nccl carries tensors of GPUs; it needs --device cuda")
                        : absl::OkStatus();
   }
   const RunPlan& plan = compiled->plan;
+  const OpenDevice open = [graphs = flags.cuda_graphs](int number,
+                                                       const DeviceAllocator& allocator) {
+    return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
+  };
   absl::StatusOr<std::unique_ptr<RunDevices>> devices;
   if (threads && !choice.nccl) {
-    devices = RunDevices::ForThreads(plan, CudaDeviceCount(), OpenCudaDevice);
+    devices = RunDevices::ForThreads(plan, CudaDeviceCount(), open);
   } else {
     absl::StatusOr<NcclApi*> nccl = LoadNccl();
     if (!nccl.ok()) return nccl.status();
     std::vector<int> ranks = {choice.launch.rank};
     for (int rank = 1; threads && rank < plan.world_size(); ++rank) ranks.push_back(rank);
-    devices = RunDevices::OverNccl(plan, ranks, std::max(choice.launch.local_rank, 0),
-                                   CudaDeviceCount(), OpenCudaDevice,
-                                   {.nccl = *nccl, .timeout = compiled->job.options.timeout});
+    devices =
+        RunDevices::OverNccl(plan, ranks, std::max(choice.launch.local_rank, 0), CudaDeviceCount(),
+                             open, {.nccl = *nccl, .timeout = compiled->job.options.timeout});
   }
   if (!devices.ok()) return devices.status();
   compiled->devices = *std::move(devices);

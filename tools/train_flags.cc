@@ -95,6 +95,10 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command.add_option("--device", flags->device, "cpu or cuda")->capture_default_str()->group(group);
   command
+      .add_flag("--cuda-graphs", flags->cuda_graphs,
+                "Have a GPU keep what an action asks of it, and do that again in each later step")
+      ->group(group);
+  command
       .add_option("--data-parallel", flags->data_parallel,
                   "Replicas of the pipeline, each on ranks and micro-batches of its own")
       ->check(CLI::PositiveNumber)

@@ -37,6 +37,7 @@ struct TrainFlags {
   std::string optimizer = "adamw";
   std::string lr_schedule = "constant";
   std::string device = "cpu";
+  bool cuda_graphs = false;
   WorldFlags world;
   int data_parallel = 1;
   std::string stage_replicas;  // "3,1"

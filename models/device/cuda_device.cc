@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/device/cuda_error.h"
+#include "models/device/cuda_graph.h"
 #include "models/device/cuda_internal.h"
 
 namespace sluice {
@@ -54,8 +55,8 @@ class OnDevice {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int ordinal, std::string name, DeviceAllocator allocator)
-      : ordinal_(ordinal), name_(std::move(name)), allocator_(std::move(allocator)) {
+  CudaDevice(int ordinal, std::string name, CudaDeviceOptions options)
+      : ordinal_(ordinal), name_(std::move(name)), options_(std::move(options)) {
     Opened().fetch_or(BitOf(ordinal));
   }
 
@@ -94,6 +95,11 @@ class CudaDevice : public Device {
         "reading the time between events");
     return absl::Milliseconds(1) * static_cast<double>(milliseconds);
   }
+  void Repeat(Stream stream, Recording* recording, absl::FunctionRef<void()> queue) override {
+    if (!options_.graphs) return queue();
+    CudaGraph& graph = GraphOf(recording);
+    Try([&] { return graph.Run(StreamOf(stream), queue); }, "replaying a graph");
+  }
   void PushRange(const char* name) override { nvtxRangePushA(name); }
   void PopRange() override { nvtxRangePop(); }
   void Copy(Stream stream, void* to, const void* from, size_t bytes) override {
@@ -118,15 +124,24 @@ class CudaDevice : public Device {
     }
   }
 
+  CudaGraph& GraphOf(Recording* recording) {
+    if (recording->handle == nullptr) {
+      const std::lock_guard lock(mutex_);
+      recording->handle = graphs_.emplace_back(std::make_unique<CudaGraph>()).get();
+    }
+    return *static_cast<CudaGraph*>(recording->handle);
+  }
+
   absl::Status Prepare(std::byte* memory, int64_t bytes);
   absl::Status OutOfMemory(int64_t bytes) const;
 
   const int ordinal_;
   const std::string name_;
-  const DeviceAllocator allocator_;
+  const CudaDeviceOptions options_;
   std::mutex mutex_;  // guards what follows
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
+  std::vector<std::unique_ptr<CudaGraph>> graphs_;
 };
 
 absl::Status CudaDevice::OutOfMemory(int64_t bytes) const {
@@ -146,8 +161,9 @@ int64_t CudaDevice::AvailableBytes() const {
 
 absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
   const OnDevice current(ordinal_);
+  const DeviceAllocator& allocator = options_.allocator;
   const int64_t size = std::max<int64_t>(bytes, 1);
-  void* memory = allocator_.allocate == nullptr ? nullptr : allocator_.allocate(size);
+  void* memory = allocator.allocate == nullptr ? nullptr : allocator.allocate(size);
   const bool is_own = memory == nullptr;
   const cudaError_t error = is_own ? cudaMalloc(&memory, static_cast<size_t>(size)) : cudaSuccess;
   if (error != cudaSuccess) {
@@ -155,7 +171,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
     return error == cudaErrorMemoryAllocation ? OutOfMemory(bytes)
                                               : CudaStatus(error, Said("allocating memory"));
   }
-  const auto free = [ordinal = ordinal_, is_own, give_back = allocator_.free](std::byte* data) {
+  const auto free = [ordinal = ordinal_, is_own, give_back = allocator.free](std::byte* data) {
     const OnDevice there(ordinal);
     cudaDeviceSynchronize();
     if (is_own) {
@@ -241,8 +257,8 @@ absl::Status CudaDevice::Synchronize(Stream stream, absl::Time deadline) {
 }  // namespace
 
 std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name,
-                                       const DeviceAllocator& allocator) {
-  return std::make_unique<CudaDevice>(ordinal, std::move(name), allocator);
+                                       const CudaDeviceOptions& options) {
+  return std::make_unique<CudaDevice>(ordinal, std::move(name), options);
 }
 
 }  // namespace sluice

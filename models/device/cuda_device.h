@@ -13,12 +13,17 @@ namespace sluice {
 // without CUDA.
 int CudaDeviceCount();
 
+struct CudaDeviceOptions {
+  DeviceAllocator allocator = {};
+  bool graphs = false;  // Repeat replays CUDA graphs
+};
+
 // A thread's kernels run on the device of the last stream that it made; all other calls leave that
 // as it is. Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle
 // a cudaEvent_t. FailedPrecondition where there is no such device, it is too old (compute
 // capability 8.0 is the least), the driver is, or the build has no CUDA.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
-                                                       const DeviceAllocator& allocator = {});
+                                                       const CudaDeviceOptions& options = {});
 
 }  // namespace sluice
 

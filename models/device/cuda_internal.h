@@ -10,7 +10,7 @@ namespace sluice {
 
 // For OpenCudaDevice alone, once the device is known to work.
 std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name,
-                                       const DeviceAllocator& allocator);
+                                       const CudaDeviceOptions& options);
 
 }  // namespace sluice
 

@@ -44,7 +44,7 @@ int CudaDeviceCount() {
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
-                                                       const DeviceAllocator& allocator) {
+                                                       const CudaDeviceOptions& options) {
   int count = 0;
   if (absl::Status status = CheckDriver(&count); !status.ok()) return status;
   if (ordinal < 0 || ordinal >= count) {
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
   absl::Status status = CudaStatus(cudaSetDevice(ordinal), what);
   if (status.ok()) status = CudaStatus(cudaFree(nullptr), what);
   if (!status.ok()) return status;
-  return MakeCudaDevice(ordinal, absl::StrCat("cuda:", ordinal, " ", properties.name), allocator);
+  return MakeCudaDevice(ordinal, absl::StrCat("cuda:", ordinal, " ", properties.name), options);
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -21,6 +22,12 @@ struct Stream {
 
 // A moment in a stream's work.
 struct Event {
+  void* handle = nullptr;
+};
+
+// Work that comes again and again, as a device remembers it; null: not at all yet. Lives as long as
+// the device.
+struct Recording {
   void* handle = nullptr;
 };
 
@@ -77,6 +84,14 @@ class Device {
   virtual bool Passed(Event event) = 0;
   // Between two recorded moments that a Synchronize has seen pass.
   virtual absl::Duration Elapsed(Event from, Event to) = 0;
+
+  // Has `queue` queue its work on `stream`, or queues again what it did before with this recording:
+  // a device may do so at less cost. `queue` asks for the same work each time, on this stream, with
+  // no events and no ordinary memory of the host.
+  virtual void Repeat(Stream /*stream*/, Recording* /*recording*/,
+                      absl::FunctionRef<void()> queue) {
+    queue();
+  }
 
   // Names what the calling thread queues from here to PopRange, for profilers.
   virtual void PushRange(const char* /*name*/) {}

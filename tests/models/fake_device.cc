@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -58,8 +60,18 @@ class FakeDevice::Worker {
 
   void Queue(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
+    if (tape_ != nullptr) return tape_->push_back(std::move(work));
     queue_.push_back(std::move(work));
     changed_.notify_all();
+  }
+  // Until the next call, what is queued is kept on `tape` instead; null: done.
+  void Keep(Tape* tape) {
+    const std::lock_guard lock(mutex_);
+    tape_ = tape;
+  }
+  bool keeps() {
+    const std::lock_guard lock(mutex_);
+    return tape_ != nullptr;
   }
   bool Await(absl::Time deadline) {
     std::unique_lock lock(mutex_);
@@ -100,10 +112,18 @@ class FakeDevice::Worker {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
+  Tape* tape_ = nullptr;
   bool busy_ = false;
   bool stop_ = false;
   std::thread thread_;  // the last: it uses all of the others
 };
+
+// Events, and copies that the host may wait for, are no part of work that is kept.
+void FakeDevice::CheckNotKept(Stream stream) {
+  if (!static_cast<Worker*>(stream.handle)->keeps()) return;
+  std::fprintf(stderr, "a FakeDevice keeps what is queued, and is asked for an event or a copy\n");
+  std::abort();
+}
 
 FakeDevice::FakeDevice(const Options& options) : options_(options) {}
 FakeDevice::~FakeDevice() = default;
@@ -182,7 +202,33 @@ absl::StatusOr<Event> FakeDevice::NewEvent() {
   return Event{marks_.back().get()};
 }
 
+// As a device does that captures: nothing is done while it is kept, all of it is queued at once.
+void FakeDevice::Repeat(Stream stream, Recording* recording, absl::FunctionRef<void()> queue) {
+  if (!options_.records) return queue();
+  auto* worker = static_cast<Worker*>(stream.handle);
+  if (recording->handle == nullptr) {
+    auto tape = std::make_unique<Tape>();
+    worker->Keep(tape.get());
+    queue();
+    worker->Keep(nullptr);
+    const std::lock_guard lock(mutex_);
+    recording->handle = tapes_.emplace_back(std::move(tape)).get();
+  } else {
+    const std::lock_guard lock(mutex_);
+    ++replays_;
+  }
+  Queue(stream, [tape = static_cast<const Tape*>(recording->handle)] {
+    for (const std::function<void()>& work : *tape) work();
+  });
+}
+
+int FakeDevice::replays() const {
+  const std::lock_guard lock(mutex_);
+  return replays_;
+}
+
 void FakeDevice::Record(Event event, Stream stream) {
+  CheckNotKept(stream);
   auto moment = std::make_shared<Moment>();
   auto* mark = static_cast<Mark*>(event.handle);
   {
@@ -193,6 +239,7 @@ void FakeDevice::Record(Event event, Stream stream) {
 }
 
 void FakeDevice::Wait(Stream stream, Event event) {
+  CheckNotKept(stream);
   std::shared_ptr<Moment> moment = static_cast<Mark*>(event.handle)->Get();
   if (moment != nullptr) Queue(stream, [moment] { moment->Await(); });
 }
@@ -214,6 +261,7 @@ absl::Duration FakeDevice::Elapsed(Event from, Event to) {
 }
 
 void FakeDevice::Copy(Stream stream, void* to, const void* from, size_t bytes) {
+  CheckNotKept(stream);
   if (bytes == 0) return;
   const bool ordinary = !Holds(to) || !Holds(from);
   Queue(stream, [to, from, bytes] { std::memcpy(to, from, bytes); });

@@ -26,6 +26,7 @@ class FakeDevice : public Device {
     int64_t memory = int64_t{1} << 40;                    // bytes that it has
     int64_t events = int64_t{1} << 40;                    // that it can make
     DeviceAllocator allocator = {};
+    bool records = false;  // Repeat queues what it has kept, without asking again
   };
   FakeDevice() : FakeDevice(Options()) {}
   explicit FakeDevice(const Options& options);
@@ -45,6 +46,10 @@ class FakeDevice : public Device {
   void Copy(Stream stream, void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize(Stream stream, absl::Time deadline) override;
 
+  void Repeat(Stream stream, Recording* recording, absl::FunctionRef<void()> queue) override;
+  // How often Repeat has not asked.
+  int replays() const;
+
   // Has the stream's thread do `work`.
   static void Queue(Stream stream, std::function<void()> work);
   // From now on every Synchronize fails.
@@ -56,17 +61,21 @@ class FakeDevice : public Device {
   class Worker;
   struct Moment;
   struct Mark;
+  using Tape = std::vector<std::function<void()>>;
 
   DeviceMemory Take(std::byte* data, int64_t bytes, std::function<void()> give_back);
   bool Holds(const void* address) const;
   void Drain();
+  static void CheckNotKept(Stream stream);
 
   const Options options_;
   mutable std::mutex mutex_;  // guards what follows
   int64_t allocated_ = 0;
   std::set<std::pair<const std::byte*, int64_t>> ranges_;
+  std::vector<std::unique_ptr<Tape>> tapes_;  // before what plays them
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Mark>> marks_;
+  int replays_ = 0;
   absl::Status lost_;
 };
 

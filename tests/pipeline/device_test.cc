@@ -134,6 +134,23 @@ TEST_P(OnADevice, TheBitsAreTheCpus) {
     ASSERT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_EQ(*outcome, OutcomeOnce(GetParam(), kSteps)) << count << " devices";
     EXPECT_EQ(devices.device(0).allocated(), 0);
+    EXPECT_EQ(devices.device(0).replays(), 0);
+  }
+}
+
+// The device does from memory what it was asked for in the first step, and is right.
+TEST_P(OnADevice, StepsThatAreReplayedHaveTheSameBits) {
+  const RunPlan plan = FakePlan(GetParam());
+  Devices devices(plan, 1, {.longest_pause = absl::Microseconds(100), .records = true});
+  absl::StatusOr<Outcome> outcome = Train(plan, devices.On(SmallOptions(kSteps)));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(*outcome, OutcomeOnce(GetParam(), kSteps));
+  const int replays = devices.device(0).replays();
+  // An asynchronous run changes its weights in between: its passes are not alike.
+  if (plan.asynchronous()) {
+    EXPECT_EQ(replays, 0);
+  } else {
+    EXPECT_GE(replays, static_cast<int>(kSteps - 1) * plan.world_size() * 2);
   }
 }
 

@@ -346,6 +346,7 @@ std::vector<BadInput> Inputs() {
        kExitBadInput,
        {"--device abacus", "cpu or cuda"}},
       {"NcclOnTheCpu", With("--transport nccl"), kExitBadInput, {"nccl", "--device cuda"}},
+      {"GraphsOnTheCpu", With("--cuda-graphs"), kExitBadInput, {"--cuda-graphs", "--device cuda"}},
       {"UnknownTransport", With("--transport pigeon"), kExitBadInput, {"pigeon", "tcp or nccl"}},
       // Pipeline.
       {"MoreStagesThanLayers", With("--stages 5"), kExitBadInput, {"4 layers", "5"}},

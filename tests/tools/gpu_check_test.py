@@ -141,6 +141,7 @@ class Parts(Folder):
         self.assertTrue(result["ok"], result)
         self.assertAlmostEqual(result["stages"][4]["times_one_stage"], 0.104 / 0.101)
         self.assertAlmostEqual(result["stages"][1]["idle_between_actions"], 3e-6)
+        self.assertAlmostEqual(result["graphs"]["step_seconds"], 0.101)
 
     def test_mfu_is_of_the_gpus_peak(self):
         shape = {"layers": 1, "dim": 10, "vocab": 10, "seq": 10, "micro_batch": 1, "micro_batches": 1}

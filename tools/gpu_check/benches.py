@@ -132,8 +132,16 @@ def stages(kit, clock, shape=None, counts=(1, 2, 4)):
         ratio = results[count]["step_seconds"] / results[counts[0]]["step_seconds"]
         results[count]["times_one_stage"] = ratio
         notes.append(describe(f"{count} stages", results[count]) + f", {ratio:.3f} of {counts[0]}'s time (target: 1.03)")
+    graphs = None
+    try:
+        if kit.device == "cuda":
+            graphs = measure_sluice(kit, "gpt2", shape, clock.left(), counts[0], ["--cuda-graphs"])
+            ratio = graphs["step_seconds"] / results[counts[0]]["step_seconds"]
+            notes.append(describe(f"{counts[0]} stage, CUDA graphs", graphs) + f", {ratio:.3f} of the time without")
+    except training.Failed as failure:
+        return {"ok": False, "stages": results, "notes": [*notes, f"CUDA graphs: {failure}"], "summary": "a run failed"}
     worst = max(result["times_one_stage"] for result in results.values())
-    return {"ok": True, "stages": results, "notes": notes, "summary": f"at most {100 * (worst - 1):.1f} % above one stage"}
+    return {"ok": True, "stages": results, "graphs": graphs, "notes": notes, "summary": f"at most {100 * (worst - 1):.1f} % above one stage"}
 
 
 def run_benches(kit, clock, word):

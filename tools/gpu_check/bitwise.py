@@ -18,6 +18,7 @@ class Configuration:
     replicas: int = 1
     zero: int = 0
     processes: bool = False  # a process a rank, over NCCL
+    graphs: bool = False
 
     @property
     def name(self):
@@ -25,6 +26,7 @@ class Configuration:
         parts += [f"v{self.chunks}"] if self.chunks > 1 else []
         parts += [self.dtype] + ([self.recompute] if self.recompute != "none" else [])
         parts += [f"x{self.replicas}", f"zero{self.zero}"] if self.replicas > 1 else []
+        parts += ["graphs"] if self.graphs else []
         return " ".join(parts + (["processes"] if self.processes else []))
 
     @property
@@ -52,7 +54,7 @@ class Configuration:
             flags += ["--chunks", str(self.chunks)]
         if self.replicas > 1:
             flags += ["--data-parallel", str(self.replicas), "--zero", str(self.zero)]
-        return flags
+        return flags + (["--cuda-graphs"] if self.graphs else [])
 
 
 def reference_flags(dtype, groups):
@@ -67,7 +69,9 @@ def configurations():
     found += [Configuration("zbv", 2, 2, "bf16", processes=True), Configuration("interleaved", 2, 2, processes=True),
               Configuration("gpipe", 2, dtype="bf16", recompute="full", processes=True),
               Configuration("1f1b", 2, replicas=2, processes=True),
-              Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True)]
+              Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True),
+              Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=True),
+              Configuration("zb-h1", 2, graphs=True), Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True)]
     plain = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "zb-2p")
     chunked = (("interleaved", 2), ("interleaved", 3), ("interleaved-zb", 2), ("bfs", 2), ("zbv", 2), ("v-half", 2),
                ("v-min", 2), ("dualpipev", 2), ("hanayo", 2))
@@ -95,6 +99,7 @@ def bitwise(kit, clock, wanted=None):
     """Bits of many ways to cut the same training, in one process and as processes over NCCL."""
     references, equal, notes, not_run = {}, 0, [], 0
     wanted = configurations() if wanted is None else wanted
+    wanted = [configuration for configuration in wanted if kit.device == "cuda" or not configuration.graphs]
     for configuration in wanted:
         if clock.left() < 5:
             not_run += 1

@@ -86,6 +86,29 @@ TEST_F(CudaDeviceOnGpuTest, AnEventOrdersStreamsAndTellsTime) {
   EXPECT_GT(device_->Elapsed(start, end), absl::ZeroDuration());
 }
 
+// Asked for once as ever and once to be captured; then done again without being asked for.
+TEST_F(CudaDeviceOnGpuTest, WorkThatComesAgainIsReplayed) {
+  for (const bool graphs : {false, true}) {
+    const auto device = *OpenCudaDevice(0, {.graphs = graphs});
+    const Stream stream = *device->NewStream();
+    const DeviceMemory from = *device->AllocateShared(1), to = *device->AllocateShared(1);
+    const DeviceMemory middle = *device->Allocate(1);
+    Recording recording;
+    int asked = 0;
+    for (int i = 1; i <= 4; ++i) {
+      from.data()[0] = static_cast<std::byte>(i);
+      device->Repeat(stream, &recording, [&] {
+        ++asked;
+        device->Copy(stream, middle.data(), from.data(), 1);
+        device->Copy(stream, to.data(), middle.data(), 1);
+      });
+      ASSERT_TRUE(device->Synchronize(stream, Soon()).ok());
+      EXPECT_EQ(to.data()[0], static_cast<std::byte>(i));
+    }
+    EXPECT_EQ(asked, graphs ? 2 : 4);
+  }
+}
+
 TEST_F(CudaDeviceOnGpuTest, AnyThreadMayCall) {
   const DeviceMemory memory = *device_->Allocate(4);
   std::thread([&] {

@@ -1,0 +1,32 @@
+#ifndef SLUICE_MODELS_DEVICE_CUDA_GRAPH_H_
+#define SLUICE_MODELS_DEVICE_CUDA_GRAPH_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/functional/function_ref.h"
+
+namespace sluice {
+
+// Work on a stream that comes again and again. The first time it is queued as ever, so that all
+// that it needs is chosen and loaded outside of a capture; the second time it is captured; from
+// then on one call queues all of it.
+class CudaGraph {
+ public:
+  CudaGraph() = default;
+  ~CudaGraph();
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  // `queue` asks for the same work on `stream`, and on no other, each time.
+  cudaError_t Run(cudaStream_t stream, absl::FunctionRef<void()> queue);
+
+ private:
+  cudaError_t Capture(cudaStream_t stream, absl::FunctionRef<void()> queue);
+
+  bool was_queued_ = false;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DEVICE_CUDA_GRAPH_H_
