@@ -149,28 +149,49 @@ StageAssignment Feasible::LeastMemory() const {
   const std::optional<MinimaxAnswer> seed =
       MonotoneMinimax(problem_.layer_count(), problem_.stages(), bytes_of).Run();
   StageAssignment best = WithLeanestPolicies(seed->partition);
-  if (one_stage_a_rank()) return best;
-  int64_t least = LargestBytes(PriceStages(problem_, best));
-  int64_t left = kMostMoves / static_cast<int64_t>(best.partition.size());
+  if (!one_stage_a_rank()) MoveBoundaries(&best);
+  return best;
+}
+
+// Each move changes two stages, so at most two ranks.
+void Feasible::MoveBoundaries(StageAssignment* best) const {
+  Partition& partition = best->partition;
+  std::vector<RangeCost> stages = PriceStages(problem_, *best);
+  std::vector<int64_t> peaks = PeakBytes(*in_flight_, stages);
+  const auto set = [&](size_t s) {
+    int64_t bytes = 0;
+    const auto [first, last] = partition[s];
+    best->recompute[s] = LeanestPolicy(static_cast<int>(s), first, last + 1, &bytes);
+    stages[s] = problem_.Price(static_cast<int>(s), first, last + 1, best->recompute[s]);
+  };
+  const auto move = [&](size_t s, int step) {
+    partition[s].last += step;
+    partition[s + 1].first += step;
+    for (size_t stage : {s, s + 1}) set(stage);
+    for (size_t stage : {s, s + 1}) {
+      const int rank = problem_.timetable->placement.rank(static_cast<int>(stage));
+      peaks[rank] = PeakBytes(*in_flight_, stages, rank);
+    }
+  };
+  int64_t least = *std::max_element(peaks.begin(), peaks.end());
+  int64_t left = kMostMoves / static_cast<int64_t>(partition.size());
   for (bool better = true; better && left > 0;) {
     better = false;
-    for (size_t s = 0; s + 1 < best.partition.size(); ++s) {
+    for (size_t s = 0; s + 1 < partition.size(); ++s) {
       for (int step : {-1, 1}) {
-        Partition moved = best.partition;
-        moved[s].last += step;
-        moved[s + 1].first += step;
-        if (moved[s].size() < 1 || moved[s + 1].size() < 1) continue;
+        if (partition[s].size() + step < 1 || partition[s + 1].size() - step < 1) continue;
         if (--left < 0) break;
-        StageAssignment candidate = WithLeanestPolicies(moved);
-        const int64_t bytes = LargestBytes(PriceStages(problem_, candidate));
-        if (bytes >= least) continue;
-        least = bytes;
-        best = std::move(candidate);
-        better = true;
+        move(s, step);
+        const int64_t bytes = *std::max_element(peaks.begin(), peaks.end());
+        if (bytes < least) {
+          least = bytes;
+          better = true;
+        } else {
+          move(s, -step);
+        }
       }
     }
   }
-  return best;
 }
 
 }  // namespace sluice

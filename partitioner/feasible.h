@@ -53,6 +53,8 @@ class Feasible {
   }
   Recompute LeanestPolicy(int stage, int first, int end, int64_t* bytes) const;
   StageAssignment WithLeanestPolicies(const Partition& partition) const;
+  // Moves boundaries by a layer while that makes the fullest rank less full.
+  void MoveBoundaries(StageAssignment* best) const;
 
   PartitionProblem problem_;
   std::shared_ptr<const InFlight> in_flight_;

@@ -20,16 +20,19 @@ constexpr int kChunks = 2;
 // Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more the
 // dispatches would take the time that a search over many settings has for all of them.
 constexpr int64_t kFewActions = 50'000;
-constexpr int64_t kManyActions = 250'000;
+constexpr int64_t kManyActions = 1'000'000;
 
-// Where the layers of a rank are, what ranks with time to spare recompute, and the order.
+// Where the layers of a rank are, what stages recompute and what ranks with time to spare do, and
+// the order.
 struct Trial {
   double front_share;  // as FullRanksFirst takes it
-  Recompute in_spare_time;
+  Recompute everywhere, in_spare_time;
   optimise::DispatchRules rules;
 };
 
 constexpr double kHalf = 0.5, kLess = 0.3;
+constexpr Recompute kNone = Recompute::kNone, kSelective = Recompute::kSelective,
+                    kFull = Recompute::kFull;
 
 constexpr optimise::DispatchRules Slow(double slowness, int spare) {
   return {.slowness = slowness, .spare = spare, .late_weights = 30, .way_patience = 0.3};
@@ -38,16 +41,20 @@ constexpr optimise::DispatchRules Slow(double slowness, int spare) {
 // The optimiser's long search finds little better.
 constexpr Trial kTrials[] = {
     // Where there is room: as much in flight as it is likely to allow.
-    {kHalf, Recompute::kNone, {.in_flight = 2.75, .forward_first = true, .late_share = 2}},
-    {kHalf, Recompute::kNone, {.in_flight = 3, .forward_first = true}},
-    {kHalf, Recompute::kSelective, Slow(2.5, 20)},
-    {kHalf, Recompute::kSelective, Slow(3, 4)},
+    {kHalf, kNone, kNone, {.in_flight = 2.75, .forward_first = true, .late_share = 2}},
+    {kHalf, kNone, kNone, {.in_flight = 3, .forward_first = true}},
+    {kHalf, kNone, kSelective, Slow(2.5, 20)},
+    {kHalf, kNone, kSelective, Slow(3, 4)},
     // Little room: first stages are short, and hold less.
-    {kLess, Recompute::kSelective, Slow(3, 0)},
-    {kLess, Recompute::kSelective, Slow(2.6, 4)},
-    {kLess, Recompute::kSelective, Slow(1.6, 4)},
-    {kLess, Recompute::kSelective, Slow(1.4, 0)},
-    {kLess, Recompute::kNone, Slow(2.6, 0)},
+    {kLess, kNone, kSelective, Slow(3, 0)},
+    {kLess, kNone, kSelective, Slow(2.6, 4)},
+    {kLess, kNone, kSelective, Slow(1.6, 4)},
+    {kLess, kNone, kSelective, Slow(1.4, 0)},
+    {kLess, kNone, kNone, Slow(2.6, 0)},
+    // Room for nothing else.
+    {kHalf, kSelective, kSelective, Slow(2, 4)},
+    {kHalf, kFull, kFull, {.in_flight = 3, .forward_first = true}},
+    {kHalf, kFull, kFull, Slow(3, 4)},
 };
 
 bool WorthTrying(const PlanRequest& request) {
@@ -59,11 +66,15 @@ bool WorthTrying(const PlanRequest& request) {
 }
 
 StageAssignment Assign(const PlanRequest& request, const Trial& trial) {
-  StageAssignment assignment{LeastFullRanksFirst(request, trial.front_share), {}};
   const std::vector<Recompute>& allowed = request.policies;
-  const bool may = std::find(allowed.begin(), allowed.end(), trial.in_spare_time) != allowed.end();
-  assignment.recompute = RecomputeInSpareTime(*request.costs, assignment.partition, allowed.front(),
-                                              may ? trial.in_spare_time : allowed.front());
+  const auto may = [&](Recompute policy) {
+    return std::find(allowed.begin(), allowed.end(), policy) != allowed.end();
+  };
+  if (!may(trial.everywhere)) return {};
+  StageAssignment assignment{LeastFullRanksFirst(request, trial.front_share), {}};
+  assignment.recompute =
+      RecomputeInSpareTime(*request.costs, assignment.partition, trial.everywhere,
+                           may(trial.in_spare_time) ? trial.in_spare_time : trial.everywhere);
   return assignment;
 }
 
@@ -94,6 +105,31 @@ std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<Ra
   return room;
 }
 
+// Whether the ranks have room for the micro-batches that are on their way when the busiest rank
+// never waits: each stage holds those that start while one goes on to the last stage and comes
+// back.
+bool MayKeepBusy(const optimise::Problem& problem) {
+  double cycle = 0;
+  for (const std::vector<int>& stages : problem.stages_of) {
+    double work = 0;
+    for (int s : stages) {
+      work += problem.forward[s] + problem.input_grad[s] + problem.weight_grad[s];
+    }
+    cycle = std::max(cycle, work);
+  }
+  for (const optimise::MemoryRule& rule : problem.memory) {
+    std::vector<double> held(problem.ranks);
+    double trip = 0;
+    for (int s = problem.stages - 1; s >= 0; --s) {
+      trip += problem.forward[s] + problem.input_grad[s];
+      const int rank = problem.placement.rank(s);
+      held[rank] += rule.held[s] * std::min<double>(trip / cycle, problem.micro_batches);
+      if (held[rank] > rule.limit[rank]) return false;
+    }
+  }
+  return true;
+}
+
 // The dispatcher's answer to a trial.
 struct Answer {
   StageAssignment assignment;
@@ -118,6 +154,7 @@ Answer DispatchTrial(const PlanRequest& request, const Trial& trial) {
   if (!problem.ok()) return answer;
   answer.problem = *std::move(problem);
   for (const RangeCost& stage : stages) answer.problem.prompt.push_back(Prompt(stage));
+  if (!MayKeepBusy(answer.problem)) return answer;
   answer.schedule = optimise::Dispatch(answer.problem, trial.rules);
   return answer;
 }

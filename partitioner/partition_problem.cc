@@ -132,12 +132,16 @@ StepCosts ToStepCosts(const PartitionProblem& problem, const std::vector<RangeCo
   return costs;
 }
 
+int64_t PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages, int rank) {
+  std::vector<RangeCost> chunks;
+  for (int stage : in_flight.stages(rank)) chunks.push_back(stages[stage]);
+  return in_flight.PeakBytes(rank, chunks);
+}
+
 std::vector<int64_t> PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages) {
   std::vector<int64_t> peaks;
   for (int rank = 0; rank < in_flight.ranks(); ++rank) {
-    std::vector<RangeCost> chunks;
-    for (int stage : in_flight.stages(rank)) chunks.push_back(stages[stage]);
-    peaks.push_back(in_flight.PeakBytes(rank, chunks));
+    peaks.push_back(PeakBytes(in_flight, stages, rank));
   }
   return peaks;
 }

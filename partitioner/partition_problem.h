@@ -80,7 +80,8 @@ std::vector<RangeCost> PriceStages(const PartitionProblem& problem,
                                    const StageAssignment& assignment);
 // The same for a simulation: messages priced by the link, free between stages of one rank.
 StepCosts ToStepCosts(const PartitionProblem& problem, const std::vector<RangeCost>& stages);
-// [rank] bytes at the fullest moment.
+// Bytes of a rank at its fullest moment, and [rank] of all.
+int64_t PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages, int rank);
 std::vector<int64_t> PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages);
 
 }  // namespace sluice

@@ -23,7 +23,7 @@ class RankSlots {
     // Without W, the last of them come after everything else and make no peak.
     held_.assign(kinds_.size(), 0);
     waiting_.assign(kinds_.size(), 0);
-    peak_ = Recount(0);
+    peak_ = Recount(0, kinds_.size());
   }
 
   int peak() const { return peak_; }
@@ -32,8 +32,9 @@ class RankSlots {
   // Moves what runs at `from` to the free slot `to`, if the rank then still holds at most `limit`.
   bool TryMove(int from, int to, int limit) {
     Swap(from, to);
-    if (Fits(std::min(from, to), limit)) {
-      Recount(std::min(from, to));
+    const auto [first, last] = std::minmax(from, to);
+    if (Fits(first, last, limit)) {
+      Recount(first, last);
       return true;
     }
     Swap(from, to);
@@ -72,20 +73,27 @@ class RankSlots {
     }
   }
 
-  bool Fits(size_t from, int limit) const {
-    State state = Before(from);
-    for (size_t slot = from; slot < kinds_.size(); ++slot) {
+  bool AsBefore(size_t slot, const State& state) const {
+    return state.held == held_[slot] && state.waiting == waiting_[slot];
+  }
+
+  // What has changed lies in first..last: once everything is as before, it stays so.
+  bool Fits(size_t first, size_t last, int limit) const {
+    State state = Before(first);
+    for (size_t slot = first; slot < kinds_.size(); ++slot) {
       Step(slot, state);
       if (state.held > limit) return false;
+      if (slot >= last && AsBefore(slot, state)) return true;
     }
     return true;
   }
 
-  int Recount(size_t from) {
-    State state = Before(from);
+  int Recount(size_t first, size_t last) {
+    State state = Before(first);
     int peak = 0;
-    for (size_t slot = from; slot < kinds_.size(); ++slot) {
+    for (size_t slot = first; slot < kinds_.size(); ++slot) {
       Step(slot, state);
+      if (slot >= last && AsBefore(slot, state)) break;
       held_[slot] = state.held;
       waiting_[slot] = state.waiting;
       peak = std::max(peak, state.held);

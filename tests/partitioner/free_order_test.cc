@@ -75,6 +75,41 @@ TEST(FullRanksFirst, CutsAVOfRanksThatNeverWorkTooLong) {
   EXPECT_GT(cut, 500);
 }
 
+TEST(RecomputeInSpareTime, MakesNoRankWorkLongerThanTheFullest) {
+  Random random(2);
+  int recomputing = 0, not_recomputing = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const int ranks = 1 + Below(random, 5);
+    const CostTable costs = *CostTable::Create(RandomLayers(random, 2 * ranks + Below(random, 9)));
+    Partition partition;
+    const int each = costs.layer_count() / (2 * ranks);
+    for (int stage = 0; stage < 2 * ranks; ++stage) {
+      const int last = stage + 1 == 2 * ranks ? costs.layer_count() : (stage + 1) * each;
+      partition.push_back({stage * each, last - 1});
+    }
+    const std::vector<Recompute> recompute =
+        RecomputeInSpareTime(costs, partition, Recompute::kNone, Recompute::kFull);
+    const auto work = [&](int rank, bool recomputes) {
+      double seconds = 0;
+      for (const int stage : {rank, 2 * ranks - 1 - rank}) {
+        const RangeCost cost = costs.Price(partition[stage].first, partition[stage].last + 1,
+                                           recomputes ? recompute[stage] : Recompute::kNone);
+        seconds += cost.forward + cost.input_grad + cost.weight_grad;
+      }
+      return seconds;
+    };
+    double fullest = 0;
+    for (int rank = 0; rank < ranks; ++rank) fullest = std::max(fullest, work(rank, false));
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_LE(work(rank, true), fullest);
+      EXPECT_EQ(recompute[2 * ranks - 1 - rank], Recompute::kNone);
+      ++(recompute[rank] == Recompute::kFull ? recomputing : not_recomputing);
+    }
+  }
+  EXPECT_GT(recomputing, 100);
+  EXPECT_GT(not_recomputing, 100);
+}
+
 TEST(FreeOrder, IsSoundFitsAndTakesWhatItSays) {
   const CostTable costs = *CostTable::Create(SomeModel());
   int found = 0;
