@@ -109,14 +109,7 @@ std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<Ra
 // never waits: each stage holds those that start while one goes on to the last stage and comes
 // back.
 bool MayKeepBusy(const optimise::Problem& problem) {
-  double cycle = 0;
-  for (const std::vector<int>& stages : problem.stages_of) {
-    double work = 0;
-    for (int s : stages) {
-      work += problem.forward[s] + problem.input_grad[s] + problem.weight_grad[s];
-    }
-    cycle = std::max(cycle, work);
-  }
+  const double cycle = optimise::BusiestWork(problem);
   for (const optimise::MemoryRule& rule : problem.memory) {
     std::vector<double> held(problem.ranks);
     double trip = 0;

@@ -9,18 +9,6 @@ size_t Cells(const Problem& problem) {
   return static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
 }
 
-double BusiestWork(const Problem& problem) {
-  double most = 0;
-  for (const std::vector<int>& stages : problem.stages_of) {
-    double work = 0;
-    for (int s : stages) {
-      work += problem.forward[s] + problem.input_grad[s] + problem.weight_grad[s];
-    }
-    most = std::max(most, work);
-  }
-  return most;
-}
-
 }  // namespace
 
 DispatchState::DispatchState(const Problem& problem)

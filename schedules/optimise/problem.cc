@@ -106,6 +106,18 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
   return problem;
 }
 
+double BusiestWork(const Problem& problem) {
+  double most = 0;
+  for (const std::vector<int>& stages : problem.stages_of) {
+    double work = 0;
+    for (int s : stages) {
+      work += problem.forward[s] + problem.input_grad[s] + problem.weight_grad[s];
+    }
+    most = std::max(most, work);
+  }
+  return most;
+}
+
 bool RankMemory::Fits(int stage) const {
   for (size_t i = 0; i < held_.size(); ++i) {
     const MemoryRule& rule = problem_.memory[i];

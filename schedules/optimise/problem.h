@@ -69,6 +69,9 @@ struct Problem {
 // cannot hold one micro-batch of each of its stages, without which no micro-batch gets through.
 absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request);
 
+// Seconds that the busiest rank works on one micro-batch: no steady state is faster.
+double BusiestWork(const Problem& problem);
+
 // What a rank holds of each rule as its sequence goes by.
 class RankMemory {
  public:
