@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+
 namespace sluice {
 
 AsynchronousUpdates::AsynchronousUpdates(RankState* state, const OptimizerOptions& options,
