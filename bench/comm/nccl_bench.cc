@@ -54,7 +54,7 @@ class Rank {
  public:
   Rank(Communicator* host, NcclApi* nccl, int ordinal)
       : memory_(nccl),
-        device_(OrStop(OpenCudaDevice(ordinal, memory_.Allocator()))),
+        device_(OrStop(OpenCudaDevice(ordinal, {.allocator = memory_.Allocator()}))),
         stream_(OrStop(device_->NewStream())),
         begin_(OrStop(device_->NewEvent())),
         end_(OrStop(device_->NewEvent())),
