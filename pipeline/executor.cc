@@ -219,9 +219,12 @@ absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass)
       if (!ranges_.empty())
         state_.device().PushRange(ranges_[static_cast<size_t>(current_action_)].c_str());
       clock_.Begin(current_action_);
+      if (pass.at != nullptr)
+        pass.at->store(program_.actions[static_cast<size_t>(current_action_)]);
       return absl::OkStatus();
     case Step::kEndAction:
       clock_.End(current_action_);
+      if (pass.at != nullptr) pass.at->store({});
       if (!ranges_.empty()) state_.device().PopRange();
       current_action_ = -1;
       return absl::OkStatus();

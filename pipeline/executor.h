@@ -1,6 +1,7 @@
 #ifndef SLUICE_PIPELINE_EXECUTOR_H_
 #define SLUICE_PIPELINE_EXECUTOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -37,6 +38,8 @@ struct Pass {
   NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
   // Only the first so many micro-batches of the program run; all ranks must agree. Negative: all.
   int micro_batches = -1;
+  // Where the rank notes which action it is at, an idle one between actions; null: nowhere.
+  std::atomic<Action>* at = nullptr;
   // Changes a stage's weights once `micro_batch` is in its gradient (asynchronous programs).
   std::function<void(const StageUpdate& update, int micro_batch)> update = {};
 };

@@ -114,6 +114,7 @@ Pass RankTrainer::TrainPass(int64_t step) const {
   Pass pass;
   pass.first_micro_batch = (step - 1) * plan_.global_micro_batches();
   pass.timeout = options_.timeout;
+  pass.at = options_.at;
   return pass;
 }
 
@@ -233,6 +234,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     pass.first_micro_batch = first;
     pass.train = false;
     pass.timeout = options_.timeout;
+    pass.at = options_.at;
     if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
     // The last round's surplus micro-batches are computed and not counted.
     absl::StatusOr<StepReport> report = reporter_.Gather(

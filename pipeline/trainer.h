@@ -18,6 +18,7 @@
 #include "pipeline/run_plan.h"
 #include "pipeline/slow_stage.h"
 #include "pipeline/trace.h"
+#include "schedules/action.h"
 
 namespace sluice {
 
@@ -45,7 +46,10 @@ struct TrainOptions {
   std::string init;        // a model.safetensors to start from
   std::string data_path;   // kept in checkpoints
   bool trace = false;      // keep the times of every action
-  uint64_t program = 0;    // a hash of the program: all ranks must run the same
+  // Where TrainRank's rank notes which action it is at, an idle one between actions, for a thread
+  // that speaks for it; null: nowhere.
+  std::atomic<Action>* at = nullptr;
+  uint64_t program = 0;  // a hash of the program: all ranks must run the same
   // Of the ranks of this process, in order; empty: all on the CPU, whose kernels are the plan's.
   std::vector<RankDevice> devices;
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "pipeline/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/last_words.h"
 #include "tools/train_device.h"
 #include "tools/train_flags.h"
 #include "tools/train_output.h"
@@ -203,6 +205,8 @@ class WorldTrainer {
 
  private:
   static constexpr size_t kCapacityToSayWhy = 64;
+  // mpirun kills a second after it has told to stop.
+  static constexpr absl::Duration kUnderMpirun = absl::Milliseconds(600);
 
   bool leads() const { return rank_ == 0; }
 
@@ -240,15 +244,32 @@ class WorldTrainer {
     std::unique_ptr<TrainOutput> output;
     if (leads()) output = StartOutput(flags_, *compiled);
     CatchSignals();
-    absl::StatusOr<TrainResult> result =
-        TrainRank(compiled->plan, *job.data, job.options,
-                  leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
+    std::atomic<Action> at{Action()};
+    job.options.at = &at;
+    absl::StatusOr<TrainResult> result = absl::UnknownError("");
+    {
+      std::optional<LastWords> last_words;
+      if (under_mpi.load()) {
+        last_words.emplace(world, terminated, kUnderMpirun,
+                           [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
+      }
+      result = TrainRank(compiled->plan, *job.data, job.options,
+                         leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
+    }
     if (!result.ok()) {
       if (leads()) DropEmptyTrace(flags_);
       return FailTogether(result.status());
     }
     if (leads()) return Report(flags_, *compiled, *result, output.get());
     return interrupted.load() ? kExitInterrupted : kExitDone;
+  }
+
+  // What the rank would say of a loss, were it not in the middle of something.
+  absl::Status AtWork(const Action& action, const absl::Status& lost) const {
+    if (action.op == Op::kIdle) return Named(lost);
+    return absl::Status(lost.code(), absl::StrCat("rank ", rank_, ", stage ", action.stage,
+                                                  ", micro-batch ", action.micro_batch, ", action ",
+                                                  ToString(action), ": ", lost.message()));
   }
 
   // Before the ranks have met: rank 0 speaks, and who could not reach it.

@@ -1,0 +1,64 @@
+#include "tools/last_words.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "comm/in_process.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Milliseconds(50);
+
+void Say(const absl::Status& status) {
+  std::fprintf(stderr, "lost: %s\n", std::string(status.message()).c_str());
+}
+
+// A layer that takes its time.
+[[noreturn]] void Compute() {
+  while (true) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+TEST(LastWordsDeathTest, AreSpokenForARankThatIsAtWork) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        InProcessGroup group(2);
+        std::atomic<bool> told{true};
+        const LastWords last_words(group.communicator(0), told, kPatience, Say);
+        group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
+        Compute();
+      },
+      testing::ExitedWithCode(kExitPeerLost), "lost: rank 1 is gone");
+}
+
+// Neither a stop that somebody asked for nor a loss that nobody is to be killed for ends a rank
+// that is at work; nor does both where it speaks for itself in time.
+TEST(LastWords, AreNotSpokenWithoutNeed) {
+  for (const bool told_to_stop : {false, true}) {
+    InProcessGroup group(2);
+    std::atomic<bool> told{told_to_stop};
+    int spoken = 0;
+    {
+      const LastWords last_words(group.communicator(0), told, absl::ZeroDuration(),
+                                 [&](const absl::Status&) { ++spoken; });
+      if (!told_to_stop) group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    EXPECT_EQ(spoken, 0);
+  }
+  InProcessGroup group(2);
+  std::atomic<bool> told{true};
+  group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
+  const LastWords last_words(group.communicator(0), told, absl::Hours(1), Say);
+}
+
+}  // namespace
+}  // namespace sluice
