@@ -186,7 +186,7 @@ NcclResult FakeNccl::Receive(NcclComm comm, void* data, size_t bytes, Stream str
 
 int FakeNccl::registered() const {
   const std::lock_guard lock(mutex_);
-  return registered_;
+  return static_cast<int>(handles_.size());
 }
 
 size_t FakeNccl::allocated() const {
@@ -219,9 +219,8 @@ NcclResult FakeNccl::Register(NcclComm comm, void* data, size_t /*bytes*/, void*
   const std::lock_guard lock(mutex_);
   End* end = Use(comm);
   return Begin(end, [this, end, data, handle] {
-    auto* const number = reinterpret_cast<void*>(static_cast<uintptr_t>(++registered_));
-    end->registered.emplace(number, data);
-    *handle = number;
+    *handle = &handles_.emplace_back();
+    end->registered.emplace(*handle, data);
   });
 }
 

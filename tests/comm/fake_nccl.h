@@ -2,6 +2,7 @@
 #define SLUICE_TESTS_COMM_FAKE_NCCL_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -79,7 +80,7 @@ class FakeNccl : public NcclApi {
   int open_ = 0;
   int aborted_ = 0;
   int max_ctas_ = 0;
-  int registered_ = 0;
+  std::deque<char> handles_;  // one for each registration so far: its address
   std::map<void*, std::vector<std::byte>> memory_;
 };
 
