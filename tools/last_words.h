@@ -9,20 +9,20 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "comm/communicator.h"
 
 namespace sluice {
 
 // Speaks for a rank that is in the middle of a long computation when it is to be killed. mpirun
 // tells all ranks to stop (SIGTERM) once one has died, and kills them a second later; a rank whose
-// layer takes longer would go without a word and without its exit code. While this object lives, a
-// thread looks whether the process has been told to stop and the group has failed; if it still
-// lives `patience` later, it calls speak(the group's failure) and ends the process with exit
-// code 5.
+// layer takes longer, or which is still in MPI_Init, would go without a word and without its exit
+// code. While this object lives, a thread looks whether the process has been told to stop and
+// `failure` is not OK; if it still lives `patience` later, it calls speak(failure()) and ends the
+// process with exit code 5.
 class LastWords {
  public:
-  // `group`, `told_to_stop` and what `speak` refers to must live as long as this.
-  LastWords(const Communicator& group, const std::atomic<bool>& told_to_stop,
+  // `told_to_stop` and what the functions refer to must live as long as this; another thread calls
+  // them.
+  LastWords(std::function<absl::Status()> failure, const std::atomic<bool>& told_to_stop,
             absl::Duration patience, std::function<void(const absl::Status&)> speak);
   // From here on the rank speaks for itself.
   ~LastWords();
@@ -32,7 +32,7 @@ class LastWords {
  private:
   void Run();
 
-  const Communicator& group_;
+  const std::function<absl::Status()> failure_;
   const std::atomic<bool>& told_to_stop_;
   const absl::Duration patience_;
   const std::function<void(const absl::Status&)> speak_;
@@ -41,6 +41,10 @@ class LastWords {
   bool done_ = false;
   std::thread thread_;
 };
+
+// Whether this process is the first to ask, of those on this machine that have its parent, as long
+// as it lives: for ranks that do not know each other yet, and of which one is to speak.
+bool FirstToSpeak();
 
 }  // namespace sluice
 

@@ -190,9 +190,17 @@ class WorldTrainer {
     if (ready.ok()) ready = OpenDevices(flags_, choice_, &*compiled);
     const absl::Duration timeout =
         compiled.ok() ? compiled->job.options.timeout : TrainOptions().timeout;
+    std::optional<LastWords> last_words;
+    if (under_mpi.load()) {
+      last_words.emplace([this] { return Starting(); }, terminated, kUnderMpirun,
+                         [](const absl::Status& lost) {
+                           if (FirstToSpeak()) Fail(lost);
+                         });
+    }
     absl::StatusOr<std::unique_ptr<Communicator>> world =
         OpenWorld(choice_, flags_.world, timeout,
                   compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy, &terminated);
+    last_words.reset();
     if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
     rank_ = (*world)->rank();
     if (ready.ok()) ready = CheckSize(compiled->plan, (*world)->size());
@@ -250,7 +258,7 @@ class WorldTrainer {
     {
       std::optional<LastWords> last_words;
       if (under_mpi.load()) {
-        last_words.emplace(world, terminated, kUnderMpirun,
+        last_words.emplace([&] { return world.failure(); }, terminated, kUnderMpirun,
                            [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
       result = TrainRank(compiled->plan, *job.data, job.options,
@@ -264,6 +272,12 @@ class WorldTrainer {
     return interrupted.load() ? kExitInterrupted : kExitDone;
   }
 
+  absl::Status Starting() const {
+    return absl::UnavailableError(
+        absl::StrCat("rank ", rank_, " was told to stop (SIGTERM) before the ranks had met; ",
+                     "another rank of the job was probably lost"));
+  }
+
   // What the rank would say of a loss, were it not in the middle of something.
   absl::Status AtWork(const Action& action, const absl::Status& lost) const {
     if (action.op == Op::kIdle) return Named(lost);
@@ -272,8 +286,10 @@ class WorldTrainer {
                                                   ToString(action), ": ", lost.message()));
   }
 
-  // Before the ranks have met: rank 0 speaks, and who could not reach it.
+  // Before the ranks have met: rank 0 speaks, and who could not reach it; of those that mpirun has
+  // told to stop, one.
   int FailAlone(const absl::Status& status) const {
+    if (under_mpi.load() && terminated.load() && !FirstToSpeak()) return ExitCodeOf(status);
     if (choice_.launch.rank == 0 || !absl::IsInvalidArgument(status)) return Fail(status);
     return ExitCodeOf(status);
   }

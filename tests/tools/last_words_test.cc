@@ -1,12 +1,16 @@
 #include "tools/last_words.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "comm/in_process.h"
@@ -32,7 +36,8 @@ TEST(LastWordsDeathTest, AreSpokenForARankThatIsAtWork) {
       {
         InProcessGroup group(2);
         std::atomic<bool> told{true};
-        const LastWords last_words(group.communicator(0), told, kPatience, Say);
+        const LastWords last_words([&] { return group.communicator(0).failure(); }, told, kPatience,
+                                   Say);
         group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
         Compute();
       },
@@ -47,8 +52,8 @@ TEST(LastWords, AreNotSpokenWithoutNeed) {
     std::atomic<bool> told{told_to_stop};
     int spoken = 0;
     {
-      const LastWords last_words(group.communicator(0), told, absl::ZeroDuration(),
-                                 [&](const absl::Status&) { ++spoken; });
+      const LastWords last_words([&] { return group.communicator(0).failure(); }, told,
+                                 absl::ZeroDuration(), [&](const absl::Status&) { ++spoken; });
       if (!told_to_stop) group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
@@ -57,7 +62,38 @@ TEST(LastWords, AreNotSpokenWithoutNeed) {
   InProcessGroup group(2);
   std::atomic<bool> told{true};
   group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
-  const LastWords last_words(group.communicator(0), told, absl::Hours(1), Say);
+  const LastWords last_words([&] { return group.communicator(0).failure(); }, told, absl::Hours(1),
+                             Say);
+}
+
+TEST(FirstToSpeak, IsOneOfThoseWithOneParent) {
+  int said[2] = {};
+  ASSERT_EQ(pipe(said), 0);
+  constexpr int kRanks = 4;
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const char first = FirstToSpeak() ? '1' : '0';
+      if (write(said[1], &first, 1) != 1) _exit(1);
+      pause();  // holds the name until all have asked
+      _exit(0);
+    }
+    ranks.push_back(child);
+  }
+  int first = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    char answer = 0;
+    ASSERT_EQ(read(said[0], &answer, 1), 1);
+    first += answer == '1' ? 1 : 0;
+  }
+  EXPECT_EQ(first, 1);
+  for (const pid_t rank : ranks) {
+    kill(rank, SIGKILL);
+    waitpid(rank, nullptr, 0);
+  }
+  close(said[0]);
+  close(said[1]);
 }
 
 }  // namespace
