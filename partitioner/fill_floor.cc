@@ -60,9 +60,7 @@ class Filling {
  public:
   explicit Filling(const PlanRequest& request) : micro_batches_(request.micro_batches) {
     for (int rank = 0; rank < request.devices; ++rank) {
-      memory_ = std::max(
-          memory_, static_cast<double>(request.rank_memory.empty() ? *request.memory_limit
-                                                                   : request.rank_memory[rank]));
+      memory_ = std::max(memory_, static_cast<double>(request.memory_of(rank)));
     }
     for (int at = 0; at < request.costs->layer_count(); ++at) AddLayer(request, at);
     KeepLongest(request.devices);
@@ -101,23 +99,15 @@ class Filling {
     layers_.push_back(std::move(layer));
   }
 
-  // Of the k * devices + 1 layers that work longest some rank has k + 1; of all k, the one by which
-  // that rank works longest.
+  // The layers among which some rank has the most work that is sure to meet on one.
   void KeepLongest(int devices) {
     std::sort(layers_.begin(), layers_.end(),
               [](const Layer& a, const Layer& b) { return a.work > b.work; });
-    double most = -1;
-    size_t keep = 0;
-    for (size_t k = 0; k * static_cast<size_t>(devices) < layers_.size(); ++k) {
-      const size_t last = k * static_cast<size_t>(devices);
-      double work = 0;
-      for (size_t i = last - std::min(k, last); i <= last; ++i) work += layers_[i].work;
-      if (work <= most) continue;
-      most = work;
-      keep = last + 1;
-      together_ = std::min(k, last) + 1;
-    }
-    layers_.resize(keep);
+    std::vector<double> work;
+    for (const Layer& layer : layers_) work.push_back(layer.work);
+    const Fullest fullest = FullestRank(std::move(work), devices);
+    together_ = fullest.count;
+    layers_.resize(fullest.of);
   }
 
   // At these prices some layer's doing is worth just what it keeps: the corners of the bound.

@@ -36,14 +36,14 @@ double LeastRecompute(const PlanRequest& request, int layer, Recompute policy) {
   return least;
 }
 
-double FullestRank(std::vector<double> sizes, int ranks) {
+Fullest FullestRank(std::vector<double> sizes, int ranks) {
   std::sort(sizes.begin(), sizes.end(), std::greater<>());
-  double fullest = 0;
+  Fullest fullest;
   for (size_t k = 0; k * static_cast<size_t>(ranks) < sizes.size(); ++k) {
     const size_t last = k * static_cast<size_t>(ranks);
     double sum = 0;
-    for (size_t i = last - std::min(k, last); i <= last; ++i) sum += sizes[i];
-    fullest = std::max(fullest, sum);
+    for (size_t i = last - k; i <= last; ++i) sum += sizes[i];
+    if (k == 0 || sum > fullest.sum) fullest = {sum, k + 1, last + 1};
   }
   return fullest;
 }

@@ -1,6 +1,7 @@
 #ifndef SLUICE_PARTITIONER_LEAST_LAYER_H_
 #define SLUICE_PARTITIONER_LEAST_LAYER_H_
 
+#include <cstddef>
 #include <limits>
 #include <vector>
 
@@ -26,8 +27,13 @@ double LeastRecompute(const PlanRequest& request, int layer, Recompute policy);
 
 // What the fullest of `ranks` has at least when whole things are shared out: of the largest
 // k * ranks + 1, some rank has k + 1 (a bound of bin packing: Martello and Toth, Knapsack Problems,
-// 1990, section 8.3).
-double FullestRank(std::vector<double> sizes, int ranks);
+// 1990, section 8.3). Of the k for which that is most:
+struct Fullest {
+  double sum = 0;    // of the least k + 1 of them
+  size_t count = 0;  // k + 1
+  size_t of = 0;     // k * ranks + 1
+};
+Fullest FullestRank(std::vector<double> sizes, int ranks);
 
 }  // namespace sluice
 

@@ -56,21 +56,22 @@ absl::Status CheckRequest(const PlanRequest& request) {
 // not depend on the number of threads.
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request) : request_(request), incumbent_(request.cutoff) {}
+  explicit Planner(const PlanRequest& request)
+      : request_(request),
+        floor_(request.objective == PlanObjective::kStep ? StepFloor(request) : 0),
+        incumbent_(request.cutoff) {}
 
   absl::StatusOr<Plan> Run() {
-    if (request_.objective == PlanObjective::kStep && StepFloor(request_) == kInfinity) {
-      return WhyNothing();
-    }
+    if (floor_ == kInfinity) return WhyNothing();
     free_ = FindFreeOrder(request_);
     if (free_) {
       incumbent_ = free_->seconds;
-      if (RelativeGap(incumbent_, StepFloor(request_)) <= request_.gap) return FinishFree();
+      if (RelativeGap(incumbent_, floor_) <= request_.gap) return FinishFree();
     }
     absl::StatusOr<std::vector<Candidate>> candidates =
         ListCandidates(request_, &rejected_, &cut_short_);
     if (!candidates.ok()) return candidates.status();
-    if (cut_short_) lower_bound_ = StepFloor(request_);
+    if (cut_short_) lower_bound_ = floor_;
     for (const Candidate& candidate : *candidates) entrants_.emplace_back().candidate = &candidate;
     if (request_.objective == PlanObjective::kStep) {
       if (absl::Status status = Race(); !status.ok()) return status;
@@ -185,7 +186,7 @@ class Planner {
         rejected_.push_back({what, DoesNotFit(*entrant.candidate)});
         return absl::OkStatus();
       case absl::StatusCode::kDeadlineExceeded:
-        lower_bound_ = std::min(lower_bound_, StepFloor(request_));
+        lower_bound_ = std::min(lower_bound_, floor_);
         stopped_ = status;
         rejected_.push_back({what, std::string(status.message())});
         return absl::OkStatus();
@@ -209,7 +210,10 @@ class Planner {
   absl::Status WhyNothing() const {
     if (!stopped_.ok()) return stopped_;
     if (request_.cutoff < kInfinity) return absl::NotFoundError("no plan is fast enough");
-    if (!request_.limits_memory()) return absl::InvalidArgumentError(rejected_.back().why);
+    if (!request_.limits_memory()) {
+      return absl::InvalidArgumentError(rejected_.empty() ? "there is nothing to try"
+                                                          : rejected_.back().why);
+    }
     const absl::StatusOr<Plan> leanest = MakeLeanestPlan(request_);
     if (!leanest.ok()) return leanest.status();
     return NothingFits(*leanest, request_.least_memory());
@@ -245,9 +249,7 @@ class Planner {
     absl::StatusOr<Plan> built = BuildPlan(request_, *best_->candidate, best_->answer->assignment);
     if (!built.ok()) return built;
     Plan& plan = *built;
-    plan.SetLowerBound(request_.objective == PlanObjective::kStep
-                           ? std::max(lower_bound_, StepFloor(request_))
-                           : lower_bound_);
+    plan.SetLowerBound(std::max(lower_bound_, floor_));
     plan.rejected = rejected_;
     plan.steps = steps_;
     return built;
@@ -256,13 +258,14 @@ class Planner {
   absl::StatusOr<Plan> FinishFree() {
     absl::StatusOr<Plan> built = BuildPlan(request_, free_->candidate, free_->assignment);
     if (!built.ok()) return built;
-    built->SetLowerBound(StepFloor(request_));
+    built->SetLowerBound(floor_);
     built->rejected = rejected_;
     built->steps = steps_;
     return built;
   }
 
   const PlanRequest& request_;
+  const double floor_;            // seconds that no plan beats; 0 for other objectives
   std::deque<Entrant> entrants_;  // those with the fewest in flight first
   double incumbent_;              // seconds of the best known
   std::vector<RejectedPlan> rejected_;

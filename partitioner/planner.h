@@ -48,7 +48,11 @@ struct PlanRequest {
   std::function<bool()> stop;
 
   bool limits_memory() const { return memory_limit.has_value() || !rank_memory.empty(); }
-  // Of the smallest device. Requires limits_memory().
+  // Bytes of the device of `rank`. Requires limits_memory(), as the next one.
+  int64_t memory_of(int rank) const {
+    return rank_memory.empty() ? *memory_limit : rank_memory[rank];
+  }
+  // Of the smallest device.
   int64_t least_memory() const {
     return rank_memory.empty() ? *memory_limit
                                : *std::min_element(rank_memory.begin(), rank_memory.end());

@@ -23,8 +23,7 @@ bool CanFit(const PlanRequest& request) {
     bytes += static_cast<double>(layer.parameter_bytes) + static_cast<double>(saved);
   }
   for (int rank = 0; rank < request.devices; ++rank) {
-    memory += static_cast<double>(request.rank_memory.empty() ? *request.memory_limit
-                                                              : request.rank_memory[rank]);
+    memory += static_cast<double>(request.memory_of(rank));
   }
   return bytes <= memory;
 }
@@ -39,8 +38,7 @@ class MemoryFloor {
  public:
   explicit MemoryFloor(const PlanRequest& request) : request_(request) {
     for (int rank = 0; rank < request.devices; ++rank) {
-      room_ += static_cast<double>(request.rank_memory.empty() ? *request.memory_limit
-                                                               : request.rank_memory[rank]);
+      room_ += static_cast<double>(request.memory_of(rank));
     }
     for (const LayerCost& layer : request.costs->layers()) {
       room_ -= static_cast<double>(layer.parameter_bytes);
@@ -106,8 +104,8 @@ double StepFloor(const PlanRequest& request) {
     once += chained;
     each.push_back(chained + least.weight_grad);
   }
-  const double time =
-      std::max({all / request.devices, once, micro_batches * FullestRank(each, request.devices)});
+  const double time = std::max(
+      {all / request.devices, once, micro_batches * FullestRank(each, request.devices).sum});
   if (!request.limits_memory()) return time;
   return std::max({time, MemoryFloor(request).Seconds(), FillFloor(request)});
 }

@@ -73,7 +73,7 @@ Partition LeastFullRanksFirst(const PlanRequest& request, double front_share) {
     work.push_back(layer.forward_seconds + layer.input_grad_seconds + layer.weight_grad_seconds);
     all += work.back();
   }
-  const double least = std::max(all / request.devices, FullestRank(work, request.devices));
+  const double least = std::max(all / request.devices, FullestRank(work, request.devices).sum);
   for (double most = least; most < least * kMostOverLeast; most *= kNextMost) {
     Partition partition =
         FullRanksFirst(work, request.devices, most * (1 + kRounding), front_share);

@@ -42,17 +42,22 @@ TEST(RunDevices, NeighboursShareADeviceWhereThereAreTooFew) {
   }
 }
 
-TEST(RunDevices, TrainToTheCpusBits) {
-  const SmallRun run{.schedule = "zb-h1", .ranks = 3};
-  const RunPlan plan = FakePlan(run);
-  absl::StatusOr<std::unique_ptr<RunDevices>> devices =
-      RunDevices::ForThreads(plan, 2, Fakes({.longest_pause = absl::Microseconds(50)}));
+void ExpectTheCpusBits(const SmallRun& run, const RunPlan& plan,
+                       const absl::StatusOr<std::unique_ptr<RunDevices>>& devices) {
   ASSERT_TRUE(devices.ok()) << devices.status();
   TrainOptions options = SmallOptions(2);
   options.devices = (*devices)->ranks();
   absl::StatusOr<Outcome> outcome = Train(plan, options);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(*outcome, OutcomeOnce(run, 2));
+}
+
+TEST(RunDevices, TrainToTheCpusBits) {
+  const SmallRun run{.schedule = "zb-h1", .ranks = 3};
+  const RunPlan plan = FakePlan(run);
+  absl::StatusOr<std::unique_ptr<RunDevices>> devices =
+      RunDevices::ForThreads(plan, 2, Fakes({.longest_pause = absl::Microseconds(50)}));
+  ExpectTheCpusBits(run, plan, devices);
 }
 
 // Every rank's arena is NCCL's own memory, registered with each of its edges, and given back when
@@ -66,12 +71,7 @@ TEST(RunDevices, OverNcclTensorsLieWhereItCanReachThem) {
       absl::StatusOr<std::unique_ptr<RunDevices>> devices =
           RunDevices::OverNccl(plan, {0, 1, 2}, 0, 3, Fakes({}),
                                {.nccl = &nccl, .timeout = absl::Seconds(60), .host = "a host"});
-      ASSERT_TRUE(devices.ok()) << devices.status();
-      TrainOptions options = SmallOptions(2);
-      options.devices = (*devices)->ranks();
-      absl::StatusOr<Outcome> outcome = Train(plan, options);
-      ASSERT_TRUE(outcome.ok()) << outcome.status();
-      EXPECT_EQ(*outcome, OutcomeOnce(run, 2));
+      ExpectTheCpusBits(run, plan, devices);
     }
     constexpr int kEnds = 2 * 4;  // of the edges between neighbours
     EXPECT_EQ(nccl.registered(), has_memory ? kEnds : 0);
