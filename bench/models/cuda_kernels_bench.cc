@@ -145,6 +145,14 @@ void Bench::Rows(int64_t dim) {
                            Floats(mean), Floats(rstd), y.data(), y.data(), Floats(partial),
                            workspace.data());
   });
+  Time("rms_norm_forward", shape, 2 * bytes, [&] {
+    k_.rms_norm_forward(stream_, kBF16, kRows, dim, 1e-5f, x.data(), Floats(gamma), y.data(),
+                        Floats(rstd));
+  });
+  Time("rms_norm_backward", shape, 4 * bytes, [&] {
+    k_.rms_norm_backward(stream_, kBF16, kRows, dim, dy.data(), x.data(), Floats(gamma),
+                         Floats(rstd), y.data(), y.data(), Floats(partial), workspace.data());
+  });
   Time("activation_forward", shape, 2 * bytes,
        [&] { k_.activation_forward(stream_, kBF16, Activation::kGelu, n, x.data(), y.data()); });
   Time("activation_backward", shape, 3 * bytes, [&] {

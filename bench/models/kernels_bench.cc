@@ -137,6 +137,25 @@ void BM_LayerNorm(benchmark::State& state) {
 }
 BENCHMARK(BM_LayerNorm)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
 
+void BM_RmsNorm(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const bool backward = state.range(1) != 0;
+  Buffers b;
+  void *x = b.New(kRows * kDim, dtype), *y = b.New(kRows * kDim, dtype);
+  void *dy = b.New(kRows * kDim, dtype), *dx = b.New(kRows * kDim, dtype);
+  float *gamma = b.Floats(kDim), *partial = b.Floats(kDim), *rrms = b.Floats(kRows);
+  RunMemory(state, dtype, static_cast<double>((backward ? 4 : 2) * kRows * kDim * SizeOf(dtype)),
+            [&] {
+              if (backward) {
+                CpuKernels().rms_norm_backward({}, dtype, kRows, kDim, dy, x, gamma, rrms, dy, dx,
+                                               partial, nullptr);
+              } else {
+                CpuKernels().rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, x, gamma, y, rrms);
+              }
+            });
+}
+BENCHMARK(BM_RmsNorm)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
+
 void BM_Gelu(benchmark::State& state) {
   const DType dtype = TypeOf(state);
   const bool backward = state.range(1) != 0;

@@ -152,6 +152,16 @@ struct Kernels {
                               float* partial, void* workspace);
   size_t (*layer_norm_backward_workspace)(int64_t rows, int64_t dim);
 
+  // y = x * rrms * gamma over each row of [rows, dim], with rrms = 1 / sqrt(mean(x^2) + epsilon)
+  // (Zhang and Sennrich 2019, equation 4), fp32 [rows], written.
+  void (*rms_norm_forward)(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                           const void* x, const float* gamma, void* y, float* rrms);
+  // As layer_norm_backward; partial[dim], fp32: this micro-batch's dgamma, overwritten.
+  void (*rms_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                            const void* x, const float* gamma, const float* rrms,
+                            const void* residual_grad, void* dx, float* partial, void* workspace);
+  size_t (*rms_norm_backward_workspace)(int64_t rows, int64_t dim);
+
   void (*activation_forward)(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                              void* y);
   // dx = dy * activation'(x); dx may be dy.

@@ -105,6 +105,8 @@ const Kernels& FakeKernels() {
     kernels.embedding_backward = Queued<&Kernels::embedding_backward>::Call;
     kernels.layer_norm_forward = Queued<&Kernels::layer_norm_forward>::Call;
     kernels.layer_norm_backward = Queued<&Kernels::layer_norm_backward>::Call;
+    kernels.rms_norm_forward = Queued<&Kernels::rms_norm_forward>::Call;
+    kernels.rms_norm_backward = Queued<&Kernels::rms_norm_backward>::Call;
     kernels.activation_forward = Queued<&Kernels::activation_forward>::Call;
     kernels.activation_backward = Queued<&Kernels::activation_backward>::Call;
     kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;

@@ -101,6 +101,42 @@ void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const voi
   }
 }
 
+// Zhang and Sennrich 2019, equation 4.
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
+                    const float* gamma, void* y, float* rrms) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = r * dim;
+    double squares = 0;
+    for (int64_t c = 0; c < dim; ++c) squares += std::pow(Get(dtype, x, row + c), 2);
+    rrms[r] = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(dim) + epsilon));
+    for (int64_t c = 0; c < dim; ++c) {
+      Set(dtype, y, row + c, Get(dtype, x, row + c) * rrms[r] * gamma[c]);
+    }
+  }
+}
+
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
+                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
+                     float* partial, void*) {
+  std::vector<double> dgamma(static_cast<size_t>(dim));
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = r * dim;
+    const auto normalized = [&](int64_t c) { return Get(dtype, x, row + c) * rrms[r]; };
+    double dot = 0;
+    for (int64_t c = 0; c < dim; ++c) {
+      dgamma[c] += Get(dtype, dy, row + c) * normalized(c);
+      dot += Get(dtype, dy, row + c) * gamma[c] * normalized(c);
+    }
+    for (int64_t c = 0; c < dim; ++c) {
+      const double d = Get(dtype, dy, row + c) * gamma[c];
+      const double residual = residual_grad ? Get(dtype, residual_grad, row + c) : 0;
+      const double along = normalized(c) * dot / static_cast<double>(dim);
+      Set(dtype, dx, row + c, residual + rrms[r] * (d - along));
+    }
+  }
+  for (int64_t c = 0; c < dim; ++c) partial[c] = static_cast<float>(dgamma[c]);
+}
+
 void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                        void* y) {
   for (int64_t i = 0; i < n; ++i) Set(dtype, y, i, Activate(activation, Get(dtype, x, i)));
@@ -254,6 +290,9 @@ const Kernels& ReferenceKernels() {
       .layer_norm_forward = reference::LayerNormForward,
       .layer_norm_backward = reference::LayerNormBackward,
       .layer_norm_backward_workspace = reference::NoWorkspace,
+      .rms_norm_forward = reference::RmsNormForward,
+      .rms_norm_backward = reference::RmsNormBackward,
+      .rms_norm_backward_workspace = reference::NoWorkspace,
       .activation_forward = reference::ActivationForward,
       .activation_backward = reference::ActivationBackward,
       .cross_entropy = reference::CrossEntropy,

@@ -30,6 +30,13 @@ void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const voi
                        const void* residual_grad, void* dx, float* partial, void* workspace);
 size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim);
 
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
+                    const float* gamma, void* y, float* rrms);
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
+                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
+                     float* partial, void* workspace);
+size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim);
+
 void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                        void* y);
 void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, const void* x,

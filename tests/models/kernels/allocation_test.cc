@@ -128,6 +128,11 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
     k.layer_norm_backward({}, dtype, kRows, kDim, y.data(), x.data(), a.floats(), m.floats(),
                           v.floats(), nullptr, dx.data(), b.floats(), nullptr);
   });
+  ExpectNone("RMS norm", [&] {
+    k.rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), a.floats(), y.data(), m.floats());
+    k.rms_norm_backward({}, dtype, kRows, kDim, y.data(), x.data(), a.floats(), m.floats(), nullptr,
+                        dx.data(), b.floats(), nullptr);
+  });
   ExpectNone("activation", [&] {
     k.activation_forward({}, dtype, Activation::kGelu, kN, x.data(), y.data());
     k.activation_backward({}, dtype, Activation::kGelu, kN, x.data(), y.data(), dx.data());

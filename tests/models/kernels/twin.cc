@@ -133,6 +133,40 @@ NormGradient LayerNormBackward(int64_t rows, int64_t dim, double epsilon, const 
   return gradient;
 }
 
+Norm RmsNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma) {
+  Norm norm;
+  for (int64_t r = 0; r < rows; ++r) {
+    double squares = 0;
+    for (int64_t i = 0; i < dim; ++i) squares += std::pow(x[At(r, dim, i)], 2);
+    norm.rstd.push_back(1 / std::sqrt(squares / static_cast<double>(dim) + epsilon));
+    for (int64_t i = 0; i < dim; ++i) {
+      norm.y.push_back(x[At(r, dim, i)] * norm.rstd.back() * gamma[At(0, 0, i)]);
+    }
+  }
+  return norm;
+}
+
+NormGradient RmsNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
+                             const Values& x, const Values& gamma) {
+  const Norm norm = RmsNorm(rows, dim, epsilon, x, Values(gamma.size(), 1));
+  NormGradient gradient = {Values(x.size()), Values(gamma.size(), 0), {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    double dot = 0;
+    for (int64_t i = 0; i < dim; ++i) {
+      const size_t at = At(r, dim, i);
+      dot += dy[at] * gamma[At(0, 0, i)] * x[at];
+      gradient.dgamma[At(0, 0, i)] += dy[at] * norm.y[at];
+    }
+    const double rrms = norm.rstd[static_cast<size_t>(r)];
+    for (int64_t i = 0; i < dim; ++i) {
+      const size_t at = At(r, dim, i);
+      gradient.dx[at] = rrms * dy[at] * gamma[At(0, 0, i)] -
+                        std::pow(rrms, 3) * x[at] * dot / static_cast<double>(dim);
+    }
+  }
+  return gradient;
+}
+
 Attended Attend(const AttentionShape& shape, const Values& qkv) {
   Attended result = {Values(static_cast<size_t>(shape.batch * shape.seq * shape.dim), 0),
                      Values(static_cast<size_t>(shape.batch * shape.heads * shape.seq))};

@@ -20,15 +20,18 @@ Values Product(int64_t m, int64_t k, int64_t n, const Values& a, bool a_transpos
                bool b_transposed);
 
 struct Norm {
-  Values y, mean, rstd;
+  Values y, mean, rstd;  // mean of a layer norm only
 };
 Norm LayerNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma,
                const Values& beta);
+Norm RmsNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma);
 struct NormGradient {
-  Values dx, dgamma, dbeta;
+  Values dx, dgamma, dbeta;  // dbeta of a layer norm only
 };
 NormGradient LayerNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
                                const Values& x, const Values& gamma);
+NormGradient RmsNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
+                             const Values& x, const Values& gamma);
 
 struct Attended {
   Values out, lse;

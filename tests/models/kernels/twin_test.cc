@@ -40,6 +40,20 @@ TEST(TwinTest, LayerNormGradients) {
   ExpectSame(gradient.dbeta, Differences([&](const Values& v) { return loss(x, gamma, v); }, beta));
 }
 
+TEST(TwinTest, RmsNormGradients) {
+  constexpr int64_t kRows = 3, kDim = 5;
+  constexpr double kEpsilon = 1e-3;
+  const Values x = RandomMatrix(kRows, kDim, 1);
+  const Values gamma = RandomValues(kDim, 2);
+  const Values dy = RandomMatrix(kRows, kDim, 4);
+  const auto loss = [&](const Values& x_, const Values& gamma_) {
+    return Dot(dy, RmsNorm(kRows, kDim, kEpsilon, x_, gamma_).y);
+  };
+  const NormGradient gradient = RmsNormBackward(kRows, kDim, kEpsilon, dy, x, gamma);
+  ExpectSame(gradient.dx, Differences([&](const Values& v) { return loss(v, gamma); }, x));
+  ExpectSame(gradient.dgamma, Differences([&](const Values& v) { return loss(x, v); }, gamma));
+}
+
 TEST(TwinTest, AttentionGradient) {
   const AttentionShape shape = {.batch = 2, .seq = 5, .dim = 6, .heads = 2};
   const Values qkv = RandomMatrix(10, 18, 5, -2, 2);

@@ -89,6 +89,12 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
     k.layer_norm_backward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(),
                           mean.floats(), rstd.floats(), nullptr, dx.data(), partial.floats(),
                           norm.data());
+    Tensor rms_y(dtype, x.size()), rms_dx(dtype, x.size());
+    Tensor rrms(DType::kFloat32, size_t{kRows}), rms_partial(DType::kFloat32, size_t{kDim});
+    k.rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), gamma.floats(), rms_y.data(),
+                       rrms.floats());
+    k.rms_norm_backward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(), rrms.floats(),
+                        nullptr, rms_dx.data(), rms_partial.floats(), norm.data());
     Tensor logits(dtype, x.ToValues());
     Reachable<double> loss(1);
     Reachable<int64_t> correct(1);
@@ -100,9 +106,11 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
     k.embedding_backward({}, dtype, tokens.data(), kRows, kRows, kDim, 7, kRows, dy.data(),
                          dwte.floats(), dwpe.floats(), false, embedding.data());
     const char* const bytes = reinterpret_cast<const char*>(loss.data());
-    return Bits{y.Bits(),    mean.Bits(),    rstd.Bits(),
-                dx.Bits(),   partial.Bits(), dwte.Bits(),
-                dwpe.Bits(), logits.Bits(),  {bytes, bytes + sizeof(double)}};
+    return Bits{y.Bits(),          mean.Bits(),    rstd.Bits(),
+                dx.Bits(),         partial.Bits(), dwte.Bits(),
+                dwpe.Bits(),       logits.Bits(),  {bytes, bytes + sizeof(double)},
+                rms_y.Bits(),      rrms.Bits(),    rms_dx.Bits(),
+                rms_partial.Bits()};
   };
   const Bits alone = run();
   const Busy busy;

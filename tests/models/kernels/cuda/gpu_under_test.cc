@@ -62,6 +62,8 @@ Kernels MakeTable() {
   table.embedding_backward = Finished<&Kernels::embedding_backward>::Call;
   table.layer_norm_forward = Finished<&Kernels::layer_norm_forward>::Call;
   table.layer_norm_backward = Finished<&Kernels::layer_norm_backward>::Call;
+  table.rms_norm_forward = Finished<&Kernels::rms_norm_forward>::Call;
+  table.rms_norm_backward = Finished<&Kernels::rms_norm_backward>::Call;
   table.activation_forward = Finished<&Kernels::activation_forward>::Call;
   table.activation_backward = Finished<&Kernels::activation_backward>::Call;
   table.cross_entropy = Finished<&Kernels::cross_entropy>::Call;

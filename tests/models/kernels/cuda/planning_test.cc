@@ -30,6 +30,8 @@ TEST(CudaPlanningTest, WorkAreasFollowFromTheShape) {
   // Parts of dgamma and dbeta for at most 512 blocks, however many rows.
   EXPECT_EQ(k.layer_norm_backward_workspace(4, 64), size_t{2} * 64 * 4);
   EXPECT_EQ(k.layer_norm_backward_workspace(int64_t{512} * 100, 64), size_t{512} * 2 * 64 * 4);
+  EXPECT_EQ(k.rms_norm_backward_workspace(4, 64), size_t{64} * 4);
+  EXPECT_EQ(k.rms_norm_backward_workspace(int64_t{512} * 100, 64), size_t{512} * 64 * 4);
 }
 
 }  // namespace

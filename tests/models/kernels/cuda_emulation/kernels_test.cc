@@ -155,6 +155,16 @@ TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
     return Bits{y.Bits(), mean.Bits(), rstd.Bits(), dx.Bits(), partial.Bits()};
   });
   ExpectSameBits([&] {
+    Tensor rrms(DType::kFloat32, size_t{kRows}), partial(DType::kFloat32, size_t{kDim});
+    Tensor y(dtype, x.size()), dx(dtype, x.size());
+    Workspace workspace(cuda::RmsNormBackwardWorkspace(kRows, kDim));
+    cuda::RmsNormForward({}, dtype, kRows, kDim, 1e-5f, x.data(), gamma.floats(), y.data(),
+                         rrms.floats());
+    cuda::RmsNormBackward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(),
+                          rrms.floats(), nullptr, dx.data(), partial.floats(), workspace.data());
+    return Bits{y.Bits(), rrms.Bits(), dx.Bits(), partial.Bits()};
+  });
+  ExpectSameBits([&] {
     Tensor logits(dtype, x.ToValues());
     Reachable<double> loss(1);
     Reachable<int64_t> correct(1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "absl/strings/str_format.h"
 #include "tests/models/kernels/kernels_under_test.h"
@@ -28,22 +29,40 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class LayerNormTest : public testing::TestWithParam<Case> {
+class NormTest : public testing::TestWithParam<Case> {
  protected:
-  LayerNormTest()
+  // x lies within [low, high].
+  NormTest(double low, double high)
       : rows_(GetParam().rows),
         dim_(GetParam().dim),
         dtype_(GetParam().dtype),
         n_(static_cast<size_t>(rows_ * dim_)),
-        x_(Rounded(RandomValues(n_, 1, 2, 5), dtype_)),
-        gamma_(Rounded(RandomValues(static_cast<size_t>(dim_), 2), DType::kFloat32)),
-        beta_(Rounded(RandomValues(static_cast<size_t>(dim_), 3), DType::kFloat32)),
-        want_(twin::LayerNorm(rows_, dim_, static_cast<double>(kEpsilon), x_, gamma_, beta_)) {}
+        x_(Rounded(RandomValues(n_, 1, low, high), dtype_)),
+        gamma_(Rounded(RandomValues(static_cast<size_t>(dim_), 2), DType::kFloat32)) {}
 
   const int64_t rows_, dim_;
   const DType dtype_;
   const size_t n_;
-  const Values x_, gamma_, beta_;
+  const Values x_, gamma_;
+};
+
+class LayerNormTest : public NormTest {
+ protected:
+  LayerNormTest()
+      : NormTest(2, 5),
+        beta_(Rounded(RandomValues(static_cast<size_t>(dim_), 3), DType::kFloat32)),
+        want_(twin::LayerNorm(rows_, dim_, static_cast<double>(kEpsilon), x_, gamma_, beta_)) {}
+
+  const Values beta_;
+  const twin::Norm want_;
+};
+
+class RmsNormTest : public NormTest {
+ protected:
+  RmsNormTest()
+      : NormTest(-2, 3),
+        want_(twin::RmsNorm(rows_, dim_, static_cast<double>(kEpsilon), x_, gamma_)) {}
+
   const twin::Norm want_;
 };
 
@@ -90,11 +109,47 @@ TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormTest, testing::ValuesIn(Cases()),
-                         [](const auto& param_info) {
-                           return absl::StrFormat("%s_%d_%d", DTypeName(param_info.param.dtype),
-                                                  param_info.param.rows, param_info.param.dim);
-                         });
+TEST_P(RmsNormTest, Forward) {
+  const Tensor x(dtype_, x_);
+  Tensor gamma(DType::kFloat32, gamma_);
+  Tensor y(dtype_, n_);
+  Tensor rrms(DType::kFloat32, static_cast<size_t>(rows_));
+  KernelsUnderTest().rms_norm_forward({}, dtype_, rows_, dim_, kEpsilon, x.data(), gamma.floats(),
+                                      y.data(), rrms.floats());
+  ExpectClose(y, want_.y, Epsilon(dtype_), 2e-6, "y");
+  ExpectClose(rrms, want_.rstd, 1e-6, 0, "rrms");
+}
+
+TEST_P(RmsNormTest, BackwardWithAndWithoutResidualInPlace) {
+  const Values dy_values = Rounded(RandomValues(n_, 4), dtype_);
+  const Values residual = Rounded(RandomValues(n_, 5), dtype_);
+  const twin::NormGradient want =
+      twin::RmsNormBackward(rows_, dim_, static_cast<double>(kEpsilon), dy_values, x_, gamma_);
+  const Tensor x(dtype_, x_);
+  const Tensor dy(dtype_, dy_values);
+  Tensor gamma(DType::kFloat32, gamma_);
+  Tensor rrms(DType::kFloat32, want_.rstd);
+  const double sharpness = *std::max_element(want_.rstd.begin(), want_.rstd.end());
+  for (const bool with_residual : {false, true}) {
+    Tensor dx(dtype_, with_residual ? residual : Values(n_, std::nan("")));
+    Tensor partial(DType::kFloat32, static_cast<size_t>(dim_));
+    Workspace workspace(KernelsUnderTest().rms_norm_backward_workspace(rows_, dim_));
+    KernelsUnderTest().rms_norm_backward(
+        {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), rrms.floats(),
+        with_residual ? dx.data() : nullptr, dx.data(), partial.floats(), workspace.data());
+    Values dx_want = want.dx;
+    for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
+    ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");
+    ExpectClose(partial, want.dgamma, 1e-6, 1e-5 * (1 + sharpness), "dgamma");
+  }
+}
+
+std::string NameOf(const testing::TestParamInfo<Case>& info) {
+  return absl::StrFormat("%s_%d_%d", DTypeName(info.param.dtype), info.param.rows, info.param.dim);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormTest, testing::ValuesIn(Cases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, RmsNormTest, testing::ValuesIn(Cases()), NameOf);
 
 }  // namespace
 }  // namespace sluice

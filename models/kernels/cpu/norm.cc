@@ -1,0 +1,188 @@
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "models/kernels/cpu/functions.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "models/kernels/cpu/norm.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "models/kernels/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::cpu::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+float Mean(size_t dim, const T* x) {
+  VF sum = hn::Zero(DF());
+  ForEachVector(dim,
+                [&](size_t i, auto part) HWY_ATTR { sum = hn::Add(sum, Load(DF(), x + i, part)); });
+  return SumAll(sum) / static_cast<float>(dim);
+}
+
+// RMS norm is layer norm around 0 and without beta: kCentered, here and below, tells them apart.
+template <bool kCentered>
+HWY_INLINE VF Off(VF x, VF center) {
+  if constexpr (kCentered) {
+    return hn::Sub(x, center);
+  } else {
+    return x;
+  }
+}
+
+// Of a layer norm around the mean, in a second pass over a row that is in the cache: exact where
+// mean^2 >> variance.
+template <bool kCentered, class T>
+float MeanSquare(size_t dim, const T* x, float mean) {
+  const VF center = hn::Set(DF(), mean);
+  VF sum = hn::Zero(DF());
+  ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+    const VF off = OnlyHead(Off<kCentered>(Load(DF(), x + i, part), center), part);
+    sum = hn::MulAdd(off, off, sum);
+  });
+  return SumAll(sum) / static_cast<float>(dim);
+}
+
+template <bool kCentered, class T>
+void ForwardOf(size_t rows, size_t dim, float epsilon, const T* x, const float* gamma,
+               const float* beta, T* y, float* mean, float* rstd) {
+  const DF d;
+  for (size_t r = 0; r < rows; ++r, x += dim, y += dim) {
+    float mu = 0;
+    if constexpr (kCentered) mu = mean[r] = Mean(dim, x);
+    rstd[r] = 1.0f / std::sqrt(MeanSquare<kCentered>(dim, x, mu) + epsilon);
+    const VF center = hn::Set(d, mu);
+    const VF scale = hn::Set(d, rstd[r]);
+    ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+      const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
+      const VF gain = Load(d, gamma + i, part);
+      if constexpr (kCentered) {
+        Store(hn::MulAdd(normal, gain, Load(d, beta + i, part)), d, y + i, part);
+      } else {
+        Store(hn::Mul(normal, gain), d, y + i, part);
+      }
+    });
+  }
+}
+
+// With n = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - n mean(g n)), where an RMS
+// norm has neither the mean of x nor that of g.
+template <bool kCentered, class T>
+void BackwardRow(size_t dim, const T* dy, const T* x, const float* gamma, float mean, float rstd,
+                 const T* residual_grad, T* dx, float* dgamma, float* dbeta) {
+  const DF d;
+  const VF center = hn::Set(d, mean);
+  const VF scale = hn::Set(d, rstd);
+  VF sum_g = hn::Zero(d);
+  VF sum_gn = hn::Zero(d);
+  ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+    const VF grad = Load(d, dy + i, part);  // zero past the row's end, and so is all that follows
+    const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
+    const VF g = hn::Mul(grad, Load(d, gamma + i, part));
+    sum_gn = hn::MulAdd(g, normal, sum_gn);
+    Store(hn::MulAdd(grad, normal, Load(d, dgamma + i, part)), d, dgamma + i, part);
+    if constexpr (kCentered) {
+      sum_g = hn::Add(sum_g, g);
+      Store(hn::Add(grad, Load(d, dbeta + i, part)), d, dbeta + i, part);
+    }
+  });
+  const VF mean_g = hn::Set(d, SumAll(sum_g) / static_cast<float>(dim));
+  const VF mean_gn = hn::Set(d, SumAll(sum_gn) / static_cast<float>(dim));
+  ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+    const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
+    const VF g = hn::Mul(Load(d, dy + i, part), Load(d, gamma + i, part));
+    VF grad = hn::Mul(scale, hn::NegMulAdd(normal, mean_gn, Off<kCentered>(g, mean_g)));
+    if (residual_grad != nullptr) grad = hn::Add(grad, Load(d, residual_grad + i, part));
+    Store(grad, d, dx + i, part);
+  });
+}
+
+// partial[dim]: dgamma; and, of a layer norm, dbeta[dim].
+template <bool kCentered, class T>
+void BackwardOf(size_t rows, size_t dim, const T* dy, const T* x, const float* gamma,
+                const float* mean, const float* rstd, const T* residual_grad, T* dx,
+                float* partial) {
+  std::memset(partial, 0, (kCentered ? 2 : 1) * dim * sizeof(float));
+  float* const dbeta = kCentered ? partial + dim : nullptr;
+  for (size_t r = 0; r < rows; ++r) {
+    const size_t at = r * dim;
+    BackwardRow<kCentered>(dim, dy + at, x + at, gamma, kCentered ? mean[r] : 0, rstd[r],
+                           residual_grad == nullptr ? nullptr : residual_grad + at, dx + at,
+                           partial, dbeta);
+  }
+}
+
+// Calls body(whether it is centered, null pointer of the element type).
+template <class Body>
+void Choose(bool centered, DType dtype, const Body& body) {
+  const auto with_type = [&](auto* type) {
+    centered ? body(std::true_type(), type) : body(std::false_type(), type);
+  };
+  dtype == DType::kBFloat16 ? with_type(static_cast<BFloat16*>(nullptr))
+                            : with_type(static_cast<float*>(nullptr));
+}
+
+}  // namespace
+
+// Both norms: without `mean`, an RMS norm.
+void NormForward(DType dtype, size_t rows, size_t dim, float epsilon, const void* x,
+                 const float* gamma, const float* beta, void* y, float* mean, float* rstd) {
+  Choose(mean != nullptr, dtype, [&]<class T>(auto centered, T*) {
+    ForwardOf<centered.value>(rows, dim, epsilon, static_cast<const T*>(x), gamma, beta,
+                              static_cast<T*>(y), mean, rstd);
+  });
+}
+
+void NormBackward(DType dtype, size_t rows, size_t dim, const void* dy, const void* x,
+                  const float* gamma, const float* mean, const float* rstd,
+                  const void* residual_grad, void* dx, float* partial) {
+  Choose(mean != nullptr, dtype, [&]<class T>(auto centered, T*) {
+    BackwardOf<centered.value>(rows, dim, static_cast<const T*>(dy), static_cast<const T*>(x),
+                               gamma, mean, rstd, static_cast<const T*>(residual_grad),
+                               static_cast<T*>(dx), partial);
+  });
+}
+
+}  // namespace sluice::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::cpu {
+
+HWY_EXPORT(NormForward);
+HWY_EXPORT(NormBackward);
+
+void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
+                      const float* gamma, const float* beta, void* y, float* mean, float* rstd) {
+  HWY_DYNAMIC_DISPATCH(NormForward)
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, x, gamma, beta, y, mean,
+   rstd);
+}
+
+void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                       const void* x, const float* gamma, const float* mean, const float* rstd,
+                       const void* residual_grad, void* dx, float* partial, void* /*workspace*/) {
+  HWY_DYNAMIC_DISPATCH(NormBackward)
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), dy, x, gamma, mean, rstd,
+   residual_grad, dx, partial);
+}
+
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
+                    const float* gamma, void* y, float* rrms) {
+  HWY_DYNAMIC_DISPATCH(NormForward)
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, x, gamma, nullptr, y,
+   nullptr, rrms);
+}
+
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
+                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
+                     float* partial, void* /*workspace*/) {
+  HWY_DYNAMIC_DISPATCH(NormBackward)
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), dy, x, gamma, nullptr, rrms,
+   residual_grad, dx, partial);
+}
+
+}  // namespace sluice::cpu
+#endif  // HWY_ONCE

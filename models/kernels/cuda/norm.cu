@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "models/kernels/cuda/dispatch.h"
+#include "models/kernels/cuda/functions.h"
+#include "models/kernels/cuda/launch.h"
+#include "models/kernels/cuda/norm.cuh"
+
+namespace sluice::cuda {
+namespace {
+
+// Rows of a block of the backward pass: enough blocks to fill a large GPU, and not so many that
+// their parts of dgamma and dbeta weigh.
+constexpr int64_t kMostBlocks = 512;
+int64_t RowsEach(int64_t rows) {
+  const int64_t each = CeilDiv(rows, kMostBlocks);
+  return std::max<int64_t>(CeilDiv(each, kNormWarps) * kNormWarps, kNormWarps);
+}
+
+size_t BackwardWorkspace(int64_t rows, int64_t columns) {
+  return WorkBytes(CeilDiv(rows, RowsEach(rows)) * columns * SizeOf(DType::kFloat32));
+}
+
+template <bool kCentered>
+void Forward(const char* name, Stream stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+             const void* x, const float* gamma, const float* beta, void* y, float* mean,
+             float* rstd) {
+  if (rows == 0) return;
+  const bool aligned = dim % kPart == 0 && Aligned(x, gamma, beta, y);
+  Dispatch(dtype, aligned, [&](auto is_aligned, auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Launch(name, stream, Blocks(rows, kNormWarps), kNormThreads,
+           NormForwardKernel<kCentered, is_aligned.value, T>, rows, dim, epsilon,
+           static_cast<const T*>(x), gamma, beta, static_cast<T*>(y), mean, rstd);
+  });
+}
+
+template <bool kCentered>
+void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_t dim,
+              const void* dy, const void* x, const float* gamma, const float* mean,
+              const float* rstd, const void* residual_grad, void* dx, float* partial,
+              void* workspace) {
+  const int64_t each = RowsEach(rows);
+  const int64_t blocks = CeilDiv(rows, each);
+  float* const parts = static_cast<float*>(workspace);
+  const bool aligned = dim % kPart == 0 && Aligned(dy, x, gamma, residual_grad, dx, workspace);
+  if (rows > 0) {
+    Dispatch(dtype, aligned, [&](auto is_aligned, auto* type) {
+      using T = std::remove_pointer_t<decltype(type)>;
+      const NormGradient<T> to = {.dy = static_cast<const T*>(dy),
+                                  .x = static_cast<const T*>(x),
+                                  .gamma = gamma,
+                                  .mean = mean,
+                                  .rstd = rstd,
+                                  .residual_grad = static_cast<const T*>(residual_grad),
+                                  .dx = static_cast<T*>(dx),
+                                  .parts = parts};
+      Launch(name, stream, static_cast<unsigned>(blocks), kNormThreads,
+             NormBackwardKernel<kCentered, is_aligned.value, T>, rows, each, dim, to);
+    });
+  }
+  AddParts(stream, blocks, kNormSums<kCentered> * dim, parts, partial, false);
+}
+
+}  // namespace
+
+void LayerNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                      const void* x, const float* gamma, const float* beta, void* y, float* mean,
+                      float* rstd) {
+  Forward<true>("layer_norm_forward", stream, dtype, rows, dim, epsilon, x, gamma, beta, y, mean,
+                rstd);
+}
+
+size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim) {
+  return BackwardWorkspace(rows, kNormSums<true> * dim);
+}
+
+void LayerNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                       const void* x, const float* gamma, const float* mean, const float* rstd,
+                       const void* residual_grad, void* dx, float* partial, void* workspace) {
+  Backward<true>("layer_norm_backward", stream, dtype, rows, dim, dy, x, gamma, mean, rstd,
+                 residual_grad, dx, partial, workspace);
+}
+
+void RmsNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                    const void* x, const float* gamma, void* y, float* rrms) {
+  Forward<false>("rms_norm_forward", stream, dtype, rows, dim, epsilon, x, gamma, nullptr, y,
+                 nullptr, rrms);
+}
+
+size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim) {
+  return BackwardWorkspace(rows, kNormSums<false> * dim);
+}
+
+void RmsNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
+                     const void* x, const float* gamma, const float* rrms,
+                     const void* residual_grad, void* dx, float* partial, void* workspace) {
+  Backward<false>("rms_norm_backward", stream, dtype, rows, dim, dy, x, gamma, nullptr, rrms,
+                  residual_grad, dx, partial, workspace);
+}
+
+}  // namespace sluice::cuda
