@@ -15,6 +15,10 @@ double ProductFlops(int64_t rows, int64_t in, int64_t out) {
 }
 
 int64_t LinearParameters(int64_t in, int64_t out) { return in * out + out; }
+// Gain, and a layer norm's bias.
+int64_t NormParameters(const GptConfig& config) {
+  return (config.norm == NormKind::kLayer ? 2 : 1) * int64_t{config.dim};
+}
 
 LayerSpec DescribeEmbedding(const GptConfig& config, const BatchShape& batch) {
   LayerSpec layer{.name = "embedding"};
@@ -33,9 +37,9 @@ LayerSpec DescribeBlock(const GptConfig& config, const BatchShape& batch, int bl
                         ProductFlops(rows, dim, hidden) + ProductFlops(rows, hidden, dim);
   const double attention = 2 * ProductFlops(rows, batch.seq, dim) / 2;
   LayerSpec layer{.name = absl::StrCat("block ", block)};
-  const int64_t norms = 4 * dim;  // two, each with gain and bias
-  layer.parameters = norms + LinearParameters(dim, 3 * dim) + LinearParameters(dim, dim) +
-                     LinearParameters(dim, hidden) + LinearParameters(hidden, dim);
+  layer.parameters = 2 * NormParameters(config) + LinearParameters(dim, 3 * dim) +
+                     LinearParameters(dim, dim) + LinearParameters(dim, hidden) +
+                     LinearParameters(hidden, dim);
   layer.forward_flops = linear + attention;
   layer.input_grad_flops = linear + 2 * attention;
   layer.weight_grad_flops = linear;
@@ -46,7 +50,7 @@ LayerSpec DescribeBlock(const GptConfig& config, const BatchShape& batch, int bl
 LayerSpec DescribeHead(const GptConfig& config, const BatchShape& batch) {
   const int64_t matrix = int64_t{config.vocab} * config.dim;
   LayerSpec layer{.name = "head"};
-  layer.parameters = 2 * int64_t{config.dim} + (config.tied_head ? 0 : matrix);
+  layer.parameters = NormParameters(config) + (config.tied_head ? 0 : matrix);
   layer.forward_flops = ProductFlops(batch.rows(), config.dim, config.vocab);
   layer.input_grad_flops = layer.forward_flops;
   layer.weight_grad_flops = layer.forward_flops;
@@ -79,6 +83,15 @@ std::vector<LayerSpec> DescribeMlp(const MlpConfig& config, const BatchShape& ba
 }
 
 }  // namespace
+
+const char* NormName(NormKind kind) { return kind == NormKind::kLayer ? "layer" : "rms"; }
+
+std::optional<NormKind> ParseNorm(absl::string_view name) {
+  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+    if (name == NormName(kind)) return kind;
+  }
+  return std::nullopt;
+}
 
 int ModelSpec::layer_count() const {
   if (gpt() != nullptr) return gpt()->layers + 2;

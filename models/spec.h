@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_SPEC_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,8 +13,15 @@
 
 namespace sluice {
 
+// What brings a row to one scale before a block's maps and the head: layer norm (Ba et al. 2016),
+// with gain and bias, or RMS norm (Zhang and Sennrich 2019), with a gain alone.
+enum class NormKind : uint8_t { kLayer, kRms };
+
+const char* NormName(NormKind kind);  // "layer", "rms"
+std::optional<NormKind> ParseNorm(absl::string_view name);
+
 // GPT-2's architecture: learned positions, pre-norm blocks, GELU (tanh), biases, optionally tied
-// head.
+// head; its norms may be others.
 struct GptConfig {
   int layers = 6;  // transformer blocks
   int dim = 384;
@@ -23,6 +31,7 @@ struct GptConfig {
   int hidden = 0;  // inner width of the MLP; 0 means 4 * dim
   bool tied_head = false;
   float norm_epsilon = 1e-5f;
+  NormKind norm = NormKind::kLayer;
 
   int mlp_width() const { return hidden > 0 ? hidden : 4 * dim; }
   friend bool operator==(const GptConfig&, const GptConfig&) = default;
@@ -79,10 +88,15 @@ double FlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch);
 
 // Presets: "char-gpt", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "mlp". NotFound lists them.
 absl::StatusOr<ModelSpec> PresetModel(absl::string_view name);
-// A Hugging Face config.json of model_type gpt2. InvalidArgument names the field (and `name`, the
-// file) that is missing, of the wrong type or not supported.
+// Whether ParseHuggingFaceConfig reads a config.json of this model_type: gpt2, or sluice_gpt, as
+// which a GPT is written that transformers would take for another one.
+bool IsGptModelType(absl::string_view model_type);
+// A Hugging Face config.json of such a model_type, of which "norm" ("layer", "rms"; layer where
+// absent) is sluice's own. InvalidArgument names the field (and `name`, the file) that is missing,
+// of the wrong type or not supported.
 absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::string_view name);
-// The reverse: a config.json that transformers loads as GPT2LMHeadModel. Requires a GPT.
+// The reverse: a config.json that transformers loads as GPT2LMHeadModel, or, with RMS norms, does
+// not load. Requires a GPT.
 std::string FormatHuggingFaceConfig(const ModelSpec& spec);
 
 }  // namespace sluice

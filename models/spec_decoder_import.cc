@@ -218,7 +218,8 @@ DecoderConfig DecoderOf(const GptConfig& gpt) {
   config.tied_head = gpt.tied_head;
   config.gated_mlp = false;
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
-  config.norm_bias = config.learned_positions = true;
+  config.learned_positions = true;
+  config.norm_bias = gpt.norm == NormKind::kLayer;
   return config;
 }
 
@@ -233,7 +234,7 @@ absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::s
   if (!document.ok()) return document.status();
   Json& parsed = *document;
   std::string model_type = ModelTypeOf(parsed);
-  if (model_type == "gpt2") {
+  if (IsGptModelType(model_type)) {
     const absl::StatusOr<ModelSpec> spec = ParseHuggingFaceConfig(json, file);
     if (!spec.ok()) return spec.status();
     return DecoderOf(*spec->gpt());

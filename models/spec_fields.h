@@ -48,6 +48,11 @@ class FieldReader {
     if (!json_[field].is_boolean()) return Fail(field, "true or false");
     *value = json_[field].get<bool>();
   }
+  void OptionalString(const char* field, std::string* value) {
+    if (!Has(field)) return;
+    if (!json_[field].is_string()) return Fail(field, "a string");
+    *value = json_[field].get<std::string>();
+  }
   // The field, where present, must hold one of `allowed`.
   void OneOf(const char* field, const std::vector<nlohmann::json>& allowed) {
     if (!Has(field)) return;

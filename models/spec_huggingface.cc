@@ -14,6 +14,9 @@ using Json = nlohmann::json;
 
 constexpr char kModelType[] = "gpt2";
 constexpr char kArchitecture[] = "GPT2LMHeadModel";
+// Not known to transformers, which would compute layer norms and start biases that are not there.
+constexpr char kOwnModelType[] = "sluice_gpt";
+constexpr char kOwnArchitecture[] = "SluiceGPT";
 constexpr int kGpt2Vocabulary = 50257;  // its last id is GPT-2's end-of-text
 constexpr float kDefaultEpsilon = 1e-5f;
 
@@ -21,13 +24,21 @@ constexpr float kDefaultEpsilon = 1e-5f;
 // compute.
 void CheckSupported(FieldReader& reader) {
   reader.Require("model_type");
-  reader.OneOf("model_type", {kModelType});
-  reader.OneOf("architectures", {Json::array({kArchitecture})});
+  reader.OneOf("model_type", {kModelType, kOwnModelType});
+  reader.OneOf("architectures", {Json::array({kArchitecture}), Json::array({kOwnArchitecture})});
   reader.OneOf("activation_function",
                {"gelu_new", "gelu_pytorch_tanh"});  // one function, two names
   reader.OneOf("scale_attn_weights", {true});
   reader.OneOf("scale_attn_by_inverse_layer_idx", {false});
   reader.OneOf("add_cross_attention", {false});
+}
+
+NormKind ReadNorm(FieldReader& reader) {
+  std::string name = NormName(NormKind::kLayer);
+  reader.OptionalString("norm", &name);
+  const std::optional<NormKind> norm = ParseNorm(name);
+  if (!norm) reader.Fail("norm", "\"layer\" or \"rms\"");
+  return norm.value_or(NormKind::kLayer);
 }
 
 GptConfig ReadConfig(FieldReader& reader) {
@@ -42,6 +53,7 @@ GptConfig ReadConfig(FieldReader& reader) {
   reader.OptionalInt("n_inner", &config.hidden);
   reader.OptionalFloat("layer_norm_epsilon", &config.norm_epsilon);
   reader.OptionalBool("tie_word_embeddings", &config.tied_head);
+  config.norm = ReadNorm(reader);
   return config;
 }
 
@@ -56,6 +68,10 @@ double ShortestDecimal(float value) {
 }
 
 }  // namespace
+
+bool IsGptModelType(absl::string_view model_type) {
+  return model_type == kModelType || model_type == kOwnModelType;
+}
 
 absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::string_view name) {
   const absl::StatusOr<Json> parsed =
@@ -73,8 +89,9 @@ absl::StatusOr<ModelSpec> ParseHuggingFaceConfig(absl::string_view json, absl::s
 std::string FormatHuggingFaceConfig(const ModelSpec& spec) {
   const GptConfig& config = *spec.gpt();
   nlohmann::ordered_json json;
-  json["architectures"] = {kArchitecture};
-  json["model_type"] = kModelType;
+  const bool own = config.norm != NormKind::kLayer;
+  json["architectures"] = {own ? kOwnArchitecture : kArchitecture};
+  json["model_type"] = own ? kOwnModelType : kModelType;
   json["n_layer"] = config.layers;
   json["n_embd"] = config.dim;
   json["n_head"] = config.heads;
@@ -84,6 +101,7 @@ std::string FormatHuggingFaceConfig(const ModelSpec& spec) {
   json["n_inner"] = config.hidden > 0 ? nlohmann::ordered_json(config.hidden) : nullptr;
   json["activation_function"] = "gelu_new";
   json["layer_norm_epsilon"] = ShortestDecimal(config.norm_epsilon);
+  if (own) json["norm"] = NormName(config.norm);
   json["tie_word_embeddings"] = config.tied_head;
   json["initializer_range"] = 0.02;
   for (const char* dropout : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) json[dropout] = 0.0;

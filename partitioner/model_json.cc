@@ -1,6 +1,8 @@
 #include "partitioner/model_json.h"
 
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -17,6 +19,13 @@ int ReadInt(JsonFields* fields, const char* field, int64_t least = 1) {
   return 0;
 }
 
+NormKind ReadNorm(JsonFields* fields) {
+  const std::string name = fields->String("norm");
+  const std::optional<NormKind> norm = ParseNorm(name);
+  if (!norm) fields->Fail("norm", absl::StrCat("is '", name, "'; expected layer or rms"));
+  return norm.value_or(NormKind::kLayer);
+}
+
 GptConfig ReadGpt(JsonFields* fields) {
   GptConfig config;
   config.layers = ReadInt(fields, "layers");
@@ -27,6 +36,7 @@ GptConfig ReadGpt(JsonFields* fields) {
   config.hidden = ReadInt(fields, "hidden");
   config.tied_head = fields->Bool("tied_head");
   config.norm_epsilon = static_cast<float>(fields->Number("norm_epsilon"));
+  if (fields->Has("norm")) config.norm = ReadNorm(fields);
   return config;
 }
 
@@ -51,15 +61,18 @@ MlpConfig ReadMlp(const nlohmann::json& json, JsonFields* fields) {
 nlohmann::ordered_json ModelToJson(const ModelSpec& spec) {
   if (const MlpConfig* mlp = spec.mlp()) return {{"type", "mlp"}, {"widths", mlp->widths}};
   const GptConfig& gpt = *spec.gpt();
-  return {{"type", "gpt"},
-          {"layers", gpt.layers},
-          {"dim", gpt.dim},
-          {"heads", gpt.heads},
-          {"vocab", gpt.vocab},
-          {"max_seq", gpt.max_seq},
-          {"hidden", gpt.mlp_width()},
-          {"tied_head", gpt.tied_head},
-          {"norm_epsilon", gpt.norm_epsilon}};
+  nlohmann::ordered_json json = {{"type", "gpt"},
+                                 {"layers", gpt.layers},
+                                 {"dim", gpt.dim},
+                                 {"heads", gpt.heads},
+                                 {"vocab", gpt.vocab},
+                                 {"max_seq", gpt.max_seq},
+                                 {"hidden", gpt.mlp_width()},
+                                 {"tied_head", gpt.tied_head},
+                                 {"norm_epsilon", gpt.norm_epsilon}};
+  // Files are as they were before there was a choice.
+  if (gpt.norm != NormKind::kLayer) json["norm"] = NormName(gpt.norm);
+  return json;
 }
 
 absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::string& name,

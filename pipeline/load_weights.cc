@@ -20,6 +20,10 @@ namespace {
 constexpr char kBodyPrefix[] = "transformer.";
 constexpr char kBlockPrefix[] = "h.";
 constexpr char kHead[] = "lm_head.weight";
+// Of a norm's parameters: ln_1, ln_2, ln_f.
+constexpr char kNorm[] = ".ln_";
+constexpr char kWeight[] = ".weight";
+constexpr char kBias[] = ".bias";
 constexpr size_t kNamesShown = 5;
 
 std::string OtherName(absl::string_view name) {
@@ -44,10 +48,16 @@ std::string ShowNames(const std::vector<std::string>& names) {
 
 // What to do about a file that lacks `missing`.
 const char* Advice(const std::vector<std::string>& missing) {
-  return missing == std::vector<std::string>{kHead}
-             ? "; its head is tied to the token embedding: take a tied model (--tied, or "
-               "\"tie_word_embeddings\": true in config.json)"
-             : "";
+  if (missing == std::vector<std::string>{kHead}) {
+    return "; its head is tied to the token embedding: take a tied model (--tied, or "
+           "\"tie_word_embeddings\": true in config.json)";
+  }
+  const bool norms = std::all_of(missing.begin(), missing.end(), [](const std::string& name) {
+    return absl::StrContains(name, kNorm) && absl::EndsWith(name, kBias);
+  });
+  return norms ? "; its norms have no bias: take a model with RMS norms (--norm rms, or \"norm\": "
+                 "\"rms\" in config.json)"
+               : "";
 }
 
 bool IsReadable(const TensorEntry& entry) {
@@ -104,6 +114,25 @@ absl::Status CheckNoFurtherBlocks(const SafetensorsFile& file, const WeightNames
   return absl::OkStatus();
 }
 
+// A layer norm's weights would pass for an RMS norm's, which has a weight as well, but no bias.
+absl::Status CheckSameNorms(const SafetensorsFile& file, const std::set<std::string>& present,
+                            const WeightNames& model) {
+  const std::set<std::string> all(model.all.begin(), model.all.end());
+  for (const std::string& name : model.all) {
+    absl::string_view norm = name;
+    if (!absl::StrContains(name, kNorm) || !absl::ConsumeSuffix(&norm, kWeight)) continue;
+    const std::string bias = absl::StrCat(norm, kBias);
+    if (all.count(bias) > 0) continue;
+    for (const std::string& stored : {bias, OtherName(bias)}) {
+      if (present.count(stored) == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          file.path(), " is of a model with layer norms: it holds '", stored,
+          "', and this model has RMS norms, without bias; take a model with --norm layer"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // A file may hold a tied tensor once more (older transformers wrote both), but not another one.
 absl::Status CheckCopies(const SafetensorsFile& file, const std::set<std::string>& present,
                          const WeightNames& model) {
@@ -146,6 +175,7 @@ absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget
     names.push_back(as_given ? target.name : OtherName(target.name));
   }
   absl::Status status = CheckNoFurtherBlocks(**file, model);
+  if (status.ok()) status = CheckSameNorms(**file, present, model);
   if (status.ok()) status = ReadAs(**file, targets, names);
   if (status.ok()) status = CheckCopies(**file, present, model);
   return status;

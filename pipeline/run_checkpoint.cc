@@ -70,10 +70,22 @@ void Compare(const char* what, const T& saved, const T& given,
   differences->push_back(absl::StrCat(what, " (saved ", saved, ", given ", given, ")"));
 }
 
+void CompareModels(const ModelSpec& saved, const ModelSpec& given,
+                   std::vector<std::string>* differences) {
+  ModelSpec alike = given;
+  if (saved.gpt() != nullptr && given.gpt() != nullptr) {
+    const NormKind norm = saved.gpt()->norm;
+    Compare("the model's norms, --norm", std::string(NormName(norm)),
+            std::string(NormName(given.gpt()->norm)), differences);
+    std::get<GptConfig>(alike.config).norm = norm;
+  }
+  if (!(saved.config == alike.config)) differences->emplace_back("the model's shape");
+}
+
 // What keeps `given` from going on where `saved` stopped, bit for bit.
 std::vector<std::string> Differences(const RunState& saved, const RunState& given) {
   std::vector<std::string> differences;
-  if (!(saved.model.config == given.model.config)) differences.emplace_back("the model's shape");
+  CompareModels(saved.model, given.model, &differences);
   Compare("the micro-batch size", saved.micro_batch_size, given.micro_batch_size, &differences);
   Compare("the number of micro-batches", saved.micro_batches, given.micro_batches, &differences);
   if (saved.sum_groups > 0) {

@@ -13,6 +13,7 @@ void Reshape(const ModelFlags& flags, int seq, GptConfig* gpt) {
   if (flags.heads != 0) gpt->heads = flags.heads;
   if (flags.vocab != 0) gpt->vocab = flags.vocab;
   if (flags.tied) gpt->tied_head = true;
+  if (const std::optional<NormKind> norm = ParseNorm(flags.norm)) gpt->norm = *norm;
   if (seq > 0) gpt->max_seq = seq;
 }
 
@@ -26,12 +27,9 @@ absl::StatusOr<ModelSpec> ReadConfig(const ModelFlags& flags) {
 }  // namespace
 
 absl::Status RefuseShapeFlags(const ModelFlags& flags) {
-  if (flags.layers == 0 && flags.dim == 0 && flags.heads == 0 && flags.vocab == 0 && !flags.tied) {
-    return absl::OkStatus();
-  }
+  if (!flags.shapes()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--layers, --dim, --heads, --vocab and --tied shape a GPT preset; '",
-                   flags.model, "' is not one"));
+      absl::StrCat(kShapeFlags, " shape a GPT preset; '", flags.model, "' is not one"));
 }
 
 bool NamesGraphFile(const ModelFlags& flags) { return absl::EndsWith(flags.model, ".txt"); }
@@ -45,6 +43,8 @@ void AddShapeFlags(CLI::App& command, ModelFlags* flags) {
   command.add_option("--vocab", flags->vocab, "Vocabulary size (presets)")
       ->check(CLI::PositiveNumber);
   command.add_flag("--tied", flags->tied, "Head and token embedding share their weights (presets)");
+  command.add_option("--norm", flags->norm, "layer, or rms: without mean and bias (presets)")
+      ->check(CLI::IsMember({NormName(NormKind::kLayer), NormName(NormKind::kRms)}));
 }
 
 absl::StatusOr<ModelSpec> ResolveModel(const ModelFlags& flags, int seq) {

@@ -17,12 +17,20 @@ struct ModelFlags {
   int heads = 0;
   int vocab = 0;
   bool tied = false;
+  std::string norm;  // "layer" or "rms"; empty: as the model says
+
+  // Whether any of the shape flags was given.
+  bool shapes() const {
+    return layers != 0 || dim != 0 || heads != 0 || vocab != 0 || tied || !norm.empty();
+  }
 };
+
+inline constexpr char kShapeFlags[] = "--layers, --dim, --heads, --vocab, --tied and --norm";
 
 // Whether MODEL is a graph of operations: a PipeDream profile, graph.txt.
 bool NamesGraphFile(const ModelFlags& flags);
 
-// --layers --dim --heads --vocab --tied
+// Adds kShapeFlags.
 void AddShapeFlags(CLI::App& command, ModelFlags* flags);
 
 // InvalidArgument where one of these was given: `flags.model` is no preset that can be shaped.

@@ -282,8 +282,8 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanChoices& choice
                                const Profile& profile) {
   const ModelFlags& model = flags.model;
   const char* wrong = nullptr;
-  if (model.layers != 0 || model.dim != 0 || model.heads != 0 || model.vocab != 0 || model.tied) {
-    wrong = "--layers, --dim, --heads, --vocab and --tied";
+  if (model.shapes()) {
+    wrong = kShapeFlags;
   } else if (flags.seq.value_or(static_cast<int>(profile.seq)) != profile.seq) {
     wrong = "--seq";
   } else if (choices.any_micro_batch_size ||
@@ -338,7 +338,7 @@ absl::StatusOr<PlanSource> FromProfile(const PlanFlags& flags, const PlanChoices
 absl::StatusOr<PlanSource> FromJson(const PlanFlags& flags, const PlanChoices& choices,
                                     const std::string& text) {
   if (IsProfile(text)) return FromProfile(flags, choices, text);
-  if (HuggingFaceModelType(text) == "gpt2") return FromModel(flags, choices);
+  if (IsGptModelType(HuggingFaceModelType(text))) return FromModel(flags, choices);
   const absl::StatusOr<DecoderConfig> config =
       ParseDecoderConfig(text, flags.model.model, flags.assume);
   if (!config.ok()) return config.status();

@@ -20,7 +20,7 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
                   "char-gpt, gpt2, ..., mlp, or a Hugging Face config.json")
       ->group("Model and data");
   AddShapeFlags(command, &flags->model);
-  for (const char* flag : {"--layers", "--dim", "--heads", "--vocab", "--tied"}) {
+  for (const char* flag : {"--layers", "--dim", "--heads", "--vocab", "--tied", "--norm"}) {
     command.get_option(flag)->group("Model and data");
   }
   command.add_option("--data", flags->data, "A text file, or IDX images: a directory or file")
@@ -230,9 +230,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
 // bottleneck alone knows what layers cost, not what they are.
 absl::StatusOr<ModelSpec> ChooseModel(const TrainFlags& flags, const PlanFile* plan) {
   ModelFlags model = flags.model;
-  const bool shaped =
-      model.layers != 0 || model.dim != 0 || model.heads != 0 || model.vocab != 0 || model.tied;
-  if (model.model.empty() && !shaped && plan != nullptr && plan->spec.has_value())
+  if (model.model.empty() && !model.shapes() && plan != nullptr && plan->spec.has_value())
     return *plan->spec;
   if (model.model.empty())
     model.model = plan != nullptr && plan->says_step() ? plan->model : "char-gpt";

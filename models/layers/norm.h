@@ -8,21 +8,23 @@
 
 namespace sluice {
 
-// A layer norm inside a layer: where its parameters, statistics and partial sums lie in a call. The
-// weight gradient is one pass with the input gradient, so I leaves its sums over this micro-batch
-// in a [2, dim] tensor and W adds them.
+// A layer norm or RMS norm inside a layer: where its parameters, statistics and partial sums lie in
+// a call. The weight gradient is one pass with the input gradient, so I leaves its sums over this
+// micro-batch in a tensor with a row for each parameter, and W adds them.
 class Norm {
  public:
   struct Shape {
     int64_t rows = 0, dim = 0;
     DType dtype = DType::kFloat32;
     float epsilon = 0;
+    NormKind kind = NormKind::kLayer;
   };
-  // Where a call's tensors keep things, as indices of the LayerDecl.
+  // Where a call's tensors keep things, as indices of the LayerDecl. An RMS norm has no beta and no
+  // mean, and its rstd is 1 / sqrt(mean(x^2) + epsilon).
   struct Slots {
-    int gamma = 0, beta = 0;  // parameters
-    int mean = 0, rstd = 0;   // fp32 [rows], until I
-    int partial = 0;          // fp32 [2, dim], I until W
+    int gamma = 0, beta = -1;  // parameters
+    int mean = -1, rstd = 0;   // fp32 [rows], until I
+    int partial = 0;           // fp32 [2 or 1, dim], I until W
   };
 
   Norm() = default;
@@ -48,7 +50,7 @@ class Norm {
 class NormedLayer : public LinearLayer {
  protected:
   NormedLayer(const LayerContext& context, const GptConfig& config)
-      : LinearLayer(context), dim_(config.dim), epsilon_(config.norm_epsilon) {}
+      : LinearLayer(context), dim_(config.dim), epsilon_(config.norm_epsilon), kind_(config.norm) {}
 
   int64_t dim() const { return dim_; }
   // `name` is that of the norm's tensors ("1"), `parameters` that of its weights
@@ -58,6 +60,7 @@ class NormedLayer : public LinearLayer {
  private:
   int64_t dim_;
   float epsilon_;
+  NormKind kind_;
 };
 
 }  // namespace sluice

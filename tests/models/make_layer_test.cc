@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "models/layer.h"
 #include "tests/models/reference_kernels.h"
 #include "tests/models/test_models.h"
@@ -100,6 +101,24 @@ TEST(MakeLayerTest, GptHasTheNamesAndShapesOfHuggingFace) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(MakeLayerTest, RmsNormsHaveAllButTheBiases) {
+  std::map<std::string, ParameterDecl> expected = Parameters({"g", TinyGpt(false)});
+  EXPECT_EQ(std::erase_if(expected,
+                          [](const auto& parameter) {
+                            return absl::StrContains(parameter.first, ".ln_") &&
+                                   parameter.first.ends_with(".bias");
+                          }),
+            2 * 2 + 1);
+  const auto found = Parameters({"g", TinyGpt(false, NormKind::kRms)});
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, decl] : expected) {
+    ASSERT_TRUE(found.contains(name)) << name;
+    EXPECT_EQ(found.at(name).shape, decl.shape) << name;
+    EXPECT_EQ(found.at(name).init, decl.init) << name;
+    EXPECT_EQ(found.at(name).decay, decl.decay) << name;
+  }
+}
+
 TEST(MakeLayerTest, OnlyATiedHeadIsTied) {
   for (bool tied : {false, true}) {
     for (const auto& [name, decl] : Parameters({"g", TinyGpt(tied)})) {
@@ -132,10 +151,10 @@ TEST(MakeLayerTest, MlpStartsAsHe) {
 
 // Korthikanti et al. 2022, section 4.1: 34 s b h bytes in 16 bits besides the scores, of which 2
 // are dropout's masks (GPT here has none). The other 32: norm inputs x and x_mid, a1, qkv, att, a2,
-// and h and g, each four times as wide. Besides them fp32 statistics: four a row for the norms and
-// one for each row and head.
-TEST(MakeLayerTest, ABlockKeepsWhatThePaperCounts) {
-  const ModelSpec spec{"g", GptConfig{}};
+// and h and g, each four times as wide. Besides them fp32 statistics: two a row for each layer
+// norm, one for each RMS norm, and one for each row and head.
+void ExpectWhatThePaperCounts(const GptConfig& config, int64_t norm_statistics) {
+  const ModelSpec spec{"g", config};
   const BatchShape batch{4, 256};
   const int64_t elements = batch.rows() * spec.gpt()->dim;
   const LayerDecl decl = Declare(spec, 1, batch, DType::kBFloat16);
@@ -148,8 +167,13 @@ TEST(MakeLayerTest, ABlockKeepsWhatThePaperCounts) {
     if (tensor.restorable) restorable += tensor.bytes();
   }
   EXPECT_EQ(kept, elements * 16 * 2);
-  EXPECT_EQ(statistics, (4 + spec.gpt()->heads) * batch.rows() * 4);
+  EXPECT_EQ(statistics, (norm_statistics + spec.gpt()->heads) * batch.rows() * 4);
   EXPECT_EQ(restorable, elements * 7 * 2 + spec.gpt()->heads * batch.rows() * 4);
+}
+
+TEST(MakeLayerTest, ABlockKeepsWhatThePaperCounts) {
+  ExpectWhatThePaperCounts({}, 4);
+  ExpectWhatThePaperCounts({.norm = NormKind::kRms}, 2);
 }
 
 struct BadCall {

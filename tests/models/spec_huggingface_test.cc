@@ -40,6 +40,7 @@ void ExpectSameModel(const GptConfig& a, const GptConfig& b) {
   EXPECT_EQ(a.mlp_width(), b.mlp_width());
   EXPECT_EQ(a.tied_head, b.tied_head);
   EXPECT_EQ(a.norm_epsilon, b.norm_epsilon);
+  EXPECT_EQ(a.norm, b.norm);
 }
 
 TEST(HuggingFaceConfigTest, ReadsGpt2AsThePreset) {
@@ -57,8 +58,10 @@ TEST(HuggingFaceConfigTest, WhatIsWrittenReadsBackTheSame) {
                 .hidden = 72,
                 .tied_head = true,
                 .norm_epsilon = 3e-6f};
-  for (const ModelSpec& spec :
-       {ModelSpec{"odd", odd}, *PresetModel("gpt2-xl"), *PresetModel("char-gpt")}) {
+  GptConfig rms = odd;
+  rms.norm = NormKind::kRms;
+  for (const ModelSpec& spec : {ModelSpec{"odd", odd}, ModelSpec{"rms", rms},
+                                *PresetModel("gpt2-xl"), *PresetModel("char-gpt")}) {
     const std::string text = FormatHuggingFaceConfig(spec);
     const auto back = ParseHuggingFaceConfig(text, "config.json");
     ASSERT_TRUE(back.ok()) << back.status() << text;
@@ -76,6 +79,31 @@ TEST(HuggingFaceConfigTest, WritesTheFieldsThatTransformersReads) {
   }
   EXPECT_EQ(json["tie_word_embeddings"], true);
   EXPECT_TRUE(json["n_inner"].is_null());
+  EXPECT_FALSE(json.contains("norm"));
+}
+
+TEST(HuggingFaceConfigTest, WhatTransformersWouldComputeOtherwiseIsNotCalledAGpt2) {
+  const Json json =
+      Json::parse(FormatHuggingFaceConfig({"rms", GptConfig{.norm = NormKind::kRms}}));
+  EXPECT_EQ(json["norm"], "rms");
+  EXPECT_NE(json["model_type"], "gpt2");
+  EXPECT_NE(json["architectures"], Json::array({"GPT2LMHeadModel"}));
+  EXPECT_TRUE(IsGptModelType(json["model_type"].get<std::string>()));
+  EXPECT_TRUE(IsGptModelType("gpt2"));
+  EXPECT_FALSE(IsGptModelType("llama"));
+}
+
+TEST(HuggingFaceConfigTest, ReadsTheNormOfAnyGpt) {
+  Json json = Gpt2Json();
+  for (const char* type : {"gpt2", "sluice_gpt"}) {
+    json["model_type"] = type;
+    json.erase("norm");
+    EXPECT_EQ(Parse(json)->gpt()->norm, NormKind::kLayer);
+    json["norm"] = "layer";
+    EXPECT_EQ(Parse(json)->gpt()->norm, NormKind::kLayer);
+    json["norm"] = "rms";
+    EXPECT_EQ(Parse(json)->gpt()->norm, NormKind::kRms);
+  }
 }
 
 struct BadField {
@@ -101,6 +129,8 @@ TEST(HuggingFaceConfigTest, AWrongOrUnsupportedFieldIsNamed) {
       {"scale_attn_weights", false},
       {"scale_attn_by_inverse_layer_idx", true},
       {"add_cross_attention", true},
+      {"norm", "batch"},
+      {"norm", 1},
   };
   for (const BadField& bad : cases) {
     Json json = Gpt2Json();

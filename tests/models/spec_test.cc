@@ -55,6 +55,21 @@ TEST(DescribeLayersTest, FlopsFollowThePublishedFormula) {
   EXPECT_DOUBLE_EQ(FlopsPerMicroBatch(Preset("gpt2"), {4, 1024}), expected);
 }
 
+// The biases of two norms a block and of the last one.
+TEST(DescribeLayersTest, RmsNormsSaveTheirBiases) {
+  const ModelSpec layer = Preset("gpt2");
+  GptConfig config = *layer.gpt();
+  config.norm = NormKind::kRms;
+  EXPECT_EQ(ParameterCount(layer) - ParameterCount({"rms", config}), (2 * 12 + 1) * 768);
+}
+
+TEST(NormNameTest, IsReadBack) {
+  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+    EXPECT_EQ(ParseNorm(NormName(kind)), kind);
+  }
+  for (const char* other : {"", "RMS", "batch", "rms "}) EXPECT_EQ(ParseNorm(other), std::nullopt);
+}
+
 TEST(DescribeLayersTest, TheFirstMlpLayerHasNoInputGradient) {
   const auto layers = DescribeLayers({"m", MlpConfig{{10, 20, 3}}}, {7, 1});
   EXPECT_EQ(layers[0].input_grad_flops, 0);

@@ -22,20 +22,22 @@ struct TestModel {
   }
 };
 
-inline GptConfig TinyGpt(bool tied_head) {
+inline GptConfig TinyGpt(bool tied_head, NormKind norm = NormKind::kLayer) {
   return {.layers = 2,
           .dim = 12,
           .heads = 3,
           .vocab = 11,
           .max_seq = 7,
           .hidden = 20,
-          .tied_head = tied_head};
+          .tied_head = tied_head,
+          .norm = norm};
 }
 
 inline std::vector<TestModel> TestModels() {
   return {
       {"gpt", {"gpt", TinyGpt(false)}, {2, 5}},
       {"gpt_tied", {"gpt_tied", TinyGpt(true)}, {2, 5}},
+      {"gpt_rms", {"gpt_rms", TinyGpt(false, NormKind::kRms)}, {2, 5}},
       {"mlp", {"mlp", MlpConfig{{13, 9, 7, 5}}}, {6, 1}},
       {"one_matrix", {"one_matrix", MlpConfig{{8, 3}}}, {4, 1}},
   };

@@ -145,8 +145,11 @@ TEST(DecoderCosts, AreSoundForEveryModel) {
 
 TEST(DecoderOf, IsTheSameModel) {
   for (const char* name : {"gpt2", "gpt2-xl", "char-gpt"}) {
-    const ModelSpec spec = *PresetModel(name);
-    EXPECT_EQ(ParameterCount(DecoderOf(*spec.gpt())), ParameterCount(spec)) << name;
+    for (const NormKind norm : {NormKind::kLayer, NormKind::kRms}) {
+      ModelSpec spec = *PresetModel(name);
+      std::get<GptConfig>(spec.config).norm = norm;
+      EXPECT_EQ(ParameterCount(DecoderOf(*spec.gpt())), ParameterCount(spec)) << name;
+    }
   }
 }
 

@@ -222,6 +222,18 @@ TEST(ProfileFile, IsReadBackUnchanged) {
   EXPECT_TRUE(again->spec->gpt()->tied_head);
 }
 
+TEST(ProfileFile, SaysWhichNormsUnlessTheyAreLayerNorms) {
+  Profile profile = SomeProfile();
+  EXPECT_FALSE(nlohmann::json::parse(FormatProfile(profile))["model_config"].contains("norm"));
+  std::get<GptConfig>(profile.spec->config).norm = NormKind::kRms;
+  nlohmann::json json = nlohmann::json::parse(FormatProfile(profile));
+  EXPECT_EQ(json["model_config"]["norm"], "rms");
+  EXPECT_EQ(ParseProfile(json.dump(), "p.json")->spec->gpt()->norm, NormKind::kRms);
+  json["model_config"]["norm"] = "batch";
+  EXPECT_THAT(std::string(ParseProfile(json.dump(), "p.json").status().message()),
+              HasSubstr("field 'model_config.norm' is 'batch'; expected layer or rms"));
+}
+
 TEST(ProfileFile, NamesTheFieldThatIsWrong) {
   const nlohmann::json good = nlohmann::json::parse(FormatProfile(SomeProfile()));
   const auto error = [](const nlohmann::json& json) {

@@ -68,6 +68,18 @@ std::vector<SmallRun> Runs() {
       }
     }
   }
+  runs.push_back({.model = "rms", .schedule = "1f1b", .ranks = 3, .partition_seed = ++seed});
+  runs.push_back({.model = "rms",
+                  .schedule = "zb-h1",
+                  .ranks = 4,
+                  .recompute = Recompute::kFull,
+                  .dtype = DType::kBFloat16});
+  runs.push_back({.model = "rms",
+                  .schedule = "interleaved",
+                  .chunks = 3,
+                  .recompute = Recompute::kSelective,
+                  .dtype = DType::kBFloat16,
+                  .optimizer = OptimizerKind::kSgd});
   for (int micro_batches : {1, 2, 3, 7}) {
     for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
       runs.push_back({.schedule = schedule,
@@ -141,7 +153,7 @@ TEST_P(NaiveTwin, HasTheSameFirstLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, NaiveTwin,
-                         testing::Combine(testing::Values("gpt", "tied", "mlp"),
+                         testing::Combine(testing::Values("gpt", "tied", "rms", "mlp"),
                                           testing::Values(DType::kFloat32, DType::kBFloat16)),
                          [](const auto& run) {
                            return std::get<0>(run.param) + "_" + DTypeName(std::get<1>(run.param));

@@ -65,6 +65,7 @@ std::vector<SmallRun> Runs() {
       {.schedule = "chimera", .ranks = 2, .chunks = 2},
       {.model = "tied", .ranks = 3},
       {.model = "tied", .ranks = 1},
+      {.model = "rms", .schedule = "zb-h1", .ranks = 2, .dtype = DType::kBFloat16},
       {.model = "mlp", .schedule = "interleaved", .ranks = 2, .chunks = 2},
       {.schedule = "pipedream-2bw", .ranks = 3, .micro_batches = 12},
       {.schedule = "pipedream", .ranks = 2, .micro_batches = 6},

@@ -93,6 +93,27 @@ TEST_F(LoadWeightsTest, ATiedFileIsNotForAnUntiedModel) {
               AllOf(HasSubstr("lacks 1 of 3 tensors: lm_head.weight"), HasSubstr("--tied")));
 }
 
+TEST_F(LoadWeightsTest, LayerNormsAreNotForAModelWithRmsNorms) {
+  for (const std::string prefix : {"transformer.", ""}) {
+    Write({prefix + "wte.weight", prefix + "h.0.ln_1.weight", prefix + "h.0.ln_1.bias",
+           "lm_head.weight"});
+    const absl::Status status = Load();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr(path_), HasSubstr("layer norms"),
+                      HasSubstr(prefix + "h.0.ln_1.bias"), HasSubstr("--norm layer")));
+    EXPECT_THAT(b_, ElementsAre(0, 0));
+  }
+}
+
+TEST_F(LoadWeightsTest, RmsNormsAreNotForAModelWithLayerNorms) {
+  Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
+  const std::string bias = "transformer.h.0.ln_1.bias";
+  model_.all.push_back(bias);
+  EXPECT_THAT(LoadWeights(path_, {{bias, {2}, a_.data()}}, model_).message(),
+              AllOf(HasSubstr(bias), HasSubstr("--norm rms")));
+}
+
 TEST_F(LoadWeightsTest, AHeadOfItsOwnIsNotForATiedModel) {
   Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
   std::vector<float> head = source_;

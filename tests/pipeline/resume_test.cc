@@ -97,6 +97,9 @@ TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
               testing::HasSubstr("compute type"));
   EXPECT_THAT(std::string(Train(MakePlan({.model = "tied"}), rest).status().message()),
               testing::HasSubstr("the model's shape"));
+  EXPECT_THAT(std::string(Train(MakePlan({.model = "rms"}), rest).status().message()),
+              testing::AllOf(testing::HasSubstr("norms, --norm (saved layer, given rms)"),
+                             testing::Not(testing::HasSubstr("shape"))));
 }
 
 }  // namespace

@@ -139,7 +139,8 @@ ModelSpec SmallModel(const std::string& name) {
                               .heads = 2,
                               .vocab = 17,
                               .max_seq = 6,
-                              .tied_head = name == "tied"}};
+                              .tied_head = name == "tied",
+                              .norm = name == "rms" ? NormKind::kRms : NormKind::kLayer}};
 }
 
 RunRequest MakeRequest(const SmallRun& run) { return MakeRequest(run, OrDie(TimetableOf(run))); }

@@ -36,7 +36,7 @@ class HashedData : public Dataset {
 // One way to train a small model. Two of them that differ only in how the work is cut must agree to
 // the bit.
 struct SmallRun {
-  std::string model = "gpt";  // "gpt", "tied", "mlp", "wide" or "wide_tied"
+  std::string model = "gpt";  // "gpt", "tied", "rms", "mlp", "wide" or "wide_tied"
   std::string schedule = "1f1b";
   int ranks = 2;
   int chunks = 1;

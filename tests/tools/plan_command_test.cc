@@ -315,6 +315,20 @@ TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
   }
 }
 
+TEST_F(PlanCommand, RmsNormsArePlannedFor) {
+  const std::string tiny =
+      "char-gpt --layers 4 --dim 64 --heads 2 --seq 32 --devices 2 --device h200";
+  const json layer = Plan(tiny), rms = Plan(tiny + " --norm rms");
+  EXPECT_FALSE(layer["model_config"].contains("norm"));
+  EXPECT_EQ(rms["model_config"]["norm"], "rms");
+  int64_t layer_bytes = 0, rms_bytes = 0;
+  for (size_t stage = 0; stage < 2; ++stage) {
+    layer_bytes += layer["stages"][stage]["peak_bytes"].get<int64_t>();
+    rms_bytes += rms["stages"][stage]["peak_bytes"].get<int64_t>();
+  }
+  EXPECT_LT(rms_bytes, layer_bytes);
+}
+
 TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
   const std::string profile = Path("profile.json");
   const Outcome measured =
@@ -335,6 +349,7 @@ TEST_F(PlanCommand, AProfileIsMeasuredAndPlannedFrom) {
   EXPECT_EQ(plan["seq"], 32);
   EXPECT_EQ(plan["model_config"]["dim"], 64);
   ExpectFailure("plan " + profile + " --devices 2 --seq 64", 2, "--seq cannot change");
+  ExpectFailure("plan " + profile + " --devices 2 --norm rms", 2, "--norm cannot change");
   ExpectFailure("plan " + profile + " --devices 2 --dtype bf16", 2, "--dtype cannot change");
   std::ofstream(profile, std::ios::binary) << "{\"format\": \"sluice profile\", \"version\": 1}";
   ExpectFailure("plan " + profile + " --devices 2", 2, "field 'model' is missing");

@@ -330,6 +330,21 @@ TEST_F(TrainCommandTest, TiedWeightsStartOnAnyNumberOfStages) {
               HasSubstr("lm_head.weight; its head is tied"));
 }
 
+TEST_F(TrainCommandTest, RmsNormsAreTrainedSavedResumedAndSampled) {
+  const std::string rms = "--norm rms --steps ";
+  const Json saved = Summary(rms + "2 --save " + folder_ / "out");
+  EXPECT_EQ(Summary(rms + "2 --stages 4 --schedule zb-h1")["weights_hash"], saved["weights_hash"]);
+  EXPECT_NE(Summary("--steps 2")["final_loss"], saved["final_loss"]);
+  EXPECT_EQ(Summary(rms + "3 --stages 1 --resume " + folder_ / "out")["weights_hash"],
+            Summary(rms + "3")["weights_hash"]);
+  EXPECT_THAT(Run("--steps 3 --resume " + folder_ / "out").err,
+              HasSubstr("--norm (saved rms, given layer)"));
+  EXPECT_THAT(Run("--steps 1 --init " + folder_ / "out/latest").err, HasSubstr("--norm rms"));
+  const ProcessResult sample =
+      RunSluice(Words(absl::StrCat("sample -n 4 --prompt And --load ", folder_ / "out")));
+  EXPECT_EQ(sample.exit_code, kExitDone) << sample.err;
+}
+
 TEST_F(TrainCommandTest, WhatAPersonReadsIsNoWiderThanATerminal) {
   const std::string help = RunSluice({"train", "--help"}).out;
   const std::string sample_help = RunSluice({"sample", "--help"}).out;
