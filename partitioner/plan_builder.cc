@@ -1,5 +1,6 @@
 #include "partitioner/plan_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "partitioner/exact_partition.h"
@@ -16,6 +17,20 @@ bool RunsWeightGradsApart(const Timetable& timetable) {
     }
   }
   return false;
+}
+
+// Of the links from each rank to the next one, round the ring. A link serves both directions: a
+// placement that turns back uses the one it came over. Ranks further apart are taken to have what
+// is slowest between them.
+Link LinkBetween(const std::vector<Link>& links, int from, int to) {
+  const int ranks = static_cast<int>(links.size());
+  if (to == (from + 1) % ranks) return links[from];
+  Link slowest = links[std::min(from, to)];
+  for (int rank = std::min(from, to); rank < std::max(from, to); ++rank) {
+    slowest.latency = std::max(slowest.latency, links[rank].latency);
+    slowest.bandwidth = std::min(slowest.bandwidth, links[rank].bandwidth);
+  }
+  return slowest;
 }
 
 }  // namespace
@@ -37,10 +52,8 @@ PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidat
   problem.rank_memory = request.rank_memory;
   const Placement& placement = candidate.timetable.placement;
   for (int stage = 0; !request.rank_links.empty() && stage + 1 < placement.stages(); ++stage) {
-    // A link serves both directions: a placement that turns back uses the one it came over.
-    const int from = placement.rank(stage), to = placement.rank(stage + 1);
-    const bool forth = to == (from + 1) % placement.ranks();
-    problem.links.push_back(request.rank_links[forth ? from : to]);
+    problem.links.push_back(
+        LinkBetween(request.rank_links, placement.rank(stage), placement.rank(stage + 1)));
   }
   return problem;
 }

@@ -63,7 +63,7 @@ class Planner {
 
   absl::StatusOr<Plan> Run() {
     if (floor_ == kInfinity) return WhyNothing();
-    free_ = FindFreeOrder(request_);
+    free_ = FindFreeOrder(request_, floor_ * (1 + request_.gap));
     if (free_) {
       incumbent_ = free_->seconds;
       if (RelativeGap(incumbent_, floor_) <= request_.gap) return FinishFree();
