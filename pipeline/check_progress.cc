@@ -98,18 +98,22 @@ std::string Describe(const RankProgram& program, const Instruction& at) {
 
 }  // namespace
 
-absl::Status CheckProgress(const std::vector<RankProgram>& programs) {
+Progress CheckProgress(const std::vector<RankProgram>& programs) {
   Race race(programs);
   race.Run();
+  Progress progress;
   std::string stuck;
   for (size_t rank = 0; rank < programs.size(); ++rank) {
     if (race.Finished(rank)) continue;
-    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ",
-                    Describe(programs[rank], race.Blocked(rank)));
+    const Instruction& at = race.Blocked(rank);
+    absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", Describe(programs[rank], at));
+    if (at.step == Step::kWaitSend) progress.cannot_send.push_back(static_cast<int>(rank));
   }
-  if (stuck.empty()) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("the programs would wait for each other for ever: ", stuck));
+  if (!stuck.empty()) {
+    progress.status = absl::InternalError(
+        absl::StrCat("the programs would wait for each other for ever: ", stuck));
+  }
+  return progress;
 }
 
 }  // namespace sluice

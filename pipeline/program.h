@@ -151,10 +151,15 @@ absl::StatusOr<RankProgram> CompileRank(const ProgramRequest& request, int rank,
 // messages, in the same order.
 Timetable ForwardOnly(const Timetable& lowered, int micro_batches);
 
+struct Progress {
+  absl::Status status;           // Internal: names the ranks that would wait for each other
+  std::vector<int> cannot_send;  // those of them that wait for a message of theirs to be taken
+};
+
 // Proves that the programs, run together, come to an end however slow each rank is: a send
 // completes once its receive has been posted, and the other way round, and a sum over a stage's
-// replicas once all have come to it. Internal names the ranks that would wait for each other.
-absl::Status CheckProgress(const std::vector<RankProgram>& programs);
+// replicas once all have come to it.
+Progress CheckProgress(const std::vector<RankProgram>& programs);
 
 }  // namespace sluice
 

@@ -1,6 +1,7 @@
 #include "pipeline/run_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,9 @@ namespace {
 
 // The least that lets a message travel while its neighbours are computed on.
 constexpr MessageWindow kNarrow{.receives = 2, .sends = 2};
+// What two ranks may each have on its way to the other, neither of them taking any, in orders that
+// run far ahead.
+constexpr int kWidenSends = 2;
 // Wider ones, widest first; taken only where they cost no memory.
 constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
 
@@ -35,19 +39,43 @@ absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) 
   return layers;
 }
 
-// Compiles `rank` with the widest window that needs no more memory than the narrow one.
-absl::StatusOr<RankProgram> CompileWidest(const ProgramRequest& request, int rank) {
-  absl::StatusOr<RankProgram> narrow = CompileRank(request, rank, kNarrow);
-  if (!narrow.ok()) return narrow;
-  const int64_t least = PackBuffers(narrow->buffers).bytes;
+// Compiles `rank` with the widest window that needs no more memory than `narrow`.
+absl::StatusOr<RankProgram> CompileWidest(const ProgramRequest& request, int rank,
+                                          const MessageWindow& narrow) {
+  absl::StatusOr<RankProgram> least_program = CompileRank(request, rank, narrow);
+  if (!least_program.ok()) return least_program;
+  const int64_t least = PackBuffers(least_program->buffers).bytes;
   for (int width : kWideWindows) {
+    if (width <= narrow.sends) break;
     absl::StatusOr<RankProgram> wide =
         CompileRank(request, rank, {.receives = width, .sends = width});
     if (!wide.ok()) return wide;
     if (PeakLiveBytes(wide->buffers) <= least && PackBuffers(wide->buffers).bytes <= least)
       return wide;
   }
-  return narrow;
+  return least_program;
+}
+
+// Programs of all ranks that come to an end together. Where ranks would wait for each other to take
+// what they send, those that do may have more on its way; with all of a step's messages none would
+// wait.
+absl::Status CompileTogether(const ProgramRequest& request, int ranks,
+                             std::vector<RankProgram>& programs) {
+  std::vector<MessageWindow> windows(ranks, kNarrow);
+  std::vector<int> compile(ranks);
+  std::iota(compile.begin(), compile.end(), 0);
+  programs.resize(ranks);
+  while (true) {
+    for (int rank : compile) {
+      absl::StatusOr<RankProgram> program = CompileWidest(request, rank, windows[rank]);
+      if (!program.ok()) return program.status();
+      programs[rank] = *std::move(program);
+    }
+    const Progress progress = CheckProgress(programs);
+    if (progress.status.ok() || progress.cannot_send.empty()) return progress.status;
+    compile = progress.cannot_send;
+    for (int rank : compile) windows[rank].sends *= kWidenSends;
+  }
 }
 
 absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
@@ -63,12 +91,7 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
                                .shards = &plan.shards,
                                .shard_gradients = plan.zero() >= 2,
                                .gather_gradients = plan.zero() == 0};
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    absl::StatusOr<RankProgram> program = CompileWidest(request, rank);
-    if (!program.ok()) return program.status();
-    programs.push_back(*std::move(program));
-  }
-  return CheckProgress(programs);
+  return CompileTogether(request, plan.ranks(), programs);
 }
 
 // A step's updates must end with it.

@@ -171,7 +171,7 @@ TEST(Progress, ASumInTheWrongPlaceIsFound) {
                            .micro_batches = 12,
                            .sum_groups = 4,
                            .stage_replicas = {2, 1, 1}});
-  EXPECT_TRUE(CheckProgress(plan.train).ok());
+  EXPECT_TRUE(CheckProgress(plan.train).status.ok());
   std::vector<Instruction>& all = plan.train[0].instructions;
   const auto sum = std::find_if(all.begin(), all.end(), [](const Instruction& i) {
     return i.step == Step::kReduceGradients;
@@ -182,7 +182,7 @@ TEST(Progress, ASumInTheWrongPlaceIsFound) {
         return i.step == Step::kEndAction && i.micro_batch == sum->micro_batch;
       }).base();
   std::rotate(own_last, sum, sum + 1);
-  const absl::Status stuck = CheckProgress(plan.train);
+  const absl::Status stuck = CheckProgress(plan.train).status;
   EXPECT_EQ(stuck.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(stuck.message()), HasSubstr("rank 0 waits for the other replicas"));
 }
