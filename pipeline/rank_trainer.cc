@@ -97,7 +97,8 @@ absl::Status RankTrainer::Run() {
     if (absl::Status status = Evaluate(step); !status.ok()) return status;
   }
   Finish(step);
-  return Hash();
+  if (absl::Status status = Hash(); !status.ok()) return status;
+  return Leave();
 }
 
 // Says where a peer was missed, unless an action does: while ranks compare and sum what they have.
@@ -272,6 +273,15 @@ absl::Status RankTrainer::Hash() {
   if (!hash.ok()) return hash.status();
   summary_.weights_hash = *hash;
   return absl::OkStatus();
+}
+
+// Together: a rank with nothing left to do would otherwise end as if all were well while the others
+// miss one, and might be the one to say so.
+absl::Status RankTrainer::Leave() {
+  const absl::Status status = world_.Barrier(absl::Now() + options_.timeout);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("rank ", world_.rank(), ", ", kLeaving, ": ", status.message()));
 }
 
 void RankTrainer::Finish(int64_t step) {

@@ -62,6 +62,7 @@ class RankTrainer {
   void Finish(int64_t step);
   Pass TrainPass(int64_t step) const;
   absl::Status Hash();
+  absl::Status Leave();
   absl::Status AfterTheActions(int64_t step, const absl::Status& status) const;
   bool leader() const { return world_.rank() == 0; }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/rank_threads.h"
+#include "pipeline/trainer.h"
 #include "tools/files.h"
 
 #define XXH_INLINE_ALL
@@ -156,7 +157,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
 bool SpeaksFor(int rank, const absl::Status& status) {
   if (rank == 0) return true;
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  return rank == 1 && lost && absl::StrContains(status.message(), "rank 0");
+  return lost && absl::StrContains(status.message(), "rank 0") &&
+         (rank == 1 || absl::StrContains(status.message(), kLeaving));
 }
 
 uint64_t ProgramHash() {

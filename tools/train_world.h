@@ -48,7 +48,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
                                                         const std::atomic<bool>* told_to_stop);
 
 // Whether it is this rank that prints an error of the group, so that one message is seen: rank 0,
-// or rank 1 where rank 0 is the one that is lost.
+// or rank 1 where rank 0 is the one that is lost. Where that happens while they leave, rank 1 may
+// have left already, so every rank that misses rank 0 says so.
 bool SpeaksFor(int rank, const absl::Status& status);
 
 // A hash of the running program's file; 0 where it cannot be read.

@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "comm/in_process.h"
+#include "pipeline/trainer.h"
 #include "tools/command.h"
+#include "tools/train_world.h"
 
 namespace sluice {
 namespace {
@@ -64,6 +67,20 @@ TEST(LastWords, AreNotSpokenWithoutNeed) {
   group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
   const LastWords last_words([&] { return group.communicator(0).failure(); }, told, absl::Hours(1),
                              Say);
+}
+
+TEST(SpeaksFor, IsRankZeroAndWhereThatIsMissedRankOneOrWhoeverIsLeft) {
+  const absl::Status lost = absl::UnavailableError("rank 1, step 3: rank 0 is gone");
+  const absl::Status late = absl::UnavailableError(absl::StrCat("rank 2, ", kLeaving, ": rank 0"));
+  const absl::Status other = absl::UnavailableError("rank 1, step 3: rank 2 is gone");
+  const absl::Status bad = absl::InvalidArgumentError("rank 0 has another seed");
+  for (const absl::Status& status : {lost, late, other, bad}) EXPECT_TRUE(SpeaksFor(0, status));
+  EXPECT_TRUE(SpeaksFor(1, lost));
+  EXPECT_FALSE(SpeaksFor(2, lost));
+  EXPECT_TRUE(SpeaksFor(1, late));
+  EXPECT_TRUE(SpeaksFor(2, late));
+  EXPECT_FALSE(SpeaksFor(1, other));
+  EXPECT_FALSE(SpeaksFor(1, bad));
 }
 
 TEST(FirstToSpeak, IsOneOfThoseWithOneParent) {
