@@ -278,7 +278,7 @@ absl::Status RankTrainer::Hash() {
 // Together: a rank with nothing left to do would otherwise end as if all were well while the others
 // miss one, and might be the one to say so.
 absl::Status RankTrainer::Leave() {
-  const absl::Status status = world_.Barrier(absl::Now() + options_.timeout);
+  absl::Status status = world_.Barrier(absl::Now() + options_.timeout);
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("rank ", world_.rank(), ", ", kLeaving, ": ", status.message()));
