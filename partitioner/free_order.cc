@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "partitioner/feasible.h"
+#include "partitioner/free_order_trials.h"
 #include "partitioner/full_rank_cut.h"
 #include "partitioner/plan_builder.h"
 #include "partitioner/recompute_choice.h"
@@ -23,82 +24,6 @@ constexpr int kChunks = 2;
 // dispatches would take the time that a search over many settings has for all of them.
 constexpr int64_t kFewActions = 50'000;
 constexpr int64_t kManyActions = 1'000'000;
-
-// Where the full ranks and their layers are, what stages recompute, and the order.
-struct Trial {
-  FullRanks full;
-  double front_share;  // as LeastCut takes it
-  Recompute everywhere, in_spare_time;
-  double fit;  // not 0: recompute to fit at this slowness instead
-  optimise::DispatchRules rules;
-};
-
-constexpr double kHalf = 0.5, kLess = 0.3;
-
-constexpr optimise::DispatchRules Slow(double slowness, int spare) {
-  return {.slowness = slowness, .spare = spare, .late_weights = 30, .way_patience = 0.3};
-}
-
-constexpr Trial First(double front_share, Recompute everywhere, Recompute in_spare_time,
-                      const optimise::DispatchRules& rules) {
-  return {FullRanks::kFirst, front_share, everywhere, in_spare_time, 0, rules};
-}
-
-constexpr Trial Fit(FullRanks full, double slowness, const optimise::DispatchRules& rules) {
-  return {full, kLess, Recompute::kNone, Recompute::kNone, slowness, rules};
-}
-
-constexpr Recompute kNone = Recompute::kNone, kSelective = Recompute::kSelective,
-                    kFull = Recompute::kFull;
-
-// The optimiser's long search finds little better.
-constexpr Trial kTrials[] = {
-    // Where there is room: as much in flight as it is likely to allow.
-    First(kHalf, kNone, kNone, {.in_flight = 2.75, .forward_first = true, .late_share = 2}),
-    First(kHalf, kNone, kNone, {.in_flight = 3, .forward_first = true}),
-    First(kHalf, kNone, kSelective, Slow(2.5, 20)),
-    First(kHalf, kNone, kSelective, Slow(3, 4)),
-    // Little room: first stages are short, and hold less.
-    First(kLess, kNone, kSelective, Slow(3, 0)),
-    First(kLess, kNone, kSelective, Slow(2.6, 4)),
-    Fit(FullRanks::kFirst, 2.1, Slow(2.4, 0)),
-    Fit(FullRanks::kFirst, 1.5, Slow(1.72, 0)),
-    // Less: full ranks hold hardly any.
-    Fit(FullRanks::kLast, 1.8, Slow(1.8, 4)),
-    Fit(FullRanks::kLast, 2.1, Slow(2.1, 0)),
-    Fit(FullRanks::kLast, 2.1, Slow(2.4, 0)),
-    // Room for nothing else.
-    First(kHalf, kSelective, kSelective, Slow(2, 4)),
-    First(kHalf, kFull, kFull, {.in_flight = 3, .forward_first = true}),
-    First(kHalf, kFull, kFull, Slow(3, 4)),
-};
-
-// Which rank waits for which is a matter of chance: some of these do better than `trial`.
-std::vector<Trial> Near(const Trial& trial) {
-  std::vector<Trial> near;
-  for (double change : {0.9, 0.93, 0.96, 0.98, 1.02, 1.04, 1.08, 1.12}) {
-    Trial other = trial;
-    other.rules.slowness *= change;
-    other.rules.in_flight *= change;
-    near.push_back(other);
-  }
-  for (double patience : {0.1, 0.2, 0.4, 0.6}) {
-    Trial other = trial;
-    other.rules.way_patience = patience;
-    near.push_back(other);
-  }
-  for (int spare : {2, 8}) {
-    Trial other = trial;
-    other.rules.spare += spare;
-    near.push_back(other);
-  }
-  for (double change : {0.9, 0.95, 1.05, 1.1}) {
-    Trial other = trial;
-    other.fit *= change;
-    near.push_back(other);
-  }
-  return near;
-}
 
 bool WorthTrying(const PlanRequest& request) {
   const int64_t actions = int64_t{3} * kChunks * request.devices * request.micro_batches;
@@ -115,7 +40,7 @@ struct Layout {
   std::vector<Recompute> recompute;
 };
 
-Layout Lay(const PlanRequest& request, const Trial& trial) {
+Layout Lay(const PlanRequest& request, const FreeOrderTrial& trial) {
   const std::vector<Recompute>& allowed = request.policies;
   const auto may = [&](Recompute policy) {
     return std::find(allowed.begin(), allowed.end(), policy) != allowed.end();
@@ -179,7 +104,7 @@ struct Answer {
   optimise::Schedule schedule;  // value kNever: not even one micro-batch fits
 };
 
-Answer DispatchTrial(const PlanRequest& request, const Trial& trial) {
+Answer DispatchTrial(const PlanRequest& request, const FreeOrderTrial& trial) {
   Answer answer;
   if (request.stop && request.stop()) return answer;
   const Layout layout = Lay(request, trial);
@@ -203,13 +128,15 @@ Answer DispatchTrial(const PlanRequest& request, const Trial& trial) {
 }
 
 // All of the step, since what lacks memory only shows after a while.
-std::vector<Answer> DispatchAll(const PlanRequest& request, absl::Span<const Trial> trials) {
+std::vector<Answer> DispatchAll(const PlanRequest& request,
+                                absl::Span<const FreeOrderTrial> trials) {
   std::vector<Answer> answers(trials.size());
   tbb::parallel_for(size_t{0}, trials.size(),
                     [&](size_t i) { answers[i] = DispatchTrial(request, trials[i]); });
   return answers;
 }
 
+// The number of the fastest.
 size_t Fastest(const std::vector<Answer>& answers) {
   const auto best = std::min_element(
       answers.begin(), answers.end(),
@@ -234,17 +161,30 @@ std::optional<FreeOrder> Make(const PlanRequest& request, const Answer& answer) 
   return made;
 }
 
+// The fastest that fits: bytes are counted more finely than the dispatcher does.
+std::optional<FreeOrder> MakeFastest(const PlanRequest& request, std::vector<Answer> answers) {
+  std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) {
+    return a.schedule.value < b.schedule.value;
+  });
+  for (const Answer& answer : answers) {
+    if (answer.schedule.value == optimise::kNever) break;
+    if (std::optional<FreeOrder> made = Make(request, answer)) return made;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<FreeOrder> FindFreeOrder(const PlanRequest& request, double enough) {
   if (!WorthTrying(request)) return std::nullopt;
-  const std::vector<Answer> answers = DispatchAll(request, kTrials);
+  std::vector<Answer> answers = DispatchAll(request, FreeOrderTrials());
   const size_t best = Fastest(answers);
-  if (answers[best].schedule.value <= enough) return Make(request, answers[best]);
-  const std::vector<Answer> near = DispatchAll(request, Near(kTrials[best]));
-  const size_t nearest = Fastest(near);
-  return Make(request, near[nearest].schedule.value < answers[best].schedule.value ? near[nearest]
-                                                                                   : answers[best]);
+  const double fastest = answers[best].schedule.value;
+  if (fastest != optimise::kNever && fastest > enough) {
+    std::vector<Answer> near = DispatchAll(request, TrialsNear(FreeOrderTrials()[best]));
+    std::move(near.begin(), near.end(), std::back_inserter(answers));
+  }
+  return MakeFastest(request, std::move(answers));
 }
 
 }  // namespace sluice
