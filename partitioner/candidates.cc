@@ -69,6 +69,10 @@ absl::StatusOr<Candidate> Generate(const PlanRequest& request, const std::string
       schedule,
       {.ranks = request.devices, .micro_batches = request.micro_batches, .chunks = chunks});
   if (!timetable.ok()) return timetable.status();
+  if (request.round_robin && !IsRoundRobin(timetable->placement)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(schedule, " does not deal stages out to the ranks round robin"));
+  }
   Candidate candidate{schedule, chunks, *std::move(timetable), nullptr};
   candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
   return candidate;
@@ -95,6 +99,14 @@ std::string Candidate::Describe() const {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(schedule);
   if (chunks == 1 && entry.ok() && (*entry)->default_chunks == 1) return schedule;
   return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
+}
+
+bool IsRoundRobin(const Placement& placement) {
+  bool dealt = placement.replicas() == 1 && placement.stages() % placement.ranks() == 0;
+  for (int stage = 0; stage < placement.stages(); ++stage) {
+    dealt = dealt && placement.rank(stage) == stage % placement.ranks();
+  }
+  return dealt;
 }
 
 absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,

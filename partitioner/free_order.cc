@@ -27,10 +27,11 @@ constexpr int64_t kManyActions = 1'000'000;
 
 bool WorthTrying(const PlanRequest& request) {
   const int64_t actions = int64_t{3} * kChunks * request.devices * request.micro_batches;
-  return request.schedule == "auto" && request.chunks == 0 && !request.partition &&
-         request.objective == PlanObjective::kStep && request.rank_costs.empty() &&
-         request.rank_memory.empty() && request.devices > 1 && actions >= kFewActions &&
-         actions <= kManyActions && request.costs->layer_count() >= kChunks * request.devices;
+  return request.schedule == "auto" && request.chunks == 0 && !request.round_robin &&
+         !request.partition && request.objective == PlanObjective::kStep &&
+         request.rank_costs.empty() && request.rank_memory.empty() && request.devices > 1 &&
+         actions >= kFewActions && actions <= kManyActions &&
+         request.costs->layer_count() >= kChunks * request.devices;
 }
 
 // A cut and what its stages recompute; an empty partition where a policy is not allowed or the

@@ -67,14 +67,16 @@ struct PlanFile {
 };
 
 // Reads what FormatPlan wrote. InvalidArgument names `file` and the field that is missing, of the
-// wrong kind, or does not fit the others: stages out of order, gaps between their layers, stages
-// that are no multiple of the devices, replicas of stages that do not add up to them.
+// wrong kind, or does not fit the others: stages out of order, gaps between their layers, more or
+// fewer stages than devices and chunks take, replicas of stages that do not add up to them.
 absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file);
 
 // Megatron-LM's --pipeline-model-parallel-layout: a stage's layers as letters (E embedding, t
 // transformer block, L final norm and loss), stages apart by |: "Ett|ttt|ttt|ttL". InvalidArgument
-// for anything but a GPT's layers.
-absl::StatusOr<std::string> FormatMegatronLayout(const Partition& partition,
+// for anything but a GPT's layers, and for stages that are not dealt out round robin, as
+// Megatron-LM's are: it would put them on other ranks than the plan.
+absl::StatusOr<std::string> FormatMegatronLayout(const Placement& placement,
+                                                 const Partition& partition,
                                                  const std::vector<std::string>& layer_names);
 
 // "fp32", "bf16"; "none", "selective", "full". False for anything else.

@@ -46,6 +46,8 @@ struct PlanRequest {
   int64_t budget = 600'000'000;
   // Asked now and then, from several threads; true ends the search with what it has.
   std::function<bool()> stop;
+  // Only timetables with stage s on rank s mod devices, as Megatron-LM has them.
+  bool round_robin = false;
 
   bool limits_memory() const { return memory_limit.has_value() || !rank_memory.empty(); }
   // Bytes of the device of `rank`. Requires limits_memory(), as the next one.

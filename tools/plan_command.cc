@@ -66,8 +66,8 @@ absl::StatusOr<std::string> Render(const PlanFlags& flags, const PlanSource& sou
   if (flags.json || flags.format == "json" || json_file) return FormatJson(flags, source, found);
   if (flags.format == "svg") return RenderSvg(plan.simulation, plan.timetable);
   if (flags.format == "megatron") {
-    absl::StatusOr<std::string> layout =
-        FormatMegatronLayout(plan.assignment.partition, LayerNames(*found.best.priced->costs));
+    absl::StatusOr<std::string> layout = FormatMegatronLayout(
+        plan.timetable.placement, plan.assignment.partition, LayerNames(*found.best.priced->costs));
     if (layout.ok()) *layout += "\n";
     return layout;
   }

@@ -211,6 +211,7 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanFlags& flags, const Plan
   JointRequest request;
   PlanRequest& common = request.common;
   common.schedule = flags.schedule;
+  common.round_robin = flags.format == "megatron";
   common.chunks = flags.chunks.value_or(0);
   common.policies = choices.policies;
   common.objective = choices.objective;

@@ -172,8 +172,14 @@ TEST(PlanFile, NoTruncatedPlanIsTakenForAPlan) {
 
 TEST(MegatronLayout, WritesALetterALayer) {
   const std::vector<std::string> names = {"embedding", "block 0", "block 1", "block 2", "head"};
-  EXPECT_EQ(*FormatMegatronLayout({{0, 1}, {2, 2}, {3, 4}}, names), "Et|t|tL");
-  EXPECT_FALSE(FormatMegatronLayout({{0, 0}}, {"linear 0"}).ok());
+  const Partition three = {{0, 1}, {2, 2}, {3, 4}};
+  EXPECT_EQ(*FormatMegatronLayout(Placement::Looped(3), three, names), "Et|t|tL");
+  EXPECT_FALSE(FormatMegatronLayout(Placement::Looped(1), {{0, 0}}, {"linear 0"}).ok());
+  // Stages in a V would be on other ranks than planned.
+  const Partition four = {{0, 1}, {2, 2}, {3, 3}, {4, 4}};
+  EXPECT_EQ(*FormatMegatronLayout(Placement::Looped(2, 2), four, names), "Et|t|t|L");
+  EXPECT_FALSE(FormatMegatronLayout(Placement::V(2), four, names).ok());
+  EXPECT_FALSE(FormatMegatronLayout(*Placement::FromRanks({0, 1, 0}), three, names).ok());
 }
 
 Profile SomeProfile() {

@@ -294,6 +294,19 @@ TEST(FreeOrder, IsLeftOutWhereTheCatalogueWillDoOrIsAskedFor) {
   EXPECT_FALSE(with([](PlanRequest& other) { other.memory_limit = 60; }));
 }
 
+void ExpectReadAsWritten(const Plan& plan, const CostTable& costs) {
+  std::vector<std::string> names;
+  for (const LayerCost& layer : costs.layers()) names.push_back(layer.name);
+  PlanContext context;
+  context.model = "profile";
+  const absl::StatusOr<PlanFile> file = ParsePlan(FormatPlan(plan, context, names), "plan.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const absl::StatusOr<Timetable> order = ParseTimetableCsv(file->timetable, "plan.json");
+  ASSERT_TRUE(order.ok()) << order.status();
+  EXPECT_EQ(order->rows, plan.timetable.rows);
+  EXPECT_EQ(order->placement.rank_of_stage(), plan.timetable.placement.rank_of_stage());
+}
+
 // What is near enough to the floor of all orders needs no search, and comes back out of its file.
 TEST(FreeOrder, EndsAPlanThatMayHaveAGapAndIsWrittenWithItsOrder) {
   const CostTable costs = *CostTable::Create(SomeModel());
@@ -305,17 +318,24 @@ TEST(FreeOrder, EndsAPlanThatMayHaveAGapAndIsWrittenWithItsOrder) {
   EXPECT_LE(plan->gap(), request.gap);
   EXPECT_EQ(plan->lower_bound, StepFloor(request));
   EXPECT_TRUE(plan->rejected.empty());
+  ExpectReadAsWritten(*plan, costs);
+}
 
-  std::vector<std::string> names;
-  for (const LayerCost& layer : costs.layers()) names.push_back(layer.name);
-  PlanContext context;
-  context.model = "profile";
-  const absl::StatusOr<PlanFile> file = ParsePlan(FormatPlan(*plan, context, names), "plan.json");
-  ASSERT_TRUE(file.ok()) << file.status();
-  const absl::StatusOr<Timetable> order = ParseTimetableCsv(file->timetable, "plan.json");
-  ASSERT_TRUE(order.ok()) << order.status();
-  EXPECT_EQ(order->rows, plan->timetable.rows);
-  EXPECT_EQ(order->placement.rank_of_stage(), plan->timetable.placement.rank_of_stage());
+// Where the full ranks have one stage each and the others two.
+TEST(FreeOrder, IsWrittenWhereSomeRanksHaveFewerStages) {
+  const CostTable costs = *CostTable::Create(SomeModel());
+  int last = 0;
+  for (const int64_t memory : {200, 250, 300}) {
+    PlanRequest request = RequestFor(costs, memory);
+    request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    const std::optional<FreeOrder> order = FindFreeOrder(request);
+    if (!order || order->candidate.timetable.placement.stages() % request.devices == 0) continue;
+    ++last;
+    const absl::StatusOr<Plan> plan = BuildPlan(request, order->candidate, order->assignment);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ExpectReadAsWritten(*plan, costs);
+  }
+  EXPECT_GE(last, 1);
 }
 
 }  // namespace

@@ -216,6 +216,12 @@ TEST_F(PlanCommand, WritesOtherFormats) {
   EXPECT_EQ(
       Run(std::string("plan ") + kGpt2 + " --format megatron --partition 0-3,4-7,8-11,12-13").out,
       "Ettt|tttt|tttt|tL\n");
+  // Left to choose, it chooses what Megatron-LM can run: a stage a device, or as many on each.
+  const std::string layout = Run(std::string("plan ") + kGpt2 + " --format megatron").out;
+  EXPECT_EQ((std::count(layout.begin(), layout.end(), '|') + 1) % 4, 0) << layout;
+  const Outcome folded = Run(std::string("plan ") + kGpt2 + " --format megatron --schedule zbv");
+  EXPECT_EQ(folded.exit_code, 2);
+  EXPECT_THAT(folded.err, HasSubstr("round robin"));
   EXPECT_THAT(Run(std::string("plan ") + kGpt2 + " --format svg").out, HasSubstr("<svg"));
   EXPECT_EQ(Run(std::string("plan ") + kGpt2 + " -o " + Path("plan.json")).exit_code, 0);
   EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
