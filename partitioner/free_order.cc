@@ -46,7 +46,7 @@ Layout Lay(const PlanRequest& request, const FreeOrderTrial& trial) {
   const auto may = [&](Recompute policy) {
     return std::find(allowed.begin(), allowed.end(), policy) != allowed.end();
   };
-  if (!may(trial.everywhere)) return {{Placement::V(request.devices, kChunks), {}}, {}};
+  if (!may(trial.everywhere)) return {};
   Layout layout{LeastCut(request, trial.full, trial.front_share), {}};
   if (layout.cut.partition.empty()) return layout;
   layout.recompute =

@@ -37,6 +37,22 @@ int FrontOf(const std::vector<double>& before, int first, int end, int count, do
   return best;
 }
 
+// Layers that a rank takes from both ends of those that are left.
+struct Ends {
+  int front = 0, back = 0;
+};
+
+// `count` of layers first..end - 1, or as many fewer as it takes to work at most `most`; none where
+// that leaves too few for two stages.
+Ends TakeEnds(const std::vector<double>& before, int first, int end, int count, double most,
+              double front_share) {
+  for (; count >= kChunks; --count) {
+    const int front = FrontOf(before, first, end, count, front_share);
+    if (WorkOf(before, first, end, front, count) <= most) return {front, count - front};
+  }
+  return {};
+}
+
 std::vector<double> SumsBefore(const std::vector<double>& work) {
   std::vector<double> before = {0};  // [layer] seconds of the layers before it
   for (double seconds : work) before.push_back(before.back() + seconds);
@@ -54,30 +70,24 @@ class LastCut {
         end_(static_cast<int>(work.size())) {}
 
   PlacedCut Make() {
-    if (ranks_ < 3 || !TakeOuter()) return Nothing();
+    if (ranks_ < 3 || !TakeOuter()) return {};
     const int share = (end_ - first_) / (ranks_ - 1);
     const int full = (end_ - first_) % (ranks_ - 1);
     if (share < kChunks || full == 0 || !TakeFull(full, share + 1) || !TakeV(share)) {
-      return Nothing();
+      return {};
     }
     return Joined();
   }
 
  private:
-  PlacedCut Nothing() const { return {Placement::V(ranks_, kChunks), {}}; }
-
   // Rank 0 is no fuller than the others need be.
   bool TakeOuter() {
-    int count = (end_ - first_ + ranks_ - 1) / ranks_;
-    int front = 0;
-    for (;; --count) {
-      if (count < kChunks) return false;
-      front = FrontOf(before_, first_, end_, count, front_share_);
-      if (WorkOf(before_, first_, end_, front, count) <= most_) break;
-    }
-    Take(0, front, &down_);
-    end_ -= count - front;
-    last_ = {end_, end_ + count - front - 1};
+    const Ends ends =
+        TakeEnds(before_, first_, end_, (end_ - first_ + ranks_ - 1) / ranks_, most_, front_share_);
+    if (ends.front == 0) return false;
+    Take(0, ends.front, &down_);
+    end_ -= ends.back;
+    last_ = {end_, end_ + ends.back - 1};
     return true;
   }
 
@@ -124,7 +134,8 @@ class LastCut {
       partition.push_back(stage.layers);
     }
     absl::StatusOr<Placement> placement = Placement::FromRanks(std::move(rank_of_stage));
-    return placement.ok() ? PlacedCut{*std::move(placement), std::move(partition)} : Nothing();
+    if (!placement.ok()) return {};
+    return {*std::move(placement), std::move(partition)};
   }
 
   const std::vector<double> before_;
@@ -143,16 +154,13 @@ Partition FullRanksFirst(const std::vector<double>& work, int ranks, double most
   Partition down, up;
   int first = 0, end = static_cast<int>(work.size());  // of the layers that are left
   for (int left = ranks; left > 0; --left) {
-    for (int count = (end - first + left - 1) / left;; --count) {
-      if (count < kChunks) return {};
-      const int front = FrontOf(before, first, end, count, front_share);
-      if (WorkOf(before, first, end, front, count) > most) continue;
-      down.push_back({first, first + front - 1});
-      up.push_back({end - (count - front), end - 1});
-      first += front;
-      end -= count - front;
-      break;
-    }
+    const Ends ends =
+        TakeEnds(before, first, end, (end - first + left - 1) / left, most, front_share);
+    if (ends.front == 0) return {};
+    down.push_back({first, first + ends.front - 1});
+    up.push_back({end - ends.back, end - 1});
+    first += ends.front;
+    end -= ends.back;
   }
   if (first != end) return {};
   std::move(up.rbegin(), up.rend(), std::back_inserter(down));

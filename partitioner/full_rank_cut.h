@@ -22,7 +22,7 @@ enum class FullRanks : uint8_t {
 };
 
 struct PlacedCut {
-  Placement placement;
+  Placement placement = Placement::Looped(1);
   Partition partition;  // empty: it does not work out
 };
 

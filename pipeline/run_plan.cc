@@ -22,9 +22,6 @@ namespace {
 
 // The least that lets a message travel while its neighbours are computed on.
 constexpr MessageWindow kNarrow{.receives = 2, .sends = 2};
-// What two ranks may each have on its way to the other, neither of them taking any, in orders that
-// run far ahead.
-constexpr int kWidenSends = 2;
 // Wider ones, widest first; taken only where they cost no memory.
 constexpr int kWideWindows[] = {64, 16, 8, 4, 3};
 
@@ -56,9 +53,21 @@ absl::StatusOr<RankProgram> CompileWidest(const ProgramRequest& request, int ran
   return least_program;
 }
 
+// Of those ranks whose sends wait, the ones that could have more on their way to a rank.
+std::vector<int> CouldSendMore(const std::vector<int>& waiting,
+                               const std::vector<RankProgram>& programs,
+                               const std::vector<MessageWindow>& windows) {
+  std::vector<int> could;
+  for (int rank : waiting) {
+    const std::vector<int>& sends = programs[rank].sends;
+    if (windows[rank].sends < *std::max_element(sends.begin(), sends.end())) could.push_back(rank);
+  }
+  return could;
+}
+
 // Programs of all ranks that come to an end together. Where ranks would wait for each other to take
-// what they send, those that do may have more on its way; with all of a step's messages none would
-// wait.
+// what they send, as in orders that run far ahead, those that do get a window twice as wide, until
+// it holds all of their messages: what waits then waits for something else.
 absl::Status CompileTogether(const ProgramRequest& request, int ranks,
                              std::vector<RankProgram>& programs) {
   std::vector<MessageWindow> windows(ranks, kNarrow);
@@ -72,9 +81,9 @@ absl::Status CompileTogether(const ProgramRequest& request, int ranks,
       programs[rank] = *std::move(program);
     }
     const Progress progress = CheckProgress(programs);
-    if (progress.status.ok() || progress.cannot_send.empty()) return progress.status;
-    compile = progress.cannot_send;
-    for (int rank : compile) windows[rank].sends *= kWidenSends;
+    compile = CouldSendMore(progress.cannot_send, programs, windows);
+    if (progress.status.ok() || compile.empty()) return progress.status;
+    for (int rank : compile) windows[rank].sends *= 2;
   }
 }
 
