@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/in_flight.h"
 #include "schedules/catalogue.h"
+#include "schedules/round_robin.h"
 
 namespace sluice {
 namespace {
@@ -99,14 +100,6 @@ std::string Candidate::Describe() const {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(schedule);
   if (chunks == 1 && entry.ok() && (*entry)->default_chunks == 1) return schedule;
   return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
-}
-
-bool IsRoundRobin(const Placement& placement) {
-  bool dealt = placement.replicas() == 1 && placement.stages() % placement.ranks() == 0;
-  for (int stage = 0; stage < placement.stages(); ++stage) {
-    dealt = dealt && placement.rank(stage) == stage % placement.ranks();
-  }
-  return dealt;
 }
 
 absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,

@@ -21,9 +21,6 @@ struct Candidate {
   std::string Describe() const;  // "1f1b", "interleaved, 2 chunks"
 };
 
-// Whether every rank has as many stages, stage s on rank s mod ranks.
-bool IsRoundRobin(const Placement& placement);
-
 // The timetables that `request` allows, those that keep the fewest micro-batches in flight first.
 // What could not be generated is added to `rejected`; `stopped` says whether that was for want of
 // time. InvalidArgument when a named schedule cannot

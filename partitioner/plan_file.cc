@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "partitioner/candidates.h"
 #include "partitioner/json_fields.h"
 #include "partitioner/model_json.h"
 #include "schedules/csv.h"
+#include "schedules/round_robin.h"
 
 namespace sluice {
 namespace {

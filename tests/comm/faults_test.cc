@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "comm/tcp_socket.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/comm/child.h"
+#include "tests/comm/free_port.h"
 
 namespace sluice {
 namespace {
@@ -24,8 +26,6 @@ using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr absl::Duration kSlack = absl::Seconds(10);
-
-int FreePort() { return LocalEndpoint(*ListenOn(/*loopback=*/true, 0))->port; }
 
 // The environment of torchrun's worker.
 std::vector<std::string> TorchrunEnvironment(int rank, int size, const std::string& address,

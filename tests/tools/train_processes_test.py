@@ -5,6 +5,7 @@ ranks that are killed, and what their checkpoints go on to; ranks that do not be
   tests/tools/train_processes_test.py BINARY [--configurations N] [--kills N] [--seed N] [unittest's own arguments]
 """
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -30,9 +31,13 @@ PATIENCE = 180  # seconds for anything to end, on the slowest machine
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+    """A port where nothing listens: not one that the system gives away itself (32768 and up), for between this call and
+    the ranks' start any connection of another test may be given it."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 32768)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(('127.0.0.1', port))
+            return port
 
 
 def replaced(flags, own):

@@ -1,6 +1,8 @@
 """Runs of `sluice train`, and what they say."""
+import contextlib
 import json
 import os
+import random
 import socket
 import statistics
 
@@ -44,9 +46,13 @@ def one_process(kit, flags, timeout):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port where nothing listens, and none that the system gives away itself (32768 and up): a connection could get it
+    before the ranks do."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 32768)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 # Processes that share a GPU are two machines to NCCL, which then reaches over loopback sockets.
