@@ -13,6 +13,7 @@
 #include "partitioner/describe_memory.h"
 #include "partitioner/downsets.h"
 #include "partitioner/graph_step_search.h"
+#include "partitioner/replicated_plan.h"
 #include "schedules/simulate.h"
 
 namespace sluice {
@@ -20,6 +21,8 @@ namespace {
 
 constexpr int64_t kMostCuts = 4'000'000;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Seconds within this of each other, relatively, are the same to people.
+constexpr double kSame = 1e-6;
 // Of the budget, for plans along one order of the nodes.
 constexpr int64_t kShareOfSeeds = 32;
 
@@ -30,7 +33,7 @@ absl::Status CheckRequest(const GraphStepRequest& request) {
                                                    request.micro_batches, " micro-batches, ",
                                                    request.chunks, " chunks; expected 1 or more"));
   }
-  if (nodes < request.devices) {
+  if (nodes < request.devices && !request.replicate) {
     return absl::InvalidArgumentError(absl::StrCat("the model has ", nodes, " nodes, too few for ",
                                                    request.devices, " stages; give at most ", nodes,
                                                    " devices"));
@@ -110,8 +113,9 @@ ProfileGraph InOrder(const ProfileGraph& graph, const std::vector<int>& order) {
 // Tries one timetable after the other against the best plan so far.
 class GraphStepPlanner {
  public:
-  GraphStepPlanner(const GraphStepRequest& request, const Downsets& sets)
-      : request_(request), work_(*request.graph, sets) {}
+  // Plans that take `cutoff` seconds or longer are of no interest.
+  GraphStepPlanner(const GraphStepRequest& request, const Downsets& sets, double cutoff = kInfinity)
+      : request_(request), cutoff_(cutoff), work_(*request.graph, sets) {}
 
   absl::StatusOr<GraphStepPlan> Run() {
     const std::vector<int> in_file = OrderOfFile(*request_.graph);
@@ -119,11 +123,11 @@ class GraphStepPlanner {
     if (!chain.ok()) return chain.status();
     const PlanRequest along = AlongChain(*chain);
     bool stopped = false;
-    const absl::StatusOr<std::vector<Candidate>> candidates =
-        ListCandidates(along, &refused_, &stopped);
+    absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(along, &refused_, &stopped);
     if (!candidates.ok()) return candidates.status();
+    candidates_ = *std::move(candidates);
     if (stopped) lower_bound_ = EvenSeconds();
-    for (const Candidate& candidate : *candidates) {
+    for (const Candidate& candidate : candidates_) {
       entrants_.push_back({&candidate, ProblemOf(candidate), {}});
     }
     // Bounds are tighter with one stage a device: what these find helps with the others.
@@ -133,8 +137,30 @@ class GraphStepPlanner {
     if (absl::Status status = Seed(along, in_file); !status.ok()) return status;
     SeedBottleneck(in_file);
     if (absl::Status status = Search(); !status.ok()) return status;
+    if (best_ == nullptr && cutoff_ < kInfinity) return absl::NotFoundError("nothing faster found");
     if (best_ == nullptr) return WhyNothing(along);
     return Finish();
+  }
+
+  // After Run(): no plan that fits takes less.
+  double lower_bound() const { return lower_bound_; }
+
+  // The closest to the best one first, then what could not be had.
+  std::vector<RejectedPlan> Rejected() const {
+    std::vector<const Entrant*> others;
+    for (const Entrant& entrant : entrants_) {
+      if (&entrant != best_) others.push_back(&entrant);
+    }
+    std::stable_sort(others.begin(), others.end(), [](const Entrant* a, const Entrant* b) {
+      return a->answer.seconds < b->answer.seconds;
+    });
+    std::vector<RejectedPlan> rejected;
+    rejected.reserve(others.size() + refused_.size());
+    for (const Entrant* other : others) {
+      rejected.push_back({other->candidate->Describe(), WhyNot(*other)});
+    }
+    rejected.insert(rejected.end(), refused_.begin(), refused_.end());
+    return rejected;
   }
 
  private:
@@ -164,6 +190,7 @@ class GraphStepPlanner {
     }
     along.gap = request_.gap;
     along.budget = request_.budget / kShareOfSeeds;
+    along.cutoff = cutoff_;
     along.stop = request_.stop;
     return along;
   }
@@ -182,9 +209,10 @@ class GraphStepPlanner {
   absl::Status Seed(const PlanRequest& along, const std::vector<int>& order) {
     const absl::StatusOr<Plan> plan = MakePlan(along);
     if (!plan.ok()) {
-      const bool none_fits = plan.status().code() == absl::StatusCode::kFailedPrecondition ||
-                             plan.status().code() == absl::StatusCode::kDeadlineExceeded;
-      return none_fits ? absl::OkStatus() : plan.status();
+      const bool nothing = absl::IsFailedPrecondition(plan.status()) ||
+                           absl::IsDeadlineExceeded(plan.status()) ||
+                           absl::IsNotFound(plan.status());
+      return nothing ? absl::OkStatus() : plan.status();
     }
     for (Entrant& entrant : entrants_) {
       const Candidate& candidate = *entrant.candidate;
@@ -231,7 +259,7 @@ class GraphStepPlanner {
     return run.ok() ? run->makespan : kInfinity;
   }
 
-  double incumbent() const { return best_ == nullptr ? kInfinity : best_->answer.seconds; }
+  double incumbent() const { return best_ == nullptr ? cutoff_ : best_->answer.seconds; }
 
   absl::Status Search() {
     int64_t left = request_.budget - request_.budget / kShareOfSeeds;
@@ -286,7 +314,8 @@ class GraphStepPlanner {
     const GraphStepAnswer& answer = entrant.answer;
     const double best = incumbent();
     const bool proved = answer.complete || answer.lower_bound >= best * (1 - kProofTolerance);
-    if (std::isinf(answer.seconds)) {
+    // What was found on the way to a proof that all take longer is no good measure of them.
+    if (std::isinf(answer.seconds) || (best_ == nullptr && cutoff_ < kInfinity)) {
       if (!proved) return "nothing better found; not proved slower";
       return std::isinf(request_.memory) ? "proved slower" : "does not fit, or is proved slower";
     }
@@ -294,24 +323,6 @@ class GraphStepPlanner {
     if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
     return absl::StrFormat("+%.1f %% (best found; %sproved slower)", 100 * longer,
                            proved ? "" : "not ");
-  }
-
-  // The closest to the best one first, then what could not be had.
-  std::vector<RejectedPlan> Rejected() const {
-    std::vector<const Entrant*> others;
-    for (const Entrant& entrant : entrants_) {
-      if (&entrant != best_) others.push_back(&entrant);
-    }
-    std::stable_sort(others.begin(), others.end(), [](const Entrant* a, const Entrant* b) {
-      return a->answer.seconds < b->answer.seconds;
-    });
-    std::vector<RejectedPlan> rejected;
-    rejected.reserve(others.size() + refused_.size());
-    for (const Entrant* other : others) {
-      rejected.push_back({other->candidate->Describe(), WhyNot(*other)});
-    }
-    rejected.insert(rejected.end(), refused_.begin(), refused_.end());
-    return rejected;
   }
 
   GraphStepStage StageOf(int s) const {
@@ -356,12 +367,60 @@ class GraphStepPlanner {
   }
 
   const GraphStepRequest& request_;
+  const double cutoff_;
   const GraphWork work_;
+  std::vector<Candidate> candidates_;
   std::vector<Entrant> entrants_;  // those with the fewest in flight first
   std::vector<RejectedPlan> refused_;
   Entrant* best_ = nullptr;
   double lower_bound_ = kInfinity;
 };
+
+// The better of the best plan with several devices a stage, and the best with one.
+absl::StatusOr<GraphStepPlan> PlanWithReplicas(const GraphStepRequest& request,
+                                               const Downsets& sets) {
+  GraphStepRequest half = request;
+  half.budget = request.budget / 2;
+  double bound = 0;
+  absl::StatusOr<GraphStepPlan> replicated = FindReplicatedPlan(half, sets, &bound);
+  if (static_cast<int>(request.graph->nodes.size()) < request.devices) {
+    const bool none = absl::IsFailedPrecondition(replicated.status());
+    return none ? WhyNoReplicatedPlan(request, sets) : replicated;
+  }
+  // Where that is one device for each stage after all, the planner finds it, too, and says more.
+  const auto has_one = [](const GraphStepStage& stage) { return stage.work.replicas == 1; };
+  const bool straight_is_best =
+      replicated.ok() &&
+      std::all_of(replicated->stages.begin(), replicated->stages.end(), has_one);
+  const double cutoff = !replicated.ok() ? kInfinity
+                        : straight_is_best ? replicated->step_seconds * (1 + kSame)
+                                           : replicated->step_seconds;
+  GraphStepPlanner planner(half, sets, cutoff);
+  absl::StatusOr<GraphStepPlan> straight = planner.Run();
+  if (!straight.ok() && !replicated.ok()) return straight.status();
+  GraphStepPlan best = straight.ok() ? *std::move(straight) : *std::move(replicated);
+  best.rejected = planner.Rejected();
+  if (!straight.ok()) {
+    for (RejectedPlan& each : best.rejected) each.what += ", a device a stage";
+  }
+  if (straight_is_best) {
+    best.rejected.push_back({"several devices a stage", "not faster"});
+  } else if (straight.ok() && replicated.ok()) {
+    best.rejected.insert(
+        best.rejected.begin(),
+        {replicated->description,
+         absl::StrFormat("+%.1f %% (best found)",
+                         100 * (replicated->step_seconds / best.step_seconds - 1))});
+  } else if (straight.ok()) {
+    best.rejected.push_back({"several devices a stage", std::string(replicated.status().message())});
+  }
+  // Where no schedule is for several devices a stage, none of them is asked for.
+  const bool asked = !absl::IsInvalidArgument(replicated.status());
+  best.lower_bound = std::min(planner.lower_bound(), asked ? bound : best.step_seconds);
+  best.lower_bound = std::min(best.lower_bound, best.step_seconds);
+  best.optimal = best.gap() <= kProofTolerance;
+  return best;
+}
 
 }  // namespace
 
@@ -369,7 +428,8 @@ absl::StatusOr<GraphStepPlan> FindGraphStepPlan(const GraphStepRequest& request)
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
   const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
   if (!sets.ok()) return sets.status();
-  return GraphStepPlanner(request, *sets).Run();
+  return request.replicate ? PlanWithReplicas(request, *sets)
+                           : GraphStepPlanner(request, *sets).Run();
 }
 
 }  // namespace sluice

@@ -23,6 +23,8 @@ struct GraphStepRequest {
   int chunks = 0;                 // stages a device; 0: what suits the schedule
   Link link;
   double memory = std::numeric_limits<double>::infinity();  // bytes of each device
+  // A stage may have several devices, which share out its micro-batches in turn.
+  bool replicate = false;
   double gap = 0;  // good enough: proved to take at most this much longer, relatively
   // Elementary steps that the searches share, as SearchOptions counts them.
   int64_t budget = 800'000'000;
@@ -31,7 +33,7 @@ struct GraphStepRequest {
 
 struct GraphStepStage {
   GraphStage work;  // work.in_flight: most micro-batches held at once
-  int rank = 0;
+  int rank = 0;  // the first of work.replicas
   double peak_bytes = 0;  // of its rank, with all of the rank's stages
 };
 
@@ -58,6 +60,8 @@ struct GraphStepPlan {
 // tensor once; one that skips a stage is forwarded). Each device holds four copies of its
 // parameters (GraphStage::state_bytes) and the activations of what the timetable keeps in flight,
 // from F to the end of B, or of W where that is apart.
+//   With `replicate` also stages of several devices each, by the schedules with one stage a device
+// (ReplicaSearch): all devices are used, and the replicas of each stage divide the micro-batches.
 // Proved optimal unless the budget ends first: then with a lower bound, still over all cuts.
 // InvalidArgument when the request makes no sense, or there are fewer nodes than stages;
 // ResourceExhausted when the graph has too many cuts to list; FailedPrecondition when nothing fits

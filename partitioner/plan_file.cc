@@ -139,18 +139,24 @@ void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) 
                              " chunks take ", least < most ? "at most " : "", most));
 }
 
-// When micro-batches run, and what they are.
-void ReadStep(JsonFields* fields, PlanFile* plan) {
-  plan->schedule = fields->String("schedule");
-  if (plan->schedule == kOwnOrder) plan->timetable = fields->String("timetable");
-  plan->chunks = ReadInt(fields, "chunks", 1);
-  plan->micro_batches = ReadInt(fields, "micro_batches", 1);
+void ReadBatch(JsonFields* fields, PlanFile* plan) {
   plan->micro_batch_size = ReadCount(fields, "micro_batch_size", kMostSamples);
   plan->seq = ReadCount(fields, "seq", kMostTokens);
   const std::string dtype = fields->String("dtype");
   if (!ParseDType(dtype, &plan->dtype)) {
     fields->Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
   }
+}
+
+// When micro-batches run, and what they are.
+void ReadStep(JsonFields* fields, PlanFile* plan) {
+  plan->schedule = fields->String("schedule");
+  if (plan->schedule == kOwnOrder) plan->timetable = fields->String("timetable");
+  plan->chunks = ReadInt(fields, "chunks", 1);
+  plan->micro_batches = ReadInt(fields, "micro_batches", 1);
+  // A plan of a profiled graph has none of the three.
+  plan->says_batch = fields->Has("micro_batch_size") || fields->Has("seq") || fields->Has("dtype");
+  if (plan->says_batch) ReadBatch(fields, plan);
   plan->step_seconds = fields->Number("step_seconds");
   plan->bubble = fields->Number("bubble", -1);
 }

@@ -42,8 +42,9 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
 // The schedule of a plan whose order is none of the catalogue's.
 inline constexpr char kOwnOrder[] = "auto";
 
-// What a run needs of a plan. One for the bottleneck alone (PipeDream's: a profiled chain, cut and
-// replicated for throughput) has no schedule, nor shape of a step: those are the run's to choose.
+// What a run needs of a plan. One of a profiled chain knows what its operations cost, not what they
+// are: the model and the shape of a micro-batch are the run's to choose. One for the bottleneck
+// alone (PipeDream's: cut and replicated for throughput) has no schedule either.
 struct PlanFile {
   std::string model;
   std::optional<ModelSpec> spec;
@@ -55,6 +56,7 @@ struct PlanFile {
   int zero = 0;
   int chunks = 1;
   int micro_batches = 1;  // of each replica
+  bool says_batch = false;  // the next three, and the model
   int64_t micro_batch_size = 1;
   int64_t seq = 1;
   DType dtype = DType::kFloat32;

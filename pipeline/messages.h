@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pipeline/program_builder.h"
-#include "pipeline/stage_deal.h"
+#include "schedules/stage_deal.h"
 #include "schedules/timetable.h"
 
 namespace sluice {

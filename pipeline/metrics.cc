@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_format.h"
-#include "pipeline/dealt_times.h"
+#include "schedules/dealt_times.h"
 #include "schedules/lower.h"
 
 namespace sluice {

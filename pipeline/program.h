@@ -8,7 +8,7 @@
 #include "models/layer.h"
 #include "partitioner/partition.h"
 #include "pipeline/sharding.h"
-#include "pipeline/stage_deal.h"
+#include "schedules/stage_deal.h"
 #include "schedules/timetable.h"
 
 namespace sluice {

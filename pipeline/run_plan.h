@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "pipeline/predict_memory.h"
 #include "pipeline/program.h"
-#include "pipeline/stage_deal.h"
+#include "schedules/stage_deal.h"
 
 namespace sluice {
 

@@ -29,7 +29,7 @@ Json StageJson(const ProfileGraph& graph, const GraphStepPlan& plan, size_t s) {
           {"first_layer", chain ? Json(work.nodes.front()) : Json()},
           {"last_layer", chain ? Json(work.nodes.back()) : Json()},
           {"layer_names", std::move(names)},
-          {"replicas", 1},
+          {"replicas", work.replicas},
           {"forward_seconds", work.forward_seconds},
           {"backward_seconds", work.backward_seconds},
           {"parameter_bytes", work.parameter_bytes},
@@ -68,16 +68,23 @@ std::string FormatJson(const GraphStepRequest& request, const GraphStepPlan& pla
   return document.dump(2) + "\n";
 }
 
+// "3", or "0-7".
+std::string DevicesOf(const GraphStepStage& stage) {
+  if (stage.work.replicas == 1) return fmt::format("{}", stage.rank);
+  return fmt::format("{}-{}", stage.rank, stage.rank + stage.work.replicas - 1);
+}
+
 std::string FormatStages(const ProfileGraph& graph, const GraphStepPlan& plan) {
   constexpr int kFixedColumns = 73;
   const int columns = std::max(12, OutputColumns() - kFixedColumns);
   std::string out =
-      "  stage  device operations   forward  backward  parameters       sends        peak\n";
+      "  stage devices operations   forward  backward  parameters       sends        peak\n";
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphStage& work = plan.stages[s].work;
     out += fmt::format("  {:>5} {:>7} {:>10} {:>9} {:>9} {:>11} {:>11} {:>11}  {}\n", s,
-                       plan.stages[s].rank, work.nodes.size(), FormatSeconds(work.forward_seconds),
-                       FormatSeconds(work.backward_seconds), FormatBytes(work.parameter_bytes),
+                       DevicesOf(plan.stages[s]), work.nodes.size(),
+                       FormatSeconds(work.forward_seconds), FormatSeconds(work.backward_seconds),
+                       FormatBytes(work.parameter_bytes),
                        s + 1 == plan.stages.size() ? "" : FormatBytes(work.send_bytes),
                        FormatBytes(plan.stages[s].peak_bytes),
                        columns > 16 ? NameNodes(graph, work.nodes, columns) : "");
@@ -92,7 +99,9 @@ std::string FormatRejected(const std::vector<RejectedPlan>& rejected) {
   size_t width = 0;
   for (const RejectedPlan& each : rejected) width = std::max(width, each.what.size());
   for (size_t i = 0; i < std::min(kMostRejected, rejected.size()); ++i) {
-    out += fmt::format("    {:<{}}  {}\n", rejected[i].what, width, rejected[i].why);
+    out += Clipped(fmt::format("    {:<{}}  {}", rejected[i].what, width, rejected[i].why),
+                   OutputColumns()) +
+           "\n";
   }
   if (rejected.size() > kMostRejected) {
     out +=
@@ -117,10 +126,9 @@ std::string FormatText(const GraphStepRequest& request, const GraphStepPlan& pla
 }
 
 absl::Status CheckFlags(const PlanFlags& flags, const PlanChoices& choices) {
-  if (choices.data_parallel != 1) {
+  if (choices.data_parallel && choices.data_parallel != 1) {
     return absl::UnimplementedError(
-        "a graph of operations gets replicas only with --objective bottleneck --data-parallel "
-        "auto");
+        "a graph of operations is replicated stage by stage: --data-parallel auto");
   }
   if (flags.global_batch || !flags.micro_batch_size.empty()) {
     return absl::InvalidArgumentError(
@@ -154,6 +162,7 @@ absl::StatusOr<std::string> PlanGraphStep(const ProfileGraph& graph, const PlanF
   if (choices.bandwidth) request.link.bandwidth = *choices.bandwidth;
   if (choices.latency) request.link.latency = *choices.latency;
   if (choices.memory) request.memory = static_cast<double>(*choices.memory);
+  request.replicate = flags.data_parallel == "auto";
   request.gap = choices.gap;
   request.stop = StopAfter(choices.time_limit);
   const absl::StatusOr<GraphStepPlan> plan = FindGraphStepPlan(request);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "tools/terminal.h"
 #include "tools/units.h"
 
 namespace sluice {
@@ -231,12 +232,7 @@ class Table {
     }
     for (size_t i = 0; i < std::min(kMostRejected, plan_.rejected.size()); ++i) {
       const RejectedPlan& rejected = plan_.rejected[i];
-      std::string line = fmt::format("    {:<{}}  {}", rejected.what, width, rejected.why);
-      if (line.size() > static_cast<size_t>(columns_)) {
-        line.resize(static_cast<size_t>(columns_ - 1));
-        line += "…";
-      }
-      Line(line);
+      Line(Clipped(fmt::format("    {:<{}}  {}", rejected.what, width, rejected.why), columns_));
     }
     if (plan_.rejected.size() > kMostRejected) {
       Line(fmt::format("    and {} more (--format json has all)",

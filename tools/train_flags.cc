@@ -220,20 +220,21 @@ absl::Status TakePlan(const PlanFile& plan, TrainFlags* flags) {
   flags->chunks = plan.chunks;
   flags->micro_batches = plan.micro_batches;
   flags->zero = plan.zero;
+  if (!plan.says_batch) return absl::OkStatus();
   flags->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   flags->dtype = DTypeName(plan.dtype);
   if (flags->seq == 0) flags->seq = static_cast<int>(plan.seq);
   return absl::OkStatus();
 }
 
-// The model that the flags name; the plan's own, where they say nothing about it. A plan for the
-// bottleneck alone knows what layers cost, not what they are.
+// The model that the flags name; the plan's own, where they say nothing about it. A plan of a
+// profiled chain knows what layers cost, not what they are.
 absl::StatusOr<ModelSpec> ChooseModel(const TrainFlags& flags, const PlanFile* plan) {
   ModelFlags model = flags.model;
   if (model.model.empty() && !model.shapes() && plan != nullptr && plan->spec.has_value())
     return *plan->spec;
   if (model.model.empty())
-    model.model = plan != nullptr && plan->says_step() ? plan->model : "char-gpt";
+    model.model = plan != nullptr && plan->says_batch ? plan->model : "char-gpt";
   return ResolveModel(model, flags.seq);
 }
 

@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/stage_deal.h"
+#include "schedules/stage_deal.h"
 #include "schedules/catalogue.h"
 #include "schedules/csv.h"
 #include "schedules/optimise/optimise.h"

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/dealt_times.h"
+#include "schedules/dealt_times.h"
 #include "pipeline/tensor_edges.h"
 #include "schedules/catalogue.h"
 #include "schedules/validate.h"

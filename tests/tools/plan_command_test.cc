@@ -128,6 +128,27 @@ constexpr const char* kDiamond =
     "\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n\tnode3 -- node5\n\tnode4 -- "
     "node5\n";
 
+TEST_F(PlanCommand, GivesStagesOfAGraphSeveralDevices) {
+  std::ofstream(Path("graph.txt")) << kDiamond;
+  const std::string command = Path("graph.txt") + " --devices 3 --data-parallel auto ";
+  // Sums of gradients cost nothing: each device takes a third of the micro-batches.
+  const json whole = Plan(command + "--micro-batches 12");
+  ASSERT_EQ(whole["stages"].size(), 1u);
+  EXPECT_EQ(whole["stages"][0]["replicas"], 3);
+  EXPECT_EQ(whole["stages"][0]["in_flight"], 1);
+  EXPECT_EQ(whole["objective"], "step");
+  EXPECT_EQ(whole["optimal"], true);
+  EXPECT_NEAR(whole["step_seconds"].get<double>(), 4 * 13e-3, 1e-12);
+  // Three do not divide them, so there are a stage of two and one of one.
+  const json shared = Plan(command + "--micro-batches 16 --schedule 1f1b");
+  ASSERT_EQ(shared["stages"].size(), 2u);
+  EXPECT_EQ(shared["stages"][0]["replicas"].get<int>() + shared["stages"][1]["replicas"].get<int>(),
+            3);
+  EXPECT_EQ(shared["optimal"], true);
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --data-parallel auto --micro-batches 1",
+                2, "divide 1 micro-batches");
+}
+
 TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
   std::ofstream(Path("graph.txt")) << kDiamond;
   // a, b | c, d: 8 ms and 5; a, c | b, d: 5 and 8; a | b, c, d: 3 and 10.
@@ -142,8 +163,8 @@ TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
                                "--bandwidth 1GB/s");
   EXPECT_EQ(replicated["stages"].size(), 1u);
   EXPECT_EQ(replicated["stages"][0]["replicas"], 2);
-  ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --data-parallel auto", 2,
-                "--objective bottleneck");
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --data-parallel 2", 2,
+                "--data-parallel auto");
   ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --objective bottleneck", 2, "4 nodes");
   std::ofstream(Path("cycle.txt")) << kDiamond << "\tnode5 -- node2\n";
   ExpectFailure("plan " + Path("cycle.txt") + " --devices 2 --objective bottleneck", 2, "cycle");

@@ -279,6 +279,31 @@ TEST_F(TrainCommandTest, APlanForTheBottleneckBringsReplicasOfItsStages) {
   EXPECT_EQ(weights(result.out), weights(one.out));
 }
 
+TEST_F(TrainCommandTest, APlanForTheStepBringsReplicasAndTheirSchedule) {
+  const std::string file = folder_ / "plan.json";
+  WriteBytes(folder_ / "graph.txt", kChain);
+  const ProcessResult planned = RunSluice(
+      Words(absl::StrCat("plan ", folder_ / "graph.txt", " --devices 3 --micro-batches 12 ",
+                         "--data-parallel auto --bandwidth 100MB/s --format json -o ", file)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const Json plan = Json::parse(std::ifstream(file));
+  std::vector<std::string> replicas;
+  for (const Json& stage : plan["stages"])
+    replicas.push_back(absl::StrCat(stage["replicas"].get<int>()));
+  EXPECT_EQ(replicas, (std::vector<std::string>{"2", "1"}));
+  const std::string train =
+      absl::StrCat("train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16",
+                   " --steps 2 --eval-micro-batches 1 --no-pin");
+  const ProcessResult result = RunSluice(Words(absl::StrCat(train, " --plan ", file)));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("replicas  2, 1 of the stages, gradients in 12 sums"));
+  EXPECT_THAT(result.out, HasSubstr(plan["schedule"].get<std::string>()));
+  const ProcessResult one =
+      RunSluice(Words(absl::StrCat(train, " --stages 1 --micro-batches 12 --sum-groups 12")));
+  const auto weights = [](const std::string& out) { return out.substr(out.find("weights ")); };
+  EXPECT_EQ(weights(result.out), weights(one.out));
+}
+
 TEST_F(TrainCommandTest, ATimetableOfAFileIsDealtRowByRow) {
   const std::string file = folder_ / "own.csv";
   ASSERT_EQ(RunSluice(Words("schedule show gpipe -p 2 -m 4 --format csv -o " + file)).exit_code,

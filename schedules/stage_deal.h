@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_STAGE_DEAL_H_
-#define SLUICE_PIPELINE_STAGE_DEAL_H_
+#ifndef SLUICE_SCHEDULES_STAGE_DEAL_H_
+#define SLUICE_SCHEDULES_STAGE_DEAL_H_
 
 #include <vector>
 
@@ -57,4 +57,4 @@ absl::StatusOr<Timetable> NarrowTimetable(const Timetable& wide, const std::vect
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_STAGE_DEAL_H_
+#endif  // SLUICE_SCHEDULES_STAGE_DEAL_H_

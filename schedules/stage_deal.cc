@@ -1,4 +1,4 @@
-#include "pipeline/stage_deal.h"
+#include "schedules/stage_deal.h"
 
 #include <numeric>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "pipeline/dealt_times.h"
+#include "schedules/dealt_times.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@ class DealtRun {
         forward_(cell_.size(), kNotYet),
         gradient_(cell_.size(), kNotYet) {}
 
-  DealtTimes Run() {
+  DealtTimes Run(const StageDeal& deal, const std::vector<double>& tail) {
     bool moved = true;
     while (moved) {
       moved = false;
@@ -31,6 +31,11 @@ class DealtRun {
     }
     DealtTimes times;
     times.makespan = *std::max_element(clock_.begin(), clock_.end());
+    for (size_t stage = 0; stage < tail.size(); ++stage) {
+      const auto first = clock_.begin() + deal.first_rank(static_cast<int>(stage));
+      const double end = *std::max_element(first, first + deal.replicas(static_cast<int>(stage)));
+      times.makespan = std::max(times.makespan, end + tail[stage]);
+    }
     if (times.makespan > 0)
       times.bubble = 1 - work_ / (static_cast<double>(rows_.size()) * times.makespan);
     return times;
@@ -57,7 +62,9 @@ class DealtRun {
     const int producer = ProducerStage(placement_, action.op, action.stage);
     if (producer == kNoStage) return 0;
     const std::vector<double>& made = action.op == Op::kForward ? forward_ : gradient_;
-    return made[cell_(producer, action.micro_batch)];
+    const double ready = made[cell_(producer, action.micro_batch)];
+    if (ready == kNotYet || costs_.send.empty()) return ready;
+    return ready + costs_.send[std::min<int>(producer, action.stage)];
   }
 
   double Seconds(const Action& action) const {
@@ -86,8 +93,22 @@ class DealtRun {
 
 }  // namespace
 
-DealtTimes SimulateDealt(const Timetable& table, const StageDeal& deal, const StageCosts& costs) {
-  return DealtRun(table, deal, costs).Run();
+DealtTimes SimulateDealt(const Timetable& table, const StageDeal& deal, const StageCosts& costs,
+                         const std::vector<double>& tail) {
+  return DealtRun(table, deal, costs).Run(deal, tail);
+}
+
+std::vector<int> DealtInFlight(const Timetable& table, const StageDeal& deal) {
+  std::vector<int> most(static_cast<size_t>(deal.stages()));
+  for (const std::vector<Action>& row : DealRows(table, deal)) {
+    int held = 0;
+    for (const Action& action : row) {
+      int& of_stage = most[action.stage];
+      if (action.op == Op::kForward) of_stage = std::max(of_stage, ++held);
+      if (action.op == Op::kBackward || action.op == Op::kWeightGrad) --held;
+    }
+  }
+  return most;
 }
 
 }  // namespace sluice
