@@ -23,6 +23,7 @@ constexpr int64_t kMostCuts = 4'000'000;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Seconds within this of each other, relatively, are the same to people.
 constexpr double kSame = 1e-6;
+constexpr size_t kManyNodes = 128;
 // Of the budget, for plans along one order of the nodes.
 constexpr int64_t kShareOfSeeds = 32;
 
@@ -134,7 +135,7 @@ class GraphStepPlanner {
     std::stable_sort(entrants_.begin(), entrants_.end(), [](const Entrant& a, const Entrant& b) {
       return a.candidate->chunks == 1 && b.candidate->chunks > 1;
     });
-    if (absl::Status status = Seed(along, in_file); !status.ok()) return status;
+    if (absl::Status status = Seed(SeedOf(*chain), in_file); !status.ok()) return status;
     SeedBottleneck(in_file);
     if (absl::Status status = Search(); !status.ok()) return status;
     if (best_ == nullptr && cutoff_ < kInfinity) return absl::NotFoundError("nothing faster found");
@@ -195,6 +196,15 @@ class GraphStepPlanner {
     return along;
   }
 
+  // Several stages a device along an order of hundreds of nodes take longer than all the rest, and
+  // are seldom the best.
+  PlanRequest SeedOf(const CostTable& chain) const {
+    PlanRequest along = AlongChain(chain);
+    const bool many = request_.graph->nodes.size() > kManyNodes;
+    if (many && along.schedule == "auto" && along.chunks == 0) along.chunks = 1;
+    return along;
+  }
+
   GraphStepProblem ProblemOf(const Candidate& candidate) const {
     GraphStepProblem problem;
     problem.work = &work_;
@@ -229,7 +239,7 @@ class GraphStepPlanner {
     const std::vector<int> order = OrderOfBottleneck(request_);
     if (order.empty() || order == in_file) return;
     const absl::StatusOr<CostTable> chain = ChainOf(InOrder(*request_.graph, order));
-    if (chain.ok()) Seed(AlongChain(*chain), order).IgnoreError();  // as good as none
+    if (chain.ok()) Seed(SeedOf(*chain), order).IgnoreError();  // as good as none
   }
 
   // The sets before and after each range of nodes in `order`.
@@ -376,48 +386,54 @@ class GraphStepPlanner {
   double lower_bound_ = kInfinity;
 };
 
+// The best plan with one device a stage, faster than that with several, of which it tells.
+GraphStepPlan WithSeveral(GraphStepPlan straight, const absl::StatusOr<GraphStepPlan>& several) {
+  const double longer = several.ok() ? several->step_seconds / straight.step_seconds - 1 : 0;
+  if (!several.ok()) {
+    straight.rejected.push_back(
+        {"several devices a stage", std::string(several.status().message())});
+  } else if (longer <= kSame) {
+    straight.rejected.push_back({"several devices a stage", "not faster"});
+  } else {
+    straight.rejected.insert(
+        straight.rejected.begin(),
+        {several->description, absl::StrFormat("+%.1f %% (best found)", 100 * longer)});
+  }
+  return straight;
+}
+
+// The best plan with several devices a stage, faster than all that `planner` tried with one.
+GraphStepPlan WithOne(GraphStepPlan replicated, const GraphStepPlanner& planner) {
+  replicated.rejected = planner.Rejected();
+  for (RejectedPlan& each : replicated.rejected) each.what += ", a device a stage";
+  return replicated;
+}
+
 // The better of the best plan with several devices a stage, and the best with one.
 absl::StatusOr<GraphStepPlan> PlanWithReplicas(const GraphStepRequest& request,
                                                const Downsets& sets) {
   GraphStepRequest half = request;
   half.budget = request.budget / 2;
   double bound = 0;
-  absl::StatusOr<GraphStepPlan> replicated = FindReplicatedPlan(half, sets, &bound);
+  const absl::StatusOr<GraphStepPlan> replicated = FindReplicatedPlan(half, sets, &bound);
   if (static_cast<int>(request.graph->nodes.size()) < request.devices) {
     const bool none = absl::IsFailedPrecondition(replicated.status());
     return none ? WhyNoReplicatedPlan(request, sets) : replicated;
   }
-  // Where that is one device for each stage after all, the planner finds it, too, and says more.
-  const auto has_one = [](const GraphStepStage& stage) { return stage.work.replicas == 1; };
-  const bool straight_is_best =
-      replicated.ok() &&
-      std::all_of(replicated->stages.begin(), replicated->stages.end(), has_one);
-  const double cutoff = !replicated.ok() ? kInfinity
-                        : straight_is_best ? replicated->step_seconds * (1 + kSame)
-                                           : replicated->step_seconds;
+  double cutoff = kInfinity;
+  if (replicated.ok()) {
+    // Where it has one device for each stage after all, the planner finds it, too, and says more.
+    const bool one = static_cast<int>(replicated->stages.size()) == request.devices;
+    cutoff = replicated->step_seconds * (one ? 1 + kSame : 1);
+  }
   GraphStepPlanner planner(half, sets, cutoff);
-  absl::StatusOr<GraphStepPlan> straight = planner.Run();
+  const absl::StatusOr<GraphStepPlan> straight = planner.Run();
   if (!straight.ok() && !replicated.ok()) return straight.status();
-  GraphStepPlan best = straight.ok() ? *std::move(straight) : *std::move(replicated);
-  best.rejected = planner.Rejected();
-  if (!straight.ok()) {
-    for (RejectedPlan& each : best.rejected) each.what += ", a device a stage";
-  }
-  if (straight_is_best) {
-    best.rejected.push_back({"several devices a stage", "not faster"});
-  } else if (straight.ok() && replicated.ok()) {
-    best.rejected.insert(
-        best.rejected.begin(),
-        {replicated->description,
-         absl::StrFormat("+%.1f %% (best found)",
-                         100 * (replicated->step_seconds / best.step_seconds - 1))});
-  } else if (straight.ok()) {
-    best.rejected.push_back({"several devices a stage", std::string(replicated.status().message())});
-  }
+  GraphStepPlan best =
+      straight.ok() ? WithSeveral(*straight, replicated) : WithOne(*replicated, planner);
   // Where no schedule is for several devices a stage, none of them is asked for.
-  const bool asked = !absl::IsInvalidArgument(replicated.status());
-  best.lower_bound = std::min(planner.lower_bound(), asked ? bound : best.step_seconds);
-  best.lower_bound = std::min(best.lower_bound, best.step_seconds);
+  if (absl::IsInvalidArgument(replicated.status())) bound = kInfinity;
+  best.lower_bound = std::min({planner.lower_bound(), bound, best.step_seconds});
   best.optimal = best.gap() <= kProofTolerance;
   return best;
 }

@@ -32,8 +32,8 @@ struct GraphStepRequest {
 };
 
 struct GraphStepStage {
-  GraphStage work;  // work.in_flight: most micro-batches held at once
-  int rank = 0;  // the first of work.replicas
+  GraphStage work;        // work.in_flight: most micro-batches held at once
+  int rank = 0;           // the first of work.replicas
   double peak_bytes = 0;  // of its rank, with all of the rank's stages
 };
 

@@ -55,7 +55,7 @@ struct PlanFile {
   std::vector<int> stage_replicas;  // ranks of each stage, where not all have data_parallel
   int zero = 0;
   int chunks = 1;
-  int micro_batches = 1;  // of each replica
+  int micro_batches = 1;    // of each replica
   bool says_batch = false;  // the next three, and the model
   int64_t micro_batch_size = 1;
   int64_t seq = 1;

@@ -50,6 +50,29 @@ ReplicaSearch::ReplicaSearch(const ReplicaProblem& problem)
     if (problem_.micro_batches % r == 0) divisors_.push_back(r);
   }
   ChooseSets();
+  if (std::isfinite(problem_.memory)) CountInFlight();
+}
+
+// What a replica keeps follows from the row of the stage's first device and the replicas alone.
+void ReplicaSearch::CountInFlight() {
+  const auto none = static_cast<size_t>(problem_.devices) + 1;
+  least_in_flight_.assign(none, std::vector<int>(none, problem_.micro_batches));
+  std::vector<int> held;
+  for (const Timetable& table : problem_.wide) {
+    for (int rank = 0; rank < problem_.devices; ++rank) {
+      for (const int r : divisors_) {
+        held.assign(static_cast<size_t>(r), 0);
+        int most = 0;
+        for (const Action& action : table.rows[rank]) {
+          int& of_replica = held[static_cast<size_t>(action.micro_batch % r)];
+          if (action.op == Op::kForward) most = std::max(most, ++of_replica);
+          if (action.op == Op::kBackward || action.op == Op::kWeightGrad) --of_replica;
+        }
+        int& least = least_in_flight_[rank][r];
+        least = std::min(least, most);
+      }
+    }
+  }
 }
 
 // All cuts, or where their pairs are too many, those along the order of the file.
@@ -110,6 +133,10 @@ bool ReplicaSearch::StageFits(int from, int to, int in_flight) const {
   return 4 * parameters + in_flight * activations <= problem_.memory;
 }
 
+bool ReplicaSearch::CanFit(int from, int to, int before, int replicas) const {
+  return least_in_flight_.empty() || StageFits(from, to, least_in_flight_[before][replicas]);
+}
+
 // Whether there are stages, all with bounds below `seconds`. Fills labels_.
 bool ReplicaSearch::Reach(double seconds) {
   labels_for_ = seconds;
@@ -118,7 +145,6 @@ bool ReplicaSearch::Reach(double seconds) {
   for (size_t to = 1; to < sets_.size(); ++to) {
     for (size_t from = 0; from < to; ++from) {
       if (!work_.sets.Inside(sets_[from], sets_[to])) continue;
-      if (!StageFits(sets_[from], sets_[to], 1)) continue;
       for (const int r : divisors_) Relabel(from, to, r, seconds);
     }
     answer_.steps += static_cast<int64_t>(to * divisors_.size());
@@ -129,8 +155,8 @@ bool ReplicaSearch::Reach(double seconds) {
 // Goes on by one stage from all numbers of devices.
 void ReplicaSearch::Relabel(size_t from, size_t to, int replicas, double seconds) {
   const Bounds bounds = BoundsOf(sets_[from], sets_[to], replicas);
-  const double most =
-      std::min({seconds - bounds.there, (seconds - bounds.back) / 2, (seconds - bounds.through) / 2});
+  const double most = std::min(
+      {seconds - bounds.there, (seconds - bounds.back) / 2, (seconds - bounds.through) / 2});
   if (!(most > 0)) return;
   const bool last = to + 1 == sets_.size();
   const double send = SendSeconds(sets_[from]);
@@ -138,7 +164,7 @@ void ReplicaSearch::Relabel(size_t from, size_t to, int replicas, double seconds
   const int end = last ? problem_.devices - replicas : problem_.devices - replicas - 1;
   for (int before = std::max(first, 0); before <= end; ++before) {
     const double sends = LabelOf(before, from).sends;
-    if (!(sends < most)) continue;
+    if (!(sends < most) || !CanFit(sets_[from], sets_[to], before, replicas)) continue;
     Label& label = LabelOf(before + replicas, to);
     if (sends + send < label.sends) label = {sends + send, static_cast<int>(from), replicas};
   }
@@ -159,22 +185,22 @@ ReplicatedStages ReplicaSearch::Reached() {
   return stages;
 }
 
-// Raises `least`, which no step is below, as far as the bounds allow.
-double ReplicaSearch::NarrowDown(double least) {
-  if (!(least > 0)) return least;  // a graph of no work
-  double within = least * (1 + kProofTolerance);
+// Raises bound_, which no step is below, as far as the bounds allow.
+void ReplicaSearch::NarrowDown() {
+  if (!(bound_ > 0)) return;  // a graph of no work
+  double within = bound_ * (1 + kProofTolerance);
+  const double longest = kLongest * bound_;
   double most = kInfinity;  // within which there are stages
-  while (!out_of_budget() && least < Target() && most > least * (1 + kNarrow)) {
+  while (!out_of_budget() && bound_ < Target() && most > bound_ * (1 + kNarrow)) {
     if (Reach(std::min(within, Target()))) {
       most = within;
       for (bool better = Consider(Reached()); better;) better = Climb();
     } else {
-      least = std::min(within, Target());
+      bound_ = std::min(within, Target());
     }
-    within = std::isfinite(most) ? least + (most - least) / 2 : within * kStride;
-    if (std::isinf(most) && within > kLongest * least) break;
+    within = std::isfinite(most) ? bound_ + (most - bound_) / 2 : within * kStride;
+    if (std::isinf(most) && within > longest) break;
   }
-  return least;
 }
 
 const std::vector<ReplicaSearch::Dealt>& ReplicaSearch::DealtBy(const std::vector<int>& replicas) {
@@ -189,6 +215,7 @@ const std::vector<ReplicaSearch::Dealt>& ReplicaSearch::DealtBy(const std::vecto
     dealt.deal = StageDeal(replicas, 1);
     dealt.timetable = *std::move(narrow);
     dealt.in_flight = DealtInFlight(dealt.timetable, dealt.deal);
+    answer_.steps += 4 * dealt.timetable.action_count();
   }
   return place->second;
 }
@@ -214,6 +241,7 @@ ReplicatedStep ReplicaSearch::Price(const ReplicatedStages& stages) {
   const StageCosts costs = CostsOf(stages, &tail);
   ReplicatedStep best;
   for (const Dealt& dealt : DealtBy(stages.replicas)) {
+    answer_.steps += static_cast<int64_t>(stages.replicas.size());
     bool fits = true;
     for (size_t stage = 0; stage < stages.replicas.size(); ++stage) {
       fits = fits && StageFits(stages.cuts[stage], stages.cuts[stage + 1], dealt.in_flight[stage]);
@@ -287,7 +315,7 @@ std::vector<ReplicatedStages> ReplicaSearch::Neighbours() const {
 bool ReplicaSearch::Climb() {
   bool better = false;
   for (const ReplicatedStages& stages : Neighbours()) {
-    if (out_of_budget()) return false;
+    if (out_of_budget() || bound_ >= Target()) return false;
     better = Consider(stages) || better;
   }
   return better;
@@ -300,17 +328,17 @@ std::vector<ReplicaSearch::Choice> ReplicaSearch::Choices(size_t place, int devi
   std::vector<Choice> choices;
   for (size_t from = 0; from < place; ++from) {
     if (!work_.sets.Inside(sets_[from], sets_[place])) continue;
-    if (!StageFits(sets_[from], sets_[place], 1)) continue;
     const double send = SendSeconds(sets_[from]);
     for (const int r : divisors_) {
       if (r > devices || (r == devices) != (from == 0)) continue;
       const double sends = LabelOf(devices - r, from).sends;
       ++answer_.steps;
-      if (std::isinf(sends)) continue;
+      if (std::isinf(sends) || !CanFit(sets_[from], sets_[place], devices - r, r)) continue;
       const Bounds own = BoundsOf(sets_[from], sets_[place], r);
-      const Bounds all = {.there = std::max(own.there, after.there + send),
-                          .back = std::max(own.back, after.back + 2 * send),
-                          .through = std::max(own.through + after_sends_, after.through + 2 * send)};
+      const Bounds all = {
+          .there = std::max(own.there, after.there + send),
+          .back = std::max(own.back, after.back + 2 * send),
+          .through = std::max(own.through + after_sends_, after.through + 2 * send)};
       const double bound =
           std::max({all.there + sends, all.back + 2 * sends, all.through + 2 * sends});
       if (bound < Target()) choices.push_back({bound, static_cast<int>(from), r, all});
@@ -352,21 +380,22 @@ ReplicaAnswer ReplicaSearch::Run(const SearchOptions& options) {
   options_ = options;
   const int whole = work_.whole();
   // All the work shared evenly.
-  const double even = problem_.micro_batches * (work_.forward[whole] + work_.backward[whole]) /
-                      problem_.devices;
-  double least = NarrowDown(even);
-  if (least < Target()) {
+  const double even =
+      problem_.micro_batches * (work_.forward[whole] + work_.backward[whole]) / problem_.devices;
+  bound_ = even;
+  NarrowDown();
+  if (bound_ < Target()) {
     Reach(Target());
     path_.cuts = {whole};
     Branch(sets_.size() - 1, problem_.devices, {});
   }
   const double target = Target();
-  if (all_sets_) least = std::max(least, std::min(unsearched_, target));
-  if (!all_sets_) least = std::min(even, target);
+  // Other cuts have only the work for a bound.
+  const double proved = all_sets_ ? std::max(bound_, std::min(unsearched_, target)) : even;
+  answer_.complete = proved >= target;
   const double incumbent = std::min(answer_.step.seconds, options_.cutoff);
-  answer_.complete = least >= target;
   answer_.lower_bound =
-      answer_.complete ? incumbent / (1 + options_.gap) : std::min(least, incumbent);
+      answer_.complete ? incumbent / (1 + options_.gap) : std::min(proved, incumbent);
   return std::move(answer_);
 }
 

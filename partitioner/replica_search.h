@@ -101,6 +101,9 @@ class ReplicaSearch {
   Bounds BoundsOf(int from, int to, int replicas) const;
   double StageBound(int from, int to, int replicas) const;
   bool StageFits(int from, int to, int in_flight) const;
+  // Whether r devices that follow `before` others can hold a stage, by any timetable.
+  bool CanFit(int from, int to, int before, int replicas) const;
+  void CountInFlight();
   Label& LabelOf(int devices, size_t place) { return labels_[devices * sets_.size() + place]; }
 
   const std::vector<Dealt>& DealtBy(const std::vector<int>& replicas);
@@ -109,7 +112,7 @@ class ReplicaSearch {
   bool Reach(double seconds);
   void Relabel(size_t from, size_t to, int replicas, double seconds);
   ReplicatedStages Reached();
-  double NarrowDown(double least);
+  void NarrowDown();
   bool Consider(const ReplicatedStages& stages);  // whether they are the best so far
   bool Climb();
   std::vector<ReplicatedStages> Neighbours() const;
@@ -118,15 +121,19 @@ class ReplicaSearch {
 
   const ReplicaProblem& problem_;
   const GraphWork& work_;
-  bool fused_ = true;         // every backward is one action, in all of `wide`
+  bool fused_ = true;          // every backward is one action, in all of `wide`
   std::vector<int> divisors_;  // of the micro-batches, up to the devices
   std::vector<int> sets_;      // those looked at, ascending
   bool all_sets_ = true;
-  std::vector<Label> labels_;  // [devices][place]
-  double labels_for_ = kInfinity;  // the seconds within which they are
+  // [devices before][replicas] the fewest micro-batches that a replica can hold at its fullest;
+  // empty where memory is not limited.
+  std::vector<std::vector<int>> least_in_flight_;
+  std::vector<Label> labels_;                             // [devices][place]
+  double labels_for_ = kInfinity;                         // the seconds within which they are
   std::map<std::vector<int>, std::vector<Dealt>> dealt_;  // by replicas
   SearchOptions options_;
   ReplicaAnswer answer_;
+  double bound_ = 0;  // of all stages made of sets_
   ReplicatedStages path_;
   double after_sends_ = 0;  // of the cuts behind where the search is, there and back
   double unsearched_ = kInfinity;

@@ -91,8 +91,8 @@ absl::StatusOr<GraphStepPlan> FindReplicatedPlan(const GraphStepRequest& request
   const ReplicaAnswer answer = ReplicaSearch(problem).Run(options);
   *lower_bound = answer.lower_bound;
   if (answer.step.wide < 0) {
-    return absl::FailedPreconditionError(answer.complete ? "does not fit"
-                                                         : "the search ended before anything fitted");
+    return absl::FailedPreconditionError(
+        answer.complete ? "does not fit" : "the search ended before anything fitted");
   }
   GraphStepPlan plan;
   plan.schedule = problem.wide[answer.step.wide].name;
@@ -102,9 +102,8 @@ absl::StatusOr<GraphStepPlan> FindReplicatedPlan(const GraphStepRequest& request
   plan.bubble = answer.step.bubble;
   for (size_t s = 0; s < answer.stages.replicas.size(); ++s) {
     const GraphStage& stage = plan.stages.emplace_back(StageOf(work, answer, s)).work;
-    plan.bottleneck_seconds =
-        std::max(plan.bottleneck_seconds,
-                 (stage.forward_seconds + stage.backward_seconds) / stage.replicas);
+    plan.bottleneck_seconds = std::max(
+        plan.bottleneck_seconds, (stage.forward_seconds + stage.backward_seconds) / stage.replicas);
   }
   plan.lower_bound = std::min(answer.lower_bound, plan.step_seconds);
   plan.optimal = plan.gap() <= kProofTolerance;

@@ -37,7 +37,8 @@ class DealtRun {
       times.makespan = std::max(times.makespan, end + tail[stage]);
     }
     if (times.makespan > 0)
-      times.bubble = 1 - work_ / (static_cast<double>(rows_.size()) * times.makespan);
+      times.bubble =
+          std::max(0.0, 1 - work_ / (static_cast<double>(rows_.size()) * times.makespan));
     return times;
   }
 

@@ -163,9 +163,10 @@ class BruteForce {
   // Ends of actions by (is backward, stage, micro-batch), made later until nothing changes.
   void Price(const Timetable& wide) {
     const int m = trial_.micro_batches;
-    std::vector<double> ends(2 * static_cast<size_t>(stages_ * m), 0);
+    std::vector<double> ends(2 * static_cast<size_t>(stages_) * static_cast<size_t>(m), 0);
     const auto end_of = [&](bool back, int stage, int b) -> double& {
-      return ends[static_cast<size_t>((back * stages_ + stage) * m + b)];
+      const auto row = static_cast<size_t>(back ? stages_ + stage : stage);
+      return ends[row * static_cast<size_t>(m) + static_cast<size_t>(b)];
     };
     double makespan = 0;
     for (bool changed = true; changed;) {
@@ -180,12 +181,12 @@ class BruteForce {
           for (const Action& action : row) {
             const bool back = action.op != Op::kForward;
             if (!back && stage > 0) {
-              clock = std::max(clock, end_of(false, stage - 1, action.micro_batch) +
-                                          SendSeconds(stage - 1));
+              clock = std::max(
+                  clock, end_of(false, stage - 1, action.micro_batch) + SendSeconds(stage - 1));
             }
             if (back && action.op != Op::kWeightGrad && stage + 1 < stages_) {
-              clock = std::max(clock,
-                               end_of(true, stage + 1, action.micro_batch) + SendSeconds(stage));
+              clock =
+                  std::max(clock, end_of(true, stage + 1, action.micro_batch) + SendSeconds(stage));
             }
             clock += Duration(action.op, stage);
             if (action.op == Op::kWeightGrad) continue;

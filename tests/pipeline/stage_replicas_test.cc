@@ -11,9 +11,9 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "schedules/dealt_times.h"
 #include "pipeline/tensor_edges.h"
 #include "schedules/catalogue.h"
+#include "schedules/dealt_times.h"
 #include "schedules/validate.h"
 #include "tests/pipeline/small_run.h"
 
