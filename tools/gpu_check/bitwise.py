@@ -19,6 +19,7 @@ class Configuration:
     zero: int = 0
     processes: bool = False  # a process a rank, over NCCL
     graphs: bool = False
+    norm: str = "layer"
 
     @property
     def name(self):
@@ -26,6 +27,7 @@ class Configuration:
         parts += [f"v{self.chunks}"] if self.chunks > 1 else []
         parts += [self.dtype] + ([self.recompute] if self.recompute != "none" else [])
         parts += [f"x{self.replicas}", f"zero{self.zero}"] if self.replicas > 1 else []
+        parts += ["rms"] if self.norm == "rms" else []
         parts += ["graphs"] if self.graphs else []
         return " ".join(parts + (["processes"] if self.processes else []))
 
@@ -43,11 +45,11 @@ class Configuration:
 
     def reference(self):
         """What must give the same bits: one stage, in one process."""
-        return (self.dtype, self.groups)
+        return (self.dtype, self.groups, self.norm)
 
     def flags(self):
         flags = [*MODEL, "--schedule", self.schedule, "--stages", str(self.stages), "--dtype", self.dtype, "--recompute",
-                 self.recompute, "--micro-batches", str(MICRO_BATCHES // self.replicas)]
+                 self.recompute, "--norm", self.norm, "--micro-batches", str(MICRO_BATCHES // self.replicas)]
         if self.schedule != "chimera":
             flags += ["--sum-groups", str(self.groups)]
         if self.chunks > 1:
@@ -57,9 +59,9 @@ class Configuration:
         return flags + (["--cuda-graphs"] if self.graphs else [])
 
 
-def reference_flags(dtype, groups):
-    return [*MODEL, "--schedule", "gpipe", "--stages", "1", "--dtype", dtype, "--micro-batches", str(MICRO_BATCHES),
-            "--sum-groups", str(groups)]
+def reference_flags(dtype, groups, norm):
+    return [*MODEL, "--schedule", "gpipe", "--stages", "1", "--dtype", dtype, "--norm", norm, "--micro-batches",
+            str(MICRO_BATCHES), "--sum-groups", str(groups)]
 
 
 def configurations():
@@ -70,6 +72,7 @@ def configurations():
               Configuration("gpipe", 2, dtype="bf16", recompute="full", processes=True),
               Configuration("1f1b", 2, replicas=2, processes=True),
               Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True),
+              Configuration("1f1b", 2, dtype="bf16", norm="rms", processes=True),
               Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=True),
               Configuration("zb-h1", 2, graphs=True), Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True)]
     plain = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "zb-2p")
@@ -81,6 +84,8 @@ def configurations():
         found += [Configuration("chimera", 2, 2, dtype), Configuration("1f1b", 3, dtype=dtype),
                   Configuration("1f1b", 2, dtype=dtype, recompute="full"),
                   Configuration("1f1b", 2, dtype=dtype, recompute="selective"),
+                  Configuration("1f1b", 3, dtype=dtype, norm="rms"),
+                  Configuration("zbv", 2, 2, dtype, recompute="full", norm="rms"),
                   Configuration("1f1b", 2, dtype=dtype, replicas=2)]
         found += [Configuration("1f1b", 2, dtype=dtype, replicas=2, zero=zero) for zero in (1, 2)]
     return found
