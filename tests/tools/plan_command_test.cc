@@ -216,8 +216,9 @@ TEST_F(PlanCommand, TheMemoryItAsksForIsEnoughAndOneByteLessIsNot) {
 }
 
 TEST_F(PlanCommand, TheTableIsNoWiderThanTheTerminal) {
-  for (const char* arguments : {kGpt2, "gpt2-xl --devices 8 --device a100 --memory 8GiB",
-                                "mlp --devices 2 --device h200"}) {
+  for (const char* arguments :
+       {kGpt2, "gpt2-xl --devices 8 --device a100 --memory 8GiB --schedule 1f1b",
+        "mlp --devices 2 --device h200"}) {
     for (int columns : {80, 120, 160}) {
       const Outcome outcome = Run(std::string("plan ") + arguments, columns);
       EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
