@@ -64,6 +64,7 @@ void ReplicaSearch::CountInFlight() {
         held.assign(static_cast<size_t>(r), 0);
         int most = 0;
         for (const Action& action : table.rows[rank]) {
+          if (!IsCompute(action.op)) continue;
           int& of_replica = held[static_cast<size_t>(action.micro_batch % r)];
           if (action.op == Op::kForward) most = std::max(most, ++of_replica);
           if (action.op == Op::kBackward || action.op == Op::kWeightGrad) --of_replica;
