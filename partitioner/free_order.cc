@@ -22,7 +22,7 @@ namespace {
 constexpr int kChunks = 2;
 // Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more the
 // dispatches would take the time that a search over many settings has for all of them.
-constexpr int64_t kFewActions = 50'000;
+constexpr int64_t kFewActions = 5'000;
 constexpr int64_t kManyActions = 1'000'000;
 
 bool WorthTrying(const PlanRequest& request) {
@@ -51,7 +51,7 @@ Layout Lay(const PlanRequest& request, const FreeOrderTrial& trial) {
   if (layout.cut.partition.empty()) return layout;
   layout.recompute =
       trial.fit > 0
-          ? RecomputeToFit(request, layout.cut, trial.fit)
+          ? RecomputeToFit(request, layout.cut, trial.fit, trial.longer)
           : RecomputeInSpareTime(*request.costs, layout.cut.partition, trial.everywhere,
                                  may(trial.in_spare_time) ? trial.in_spare_time : trial.everywhere);
   return layout;

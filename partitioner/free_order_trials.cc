@@ -15,11 +15,16 @@ constexpr optimise::DispatchRules Slow(double slowness, int spare) {
 
 constexpr Trial First(double front_share, Recompute everywhere, Recompute in_spare_time,
                       const optimise::DispatchRules& rules) {
-  return {FullRanks::kFirst, front_share, everywhere, in_spare_time, 0, rules};
+  return {FullRanks::kFirst, front_share, everywhere, in_spare_time, 0, false, rules};
 }
 
 constexpr Trial Fit(FullRanks full, double slowness, const optimise::DispatchRules& rules) {
-  return {full, kLess, Recompute::kNone, Recompute::kNone, slowness, rules};
+  return {full, kLess, Recompute::kNone, Recompute::kNone, slowness, false, rules};
+}
+
+constexpr Trial Longer(FullRanks full, double front_share, double slowness,
+                       const optimise::DispatchRules& rules) {
+  return {full, front_share, Recompute::kNone, Recompute::kNone, slowness, true, rules};
 }
 
 constexpr Recompute kNone = Recompute::kNone, kSelective = Recompute::kSelective,
@@ -41,6 +46,11 @@ constexpr Trial kTrials[] = {
     Fit(FullRanks::kLast, 1.8, Slow(1.8, 4)),
     Fit(FullRanks::kLast, 2.1, Slow(2.1, 0)),
     Fit(FullRanks::kLast, 2.1, Slow(2.4, 0)),
+    // Too little for anybody to go without recomputing.
+    Longer(FullRanks::kFirst, kHalf, 2, Slow(2.3, 0)),
+    Longer(FullRanks::kFirst, kHalf, 2.4, Slow(2.6, 0)),
+    Longer(FullRanks::kFirst, kLess, 2.1, Slow(2.4, 0)),
+    Longer(FullRanks::kLast, kLess, 2.1, Slow(2.4, 0)),
     // Room for nothing else.
     First(kHalf, kSelective, kSelective, Slow(2, 4)),
     First(kHalf, kFull, kFull, {.in_flight = 3, .forward_first = true}),

@@ -15,7 +15,8 @@ struct FreeOrderTrial {
   FullRanks full;
   double front_share;  // as LeastCut takes it
   Recompute everywhere, in_spare_time;
-  double fit;  // not 0: recompute to fit at this slowness instead
+  double fit;   // not 0: recompute to fit at this slowness instead
+  bool longer;  // and work longer than the fullest rank for it, where that is needed
   optimise::DispatchRules rules;
 };
 

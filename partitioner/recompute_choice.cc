@@ -10,6 +10,8 @@ namespace {
 constexpr double kRounding = 1e-9;
 // What is recomputed makes micro-batches take longer, hence more of them be in flight.
 constexpr int kRounds = 3;
+// Steps in which ranks are let work longer, and the most: all forwards twice and more.
+constexpr double kLonger = 1.01, kLongest = 1.5;
 
 double WorkOf(const RangeCost& stage) { return stage.forward + stage.backward(); }
 
@@ -39,11 +41,26 @@ class ToFit {
   }
 
   std::vector<Recompute> Choose() {
+    lacks_ = 0;
     for (int round = 0; round < kRounds; ++round) {
       FindInFlight();
+      lacks_ = 0;
       for (int rank = 0; rank < cut_.placement.ranks(); ++rank) ChooseOf(rank);
     }
     return recompute_;
+  }
+
+  // Lets ranks work longer and longer until none lacks memory; where that does not help, what
+  // Choose says.
+  std::vector<Recompute> ChooseLonger() {
+    const double shortest = cycle_;
+    for (; cycle_ < kLongest * shortest; cycle_ *= kLonger) {
+      recompute_.assign(recompute_.size(), Recompute::kNone);
+      std::vector<Recompute> chosen = Choose();
+      if (lacks_ == 0) return chosen;
+    }
+    cycle_ = shortest;
+    return Choose();
   }
 
  private:
@@ -66,6 +83,7 @@ class ToFit {
     const std::vector<int> stages = cut_.placement.StagesOf(rank);
     Choice best;
     Try(rank, stages, 0, &best);
+    lacks_ = std::max(lacks_, best.lacks);
     for (size_t i = 0; i < stages.size(); ++i) recompute_[stages[i]] = best.policies[i];
   }
 
@@ -98,7 +116,8 @@ class ToFit {
   const PlanRequest& request_;
   const PlacedCut& cut_;
   const double slowness_;
-  double cycle_ = 0;                  // seconds that the fullest rank works on a micro-batch
+  double cycle_ = 0;                  // seconds that a rank may work on a micro-batch
+  double lacks_ = 0;                  // most bytes that a rank lacks with what was chosen last
   std::vector<Recompute> recompute_;  // [stage]
   std::vector<double> in_flight_;     // [stage] micro-batches
 };
@@ -134,9 +153,10 @@ std::vector<Recompute> RecomputeInSpareTime(const CostTable& costs, const Partit
 }
 
 std::vector<Recompute> RecomputeToFit(const PlanRequest& request, const PlacedCut& cut,
-                                      double slowness) {
+                                      double slowness, bool longer) {
   if (!request.limits_memory()) return std::vector<Recompute>(cut.partition.size());
-  return ToFit(request, cut, slowness).Choose();
+  ToFit fit(request, cut, slowness);
+  return longer ? fit.ChooseLonger() : fit.Choose();
 }
 
 }  // namespace sluice

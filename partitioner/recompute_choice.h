@@ -25,11 +25,12 @@ std::vector<Recompute> RecomputeInSpareTime(const CostTable& costs, const Partit
 
 // [stage] as little as lets each rank hold the micro-batches that are on their way when each takes
 // `slowness` times as long as it would alone and the fullest rank never waits; no rank works longer
-// than the fullest one for it. Where a rank cannot hold so many, what needs least memory.
+// than the fullest one for it, unless it may take `longer`: then no more than it takes for all to
+// hold as many. Where a rank cannot hold so many, what needs least memory.
 // Recomputes nothing where nothing limits the memory. Requires uniform devices and the policies to
 // contain kNone.
 std::vector<Recompute> RecomputeToFit(const PlanRequest& request, const PlacedCut& cut,
-                                      double slowness);
+                                      double slowness, bool longer);
 
 }  // namespace sluice
 

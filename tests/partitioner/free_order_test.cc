@@ -124,7 +124,7 @@ TEST(RecomputeToFit, RecomputesMoreInLessMemoryButNoRankWorksLongerThanTheFulles
     for (FullRanks full : {FullRanks::kFirst, FullRanks::kLast}) {
       const PlacedCut cut = LeastCut(request, full, 0.3);
       ASSERT_FALSE(cut.partition.empty());
-      const std::vector<Recompute> chosen = RecomputeToFit(request, cut, 1.5);
+      const std::vector<Recompute> chosen = RecomputeToFit(request, cut, 1.5, /*longer=*/false);
       ASSERT_EQ(chosen.size(), cut.partition.size());
       double fullest = 0, longest = 0, again = 0;
       for (int rank = 0; rank < request.devices; ++rank) {
@@ -152,6 +152,43 @@ TEST(RecomputeToFit, RecomputesMoreInLessMemoryButNoRankWorksLongerThanTheFulles
   EXPECT_GT(before, 0);
 }
 
+// Full ranks may recompute as well; nobody works longer than it takes for all to fit.
+TEST(RecomputeToFit, LetsRanksWorkLongerWhereTheyLackMemory) {
+  std::vector<LayerCost> layers = SomeModel();
+  for (LayerCost& layer : layers) layer.restore_seconds = 0.1;
+  const CostTable costs = *CostTable::Create(layers);
+  int alike = 0, longer = 0;
+  for (const int64_t memory : {2'000, 300, 260, 220, 180, 160}) {
+    PlanRequest request = RequestFor(costs, memory);
+    request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    for (FullRanks full : {FullRanks::kFirst, FullRanks::kLast}) {
+      const PlacedCut cut = LeastCut(request, full, 0.5);
+      // The longest rank's seconds, and the bytes that a micro-batch keeps on all ranks.
+      const auto measure = [&](const std::vector<Recompute>& chosen) {
+        std::vector<double> work(cut.placement.ranks());
+        int64_t bytes = 0;
+        for (int stage = 0; stage < cut.placement.stages(); ++stage) {
+          const RangeCost cost = costs.Price(cut.partition[stage], chosen[stage]);
+          work[cut.placement.rank(stage)] += cost.forward + cost.backward();
+          bytes += cost.activation_bytes;
+        }
+        return std::pair(*std::max_element(work.begin(), work.end()), bytes);
+      };
+      const auto within = measure(RecomputeToFit(request, cut, 1.5, /*longer=*/false));
+      const auto beyond = measure(RecomputeToFit(request, cut, 1.5, /*longer=*/true));
+      EXPECT_GE(beyond.first, within.first * (1 - 1e-9)) << memory;
+      alike += beyond == within ? 1 : 0;
+      if (beyond.first <= within.first * (1 + 1e-9)) continue;
+      ++longer;
+      EXPECT_LT(beyond.second, within.second) << memory;
+    }
+    if (memory == 2'000) {
+      EXPECT_EQ(alike, 2) << "there is room";
+    }
+  }
+  EXPECT_GT(longer, 0);
+}
+
 // Selective recomputation takes next to no time here, so what is in flight does not depend on it.
 TEST(RecomputeToFit, IsTheLeastWorkOfAllChoicesThatFit) {
   constexpr double kSlowness = 1.3;
@@ -163,7 +200,7 @@ TEST(RecomputeToFit, IsTheLeastWorkOfAllChoicesThatFit) {
     PlanRequest request = RequestFor(costs, memory);
     request.policies = {Recompute::kNone, Recompute::kSelective};
     const PlacedCut cut = LeastCut(request, FullRanks::kLast, 0.3);
-    const std::vector<Recompute> chosen = RecomputeToFit(request, cut, kSlowness);
+    const std::vector<Recompute> chosen = RecomputeToFit(request, cut, kSlowness, /*longer=*/false);
     const auto price = [&](int stage, Recompute policy) {
       return costs.Price(cut.partition[stage], policy);
     };
@@ -278,7 +315,7 @@ TEST(FreeOrder, IsLeftOutWhereTheCatalogueWillDoOrIsAskedFor) {
     change(other);
     return FindFreeOrder(other).has_value();
   };
-  EXPECT_FALSE(with([](PlanRequest& other) { other.micro_batches = 100; }));
+  EXPECT_FALSE(with([](PlanRequest& other) { other.micro_batches = 40; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.schedule = "1f1b"; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.chunks = 2; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.cutoff = StepFloor(other); }));
