@@ -22,7 +22,7 @@ namespace {
 constexpr int kChunks = 2;
 // Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more the
 // dispatches would take the time that a search over many settings has for all of them.
-constexpr int64_t kFewActions = 5'000;
+constexpr int64_t kFewActions = 2'000;
 constexpr int64_t kManyActions = 1'000'000;
 
 bool WorthTrying(const PlanRequest& request) {

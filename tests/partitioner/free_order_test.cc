@@ -315,7 +315,7 @@ TEST(FreeOrder, IsLeftOutWhereTheCatalogueWillDoOrIsAskedFor) {
     change(other);
     return FindFreeOrder(other).has_value();
   };
-  EXPECT_FALSE(with([](PlanRequest& other) { other.micro_batches = 40; }));
+  EXPECT_FALSE(with([](PlanRequest& other) { other.micro_batches = 20; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.schedule = "1f1b"; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.chunks = 2; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.cutoff = StepFloor(other); }));
