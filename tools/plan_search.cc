@@ -22,7 +22,7 @@ namespace {
 constexpr int kMostRepairs = 8;
 // Seconds that a choice among many settings may take where no flag says: with reading, and
 // describing what was found, ten.
-constexpr double kPatience = 9;
+constexpr double kPatience = 8;
 // Orders of different devices that are tried.
 constexpr size_t kMostOrders = 128;
 
