@@ -329,7 +329,7 @@ class TrainProcesses(unittest.TestCase):
             err = self.killed_under_mpirun(world, shape, victim)
             said = [line for line in err.splitlines() if line.startswith('sluice: ')]
             self.assertEqual(len(said), 1, err)
-            self.assertRegex(said[0], rf'rank \d.*(action \S+|end of step \d+): rank {victim} is gone')
+            self.assertRegex(said[0], rf'rank \d.*(action \S+|end of (step \d+|the step)): rank {victim} is gone')
             in_action += re.search(r'rank \d.*, stage \d, micro-batch \d, action \S+: rank ', said[0]) is not None
         self.assertGreater(in_action, 0, 'some were killed in the middle of a step')
 
