@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace sluice {
 namespace {
 
@@ -40,6 +42,17 @@ bool SameMachine(const MachineProcess& self, const MachineProcess& other) {
 
 bool HasEnded(const MachineProcess& process) {
   return kill(static_cast<pid_t>(process.process), 0) != 0 && errno == ESRCH;
+}
+
+bool IsStopped(const MachineProcess& process) {
+  std::ifstream file(absl::StrCat("/proc/", process.process, "/stat"));
+  std::string stat;
+  std::getline(file, stat);
+  // "1234 (name) T ...": the name may hold anything, and ends at the last parenthesis.
+  const size_t name_end = stat.rfind(") ");
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
+  const char state = stat[name_end + 2];
+  return state == 'T' || state == 't';
 }
 
 }  // namespace sluice

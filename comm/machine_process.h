@@ -20,6 +20,9 @@ bool SameMachine(const MachineProcess& self, const MachineProcess& other);
 // Whether a process of this machine has ended, and its parent has heard so.
 bool HasEnded(const MachineProcess& process);
 
+// Whether a process of this machine is stopped, by SIGSTOP or a debugger.
+bool IsStopped(const MachineProcess& process);
+
 }  // namespace sluice
 
 #endif  // SLUICE_COMM_MACHINE_PROCESS_H_

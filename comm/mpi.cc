@@ -193,7 +193,7 @@ class MpiCommunicator : public WireCommunicator {
                           .capacity = options.capacity,
                           .spin = options.spin,
                           .wake = [this] { Wake(); },
-                          .health = nullptr}),
+                          .health = [this](int) { return StoppedRanks(); }}),
         options_(options),
         comm_(comm),
         cache_(comm),
@@ -415,6 +415,16 @@ class MpiCommunicator : public WireCommunicator {
       if (!IsHere(peer)) return false;
     }
     return true;
+  }
+
+  // For errors about a message that is late: the ranks that may be why, whoever was waited for.
+  std::string StoppedRanks() const {
+    std::string words;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (!IsHere(peer) || !IsStopped(ProcessOf(peer))) continue;
+      absl::StrAppend(&words, words.empty() ? " (" : ", ", "rank ", peer, " is stopped");
+    }
+    return words.empty() ? words : words + ")";
   }
 
   // Whether a rank may be lost.

@@ -25,10 +25,6 @@ NcclResult Result(ncclResult_t result) { return static_cast<NcclResult>(result);
 ncclComm_t CommOf(NcclComm comm) { return static_cast<ncclComm_t>(comm.handle); }
 cudaStream_t StreamOf(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
-std::string VersionName(int version) {
-  return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
-}
-
 // decltype of the header's declarations, so that a wrong argument is an error.
 struct Functions {
   decltype(ncclGetVersion)* get_version = nullptr;
@@ -158,11 +154,12 @@ absl::StatusOr<NcclApi*> Load() {
   functions.get_version(&version);
   if (version < kLeastVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("NCCL ", VersionName(version), " (", library->path(), ") is too old; ",
-                     VersionName(kLeastVersion), " is the least that is served"));
+        absl::StrCat("NCCL ", LibraryVersionName(version), " (", library->path(), ") is too old; ",
+                     LibraryVersionName(kLeastVersion), " is the least that is served"));
   }
   // For the rest of the process, as the library itself.
-  return new NcclLibrary(functions, absl::StrCat(VersionName(version), " (", library->path(), ")"));
+  return new NcclLibrary(functions,
+                         absl::StrCat(LibraryVersionName(version), " (", library->path(), ")"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/rendezvous.h"
 #include "comm/tcp_peer.h"
 #include "comm/wire_communicator.h"
@@ -22,6 +23,10 @@ namespace {
 
 // How long a rank that has failed waits for the others to say that they know.
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(500);
+
+std::string Milliseconds(absl::Duration duration) {
+  return absl::StrCat(absl::ToInt64Milliseconds(duration), " ms");
+}
 
 class TcpCommunicator : public WireCommunicator {
  public:
@@ -72,16 +77,29 @@ class TcpCommunicator : public WireCommunicator {
     (void)!write(event_.get(), &one, sizeof(one));
   }
 
+  // Ranks wait for each other in chains, and any of them may miss its deadline first: the rank to
+  // name is the one that has been silent longest, not only the one that was waited for.
   std::string Health(int peer) const {
-    const auto& of = peers_[static_cast<size_t>(peer)];
-    if (of == nullptr) return "";
-    const absl::Duration silence = of->Silence();
-    const std::string seconds = absl::StrCat(absl::ToInt64Milliseconds(silence), " ms");
-    if (silence < 3 * options_.heartbeat) {
-      return absl::StrCat(" (rank ", peer, " was heard of ", seconds, " ago)");
+    int quietest = peer;
+    absl::Duration longest = absl::ZeroDuration();
+    for (const auto& of : peers_) {
+      const absl::Duration silence = of == nullptr ? absl::ZeroDuration() : of->Silence();
+      if (silence <= longest) continue;
+      quietest = of->rank();
+      longest = silence;
     }
-    return absl::StrCat(" (nothing has been heard of rank ", peer, " for ", seconds,
-                        ": it is stopped or cut off)");
+    const bool silent = longest >= 3 * options_.heartbeat;
+    const auto& waited_for = peers_[static_cast<size_t>(peer)];  // null: this rank itself
+    std::vector<std::string> words;
+    if (waited_for != nullptr && (quietest != peer || !silent)) {
+      words.push_back(absl::StrCat("rank ", peer, " was heard of ",
+                                   Milliseconds(waited_for->Silence()), " ago"));
+    }
+    if (silent) {
+      words.push_back(absl::StrCat("nothing has been heard of rank ", quietest, " for ",
+                                   Milliseconds(longest), ": it is stopped or cut off"));
+    }
+    return words.empty() ? "" : absl::StrCat(" (", absl::StrJoin(words, "; "), ")");
   }
 
   void Run() {

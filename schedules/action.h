@@ -42,6 +42,8 @@ static_assert(sizeof(Action) == 8);
 
 // True for F, B, I and W: the actions that have a cost per stage.
 constexpr bool IsCompute(Op op) { return op >= Op::kForward && op <= Op::kWeightGrad; }
+// True for those and RECOMPUTE: the actions that occupy their rank.
+constexpr bool TakesTime(Op op) { return IsCompute(op) || op == Op::kRecompute; }
 // True for SEND_F, RECV_F, SEND_B and RECV_B.
 constexpr bool IsCommunication(Op op) { return op >= Op::kSendForward && op <= Op::kRecvBackward; }
 // PyTorch's letters for `op`: "F", "SEND_F", "REDUCE_GRAD"; "" for kIdle.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "schedules/simulate.h"
@@ -38,14 +39,18 @@ Least LeastOf(const StageCosts& costs, int stage, double forward_share, double b
 //    leaves a rest of at least after_gradient (the W may run meanwhile, so they are not counted);
 //  - its first B or I does not start before gradient_start; all its backward work comes after;
 //  - its last F comes after all its other F, and leaves a rest of at least after_forward.
-// Each line gives a lower bound on the makespan; the largest over all ranks is returned. With
-// several copies of the model there is a chain for each.
+// A RECOMPUTE is never part of a pair and comes before its own B or I, so before the rank's last:
+// it counts in full in the first two lines. In the others it may fall into the time left out. Each
+// line gives a lower bound on the makespan; the largest over all ranks is returned. With several
+// copies of the model there is a chain for each.
 class Bound {
  public:
-  Bound(const Placement& placement, int micro_batches, const StageCosts& costs)
+  Bound(const Placement& placement, std::vector<int> micro_batches, const StageCosts& costs,
+        const std::vector<int>& recomputes)
       : placement_(placement),
         costs_(costs),
-        micro_batches_(MicroBatchesPerStage(placement, micro_batches)),
+        micro_batches_(std::move(micro_batches)),
+        recomputes_(recomputes),
         pair_(costs.overlap >= 0 ? costs.overlap : kUnlimited),
         forward_start_(placement.stages(), 0),
         gradient_start_(placement.stages(), 0) {
@@ -73,15 +78,6 @@ class Bound {
   }
 
  private:
-  static std::vector<int> MicroBatchesPerStage(const Placement& placement, int micro_batches) {
-    Timetable table;
-    table.placement = placement;
-    table.micro_batches = micro_batches;
-    std::vector<int> counts;
-    for (int s = 0; s < placement.stages(); ++s) counts.push_back(table.MicroBatchesOf(s));
-    return counts;
-  }
-
   // Follows a micro-batch through the copy of the model that begins at stage `first`.
   void Chain(int first, const std::vector<Least>& least) {
     const int last = first + placement_.model_stages() - 1;
@@ -113,7 +109,11 @@ class Bound {
   double OfShares(const std::vector<int>& stages, double forward_share,
                   double backward_share) const {
     Least work;
+    double rebuilding = 0;
     for (int s : stages) {
+      if (!recomputes_.empty())
+        rebuilding +=
+            recomputes_[s] * costs_.Of({.op = Op::kRecompute, .stage = static_cast<uint16_t>(s)});
       const Least least = LeastOf(costs_, s, forward_share, backward_share);
       work.forward += micro_batches_[s] * least.forward;
       work.input_grad += micro_batches_[s] * least.input_grad;
@@ -122,7 +122,7 @@ class Bound {
     const double to_the_end =
         std::max(work.backward, work.input_grad + LeastAmong(stages, after_gradient_));
     const double start = LeastAmong(stages, forward_start_);
-    return std::max({start + work.forward + to_the_end,
+    return std::max({start + work.forward + rebuilding + to_the_end,
                      LeastAmong(stages, gradient_start_) + to_the_end,
                      start + work.forward + LeastAmong(stages, after_forward_)});
   }
@@ -130,6 +130,7 @@ class Bound {
   const Placement& placement_;
   const StageCosts& costs_;
   const std::vector<int> micro_batches_;  // [stage]
+  const std::vector<int>& recomputes_;    // [stage], or empty
   const double pair_;                     // the duration of a pair
   std::vector<double> forward_start_;
   std::vector<double> gradient_start_;
@@ -139,8 +140,19 @@ class Bound {
 
 }  // namespace
 
-double MakespanLowerBound(const Placement& placement, int micro_batches, const StageCosts& costs) {
-  const Bound bound(placement, micro_batches, costs);
+double MakespanLowerBound(const Placement& placement, int micro_batches, const StageCosts& costs,
+                          const std::vector<int>& recomputes) {
+  Timetable table;
+  table.placement = placement;
+  table.micro_batches = micro_batches;
+  std::vector<int> counts;
+  for (int s = 0; s < placement.stages(); ++s) counts.push_back(table.MicroBatchesOf(s));
+  return MakespanLowerBound(placement, std::move(counts), costs, recomputes);
+}
+
+double MakespanLowerBound(const Placement& placement, std::vector<int> micro_batches,
+                          const StageCosts& costs, const std::vector<int>& recomputes) {
+  const Bound bound(placement, std::move(micro_batches), costs, recomputes);
   double best = 0;
   for (int rank = 0; rank < placement.ranks(); ++rank) best = std::max(best, bound.OfRank(rank));
   return best;

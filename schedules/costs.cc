@@ -51,8 +51,8 @@ StageCosts StageCosts::Uniform(int stages, double f, double i, double w, double 
 void ApplyRankSpeeds(const Placement& placement, const std::vector<double>& speeds,
                      StageCosts* costs) {
   assert(static_cast<int>(speeds.size()) == placement.ranks() && costs->overlap < 0);
-  for (auto* durations :
-       {&costs->forward, &costs->input_grad, &costs->weight_grad, &costs->backward}) {
+  for (auto* durations : {&costs->forward, &costs->input_grad, &costs->weight_grad,
+                          &costs->backward, &costs->recompute}) {
     for (size_t s = 0; s < durations->size(); ++s) {
       (*durations)[s] /= speeds[static_cast<size_t>(placement.rank(static_cast<int>(s)))];
     }
@@ -70,11 +70,12 @@ absl::Status CheckCosts(const StageCosts& costs, int stages) {
   }
   if (absl::Status ok = CheckVector("send", costs.send, n - 1); !ok.ok()) return ok;
   if (absl::Status ok = CheckLinks(costs); !ok.ok()) return ok;
-  const std::pair<const char*, const std::vector<double>*> sizes[] = {
+  const std::pair<const char*, const std::vector<double>*> optional[] = {
+      {"RECOMPUTE", &costs.recompute},
       {"activation_bytes", &costs.activation_bytes},
       {"weight_grad_bytes", &costs.weight_grad_bytes},
       {"checkpoint_bytes", &costs.checkpoint_bytes}};
-  for (const auto& [name, values] : sizes) {
+  for (const auto& [name, values] : optional) {
     if (values->empty()) continue;
     if (absl::Status ok = CheckVector(name, *values, n); !ok.ok()) return ok;
   }

@@ -11,9 +11,11 @@ namespace {
 
 class PathFinder {
  public:
-  PathFinder(const Simulation& simulation, const Placement& placement, const StageCosts& costs)
+  PathFinder(const Simulation& simulation, const Placement& placement, const StageCosts& costs,
+             const StageDeal* deal = nullptr)
       : rows_(simulation.rows),
         placement_(placement),
+        deal_(deal),
         channels_(placement),
         links_(LinksOf(placement, channels_, &costs)),
         queues_(!costs.link_busy.empty()) {}
@@ -21,11 +23,11 @@ class PathFinder {
   void Trace(Simulation& simulation) const {
     auto& path = simulation.critical_path;
     auto& why = simulation.critical_path_why;
-    std::optional<Spot> spot = LastToEnd(simulation.makespan);
+    std::optional<Spot> spot = LastToEnd();
     while (spot.has_value()) {
       const TimedAction& timed = At(*spot);
       const Cause cause = CauseOf(*spot);
-      if (IsCompute(timed.action.op) || timed.action.op == Op::kRecompute) {
+      if (TakesTime(timed.action.op)) {
         path.push_back(timed);
         why.push_back(CauseName(cause.kind));
       }
@@ -59,13 +61,13 @@ class PathFinder {
  private:
   const TimedAction& At(Spot spot) const { return rows_[spot.rank][spot.position]; }
 
-  std::optional<Spot> LastToEnd(double makespan) const {
+  std::optional<Spot> LastToEnd() const {
+    std::optional<Spot> last;
     for (size_t rank = 0; rank < rows_.size(); ++rank) {
-      if (!rows_[rank].empty() && rows_[rank].back().end >= makespan) {
-        return Spot{static_cast<int>(rank), rows_[rank].size() - 1};
-      }
+      if (rows_[rank].empty() || (last && rows_[rank].back().end <= At(*last).end)) continue;
+      last = Spot{static_cast<int>(rank), rows_[rank].size() - 1};
     }
-    return std::nullopt;
+    return last;
   }
 
   // The link that the result of `action` takes; its stage is kNoStage where it takes none.
@@ -108,7 +110,8 @@ class PathFinder {
     const Action& action = timed.action;
     const int stage = ProducerStage(placement_, action.op, action.stage);
     if (stage == kNoStage) return std::nullopt;
-    const int rank = placement_.rank(stage);
+    const int rank =
+        deal_ == nullptr ? placement_.rank(stage) : deal_->rank(stage, action.micro_batch);
     const auto& row = rows_[rank];
     const auto after =
         std::upper_bound(row.begin(), row.end(), timed.start,
@@ -126,6 +129,7 @@ class PathFinder {
 
   const std::vector<std::vector<TimedAction>>& rows_;
   const Placement& placement_;
+  const StageDeal* const deal_;
   const Channels channels_;
   const std::vector<StageLinks> links_;
   const bool queues_;  // whether messages wait for their links
@@ -152,8 +156,9 @@ Cause FindCause(const Simulation& simulation, const Placement& placement, const 
   return PathFinder(simulation, placement, costs).CauseOf(spot);
 }
 
-void FindCriticalPath(const Placement& placement, const StageCosts& costs, Simulation* simulation) {
-  PathFinder(*simulation, placement, costs).Trace(*simulation);
+void FindCriticalPath(const Placement& placement, const StageCosts& costs, Simulation* simulation,
+                      const StageDeal* deal) {
+  PathFinder(*simulation, placement, costs, deal).Trace(*simulation);
 }
 
 }  // namespace sluice

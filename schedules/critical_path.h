@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedules/simulate.h"
+#include "schedules/stage_deal.h"
 
 namespace sluice {
 
@@ -38,10 +39,12 @@ Cause FindCause(const Simulation& simulation, const Placement& placement, const 
                 Spot spot);
 
 // Fills critical_path and critical_path_why of a simulation whose rows are complete: a chain of
-// actions from time 0 to the makespan, each of which starts when the one before it on the chain
-// ends (plus, when it comes from another rank, the time on the link). Shortening anything that is
-// not on such a chain gains nothing.
-void FindCriticalPath(const Placement& placement, const StageCosts& costs, Simulation* simulation);
+// actions from time 0 to the end of the last one, each of which starts when the one before it on
+// the chain ends (plus, when it comes from another rank, the time on the link). Shortening anything
+// that is not on such a chain gains nothing. Where ranks share stages, `deal` says whose row has
+// what, and `placement` is Placement::OfFirstRanks.
+void FindCriticalPath(const Placement& placement, const StageCosts& costs, Simulation* simulation,
+                      const StageDeal* deal = nullptr);
 
 }  // namespace sluice
 

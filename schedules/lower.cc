@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/channels.h"
+#include "schedules/check/validate.h"
+#include "schedules/check/validate_checks.h"
 #include "schedules/dependency.h"
 #include "schedules/reference_run.h"
 #include "schedules/stage_links.h"
-#include "schedules/validate.h"
-#include "schedules/validate_checks.h"
 
 namespace sluice {
 namespace {

@@ -1,10 +1,9 @@
 #include "schedules/memory_profile.h"
 
 #include <algorithm>
-#include <set>
-#include <utility>
 
 #include "schedules/dependency.h"
+#include "schedules/recomputed.h"
 
 namespace sluice {
 namespace {
@@ -12,9 +11,6 @@ namespace {
 double At(const std::vector<double>& per_stage, const Action& action) {
   return per_stage.empty() ? 0 : per_stage[action.stage];
 }
-
-// The (stage, micro-batch) pairs of a row whose activations are thrown away after F.
-using Recomputed = std::set<std::pair<int, int>>;
 
 // What one rank holds as its row goes by. Actions of one rank never overlap in time (a pair starts
 // and ends as one), so the order of the row is the order in time.
@@ -68,19 +64,6 @@ class RankMemory {
   double peak_bytes_ = 0;
 };
 
-const Action& ActionOf(const Action& action) { return action; }
-const Action& ActionOf(const TimedAction& timed) { return timed.action; }
-
-template <typename Row>
-Recomputed FindRecomputed(const Row& row) {
-  Recomputed found;
-  for (const auto& item : row) {
-    const Action& action = ActionOf(item);
-    if (action.op == Op::kRecompute) found.insert({action.stage, action.micro_batch});
-  }
-  return found;
-}
-
 // Calls starts(i) before and ends(i) after each action or pair, i being its first position.
 template <typename Row, typename Starts, typename Ends>
 void Replay(const Row& row, RankMemory& memory, Starts starts, Ends ends) {
@@ -98,7 +81,7 @@ void Replay(const Row& row, RankMemory& memory, Starts starts, Ends ends) {
 
 void MeasureMemory(const Timetable& timetable, const StageCosts& costs, Simulation* simulation) {
   for (const auto& row : timetable.rows) {
-    const Recomputed recomputed = FindRecomputed(row);
+    const Recomputed recomputed = RecomputedIn(row);
     RankMemory memory(costs, recomputed);
     Replay(
         row, memory, [](size_t) {}, [](size_t) {});
@@ -110,7 +93,7 @@ void MeasureMemory(const Timetable& timetable, const StageCosts& costs, Simulati
 std::vector<MemoryPoint> MemoryOverTime(const std::vector<TimedAction>& row,
                                         const StageCosts& costs) {
   std::vector<MemoryPoint> points = {{}};
-  const Recomputed recomputed = FindRecomputed(row);
+  const Recomputed recomputed = RecomputedIn(row);
   RankMemory memory(costs, recomputed);
   const auto note = [&](double time) {
     const MemoryPoint& last = points.back();

@@ -9,7 +9,7 @@ constexpr int32_t kNotYet = -1;
 
 int32_t DurationOf(Op op) {
   if (op == Op::kBackward) return 2;
-  return IsCompute(op) || op == Op::kRecompute ? 1 : 0;
+  return TakesTime(op) ? 1 : 0;
 }
 
 }  // namespace

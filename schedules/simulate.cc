@@ -35,6 +35,7 @@ class Simulator {
         activation_at_(cell_.size(), kNotYet),
         gradient_at_(cell_.size(), kNotYet),
         done_(cell_.size(), 0),
+        recomputes_(static_cast<size_t>(timetable.placement.stages()), 0),
         ranks_(timetable.rows.size()) {}
 
   absl::StatusOr<Simulation> Run();
@@ -57,7 +58,6 @@ class Simulator {
   void Advance(int rank);
   // When `action` has its inputs; kNotYet, and what it waits for, when they are not made yet.
   double InputsAt(const Action& action, size_t& waits_for) const;
-  double Duration(const Action& action) const;
   void Record(Rank& rank, int number, const Action& action, double start, double end);
   void Finish(const Action& action, double end);
   void Deliver(const Action& action, bool forward, const StageLink& link, double time);
@@ -76,6 +76,7 @@ class Simulator {
   std::vector<double> activation_at_;
   std::vector<double> gradient_at_;
   std::vector<uint8_t> done_;
+  std::vector<int> recomputes_;  // [stage]
   std::vector<Rank> ranks_;
   std::vector<int> queue_;
   Simulation result_;
@@ -135,7 +136,7 @@ void Simulator::Advance(int number) {
     const double inputs = InputsAt(action, rank.waits_for);
     if (inputs == kNotYet) return;
     double start = std::max(rank.clock, inputs);
-    double duration = Duration(action);
+    double duration = costs_.Of(action);
     if (!action.overlaps_next) {
       rank.clock = start + duration;
       Record(rank, number, action, start, rank.clock);
@@ -146,7 +147,7 @@ void Simulator::Advance(int number) {
     const double partner_inputs = InputsAt(partner, rank.waits_for);
     if (partner_inputs == kNotYet) return;
     start = std::max(start, partner_inputs);
-    duration = costs_.overlap >= 0 ? costs_.overlap : duration + Duration(partner);
+    duration = costs_.overlap >= 0 ? costs_.overlap : duration + costs_.Of(partner);
     rank.clock = start + duration;
     Record(rank, number, action, start, rank.clock);
     if (keeps_rows_) result_.rows[number].push_back({partner, start, rank.clock});
@@ -174,26 +175,11 @@ double Simulator::InputsAt(const Action& action, size_t& waits_for) const {
   return kNotYet;
 }
 
-inline double Simulator::Duration(const Action& action) const {
-  switch (action.op) {
-    case Op::kForward:
-    case Op::kRecompute:
-      return costs_.forward[action.stage];
-    case Op::kBackward:
-      return costs_.backward[action.stage];
-    case Op::kInputGrad:
-      return costs_.input_grad[action.stage];
-    case Op::kWeightGrad:
-      return costs_.weight_grad[action.stage];
-    default:
-      return 0;
-  }
-}
-
 inline void Simulator::Record(Rank& rank, int number, const Action& action, double start,
                               double end) {
   if (keeps_rows_) result_.rows[number].push_back({action, start, end});
-  if (!IsCompute(action.op) && action.op != Op::kRecompute) return;
+  if (!TakesTime(action.op)) return;
+  if (action.op == Op::kRecompute) ++recomputes_[action.stage];
   rank.work += end - start;
   if (rank.first_start < 0) rank.first_start = start;
   rank.last_end = end;
@@ -257,7 +243,8 @@ absl::Status Simulator::Summarize() {
   for (const double work : result_.work) {
     result_.utilisation.push_back(result_.makespan > 0 ? work / result_.makespan : 0);
   }
-  result_.lower_bound = MakespanLowerBound(table_.placement, table_.micro_batches, costs_);
+  result_.lower_bound =
+      MakespanLowerBound(table_.placement, table_.micro_batches, costs_, recomputes_);
   // The two sums round differently, so a makespan that meets the bound may seem a hair below it.
   result_.lower_bound = std::min(result_.lower_bound, result_.makespan);
   if (result_.lower_bound > 0) result_.gap = result_.makespan / result_.lower_bound - 1;

@@ -16,6 +16,7 @@ struct StageCosts {
   std::vector<double> input_grad;   // I
   std::vector<double> weight_grad;  // W
   std::vector<double> backward;     // B; usually I + W
+  std::vector<double> recompute;    // RECOMPUTE; empty: as long as F
   // Latency from the end of the producing action on stage s to the earliest start of its consumer
   // on stage s + 1 (and back, for gradients) when they are on different ranks; occupies no compute.
   // Size stages - 1; the entry between two copies of the model is not used.
@@ -36,6 +37,24 @@ struct StageCosts {
 
   // Same costs at each of `stages` stages; B = I + W.
   static StageCosts Uniform(int stages, double f, double i, double w, double send_latency = 0);
+
+  // The duration of `action`: 0 for all but F, B, I, W and RECOMPUTE.
+  double Of(const Action& action) const {
+    switch (action.op) {
+      case Op::kForward:
+        return forward[action.stage];
+      case Op::kBackward:
+        return backward[action.stage];
+      case Op::kInputGrad:
+        return input_grad[action.stage];
+      case Op::kWeightGrad:
+        return weight_grad[action.stage];
+      case Op::kRecompute:
+        return recompute.empty() ? forward[action.stage] : recompute[action.stage];
+      default:
+        return 0;
+    }
+  }
 };
 
 // InvalidArgument when a vector has the wrong length for `stages`, or a value is negative or not
@@ -87,7 +106,7 @@ enum class Detail {
 // When each action runs if every rank executes its row in order, each action as soon as the
 // previous one on its rank has ended and its inputs have arrived. Works on lowered and compute-only
 // tables alike (sends and receives are instantaneous for the rank; the edge's latency lies between
-// them). RECOMPUTE takes as long as F. Linear in the number of actions.
+// them). Linear in the number of actions.
 // InvalidArgument when costs have the wrong length, are negative or not finite (or add up to that),
 // or the table can never finish (a cycle).
 absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts& costs,
@@ -95,8 +114,14 @@ absl::StatusOr<Simulation> Simulate(const Timetable& timetable, const StageCosts
 
 // No timetable of these stages on these ranks with `micro_batches` finishes earlier than this: over
 // all ranks, the least time before the rank can start + its total work + the least time after it
-// can finish (see the .cc for the proof).
-double MakespanLowerBound(const Placement& placement, int micro_batches, const StageCosts& costs);
+// can finish (see the .cc for the proof). `recomputes`: how many micro-batches each stage rebuilds
+// by a RECOMPUTE, in all these timetables; empty: none. [stage]
+double MakespanLowerBound(const Placement& placement, int micro_batches, const StageCosts& costs,
+                          const std::vector<int>& recomputes = {});
+// The same where ranks share a stage: `micro_batches` of each stage are those of the one of its
+// ranks that has the most, and `recomputes` those of the same rank. [stage]
+double MakespanLowerBound(const Placement& placement, std::vector<int> micro_batches,
+                          const StageCosts& costs, const std::vector<int>& recomputes = {});
 
 }  // namespace sluice
 

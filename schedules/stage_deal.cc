@@ -33,8 +33,10 @@ std::vector<std::vector<Action>> DealRows(const Timetable& table, const StageDea
   std::vector<std::vector<Action>> rows(static_cast<size_t>(deal.ranks()));
   for (const std::vector<Action>& row : table.rows) {
     for (const Action& action : row) {
-      if (!IsCompute(action.op)) continue;
-      rows[static_cast<size_t>(deal.rank(action.stage, action.micro_batch))].push_back(action);
+      if (!TakesTime(action.op)) continue;
+      const int rank = deal.rank(action.stage, action.micro_batch);
+      rows[static_cast<size_t>(rank)].push_back(action);
+      rows[static_cast<size_t>(rank)].back().overlaps_next = false;
     }
   }
   return rows;

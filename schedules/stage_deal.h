@@ -44,7 +44,8 @@ class StageDeal {
   std::vector<int> first_rank_;  // [stage]
 };
 
-// Row by row, in the order of the table, the compute actions that each rank gets.
+// Row by row, in the order of the table, what each rank gets of all that takes time. The halves of
+// an overlapped pair, which may be of different ranks, follow one another.
 std::vector<std::vector<Action>> DealRows(const Timetable& table, const StageDeal& deal);
 
 // A timetable of as many stages as `replicas` has entries, each a row of `wide`, which is of one

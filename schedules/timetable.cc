@@ -32,6 +32,14 @@ Placement Placement::Bidirectional(int ranks) {
   return placement;
 }
 
+Placement Placement::OfFirstRanks(std::vector<int> first_ranks, int ranks) {
+  Placement placement;
+  placement.ranks_ = ranks;
+  placement.chunks_ = 1;
+  placement.rank_of_stage_ = std::move(first_ranks);
+  return placement;
+}
+
 absl::StatusOr<Placement> Placement::FromRanks(std::vector<int> rank_of_stage) {
   if (rank_of_stage.empty()) return absl::InvalidArgumentError("a placement needs a stage");
   const auto [least, most] = std::minmax_element(rank_of_stage.begin(), rank_of_stage.end());

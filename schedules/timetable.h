@@ -30,6 +30,9 @@ class Placement {
   // One copy, with any map stage -> rank. InvalidArgument when a rank of 0..max has no stage or the
   // map is empty.
   static absl::StatusOr<Placement> FromRanks(std::vector<int> rank_of_stage);
+  // Stages that several ranks share (StageDeal): each on the first of them, ascending. For what is
+  // drawn; nobody runs or validates a table on it.
+  static Placement OfFirstRanks(std::vector<int> first_ranks, int ranks);
 
   int ranks() const { return ranks_; }
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }

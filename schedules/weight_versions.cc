@@ -3,8 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "schedules/check/validate.h"
 #include "schedules/dependency.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

@@ -30,7 +30,7 @@ int ExitCodeOf(const absl::Status& status);
 int Fail(const absl::Status& status);
 
 // Each adds one subcommand to `app`; when it is chosen, its callback runs it and stores the exit
-// code in `*exit_code`. One file each: tools/schedule_command.cc and so on.
+// code in `*exit_code`. One file each: tools/schedule/schedule_command.cc and so on.
 void AddScheduleCommand(CLI::App& app, int* exit_code);
 void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddTrainCommand(CLI::App& app, int* exit_code);

@@ -42,10 +42,4 @@ int OutputColumns() {
   return kUsual;
 }
 
-std::string Clipped(std::string line, int columns) {
-  if (line.size() <= static_cast<size_t>(columns)) return line;
-  line.resize(static_cast<size_t>(columns - 1));
-  return line + "…";
-}
-
 }  // namespace sluice

@@ -1,17 +1,18 @@
 // Attention on the first GPU, over shapes of GPT-2 and of longer sequences: device time of each
 // pass and its share of the tensor cores' peak. FLOPs are those of a causal pass (4 * b * h * s * s
 // * d / 2, and 2.5 times that backward, though the kernels do 3.5 times: they compute the scores
-// twice).
+// twice). cuDNN's attention stands below sluice's where it takes the shape and is there.
 //   cuda_attention_bench [peak TFLOP/s, 989 (H100, H200; bf16) unless given]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "bench/models/cuda_timing.h"
 #include "models/device/cuda_device.h"
-#include "models/kernels/cuda/attention.h"
+#include "models/kernels/cuda_kernels.h"
 
 namespace sluice {
 namespace {
@@ -36,13 +37,14 @@ constexpr Case kCases[] = {
 
 void Report(const char* name, const char* pass, double flops, double seconds, double peak) {
   const double rate = flops / seconds / 1e12;
-  fmt::print("{:24}{:10}{:>10.1f}{:>12.1f}{:>8.1f} %\n", name, pass, seconds * 1e6, rate,
+  fmt::print("{:32}{:10}{:>10.1f}{:>12.1f}{:>8.1f} %\n", name, pass, seconds * 1e6, rate,
              100 * rate / peak);
 }
 
-void Measure(Device& device, Stream stream, const Case& c, double peak) {
-  const AttentionShape& s = c.shape;
-  const auto attention = cuda::MakeAttention(s);
+void Measure(Device& device, Stream stream, const char* name, const AttentionShape& s,
+             const Kernels& kernels, double peak) {
+  const auto attention = kernels.make_attention(s);
+  attention->Prepare(stream);
   const int64_t n = s.batch * s.seq * s.dim;
   const DeviceMemory qkv = RandomTensor(device, stream, s.dtype, 3 * n);
   const DeviceMemory dout = RandomTensor(device, stream, s.dtype, n);
@@ -58,7 +60,7 @@ void Measure(Device& device, Stream stream, const Case& c, double peak) {
   const double forward = Seconds(device, stream, [&] {
     attention->Forward(stream, qkv.data(), out.data(), sums, workspace.data());
   });
-  Report(c.name, "forward", flops, forward, peak);
+  Report(name, "forward", flops, forward, peak);
   const double backward = Seconds(device, stream, [&] {
     attention->Backward(stream, qkv.data(), out.data(), sums, dout.data(), dqkv.data(),
                         workspace.data());
@@ -71,8 +73,14 @@ int Main(int argc, char** argv) {
   const auto device = OrFail(OpenCudaDevice(0));
   const Stream stream = OrFail(device->NewStream());
   fmt::print("{}, of {:.0f} TFLOP/s\n", device->name(), peak);
-  fmt::print("{:24}{:10}{:>10}{:>12}{:>10}\n", "shape", "pass", "us", "TFLOP/s", "share");
-  for (const Case& c : kCases) Measure(*device, stream, c, peak);
+  fmt::print("{:32}{:10}{:>10}{:>12}{:>10}\n", "shape", "pass", "us", "TFLOP/s", "share");
+  const absl::Status cudnn = PrepareCudaKernels(CudaAttention::kCudnn);
+  for (const Case& c : kCases) {
+    Measure(*device, stream, c.name, c.shape, CudaKernels(), peak);
+    if (!cudnn.ok() || !CheckCudnnAttention(c.shape).ok()) continue;
+    Measure(*device, stream, "  cuDNN", c.shape, CudaKernels(CudaAttention::kCudnn), peak);
+  }
+  if (!cudnn.ok()) fmt::print("no cuDNN: {}\n", std::string(cudnn.message()));
   return 0;
 }
 

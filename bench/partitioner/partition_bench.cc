@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact_partition.h"
-#include "schedules/catalogue.h"
+#include "partitioner/exact/exact_partition.h"
+#include "schedules/generate/catalogue.h"
 
 namespace sluice {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "pipeline/executor.h"
-#include "pipeline/rank_threads.h"
-#include "schedules/catalogue.h"
+#include "pipeline/run/executor.h"
+#include "pipeline/run/rank_threads.h"
+#include "schedules/generate/catalogue.h"
 
 namespace sluice {
 namespace {

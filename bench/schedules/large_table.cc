@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

@@ -2,12 +2,12 @@
 // micro-batches, 4 chunks), and how that grows: every part should be linear in the actions.
 #include <benchmark/benchmark.h>
 
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/render_html.h"
+#include "schedules/render/render_html.h"
 #include "schedules/simulate.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

@@ -17,8 +17,9 @@ namespace sluice {
 namespace {
 
 // Where NVIDIA's wheels put their libraries below site-packages.
-constexpr std::array<absl::string_view, 4> kWheelFolders = {"nvidia/cu13/lib", "nvidia/cublas/lib",
-                                                            "nvidia/nccl/lib", "nvidia/cu12/lib"};
+constexpr std::array<absl::string_view, 5> kWheelFolders = {"nvidia/cu13/lib", "nvidia/cublas/lib",
+                                                            "nvidia/cudnn/lib", "nvidia/nccl/lib",
+                                                            "nvidia/cu12/lib"};
 
 std::vector<std::string> Matches(const char* pattern) {
   std::vector<std::string> paths;
@@ -65,6 +66,10 @@ std::vector<std::string> CudaLibraryFolders(absl::string_view environment,
     }
   }
   return folders;
+}
+
+std::string LibraryVersionName(int64_t version) {
+  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
 
 absl::StatusOr<CudaLibrary> CudaLibrary::Open(absl::string_view name,

@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_DEVICE_CUDA_LIBRARIES_H_
 #define SLUICE_MODELS_DEVICE_CUDA_LIBRARIES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace sluice {
 // NVIDIA packages of `python_paths` (python3's sys.path).
 std::vector<std::string> CudaLibraryFolders(absl::string_view environment,
                                             absl::Span<const std::string> python_paths);
+
+// "2.28.9", from 22809: as NCCL (since 2.9) and cuDNN (since 9.0) number themselves.
+std::string LibraryVersionName(int64_t version);
 
 // A library that is loaded and stays so.
 class CudaLibrary {

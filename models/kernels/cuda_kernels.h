@@ -11,14 +11,25 @@ namespace sluice {
 // The widest head that attention takes there; making a wider one ends the process.
 inline constexpr int64_t kWidestCudaHead = 256;
 
-// Whether CudaKernels() can run here: FailedPrecondition in a build without CUDA, NotFound where
-// cuBLASLt is missing (it says where it was looked for). Loads the library; needs no GPU.
-absl::Status PrepareCudaKernels();
+// Whose kernels compute attention on a GPU. They give different bits.
+enum class CudaAttention : uint8_t {
+  kSluice,
+  kCudnn,  // NVIDIA's, with wgmma on Hopper: see CheckCudnnAttention
+};
+
+// Whether cuDNN's attention takes this shape: InvalidArgument unless it has bf16 heads of at most
+// 128 values, a multiple of 8.
+absl::Status CheckCudnnAttention(const AttentionShape& shape);
+
+// Whether CudaKernels() can run here: FailedPrecondition in a build without CUDA (or without
+// cuDNN's headers), or where cuDNN is too old, NotFound where cuBLASLt or cuDNN is missing (it says
+// where it was looked for). Loads the libraries; needs no GPU.
+absl::Status PrepareCudaKernels(CudaAttention attention = CudaAttention::kSluice);
 
 // Objects can be made, and sizes of work areas asked for, without a GPU. What goes wrong with
 // queued work is reported by the Synchronize of the device (OpenCudaDevice) that is current on the
 // calling thread. Not to be called in a build without CUDA.
-const Kernels& CudaKernels();
+const Kernels& CudaKernels(CudaAttention attention = CudaAttention::kSluice);
 
 }  // namespace sluice
 

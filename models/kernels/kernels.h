@@ -77,6 +77,9 @@ class Attention {
   virtual ~Attention() = default;
   virtual size_t forward_workspace() const = 0;
   virtual size_t backward_workspace() const = 0;
+  // To be called when weights are packed, before the first pass: a device may have kernels to
+  // compile and to load, which waits for all that it runs.
+  virtual void Prepare(Stream) {}
   virtual void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) = 0;
   // dqkv [batch * seq, 3 * dim] is overwritten.
   virtual void Backward(Stream stream, const void* qkv, const void* out, const float* lse,
@@ -124,6 +127,7 @@ struct GroupedSum {
 // overlap unless said. Work is queued on the stream: tensors and results are read and written when
 // the stream gets there, so they lie where the device can reach them. Work areas as in Linear.
 struct Kernels {
+  // Names what decides the bits of a result. The ranks of a run must have the same.
   const char* device;
 
   std::unique_ptr<Linear> (*make_linear)(const LinearShape& shape);

@@ -25,6 +25,7 @@ class TransformerBlock : public NormedLayer {
  public:
   TransformerBlock(const GptConfig& config, int block, const LayerContext& context);
 
+  void Pack(const LayerCall& call) override;
   void Forward(const LayerCall& call) override;
   void Restore(const LayerCall& call) override;
   void BackwardInput(const LayerCall& call) override;
@@ -115,6 +116,11 @@ void TransformerBlock::AddWorkspaces() {
       AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
                    {c_attn.weight_grad_workspace(), attn_proj.weight_grad_workspace(),
                     c_fc.weight_grad_workspace(), mlp_proj.weight_grad_workspace()});
+}
+
+void TransformerBlock::Pack(const LayerCall& call) {
+  NormedLayer::Pack(call);
+  attention_->Prepare(call.stream);
 }
 
 void TransformerBlock::Attend(const LayerCall& call) {

@@ -62,8 +62,10 @@ StageCosts SplitStages(const StageCosts& costs, int parts) {
   split.input_grad = Divide(costs.input_grad, parts);
   split.weight_grad = Divide(costs.weight_grad, parts);
   split.backward = Divide(costs.backward, parts);
+  split.recompute = Divide(costs.recompute, parts);
   split.activation_bytes = Divide(costs.activation_bytes, parts);
   split.weight_grad_bytes = Divide(costs.weight_grad_bytes, parts);
+  split.checkpoint_bytes = Divide(costs.checkpoint_bytes, parts);
   split.send = SplitEdges(costs.send, costs.forward.size(), parts);
   if (!costs.link_busy.empty()) {
     split.link_busy = SplitEdges(costs.link_busy, costs.forward.size(), parts);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schedules/check/validate.h"
 #include "schedules/optimise/bounds.h"
 #include "schedules/optimise/exact.h"
 #include "schedules/optimise/improve.h"
@@ -13,7 +14,6 @@
 #include "schedules/optimise/relaxation.h"
 #include "schedules/optimise/search.h"
 #include "schedules/optimise/seeds.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

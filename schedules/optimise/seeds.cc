@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 
 namespace sluice::optimise {
 

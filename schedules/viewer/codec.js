@@ -1,5 +1,5 @@
 'use strict';
-// What the page carries: a description as JSON and the actions as base64 (schedules/pack_actions.h).
+// What the page carries: a description as JSON and the actions as base64 (schedules/render/pack_actions.h).
 
 const readElement = (id) => {
   const element = document.getElementById(id);

@@ -172,6 +172,7 @@ TEST_F(MpiFaults, AStoppedRankIsMissedByTheTimeout) {
   EXPECT_EQ(ranks->AwaitExit(), 5) << ranks->output();
   EXPECT_LT(absl::Now() - stopped, absl::Milliseconds(1500) + kSlack);
   EXPECT_THAT(ranks->output(), HasSubstr("DEADLINE_EXCEEDED: rank "));
+  EXPECT_THAT(ranks->output(), HasSubstr("(rank 2 is stopped)"));
   ExpectNoOrphans(ranks->output());
 }
 

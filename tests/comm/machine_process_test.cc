@@ -37,5 +37,25 @@ TEST(MachineProcess, HasEndedOnceItsParentHasHeardSo) {
   EXPECT_TRUE(HasEnded(process));
 }
 
+TEST(MachineProcess, IsStoppedUntilItGoesOn) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    while (true) pause();
+  }
+  const MachineProcess process{.machine = ThisMachineProcess().machine, .process = child};
+  EXPECT_FALSE(IsStopped(process));
+  int status = 0;
+  kill(child, SIGSTOP);
+  waitpid(child, &status, WUNTRACED);
+  EXPECT_TRUE(IsStopped(process));
+  kill(child, SIGCONT);
+  waitpid(child, &status, WCONTINUED);
+  EXPECT_FALSE(IsStopped(process));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(IsStopped(process)) << "it has ended";
+}
+
 }  // namespace
 }  // namespace sluice

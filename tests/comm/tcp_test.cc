@@ -191,6 +191,38 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
   EXPECT_THAT(words, HasSubstr("rank 1 was heard of"));
 }
 
+// Three ranks, one of which is silent: whoever waits for another learns which rank is the reason.
+TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
+  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  const int port = LocalEndpoint(*listener)->port;
+  const auto launch_of = [port](int rank) {
+    Launch launch;
+    launch.rank = rank;
+    launch.size = 3;
+    launch.address = "127.0.0.1";
+    launch.port = port;
+    return launch;
+  };
+  // A loaded machine is silent for a while too, so the silence that counts is well above it.
+  const TcpOptions options{.heartbeat = absl::Milliseconds(100), .farewell = absl::Milliseconds(9)};
+  std::vector<TcpLink> silent;
+  std::unique_ptr<Communicator> last;
+  std::thread one([&] { silent = *MeetRanks(launch_of(1), "", absl::Seconds(60), {}); });
+  std::thread two([&] { last = *OpenTcp(launch_of(2), options); });
+  const auto first = *OpenTcp(launch_of(0), options, *std::move(listener));
+  one.join();
+  two.join();
+  absl::SleepFor(absl::Milliseconds(1000));
+  char byte = 0;
+  Ticket ticket = 0;
+  ASSERT_TRUE(first->PostReceive(2, &byte, 1, &ticket).ok());
+  const absl::Status status = first->WaitReceive(2, ticket, absl::Now() + absl::Milliseconds(10));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("rank 2 was heard of"),
+                    HasSubstr("nothing has been heard of rank 1 for"), HasSubstr("cut off")));
+}
+
 TEST_F(TcpAgainstBytes, LeavingDoesNotWaitForAPeerThatDoesNotListen) {
   const absl::Time start = absl::Now();
   rank_.reset();

@@ -2,12 +2,12 @@
 
 #include "absl/strings/match.h"
 #include "promises.h"
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
-#include "schedules/validate.h"
-#include "tools/schedule_costs_json.h"
+#include "tools/schedule/schedule_costs_json.h"
 
 namespace sluice {
 namespace {

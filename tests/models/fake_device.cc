@@ -7,12 +7,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <new>
 #include <random>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};  // as cudaMalloc's
+
+}  // namespace
 
 // One recording of an event.
 struct FakeDevice::Moment {
@@ -140,10 +146,10 @@ absl::StatusOr<DeviceMemory> FakeDevice::Allocate(int64_t bytes) {
   const DeviceAllocator& allocator = options_.allocator;
   void* theirs = allocator.allocate == nullptr ? nullptr : allocator.allocate(bytes);
   auto* data = static_cast<std::byte*>(theirs);
-  if (theirs == nullptr) data = new std::byte[static_cast<size_t>(bytes)];
+  if (theirs == nullptr) data = new (kAlignment) std::byte[static_cast<size_t>(bytes)];
   std::fill_n(data, bytes, std::byte{0});
   return Take(data, bytes, [this, data, bytes, is_own = theirs == nullptr] {
-    is_own ? delete[] data : options_.allocator.free(data);
+    is_own ? operator delete[](data, kAlignment) : options_.allocator.free(data);
     const std::lock_guard lock(mutex_);
     allocated_ -= bytes;
   });

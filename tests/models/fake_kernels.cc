@@ -1,3 +1,5 @@
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -64,7 +66,9 @@ class QueuedAttention : public Attention {
   explicit QueuedAttention(const AttentionShape& shape) : attention_(Cpu().make_attention(shape)) {}
   size_t forward_workspace() const override { return attention_->forward_workspace(); }
   size_t backward_workspace() const override { return attention_->backward_workspace(); }
+  void Prepare(Stream) override { prepared_ = true; }
   void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) override {
+    if (!prepared_) FailUnprepared();
     FakeDevice::Queue(
         stream, [=, attention = attention_] { attention->Forward({}, qkv, out, lse, workspace); });
   }
@@ -76,7 +80,14 @@ class QueuedAttention : public Attention {
   }
 
  private:
+  // A GPU would compile in the middle of a step.
+  [[noreturn]] static void FailUnprepared() {
+    std::fprintf(stderr, "attention runs before it was prepared\n");
+    std::abort();
+  }
+
   const std::shared_ptr<Attention> attention_;
+  bool prepared_ = false;
 };
 
 using Tensors = absl::Span<const OptimizerTensor>;

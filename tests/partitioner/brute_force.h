@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/partition_problem.h"
+#include "partitioner/problem/partition_problem.h"
 #include "schedules/simulate.h"
 #include "tests/partitioner/random_chain.h"
 

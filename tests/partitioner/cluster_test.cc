@@ -1,5 +1,5 @@
 // Clusters, the links between their ranks, and collectives over them.
-#include "partitioner/cluster.h"
+#include "partitioner/costs/cluster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "partitioner/collectives.h"
+#include "partitioner/costs/collectives.h"
 
 namespace sluice {
 namespace {

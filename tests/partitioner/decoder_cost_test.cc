@@ -1,9 +1,9 @@
 // What one rank pays: how degrees of parallelism change it.
-#include "partitioner/decoder_cost.h"
+#include "partitioner/costs/decoder_cost.h"
 
 #include <gtest/gtest.h>
 
-#include "partitioner/collectives.h"
+#include "partitioner/costs/collectives.h"
 
 namespace sluice {
 namespace {

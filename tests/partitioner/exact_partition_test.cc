@@ -1,4 +1,4 @@
-#include "partitioner/exact_partition.h"
+#include "partitioner/exact/exact_partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/device.h"
-#include "partitioner/plan_file.h"
-#include "partitioner/profile.h"
+#include "partitioner/costs/device.h"
+#include "partitioner/costs/profile.h"
+#include "partitioner/plan/plan_file.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {
@@ -139,6 +139,9 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
                   "field 'stages[1].first_layer' is 0; expected");
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["last_layer"] = "x"; },
                   "field 'stages[0].last_layer' is \"x\"");
+  // The stage after it is not held against a layer that no int counts.
+  ExpectPlanError([](Json* json) { (*json)["stages"][0]["last_layer"] = 2147483647; },
+                  "field 'stages[0].last_layer' is 2147483647, which is too large");
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["recompute"] = "some"; },
                   "field 'stages[0].recompute' is 'some'");
   ExpectPlanError([](Json* json) { (*json)["model_config"]["widths"].erase(0); },

@@ -1,11 +1,11 @@
-#include "partitioner/fill_floor.h"
+#include "partitioner/plan/fill_floor.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "partitioner/plan_builder.h"
+#include "partitioner/plan/plan_builder.h"
 #include "schedules/optimise/optimise.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"

@@ -1,4 +1,4 @@
-#include "partitioner/free_order.h"
+#include "partitioner/plan/free_order.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact_partition.h"
-#include "partitioner/full_rank_cut.h"
-#include "partitioner/plan_builder.h"
-#include "partitioner/plan_file.h"
-#include "partitioner/recompute_choice.h"
+#include "partitioner/exact/exact_partition.h"
+#include "partitioner/plan/full_rank_cut.h"
+#include "partitioner/plan/plan_builder.h"
+#include "partitioner/plan/plan_file.h"
+#include "partitioner/plan/recompute_choice.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/validate.h"
 #include "tests/partitioner/brute_force.h"
 
 namespace sluice {

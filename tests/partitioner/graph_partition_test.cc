@@ -1,4 +1,4 @@
-#include "partitioner/graph_partition.h"
+#include "partitioner/graph/graph_partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/describe_memory.h"
-#include "partitioner/downsets.h"
+#include "partitioner/costs/describe_memory.h"
+#include "partitioner/graph/downsets.h"
 #include "tests/partitioner/profiles.h"
 #include "tests/sanitizers.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/graph_step.h"
+#include "partitioner/graph/graph_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/exact_partition.h"
-#include "partitioner/graph_step_search.h"
+#include "partitioner/exact/exact_partition.h"
+#include "partitioner/graph/graph_step_search.h"
+#include "tests/partitioner/graph_assignments.h"
 #include "tests/partitioner/random_chain.h"
 #include "tests/partitioner/random_graph.h"
+#include "tests/sanitizers.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {
@@ -26,53 +28,34 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTolerance = 1e-9;
 
 // Under sanitizers a smaller share of the same trials.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kTrials = 600;
-#else
-constexpr int kTrials = 5'400;
-#endif
+constexpr int kTrials = Trials(5'400, /*sanitized=*/600);
 
 // The naive twin: every assignment of nodes to stages that sends nothing backwards and leaves none
 // empty, priced from scratch and simulated.
 class BruteForce {
  public:
   BruteForce(const ProfileGraph& graph, const Timetable& timetable, const Link& link, double memory)
-      : graph_(graph),
-        timetable_(timetable),
-        link_(link),
-        memory_(memory),
-        stage_of_(graph.nodes.size()) {}
+      : graph_(graph), timetable_(timetable), link_(link), memory_(memory) {}
 
   // Least seconds of a step that fits; infinite where none does.
   double Best() {
-    Assign(0);
+    ForEachAssignment(graph_, stages(), [&](const std::vector<int>& stage_of) {
+      stage_of_ = stage_of;
+      Price();
+    });
     return best_;
   }
 
  private:
   int stages() const { return timetable_.placement.stages(); }
 
-  void Assign(size_t node) {
-    if (node == stage_of_.size()) return Price();
-    int first = 0;
-    for (const int source : graph_.nodes[node].sources) {
-      first = std::max(first, stage_of_[source]);
-    }
-    for (int stage = first; stage < stages(); ++stage) {
-      stage_of_[node] = stage;
-      Assign(node + 1);
-    }
-  }
-
   void Price() {
-    std::vector<int> nodes(stages());
     StageCosts costs = StageCosts::Uniform(stages(), 0, 0, 0);
     std::vector<double> state(stages());
     costs.activation_bytes.assign(stages(), 0);
     for (size_t i = 0; i < stage_of_.size(); ++i) {
       const ProfileNode& node = graph_.nodes[i];
       const int stage = stage_of_[i];
-      ++nodes[stage];
       costs.forward[stage] += node.forward_seconds;
       costs.backward[stage] += node.backward_seconds;
       costs.input_grad[stage] += node.backward_seconds / 2;
@@ -80,7 +63,6 @@ class BruteForce {
       costs.activation_bytes[stage] += node.activation_bytes;
       state[stage] += 4 * node.parameter_bytes;
     }
-    if (std::count(nodes.begin(), nodes.end(), 0) > 0) return;
     costs.weight_grad_bytes = costs.activation_bytes;
     for (int cut = 0; cut + 1 < stages(); ++cut) costs.send[cut] = SendSeconds(cut);
     const auto run = Simulate(timetable_, costs, Detail::kSummary);
@@ -94,15 +76,7 @@ class BruteForce {
   }
 
   double SendSeconds(int cut) const {
-    double bytes = 0;
-    for (size_t i = 0; i < stage_of_.size(); ++i) {
-      const std::vector<int>& users = graph_.nodes[i].users;
-      const bool crosses =
-          stage_of_[i] <= cut &&
-          std::any_of(users.begin(), users.end(), [&](int u) { return stage_of_[u] > cut; });
-      if (crosses) bytes += graph_.nodes[i].activation_bytes;
-    }
-    return link_.Seconds(std::llround(bytes));
+    return link_.Seconds(std::llround(CrossingBytes(graph_, stage_of_, cut)));
   }
 
   const ProfileGraph& graph_;

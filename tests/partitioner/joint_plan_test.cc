@@ -1,4 +1,4 @@
-#include "partitioner/joint_plan.h"
+#include "partitioner/plan/joint_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "partitioner/exact_partition.h"
+#include "partitioner/exact/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

@@ -1,13 +1,13 @@
-#include "partitioner/local_search.h"
+#include "partitioner/exact/local_search.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "partitioner/known_chains.h"
-#include "partitioner/planner.h"
-#include "partitioner/stage_arcs.h"
+#include "partitioner/exact/known_chains.h"
+#include "partitioner/exact/stage_arcs.h"
+#include "partitioner/plan/planner.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

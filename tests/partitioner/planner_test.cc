@@ -1,4 +1,4 @@
-#include "partitioner/planner.h"
+#include "partitioner/plan/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact_partition.h"
+#include "partitioner/exact/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/layer_cost.h"
-#include "partitioner/partition_problem.h"
-#include "schedules/catalogue.h"
+#include "partitioner/costs/layer_cost.h"
+#include "partitioner/problem/partition_problem.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/simulate.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // Stages on several devices each, against every way to make them, priced from scratch.
-#include "partitioner/replica_search.h"
+#include "partitioner/graph/replica_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +13,13 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/graph_step.h"
-#include "partitioner/replicated_plan.h"
-#include "schedules/catalogue.h"
+#include "partitioner/graph/graph_step.h"
+#include "partitioner/graph/replicated_plan.h"
+#include "schedules/generate/catalogue.h"
+#include "tests/partitioner/graph_assignments.h"
 #include "tests/partitioner/random_chain.h"
 #include "tests/partitioner/random_graph.h"
+#include "tests/sanitizers.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {
@@ -26,11 +28,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTolerance = 1e-9;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kTrials = 200;
-#else
-constexpr int kTrials = 2'000;
-#endif
+constexpr int kTrials = Trials(2'000, /*sanitized=*/200);
 
 struct Trial {
   ProfileGraph graph;
@@ -68,35 +66,21 @@ Trial RandomTrial(Random& random) {
 // devices for each, every timetable, all of it priced from scratch.
 class BruteForce {
  public:
-  explicit BruteForce(const Trial& trial) : trial_(trial), stage_of_(trial.graph.nodes.size()) {}
+  explicit BruteForce(const Trial& trial) : trial_(trial) {}
 
   double Best() {
     for (int stages = 1; stages <= trial_.devices; ++stages) {
       stages_ = stages;
-      Assign(0);
+      ForEachAssignment(trial_.graph, stages, [&](const std::vector<int>& stage_of) {
+        stage_of_ = stage_of;
+        replicas_.clear();
+        Replicate(trial_.devices);
+      });
     }
     return best_;
   }
 
  private:
-  void Assign(size_t node) {
-    if (node == stage_of_.size()) {
-      for (int s = 0; s < stages_; ++s) {
-        if (std::count(stage_of_.begin(), stage_of_.end(), s) == 0) return;
-      }
-      replicas_.clear();
-      return Replicate(trial_.devices);
-    }
-    int first = 0;
-    for (const int source : trial_.graph.nodes[node].sources) {
-      first = std::max(first, stage_of_[source]);
-    }
-    for (int stage = first; stage < stages_; ++stage) {
-      stage_of_[node] = stage;
-      Assign(node + 1);
-    }
-  }
-
   void Replicate(int left) {
     if (static_cast<int>(replicas_.size()) == stages_) {
       if (left == 0) {
@@ -121,15 +105,7 @@ class BruteForce {
   }
 
   double SendSeconds(int cut) const {
-    double bytes = 0;
-    for (size_t i = 0; i < stage_of_.size(); ++i) {
-      const std::vector<int>& users = trial_.graph.nodes[i].users;
-      const bool crosses =
-          stage_of_[i] <= cut &&
-          std::any_of(users.begin(), users.end(), [&](int u) { return stage_of_[u] > cut; });
-      if (crosses) bytes += trial_.graph.nodes[i].activation_bytes;
-    }
-    return trial_.link.latency + bytes / trial_.link.bandwidth;
+    return trial_.link.Seconds(std::llround(CrossingBytes(trial_.graph, stage_of_, cut)));
   }
 
   double Duration(Op op, int stage) const {
@@ -324,6 +300,9 @@ TEST(ReplicatedPlan, SaysWhatCannotBe) {
   request.micro_batches = 5;
   EXPECT_THAT(std::string(FindGraphStepPlan(request).status().message()),
               testing::HasSubstr("divide"));
+  request.micro_batches = 8;
+  request.stop = [] { return true; };
+  EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kDeadlineExceeded);
   request = RequestFor(graph, 2, 8);
   request.memory = 1;
   EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);

@@ -1,11 +1,11 @@
-#include "partitioner/step_model.h"
+#include "partitioner/problem/step_model.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "partitioner/in_flight.h"
+#include "partitioner/problem/in_flight.h"
 #include "schedules/simulate.h"
 #include "tests/partitioner/random_chain.h"
 

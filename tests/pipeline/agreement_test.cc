@@ -1,4 +1,4 @@
-#include "pipeline/agreement.h"
+#include "pipeline/run/agreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/rank_threads.h"
+#include "pipeline/run/rank_threads.h"
 
 namespace sluice {
 namespace {

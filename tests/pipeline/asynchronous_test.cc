@@ -1,6 +1,6 @@
 // Asynchronous schedules train as their rule says: a twin that is one loop over micro-batches and
 // keeps every version of every stage's weights gets the same bits.
-#include "pipeline/asynchronous.h"
+#include "pipeline/run/asynchronous.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <map>
 #include <thread>
 
-#include "pipeline/weight_slots.h"
-#include "schedules/catalogue.h"
+#include "pipeline/compile/weight_slots.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/weight_versions.h"
 #include "tests/models/model_runner.h"
 #include "tests/pipeline/small_run.h"
@@ -213,9 +213,7 @@ TEST_P(AsynchronousRun, KeepsItsVersionsInThePredictedMemory) {
   const absl::StatusOr<RunPlan> plan = CompileRun(Asynchronous(run, kSteps));
   ASSERT_TRUE(plan.ok()) << plan.status();
   const RunRequest& request = plan->request;
-  const absl::StatusOr<std::vector<RankMemory>> predicted =
-      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
-                    request.partition, request.recompute.front(), request.optimizer);
+  const absl::StatusOr<std::vector<RankMemory>> predicted = PredictMemory(request);
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   for (int rank = 0; rank < run.ranks; ++rank) {
     const absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(*plan, rank);
@@ -247,6 +245,7 @@ std::vector<SmallRun> Runs() {
                     .recompute = Recompute::kFull,
                     .dtype = DType::kBFloat16,
                     .partition_seed = 3});
+    runs.push_back({.schedule = schedule, .recompute = Recompute::kFull, .recompute_ahead = true});
   }
   return runs;
 }

@@ -23,6 +23,7 @@ SmallRun Baseline(SmallRun run) {
   run.schedule = "gpipe";
   run.ranks = run.chunks = 1;
   run.recompute = Recompute::kNone;
+  run.recompute_ahead = false;
   run.partition_seed = 0;
   return run;
 }
@@ -107,6 +108,30 @@ INSTANTIATE_TEST_SUITE_P(Runs, BitwisePromise, testing::ValuesIn(Runs()),
 // Every schedule there is, on its own placement.
 INSTANTIATE_TEST_SUITE_P(Catalogue, BitwisePromise,
                          testing::ValuesIn(CatalogueRuns({"gpipe", "1f1b", "zb-h1"})),
+                         [](const auto& run) { return run.param.Name(); });
+
+// Activations rebuilt by actions of their own: on every schedule, whole or in part.
+std::vector<SmallRun> RebuildingRuns() {
+  std::vector<SmallRun> runs = CatalogueRuns({});
+  std::erase_if(runs, [](const SmallRun& run) { return run.ranks != 2; });
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].recompute_ahead = true;
+    runs[i].recompute = i % 3 == 0 ? Recompute::kSelective : Recompute::kFull;
+    runs[i].dtype = i % 2 == 0 ? DType::kFloat32 : DType::kBFloat16;
+  }
+  for (const char* model : {"tied", "mlp", "rms"}) {
+    runs.push_back({.model = model,
+                    .ranks = 4,
+                    .recompute = Recompute::kFull,
+                    .recompute_ahead = true,
+                    .partition_seed = 17});
+  }
+  runs.push_back(
+      {.ranks = 1, .recompute = Recompute::kFull, .recompute_ahead = true, .sum_groups = 2});
+  return runs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rebuilding, BitwisePromise, testing::ValuesIn(RebuildingRuns()),
                          [](const auto& run) { return run.param.Name(); });
 
 // Gradients summed in groups have other bits, the same ones however the work is cut.

@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "pipeline/checkpoint.h"
+#include "pipeline/checkpoint/checkpoint.h"
 #include "tests/models/data/files.h"
 
 namespace sluice {

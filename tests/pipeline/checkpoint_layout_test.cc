@@ -1,5 +1,5 @@
 // Which rank writes which bytes of a checkpoint.
-#include "pipeline/checkpoint_layout.h"
+#include "pipeline/checkpoint/checkpoint_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "models/safetensors_header.h"
-#include "pipeline/rank_state.h"
+#include "pipeline/run/rank_state.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

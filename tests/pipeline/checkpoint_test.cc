@@ -1,4 +1,4 @@
-#include "pipeline/checkpoint.h"
+#include "pipeline/checkpoint/checkpoint.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "comm/device_group.h"
-#include "pipeline/tensor_edges.h"
+#include "pipeline/compile/tensor_edges.h"
 #include "tests/pipeline/fake_run.h"
 #include "tests/pipeline/haunted_layer.h"
 
@@ -58,6 +58,7 @@ std::vector<SmallRun> Runs() {
       {.schedule = "gpipe", .ranks = 2, .dtype = DType::kBFloat16},
       {.schedule = "1f1b", .ranks = 4, .partition_seed = 7},
       {.schedule = "1f1b", .ranks = 3, .recompute = Recompute::kFull},
+      {.schedule = "1f1b", .ranks = 3, .recompute = Recompute::kFull, .recompute_ahead = true},
       {.schedule = "1f1b", .ranks = 2, .recompute = Recompute::kSelective, .sum_groups = 2},
       {.schedule = "interleaved", .ranks = 2, .chunks = 3},
       {.schedule = "zb-h1", .ranks = 3, .micro_batches = 6, .optimizer = OptimizerKind::kSgd},

@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "pipeline/rank_threads.h"
+#include "pipeline/run/rank_threads.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/generate.h"
+#include "pipeline/sample/generate.h"
 
 #include <cmath>
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "pipeline/checkpoint.h"
+#include "pipeline/checkpoint/checkpoint.h"
 #include "tests/models/data/files.h"
 #include "tests/models/model_runner.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/layer.h"
-#include "pipeline/run_plan.h"
+#include "pipeline/compile/run_plan.h"
 
 namespace sluice {
 

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/validate.h"
 #include "tests/pipeline/small_run.h"
 #include "tests/shared_folder.h"
 

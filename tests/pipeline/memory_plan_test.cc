@@ -1,4 +1,4 @@
-#include "pipeline/memory_plan.h"
+#include "pipeline/compile/memory_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -69,6 +69,24 @@ TEST(PackBuffers, NestedLivesNeedNoMoreThanThePeak) {
 }
 
 TEST(PackBuffers, NothingNeedsNothing) { EXPECT_EQ(PackBuffers({}).bytes, 0); }
+
+// What is rebuilt ahead is there as a whole, of one micro-batch; within the backward it is there
+// layer by layer.
+TEST(Arena, RebuildingAheadTakesRoomForOneMicroBatch) {
+  const auto most = [](Recompute recompute, bool ahead) {
+    const RunPlan plan = MakePlan({.model = "wide",
+                                   .schedule = "gpipe",
+                                   .micro_batches = 8,
+                                   .recompute = recompute,
+                                   .recompute_ahead = ahead});
+    return plan.arenas.front().memory.activations;
+  };
+  const int64_t none = most(Recompute::kNone, false);
+  for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+    EXPECT_LT(most(recompute, false), most(recompute, true));
+    EXPECT_LT(most(recompute, true), none);
+  }
+}
 
 // Real programs: how much is lost to fragmentation, and nothing overlaps.
 TEST(PackBuffers, ProgramsLoseLittleToFragmentation) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/nccl.h"
-#include "pipeline/tensor_edges.h"
+#include "pipeline/compile/tensor_edges.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/pipeline/fake_run.h"
 

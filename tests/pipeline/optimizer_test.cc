@@ -1,4 +1,4 @@
-#include "pipeline/optimizer.h"
+#include "pipeline/run/optimizer.h"
 
 #include <gtest/gtest.h>
 

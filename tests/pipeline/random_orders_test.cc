@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "schedules/validate.h"
+#include "schedules/check/validate.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -131,6 +131,42 @@ TEST(RandomOrders, TrainLikeOneStage) {
     one.schedule = "gpipe";
     one.ranks = 1;
     EXPECT_EQ(*outcome, OutcomeOnce(one, 2)) << "trial " << trial;
+    ExpectPredictedMemory(*plan);
+  }
+}
+
+// Some micro-batches of some stages are rebuilt, anywhere between their forward and their backward,
+// whatever the policy is for the others.
+Timetable WithRecomputes(Random& random, Timetable table) {
+  for (std::vector<Action>& row : table.rows) {
+    for (size_t backward = 0; backward < row.size(); ++backward) {
+      if (row[backward].op != Op::kInputGrad || Below(random, 2) == 0) continue;
+      Action action = row[backward];
+      action.op = Op::kForward;
+      const auto forward = std::find(row.begin(), row.end(), action) - row.begin();
+      action.op = Op::kRecompute;
+      const auto between = static_cast<size_t>(static_cast<std::ptrdiff_t>(backward) - forward);
+      row.insert(row.begin() + forward + 1 + Below(random, between), action);
+      ++backward;
+    }
+  }
+  return table;
+}
+
+TEST(RandomOrders, TrainLikeOneStageWithRecomputes) {
+  Random random(3);
+  for (int trial = 0; trial < 8; ++trial) {
+    const Timetable table =
+        WithRecomputes(random, RandomOrder(random, RandomPlacement(random), 8).Make());
+    ASSERT_TRUE(ValidateTimetable(table).ok()) << ValidateTimetable(table);
+    SmallRun run{.micro_batches = table.micro_batches};
+    run.recompute = static_cast<Recompute>(Below(random, 3));
+    const absl::StatusOr<RunPlan> plan = CompileRun(MakeRequest(run, table));
+    ASSERT_TRUE(plan.ok()) << "trial " << trial << ": " << plan.status();
+    const absl::StatusOr<Outcome> outcome = Train(*plan, SmallOptions(2));
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(*outcome, OutcomeOnce({.schedule = "gpipe", .ranks = 1, .micro_batches = 8}, 2))
+        << "trial " << trial;
     ExpectPredictedMemory(*plan);
   }
 }

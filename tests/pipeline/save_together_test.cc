@@ -1,5 +1,5 @@
 // Ranks that write one checkpoint together leave the bytes that one writer would.
-#include "pipeline/save_together.h"
+#include "pipeline/checkpoint/save_together.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "comm/in_process.h"
 #include "models/data/file_writer.h"
 #include "models/safetensors_header.h"
-#include "pipeline/running_checksum.h"
+#include "pipeline/checkpoint/running_checksum.h"
 #include "tests/comm/tcp_group.h"
 #include "tests/pipeline/checkpoint_fixture.h"
 

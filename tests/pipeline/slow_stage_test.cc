@@ -1,4 +1,4 @@
-#include "pipeline/slow_stage.h"
+#include "pipeline/run/slow_stage.h"
 
 #include <gtest/gtest.h>
 

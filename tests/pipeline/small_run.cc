@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "pipeline/predict_memory.h"
-#include "pipeline/rank_state.h"
-#include "schedules/catalogue.h"
+#include "pipeline/compile/predict_memory.h"
+#include "pipeline/run/rank_state.h"
+#include "schedules/generate/catalogue.h"
 
 namespace sluice {
 namespace {
@@ -108,6 +108,7 @@ std::string SmallRun::Name() const {
   std::string name =
       absl::StrCat(model, "_", schedule, "_p", ranks, "_v", chunks, "_m", micro_batches, "_",
                    policies[static_cast<int>(recompute)], "_", DTypeName(dtype));
+  if (recompute_ahead) absl::StrAppend(&name, "_ahead");
   if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
   if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
   if (replicas > 1) absl::StrAppend(&name, "_dp", replicas);
@@ -156,6 +157,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
                           ? OrDie(EvenPartition(request.spec.layer_count(), stages))
                           : RandomPartition(request.spec.layer_count(), stages, run.partition_seed);
   request.recompute.assign(static_cast<size_t>(stages), run.recompute);
+  request.recompute_ahead = run.recompute_ahead;
   request.optimizer = run.optimizer;
   request.sum_groups = run.sum_groups;
   request.replicas = run.replicas;
@@ -232,11 +234,7 @@ const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps) {
 }
 
 void ExpectPredictedMemory(const RunPlan& plan) {
-  const RunRequest& request = plan.request;
-  absl::StatusOr<std::vector<RankMemory>> predicted =
-      PredictMemory(request.spec, request.batch, request.dtype, request.timetable,
-                    request.partition, request.recompute.front(), request.optimizer,
-                    request.sum_groups, request.replicas, request.zero, request.stage_replicas);
+  absl::StatusOr<std::vector<RankMemory>> predicted = PredictMemory(plan.request);
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   ASSERT_EQ(predicted->size(), static_cast<size_t>(plan.world_size()));
   for (int rank = 0; rank < plan.world_size(); ++rank) {

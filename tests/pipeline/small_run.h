@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/trainer.h"
+#include "pipeline/run/trainer.h"
 
 namespace sluice {
 
@@ -42,6 +42,7 @@ struct SmallRun {
   int chunks = 1;
   int micro_batches = 4;
   Recompute recompute = Recompute::kNone;
+  bool recompute_ahead = false;
   DType dtype = DType::kFloat32;
   uint64_t partition_seed = 0;  // 0: even; else a random partition
   OptimizerKind optimizer = OptimizerKind::kAdamW;
@@ -84,7 +85,7 @@ void PrintTo(const Outcome& outcome, std::ostream* out);
 absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options);
 TrainOptions SmallOptions(int64_t steps);
 // Whether every rank of `plan` allocates the bytes that PredictMemory says, all of them accounted
-// for. One policy of recomputation for all stages.
+// for.
 void ExpectPredictedMemory(const RunPlan& plan);
 // The bits of `run` after so many steps; trained once, however often it is asked for.
 const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps);

@@ -7,14 +7,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/tensor_edges.h"
-#include "schedules/catalogue.h"
+#include "pipeline/compile/tensor_edges.h"
+#include "schedules/check/validate.h"
 #include "schedules/dealt_times.h"
-#include "schedules/validate.h"
+#include "schedules/generate/catalogue.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -32,6 +34,7 @@ SmallRun Baseline(SmallRun run) {
   run.zero = 0;
   run.schedule = "gpipe";
   run.recompute = Recompute::kNone;
+  run.recompute_ahead = false;
   run.partition_seed = 0;
   return run;
 }
@@ -51,6 +54,7 @@ std::vector<SmallRun> Runs() {
                  .schedule = schedules[number % 5],
                  .micro_batches = 12,
                  .recompute = static_cast<Recompute>(below(3)),
+                 .recompute_ahead = number % 4 == 2,
                  .dtype = number % 3 == 0 ? DType::kBFloat16 : DType::kFloat32,
                  .partition_seed = static_cast<uint64_t>(below(3)),
                  .optimizer = number % 7 == 0 ? OptimizerKind::kSgd : OptimizerKind::kAdamW,
@@ -130,6 +134,24 @@ TEST(NarrowTimetable, IsSoundOfEverySchedule) {
   EXPECT_FALSE(NarrowTimetable(Generate("pipedream", 3, 6), {2, 1}).ok());
 }
 
+void ExpectSameRun(const Simulation& run, const Simulation& expected) {
+  EXPECT_NEAR(run.span, expected.span, 1e-12);
+  EXPECT_NEAR(run.span_bubble, expected.span_bubble, 1e-12);
+  EXPECT_NEAR(run.lower_bound, expected.lower_bound, 1e-12);
+  EXPECT_NEAR(run.gap, expected.gap, 1e-12);
+  EXPECT_EQ(run.peak_activations, expected.peak_activations);
+  ASSERT_EQ(run.rows.size(), expected.rows.size());
+  for (size_t rank = 0; rank < run.rows.size(); ++rank) {
+    EXPECT_NEAR(run.work[rank], expected.work[rank], 1e-9);
+    ASSERT_EQ(run.rows[rank].size(), expected.rows[rank].size());
+    for (size_t i = 0; i < run.rows[rank].size(); ++i) {
+      EXPECT_EQ(run.rows[rank][i].action, expected.rows[rank][i].action);
+      EXPECT_DOUBLE_EQ(run.rows[rank][i].start, expected.rows[rank][i].start);
+      EXPECT_DOUBLE_EQ(run.rows[rank][i].end, expected.rows[rank][i].end);
+    }
+  }
+}
+
 TEST(SimulateDealt, AgreesWithTheSimulatorWhereNothingIsDealt) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<double> seconds(0.5, 2);
@@ -142,9 +164,106 @@ TEST(SimulateDealt, AgreesWithTheSimulatorWhereNothingIsDealt) {
     }
     const absl::StatusOr<Simulation> expected = Simulate(table, costs);
     ASSERT_TRUE(expected.ok());
-    const DealtTimes times = SimulateDealt(table, StageDeal({1, 1, 1, 1}, 1), costs);
+    const Simulation times = SimulateDealt({table, StageDeal({1, 1, 1, 1}, 1)}, costs);
     EXPECT_DOUBLE_EQ(times.makespan, expected->makespan);
     EXPECT_NEAR(times.bubble, expected->bubble, 1e-12);
+    ExpectSameRun(
+        SimulateDealt({table, StageDeal({1, 1, 1, 1}, 1)}, costs, {}, Detail::kEveryAction),
+        *expected);
+  }
+}
+
+// The time at which each micro-batch has been through each stage, by the rows of all ranks.
+using Ends = std::map<std::pair<int, int>, double>;
+
+Ends EndsOf(const Simulation& run, bool gradients) {
+  Ends ends;
+  for (const auto& row : run.rows) {
+    for (const auto& [action, start, end] : row) {
+      const bool gradient = action.op == Op::kBackward || action.op == Op::kInputGrad;
+      if (gradients ? gradient : action.op == Op::kForward)
+        ends[{action.stage, action.micro_batch}] = end;
+    }
+  }
+  return ends;
+}
+
+// Halves of a pair may be dealt to two ranks: nobody runs them together.
+TEST(DealRows, LeavesNoPairs) {
+  Timetable table = Generate("1f1b", 2, 4);
+  const auto pair =
+      std::find_if(table.rows[0].begin(), table.rows[0].end() - 1,
+                   [](const Action& a) { return a.op == Op::kForward && a.micro_batch == 2; });
+  pair->overlaps_next = true;
+  ASSERT_EQ((pair + 1)->op, Op::kBackward);
+  for (const std::vector<Action>& row : DealRows(table, StageDeal({2, 1}, 1))) {
+    for (const Action& action : row) EXPECT_FALSE(action.overlaps_next);
+  }
+}
+
+// From 0 to the end, each as soon as the one before it has ended and its message is there.
+void ExpectChain(const Simulation& run, const StageCosts& costs) {
+  const std::vector<TimedAction>& path = run.critical_path;
+  ASSERT_FALSE(path.empty());
+  EXPECT_EQ(path.front().start, 0);
+  EXPECT_EQ(path.back().end, run.makespan);
+  for (size_t i = 1; i < path.size(); ++i) {
+    const int from = path[i - 1].action.stage, to = path[i].action.stage;
+    const double message = from == to ? 0 : costs.send[std::min(from, to)];
+    EXPECT_NEAR(path[i].start, path[i - 1].end + message, 1e-9);
+  }
+}
+
+// Every rank does its share, one action after another and none before its input is there; nothing
+// ends before the bound.
+TEST(SimulateDealt, DrawsWhatCanRun) {
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<double> seconds(0.2, 3);
+  const std::vector<std::vector<int>> deals = {{3, 1}, {1, 2, 3}, {4}, {2, 2}, {1, 1, 4}};
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "eager-1f1b"}) {
+    for (const std::vector<int>& replicas : deals) {
+      const auto stages = static_cast<int>(replicas.size());
+      StageCosts costs = StageCosts::Uniform(stages, 1, 1, 1);
+      for (std::vector<double>* of : {&costs.forward, &costs.input_grad, &costs.weight_grad}) {
+        for (double& value : *of) value = seconds(random);
+      }
+      for (int s = 0; s < stages; ++s)
+        costs.backward[s] = costs.input_grad[s] + costs.weight_grad[s];
+      for (double& value : costs.send) value = seconds(random) / 4;
+      costs.activation_bytes.assign(static_cast<size_t>(stages), 3);
+      costs.weight_grad_bytes = costs.activation_bytes;
+      const StageDeal deal(replicas, 1);
+      const DealtTimetable dealt(*NarrowTimetable(Generate(schedule, deal.ranks(), 12), replicas),
+                                 deal);
+      const Simulation run = SimulateDealt(dealt, costs, {}, Detail::kEveryAction);
+      EXPECT_EQ(run.makespan, SimulateDealt(dealt, costs).makespan);
+      EXPECT_LE(run.lower_bound, run.makespan);
+      EXPECT_GE(run.lower_bound,
+                12.0 / replicas[0] * (costs.forward[0] + costs.backward[0]) - 1e-9);
+      ExpectChain(run, costs);
+      const Timetable drawn = DrawnTable(dealt);
+      ASSERT_EQ(drawn.rows.size(), run.rows.size());
+      EXPECT_EQ(drawn.placement.ranks(), deal.ranks());
+      const Ends forwards = EndsOf(run, false), gradients = EndsOf(run, true);
+      EXPECT_EQ(forwards.size(), 12u * stages);
+      for (size_t rank = 0; rank < run.rows.size(); ++rank) {
+        ASSERT_EQ(drawn.rows[rank].size(), run.rows[rank].size());
+        EXPECT_EQ(run.peak_bytes[rank], 3.0 * run.peak_activations[rank]) << "held until W";
+        double clock = 0;
+        for (const auto& [action, start, end] : run.rows[rank]) {
+          EXPECT_EQ(deal.rank(action.stage, action.micro_batch), static_cast<int>(rank));
+          EXPECT_GE(start, clock);
+          const int s = action.stage, b = action.micro_batch;
+          if (action.op == Op::kForward && s > 0) {
+            EXPECT_GE(start, forwards.at({s - 1, b}) + costs.send[s - 1]);
+          }
+          if ((action.op == Op::kBackward || action.op == Op::kInputGrad) && s + 1 < stages) {
+            EXPECT_GE(start, gradients.at({s + 1, b}) + costs.send[s]);
+          }
+          clock = end;
+        }
+      }
+    }
   }
 }
 
@@ -157,9 +276,9 @@ TEST(NarrowTimetable, KeepsAllReplicasBusy) {
   costs.backward[0] = 6;
   const Timetable wide = Generate("1f1b", 4, 24);
   const double four_stages = Simulate(wide, StageCosts::Uniform(4, 1, 1, 1))->makespan;
-  const double narrow = SimulateDealt(*NarrowTimetable(wide, {3, 1}), deal, costs).makespan;
+  const double narrow = SimulateDealt({*NarrowTimetable(wide, {3, 1}), deal}, costs).makespan;
   EXPECT_LE(narrow, 1.05 * four_stages);
-  const double two_rows = SimulateDealt(Generate("1f1b", 2, 24), deal, costs).makespan;
+  const double two_rows = SimulateDealt({Generate("1f1b", 2, 24), deal}, costs).makespan;
   EXPECT_GT(two_rows, 1.2 * narrow);
 }
 

@@ -1,4 +1,4 @@
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

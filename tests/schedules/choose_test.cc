@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "schedules/validate.h"
+#include "schedules/check/validate.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/simulate.h"
 
 namespace sluice {

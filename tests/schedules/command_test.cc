@@ -123,6 +123,17 @@ TEST_F(ScheduleCommand, RefusesBadCostFiles) {
   }
 }
 
+TEST_F(ScheduleCommand, RebuildsActivations) {
+  const std::string show = "show 1f1b -p 4 -m 8 --json --recompute ";
+  EXPECT_EQ(json::parse(Run(show + "--cost F=1,B=2").out)["makespan"], 39);
+  EXPECT_EQ(json::parse(Run(show + "--cost F=1,B=2,RECOMPUTE=0").out)["makespan"], 33);
+  const std::string path = Write("costs.json", R"({"F":[1,1,1,1],"RECOMPUTE":[1,1,0.5,0]})");
+  EXPECT_EQ(json::parse(Run(show + "--costs " + path).out)["work"], json({32, 32, 28, 24}));
+  const Outcome dealt = Run("show 1f1b -m 12 --stage-replicas 3,1 --recompute --json --actions");
+  EXPECT_THAT(dealt.out, HasSubstr("RECOMPUTE"));
+  ExpectBadInput("show auto -p 2 -m 4 --recompute", "schedule auto rebuilds nothing");
+}
+
 TEST_F(ScheduleCommand, ReadsCostFiles) {
   const std::string path = Write("costs.json", R"({"F":[1,2],"I":[2,1],"W":[1,1],"send":0.5,
       "activation_bytes":[100,200],"weight_grad_bytes":[10,20],"device_memory":[150,1000]})");
@@ -213,6 +224,40 @@ TEST_F(ScheduleCommand, ExportsWhatItCanReadAgain) {
     EXPECT_THAT(check.out, HasSubstr("sound (3 ranks, 6 stages, 6 micro-batches"));
     EXPECT_EQ(Run("show " + path + " --format " + format).out, Contents(path));
   }
+}
+
+// Three ranks take turns at the first stage, which costs three times as much.
+TEST_F(ScheduleCommand, DrawsStagesOfSeveralRanks) {
+  const json report =
+      json::parse(Run("show 1f1b -m 12 --stage-replicas 3,1 --cost F=1,B=2 --json --actions").out);
+  EXPECT_EQ(report["ranks"], 4);
+  EXPECT_EQ(report["stages"], 2);
+  EXPECT_EQ(report["work"], json::parse("[36.0, 36.0, 36.0, 36.0]"));
+  EXPECT_EQ(report["makespan"], 45);
+  EXPECT_EQ(report["lower_bound"], 39);
+  ASSERT_EQ(report["rank_actions"].size(), 4u);
+  EXPECT_EQ(report["rank_actions"][1].size(), 8u);
+  EXPECT_EQ(report["rank_actions"][1][0]["micro_batch"], 1);
+  EXPECT_THAT(Run("show 1f1b -m 12 --stage-replicas 3,1").out,
+              HasSubstr("1f1b, stages of 3+1: 4 ranks, 12 micro-batches, 2 stages"));
+  EXPECT_THAT(Run("show 1f1b -m 12 --stage-replicas 3,1 --format svg").out, HasSubstr("rank 3"));
+  EXPECT_EQ(report["critical_path"].front()["start"], 0);
+  EXPECT_EQ(report["critical_path"].back()["end"], 45);
+  EXPECT_THAT(Run("show 1f1b -m 12 --stage-replicas 3,1 --format html").out,
+              HasSubstr("\"ranks\":4,\"stages\":2"));
+  EXPECT_EQ(Run("show 1f1b -m 12 --stage-replicas 3,1 --memory-limit 1").exit_code, 3);
+  // A file has a row a stage, and says itself what was dealt.
+  const std::string path = Path("rows.csv");
+  EXPECT_EQ(Run("show 1f1b -m 12 --stage-replicas 3,1 --format csv -o " + path).exit_code, 0);
+  EXPECT_EQ(json::parse(Run("show " + path + " --stage-replicas 3,1 --json").out)["makespan"], 45);
+  ExpectBadInput("show " + path + " --stage-replicas 1,1,1", "2 stages in 2 rows");
+  ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,x", "expected the ranks of each stage");
+  ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,0", "expected the ranks of each stage");
+  ExpectBadInput("show 1f1b -m 12 -p 3 --stage-replicas 3,1", "is 4 ranks, not -p 3");
+  ExpectBadInput("show 1f1b --stage-replicas 3,1", "needs -m");
+  ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,1 --cost F=1e308", "too large");
+  ExpectBadInput("show zbv -m 12 --stage-replicas 3,1", "several stages each");
+  ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,1 --format comms-csv", "a rank a stage");
 }
 
 TEST_F(ScheduleCommand, TextIsPlainAndNarrowWhenPiped) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "random_timetable.h"
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {

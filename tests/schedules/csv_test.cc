@@ -10,10 +10,10 @@
 #include <tuple>
 
 #include "random_timetable.h"
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
-#include "schedules/validate.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {

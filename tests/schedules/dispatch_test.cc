@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "schedules/check/validate.h"
 #include "schedules/optimise/problem.h"
 #include "schedules/simulate.h"
-#include "schedules/validate.h"
 
 namespace sluice::optimise {
 namespace {

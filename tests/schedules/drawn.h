@@ -1,7 +1,7 @@
 #ifndef SLUICE_TESTS_SCHEDULES_DRAWN_H_
 #define SLUICE_TESTS_SCHEDULES_DRAWN_H_
 
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/simulate.h"
 
 namespace sluice {

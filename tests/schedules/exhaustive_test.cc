@@ -5,10 +5,10 @@
 #include <functional>
 #include <string>
 
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

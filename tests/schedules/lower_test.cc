@@ -5,10 +5,10 @@
 #include "naive.h"
 #include "random_timetable.h"
 #include "rendezvous.h"
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/dependency.h"
-#include "schedules/validate.h"
+#include "schedules/generate/catalogue.h"
 
 namespace sluice {
 namespace {

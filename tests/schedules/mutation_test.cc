@@ -10,10 +10,10 @@
 #include "naive.h"
 #include "random_timetable.h"
 #include "rendezvous.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/dependency.h"
 #include "schedules/lower.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

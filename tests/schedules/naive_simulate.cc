@@ -24,7 +24,9 @@ std::vector<Spot> Where(const Timetable& table, Wanted wanted) {
 }
 
 double DurationOf(const Action& a, const StageCosts& costs) {
-  if (a.op == Op::kForward || a.op == Op::kRecompute) return costs.forward[a.stage];
+  if (a.op == Op::kForward) return costs.forward[a.stage];
+  if (a.op == Op::kRecompute)
+    return (costs.recompute.empty() ? costs.forward : costs.recompute)[a.stage];
   if (a.op == Op::kBackward) return costs.backward[a.stage];
   if (a.op == Op::kInputGrad) return costs.input_grad[a.stage];
   if (a.op == Op::kWeightGrad) return costs.weight_grad[a.stage];

@@ -8,9 +8,9 @@
 #include <random>
 #include <string>
 
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/validate.h"
+#include "schedules/generate/catalogue.h"
 
 namespace sluice {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "naive.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/lower.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

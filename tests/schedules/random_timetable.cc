@@ -167,6 +167,9 @@ StageCosts RandomCosts(Random& random, int stages) {
     }
   }
   if (Draw(random, 0, 1) == 1) costs.overlap = draw();
+  if (Draw(random, 0, 1) == 1) {
+    for (int s = 0; s < stages; ++s) costs.recompute.push_back(draw());
+  }
   return costs;
 }
 

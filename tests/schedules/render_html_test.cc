@@ -1,4 +1,4 @@
-#include "schedules/render_html.h"
+#include "schedules/render/render_html.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include "absl/strings/match.h"
 #include "drawn.h"
 #include "random_timetable.h"
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/pack_actions.h"
-#include "schedules/render_common.h"
+#include "schedules/render/pack_actions.h"
+#include "schedules/render/render_common.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/render.h"
+#include "schedules/render/render.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 
 #include "drawn.h"
 #include "random_timetable.h"
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/render_common.h"
-#include "schedules/render_text_density.h"
+#include "schedules/render/render_common.h"
+#include "schedules/render/render_text_density.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "naive.h"
 #include "random_timetable.h"
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/memory_profile.h"
 

@@ -1,4 +1,4 @@
-#include "schedules/validate.h"
+#include "schedules/check/validate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "naive.h"
 #include "random_timetable.h"
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "schedules/catalogue.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/validate.h"
 
 namespace sluice {
 namespace {

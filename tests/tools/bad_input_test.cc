@@ -347,6 +347,11 @@ std::vector<BadInput> Inputs() {
        {"--device abacus", "cpu or cuda"}},
       {"NcclOnTheCpu", With("--transport nccl"), kExitBadInput, {"nccl", "--device cuda"}},
       {"GraphsOnTheCpu", With("--cuda-graphs"), kExitBadInput, {"--cuda-graphs", "--device cuda"}},
+      {"AttentionOnTheCpu",
+       With("--attention cudnn"),
+       kExitBadInput,
+       {"--attention cudnn", "--device cuda"}},
+      {"UnknownAttention", With("--attention hawk"), kExitBadInput, {"--attention", "hawk"}},
       {"UnknownTransport", With("--transport pigeon"), kExitBadInput, {"pigeon", "tcp or nccl"}},
       // Pipeline.
       {"MoreStagesThanLayers", With("--stages 5"), kExitBadInput, {"4 layers", "5"}},

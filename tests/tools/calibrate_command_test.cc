@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "partitioner/cluster.h"
+#include "partitioner/costs/cluster.h"
 #include "tests/tools/sluice_process.h"
 
 namespace sluice {

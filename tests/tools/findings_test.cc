@@ -1,4 +1,4 @@
-#include "tools/findings.h"
+#include "tools/doctor/findings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,6 +90,7 @@ TEST(ToJson, WritesNullForWhatIsNotThere) {
   const nlohmann::ordered_json json = ToJson(nothing, FindLacks(nothing));
   EXPECT_TRUE(json["mpi"]["mpirun"].is_null());
   EXPECT_TRUE(json["nccl"].is_null());
+  EXPECT_TRUE(json["cudnn"].is_null());
   EXPECT_EQ(json["gpus"].size(), 0U);
   EXPECT_EQ(json["missing"].size(), FindLacks(nothing).size());
 }

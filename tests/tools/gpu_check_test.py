@@ -156,6 +156,7 @@ class Parts(Folder):
         result = benches.bench_train(self.kit, Clock(60))
         self.assertTrue(result["ok"])
         self.assertIn("sluice", result["models"]["gpt2-xl"])
+        self.assertIn("sluice_cudnn", result["models"]["gpt2-xl"])
         with self.assertRaises(Skip):
             benches.peer_script(self.kit)
 

@@ -1,4 +1,4 @@
-#include "tools/last_words.h"
+#include "tools/train/last_words.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/in_process.h"
-#include "pipeline/trainer.h"
+#include "pipeline/run/trainer.h"
 #include "tools/command.h"
-#include "tools/train_world.h"
+#include "tools/train/train_world.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,5 @@
 // What `sluice profile` measures, on a CPU and on a device that does its work later.
-#include "tools/layer_timing.h"
+#include "tools/profile/layer_timing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "tests/models/fake_device.h"
 #include "tests/models/test_models.h"
-#include "tools/device_link.h"
-#include "tools/stream_stopwatch.h"
+#include "tools/profile/device_link.h"
+#include "tools/profile/stream_stopwatch.h"
 
 namespace sluice {
 namespace {

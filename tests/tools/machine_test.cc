@@ -1,4 +1,4 @@
-#include "tools/machine.h"
+#include "tools/doctor/machine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

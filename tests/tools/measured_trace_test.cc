@@ -1,4 +1,4 @@
-#include "tools/measured_trace.h"
+#include "tools/schedule/measured_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "schedules/catalogue.h"
+#include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {

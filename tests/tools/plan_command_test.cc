@@ -145,6 +145,10 @@ TEST_F(PlanCommand, GivesStagesOfAGraphSeveralDevices) {
   EXPECT_EQ(shared["stages"][0]["replicas"].get<int>() + shared["stages"][1]["replicas"].get<int>(),
             3);
   EXPECT_EQ(shared["optimal"], true);
+  const std::string drawn =
+      Run("plan " + command + "--micro-batches 16 --schedule 1f1b --format svg").out;
+  EXPECT_THAT(drawn, HasSubstr("3 ranks, 16 micro-batches, 2 stages"));
+  EXPECT_THAT(drawn, HasSubstr("gap 0.0%"));
   ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --data-parallel auto --micro-batches 1",
                 2, "divide 1 micro-batches");
 }
@@ -187,6 +191,8 @@ TEST_F(PlanCommand, PlansTheStepOfGraphs) {
   EXPECT_LE(best["step_seconds"].get<double>(), plan["step_seconds"].get<double>());
   EXPECT_EQ(best["optimal"], true);
   EXPECT_FALSE(best["rejected"].empty());
+  EXPECT_THAT(Run("plan " + Path("graph.txt") + " --devices 2 --micro-batches 4 --format svg").out,
+              HasSubstr("2 ranks, 4 micro-batches"));
   ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --memory 1B", 3, "a device");
 }
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/in_flight.h"
-#include "partitioner/partition_problem.h"
-#include "schedules/catalogue.h"
-#include "tools/layer_memory.h"
-#include "tools/replica_costs.h"
+#include "partitioner/problem/in_flight.h"
+#include "partitioner/problem/partition_problem.h"
+#include "schedules/generate/catalogue.h"
+#include "tools/plan/layer_memory.h"
+#include "tools/plan/replica_costs.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/printable_text.h"
+#include "tools/sample/printable_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -21,6 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
+using namespace std::string_literals;
 
 constexpr size_t kColumns = 80;
 
@@ -125,6 +126,27 @@ TEST_F(TrainCommandTest, TheBestTimetableFoundTrainsLikeOneStage) {
   EXPECT_EQ(Run("--schedule auto --stages 40000 --chunks 2").exit_code, kExitBadInput);
 }
 
+TEST_F(TrainCommandTest, ActivationsCanBeRebuiltAhead) {
+  const Json one = Summary("--stages 1 --micro-batches 4");
+  const std::string table = folder_ / "table.csv", trace = folder_ / "trace.json";
+  const ProcessResult shown =
+      RunSluice(Words("schedule show 1f1b -p 2 -m 4 --recompute --format csv -o " + table));
+  ASSERT_EQ(shown.exit_code, kExitDone) << shown.err;
+  for (const std::string& how : {"--micro-batches 4 --recompute full --recompute-ahead"s,
+                                 "--micro-batches 4 --recompute selective --recompute-ahead"s,
+                                 "--micro-batches 4 --schedule " + table}) {
+    const Json ahead = Summary(absl::StrCat(how, " --trace ", trace));
+    EXPECT_EQ(ahead["weights_hash"], one["weights_hash"]) << how;
+    const std::string page = folder_ / "page.html";
+    const ProcessResult drawn = RunSluice(
+        Words("schedule show " + table + " --format html -o " + page + " --measured " + trace));
+    EXPECT_EQ(drawn.exit_code, kExitDone) << how << drawn.err;
+  }
+  const ProcessResult nothing = Run("--recompute-ahead");
+  EXPECT_EQ(nothing.exit_code, kExitBadInput);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing is computed again; add --recompute selective"));
+}
+
 TEST_F(TrainCommandTest, AsynchronousRunsSayHowStaleTheyAre) {
   const ProcessResult result =
       Run("--schedule pipedream --stages 2 --micro-batches 4 --steps 3 --json");
@@ -218,6 +240,21 @@ TEST_F(TrainCommandTest, AFailedRunLeavesNoTrace) {
   EXPECT_GT(std::filesystem::file_size(trace), 0u);
 }
 
+// Every rank ran the row that is drawn for it.
+TEST_F(TrainCommandTest, WhatStagesOfSeveralRanksRanIsDrawnUnderItsPlan) {
+  const std::string trace = folder_ / "trace.json", page = folder_ / "page.html";
+  const std::string deal = "--stage-replicas 2,1 ";
+  ASSERT_EQ(Run(deal + "--schedule zb-h1 --micro-batches 4 --trace " + trace).exit_code, kExitDone);
+  const std::string show =
+      absl::StrCat("schedule show zb-h1 -m 4 --format html -o ", page, " --measured ", trace, " ");
+  const ProcessResult drawn = RunSluice(Words(show + deal));
+  EXPECT_EQ(drawn.exit_code, kExitDone) << drawn.err;
+  EXPECT_GT(std::filesystem::file_size(page), 0u);
+  const ProcessResult other = RunSluice(Words(show + "--stage-replicas 1,2"));
+  EXPECT_EQ(other.exit_code, kExitBadInput);
+  EXPECT_THAT(other.err, HasSubstr("rank 0 did not run 0F1"));
+}
+
 TEST_F(TrainCommandTest, APlanBringsItsModel) {
   const std::string plan = folder_ / "plan.json";
   const ProcessResult planned = RunSluice(Words(
@@ -260,48 +297,49 @@ constexpr char kChain[] =
     "activation_size=10, parameter_size=9e6\n"
     "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n";
 
-TEST_F(TrainCommandTest, APlanForTheBottleneckBringsReplicasOfItsStages) {
-  const std::string file = folder_ / "plan.json";
-  WriteBytes(folder_ / "graph.txt", kChain);
-  const ProcessResult planned = RunSluice(
-      Words(absl::StrCat("plan ", folder_ / "graph.txt", " --devices 3 --objective bottleneck ",
-                         "--data-parallel auto --bandwidth 1GB/s --format json -o ", file)));
-  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+// The plan of kChain on three devices.
+Json PlanOfChain(const TempFolder& folder, const std::string& flags) {
+  WriteBytes(folder / "graph.txt", kChain);
+  const std::string file = folder / "plan.json";
+  const ProcessResult planned =
+      RunSluice(Words(absl::StrCat("plan ", folder / "graph.txt", " --devices 3 ",
+                                   "--data-parallel auto ", flags, " --format json -o ", file)));
+  EXPECT_EQ(planned.exit_code, kExitDone) << planned.err;
+  return Json::parse(std::ifstream(file));
+}
+
+// What a run by plan.json prints, with the weights of one stage that sums gradients in as many
+// groups as it has micro-batches.
+std::string TrainByPlanAndOnOneStage(const TempFolder& folder, const std::string& flags,
+                                     int micro_batches) {
   const std::string train =
-      absl::StrCat("train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16",
-                   " --steps 2 --micro-batches 4 --eval-micro-batches 1 --no-pin");
-  const ProcessResult result = RunSluice(Words(absl::StrCat(train, " --plan ", file)));
+      absl::StrCat("train --data ", folder / "text", " --layers 2 --dim 16 --heads 2 --seq 16",
+                   " --steps 2 --eval-micro-batches 1 --no-pin ");
+  const ProcessResult result =
+      RunSluice(Words(absl::StrCat(train, flags, " --plan ", folder / "plan.json")));
   EXPECT_EQ(result.exit_code, kExitDone) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("replicas  2, 1 of the stages, gradients in 4 sums"));
-  EXPECT_THAT(result.out, HasSubstr("layers    0-2,3"));
-  const ProcessResult one = RunSluice(Words(absl::StrCat(train, " --stages 1 --sum-groups 4")));
+  const ProcessResult one = RunSluice(Words(absl::StrCat(
+      train, " --stages 1 --micro-batches ", micro_batches, " --sum-groups ", micro_batches)));
   const auto weights = [](const std::string& out) { return out.substr(out.find("weights ")); };
   EXPECT_EQ(weights(result.out), weights(one.out));
+  EXPECT_THAT(result.out, HasSubstr(absl::StrCat("replicas  2, 1 of the stages, gradients in ",
+                                                 micro_batches, " sums")));
+  return result.out;
+}
+
+TEST_F(TrainCommandTest, APlanForTheBottleneckBringsReplicasOfItsStages) {
+  PlanOfChain(folder_, "--objective bottleneck --bandwidth 1GB/s");
+  EXPECT_THAT(TrainByPlanAndOnOneStage(folder_, "--micro-batches 4", 4),
+              HasSubstr("layers    0-2,3"));
 }
 
 TEST_F(TrainCommandTest, APlanForTheStepBringsReplicasAndTheirSchedule) {
-  const std::string file = folder_ / "plan.json";
-  WriteBytes(folder_ / "graph.txt", kChain);
-  const ProcessResult planned = RunSluice(
-      Words(absl::StrCat("plan ", folder_ / "graph.txt", " --devices 3 --micro-batches 12 ",
-                         "--data-parallel auto --bandwidth 100MB/s --format json -o ", file)));
-  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
-  const Json plan = Json::parse(std::ifstream(file));
-  std::vector<std::string> replicas;
-  for (const Json& stage : plan["stages"])
-    replicas.push_back(absl::StrCat(stage["replicas"].get<int>()));
-  EXPECT_EQ(replicas, (std::vector<std::string>{"2", "1"}));
-  const std::string train =
-      absl::StrCat("train --data ", folder_ / "text", " --layers 2 --dim 16 --heads 2 --seq 16",
-                   " --steps 2 --eval-micro-batches 1 --no-pin");
-  const ProcessResult result = RunSluice(Words(absl::StrCat(train, " --plan ", file)));
-  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("replicas  2, 1 of the stages, gradients in 12 sums"));
-  EXPECT_THAT(result.out, HasSubstr(plan["schedule"].get<std::string>()));
-  const ProcessResult one =
-      RunSluice(Words(absl::StrCat(train, " --stages 1 --micro-batches 12 --sum-groups 12")));
-  const auto weights = [](const std::string& out) { return out.substr(out.find("weights ")); };
-  EXPECT_EQ(weights(result.out), weights(one.out));
+  const Json plan = PlanOfChain(folder_, "--micro-batches 12 --bandwidth 100MB/s");
+  std::vector<int> replicas;
+  for (const Json& stage : plan["stages"]) replicas.push_back(stage["replicas"]);
+  EXPECT_EQ(replicas, (std::vector<int>{2, 1}));
+  EXPECT_THAT(TrainByPlanAndOnOneStage(folder_, "", 12),
+              HasSubstr(plan["schedule"].get<std::string>()));
 }
 
 TEST_F(TrainCommandTest, ATimetableOfAFileIsDealtRowByRow) {

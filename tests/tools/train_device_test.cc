@@ -1,4 +1,4 @@
-#include "tools/train_device.h"
+#include "tools/train/train_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,25 +98,6 @@ TEST(RunDevices, WhatADeviceSaysIsPassedOn) {
       }).status();
   EXPECT_EQ(ExitCodeOf(status), kExitBadInput);
   EXPECT_EQ(MessageOf(status), "no GPU");
-}
-
-TEST(CheckModel, RefusesHeadsThatAttentionOnCudaDoesNotTake) {
-  ModelSpec spec = SmallModel("gpt");
-  GptConfig config = *spec.gpt();
-  config.heads = 1;
-  for (const int dim : {256, 264}) {
-    config.dim = dim;
-    spec.config = config;
-    EXPECT_EQ(CheckModel("cuda", spec).ok(), dim == 256);
-    EXPECT_TRUE(CheckModel("cpu", spec).ok());
-  }
-  EXPECT_TRUE(CheckModel("cuda", SmallModel("mlp")).ok());
-}
-
-TEST(KernelsOf, KnowsCpuAndCudaOnly) {
-  EXPECT_EQ(*KernelsOf("cpu"), &CpuKernels());
-  EXPECT_THAT(MessageOf(KernelsOf("tpu").status()),
-              HasSubstr("--device tpu: expected cpu or cuda"));
 }
 
 }  // namespace

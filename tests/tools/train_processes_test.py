@@ -5,7 +5,6 @@ ranks that are killed, and what their checkpoints go on to; ranks that do not be
   tests/tools/train_processes_test.py BINARY [--configurations N] [--kills N] [--seed N] [unittest's own arguments]
 """
 import argparse
-import contextlib
 import itertools
 import json
 import os
@@ -15,7 +14,6 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,21 +21,15 @@ import threading
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+
+from gpu_check.training import free_port  # noqa: E402
+
 OPTIONS = None
 MPIRUN = shutil.which('mpirun')
 MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
 GRACE = 1
 PATIENCE = 180  # seconds for anything to end, on the slowest machine
-
-
-def free_port():
-    """A port where nothing listens: not one that the system gives away itself (32768 and up), for between this call and
-    the ranks' start any connection of another test may be given it."""
-    while True:
-        port = random.SystemRandom().randrange(10000, 32768)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(('127.0.0.1', port))
-            return port
 
 
 def replaced(flags, own):
@@ -196,8 +188,9 @@ def configurations():
             continue
         dtype = 'bf16' if number % 3 == 2 else 'fp32'
         recompute = ['none', 'selective', 'full'][number % 3]
+        ahead = ['--recompute-ahead'] if recompute != 'none' and number % 2 == 0 else []
         flags = ['--schedule', schedule, '--stages', str(ranks), *more, '--micro-batches', '6', '--dtype', dtype,
-                 '--recompute', recompute, '--data-parallel', str(copies), '--zero', str(zero)]
+                 '--recompute', recompute, *ahead, '--data-parallel', str(copies), '--zero', str(zero)]
         found.append((ranks, copies, flags))
     # Replicated stages; fewer ranks first, and not at the end, so that short runs have some.
     for number, (replicas, more) in enumerate([([2, 1], []), ([1, 2, 1], ['--zero', '1', '--dtype', 'bf16']),

@@ -9,13 +9,16 @@ find_package(nlohmann_json REQUIRED)
 add_compile_options(-fsanitize=fuzzer-no-link)
 set(SLUICE_FUZZ_SOURCES
     comm/greeting.cc
-    models/spec.cc models/spec_decoder.cc models/spec_decoder_import.cc models/spec_huggingface.cc models/spec_json.cc
-    models/spec_profile_graph.cc models/spec_validate.cc
-    partitioner/calibration_rows.cc partitioner/cluster.cc partitioner/cluster_file.cc partitioner/collectives.cc
-    partitioner/cost_table.cc partitioner/decoder_cost.cc partitioner/device.cc partitioner/downsets.cc
-    partitioner/graph_partition.cc partitioner/graph_search.cc partitioner/json_fields.cc partitioner/layer_cost.cc
-    partitioner/model_json.cc partitioner/parallel.cc partitioner/partition.cc partitioner/plan_file.cc
-    partitioner/profile.cc
-    tools/json_position.cc tools/schedule_costs_json.cc)
+    models/spec.cc models/spec_decoder.cc models/spec_decoder_import.cc models/spec_huggingface.cc
+    models/spec_json.cc models/spec_profile_graph.cc models/spec_validate.cc
+    partitioner/calibration/calibration_rows.cc
+    partitioner/costs/cluster.cc partitioner/costs/cluster_file.cc partitioner/costs/collectives.cc
+    partitioner/costs/cost_table.cc partitioner/costs/decoder_cost.cc partitioner/costs/device.cc
+    partitioner/costs/json_fields.cc partitioner/costs/layer_cost.cc partitioner/costs/model_json.cc
+    partitioner/costs/parallel.cc partitioner/costs/profile.cc
+    partitioner/graph/downsets.cc partitioner/graph/graph_partition.cc partitioner/graph/graph_search.cc
+    partitioner/partition.cc
+    partitioner/plan/plan_file.cc
+    tools/schedule/json_position.cc tools/schedule/schedule_costs_json.cc)
 add_subdirectory(schedules)
 add_subdirectory(tests/fuzz)

@@ -10,6 +10,8 @@ set(SLUICE_MAY_USE_comm device)
 set(SLUICE_MAY_USE_kernels spec device)
 set(SLUICE_MAY_USE_models spec kernels)
 set(SLUICE_MAY_USE_pipeline schedules spec partitioner comm device kernels models)
+# Arrows between the folders of one room: each may include what lies in those before it.
+set(SLUICE_FOLDERS_partitioner costs problem exact plan graph)
 
 # sluice_room(NAME SOURCES... [USES room...] [LINKS library...]): the static library sluice_NAME.
 function(sluice_room name)
@@ -39,6 +41,7 @@ function(sluice_check_includes name source)
   foreach(file IN LISTS files)
     file(STRINGS ${file} includes REGEX "^#include \"(schedules|models|partitioner|comm|pipeline|tools)/")
     foreach(line IN LISTS includes)
+      sluice_check_folders(${name} ${file} "${line}")
       string(REGEX REPLACE "^#include \"([a-z]+)/(.*)\".*" "\\1;\\2" parts "${line}")
       list(GET parts 0 room)
       list(GET parts 1 path)
@@ -56,6 +59,22 @@ function(sluice_check_includes name source)
       endif()
     endforeach()
   endforeach()
+endfunction()
+
+# Refuses an #include of a folder of the same room that comes later in SLUICE_FOLDERS_name.
+function(sluice_check_folders name file line)
+  list(LENGTH SLUICE_FOLDERS_${name} folders)
+  if(folders EQUAL 0 OR NOT line MATCHES "^#include \"${name}/([a-z]+)/")
+    return()
+  endif()
+  list(FIND SLUICE_FOLDERS_${name} ${CMAKE_MATCH_1} to)
+  get_filename_component(folder ${file} DIRECTORY)
+  get_filename_component(folder ${folder} NAME)
+  list(FIND SLUICE_FOLDERS_${name} ${folder} from)
+  if(from GREATER_EQUAL 0 AND to GREATER from)
+    message(FATAL_ERROR "${file}: '${line}': folder '${folder}' may not include '${CMAKE_MATCH_1}', which comes after it "
+                        "(${SLUICE_FOLDERS_${name}}); see tools/cmake/SluiceTargets.cmake")
+  endif()
 endfunction()
 
 # sluice_test(NAME SOURCES... LINKS...): one GoogleTest binary, registered with CTest under its name.

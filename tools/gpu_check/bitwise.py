@@ -15,19 +15,27 @@ class Configuration:
     chunks: int = 1
     dtype: str = "fp32"
     recompute: str = "none"
+    ahead: bool = False  # recomputed before the backward, not within it
     replicas: int = 1
     zero: int = 0
     processes: bool = False  # a process a rank, over NCCL
     graphs: bool = False
     norm: str = "layer"
+    attention: str = "sluice"
+
+    @property
+    def needs_gpu(self):
+        return self.graphs or self.attention != "sluice"
 
     @property
     def name(self):
         parts = [self.schedule, f"p{self.stages}"]
         parts += [f"v{self.chunks}"] if self.chunks > 1 else []
         parts += [self.dtype] + ([self.recompute] if self.recompute != "none" else [])
+        parts += ["ahead"] if self.ahead else []
         parts += [f"x{self.replicas}", f"zero{self.zero}"] if self.replicas > 1 else []
         parts += ["rms"] if self.norm == "rms" else []
+        parts += [self.attention] if self.attention != "sluice" else []
         parts += ["graphs"] if self.graphs else []
         return " ".join(parts + (["processes"] if self.processes else []))
 
@@ -45,13 +53,15 @@ class Configuration:
 
     def reference(self):
         """What must give the same bits: one stage, in one process."""
-        return (self.dtype, self.groups, self.norm)
+        return (self.dtype, self.groups, self.norm, self.attention)
 
     def flags(self):
         flags = [*MODEL, "--schedule", self.schedule, "--stages", str(self.stages), "--dtype", self.dtype, "--recompute",
-                 self.recompute, "--norm", self.norm, "--micro-batches", str(MICRO_BATCHES // self.replicas)]
+                 self.recompute, "--norm", self.norm, "--attention", self.attention, "--micro-batches", str(MICRO_BATCHES // self.replicas)]
         if self.schedule != "chimera":
             flags += ["--sum-groups", str(self.groups)]
+        if self.ahead:
+            flags += ["--recompute-ahead"]
         if self.chunks > 1:
             flags += ["--chunks", str(self.chunks)]
         if self.replicas > 1:
@@ -59,9 +69,9 @@ class Configuration:
         return flags + (["--cuda-graphs"] if self.graphs else [])
 
 
-def reference_flags(dtype, groups, norm):
-    return [*MODEL, "--schedule", "gpipe", "--stages", "1", "--dtype", dtype, "--norm", norm, "--micro-batches",
-            str(MICRO_BATCHES), "--sum-groups", str(groups)]
+def reference_flags(dtype, groups, norm, attention):
+    return [*MODEL, "--schedule", "gpipe", "--stages", "1", "--dtype", dtype, "--norm", norm, "--attention", attention,
+            "--micro-batches", str(MICRO_BATCHES), "--sum-groups", str(groups)]
 
 
 def configurations():
@@ -70,11 +80,17 @@ def configurations():
              for stages, dtype in ((2, "fp32"), (3, "bf16"), (4, "fp32"))]
     found += [Configuration("zbv", 2, 2, "bf16", processes=True), Configuration("interleaved", 2, 2, processes=True),
               Configuration("gpipe", 2, dtype="bf16", recompute="full", processes=True),
+              Configuration("1f1b", 2, recompute="full", ahead=True, processes=True),
               Configuration("1f1b", 2, replicas=2, processes=True),
               Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True),
               Configuration("1f1b", 2, dtype="bf16", norm="rms", processes=True),
               Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=True),
-              Configuration("zb-h1", 2, graphs=True), Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True)]
+              Configuration("1f1b", 2, dtype="bf16", processes=True, attention="cudnn"),
+              Configuration("zbv", 2, 2, "bf16", recompute="full", attention="cudnn"),
+              Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn"),
+              Configuration("1f1b", 2, dtype="bf16", graphs=True, attention="cudnn"),
+              Configuration("zb-h1", 2, graphs=True), Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True),
+              Configuration("1f1b", 4, dtype="bf16", recompute="full", ahead=True)]
     plain = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "zb-2p")
     chunked = (("interleaved", 2), ("interleaved", 3), ("interleaved-zb", 2), ("bfs", 2), ("zbv", 2), ("v-half", 2),
                ("v-min", 2), ("dualpipev", 2), ("hanayo", 2))
@@ -104,7 +120,7 @@ def bitwise(kit, clock, wanted=None):
     """Bits of many ways to cut the same training, in one process and as processes over NCCL."""
     references, equal, notes, not_run = {}, 0, [], 0
     wanted = configurations() if wanted is None else wanted
-    wanted = [configuration for configuration in wanted if kit.device == "cuda" or not configuration.graphs]
+    wanted = [configuration for configuration in wanted if kit.device == "cuda" or not configuration.needs_gpu]
     for configuration in wanted:
         if clock.left() < 5:
             not_run += 1

@@ -1,7 +1,5 @@
 #include "models/kernels/cuda/matmul.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "models/kernels/cuda/launch.h"
 #include "models/kernels/cuda/matmul_plan.h"
+#include "models/kernels/cuda/rehearse.h"
 
 namespace sluice::cuda {
 namespace {
@@ -73,14 +72,7 @@ void Matmul::Rehearse(Stream stream) {
   const absl::StatusOr<bool> available = Available();
   if (!available.ok() || !*available || !IsFirst(plan_->handle, shape_)) return;
   const auto bytes = kMatmulWorkspace + static_cast<size_t>(LargestBytes(shape_));
-  void* memory = nullptr;
-  if (cudaMalloc(&memory, bytes) == cudaSuccess) {
-    (void)cudaMemsetAsync(memory, 0, bytes, queue);
-    RunOn(stream, static_cast<std::byte*>(memory));
-    (void)cudaStreamSynchronize(queue);
-    (void)cudaFree(memory);
-  }
-  (void)cudaGetLastError();  // as where there is no memory left for it
+  cuda::Rehearse(queue, bytes, [&](std::byte* memory) { RunOn(stream, memory); });
 }
 
 // All tensors in one place: what comes out is of no interest.

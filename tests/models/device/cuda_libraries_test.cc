@@ -60,5 +60,10 @@ TEST(CudaLibrariesTest, AFunctionIsFoundOrTheLibraryIsTooOld) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("has no cosine_of_tomorrow"));
 }
 
+TEST(LibraryVersionName, IsAsNvidiaNumbersItsLibraries) {
+  EXPECT_EQ(LibraryVersionName(22809), "2.28.9");
+  EXPECT_EQ(LibraryVersionName(91900), "9.19.0");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -66,14 +66,17 @@ std::vector<AttentionShape> Shapes() {
   return shapes;
 }
 
-class CudaAttentionTest : public testing::TestWithParam<AttentionShape> {};
+std::string NameOf(const testing::TestParamInfo<AttentionShape>& of) {
+  const AttentionShape& s = of.param;
+  return absl::StrFormat("%s_batch%d_seq%d_heads%d_of%d", DTypeName(s.dtype), s.batch, s.seq,
+                         s.heads, s.dim / s.heads);
+}
 
 // bf16: weights and their gradients are rounded once more, before the second products.
-TEST_P(CudaAttentionTest, MatchesTheCpu) {
-  const AttentionShape& shape = GetParam();
+void ExpectLikeTheCpu(const Kernels& kernels, const AttentionShape& shape) {
   Problem cpu(CpuKernels(), shape);
   cpu.Run({});
-  Problem gpu(CudaKernels(), shape);
+  Problem gpu(kernels, shape);
   gpu.Run(GpuStream());
   FinishOnGpu(GpuStream());
   const bool narrow = shape.dtype == DType::kBFloat16;
@@ -84,33 +87,62 @@ TEST_P(CudaAttentionTest, MatchesTheCpu) {
               "dqkv");
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest, testing::ValuesIn(Shapes()),
-                         [](const auto& param_info) {
-                           const AttentionShape& s = param_info.param;
-                           return absl::StrFormat("%s_batch%d_seq%d_heads%d_of%d",
-                                                  DTypeName(s.dtype), s.batch, s.seq, s.heads,
-                                                  s.dim / s.heads);
-                         });
+class CudaAttentionTest : public testing::TestWithParam<AttentionShape> {};
+
+TEST_P(CudaAttentionTest, MatchesTheCpu) { ExpectLikeTheCpu(CudaKernels(), GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest, testing::ValuesIn(Shapes()), NameOf);
 
 // The same bits a second time, and while another stream keeps the GPU busy.
-TEST(CudaAttentionBitsTest, NothingElseMatters) {
+void ExpectSameBits(const Kernels& kernels, DType dtype, int64_t seq) {
   const Stream other = *Gpu().NewStream();
-  for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
-    const AttentionShape shape = Shape(dtype, 2, 700, 4, 64);
-    Problem alone(CudaKernels(), shape);
-    alone.Run(GpuStream());
-    FinishOnGpu(GpuStream());
-    Problem beside(CudaKernels(), shape);
-    Problem busy(CudaKernels(), Shape(dtype, 4, 900, 4, 64));
-    for (int i = 0; i < 5; ++i) {
-      busy.Run(other);
-      beside.Run(GpuStream());
-    }
-    FinishOnGpu(GpuStream());
-    FinishOnGpu(other);
-    EXPECT_EQ(alone.out().Bits(), beside.out().Bits());
-    EXPECT_EQ(alone.lse().Bits(), beside.lse().Bits());
-    EXPECT_EQ(alone.dqkv().Bits(), beside.dqkv().Bits());
+  const AttentionShape shape = Shape(dtype, 2, seq, 4, 64);
+  Problem alone(kernels, shape);
+  alone.Run(GpuStream());
+  FinishOnGpu(GpuStream());
+  Problem beside(kernels, shape);
+  Problem busy(kernels, Shape(dtype, 4, 900, 4, 64));
+  for (int i = 0; i < 5; ++i) {
+    busy.Run(other);
+    beside.Run(GpuStream());
+  }
+  FinishOnGpu(GpuStream());
+  FinishOnGpu(other);
+  EXPECT_EQ(alone.out().Bits(), beside.out().Bits());
+  EXPECT_EQ(alone.lse().Bits(), beside.lse().Bits());
+  EXPECT_EQ(alone.dqkv().Bits(), beside.dqkv().Bits());
+}
+
+TEST(CudaAttentionBitsTest, NothingElseMatters) {
+  ExpectSameBits(CudaKernels(), DType::kBFloat16, 700);
+  ExpectSameBits(CudaKernels(), DType::kFloat32, 700);
+}
+
+class CudnnAttentionBitsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const absl::Status status = PrepareCudaKernels(CudaAttention::kCudnn);
+    if (!status.ok()) GTEST_SKIP() << status;
+  }
+};
+
+class CudnnAttentionTest : public CudnnAttentionBitsTest,
+                           public testing::WithParamInterface<AttentionShape> {};
+
+TEST_P(CudnnAttentionTest, MatchesTheCpu) {
+  ExpectLikeTheCpu(CudaKernels(CudaAttention::kCudnn), GetParam());
+}
+
+std::vector<AttentionShape> CudnnShapes() {
+  std::vector<AttentionShape> shapes = Shapes();
+  std::erase_if(shapes, [](const AttentionShape& s) { return !CheckCudnnAttention(s).ok(); });
+  return shapes;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, testing::ValuesIn(CudnnShapes()), NameOf);
+
+TEST_F(CudnnAttentionBitsTest, NothingElseMatters) {
+  for (const int64_t seq : {64, 700, 1024}) {
+    ExpectSameBits(CudaKernels(CudaAttention::kCudnn), DType::kBFloat16, seq);
   }
 }
 

@@ -5,13 +5,13 @@
 
 #include "models/kernels/cuda/attention_kernels.cuh"
 #include "tests/models/kernels/cuda_emulation/block.h"
+#include "tests/models/kernels/cuda_emulation/on_stream.h"
 
 namespace sluice::emulation {
 
 // Stands where models/kernels/cuda/attention_launch.cuh puts kernels on a stream.
 struct AttentionLauncher {
   const cuda::attention::AttentionArguments& args;
-  uint64_t seed;
 
   template <class Kernel>
   void operator()(Kernel) const {
@@ -20,12 +20,9 @@ struct AttentionLauncher {
              .y = grid.y,
              .threads = Kernel::kThreads,
              .shared_bytes = static_cast<size_t>(Kernel::SharedBytes(args))},
-            seed, [this] { Kernel::Run(args); });
+            launch_seed, [this] { Kernel::Run(args); });
   }
 };
-
-// Of the launches in attention_launch.cc.
-extern uint64_t attention_seed;
 
 }  // namespace sluice::emulation
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/models/kernels/cuda_emulation/bfloat16.h"
 #include "tests/models/kernels/cuda_emulation/block.h"
 
 namespace sluice::cuda::attention {
@@ -20,12 +21,6 @@ void Meet(std::string_view name, Operand& operand, void (*work)(Operands)) {
 
 float Low(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
 float High(uint32_t pair) { return std::bit_cast<float>(pair & 0xFFFF0000u); }
-
-uint32_t ToBFloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return 0x7FFF;
-  return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-}
 
 struct Load {
   uint32_t* to;
@@ -127,8 +122,10 @@ void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
   Meet("mma", product, MultiplyWarp);
 }
 
-uint32_t PackBFloat16(float low, float high) { return ToBFloat16(low) | ToBFloat16(high) << 16; }
-float WidenBFloat16(uint16_t value) { return Low(value); }
+uint32_t PackBFloat16(float low, float high) {
+  return emulation::ToBFloat16(low) | uint32_t{emulation::ToBFloat16(high)} << 16;
+}
+float WidenBFloat16(uint16_t value) { return emulation::FromBFloat16(value); }
 float FastExp2(float x) {
   const float power = std::exp2(x);
   return std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power;

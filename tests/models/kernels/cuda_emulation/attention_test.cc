@@ -143,14 +143,14 @@ TEST(CudaAttentionTest, AnyOrderGivesTheSameBits) {
        {std::pair(DType::kBFloat16, int64_t{64}), std::pair(DType::kBFloat16, int64_t{128}),
         std::pair(DType::kFloat32, int64_t{24})}) {
     const Problem problem(Shape(dtype, 270, width, 1, 1));
-    emulation::attention_seed = 0;
+    emulation::launch_seed = 0;
     const Result first = problem.Run<AlignedTensor>(/*compare=*/false);
     for (int seed = 1; seed <= Trials(4, 1); ++seed) {
-      emulation::attention_seed = static_cast<uint64_t>(seed);
+      emulation::launch_seed = static_cast<uint64_t>(seed);
       EXPECT_TRUE(problem.Run<AlignedTensor>(false) == first) << "width " << width;
     }
   }
-  emulation::attention_seed = 0;
+  emulation::launch_seed = 0;
 }
 
 // Position t must not change, by a single bit, when a later position does.

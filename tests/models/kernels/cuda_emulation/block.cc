@@ -38,17 +38,33 @@ struct Thread {
   std::vector<Copy> copies;
 };
 
+// Stacks are dear to make: those of blocks that ended serve the next ones of this host thread.
+std::vector<std::unique_ptr<Thread>>& IdleThreads() {
+  static thread_local std::vector<std::unique_ptr<Thread>> idle;
+  return idle;
+}
+
 // One block at a time: fibers and memory serve them all.
 class Block {
  public:
   Block(const Grid& grid, uint64_t seed)
       : random_(seed), shared_(grid.shared_bytes + kAlignment), threads_(grid.threads) {
     if (grid.threads % kLanes != 0) Stop("threads are not whole warps");
-    for (auto& thread : threads_) thread = std::make_unique<Thread>();
+    for (auto& thread : threads_) {
+      if (IdleThreads().empty()) IdleThreads().push_back(std::make_unique<Thread>());
+      thread = std::move(IdleThreads().back());
+      IdleThreads().pop_back();
+    }
     const size_t misaligned = reinterpret_cast<uintptr_t>(shared_.data()) % kAlignment;
     start_ = shared_.data() + (kAlignment - misaligned) % kAlignment;
     bytes_ = grid.shared_bytes;
   }
+
+  ~Block() {
+    for (auto& thread : threads_) IdleThreads().push_back(std::move(thread));
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
 
   void Run(Place place, const std::function<void()>& body);
 

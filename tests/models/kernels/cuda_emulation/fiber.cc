@@ -35,37 +35,44 @@ Fiber::Fiber() : stack_(new char[kStackBytes]) {}
 void Fiber::Start(std::function<void()> body) {
   body_ = std::move(body);
   done_ = false;
+  if (entered_) return;
   ForgetStack(stack_.get(), kStackBytes);
-  getcontext(&own_);
-  own_.uc_stack.ss_sp = stack_.get();
-  own_.uc_stack.ss_size = kStackBytes;
-  own_.uc_link = nullptr;
-  makecontext(&own_, &Fiber::Enter, 0);
+  getcontext(&first_);
+  first_.uc_stack.ss_sp = stack_.get();
+  first_.uc_stack.ss_size = kStackBytes;
+  first_.uc_link = nullptr;
+  makecontext(&first_, &Fiber::Enter, 0);
 }
 
 void Fiber::Resume() {
-  resumed = this;
   void* fake = nullptr;
   LeaveStack(&fake, stack_.get(), kStackBytes);
-  swapcontext(&caller_, &own_);
+  if (_setjmp(caller_) == 0) {
+    if (entered_) _longjmp(own_, 1);
+    resumed = this;
+    setcontext(&first_);
+  }
   EnterStack(fake, nullptr, nullptr);
 }
 
 void Fiber::Yield() {
   void* fake = nullptr;
   LeaveStack(&fake, caller_stack_, caller_stack_bytes_);
-  swapcontext(&own_, &caller_);
+  if (_setjmp(own_) == 0) _longjmp(caller_, 1);
   EnterStack(fake, &caller_stack_, &caller_stack_bytes_);
 }
 
 void Fiber::Enter() { resumed->Run(); }
 
+// One body after another, on the same stack.
 void Fiber::Run() {
   EnterStack(nullptr, &caller_stack_, &caller_stack_bytes_);
-  body_();
-  done_ = true;
-  LeaveStack(nullptr, caller_stack_, caller_stack_bytes_);
-  setcontext(&caller_);
+  entered_ = true;
+  for (;;) {
+    body_();
+    done_ = true;
+    Yield();
+  }
 }
 
 }  // namespace sluice::emulation

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
 #define SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_FIBER_H_
 
+#include <setjmp.h>  // NOLINT(modernize-deprecated-headers): _setjmp
 #include <ucontext.h>
 
 #include <cstddef>
@@ -33,8 +34,12 @@ class Fiber {
   static constexpr size_t kStackBytes = 256 << 10;
   const std::unique_ptr<char[]> stack_;
   std::function<void()> body_;
-  ucontext_t own_ = {};
-  ucontext_t caller_ = {};
+  // Makes the stack's first frame; from then on jumps do, which unlike swapcontext ask nothing of
+  // the kernel.
+  ucontext_t first_ = {};
+  bool entered_ = false;
+  jmp_buf own_ = {};
+  jmp_buf caller_ = {};
   const void* caller_stack_ = nullptr;
   size_t caller_stack_bytes_ = 0;
   bool done_ = true;

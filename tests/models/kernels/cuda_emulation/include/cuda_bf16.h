@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tests/models/kernels/cuda_emulation/bfloat16.h"
 #include "tests/models/kernels/cuda_emulation/block.h"
 
 // Blocks run one after another on one thread, so a block's shared memory can be a static.
@@ -71,13 +72,9 @@ struct __nv_bfloat16 {
 struct __nv_bfloat162_raw {
   uint16_t x, y;
 };
-inline float __bfloat162float(__nv_bfloat16 x) {
-  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
-}
+inline float __bfloat162float(__nv_bfloat16 x) { return sluice::emulation::FromBFloat16(x.bits); }
 inline __nv_bfloat16 __float2bfloat16_rn(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return {0x7FFF};
-  return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
+  return {sluice::emulation::ToBFloat16(value)};
 }
 inline __nv_bfloat162_raw __floats2bfloat162_rn(float low, float high) {
   return {__float2bfloat16_rn(low).bits, __float2bfloat16_rn(high).bits};

@@ -1,10 +1,12 @@
-// Stands where CUDA's own header would (see cuda_bf16.h): a launch runs the kernel at once.
+// Stands where CUDA's own header would (see cuda_bf16.h): a launch runs the kernel when its stream
+// gets there.
 #ifndef SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_INCLUDE_CUDA_RUNTIME_H_
 #define SLUICE_TESTS_MODELS_KERNELS_CUDA_EMULATION_INCLUDE_CUDA_RUNTIME_H_
 
 #include <cuda_runtime_api.h>
 
 #include "tests/models/kernels/cuda_emulation/block.h"
+#include "tests/models/kernels/cuda_emulation/on_stream.h"
 
 struct dim3 {
   unsigned x, y, z;
@@ -18,18 +20,16 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream;
 };
 
-namespace sluice::emulation {
-extern uint64_t launch_seed;  // of the orders that CUDA leaves open
-}  // namespace sluice::emulation
-
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments... arguments) {
-  sluice::emulation::RunGrid({.x = config->gridDim.x,
-                              .y = config->gridDim.y,
-                              .threads = static_cast<int>(config->blockDim.x),
-                              .shared_bytes = config->dynamicSmemBytes},
-                             sluice::emulation::launch_seed, [&] { kernel(arguments...); });
+  const sluice::emulation::Grid grid = {.x = config->gridDim.x,
+                                        .y = config->gridDim.y,
+                                        .threads = static_cast<int>(config->blockDim.x),
+                                        .shared_bytes = config->dynamicSmemBytes};
+  sluice::emulation::OnStream(config->stream, [grid, kernel, arguments...] {
+    sluice::emulation::RunGrid(grid, sluice::emulation::launch_seed, [&] { kernel(arguments...); });
+  });
   return cudaSuccess;
 }
 

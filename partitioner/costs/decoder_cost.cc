@@ -1,0 +1,174 @@
+#include "partitioner/costs/decoder_cost.h"
+
+#include <algorithm>
+
+#include "partitioner/costs/collectives.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kFp32 = SizeOf(DType::kFloat32);
+// Products of the backward of a product of activations, for one of the forward.
+constexpr double kProductBackward = 2;
+constexpr double kFlashBackward = 2.5;
+
+// Prices the layers of one rank.
+class RankPricer {
+ public:
+  RankPricer(const DecoderTraining& training, const Parallel& parallel, const ClusterSpec& cluster,
+             const DeviceSpec& device)
+      : training_(training),
+        parallel_(parallel),
+        device_(device),
+        tensor_link_(GroupLink(cluster, parallel.tensor, 1)),
+        data_link_(GroupLink(cluster, parallel.data, parallel.tensor)),
+        element_(static_cast<double>(SizeOf(training.dtype))) {}
+
+  LayerCost Price(const DecoderLayer& layer, double dim) const {
+    LayerCost cost;
+    cost.name = layer.spec.name;
+    SetBytes(layer, &cost);
+    SetSeconds(layer, dim, &cost);
+    SetTail(&cost);
+    return cost;
+  }
+
+ private:
+  bool copies_weights() const { return training_.dtype != DType::kFloat32; }
+
+  void SetBytes(const DecoderLayer& layer, LayerCost* cost) const {
+    cost->parameters = layer.spec.parameters;
+    const int64_t state = kFp32 * training_.state_copies;
+    const int64_t optimizer = copies_weights() ? state + kFp32 : state;
+    const int64_t weights = copies_weights() ? SizeOf(training_.dtype) : kFp32;
+    const auto held = [&](int64_t bytes, int level) {
+      const int64_t parts = parallel_.zero >= level ? parallel_.data : 1;
+      return (layer.spec.parameters * bytes + parts - 1) / parts;
+    };
+    cost->parameter_bytes = layer.spec.parameters * weights + held(optimizer, 1) + held(kFp32, 2);
+    cost->saved_bytes[0] = layer.saved_bytes();
+    cost->saved_bytes[1] = layer.saved_bytes() - layer.rebuilt_bytes();
+    cost->weight_grad_bytes = layer.weight_grad_bytes;
+    cost->output_bytes = layer.spec.output_elements * SizeOf(training_.dtype) / parallel_.tensor;
+    cost->workspace_bytes = layer.workspace_bytes;
+  }
+
+  double Kernels(size_t count) const {
+    return static_cast<double>(count) * device_.kernel_overhead;
+  }
+  // Written once and read once.
+  double Traffic(int64_t bytes) const {
+    return device_.MemorySeconds(2 * static_cast<double>(bytes));
+  }
+  double Sums(int count, double dim) const {
+    const double bytes = static_cast<double>(training_.batch.rows()) * dim * element_;
+    return count * CollectiveSeconds(Collective::kAllReduce, bytes, parallel_.tensor, tensor_link_);
+  }
+
+  struct Products {
+    double forward = 0, input_grad = 0, weight_grad = 0, attention = 0;  // seconds
+    size_t count = 0, with_weights = 0;
+    double weights = 0;  // elements
+  };
+  Products SumProducts(const DecoderLayer& layer) const {
+    const double backward = training_.kernels.flash_attention ? kFlashBackward : kProductBackward;
+    Products sum;
+    const auto seconds = [&](const MatrixProduct& product, double rows, double out, double in) {
+      return product.count * device_.ProductSeconds(training_.dtype, rows, out, in);
+    };
+    for (const MatrixProduct& product : layer.products) {
+      const double forward = seconds(product, product.rows, product.out, product.in);
+      ++sum.count;
+      sum.forward += forward;
+      if (!product.weights) {
+        sum.attention += forward;
+        sum.input_grad += backward * forward;
+        continue;
+      }
+      ++sum.with_weights;
+      sum.input_grad += seconds(product, product.rows, product.in, product.out);
+      sum.weight_grad += seconds(product, product.in, product.out, product.rows);
+      sum.weights += product.count * product.in * product.out;
+    }
+    return sum;
+  }
+
+  void SetSeconds(const DecoderLayer& layer, double dim, LayerCost* cost) const {
+    const Products products = SumProducts(layer);
+    const double kernels = Kernels(products.count + layer.saved.size());
+    const double traffic = Traffic(layer.saved_bytes());
+    const auto gradients = 2 * static_cast<double>(kFp32) * products.weights;
+    cost->forward_seconds = products.forward + traffic + kernels + Sums(layer.forward_sums, dim);
+    if (products.count > 0) {  // nothing asks for the gradient of tokens
+      cost->input_grad_seconds =
+          products.input_grad + traffic + kernels + Sums(layer.input_grad_sums, dim);
+    }
+    cost->weight_grad_seconds = products.weight_grad + Kernels(products.with_weights) +
+                                device_.MemorySeconds(gradients) + traffic / 2;
+    if (layer.rebuilt_bytes() == 0) return;
+    const auto rebuilt = static_cast<size_t>(
+        std::count_if(layer.saved.begin(), layer.saved.end(),
+                      [](const SavedTensor& tensor) { return tensor.rebuilt; }));
+    cost->restore_seconds = products.attention + Traffic(layer.rebuilt_bytes()) + Kernels(rebuilt);
+  }
+
+  // Gradients are cleared; gradient, master weight and state are read; weight, state and the
+  // weight to compute with are written.
+  void SetTail(LayerCost* cost) const {
+    const auto parameters = static_cast<double>(cost->parameters);
+    const int parts = parallel_.zero >= 1 ? parallel_.data : 1;
+    const double weight = copies_weights() ? element_ : 0;
+    const auto moved = static_cast<double>(kFp32 * (4 + 2 * training_.state_copies)) + weight;
+    cost->update_seconds = device_.MemorySeconds(parameters * moved / parts);
+    const auto sum = [&](Collective collective, double bytes) {
+      return CollectiveSeconds(collective, parameters * bytes, parallel_.data, data_link_);
+    };
+    const auto fp32 = static_cast<double>(kFp32);
+    double sync = parallel_.zero == 0 ? sum(Collective::kAllReduce, fp32)
+                                      : sum(Collective::kReduceScatter, fp32) +
+                                            sum(Collective::kAllGather, element_);
+    if (training_.overlap_sync) {
+      sync = std::max(0.0, sync - cost->input_grad_seconds - cost->weight_grad_seconds);
+    }
+    cost->sync_seconds = cost->parameters == 0 ? 0 : sync;
+  }
+
+  const DecoderTraining& training_;
+  const Parallel& parallel_;
+  const DeviceSpec& device_;
+  Link tensor_link_, data_link_;
+  double element_;
+};
+
+}  // namespace
+
+std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const DecoderTraining& training,
+                                    const Parallel& parallel, const ClusterSpec& cluster,
+                                    int kind) {
+  DecoderKernels kernels = training.kernels;
+  kernels.tensor = parallel.tensor;
+  kernels.sequence = parallel.sequence;
+  const RankPricer pricer(training, parallel, cluster, cluster.devices[kind]);
+  const int64_t input_parts = parallel.sequence ? parallel.tensor : 1;
+  int64_t input = 0;  // bytes that full recomputation keeps
+  std::vector<LayerCost> costs;
+  for (const DecoderLayer& layer :
+       DescribeDecoder(config, training.batch, training.dtype, kernels)) {
+    LayerCost cost = pricer.Price(layer, static_cast<double>(config.dim));
+    cost.saved_bytes[2] = input;
+    input = layer.spec.output_elements * SizeOf(training.dtype) / input_parts;
+    costs.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const BatchShape& batch,
+                                    DType dtype, int state_copies, const DeviceSpec& device) {
+  DecoderTraining training;
+  training.batch = batch;
+  training.dtype = dtype;
+  training.state_copies = state_copies;
+  return DecoderCosts(config, training, {}, UniformCluster(device, 1));
+}
+
+}  // namespace sluice

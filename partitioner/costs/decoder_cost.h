@@ -1,0 +1,57 @@
+#ifndef SLUICE_PARTITIONER_COSTS_DECODER_COST_H_
+#define SLUICE_PARTITIONER_COSTS_DECODER_COST_H_
+
+#include <vector>
+
+#include "models/spec_decoder.h"
+#include "partitioner/costs/cluster.h"
+#include "partitioner/costs/layer_cost.h"
+#include "partitioner/costs/parallel.h"
+
+namespace sluice {
+
+// How a decoder is trained, beside its widths.
+struct DecoderTraining {
+  BatchShape batch;  // a micro-batch
+  DType dtype = DType::kBFloat16;
+  // fp32 values that the optimizer keeps a parameter: AdamW 2, SGD with momentum 1.
+  int state_copies = 2;
+  // `tensor` and `sequence` are taken from the Parallel.
+  DecoderKernels kernels;
+  // Replicas sum gradients layer by layer while the last micro-batch's backward runs, so that only
+  // what outlasts the layer's own backward counts; else after it.
+  bool overlap_sync = false;
+};
+
+// What one rank pays for each layer of a decoder that sluice plans for without training it.
+//
+// Bytes: of one rank's part, as DescribeDecoder counts them. Held for each parameter: the fp32
+// master weight and gradient, `state_copies` fp32 values and, with a narrower dtype, the weight in
+// that type (Rajbhandari et al., ZeRO, 2020, section 3.1: 16 bytes, here 18, since gradients add up
+// in fp32); ZeRO 1 divides the optimizer's and, where there is a copy to compute with, the master
+// weights by the replicas, ZeRO 2 the gradients, too. A message between stages is a slice for each
+// tensor-parallel rank (Narayanan et al. 2021, section 4.1).
+//
+// Seconds of one micro-batch:
+//   F        its products, what it keeps written and read once, its tensor-parallel sums
+//   I        the same the other way (attention's products twice, with flash attention 2.5 times:
+//            Dao, FlashAttention-2, 2023, section 3.1.2)
+//   W        a product a weight matrix, what is kept read once, the fp32 gradients read and written
+//   restore  attention's products, what it rebuilds written and read once
+// and in each DeviceSpec::kernel_overhead a kernel. Once a step: update_seconds moves every byte
+// that the optimizer reads or writes; sync_seconds is an all-reduce of the fp32 gradients over the
+// replicas, with ZeRO a reduce-scatter of these and an all-gather of the weights.
+//
+// `kind` says which of the cluster's devices; ranks are ordered as Parallel says. Requires a valid
+// Parallel.
+std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const DecoderTraining& training,
+                                    const Parallel& parallel, const ClusterSpec& cluster,
+                                    int kind = 0);
+
+// The same without tensor or data parallelism, with flash attention and without dropout.
+std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const BatchShape& batch,
+                                    DType dtype, int state_copies, const DeviceSpec& device);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_COSTS_DECODER_COST_H_

@@ -1,0 +1,152 @@
+#include "partitioner/costs/device.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "partitioner/costs/json_fields.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9;
+
+// What kernels reach of the data sheet, as `sluice calibrate` fits it to the 55 measured steps of
+// vTrain (Bang et al., MICRO 2024) and the 8 of Korthikanti et al. 2022, all on A100s. Other GPUs
+// are assumed to reach the same share of theirs.
+struct Reached {
+  double products = 0.84, half_size = 108, memory = 0.80, link = 0.87;
+  double kernel_overhead = 17e-6, link_latency = 34e-6;
+};
+
+struct DataSheet {
+  const char* name;
+  const char* source;
+  double fp32_tflops, half_tflops;  // dense
+  double memory_tbs, memory_gb;
+  double nvlink_gbs;  // one direction: half of what is printed
+};
+
+// V100 has no bf16: its fp16 rate stands for both.
+constexpr DataSheet kDataSheets[] = {
+    {"a100", "NVIDIA A100 80GB SXM data sheet, 2021", 19.5, 312, 2.039, 80, 300},
+    {"a100-40gb", "NVIDIA A100 40GB SXM data sheet, 2020", 19.5, 312, 1.555, 40, 300},
+    {"h100", "NVIDIA H100 SXM data sheet, 2023", 67, 989.5, 3.35, 80, 450},
+    {"h200", "NVIDIA H200 SXM data sheet, 2024", 67, 989.5, 4.8, 141, 450},
+    {"v100", "NVIDIA V100 32GB SXM2 data sheet, 2020", 15.7, 125, 0.9, 32, 150},
+};
+
+DeviceSpec FromDataSheet(const DataSheet& sheet) {
+  DeviceSpec device;
+  device.name = sheet.name;
+  device.source = sheet.source;
+  device.fp32_flops = sheet.fp32_tflops * kTera;
+  device.bf16_flops = sheet.half_tflops * kTera;
+  device.memory_bandwidth = sheet.memory_tbs * kTera;
+  device.memory_bytes = static_cast<int64_t>(sheet.memory_gb * kGiga);
+  device.link.bandwidth = sheet.nvlink_gbs * kGiga;
+  return device;
+}
+
+void TakeOff(const Reached& reached, DeviceSpec* device) {
+  absl::StrAppend(&device->source, ": ", std::lround(100 * reached.products), " % of ",
+                  device->bf16_flops / kTera, " TFLOP/s");
+  device->link = {reached.link_latency, reached.link * device->link.bandwidth};
+  device->product_efficiency = reached.products;
+  device->product_half_size = reached.half_size;
+  device->memory_efficiency = reached.memory;
+  device->kernel_overhead = reached.kernel_overhead;
+}
+
+void ReadEfficiencies(JsonFields* fields, DeviceSpec* device) {
+  constexpr double kPositive = std::numeric_limits<double>::min();
+  for (const auto& [field, value] : {std::pair{"product_efficiency", &device->product_efficiency},
+                                     std::pair{"memory_efficiency", &device->memory_efficiency}}) {
+    if (!fields->Has(field)) continue;
+    *value = fields->Number(field, kPositive);
+    if (*value > 1) fields->Fail(field, absl::StrCat("is ", *value, "; expected at most 1"));
+  }
+  if (fields->Has("product_half_size")) {
+    device->product_half_size = fields->Number("product_half_size");
+  }
+  if (fields->Has("kernel_overhead")) device->kernel_overhead = fields->Number("kernel_overhead");
+}
+
+void ReadMemory(JsonFields* fields, DeviceSpec* device) {
+  constexpr double kMostBytes = 1e18;
+  if (!fields->Has("memory_bytes")) return;
+  const double bytes = fields->Number("memory_bytes", 1);
+  if (bytes > kMostBytes) {
+    fields->Fail("memory_bytes", absl::StrCat("is ", bytes, "; expected at most ", kMostBytes));
+  } else {
+    device->memory_bytes = static_cast<int64_t>(bytes);
+  }
+}
+
+}  // namespace
+
+double DeviceSpec::ProductSeconds(DType dtype, double rows, double out, double in) const {
+  const double filled = 1 + product_half_size * (1 / rows + 1 / out + 1 / in);
+  return 2 * rows * out * in * filled / (flops(dtype) * product_efficiency);
+}
+
+absl::StatusOr<DeviceSpec> DataSheetDevice(absl::string_view name) {
+  std::vector<absl::string_view> names;
+  for (const DataSheet& sheet : kDataSheets) {
+    if (name == sheet.name) return FromDataSheet(sheet);
+    names.emplace_back(sheet.name);
+  }
+  return absl::NotFoundError(absl::StrCat("no device '", name,
+                                          "'; there are: ", absl::StrJoin(names, ", "),
+                                          ", cpu, or a device's own FILE.json"));
+}
+
+absl::StatusOr<DeviceSpec> BuiltInDevice(absl::string_view name) {
+  absl::StatusOr<DeviceSpec> device = DataSheetDevice(name);
+  if (device.ok()) TakeOff(Reached{}, &*device);
+  return device;
+}
+
+absl::StatusOr<DeviceSpec> ParseDevice(absl::string_view json, absl::string_view file) {
+  const absl::StatusOr<nlohmann::json> object = JsonFields::ParseObject(json, file);
+  if (!object.ok()) return object.status();
+  JsonFields fields(*object, std::string(file), "");
+  fields.RefuseOthers({"name", "fp32_flops", "bf16_flops", "memory_bandwidth", "memory_bytes",
+                       "link_bandwidth", "link_latency", "product_efficiency", "product_half_size",
+                       "memory_efficiency", "kernel_overhead"});
+  constexpr double kPositive = std::numeric_limits<double>::min();
+  DeviceSpec device;
+  device.name = fields.String("name");
+  device.source = std::string(file);
+  device.fp32_flops = fields.Number("fp32_flops", kPositive);
+  device.bf16_flops = fields.Number("bf16_flops", kPositive);
+  device.memory_bandwidth = fields.Number("memory_bandwidth", kPositive);
+  ReadMemory(&fields, &device);
+  if (fields.Has("link_bandwidth")) {
+    device.link.bandwidth = fields.Number("link_bandwidth", kPositive);
+  }
+  if (fields.Has("link_latency")) device.link.latency = fields.Number("link_latency");
+  ReadEfficiencies(&fields, &device);
+  if (!fields.status().ok()) return fields.status();
+  return device;
+}
+
+std::string FormatDevice(const DeviceSpec& device) {
+  nlohmann::ordered_json json = {{"name", device.name},
+                                 {"fp32_flops", device.fp32_flops},
+                                 {"bf16_flops", device.bf16_flops},
+                                 {"memory_bandwidth", device.memory_bandwidth}};
+  if (device.memory_bytes > 0) json["memory_bytes"] = device.memory_bytes;
+  if (std::isfinite(device.link.bandwidth)) json["link_bandwidth"] = device.link.bandwidth;
+  json["link_latency"] = device.link.latency;
+  json["product_efficiency"] = device.product_efficiency;
+  json["product_half_size"] = device.product_half_size;
+  json["memory_efficiency"] = device.memory_efficiency;
+  json["kernel_overhead"] = device.kernel_overhead;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace sluice

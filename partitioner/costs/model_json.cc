@@ -1,0 +1,102 @@
+#include "partitioner/costs/model_json.h"
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/costs/json_fields.h"
+
+namespace sluice {
+namespace {
+
+int ReadInt(JsonFields* fields, const char* field, int64_t least = 1) {
+  const int64_t value = fields->Integer(field, least);
+  if (value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
+  fields->Fail(field, absl::StrCat("is ", value, ", which is too large"));
+  return 0;
+}
+
+NormKind ReadNorm(JsonFields* fields) {
+  const std::string name = fields->String("norm");
+  const std::optional<NormKind> norm = ParseNorm(name);
+  if (!norm) fields->Fail("norm", absl::StrCat("is '", name, "'; expected layer or rms"));
+  return norm.value_or(NormKind::kLayer);
+}
+
+GptConfig ReadGpt(JsonFields* fields) {
+  GptConfig config;
+  config.layers = ReadInt(fields, "layers");
+  config.dim = ReadInt(fields, "dim");
+  config.heads = ReadInt(fields, "heads");
+  config.vocab = ReadInt(fields, "vocab");
+  config.max_seq = ReadInt(fields, "max_seq");
+  config.hidden = ReadInt(fields, "hidden");
+  config.tied_head = fields->Bool("tied_head");
+  config.norm_epsilon = static_cast<float>(fields->Number("norm_epsilon"));
+  if (fields->Has("norm")) config.norm = ReadNorm(fields);
+  return config;
+}
+
+MlpConfig ReadMlp(const nlohmann::json& json, JsonFields* fields) {
+  MlpConfig config;
+  config.widths.clear();
+  const auto widths = json.find("widths");
+  bool good = widths != json.end() && widths->is_array();
+  if (good) {
+    for (const nlohmann::json& width : *widths) {
+      good = good && width.is_number_integer() && width.get<int64_t>() > 0 &&
+             width.get<int64_t>() <= std::numeric_limits<int>::max();
+      if (good) config.widths.push_back(width.get<int>());
+    }
+  }
+  if (!good) fields->Fail("widths", "must be an array of whole numbers above 0");
+  return config;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ModelToJson(const ModelSpec& spec) {
+  if (const MlpConfig* mlp = spec.mlp()) return {{"type", "mlp"}, {"widths", mlp->widths}};
+  const GptConfig& gpt = *spec.gpt();
+  nlohmann::ordered_json json = {{"type", "gpt"},
+                                 {"layers", gpt.layers},
+                                 {"dim", gpt.dim},
+                                 {"heads", gpt.heads},
+                                 {"vocab", gpt.vocab},
+                                 {"max_seq", gpt.max_seq},
+                                 {"hidden", gpt.mlp_width()},
+                                 {"tied_head", gpt.tied_head},
+                                 {"norm_epsilon", gpt.norm_epsilon}};
+  // Files are as they were before there was a choice.
+  if (gpt.norm != NormKind::kLayer) json["norm"] = NormName(gpt.norm);
+  return json;
+}
+
+absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::string& name,
+                                        const std::string& file) {
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": field 'model_config' must be an object"));
+  }
+  JsonFields fields(json, file, "model_config");
+  const std::string type = fields.String("type");
+  ModelSpec spec;
+  spec.name = name;
+  if (type == "mlp") {
+    spec.config = ReadMlp(json, &fields);
+  } else if (type == "gpt") {
+    spec.config = ReadGpt(&fields);
+  } else {
+    fields.Fail("type", absl::StrCat("is '", type, "'; expected gpt or mlp"));
+  }
+  if (!fields.status().ok()) return fields.status();
+  if (absl::Status status = ValidateSpec(spec); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": model_config: ", status.message()));
+  }
+  return spec;
+}
+
+}  // namespace sluice

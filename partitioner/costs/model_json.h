@@ -1,0 +1,23 @@
+#ifndef SLUICE_PARTITIONER_COSTS_MODEL_JSON_H_
+#define SLUICE_PARTITIONER_COSTS_MODEL_JSON_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "models/spec.h"
+
+namespace sluice {
+
+// A model's configuration inside plans and profiles, so that they say by themselves what they were
+// made for:
+// {"type": "gpt", "layers": 6, ...} or {"type": "mlp", "widths": [784, 10]}.
+nlohmann::ordered_json ModelToJson(const ModelSpec& spec);
+// The reverse. InvalidArgument names `file` and the field under "model_config" that is wrong, or as
+// ValidateSpec.
+absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::string& name,
+                                        const std::string& file);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_COSTS_MODEL_JSON_H_

@@ -1,0 +1,54 @@
+#ifndef SLUICE_PARTITIONER_COSTS_PROFILE_H_
+#define SLUICE_PARTITIONER_COSTS_PROFILE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "models/spec.h"
+#include "partitioner/costs/layer_cost.h"
+#include "partitioner/costs/link.h"
+
+namespace sluice {
+
+// A call timed several times, in seconds. Plans use the median; the least says how much the machine
+// was disturbed.
+struct Timing {
+  double least = 0;
+  double median = 0;
+};
+
+struct LayerTimings {
+  Timing forward, input_grad, weight_grad, restore;
+  Timing apart_input_grad, apart_weight_grad;  // as in LayerCost; 0 in older profiles
+  Timing update;  // once a step: the gradient's norm, AdamW, the weights made ready again
+};
+
+// A measured profile, as `sluice profile` writes it: one model at one micro-batch shape on one
+// device.
+struct Profile {
+  std::string model;
+  std::optional<ModelSpec> spec;  // where the model is one that sluice knows
+  std::string device;
+  int64_t micro_batch_size = 1;
+  int64_t seq = 1;
+  DType dtype = DType::kFloat32;
+  int repetitions = 1;
+  Link link;                          // the transport between stages, as measured
+  std::vector<LayerCost> layers;      // seconds are the medians
+  std::vector<LayerTimings> timings;  // [layer]
+};
+
+std::string FormatProfile(const Profile& profile);
+// Reads what FormatProfile wrote. InvalidArgument names `file` and the field that is missing or
+// makes no sense.
+absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view file);
+// Whether a JSON document says that it is a profile (rather than a model's configuration).
+bool IsProfile(absl::string_view json);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_COSTS_PROFILE_H_

@@ -1,0 +1,21 @@
+#ifndef SLUICE_PARTITIONER_PLAN_PLAN_BUILDER_H_
+#define SLUICE_PARTITIONER_PLAN_PLAN_BUILDER_H_
+
+#include "absl/status/statusor.h"
+#include "partitioner/costs/describe_memory.h"
+#include "partitioner/plan/candidates.h"
+#include "partitioner/plan/planner.h"
+#include "partitioner/problem/partition_problem.h"
+
+namespace sluice {
+
+// The question that `candidate`'s timetable poses. Points into both arguments.
+PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate);
+
+// Everything about one assignment; the bound and what was rejected are left empty.
+absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& candidate,
+                               const StageAssignment& assignment);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLAN_PLAN_BUILDER_H_

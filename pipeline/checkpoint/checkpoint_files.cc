@@ -1,0 +1,204 @@
+#include "pipeline/checkpoint/checkpoint_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "models/data/file_writer.h"
+#include "nlohmann/json.hpp"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr char kStepPrefix[] = "step-";
+constexpr char kFormat[] = "sluice checkpoint 1";
+constexpr char kMlpType[] = "mlp";
+constexpr int kIndent = 2;
+
+// How state.json ends: these bytes around the checksum's digits.
+constexpr absl::string_view kBeforeChecksum = "  \"checksum\": \"";
+constexpr absl::string_view kAfterChecksum = "\"\n}\n";
+constexpr size_t kChecksumDigits = 32;
+
+std::string Dump(const OrderedJson& json) {
+  // A path need not be UTF-8, JSON must be.
+  return json.dump(kIndent, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+std::string Zeros() { return std::string(kChecksumDigits, '0'); }
+
+// Replaces the zeros at the end by the checksum of the text.
+std::string Sign(std::string text) {
+  const std::string checksum = Checksum(text.data(), text.size());
+  const size_t digits = text.size() - kAfterChecksum.size() - kChecksumDigits;
+  return text.replace(digits, kChecksumDigits, checksum);
+}
+
+absl::Status CheckSignature(absl::string_view text) {
+  absl::string_view rest = text;
+  if (!absl::ConsumeSuffix(&rest, kAfterChecksum) || rest.size() < kChecksumDigits) {
+    return absl::DataLossError("is truncated or damaged: it does not end with its checksum");
+  }
+  const absl::string_view found = rest.substr(rest.size() - kChecksumDigits);
+  rest.remove_suffix(kChecksumDigits);
+  const std::string zeroed = absl::StrCat(rest, Zeros(), kAfterChecksum);
+  const std::string actual = Checksum(zeroed.data(), zeroed.size());
+  if (!absl::EndsWith(rest, kBeforeChecksum) || found != actual) {
+    return absl::DataLossError(
+        absl::StrCat("is damaged: its checksum is ", actual, ", it says ", found));
+  }
+  return absl::OkStatus();
+}
+
+OrderedJson FilesToJson(const std::map<std::string, FileRecord>& files) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [name, record] : files) {
+    json[name] = {{"bytes", record.bytes}, {"xxh3_128", record.checksum}};
+  }
+  return json;
+}
+
+std::optional<DType> ParseDType(const std::string& name) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt32}) {
+    if (name == DTypeName(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+// Throws nlohmann::json::exception where a field is missing or of another type.
+StateFile ReadFields(const Json& json) {
+  StateFile file;
+  RunState& state = file.state;
+  state.step = json.at("step").get<int64_t>();
+  state.seed = json.at("seed").get<uint64_t>();
+  state.model.name = json.at("model").get<std::string>();
+  state.optimizer = json.at("optimizer").get<std::string>();
+  state.hyper_parameters = json.at("hyper_parameters").get<std::map<std::string, double>>();
+  state.micro_batch_size = json.at("micro_batch_size").get<int64_t>();
+  state.micro_batches = json.at("micro_batches").get<int64_t>();
+  if (json.contains("sum_groups")) state.sum_groups = json.at("sum_groups").get<int64_t>();
+  state.seq = json.at("seq").get<int64_t>();
+  state.data_path = json.at("data_path").get<std::string>();
+  state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
+  state.more = json.at("more").dump();
+  for (const auto& [name, record] : json.at("files").items()) {
+    file.files[name] = {record.at("bytes").get<uint64_t>(),
+                        record.at("xxh3_128").get<std::string>()};
+  }
+  return file;
+}
+
+absl::StatusOr<MlpConfig> ParseMlp(const Json& json, const std::string& file) {
+  MlpConfig config;
+  try {
+    config.widths = json.at("widths").get<std::vector<int>>();
+  } catch (const Json::exception&) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": expected 'widths', a list of whole numbers"));
+  }
+  return config;
+}
+
+}  // namespace
+
+std::string StepFolderName(int64_t step) { return absl::StrFormat("%s%08d", kStepPrefix, step); }
+
+std::optional<int64_t> ParseStepFolder(const std::string& name) {
+  absl::string_view digits = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&digits, kStepPrefix) || !absl::SimpleAtoi(digits, &step) ||
+      name != StepFolderName(step)) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+std::vector<int64_t> StepsIn(const std::string& directory) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::optional<int64_t> step = ParseStepFolder(entry->path().filename().string());
+    if (step) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+absl::StatusOr<std::string> FormatState(const RunState& state,
+                                        const std::map<std::string, FileRecord>& files) {
+  for (const auto& [name, value] : state.hyper_parameters) {
+    if (!std::isfinite(value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("hyper-parameter ", name, " is ", value, "; expected a finite number"));
+    }
+  }
+  const OrderedJson more = OrderedJson::parse(state.more, nullptr, /*allow_exceptions=*/false);
+  if (!more.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a JSON object for `more`, got: ", state.more));
+  }
+  const OrderedJson json = {{"format", kFormat},
+                            {"step", state.step},
+                            {"seed", state.seed},
+                            {"model", state.model.name},
+                            {"optimizer", state.optimizer},
+                            {"hyper_parameters", state.hyper_parameters},
+                            {"micro_batch_size", state.micro_batch_size},
+                            {"micro_batches", state.micro_batches},
+                            {"sum_groups", state.sum_groups},
+                            {"seq", state.seq},
+                            {"dtype", DTypeName(state.dtype)},
+                            {"data_path", state.data_path},
+                            {"data_fingerprint", state.data_fingerprint},
+                            {"more", more},
+                            {"files", FilesToJson(files)},
+                            {"checksum", Zeros()}};
+  return Sign(Dump(json));
+}
+
+absl::StatusOr<StateFile> ParseState(absl::string_view text) {
+  const absl::Status status = CheckSignature(text);
+  if (!status.ok()) return status;
+  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", Json()) != kFormat) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is of another version; expected \"format\": \"", kFormat, "\""));
+  }
+  try {
+    StateFile file = ReadFields(json);
+    const std::optional<DType> dtype = ParseDType(json.at("dtype").get<std::string>());
+    if (!dtype) return absl::InvalidArgumentError("names an unknown dtype");
+    file.state.dtype = *dtype;
+    return file;
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("lacks a field: ", error.what()));
+  }
+}
+
+std::string FormatModelConfig(const ModelSpec& spec) {
+  if (spec.gpt() != nullptr) return FormatHuggingFaceConfig(spec);
+  return Dump({{"model_type", kMlpType}, {"widths", spec.mlp()->widths}});
+}
+
+absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view text, const std::string& file) {
+  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("model_type", Json()) != kMlpType) {
+    return ParseHuggingFaceConfig(text, file);
+  }
+  const absl::StatusOr<MlpConfig> config = ParseMlp(json, file);
+  if (!config.ok()) return config.status();
+  const ModelSpec spec = {file, *config};
+  const absl::Status status = ValidateSpec(spec);
+  if (!status.ok()) return status;
+  return spec;
+}
+
+}  // namespace sluice

@@ -1,0 +1,50 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_CHECKPOINT_FOLDER_H_
+#define SLUICE_PIPELINE_CHECKPOINT_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/checkpoint/checkpoint_files.h"
+
+namespace sluice {
+
+// Where the ranks of a run write a checkpoint, until it is committed: DIR/.saving-NONCE. Who finds
+// a folder of this name shares rank 0's file system.
+std::string SavingFolder(const std::string& directory, uint64_t nonce);
+
+// A checkpoint below `directory` that is being written: made, and at the end committed, by one
+// process, filled by any number of them. What an earlier one left behind by a crash is cleared away
+// when it is made; when it ends without Commit, nothing is left behind.
+class CheckpointFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Create(const std::string& directory);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  // Below 2^48, so that a double carries it.
+  uint64_t nonce() const { return nonce_; }
+  std::string path() const { return SavingFolder(directory_, nonce_); }
+
+  // Adds config.json and state.json, which lists `files`, all on the disk by now; puts the folder
+  // in its place, points `latest` to it, and removes all but the newest `keep` of the steps up to
+  // this one. Returns the folder's path. Call it once.
+  absl::StatusOr<std::string> Commit(const RunState& state, std::map<std::string, FileRecord> files,
+                                     int keep);
+
+ private:
+  CheckpointFolder(std::string directory, uint64_t nonce)
+      : directory_(std::move(directory)), nonce_(nonce) {}
+  absl::Status WriteTexts(const RunState& state, std::map<std::string, FileRecord> files) const;
+
+  const std::string directory_;
+  const uint64_t nonce_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_CHECKPOINT_FOLDER_H_

@@ -1,0 +1,197 @@
+#include "pipeline/checkpoint/run_checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/checkpoint/save_together.h"
+#include "pipeline/run/host_state.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kOfStep[] = ", checkpoint of step ";
+
+const char* OptimizerName(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdamW ? "adamw" : "sgd";
+}
+
+// A tied parameter is stored once, under the name of the one that it equals.
+const std::string& StoredName(const ParameterDecl& decl) {
+  return decl.tied_to.empty() ? decl.name : decl.tied_to;
+}
+
+RunState Describe(const RunPlan& plan, const TrainOptions& options, const Dataset& data,
+                  int64_t step) {
+  const RunRequest& request = plan.request;
+  const OptimizerOptions& optimizer = options.optimizer;
+  RunState state;
+  state.step = step;
+  state.seed = options.seed;
+  state.model = request.spec;
+  state.optimizer = OptimizerName(request.optimizer);
+  state.hyper_parameters = {{"lr", optimizer.lr},
+                            {"weight_decay", optimizer.weight_decay},
+                            {"clip", optimizer.clip},
+                            {"beta1", optimizer.beta1},
+                            {"beta2", optimizer.beta2},
+                            {"momentum", optimizer.momentum},
+                            {"warmup", static_cast<double>(optimizer.warmup)},
+                            {"cosine", optimizer.schedule == LrSchedule::kCosine ? 1.0 : 0.0},
+                            {"steps", static_cast<double>(options.steps)}};
+  state.micro_batch_size = request.batch.size;
+  state.micro_batches = plan.global_micro_batches();
+  // Each copy of the model is a group.
+  state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.replicas());
+  state.seq = request.batch.seq;
+  state.dtype = request.dtype;
+  state.data_path = options.data_path;
+  state.data_fingerprint = data.fingerprint();
+  return state;
+}
+
+// Where the part begins in this rank's arena.
+const float* Values(const ParameterView& view, const CheckpointPart& part) {
+  switch (part.kind) {
+    case StateKind::kWeight:
+      return view.weight + part.first;
+    case StateKind::kMoment1:
+      return view.moment1 + (part.first - view.first);
+    default:
+      return view.moment2 + (part.first - view.first);
+  }
+}
+
+template <typename T>
+void Compare(const char* what, const T& saved, const T& given,
+             std::vector<std::string>* differences) {
+  if (saved == given) return;
+  differences->push_back(absl::StrCat(what, " (saved ", saved, ", given ", given, ")"));
+}
+
+void CompareModels(const ModelSpec& saved, const ModelSpec& given,
+                   std::vector<std::string>* differences) {
+  ModelSpec alike = given;
+  if (saved.gpt() != nullptr && given.gpt() != nullptr) {
+    const NormKind norm = saved.gpt()->norm;
+    Compare("the model's norms, --norm", std::string(NormName(norm)),
+            std::string(NormName(given.gpt()->norm)), differences);
+    std::get<GptConfig>(alike.config).norm = norm;
+  }
+  if (!(saved.config == alike.config)) differences->emplace_back("the model's shape");
+}
+
+// What keeps `given` from going on where `saved` stopped, bit for bit.
+std::vector<std::string> Differences(const RunState& saved, const RunState& given) {
+  std::vector<std::string> differences;
+  CompareModels(saved.model, given.model, &differences);
+  Compare("the micro-batch size", saved.micro_batch_size, given.micro_batch_size, &differences);
+  Compare("the number of micro-batches", saved.micro_batches, given.micro_batches, &differences);
+  if (saved.sum_groups > 0) {
+    Compare("the groups in which gradients are summed, --sum-groups", saved.sum_groups,
+            given.sum_groups, &differences);
+  }
+  Compare("the sequence length", saved.seq, given.seq, &differences);
+  Compare("the compute type", std::string(DTypeName(saved.dtype)),
+          std::string(DTypeName(given.dtype)), &differences);
+  Compare("the seed", saved.seed, given.seed, &differences);
+  Compare("the optimizer", saved.optimizer, given.optimizer, &differences);
+  Compare("the data's fingerprint", saved.data_fingerprint, given.data_fingerprint, &differences);
+  return differences;
+}
+
+std::string Join(const std::vector<std::string>& parts) {
+  std::string joined;
+  for (const std::string& part : parts) absl::StrAppend(&joined, joined.empty() ? "" : "; ", part);
+  return joined;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
+                                    const Dataset& data, int64_t step, Communicator& world) {
+  const RunPlan& plan = state.plan();
+  absl::StatusOr<std::vector<CheckpointFile>> files = LayOutCheckpoint(plan);
+  if (!files.ok()) return files.status();
+  std::vector<const ParameterView*> views(CanonicalParameters(plan).size());
+  for (const ParameterView& view : state.parameters()) {
+    // Copies of the model are equal; the first stands for them.
+    if (view.replica == 0) views[static_cast<size_t>(view.global_index)] = &view;
+  }
+  SaveRequest request;
+  request.directory = options.save_dir;
+  request.state = Describe(plan, options, data, step);
+  request.files = *std::move(files);
+  request.timeout = options.timeout;
+  HostReader reader(state);
+  request.read = [&](const CheckpointPart& part, int64_t first, int64_t count) {
+    return reader.Read(Values(*views[static_cast<size_t>(part.parameter)], part) + first, count);
+  };
+  absl::StatusOr<std::string> path = SaveTogether(request, world);
+  // What another rank has aborted with says already which rank that is.
+  if (path.ok() || world.size() == 1 || absl::StrContains(path.status().message(), kOfStep)) {
+    return path;
+  }
+  return absl::Status(path.status().code(), absl::StrCat("rank ", world.rank(), kOfStep, step, ": ",
+                                                         path.status().message()));
+}
+
+absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
+                                            const TrainOptions& options, const Dataset& data) {
+  absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  const std::vector<std::string> differences =
+      Differences(checkpoint->state, Describe(plan, options, data, 0));
+  if (!differences.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        checkpoint->path, " cannot be resumed with these settings, which differ in: ",
+        Join(differences), "; give the saved ones, or start anew from its weights with --init"));
+  }
+  ResumePoint resume;
+  resume.step = checkpoint->state.step;
+  resume.checkpoint = std::make_shared<const LoadedCheckpoint>(*std::move(checkpoint));
+  return resume;
+}
+
+absl::Status LoadState(const ResumePoint& resume, RankState& state) {
+  HostState host(&state);
+  std::vector<TensorTarget> weights;
+  std::vector<TensorTarget> moments;
+  for (const ParameterView& view : state.parameters()) {
+    const std::string& name = StoredName(*view.decl);
+    weights.push_back({name, view.decl->shape, host.Place(view.weight, view.elements)});
+    const int64_t count = view.count == view.elements ? -1 : view.count;
+    const auto moment = [&](const char* suffix, float* values) {
+      moments.push_back(
+          {name + suffix, view.decl->shape, host.Place(values, view.count), view.first, count});
+    };
+    moment(".m", view.moment1);
+    if (view.moment2 != nullptr) moment(".v", view.moment2);
+  }
+  absl::Status status = ReadTensors(*resume.checkpoint->weights, weights);
+  if (status.ok()) status = ReadTensors(*resume.checkpoint->optimizer, moments);
+  if (status.ok()) host.Upload();
+  return status;
+}
+
+absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
+  WeightNames model;
+  for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
+    model.all.push_back(StoredName(*decl));
+  }
+  HostState host(&state);
+  std::vector<TensorTarget> weights;
+  for (const ParameterView& view : state.parameters()) {
+    float* place = host.Place(view.weight, view.elements);
+    weights.push_back({StoredName(*view.decl), view.decl->shape, place});
+    if (!view.decl->tied_to.empty()) {
+      model.copies.push_back({view.decl->name, view.decl->shape, place});
+    }
+  }
+  absl::Status status = LoadWeights(path, weights, model);
+  if (status.ok()) host.Upload();
+  return status;
+}
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_RUN_CHECKPOINT_H_
+#define SLUICE_PIPELINE_CHECKPOINT_RUN_CHECKPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/data/dataset.h"
+#include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/run/rank_state.h"
+#include "pipeline/run/trainer.h"
+
+namespace sluice {
+
+// A checkpoint that a run goes on from.
+struct ResumePoint {
+  int64_t step = 0;
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;
+};
+
+// Writes weights and optimizer state of all ranks after `step` steps below options.save_dir, and
+// returns the path. Called by every rank of `world`, between steps: each writes what it holds (see
+// save_together.h) into files that are the same however the state was divided. Ranks other than 0
+// return an empty path.
+absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
+                                    const Dataset& data, int64_t step, Communicator& world);
+
+// Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
+// micro-batches and groups of them, seed, data, compute type and optimizer. Stages, schedule,
+// recomputation, replicas and what they divide may differ. InvalidArgument names what differs.
+absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
+                                            const TrainOptions& options, const Dataset& data);
+
+// Fills one rank's weights and optimizer state.
+absl::Status LoadState(const ResumePoint& resume, RankState& state);
+
+// Fills one rank's weights from a model.safetensors (a Hugging Face one too).
+absl::Status LoadInitialWeights(const std::string& path, RankState& state);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_RUN_CHECKPOINT_H_

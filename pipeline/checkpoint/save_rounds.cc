@@ -1,0 +1,68 @@
+#include "pipeline/checkpoint/save_rounds.h"
+
+#include <algorithm>
+#include <future>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Seconds(1);
+
+}  // namespace
+
+SaveRounds::SaveRounds(Communicator* world, absl::Duration timeout)
+    : world_(*world),
+      timeout_(timeout),
+      period_(std::min(kPeriod, timeout / 4)),
+      next_(absl::Now() + period_) {}
+
+absl::Status SaveRounds::Tick() {
+  return absl::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/false);
+}
+
+absl::Status SaveRounds::Meet(bool done) {
+  const double mine = done ? 1 : 0;
+  std::vector<double> all(static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather({&mine, 1}, absl::MakeSpan(all), absl::Now() + timeout_);
+  all_done_ = std::all_of(all.begin(), all.end(), [](double rank) { return rank == 1; });
+  next_ = absl::Now() + period_;
+  return status;
+}
+
+// After a wait until next_.
+absl::Status SaveRounds::MeetIfLate(const absl::Status& waited) {
+  return absl::IsDeadlineExceeded(waited) ? Meet(/*done=*/false) : waited;
+}
+
+absl::Status SaveRounds::WaitSend(int to, Ticket ticket) {
+  for (;;) {
+    absl::Status waited = world_.WaitSend(to, ticket, next_);
+    if (waited.ok()) return waited;
+    if (absl::Status status = MeetIfLate(waited); !status.ok()) return status;
+  }
+}
+
+absl::Status SaveRounds::WaitReceive(int from, Ticket ticket) {
+  for (;;) {
+    absl::Status waited = world_.WaitReceive(from, ticket, next_);
+    if (waited.ok()) return waited;
+    if (absl::Status status = MeetIfLate(waited); !status.ok()) return status;
+  }
+}
+
+absl::Status SaveRounds::Do(const std::function<absl::Status()>& work) {
+  std::future<absl::Status> done = std::async(std::launch::async, work);
+  while (done.wait_until(absl::ToChronoTime(next_)) != std::future_status::ready) {
+    if (absl::Status status = Meet(/*done=*/false); !status.ok()) return status;
+  }
+  return done.get();
+}
+
+absl::Status SaveRounds::Finish() {
+  absl::Status status = absl::OkStatus();
+  while (status.ok() && !all_done_) status = Meet(/*done=*/true);
+  return status;
+}
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_SAVE_ROUNDS_H_
+#define SLUICE_PIPELINE_CHECKPOINT_SAVE_ROUNDS_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+
+namespace sluice {
+
+// Keeps ranks together that work, for longer than any time-out maybe, on what they must finish
+// together, such as files. Every second all of them meet; a rank that does not come is missed by
+// the time-out, however long the work takes. Every rank of `world` makes one and calls Finish.
+class SaveRounds {
+ public:
+  SaveRounds(Communicator* world, absl::Duration timeout);
+
+  // To be called between pieces of work, which take much less than the time-out each.
+  absl::Status Tick();
+  // Communicator's waits, without a deadline of their own.
+  absl::Status WaitSend(int to, Ticket ticket);
+  absl::Status WaitReceive(int from, Ticket ticket);
+  // Runs `work`, which may block for any time and touches nothing of the communicator, on a thread
+  // of its own.
+  absl::Status Do(const std::function<absl::Status()>& work);
+  // This rank is done; returns once all are.
+  absl::Status Finish();
+
+ private:
+  absl::Status Meet(bool done);
+  absl::Status MeetIfLate(const absl::Status& waited);
+
+  Communicator& world_;
+  const absl::Duration timeout_;
+  const absl::Duration period_;
+  absl::Time next_;
+  bool all_done_ = false;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_SAVE_ROUNDS_H_

@@ -1,0 +1,41 @@
+#ifndef SLUICE_PIPELINE_COMPILE_PREDICT_MEMORY_H_
+#define SLUICE_PIPELINE_COMPILE_PREDICT_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+enum class OptimizerKind : uint8_t { kAdamW, kSgd };
+
+// The bytes of one rank's arena, by what they are for. total is the arena's size, alignment
+// included.
+struct RankMemory {
+  int64_t parameters = 0;  // fp32 master weights
+  int64_t gradients =
+      0;  // with the accumulator of the groups after the first, where there are some
+  int64_t optimizer = 0;  // AdamW: two moments; with ZeRO the replica's slices of them
+  int64_t packed = 0;     // compute copies of the weights
+  int64_t stashed = 0;    // older versions of weights and compute copies (asynchronous schedules)
+  int64_t activations =
+      0;  // everything that lives within a step: activations, their gradients, work areas,
+          // messages, weight gradients that ZeRO 2 has not summed over the replicas yet
+  int64_t total = 0;
+};
+
+// "1.50 GiB (1610612736 bytes): parameters 400 MiB, ...": what takes it, for people.
+std::string DescribeArena(const RankMemory& memory);
+
+struct RunRequest;
+
+// What the run allocates on each rank, from shapes alone; equal to the arena to the byte. With
+// replicas, those of the first replica's pipeline come first, then the second's: what replicas
+// divide among themselves they do not get to the byte alike. InvalidArgument as CompileRun.
+absl::StatusOr<std::vector<RankMemory>> PredictMemory(const RunRequest& request);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_COMPILE_PREDICT_MEMORY_H_

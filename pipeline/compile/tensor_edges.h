@@ -1,0 +1,18 @@
+#ifndef SLUICE_PIPELINE_COMPILE_TENSOR_EDGES_H_
+#define SLUICE_PIPELINE_COMPILE_TENSOR_EDGES_H_
+
+#include <utility>
+#include <vector>
+
+#include "pipeline/compile/run_plan.h"
+
+namespace sluice {
+
+// Every ordered pair of ranks of the world (from, to) between which a run sends tensors: along the
+// pipeline, between holders of tied parameters and of copies of a stage, and between replicas of
+// the pipeline or of a stage. In ascending order, each once.
+std::vector<std::pair<int, int>> TensorEdges(const RunPlan& plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_COMPILE_TENSOR_EDGES_H_

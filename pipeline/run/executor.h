@@ -1,0 +1,130 @@
+#ifndef SLUICE_PIPELINE_RUN_EXECUTOR_H_
+#define SLUICE_PIPELINE_RUN_EXECUTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "comm/collectives.h"
+#include "comm/communicator.h"
+#include "models/data/dataset.h"
+#include "pipeline/run/action_clock.h"
+#include "pipeline/run/rank_state.h"
+
+namespace sluice {
+
+// The first value that was not finite, as found by a checking run.
+struct NonFinite {
+  enum class Where : uint8_t { kNowhere, kForward, kInputGrad, kWeightGrad };
+  Where where = Where::kNowhere;
+  int layer = 0;  // of the model
+  int stage = 0;
+  int micro_batch = 0;  // among those of all replicas
+};
+
+// One pass over a program.
+struct Pass {
+  Split split = Split::kTrain;
+  int64_t first_micro_batch =
+      0;  // index, within the split's sequence, of the first micro-batch of all replicas
+  bool train = true;                           // gradients are wanted
+  absl::Duration timeout = absl::Seconds(30);  // of every wait
+  NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
+  // Only the first so many micro-batches of the program run; all ranks must agree. Negative: all.
+  int micro_batches = -1;
+  // Where the rank notes which action it is at, an idle one between actions; null: nowhere.
+  std::atomic<Action>* at = nullptr;
+  // Changes a stage's weights once `micro_batch` is in its gradient (asynchronous programs).
+  std::function<void(const StageUpdate& update, int micro_batch)> update = {};
+};
+
+// Runs one rank's program: nothing is decided, allocated or looked up here but what the program
+// says.
+class Executor {
+ public:
+  // `program` is the rank's training or evaluation program, `offsets` its buffers' places in the
+  // state's arena.
+  // `communicator` joins the ranks of the rank's pipeline, `replicas` those that hold the same
+  // stages, one of each replica (null where there is one replica); both carry memory of the state's
+  // device.
+  Executor(RankState* state, const RankProgram& program, const std::vector<int64_t>& offsets,
+           Communicator* communicator, const Dataset* data, Communicator* replicas = nullptr);
+
+  // Queues the program on the state's stream and waits for its end. On failure the status names
+  // rank, stage, micro-batch and action, and every rank has been told to stop.
+  absl::Status Run(const Pass& pass);
+
+  // Of the last pass. Losses are sums over a micro-batch's rows; only a rank with the last layer
+  // has them. Actions that did not run have no times (end 0).
+  absl::Span<const double> losses() const { return losses_; }
+  absl::Span<const int64_t> correct() const { return correct_; }
+  const std::vector<ActionTime>& times() const { return clock_.times(); }
+  const RankProgram& program() const { return program_; }
+  int world_rank() const { return state_.world_rank(); }
+
+ private:
+  absl::Status AllocateShared();
+  void BindCalls();
+  void BindGradients(const CallBuffers& buffers, LayerCall* call);
+  void BindReductions();
+  absl::Status Reduce(const Instruction& instruction, const Pass& pass);
+  // Where the whole gradients of a reduction's or call's layer lie.
+  float* GradientOf(const ParameterView& view, BufferId sharded, bool second) const;
+  absl::Status Execute(const Instruction& instruction, const Pass& pass);
+  absl::Status Communicate(const Instruction& instruction, const Pass& pass);
+  absl::Status Queue(const Pass& pass);
+  // The end of the row of layers' calls that begins with instruction `first`; `first` where it is
+  // no such call.
+  size_t EndOfCalls(size_t first) const;
+  absl::Status Finish(const Pass& pass);
+  void Load(const Instruction& instruction, const Pass& pass);
+  void CallLayer(const Instruction& instruction, const Pass& pass);
+  void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found);
+  bool IsFinite(DType dtype, int64_t count, const void* values);
+  bool IsFinite(const double& loss);
+  std::string Self() const;
+  absl::Status ExplainReduction(const absl::Status& status, const Instruction& instruction) const;
+  absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
+  void* Address(BufferId buffer) const;
+
+  RankState& state_;
+  const RankProgram& program_;
+  const std::vector<int64_t>& offsets_;
+  Communicator& communicator_;
+  const Dataset& data_;
+  std::vector<LayerCall> calls_;               // as in the program
+  std::vector<void*> tensors_;                 // what the calls' spans point into
+  std::vector<std::vector<Ticket>> sent_;      // [peer][message]
+  std::vector<std::vector<Ticket>> received_;  // [peer][message]
+  // What host and device both touch: losses, counts, a flag, and where samples are put together.
+  DeviceMemory shared_;
+  absl::Span<double> losses_;    // [micro-batch]
+  absl::Span<int64_t> correct_;  // [micro-batch]
+  bool* finite_ = nullptr;
+  std::byte* samples_ = nullptr;         // null where they are put together in the arena
+  std::vector<int64_t> samples_offset_;  // [buffer] in samples_
+  ActionClock clock_;
+  std::vector<Recording> recordings_;  // [instruction] of the calls from there to EndOfCalls
+  std::vector<std::string> ranges_;    // [action] its name, where a device queues
+  absl::Status prepared_;
+  // A reduction of the program: its parameters, and its slices to gather.
+  struct BoundReduction {
+    std::vector<SlicedSum> sums;
+    std::vector<SlicedBytes> gathered;
+  };
+  Communicator* const replicas_;
+  std::vector<BoundReduction> reductions_;  // as in the program
+  std::deque<std::vector<float*>>
+      layer_gradients_;  // what the calls' spans of sharded ones point into
+  int current_action_ = -1;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RUN_EXECUTOR_H_

@@ -1,0 +1,140 @@
+#include "pipeline/run/gradient_exchange.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "pipeline/compile/memory_plan.h"
+#include "pipeline/compile/tied_parameters.h"
+
+namespace sluice {
+namespace {
+
+const ParameterView* FindView(const RankState& state, int global_index, int replica) {
+  for (const ParameterView& view : state.parameters()) {
+    if (view.global_index == global_index && view.replica == replica) return &view;
+  }
+  return nullptr;
+}
+
+// Swaps the two gradients between their ranks; `theirs` receives the other rank's.
+absl::Status Swap(Communicator& communicator, int peer, const ParameterView& mine, float* theirs,
+                  absl::Duration timeout) {
+  const size_t bytes = static_cast<size_t>(mine.count) * sizeof(float);
+  Ticket sent = 0;
+  Ticket received = 0;
+  absl::Status status = communicator.PostReceive(peer, theirs, bytes, &received);
+  if (status.ok()) status = communicator.PostSend(peer, mine.gradient, bytes, &sent);
+  if (status.ok()) status = communicator.WaitReceive(peer, received, absl::Now() + timeout);
+  if (status.ok()) status = communicator.WaitSend(peer, sent, absl::Now() + timeout);
+  return status;
+}
+
+// Adds to `mine` the gradient of the same tensor on `peer`, and there the other way round; without
+// `add`, only there.
+absl::Status AddFrom(RankState& state, Communicator& communicator, int peer,
+                     const ParameterView& mine, absl::Duration timeout, bool add = true) {
+  if (mine.count == 0) return absl::OkStatus();  // nor has the peer a slice
+  auto* theirs = state.arena().at<float>(state.step_region());
+  absl::Status status = Swap(communicator, peer, mine, theirs, timeout);
+  if (status.ok() && add)
+    state.kernels().accumulate(state.stream(), mine.count, theirs, mine.gradient, true);
+  return status;
+}
+
+// `mine` is one of the pair.
+absl::Status SwapTied(RankState& state, Communicator& communicator, const TiedPair& pair,
+                      const ParameterView& mine, absl::Duration timeout) {
+  const std::vector<std::pair<int, int>> swaps = TiedSwaps(state.plan(), pair);
+  const int self = communicator.rank();
+  const bool original = mine.global_index == pair.original;
+  const auto own = [&](size_t i) { return original ? swaps[i].first : swaps[i].second; };
+  size_t left = 0;
+  for (size_t i = 0; i < swaps.size(); ++i) left += own(i) == self ? 1 : 0;
+  for (size_t i = 0; i < swaps.size(); ++i) {
+    if (own(i) != self) continue;
+    const int peer = original ? swaps[i].second : swaps[i].first;
+    absl::Status status = AddFrom(state, communicator, peer, mine, timeout, --left == 0);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Both on this rank.
+void AddBoth(const RankState& state, const ParameterView& first, const ParameterView& second) {
+  const Kernels& kernels = state.kernels();
+  kernels.accumulate(state.stream(), first.count, second.gradient, first.gradient, true);
+  kernels.accumulate(state.stream(), first.count, first.gradient, second.gradient, false);
+}
+
+int64_t GradientBytes(const ParameterDecl& decl) {
+  return AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
+}
+
+}  // namespace
+
+absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicator,
+                                      absl::Duration timeout) {
+  const RunPlan& plan = state.plan();
+  const Placement& placement = plan.lowered.placement;
+  if (placement.replicas() == 1) return absl::OkStatus();
+  // In the order of the model on every rank, so that the two ends of a pair meet.
+  const auto parameters = static_cast<int>(CanonicalParameters(plan).size());
+  for (int index = 0; index < parameters; ++index) {
+    const ParameterView* first = FindView(state, index, 0);
+    const ParameterView* second = FindView(state, index, 1);
+    if (first == nullptr && second == nullptr) continue;
+    if (first != nullptr && second != nullptr) {
+      AddBoth(state, *first, *second);
+      continue;
+    }
+    const ParameterView& mine = first != nullptr ? *first : *second;
+    const int other = (mine.stage + placement.model_stages()) % placement.stages();
+    absl::Status status = AddFrom(state, communicator, placement.rank(other), mine, timeout);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
+                                   absl::Duration timeout) {
+  for (const TiedPair& pair : TiedPairs(state.plan())) {
+    const ParameterView* original = FindView(state, pair.original, pair.replica);
+    const ParameterView* copy = FindView(state, pair.copy, pair.replica);
+    if (original == nullptr && copy == nullptr) continue;
+    if (original != nullptr && copy != nullptr) {
+      AddBoth(state, *original, *copy);
+      continue;
+    }
+    const ParameterView& mine = original != nullptr ? *original : *copy;
+    if (absl::Status status = SwapTied(state, communicator, pair, mine, timeout); !status.ok())
+      return status;
+  }
+  return absl::OkStatus();
+}
+
+int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
+  const int rank = plan.pipeline_rank(plan.HolderRank(world_rank, 0));
+  const auto replica = static_cast<size_t>(plan.holder(world_rank));
+  int64_t bytes = 0;
+  for (const TiedPair& pair : TiedPairs(plan)) {
+    if (pair.original_rank == pair.copy_rank) continue;
+    if (pair.original_rank != rank && pair.copy_rank != rank) continue;
+    if (plan.zero(world_rank) == 0) {
+      bytes = std::max(bytes, AlignUp(pair.bytes));
+      continue;
+    }
+    const std::vector<int64_t>& bounds = plan.shards[static_cast<size_t>(pair.original)];
+    bytes =
+        std::max(bytes, AlignUp((bounds[replica + 1] - bounds[replica]) * SizeOf(DType::kFloat32)));
+  }
+  if (plan.lowered.placement.replicas() == 1) return bytes;
+  for (int layer : plan.train[static_cast<size_t>(rank)].layers) {
+    for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
+      bytes = std::max(bytes, GradientBytes(decl));
+  }
+  return bytes;
+}
+
+}  // namespace sluice

@@ -1,0 +1,135 @@
+#include "pipeline/run/gradient_norms.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "pipeline/compile/memory_plan.h"
+#include "pipeline/compile/sharding.h"
+
+namespace sluice {
+namespace {
+
+static_assert(kSquaresBlock == kShardBlock, "replicas divide parameters between blocks");
+
+int64_t Blocks(int64_t elements) { return (elements + kSquaresBlock - 1) / kSquaresBlock; }
+
+// Of GroupedSum::sums, for each parameter of the model.
+int64_t PartialCount(const RunPlan& plan) {
+  int64_t parameters = 0;
+  for (const LayerDecl& layer : plan.layers)
+    parameters += static_cast<int64_t>(layer.parameters.size());
+  return 2 * parameters;
+}
+
+int64_t PartialBytes(const RunPlan& plan) {
+  return AlignUp(PartialCount(plan) * static_cast<int64_t>(sizeof(double)));
+}
+
+size_t PartialIndex(const ParameterView& view) {
+  return 2 * static_cast<size_t>(view.global_index);
+}
+
+std::vector<const ParameterView*> ViewsThatCount(const RankState& state) {
+  std::vector<const ParameterView*> views;
+  for (const ParameterView& view : state.parameters()) {
+    if (view.decl->tied_to.empty() && view.replica == 0) views.push_back(&view);
+  }
+  return views;
+}
+
+}  // namespace
+
+int64_t NormWorkBytes(const RunPlan& plan, int world_rank) {
+  const auto rank = static_cast<size_t>(plan.pipeline_rank(world_rank));
+  int64_t blocks = 0;
+  for (int layer : plan.train[rank].layers) {
+    for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
+      blocks += Blocks(ElementCount(decl.shape));
+  }
+  return PartialBytes(plan) + AlignUp(blocks * static_cast<int64_t>(sizeof(double)));
+}
+
+SquareSums::SquareSums(const RankState* state, std::vector<const ParameterView*> views)
+    : state_(*state),
+      views_(std::move(views)),
+      sums_(state_.arena().at<double>(state_.layout().norm_work)),
+      blocks_(state_.arena().at<double>(state_.layout().norm_work + PartialBytes(state_.plan()))),
+      partial_(static_cast<size_t>(PartialCount(state_.plan()))) {
+  const double* blocks = blocks_;
+  for (const ParameterView* view : views_) {
+    const int64_t count = Blocks(view->slice_count);
+    rows_.push_back({.first = view->slice_first / kSquaresBlock,
+                     .n = count,
+                     .values = blocks,
+                     .sums = sums_ + PartialIndex(*view)});
+    blocks += count;
+  }
+}
+
+void SquareSums::QueueBlocks() {
+  double* blocks = blocks_;
+  for (const ParameterView* view : views_) {
+    state_.kernels().block_squares(state_.stream(), view->slice_count, view->slice_gradient(),
+                                   blocks);
+    blocks += Blocks(view->slice_count);
+  }
+}
+
+void SquareSums::AddBlocks() {
+  const size_t bytes = partial_.size() * sizeof(double);
+  Device& device = state_.device();
+  device.Copy(state_.stream(), sums_, partial_.data(), bytes);
+  state_.kernels().add_in_groups(state_.stream(), rows_);
+  device.Copy(state_.stream(), partial_.data(), sums_, bytes);
+}
+
+void SquareSums::AddPartialTo(absl::Span<double> sums) const {
+  for (const ParameterView* view : views_) {
+    const size_t at = PartialIndex(*view);
+    sums[static_cast<size_t>(view->global_index)] += partial_[at] + partial_[at + 1];
+  }
+}
+
+void SquareSums::AddTo(absl::Span<double> sums) {
+  std::fill(partial_.begin(), partial_.end(), 0.0);
+  QueueBlocks();
+  AddBlocks();
+  AddPartialTo(sums);
+}
+
+GradientNorms::GradientNorms(const RankState* state, Communicator* replicas)
+    : replicas_(replicas), sums_(state, ViewsThatCount(*state)) {}
+
+absl::Status GradientNorms::Sum(absl::Duration timeout, absl::Span<double> norms) {
+  std::fill(norms.begin(), norms.end(), 0.0);
+  if (replicas_ != nullptr) return Chain(timeout, norms);
+  sums_.AddTo(norms);
+  return absl::OkStatus();
+}
+
+absl::Status GradientNorms::Chain(absl::Duration timeout, absl::Span<double> norms) {
+  // The work is done by all replicas at once; what goes from one to the next is a few additions.
+  sums_.QueueBlocks();
+  const absl::Span<double> partial = sums_.partial();
+  std::fill(partial.begin(), partial.end(), 0.0);
+  const int self = replicas_->rank();
+  const size_t bytes = partial.size() * sizeof(double);
+  Ticket ticket = 0;
+  absl::Status status = absl::OkStatus();
+  if (self > 0) {
+    status = replicas_->PostReceive(self - 1, partial.data(), bytes, &ticket);
+    if (status.ok()) status = replicas_->WaitReceive(self - 1, ticket, absl::Now() + timeout);
+    if (!status.ok()) return status;
+  }
+  sums_.AddBlocks();
+  if (self + 1 == replicas_->size()) {
+    sums_.AddPartialTo(norms);
+    return status;
+  }
+  status = replicas_->PostSend(self + 1, partial.data(), bytes, &ticket);
+  if (status.ok()) status = replicas_->WaitSend(self + 1, ticket, absl::Now() + timeout);
+  return status;
+}
+
+}  // namespace sluice

@@ -1,0 +1,204 @@
+#include "pipeline/run/rank_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/run/host_state.h"
+
+namespace sluice {
+namespace {
+
+bool SameTensors(const LayerDecl& a, const LayerDecl& b) {
+  return a.packed_bytes == b.packed_bytes &&
+         std::equal(
+             a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+             [](const TensorDecl& x, const TensorDecl& y) { return x.bytes() == y.bytes(); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank,
+                                                             Device& device) {
+  absl::StatusOr<Arena> arena =
+      Arena::Allocate(device, plan.arenas[static_cast<size_t>(world_rank)].memory.total);
+  if (!arena.ok()) {
+    return absl::Status(
+        arena.status().code(),
+        absl::StrCat("rank ", world_rank, "'s arena of ",
+                     DescribeArena(plan.arenas[static_cast<size_t>(world_rank)].memory), ": ",
+                     arena.status().message()));
+  }
+  absl::StatusOr<Stream> stream = device.NewStream();
+  if (!stream.ok()) return stream.status();
+  std::unique_ptr<RankState> state(
+      new RankState(plan, world_rank, device, *stream, *std::move(arena)));
+  for (int global : state->train_program().layers) {
+    absl::StatusOr<std::unique_ptr<Layer>> layer = plan.request.MakeLayerAt(global);
+    if (!layer.ok()) return layer.status();
+    if (!SameTensors((*layer)->decl(), plan.layers[static_cast<size_t>(global)])) {
+      return absl::InternalError(absl::StrCat(
+          "layer ", global, " needs other memory here than where the run was planned; ",
+          "were they planned with another number of kernel threads?"));
+    }
+    state->layers_.push_back(*std::move(layer));
+  }
+  state->BindParameters();
+  return state;
+}
+
+RankState::Pointers RankState::PointersTo(const ParameterOffsets& offsets) const {
+  Pointers pointers;
+  for (const std::vector<int64_t>& of_layer : offsets) {
+    pointers.emplace_back();
+    for (int64_t offset : of_layer) pointers.back().push_back(arena_.at<float>(offset));
+  }
+  return pointers;
+}
+
+void RankState::BindParameters() {
+  const RankProgram& program = train_program();
+  weights_.push_back(PointersTo(layout().weights));
+  for (const ParameterOffsets& slot : layout().stashed_weights)
+    weights_.push_back(PointersTo(slot));
+  if (zero() < 2) gradients_ = PointersTo(layout().gradients);
+  second_gradients_ = PointersTo(layout().second_gradients);
+  newest_.assign(program.stages.size(), 0);
+  std::vector<int> first_index;  // [global layer]
+  int count = 0;
+  for (const LayerDecl& layer : plan_.layers) {
+    first_index.push_back(count);
+    count += static_cast<int>(layer.parameters.size());
+  }
+  for (const RankStage& stage : program.stages) {
+    for (int local = stage.first; local <= stage.last; ++local) {
+      first_view_.push_back(parameters_.size());
+      BindLayer(stage, local,
+                first_index[static_cast<size_t>(program.layers[static_cast<size_t>(local)])]);
+    }
+  }
+  first_view_.push_back(parameters_.size());
+}
+
+void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
+  const auto at = static_cast<size_t>(local);
+  const auto own = static_cast<size_t>(plan_.holder(world_rank_));
+  const std::vector<ParameterDecl>& decls = layers_[at]->decl().parameters;
+  for (size_t p = 0; p < decls.size(); ++p) {
+    ParameterView view;
+    view.global_index = first_index + static_cast<int>(p);
+    view.stage = stage.stage;
+    view.replica = plan_.lowered.placement.replica(stage.stage);
+    view.local = local;
+    view.decl = &decls[p];
+    view.elements = ElementCount(decls[p].shape);
+    view.weight = weights_[0][at][p];
+    const std::vector<int64_t>& bounds = plan_.shards[static_cast<size_t>(view.global_index)];
+    view.slice_first = bounds[own];
+    view.slice_count = bounds[own + 1] - bounds[own];
+    view.first = zero() >= 1 ? view.slice_first : 0;
+    view.count = zero() >= 1 ? view.slice_count : view.elements;
+    // Of gradients that are sharded, the arena holds the slice alone.
+    view.gradient =
+        arena_.at<float>(layout().gradients[at][p]) + (zero() >= 2 ? int64_t{0} : view.first);
+    view.moment1 = arena_.at<float>(layout().moments1[at][p]);
+    if (!layout().moments2.empty()) view.moment2 = arena_.at<float>(layout().moments2[at][p]);
+    parameters_.push_back(view);
+  }
+}
+
+void RankState::Initialize(uint64_t seed) {
+  for (const ParameterView& view : parameters_) {
+    ParameterDecl source = *view.decl;
+    if (!source.tied_to.empty())
+      source.name = source.tied_to;  // equal from the start, wherever the two live
+    HostState host(this);
+    InitializeParameter(source, seed, host.Place(view.weight, view.elements));
+    std::fill_n(host.Place(view.moment1, view.count), view.count, 0.0f);
+    if (view.moment2 != nullptr)
+      std::fill_n(host.Place(view.moment2, view.count), view.count, 0.0f);
+    host.Upload();
+  }
+}
+
+void RankState::Pack() {
+  for (int local = 0; local < layer_count(); ++local) layer(local).Pack(CallOf(local));
+}
+
+LayerCall RankState::CallOf(int local, int slot, bool second_gradient) const {
+  const auto index = static_cast<size_t>(local);
+  LayerCall call;
+  call.stream = stream_;
+  call.parameters = weights_[static_cast<size_t>(slot)][index];
+  const Pointers& gradients = second_gradient ? second_gradients_ : gradients_;
+  if (!gradients.empty()) call.gradients = gradients[index];
+  call.packed =
+      arena_.at(slot == 0 ? layout().packed[index]
+                          : layout().stashed_packed[static_cast<size_t>(slot) - 1][index]);
+  return call;
+}
+
+float* RankState::WholeGradient(const ParameterView& view, bool second_gradient) const {
+  const Pointers& gradients = second_gradient ? second_gradients_ : gradients_;
+  return gradients.empty() ? nullptr
+                           : gradients[static_cast<size_t>(view.local)][IndexInLayer(view)];
+}
+
+absl::Span<const ParameterView> RankState::ParametersOf(int local) const {
+  const auto at = static_cast<size_t>(local);
+  return absl::MakeConstSpan(parameters_)
+      .subspan(first_view_[at], first_view_[at + 1] - first_view_[at]);
+}
+
+void RankState::AddGroup(int stage) {
+  for (const ParameterView& view : parameters_) {
+    if (view.stage != StageAt(stage).stage) continue;
+    const auto local = static_cast<size_t>(view.local);
+    const size_t p = IndexInLayer(view);
+    kernels().accumulate(stream_, view.elements, second_gradients_[local][p], view.gradient, true);
+  }
+}
+
+void RankState::OpenSlot(int stage, int from, int to) {
+  for (ParameterView& view : parameters_) {
+    if (view.stage != StageAt(stage).stage) continue;
+    const size_t p = IndexInLayer(view);
+    view.weight = Weight(view.local, p, to);
+    if (from == to) continue;
+    kernels().copy(stream_, view.weight, Weight(view.local, p, from),
+                   static_cast<size_t>(view.elements) * sizeof(float));
+  }
+  newest_[static_cast<size_t>(stage)] = to;
+}
+
+void RankState::PackStage(int stage, int slot) {
+  for (int local = StageAt(stage).first; local <= StageAt(stage).last; ++local)
+    layer(local).Pack(CallOf(local, slot));
+}
+
+void RankState::Settle() {
+  for (size_t stage = 0; stage < newest_.size(); ++stage) {
+    if (newest_[stage] == 0) continue;
+    OpenSlot(static_cast<int>(stage), newest_[stage], 0);
+    PackStage(static_cast<int>(stage), 0);
+  }
+}
+
+const RankStage& RankState::StageAt(int stage) const {
+  return train_program().stages[static_cast<size_t>(stage)];
+}
+
+size_t RankState::IndexInLayer(const ParameterView& view) const {
+  return static_cast<size_t>(view.decl -
+                             layers_[static_cast<size_t>(view.local)]->decl().parameters.data());
+}
+
+std::vector<const ParameterDecl*> CanonicalParameters(const RunPlan& plan) {
+  std::vector<const ParameterDecl*> parameters;
+  for (const LayerDecl& layer : plan.layers) {
+    for (const ParameterDecl& parameter : layer.parameters) parameters.push_back(&parameter);
+  }
+  return parameters;
+}
+
+}  // namespace sluice

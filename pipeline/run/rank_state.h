@@ -1,0 +1,134 @@
+#ifndef SLUICE_PIPELINE_RUN_RANK_STATE_H_
+#define SLUICE_PIPELINE_RUN_RANK_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/layer.h"
+#include "pipeline/compile/run_plan.h"
+#include "pipeline/run/arena.h"
+
+namespace sluice {
+
+// One parameter on a rank that holds it. `moment2` is null for SGD.
+struct ParameterView {
+  int global_index =
+      0;  // position in the model's canonical order: by layer, then as the layer declares them
+  int stage = 0;    // that holds it
+  int replica = 0;  // copy of the model that the stage is part of
+  int local = 0;    // its layer, among the rank's
+  const ParameterDecl* decl = nullptr;
+  int64_t elements = 0;
+  float* weight = nullptr;  // all elements
+  // The elements that this rank updates, of which it has gradient and moments: all of them, or,
+  // where the replicas divide the optimizer's state among themselves, its replica's slice.
+  int64_t first = 0;
+  int64_t count = 0;
+  float* gradient = nullptr;
+  float* moment1 = nullptr;
+  float* moment2 = nullptr;
+  // The elements whose gradient this rank sums over the replicas: its replica's slice, which is
+  // everything where there is one replica.
+  int64_t slice_first = 0;
+  int64_t slice_count = 0;
+
+  float* slice_gradient() const { return gradient + (slice_first - first); }
+};
+
+// What a rank keeps from step to step: its arena, its layers, and where in the arena everything
+// lies.
+class RankState {
+ public:
+  // Allocates the arena: on a CPU on the calling thread, whose memory node it will be on. `device`
+  // must outlive the state.
+  static absl::StatusOr<std::unique_ptr<RankState>> Create(const RunPlan& plan, int world_rank,
+                                                           Device& device = CpuDevice());
+
+  const RunPlan& plan() const { return plan_; }
+  int rank() const { return plan_.pipeline_rank(world_rank_); }  // of its pipeline
+  int world_rank() const { return world_rank_; }
+  int replica() const { return plan_.replica(world_rank_); }  // of the pipeline
+  int zero() const { return plan_.zero(world_rank_); }
+  const RankProgram& train_program() const { return plan_.train[static_cast<size_t>(rank())]; }
+  const RankProgram& evaluate_program() const {
+    return plan_.evaluate[static_cast<size_t>(rank())];
+  }
+  const ArenaLayout& layout() const { return plan_.arenas[static_cast<size_t>(world_rank_)]; }
+  const Arena& arena() const { return arena_; }
+  Device& device() const { return device_; }
+  Stream stream() const { return stream_; }  // on which all work of the rank is queued
+  const Kernels& kernels() const { return *plan_.request.kernels; }
+  // Offset of the region that is free between steps.
+  int64_t step_region() const { return layout().step_region; }
+  Layer& layer(int local) { return *layers_[static_cast<size_t>(local)]; }
+  int layer_count() const { return static_cast<int>(layers_.size()); }
+  const std::vector<ParameterView>& parameters() const { return parameters_; }
+
+  // Fresh weights for `seed`; moments are zeroed.
+  void Initialize(uint64_t seed);
+  // Rebuilds the layers' compute copies; needed after every change of the weights.
+  void Pack();
+
+  // A call of local layer `local` with its parameters and compute copy, those of version slot
+  // `slot`, and its gradients filled in.
+  LayerCall CallOf(int local, int slot = 0, bool second_gradient = false) const;
+  // Where the parameter's gradients of one micro-batch group are summed; null where they have no
+  // place of their own.
+  float* WholeGradient(const ParameterView& view, bool second_gradient) const;
+  // The view of each parameter of local layer `local`.
+  absl::Span<const ParameterView> ParametersOf(int local) const;
+
+  // What follows names a stage by its position among the rank's.
+  // Adds the gradients of the group that has just ended to those of the groups before it.
+  void AddGroup(int stage);
+  // Makes slot `to` the newest weights of the stage, equal to those in `from` so far: its
+  // parameters' views point there. The compute copy is to be made with PackStage once they have
+  // been updated.
+  void OpenSlot(int stage, int from, int to);
+  void PackStage(int stage, int slot);
+  // Brings the newest weights of every stage back to slot 0, where they are kept between passes.
+  void Settle();
+
+ private:
+  RankState(const RunPlan& plan, int world_rank, Device& device, Stream stream, Arena arena)
+      : plan_(plan),
+        world_rank_(world_rank),
+        device_(device),
+        stream_(stream),
+        arena_(std::move(arena)) {}
+  void BindParameters();
+  void BindLayer(const RankStage& stage, int local, int first_index);
+  const RankStage& StageAt(int stage) const;
+  size_t IndexInLayer(const ParameterView& view) const;
+
+  const RunPlan& plan_;
+  const int world_rank_;
+  Device& device_;
+  const Stream stream_;
+  Arena arena_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<ParameterView> parameters_;
+  std::vector<size_t> first_view_;  // [local layer], and one more
+  float* Weight(int local, size_t parameter, int slot) const {
+    return weights_[static_cast<size_t>(slot)][static_cast<size_t>(local)][parameter];
+  }
+
+  // Pointers to tensors of one kind: [local layer][parameter].
+  using Pointers = std::vector<std::vector<float*>>;
+  Pointers PointersTo(const ParameterOffsets& offsets) const;
+
+  std::vector<Pointers> weights_;  // [slot]
+  // Empty where gradients are sharded: whole ones then live within a step only.
+  Pointers gradients_;
+  Pointers second_gradients_;  // empty without groups
+  std::vector<int> newest_;    // [local stage]: slot of the newest weights
+};
+
+// Number of parameters (tensors) of the model, and the name of each in canonical order.
+std::vector<const ParameterDecl*> CanonicalParameters(const RunPlan& plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RUN_RANK_STATE_H_

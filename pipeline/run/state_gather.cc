@@ -1,0 +1,118 @@
+#include "pipeline/run/state_gather.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace sluice {
+namespace {
+
+// Elements of a piece: 1 MiB.
+constexpr int64_t kPiece = int64_t{1} << 18;
+// Pieces under way at a time: one arrives while the other is written.
+constexpr int64_t kUnderWay = 2;
+
+size_t Bytes(int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); }
+
+}  // namespace
+
+StateGather::StateGather(const RankState& state, Communicator& world)
+    : plan_(state.plan()), world_(world), readers_(kUnderWay, HostReader(state)) {
+  const std::vector<int> rank_of_layer = RankOfLayers(plan_);
+  for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
+    rank_of_.insert(rank_of_.end(), plan_.layers[layer].parameters.size(), rank_of_layer[layer]);
+  views_.resize(rank_of_.size());
+  for (const ParameterView& view : state.parameters()) {
+    // Copies of the model are equal; the first stands for them.
+    if (view.replica == 0) views_[static_cast<size_t>(view.global_index)] = &view;
+  }
+  if (world_.rank() == 0 && world_.size() > 1) pieces_.resize(kUnderWay * kPiece);
+}
+
+const float* StateGather::Values(StateKind kind, int parameter) const {
+  const ParameterView& view = *views_[static_cast<size_t>(parameter)];
+  switch (kind) {
+    case StateKind::kWeight:
+      return view.weight;
+    case StateKind::kMoment1:
+      return view.moment1;
+    default:
+      return view.moment2;
+  }
+}
+
+absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration timeout,
+                                 const Sink& sink) {
+  const auto index = static_cast<size_t>(parameter);
+  const std::vector<int64_t>& bounds = plan_.shards[index];
+  // Every replica has all weights, and of the optimizer's state what has not been divided.
+  const int first = rank_of_[index];
+  const bool sliced = kind != StateKind::kWeight && plan_.zero(first) >= 1;
+  absl::Status status = absl::OkStatus();
+  for (int replica = 0; replica < (sliced ? plan_.holders(first) : 1) && status.ok(); ++replica) {
+    const auto at = static_cast<size_t>(replica);
+    const int64_t count = sliced ? bounds[at + 1] - bounds[at] : bounds.back();
+    const int owner = plan_.HolderRank(first, replica);
+    if (owner == world_.rank()) {
+      status = owner == 0 ? Give(Values(kind, parameter), count, sink)
+                          : Send(Values(kind, parameter), count);
+    } else if (world_.rank() == 0) {
+      status = Receive(owner, count, timeout, sink);
+    }
+  }
+  return status;
+}
+
+absl::Status StateGather::Give(const float* values, int64_t count, const Sink& sink) {
+  absl::Status status = absl::OkStatus();
+  for (int64_t first = 0; first < count && status.ok(); first += kPiece) {
+    const int64_t size = std::min(kPiece, count - first);
+    status = sink(readers_.front().Read(values + first, size), size);
+  }
+  return status;
+}
+
+absl::Status StateGather::Send(const float* values, int64_t count) {
+  Ticket tickets[kUnderWay] = {};
+  absl::Status status = absl::OkStatus();
+  // Rank 0 may write for longer than any time-out; it tells all if it fails.
+  const auto wait = [&](int64_t piece) {
+    return world_.WaitSend(0, tickets[piece % kUnderWay], absl::InfiniteFuture());
+  };
+  const int64_t pieces = (count + kPiece - 1) / kPiece;
+  for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
+    if (piece >= kUnderWay) status = wait(piece - kUnderWay);
+    const int64_t first = piece * kPiece;
+    if (status.ok()) {
+      const int64_t size = std::min(kPiece, count - first);
+      HostReader& reader = readers_[static_cast<size_t>(piece % kUnderWay)];
+      status = world_.PostSend(0, reader.Read(values + first, size), Bytes(size),
+                               &tickets[piece % kUnderWay]);
+    }
+  }
+  for (int64_t piece = std::max<int64_t>(pieces - kUnderWay, 0); piece < pieces && status.ok();
+       ++piece)
+    status = wait(piece);
+  return status;
+}
+
+absl::Status StateGather::Receive(int from, int64_t count, absl::Duration timeout,
+                                  const Sink& sink) {
+  Ticket tickets[kUnderWay] = {};
+  const auto place = [&](int64_t piece) { return pieces_.data() + piece % kUnderWay * kPiece; };
+  const auto size = [&](int64_t piece) { return std::min(kPiece, count - piece * kPiece); };
+  const auto post = [&](int64_t piece) {
+    return world_.PostReceive(from, place(piece), Bytes(size(piece)), &tickets[piece % kUnderWay]);
+  };
+  const int64_t pieces = (count + kPiece - 1) / kPiece;
+  absl::Status status = absl::OkStatus();
+  for (int64_t piece = 0; piece < std::min(pieces, kUnderWay) && status.ok(); ++piece)
+    status = post(piece);
+  for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
+    status = world_.WaitReceive(from, tickets[piece % kUnderWay], absl::Now() + timeout);
+    if (status.ok()) status = sink(place(piece), size(piece));
+    if (status.ok() && piece + kUnderWay < pieces) status = post(piece + kUnderWay);
+  }
+  return status;
+}
+
+}  // namespace sluice

@@ -1,0 +1,49 @@
+#ifndef SLUICE_PIPELINE_RUN_STATE_GATHER_H_
+#define SLUICE_PIPELINE_RUN_STATE_GATHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "pipeline/run/host_state.h"
+#include "pipeline/run/rank_state.h"
+
+namespace sluice {
+
+enum class StateKind : uint8_t { kWeight, kMoment1, kMoment2 };
+
+// Brings weights and optimizer state to rank 0 of the world, by messages, from whichever ranks hold
+// them: for hashes. A few pieces are in memory at a time, whatever the model.
+class StateGather {
+ public:
+  // `world` joins the ranks of all replicas, by ordinary memory.
+  StateGather(const RankState& state, Communicator& world);
+
+  // Takes some elements, in order.
+  using Sink = std::function<absl::Status(const float* values, int64_t count)>;
+
+  // All elements of the parameter with canonical index `parameter` go to rank 0's `sink`; that of
+  // other ranks is not called. Every rank must call this for the same tensors in the same order.
+  // `timeout` is of each piece that rank 0 waits for; the others wait as long as rank 0 takes.
+  absl::Status Gather(StateKind kind, int parameter, absl::Duration timeout, const Sink& sink);
+
+ private:
+  const float* Values(StateKind kind, int parameter) const;
+  absl::Status Give(const float* values, int64_t count, const Sink& sink);
+  absl::Status Send(const float* values, int64_t count);
+  absl::Status Receive(int from, int64_t count, absl::Duration timeout, const Sink& sink);
+
+  const RunPlan& plan_;
+  Communicator& world_;
+  std::vector<int> rank_of_;                 // [parameter]: rank of the pipeline that holds it
+  std::vector<const ParameterView*> views_;  // [parameter]; null where another rank has it
+  std::vector<HostReader> readers_;          // [piece under way]: what this rank sends
+  std::vector<float> pieces_;                // that rank 0 receives
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RUN_STATE_GATHER_H_

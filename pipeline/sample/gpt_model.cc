@@ -1,0 +1,222 @@
+#include "pipeline/sample/gpt_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "models/data/mapped_file.h"
+#include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/checkpoint_files.h"
+#include "pipeline/compile/memory_plan.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kByteValues = 256;
+constexpr char kTextFingerprint[] = "text:";  // of a data set whose tokens are bytes
+// Lengths are multiples of 1/16 of the longest: at most 16 of them, and little padding.
+constexpr int64_t kLengths = 16;
+constexpr int64_t kShortestLength = 16;
+
+// Not a folder of ours (state.json, step-..., latest), and one that transformers could have saved.
+bool IsHuggingFaceFolder(const fs::path& folder) {
+  std::error_code ignored;
+  const std::string name = folder.filename().string();
+  return fs::exists(folder / kConfigFile, ignored) && !fs::exists(folder / kStateFile, ignored) &&
+         !ParseStepFolder(name).has_value() && name != kLatestLink;
+}
+
+absl::StatusOr<ModelSpec> ReadConfig(const fs::path& path) {
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path.string());
+  if (!file.ok()) return file.status();
+  const absl::Span<const uint8_t> bytes = file->bytes();
+  return ParseHuggingFaceConfig({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                path.string());
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Layer>>> MakeLayers(const ModelSpec& spec, int64_t seq) {
+  std::vector<std::unique_ptr<Layer>> layers;
+  for (int index = 0; index < spec.layer_count(); ++index) {
+    absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, {.size = 1, .seq = seq}, DType::kFloat32, CpuKernels());
+    if (!layer.ok()) return layer.status();
+    layers.push_back(*std::move(layer));
+  }
+  return layers;
+}
+
+bool NeededByForward(const TensorDecl& tensor) {
+  return tensor.lifetime == Lifetime::kForwardToInputGrad ||
+         tensor.lifetime == Lifetime::kForwardToWeightGrad ||
+         tensor.lifetime == Lifetime::kForwardScratch;
+}
+
+int64_t InputBytes(const LayerDecl& decl) {
+  return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
+}
+
+}  // namespace
+
+struct GptModel::Source {
+  ModelSpec spec;
+  std::string folder;
+  bool reads_bytes = false;
+};
+
+struct GptModel::Length {
+  int64_t seq = 0;
+  std::vector<std::unique_ptr<Layer>> layers;
+  std::unique_ptr<Arena> arena;
+  std::vector<std::vector<void*>> tensors;  // [layer][tensor]; null where forward needs none
+  std::vector<LayerCall> calls;             // [layer]
+};
+
+GptModel::GptModel(ModelSpec spec, std::string path, bool reads_bytes)
+    : spec_(std::move(spec)), path_(std::move(path)), reads_bytes_(reads_bytes) {}
+GptModel::~GptModel() = default;
+
+absl::StatusOr<GptModel::Source> GptModel::OpenSource(const std::string& path) {
+  const fs::path given = path;
+  const fs::path folder = given.has_filename() ? given : given.parent_path();  // "DIR/"
+  if (IsHuggingFaceFolder(folder)) {
+    absl::StatusOr<ModelSpec> spec = ReadConfig(folder / kConfigFile);
+    if (!spec.ok()) return spec.status();
+    const bool bytes = spec->gpt()->vocab == kByteValues;
+    return Source{.spec = *std::move(spec), .folder = folder.string(), .reads_bytes = bytes};
+  }
+  absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  const RunState& state = checkpoint->state;
+  if (state.model.gpt() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint->path, " is an MLP's ('", state.model.name,
+                     "'), which classifies images; only a GPT continues text"));
+  }
+  const bool bytes = absl::StartsWith(state.data_fingerprint, kTextFingerprint) &&
+                     state.model.gpt()->vocab >= kByteValues;
+  return Source{.spec = state.model, .folder = checkpoint->path, .reads_bytes = bytes};
+}
+
+absl::StatusOr<std::unique_ptr<GptModel>> GptModel::Load(const std::string& path) {
+  const absl::StatusOr<Source> source = OpenSource(path);
+  if (!source.ok()) return source.status();
+  std::unique_ptr<GptModel> model(new GptModel(source->spec, source->folder, source->reads_bytes));
+  if (absl::Status status = model->LoadParameters(*source); !status.ok()) return status;
+  return model;
+}
+
+absl::Status GptModel::LoadParameters(const Source& source) {
+  const absl::StatusOr<std::vector<std::unique_ptr<Layer>>> layers = MakeLayers(spec_, 1);
+  if (!layers.ok()) return layers.status();
+  int64_t bytes = 0;
+  std::map<std::string, int64_t> offsets;  // of the parameters that are stored
+  for (const std::unique_ptr<Layer>& layer : *layers) {
+    for (const ParameterDecl& decl : layer->decl().parameters) {
+      if (!decl.tied_to.empty()) continue;
+      offsets[decl.name] = bytes;
+      bytes += AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
+    }
+  }
+  absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), bytes);
+  if (!arena.ok()) return arena.status();
+  weights_ = std::make_unique<Arena>(*std::move(arena));
+
+  std::vector<TensorTarget> targets;
+  WeightNames names;
+  for (const std::unique_ptr<Layer>& layer : *layers) {
+    std::vector<float*>& of_layer = parameters_.emplace_back();
+    for (const ParameterDecl& decl : layer->decl().parameters) {
+      const bool tied = !decl.tied_to.empty();
+      of_layer.push_back(weights_->at<float>(offsets.at(tied ? decl.tied_to : decl.name)));
+      (tied ? names.copies : targets).push_back({decl.name, decl.shape, of_layer.back()});
+      if (!tied) names.all.push_back(decl.name);
+    }
+  }
+  return LoadWeights(source.folder, targets, names);
+}
+
+int64_t GptModel::LengthFor(int64_t tokens) const {
+  const int64_t longest = config().max_seq;
+  const int64_t unit = std::max(kShortestLength, longest / kLengths);
+  return std::min(longest, (tokens + unit - 1) / unit * unit);
+}
+
+// Instruction i of the plan is layer i: its tensors live there, its input from the layer before.
+absl::StatusOr<std::unique_ptr<GptModel::Length>> GptModel::MakeLength(int64_t seq) const {
+  absl::StatusOr<std::vector<std::unique_ptr<Layer>>> layers = MakeLayers(spec_, seq);
+  if (!layers.ok()) return layers.status();
+  auto length = std::make_unique<Length>();
+  length->seq = seq;
+  length->layers = *std::move(layers);
+  const auto count = static_cast<int32_t>(length->layers.size());
+
+  std::vector<Buffer> buffers;
+  for (int32_t i = 0; i < count; ++i) {
+    const LayerDecl& decl = length->layers[static_cast<size_t>(i)]->decl();
+    buffers.push_back({InputBytes(decl), std::max(0, i - 1), i});
+    buffers.push_back({static_cast<int64_t>(decl.packed_bytes), 0, count - 1});
+    for (const TensorDecl& tensor : decl.tensors) {
+      if (NeededByForward(tensor)) buffers.push_back({tensor.bytes(), i, i});
+    }
+  }
+  const BufferLayout layout = PackBuffers(buffers);
+  absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), layout.bytes);
+  if (!arena.ok()) return arena.status();
+  length->arena = std::make_unique<Arena>(*std::move(arena));
+
+  auto offset = layout.offsets.begin();
+  for (size_t i = 0; i < length->layers.size(); ++i) {
+    const LayerDecl& decl = length->layers[i]->decl();
+    LayerCall& call = length->calls.emplace_back();
+    call.input = length->arena->at(*offset++);
+    call.packed = length->arena->at(*offset++);
+    call.parameters = parameters_[i];
+    std::vector<void*>& tensors = length->tensors.emplace_back();
+    for (const TensorDecl& tensor : decl.tensors) {
+      tensors.push_back(NeededByForward(tensor) ? length->arena->at(*offset++) : nullptr);
+    }
+    call.tensors = tensors;  // its elements stay where they are when the outer list grows
+  }
+  for (size_t i = 0; i + 1 < length->calls.size(); ++i) {
+    length->calls[i].output = const_cast<void*>(length->calls[i + 1].input);
+  }
+  for (size_t i = 0; i < length->calls.size(); ++i) length->layers[i]->Pack(length->calls[i]);
+  return length;
+}
+
+absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_t> tokens) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (count < 1 || count > config().max_seq) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(count, " tokens; ", path_, " takes 1 to ", config().max_seq, " at a time"));
+  }
+  for (int32_t token : tokens) {
+    if (token < 0 || token >= config().vocab) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token ", token, "; ", path_, " knows 0 to ", config().vocab - 1));
+    }
+  }
+  if (length_ == nullptr || length_->seq != LengthFor(count)) {
+    length_.reset();  // before the next one takes memory
+    absl::StatusOr<std::unique_ptr<Length>> length = MakeLength(LengthFor(count));
+    if (!length.ok()) return length.status();
+    length_ = *std::move(length);
+  }
+  // What follows a token does not change its logits, so the rest may be anything.
+  auto* input = static_cast<int32_t*>(const_cast<void*>(length_->calls.front().input));
+  std::fill(std::copy(tokens.begin(), tokens.end(), input), input + length_->seq, 0);
+  for (size_t i = 0; i < length_->layers.size(); ++i) {
+    length_->layers[i]->Forward(length_->calls[i]);
+  }
+  const auto logits = static_cast<size_t>(length_->layers.back()->logits_tensor());
+  return absl::MakeConstSpan(static_cast<const float*>(length_->tensors.back()[logits]),
+                             tokens.size() * static_cast<size_t>(config().vocab));
+}
+
+}  // namespace sluice

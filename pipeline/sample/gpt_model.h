@@ -1,0 +1,61 @@
+#ifndef SLUICE_PIPELINE_SAMPLE_GPT_MODEL_H_
+#define SLUICE_PIPELINE_SAMPLE_GPT_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "models/layer.h"
+#include "pipeline/run/arena.h"
+
+namespace sluice {
+
+// A trained GPT on one CPU device, in fp32, that answers with logits: forward only, one sequence at
+// a time. Layers have a fixed sequence length, so they are made anew, and the weights packed again,
+// when a sequence no longer fits; lengths grow in steps, so that this is rare and short sequences
+// are cheap. Weights lie in one arena, a length's packed weights and activations in another.
+class GptModel {
+ public:
+  // `path` is a checkpoint of `sluice train` (its directory, or one step's folder), or a folder
+  // with config.json and model.safetensors of a Hugging Face GPT-2. Errors are OpenCheckpoint's and
+  // LoadWeights'; InvalidArgument for an MLP.
+  static absl::StatusOr<std::unique_ptr<GptModel>> Load(const std::string& path);
+
+  ~GptModel();
+
+  const GptConfig& config() const { return *spec_.gpt(); }
+  // Where the weights were found.
+  const std::string& path() const { return path_; }
+  // Whether its tokens are the bytes of a text.
+  bool reads_bytes() const { return reads_bytes_; }
+
+  // The logits of the token that follows tokens[i], for each i: [tokens, vocab], valid until the
+  // next call. InvalidArgument for no tokens, more than max_seq, or one outside of the vocabulary;
+  // ResourceExhausted when the memory is not there.
+  absl::StatusOr<absl::Span<const float>> Logits(absl::Span<const int32_t> tokens);
+
+ private:
+  // Everything that depends on the sequence's length.
+  struct Length;
+  struct Source;
+  GptModel(ModelSpec spec, std::string path, bool reads_bytes);
+  static absl::StatusOr<Source> OpenSource(const std::string& path);
+  absl::Status LoadParameters(const Source& source);
+  absl::StatusOr<std::unique_ptr<Length>> MakeLength(int64_t seq) const;
+  // The length that a sequence of `tokens` is run in.
+  int64_t LengthFor(int64_t tokens) const;
+
+  ModelSpec spec_;
+  std::string path_;
+  bool reads_bytes_;
+  std::unique_ptr<Arena> weights_;
+  std::vector<std::vector<float*>> parameters_;  // [layer][parameter]
+  std::unique_ptr<Length> length_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_SAMPLE_GPT_MODEL_H_

@@ -1,0 +1,47 @@
+#ifndef SLUICE_SCHEDULES_CHECK_VALIDATE_H_
+#define SLUICE_SCHEDULES_CHECK_VALIDATE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// One thing that is wrong with a timetable, and where.
+struct Defect {
+  int rank = -1;
+  int position = -1;  // index into rows[rank]; -1 when it is about something that is absent
+  std::string action;
+  std::string message;  // whole sentence: what was found, what was expected
+};
+
+// "rank 2, position 7, 2B3: <message>".
+std::string ToString(const Defect& defect);
+
+// Proves that a timetable can be executed and computes each gradient exactly once, in
+// order:
+//  - every (stage, micro-batch) has one F, and one B or one I and one W, on the rank that holds the
+//  stage;
+//  - along each rank, F before B/I before W of the same (stage, micro-batch);
+//  - over all ranks, the rows together with the data dependencies have no cycle;
+//  - weight gradients (B or W) of a stage come in micro-batch order;
+//  - an OPTIMIZER_STEP of a synchronous table comes after all gradients of its stage; in an
+//  asynchronous one each update covers exactly its micro-batches, forward and backward of a
+//  micro-batch use the same weights, and double buffering never needs a third version;
+//  - if lowered: each send has its receive on the neighbouring stage's rank and the reverse, the
+//  order of messages on
+//    every directed rank pair is the same on both sides (channels are FIFO), data are received
+//    before they are used and sent after they are made, and no deadlock is possible when a send
+//    blocks until its receive is reached.
+// Returns all defects found (at most `limit`), empty when the timetable is sound. Linear in the
+// number of actions.
+std::vector<Defect> FindDefects(const Timetable& timetable, int limit = 100);
+
+// OK, or InvalidArgument with the defects, one a line.
+absl::Status ValidateTimetable(const Timetable& timetable);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_CHECK_VALIDATE_H_

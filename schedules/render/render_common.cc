@@ -1,0 +1,99 @@
+#include "schedules/render/render_common.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sluice {
+
+std::string FormatNumber(double value) {
+  constexpr double kGroupFrom = 10000;
+  constexpr size_t kGroup = 3;
+  std::string text = absl::StrFormat("%.10g", value);
+  if (!(value >= kGroupFrom) || text.find_first_not_of("0123456789.") != std::string::npos)
+    return text;
+  const size_t whole = std::min(text.find('.'), text.size());
+  std::string grouped;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i > 0 && i < whole && (whole - i) % kGroup == 0) grouped += ',';
+    grouped += text[i];
+  }
+  return grouped;
+}
+
+std::string FormatPercent(double fraction) { return absl::StrFormat("%.1f%%", 100 * fraction); }
+
+std::string TitleOf(const Timetable& timetable) {
+  const Placement& placement = timetable.placement;
+  const int m = timetable.micro_batches;
+  const size_t slash = timetable.name.rfind('/');
+  const std::string name =
+      slash == std::string::npos ? timetable.name : timetable.name.substr(slash + 1);
+  std::string text =
+      absl::StrCat(name, ": ", placement.ranks(), placement.ranks() == 1 ? " rank, " : " ranks, ",
+                   m, m == 1 ? " micro-batch" : " micro-batches");
+  if (placement.stages() != placement.ranks())
+    absl::StrAppend(&text, ", ", placement.stages(),
+                    placement.stages() == 1 ? " stage" : " stages");
+  return text;
+}
+
+std::vector<std::string> FactsOf(const Simulation& run) {
+  return {absl::StrCat("makespan ", FormatNumber(run.makespan)),
+          absl::StrCat("bubble ", FormatPercent(run.bubble)),
+          absl::StrCat("span bubble ", FormatPercent(run.span_bubble)),
+          absl::StrCat("bound ", FormatNumber(run.lower_bound)),
+          absl::StrCat("gap ", FormatPercent(run.gap))};
+}
+
+std::vector<double> AxisTicks(double makespan, int most) {
+  if (!(makespan > 0) || most < 1) return {0};
+  const double least = makespan / most;
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  double step = 10 * power;
+  for (double multiple : {5.0, 2.0, 1.0}) {
+    if (multiple * power >= least) step = multiple * power;
+  }
+  std::vector<double> ticks;
+  for (int i = 0; i * step <= makespan; ++i) ticks.push_back(i * step);
+  return ticks;
+}
+
+std::vector<int> ChunkOfStage(const Placement& placement) {
+  std::vector<int> seen(placement.ranks(), 0);
+  std::vector<int> chunks;
+  for (int rank : placement.rank_of_stage()) chunks.push_back(seen[rank]++);
+  return chunks;
+}
+
+std::vector<Bar> BarsOf(const std::vector<TimedAction>& row,
+                        const std::vector<int>& chunk_of_stage) {
+  std::vector<Bar> bars;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const Action& action = row[i].action;
+    if (!TakesTime(action.op)) continue;
+    const bool second = i > 0 && row[i - 1].action.overlaps_next;
+    bars.push_back({row[i], chunk_of_stage[action.stage],
+                    action.overlaps_next ? 0
+                    : second             ? 1
+                                         : -1});
+  }
+  return bars;
+}
+
+std::vector<BarKind> KindsIn(const Timetable& timetable) {
+  std::vector<BarKind> kinds;
+  for (const BarKind& kind : kBarKinds) {
+    const bool used =
+        std::any_of(timetable.rows.begin(), timetable.rows.end(), [&](const auto& row) {
+          return std::any_of(row.begin(), row.end(),
+                             [&](const Action& a) { return a.op == kind.op; });
+        });
+    if (used) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+}  // namespace sluice

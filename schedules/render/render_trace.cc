@@ -1,0 +1,124 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedules/dependency.h"
+#include "schedules/memory_profile.h"
+#include "schedules/render/render.h"
+#include "schedules/render/render_common.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kMicrosecondsPerSecond = 1e6;
+// An arrow belongs to the action in which its end lies: this part of it away from the action's own
+// ends, which it shares with its neighbours.
+constexpr double kInside = 1e-3;
+
+double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }
+
+class TraceWriter {
+ public:
+  TraceWriter(const Simulation& run, const Timetable& table, const StageCosts* costs)
+      : run_(run), table_(table), costs_(costs), cell_(table) {}
+
+  std::string Write() {
+    text_ = absl::StrCat("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
+                         "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":",
+                         JsonQuoted(table_.name), "}}");
+    for (size_t rank = 0; rank < run_.rows.size(); ++rank) WriteRank(rank);
+    WriteMessages();
+    return absl::StrCat(text_, "\n]}\n");
+  }
+
+ private:
+  void WriteRank(size_t rank) {
+    absl::StrAppend(&text_, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":", rank,
+                    ",\"args\":{\"name\":\"rank ", rank, "\"}}");
+    for (const TimedAction& timed : run_.rows[rank]) {
+      if (timed.action.op != Op::kIdle) WriteAction(rank, timed);
+    }
+    const bool bytes = costs_ != nullptr && !costs_->activation_bytes.empty();
+    const std::vector<MemoryPoint> points =
+        MemoryOverTime(run_.rows[rank], bytes ? *costs_ : StageCosts());
+    for (const MemoryPoint& point : points) WriteMemory(rank, point, bytes);
+  }
+
+  void WriteAction(size_t rank, const TimedAction& timed) {
+    const Action& action = timed.action;
+    absl::StrAppendFormat(&text_,
+                          ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%d,"
+                          "\"ts\":%.12g,\"dur\":%.12g,\"args\":{\"stage\":%d",
+                          ToString(action), OpName(action.op), rank, Microseconds(timed.start),
+                          Microseconds(timed.end - timed.start), action.stage);
+    if (action.micro_batch != Action::kNoMicroBatch)
+      absl::StrAppend(&text_, ",\"micro_batch\":", action.micro_batch);
+    absl::StrAppend(&text_, "}}");
+  }
+
+  void WriteMemory(size_t rank, const MemoryPoint& point, bool bytes) {
+    absl::StrAppendFormat(&text_,
+                          ",\n{\"name\":\"rank %d %s\",\"ph\":\"C\",\"pid\":0,\"ts\":%.12g,"
+                          "\"args\":{\"held\":%.12g}}",
+                          rank, bytes ? "bytes" : "activations", Microseconds(point.time),
+                          bytes ? point.bytes : point.activations);
+  }
+
+  // An arrow from each action to the one on another rank that uses its result.
+  void WriteMessages() {
+    struct Maker {
+      size_t rank;
+      const TimedAction* timed = nullptr;
+    };
+    std::vector<Maker> forwards(cell_.size()), gradients(cell_.size());
+    for (size_t rank = 0; rank < run_.rows.size(); ++rank) {
+      for (const TimedAction& timed : run_.rows[rank]) {
+        const Op op = timed.action.op;
+        if (op == Op::kForward) forwards[cell_(timed.action)] = {rank, &timed};
+        if (MakesInputGrad(op)) gradients[cell_(timed.action)] = {rank, &timed};
+      }
+    }
+    for (size_t rank = 0; rank < run_.rows.size(); ++rank) {
+      for (const TimedAction& timed : run_.rows[rank]) {
+        const Action& action = timed.action;
+        if (!IsCompute(action.op)) continue;
+        const int stage = ProducerStage(table_.placement, action.op, action.stage);
+        if (stage == kNoStage) continue;
+        const Maker& maker =
+            (action.op == Op::kForward ? forwards : gradients)[cell_(stage, action.micro_batch)];
+        if (maker.timed != nullptr && maker.rank != rank)
+          WriteArrow(maker.rank, *maker.timed, rank, timed);
+      }
+    }
+  }
+
+  void WriteArrow(size_t from_rank, const TimedAction& from, size_t to_rank,
+                  const TimedAction& to) {
+    const auto end = [&](const char* phase, size_t rank, double time) {
+      absl::StrAppendFormat(&text_,
+                            ",\n{\"name\":\"%s\",\"cat\":\"message\",\"ph\":%s,\"id\":%d,\"pid\":0,"
+                            "\"tid\":%d,\"ts\":%.12g}",
+                            ToString(from.action), phase, arrows_, rank, Microseconds(time));
+    };
+    end("\"s\"", from_rank, from.end - kInside * (from.end - from.start));
+    end("\"f\",\"bp\":\"e\"", to_rank, to.start + kInside * (to.end - to.start));
+    ++arrows_;
+  }
+
+  const Simulation& run_;
+  const Timetable& table_;
+  const StageCosts* costs_;
+  const CellIndex cell_;
+  std::string text_;
+  int64_t arrows_ = 0;
+};
+
+}  // namespace
+
+std::string RenderTrace(const Simulation& simulation, const Timetable& timetable,
+                        const StageCosts* costs) {
+  return TraceWriter(simulation, timetable, costs).Write();
+}
+
+}  // namespace sluice

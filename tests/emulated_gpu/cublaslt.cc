@@ -1,0 +1,207 @@
+// cuBLASLt's functions as models/kernels/cuda uses them: products by columns, added in fp32 in the
+// order of k.
+#include "models/kernels/cuda/cublaslt.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/models/kernels/cuda_emulation/bfloat16.h"
+#include "tests/models/kernels/cuda_emulation/on_stream.h"
+
+namespace sluice::cuda {
+namespace {
+
+struct Description {
+  cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  const void* aux = nullptr;
+  int64_t aux_stride = 0;
+};
+
+struct Layout {
+  cudaDataType type;
+  int64_t rows, columns, stride;  // by columns
+};
+
+template <class To, class From>
+To* As(From* opaque) {
+  return reinterpret_cast<To*>(opaque);
+}
+
+float Load(cudaDataType type, const void* from, int64_t index) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(from)[index];
+  return emulation::FromBFloat16(static_cast<const uint16_t*>(from)[index]);
+}
+
+void Store(cudaDataType type, void* to, int64_t index, float value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(to)[index] = value;
+  } else {
+    static_cast<uint16_t*>(to)[index] = emulation::ToBFloat16(value);
+  }
+}
+
+// Of the tanh form.
+float GeluSlope(float x) {
+  const float scale = 0.7978845608f, cube = 0.044715f;  // sqrt(2 / pi)
+  const float tanh = std::tanh(scale * (x + cube * x * x * x));
+  return 0.5f * (1 + tanh) + 0.5f * x * (1 - tanh * tanh) * scale * (1 + 3 * cube * x * x);
+}
+
+struct Product {
+  Description d;
+  Layout a, b, c;
+  const void *a_data, *b_data, *c_data;
+  void* result;
+  float alpha, beta;
+
+  float Sum(int64_t row, int64_t column) const {
+    const int64_t depth = d.first == CUBLAS_OP_N ? a.columns : a.rows;
+    float sum = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t at_a = d.first == CUBLAS_OP_N ? row + k * a.stride : k + row * a.stride;
+      const int64_t at_b = d.second == CUBLAS_OP_N ? k + column * b.stride : column + k * b.stride;
+      sum = std::fma(Load(a.type, a_data, at_a), Load(b.type, b_data, at_b), sum);
+    }
+    return sum;
+  }
+
+  void Run() const {
+    for (int64_t column = 0; column < c.columns; ++column) {
+      for (int64_t row = 0; row < c.rows; ++row) {
+        const int64_t at = row + column * c.stride;
+        float value = alpha * Sum(row, column);
+        if (beta != 0) value += beta * Load(c.type, c_data, at);
+        if (d.epilogue == CUBLASLT_EPILOGUE_BIAS) value += Load(c.type, d.bias, row);
+        if (d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+          value *= GeluSlope(Load(c.type, d.aux, row + column * d.aux_stride));
+        }
+        Store(c.type, result, at, value);
+      }
+    }
+  }
+};
+
+// Whether the shapes fit, as the library checks them.
+bool Fits(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
+  const bool a_plain = d.first == CUBLAS_OP_N, b_plain = d.second == CUBLAS_OP_N;
+  return (a_plain ? a.rows : a.columns) == c.rows && (b_plain ? b.columns : b.rows) == c.columns &&
+         (a_plain ? a.columns : a.rows) == (b_plain ? b.rows : b.columns) && a.stride >= a.rows &&
+         b.stride >= b.rows && c.stride >= c.rows && a.type == b.type;
+}
+
+cublasStatus_t SetDescription(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttributes_t name,
+                              const void* value, size_t bytes) {
+  auto& d = *As<Description>(opaque);
+  const auto take = [value, bytes](auto* to) {
+    if (bytes != sizeof(*to)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(to, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (name) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return take(&d.first);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return take(&d.second);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return take(&d.epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return take(&d.bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return take(&d.aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return take(&d.aux_stride);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t Choose(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
+                      cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                      cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* best,
+                      int* count) {
+  if (!Fits(*As<Description>(d), *As<Layout>(a), *As<Layout>(b), *As<Layout>(c))) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  best->state = CUBLAS_STATUS_SUCCESS;
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* alpha,
+                        const void* a_data, cublasLtMatrixLayout_t a, const void* b_data,
+                        cublasLtMatrixLayout_t b, const void* beta, const void* c_data,
+                        cublasLtMatrixLayout_t c, void* result, cublasLtMatrixLayout_t,
+                        const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
+  const Product product = {.d = *As<Description>(d),
+                           .a = *As<Layout>(a),
+                           .b = *As<Layout>(b),
+                           .c = *As<Layout>(c),
+                           .a_data = a_data,
+                           .b_data = b_data,
+                           .c_data = c_data,
+                           .result = result,
+                           .alpha = *static_cast<const float*>(alpha),
+                           .beta = *static_cast<const float*>(beta)};
+  if (!Fits(product.d, product.a, product.b, product.c)) return CUBLAS_STATUS_INVALID_VALUE;
+  emulation::OnStream(stream, [product] { product.Run(); });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+CublasLt Emulated() {
+  CublasLt library;
+  library.status_string = [](cublasStatus_t) { return "as emulated"; };
+  library.matmul = Multiply;
+  library.heuristic = Choose;
+  library.desc_create = [](cublasLtMatmulDesc_t* made, cublasComputeType_t, cudaDataType_t) {
+    *made = As<cublasLtMatmulDescOpaque_t>(new Description);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  library.desc_destroy = [](cublasLtMatmulDesc_t gone) {
+    delete As<Description>(gone);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  library.desc_set = SetDescription;
+  library.layout_create = [](cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows,
+                             uint64_t columns, int64_t stride) {
+    *made = As<cublasLtMatrixLayoutOpaque_t>(
+        new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), stride});
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  library.layout_destroy = [](cublasLtMatrixLayout_t gone) {
+    delete As<Layout>(gone);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  library.preference_create = [](cublasLtMatmulPreference_t* made) {
+    *made = As<cublasLtMatmulPreferenceOpaque_t>(new char);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  library.preference_destroy = [](cublasLtMatmulPreference_t gone) {
+    delete As<char>(gone);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  library.preference_set = [](cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                              const void*, size_t) { return CUBLAS_STATUS_SUCCESS; };
+  library.path = "an emulated cuBLASLt";
+  return library;
+}
+
+}  // namespace
+
+absl::Status CublasLt::ToStatus(cublasStatus_t status, absl::string_view what) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(std::string(what) + ": status " + std::to_string(int{status}));
+}
+
+const absl::StatusOr<CublasLt>& LoadCublasLt() {
+  static const auto* const library = new absl::StatusOr<CublasLt>(Emulated());
+  return *library;
+}
+
+absl::StatusOr<cublasLtHandle_t> CublasLtHandle(const CublasLt&) {
+  static char handle;
+  return As<cublasLtContext>(&handle);
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""The program on emulated GPUs: what it trains, measures and says, by the code that runs on real ones.
+
+  tests/emulated_gpu/program_test.py BINARY [--every N] [--nccl FOLDER] [unittest's own arguments]
+
+--every N takes each N-th of gpu-check's configurations (1: all of them), --nccl names the folder of the emulated NCCL, for
+those of several processes.
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+
+from gpu_check import bitwise, training  # noqa: E402
+
+OPTIONS = None
+SMALL = {'--layers': '6', '--dim': '32', '--seq': '8', '--micro-batch-size': '1', '--steps': '2'}
+PATIENCE = 120  # seconds
+
+
+def small(flags):
+    """`flags` with a model that emulated threads are done with in a second."""
+    flags = list(flags)
+    for flag, value in SMALL.items():
+        flags[flags.index(flag) + 1] = value
+    return flags
+
+
+class Program(unittest.TestCase):
+    device = 'cuda'  # this, sluice and text() are what gpu-check's functions ask of a kit
+
+    @property
+    def sluice(self):
+        return OPTIONS.binary
+
+    def text(self):
+        return self.data
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.data = self.folder / 'text'
+        self.data.write_bytes(bytes(32 + (7 * i + i * i // 50) % 90 for i in range(6000)))
+
+    def run_program(self, *arguments, **environment):
+        return subprocess.run([OPTIONS.binary, *map(str, arguments)], capture_output=True, text=True, check=False,
+                              timeout=PATIENCE, env={**os.environ, 'OMP_NUM_THREADS': '1', **environment})
+
+    def train(self, flags, device='cuda'):
+        done = self.run_program('train', '--data', self.data, '--device', device, '--json', *small(flags))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        objects = training.lines(done.stdout)
+        losses = [line['loss_hex'] for line in objects if 'loss_hex' in line]
+        self.assertEqual(len(losses), int(SMALL['--steps']))
+        return losses, objects[-1]['weights_hash']
+
+    def test_all_ways_to_cut_a_run_give_its_bits(self):
+        wanted = [one for one in bitwise.configurations() if not one.processes and one.attention == 'sluice']
+        references = {}
+        for configuration in wanted[::OPTIONS.every]:
+            with self.subTest(configuration.name):
+                key = configuration.reference()
+                if key not in references:
+                    references[key] = self.train(bitwise.reference_flags(*key))
+                self.assertEqual(self.train(configuration.flags()), references[key])
+
+    def test_a_process_a_gpu_gives_the_bits_of_one(self):
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        references = {}
+        wanted = [one for one in bitwise.configurations() if one.processes and one.attention == 'sluice']
+        for configuration in wanted[::OPTIONS.every]:
+            with self.subTest(configuration.name):
+                key = configuration.reference()
+                if key not in references:
+                    references[key] = self.train(bitwise.reference_flags(*key))
+                result = training.many_processes(self, small(configuration.flags()), configuration.ranks, PATIENCE)
+                self.assertEqual((result['losses'], result['hash']), references[key])
+
+    def test_a_rank_that_is_killed_ends_the_others(self):
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        flags = small(bitwise.Configuration('1f1b', 3).flags())
+        flags[flags.index('--steps') + 1] = '1000'
+        port = str(training.free_port())
+        ranks = [subprocess.Popen([self.sluice, 'train', '--json', '--data', self.data, '--device', 'cuda', *flags, '--transport', 'nccl',
+                                   '--world-size', '3', '--master-addr', '127.0.0.1', '--master-port', port, '--rank', str(rank)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, **training.rank_environment(rank), 'OMP_NUM_THREADS': '1'})
+                 for rank in range(3)]
+        try:
+            for line in ranks[0].stdout:
+                if '"step":2,' in line:
+                    break
+            ranks[1].kill()
+            began = time.monotonic()
+            said = [rank.communicate(timeout=PATIENCE)[1] for rank in ranks]
+            self.assertEqual([rank.returncode for rank in ranks], [5, -signal.SIGKILL, 5], said)
+            self.assertEqual(len(said[0].splitlines()) + len(said[2].splitlines()), 1, said)
+            self.assertIn('rank 1', said[0] + said[2])
+            self.assertLess(time.monotonic() - began, 30)
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.stdout.close()
+                rank.stderr.close()
+
+    def test_the_gpu_learns_what_the_cpu_learns(self):
+        flags = bitwise.reference_flags('fp32', 1, 'layer', 'sluice')
+        gpu, cpu = ([int(loss, 16) for loss in self.train(flags, device)[0]] for device in ('cuda', 'cpu'))
+        for mine, theirs in zip(gpu, cpu):
+            self.assertLess(abs(mine - theirs), 64, 'units in the last place of fp32')
+
+    def test_a_checkpoint_moves_to_the_cpu(self):
+        flags = [*bitwise.reference_flags('fp32', 1, 'layer', 'sluice'), '--save', self.folder / 'saved', '--save-every', '1']
+        self.train(flags)
+        done = self.run_program('train', '--data', self.data, '--json', '--resume', self.folder / 'saved' / 'step-00000001',
+                                *small(flags[:-4]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line['step'] for line in training.lines(done.stdout) if 'loss_hex' in line], [2])
+
+    def test_a_profile_is_measured_planned_and_trained(self):
+        profile, plan = self.folder / 'profile.json', self.folder / 'plan.json'
+        done = self.run_program('profile', 'char-gpt', '--layers', 4, '--dim', 32, '--heads', 2, '--seq', 8, '--device', 'cuda',
+                                '--micro-batch-size', 1, '--repetitions', 1, '-o', profile)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(profile.read_text())['device'], 'cuda')
+        done = self.run_program('plan', profile, '--devices', 2, '--micro-batches', 4, '--format', 'json', '-o', plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_program('train', '--plan', plan, '--data', self.data, '--device', 'cuda', '--steps', 1, '--json',
+                                '--eval-micro-batches', 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def refuse(self, code, words, flags, **environment):
+        done = self.run_program('train', '--model', 'char-gpt', '--data', self.data, '--device', 'cuda', '--steps', 3,
+                                '--eval-micro-batches', 1, *flags, **environment)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (code, 1), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_no_gpu_and_an_old_driver(self):
+        self.refuse(2, ['there is no GPU that CUDA can use'], [], EMULATED_GPU_COUNT='0')
+        self.refuse(2, ['driver is too old', 'up to 12.4', 'made with 13.0'], [], EMULATED_GPU_DRIVER='12040')
+        self.refuse(2, ['there is no NVIDIA driver'], [], EMULATED_GPU_DRIVER='0')
+
+    def test_two_ranks_on_one_gpu_over_nccl(self):
+        if not OPTIONS.nccl:
+            self.skipTest('there is no emulated NCCL')
+        self.refuse(2, ['ranks 0 and 2 are both on GPU 0', 'NCCL_HOSTID'],
+                    ['--layers', 2, '--dim', 32, '--heads', 2, '--seq', 8, '--stages', 3, '--transport', 'nccl'])
+
+    def test_what_does_not_fit_is_refused_beforehand(self):
+        self.refuse(3, ['cuda:0 Emulated has 4.00 GiB', 'the run needs', 'optimizer state', 'take more devices'],
+                    ['--dim', 2048, '--heads', 16, '--layers', 24, '--stages', 2])
+
+    def test_memory_that_is_gone_when_it_is_asked_for(self):
+        self.refuse(6, ['bytes were asked for', 'parameters', 'within a step'], ['--stages', 2],
+                    EMULATED_GPU_TAKEN=str(2**32 - 2**20))
+
+    def test_a_gpu_that_is_lost(self):
+        self.refuse(5, ['cuda:', 'cudaErrorECCUncorrectable'], ['--layers', 2, '--dim', 32, '--heads', 2, '--seq', 8,
+                                                               '--stages', 2], EMULATED_GPU_LOST_AFTER='40')
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser()
+    parser.add_argument('binary')
+    parser.add_argument('--every', type=int, default=1)
+    parser.add_argument('--nccl')
+    OPTIONS, rest = parser.parse_known_args()
+    if OPTIONS.nccl:
+        os.environ['SLUICE_CUDA_LIBRARIES'] = OPTIONS.nccl
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,120 @@
+// Training on emulated GPUs, by the code that trains on real ones: CUDA's device, cuBLASLt's
+// products, the kernels' bodies, graphs, copies between streams. However the work is cut, the bits
+// are those of one stage; memory is what was foretold; and the results are the CPU's but for
+// rounding.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "models/device/cuda_device.h"
+#include "models/kernels/cuda_kernels.h"
+#include "tests/emulated_gpu/gpus.h"
+#include "tests/pipeline/small_run.h"
+#include "tools/train/train_device.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kSteps = 2;
+
+RunPlan PlanOf(const SmallRun& run) {
+  RunRequest request = MakeRequest(run);
+  request.kernels = &CudaKernels();
+  return *CompileRun(request);
+}
+
+absl::StatusOr<Outcome> TrainOnGpus(const RunPlan& plan, int gpus, bool graphs) {
+  const OpenDevice open = [graphs](int number, const DeviceAllocator& allocator) {
+    return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
+  };
+  const auto devices = RunDevices::ForThreads(plan, gpus, open);
+  if (!devices.ok()) return devices.status();
+  TrainOptions options = SmallOptions(kSteps);
+  options.devices = (*devices)->ranks();
+  return Train(plan, options);
+}
+
+// The same training by one stage.
+SmallRun OneStage(const SmallRun& run) {
+  const int replicas = std::max(run.replicas, 1);
+  return {.model = run.model,
+          .schedule = "gpipe",
+          .ranks = 1,
+          .micro_batches = run.micro_batches * replicas,
+          .dtype = run.dtype,
+          .optimizer = run.optimizer,
+          .sum_groups = run.replicas > 1 ? run.replicas : run.sum_groups};
+}
+
+const Outcome& OneStageOutcome(const SmallRun& run) {
+  static auto* const known = new std::map<std::string, Outcome>;
+  const SmallRun one = OneStage(run);
+  const std::string key = one.model + one.Name();
+  const auto found = known->find(key);
+  if (found != known->end()) return found->second;
+  return (*known)[key] = *TrainOnGpus(PlanOf(one), 1, false);
+}
+
+std::vector<SmallRun> Runs() {
+  return {{.schedule = "1f1b", .ranks = 3},
+          {.schedule = "gpipe", .ranks = 2, .dtype = DType::kBFloat16},
+          {.schedule = "1f1b", .ranks = 2, .recompute = Recompute::kFull},
+          {.schedule = "1f1b",
+           .ranks = 2,
+           .recompute = Recompute::kSelective,
+           .dtype = DType::kBFloat16},
+          {.schedule = "zb-h1", .ranks = 2, .optimizer = OptimizerKind::kSgd},
+          {.schedule = "zbv", .ranks = 2, .chunks = 2, .dtype = DType::kBFloat16},
+          {.schedule = "interleaved", .ranks = 2, .chunks = 2},
+          {.model = "tied", .ranks = 2},
+          {.model = "rms", .schedule = "zb-h1", .ranks = 2, .dtype = DType::kBFloat16},
+          {.model = "mlp", .ranks = 2},
+          {.model = "wide", .ranks = 2, .dtype = DType::kBFloat16},  // heads for tensor cores
+          {.model = "wide", .ranks = 2, .replicas = 2, .zero = 1}};
+}
+
+class OnEmulatedGpus : public testing::TestWithParam<SmallRun> {};
+
+TEST_P(OnEmulatedGpus, TheBitsAreThoseOfOneStage) {
+  const RunPlan plan = PlanOf(GetParam());
+  for (const int gpus : {1, emulation::kGpus}) {
+    const bool graphs = gpus > 1;
+    const int64_t launched = emulation::LaunchedGraphs();
+    const absl::StatusOr<Outcome> outcome = TrainOnGpus(plan, gpus, graphs);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(*outcome, OneStageOutcome(GetParam())) << gpus << " GPUs";
+    EXPECT_EQ(emulation::LaunchedGraphs() > launched, graphs);
+    for (int gpu = 0; gpu < emulation::kGpus; ++gpu) {
+      EXPECT_EQ(emulation::AllocatedBytes(gpu), 0) << "GPU " << gpu;
+    }
+  }
+}
+
+TEST_P(OnEmulatedGpus, ArenasAreAsForetold) {
+  const RunPlan plan = PlanOf(GetParam());
+  for (int rank = 0; rank < plan.world_size(); ++rank) {
+    const auto device = *OpenCudaDevice(0);
+    const absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank, *device);
+    ASSERT_TRUE(state.ok()) << state.status();
+    EXPECT_EQ(emulation::AllocatedBytes(0), plan.arenas[static_cast<size_t>(rank)].memory.total);
+  }
+}
+
+TEST_P(OnEmulatedGpus, ResultsAreTheCpusButForRounding) {
+  const Outcome& gpu = OneStageOutcome(GetParam());
+  const Outcome& cpu = OutcomeOnce(OneStage(GetParam()), kSteps);
+  const double relative = GetParam().dtype == DType::kBFloat16 ? 0.02 : 1e-4;
+  EXPECT_NEAR(gpu.eval_loss, cpu.eval_loss, relative * std::abs(cpu.eval_loss));
+  ASSERT_EQ(gpu.norms.size(), cpu.norms.size());
+  for (size_t i = 0; i < gpu.norms.size(); ++i) {
+    EXPECT_NEAR(gpu.norms[i], cpu.norms[i], relative * cpu.norms[i]) << "step " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, OnEmulatedGpus, testing::ValuesIn(Runs()),
+                         [](const auto& param_info) { return param_info.param.Name(); });
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,142 @@
+#include "tests/emulated_gpu/state.h"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "tests/emulated_gpu/gpus.h"
+#include "tests/models/kernels/cuda_emulation/on_stream.h"
+
+namespace sluice::emulation {
+namespace {
+
+constexpr int kPoison = 0xFF;  // NaN in fp32 and bf16
+constexpr int64_t kMemory = int64_t{4} << 30;
+
+std::atomic<int64_t> launched_graphs = 0;
+
+[[noreturn]] void Stop(const char* what) {
+  std::fprintf(stderr, "emulated GPU: %s\n", what);
+  std::abort();
+}
+
+}  // namespace
+
+Gpu::Gpu(int number)
+    : device({.seed = static_cast<uint64_t>(number) + 1,
+              .longest_pause = absl::Microseconds(50),
+              .memory = kMemory - TakenBytes()}) {}
+
+bool IsLost() {
+  static std::atomic<int64_t> looks = 0;
+  return ++looks > FaultOf("EMULATED_GPU_LOST_AFTER", INT64_MAX);
+}
+
+Gpu& GpuAt(int number) {
+  static auto* const gpus = new std::array<Gpu, kGpus>{Gpu(0), Gpu(1)};
+  return (*gpus)[static_cast<size_t>(number)];
+}
+
+int& CurrentGpu() {
+  static thread_local int current = 0;
+  return current;
+}
+
+cudaError_t& LastError() {
+  static thread_local cudaError_t last = cudaSuccess;
+  return last;
+}
+
+cudaError_t Note(cudaError_t error) {
+  if (error != cudaSuccess) LastError() = error;
+  return error;
+}
+
+cudaStream_t NewStream(int gpu) {
+  Gpu& of = GpuAt(gpu);
+  const Stream stream = *of.device.NewStream();
+  const std::lock_guard lock(of.mutex);
+  of.streams.push_back(std::make_unique<StreamState>(StreamState{.gpu = gpu, .stream = stream}));
+  return reinterpret_cast<cudaStream_t>(of.streams.back().get());
+}
+
+StreamState& StateOf(cudaStream_t stream) {
+  if (stream == nullptr) {
+    static std::array<std::once_flag, kGpus> once;
+    static std::array<cudaStream_t, kGpus> defaults;
+    const auto gpu = static_cast<size_t>(CurrentGpu());
+    std::call_once(once[gpu], [gpu] { defaults[gpu] = NewStream(static_cast<int>(gpu)); });
+    stream = defaults[gpu];
+  }
+  auto& state = *reinterpret_cast<StreamState*>(stream);
+  if (!state.alive) Stop("a stream is used that was destroyed");
+  return state;
+}
+
+EventState& StateOf(cudaEvent_t event) {
+  auto& state = *reinterpret_cast<EventState*>(event);
+  if (!state.alive) Stop("an event is used that was destroyed");
+  return state;
+}
+
+void Enqueue(StreamState& state, std::function<void()> work) {
+  if (state.captured != nullptr) {
+    state.captured->push_back(std::move(work));
+  } else {
+    FakeDevice::Queue(state.stream, std::move(work));
+  }
+}
+
+void Await(StreamState& state) {
+  if (state.captured != nullptr) Stop("a stream is awaited that is being captured");
+  (void)GpuAt(state.gpu).device.Synchronize(state.stream, absl::InfiniteFuture());
+}
+
+cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, void** pointer, size_t bytes) {
+  if (!memory.ok()) return Note(cudaErrorMemoryAllocation);
+  *pointer = memory->data();
+  std::memset(*pointer, kPoison, bytes);
+  const std::lock_guard lock(gpu.mutex);
+  gpu.memory[*pointer] = *std::move(memory);
+  return cudaSuccess;
+}
+
+cudaError_t GiveBack(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  for (int number = 0; number < kGpus; ++number) {
+    Gpu& gpu = GpuAt(number);
+    DeviceMemory gone;  // waits for the GPU, without the lock
+    const std::lock_guard lock(gpu.mutex);
+    const auto found = gpu.memory.find(pointer);
+    if (found == gpu.memory.end()) continue;
+    gone = std::move(found->second);
+    gpu.memory.erase(found);
+    return cudaSuccess;
+  }
+  return Note(cudaErrorInvalidValue);
+}
+
+// Shared memory of emulated blocks is static: one kernel at a time.
+void OnStream(void* stream, const std::function<void()>& work) {
+  static auto* const one_kernel = new std::mutex;
+  StreamState& state = StateOf(static_cast<cudaStream_t>(stream));
+  if (state.gpu != CurrentGpu()) {
+    (void)Note(cudaErrorInvalidResourceHandle);
+    return;
+  }
+  Enqueue(state, [work] {
+    const std::lock_guard lock(*one_kernel);
+    work();
+  });
+}
+
+uint64_t launch_seed = 1;
+
+int64_t AllocatedBytes(int gpu) { return GpuAt(gpu).device.allocated(); }
+void CountGraph() { ++launched_graphs; }
+int64_t LaunchedGraphs() { return launched_graphs; }
+
+}  // namespace sluice::emulation

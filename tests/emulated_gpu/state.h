@@ -1,0 +1,89 @@
+#ifndef SLUICE_TESTS_EMULATED_GPU_STATE_H_
+#define SLUICE_TESTS_EMULATED_GPU_STATE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tests/models/fake_device.h"
+
+// What stands behind the handles of runtime.cc.
+namespace sluice::emulation {
+
+using Tape = std::vector<std::function<void()>>;
+
+// A cudaStream_t.
+struct StreamState {
+  int gpu = 0;
+  Stream stream = {};
+  std::unique_ptr<Tape> captured = nullptr;  // while it is captured
+  bool alive = true;
+};
+
+// A cudaEvent_t.
+struct EventState {
+  int gpu = 0;
+  Event event = {};
+  bool alive = true;
+};
+
+// A cudaGraph_t or cudaGraphExec_t: what was captured.
+struct Graph {
+  std::shared_ptr<const Tape> tape;
+};
+
+// Lives as long as the process, like a driver.
+struct Gpu {
+  explicit Gpu(int number);
+
+  FakeDevice device;
+  std::mutex mutex;  // guards what follows
+  std::vector<std::unique_ptr<StreamState>> streams;
+  std::vector<std::unique_ptr<EventState>> events;
+  std::map<void*, DeviceMemory> memory;
+};
+Gpu& GpuAt(int number);
+
+// The calling thread's.
+int& CurrentGpu();
+cudaError_t& LastError();
+// Keeps an error as the last one; returns it.
+cudaError_t Note(cudaError_t error);
+
+cudaStream_t NewStream(int gpu);
+// The current GPU's default stream for null. Ends the program where the handle was destroyed.
+StreamState& StateOf(cudaStream_t stream);
+EventState& StateOf(cudaEvent_t event);
+// Has the stream do `work`, or keeps it while it is captured.
+void Enqueue(StreamState& state, std::function<void()> work);
+// Until all that is queued is done.
+void Await(StreamState& state);
+
+// Memory of a GPU, full of NaN; cudaErrorMemoryAllocation where there is none left.
+cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, void** pointer, size_t bytes);
+cudaError_t GiveBack(void* pointer);
+
+void CountGraph();
+
+// Faults that the environment asks for. EMULATED_GPU_COUNT: how many GPUs there are;
+// EMULATED_GPU_DRIVER: the CUDA version (12040) that the driver knows; EMULATED_GPU_TAKEN: bytes
+// that another process took after it was asked what is free; EMULATED_GPU_LOST_AFTER: so many looks
+// at a stream, then an error.
+template <class Number>
+Number FaultOf(const char* name, Number otherwise) {
+  const char* const asked = std::getenv(name);
+  return asked == nullptr ? otherwise : static_cast<Number>(std::atoll(asked));
+}
+inline int64_t TakenBytes() { return FaultOf("EMULATED_GPU_TAKEN", int64_t{0}); }
+bool IsLost();
+
+}  // namespace sluice::emulation
+
+#endif  // SLUICE_TESTS_EMULATED_GPU_STATE_H_

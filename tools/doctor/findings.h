@@ -1,0 +1,53 @@
+#ifndef SLUICE_TOOLS_DOCTOR_FINDINGS_H_
+#define SLUICE_TOOLS_DOCTOR_FINDINGS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/doctor/accelerators.h"
+#include "tools/doctor/machine.h"
+
+namespace sluice {
+
+// An instruction set that matters to training, and the flag by which Linux shows it.
+struct InstructionSet {
+  const char* name;
+  const char* flag;
+};
+constexpr InstructionSet kInstructionSets[] = {
+    {"avx2", "avx2"},        {"fma", "fma"},      {"avx512", "avx512bw"},
+    {"bf16", "avx512_bf16"}, {"amx", "amx_bf16"},
+};
+
+// What this machine offers to training. Strings are empty where there is nothing.
+struct Findings {
+  Processor processor;
+  int usable_cores = 0;
+  Memory memory;
+  std::string onednn;      // version
+  std::string onednn_isa;  // what its kernels will use here
+  Accelerators accelerators;
+  bool cuda_build = false;  // this binary has kernels for GPUs
+  bool cublaslt = false;    // and has found what they need
+  std::string mpirun, mpi_version;
+  std::string mpi_library;  // that this binary was built with
+  std::string ssh;
+  std::string fashion_mnist;  // the folder of IDX files
+  std::string bible;          // the program that prints the text
+};
+
+// Something that the machine lacks, what that means, and how to get it (empty where it cannot be
+// had).
+struct Lack {
+  std::string what, meaning, remedy;
+};
+
+Findings Examine();
+std::vector<Lack> FindLacks(const Findings& found);
+// Bytes and counts; null where there is nothing.
+nlohmann::ordered_json ToJson(const Findings& found, const std::vector<Lack>& lacks);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_DOCTOR_FINDINGS_H_

@@ -1,0 +1,187 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "models/device/cuda_device.h"
+#include "partitioner/costs/profile.h"
+#include "partitioner/plan/plan_file.h"
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/plan/layer_memory.h"
+#include "tools/profile/cpu_device.h"
+#include "tools/profile/device_link.h"
+#include "tools/profile/layer_timing.h"
+#include "tools/terminal.h"
+#include "tools/train/kernel_flags.h"
+#include "tools/train/model_flags.h"
+#include "tools/units.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kDefaultRepetitions = 7;
+
+struct Flags {
+  ModelFlags model;
+  KernelFlags kernels;
+  std::string dtype = "fp32", optimizer = "adamw", output;
+  int micro_batch_size = 4, seq = 0, stages = 1, repetitions = kDefaultRepetitions;
+};
+
+absl::StatusOr<Profile> Describe(const Flags& flags, const Kernels& kernels) {
+  if (flags.optimizer != "adamw" && flags.optimizer != "sgd") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--optimizer is '", flags.optimizer, "'; expected adamw or sgd"));
+  }
+  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq);
+  if (!spec.ok()) return spec.status();
+  Profile profile;
+  if (!ParseDType(flags.dtype, &profile.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype is '", flags.dtype, "'; expected fp32 or bf16"));
+  }
+  if (absl::Status status = CheckModel(flags.kernels, profile.dtype, *spec); !status.ok()) {
+    return status;
+  }
+  profile.model = flags.model.model;
+  profile.device = flags.kernels.device;
+  profile.micro_batch_size = flags.micro_batch_size;
+  profile.seq = spec->gpt() == nullptr ? 1 : flags.seq > 0 ? flags.seq : spec->gpt()->max_seq;
+  profile.repetitions = flags.repetitions;
+  const OptimizerKind optimizer =
+      flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
+  absl::StatusOr<std::vector<LayerCost>> layers = DeclaredCosts(
+      *spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer, kernels);
+  if (!layers.ok()) return layers.status();
+  profile.layers = *std::move(layers);
+  profile.spec = *std::move(spec);
+  return profile;
+}
+
+absl::StatusOr<Link> MeasureLink(Device* device) {
+  if (device->queues()) return MeasureDeviceLink(device);
+  return MeasureInProcessLink();
+}
+
+absl::Status Measure(int stages, const Kernels& kernels, Device* device, Profile* profile) {
+  const BatchShape batch{profile->micro_batch_size, profile->seq};
+  absl::StatusOr<std::vector<LayerTimings>> timings =
+      TimeLayers(*profile->spec, batch,
+                 {.dtype = profile->dtype,
+                  .stages = stages,
+                  .repetitions = profile->repetitions,
+                  .kernels = &kernels,
+                  .device = device});
+  if (!timings.ok()) return timings.status();
+  profile->timings = *std::move(timings);
+  for (size_t i = 0; i < profile->layers.size(); ++i) {
+    const LayerTimings& measured = profile->timings[i];
+    LayerCost& layer = profile->layers[i];
+    layer.forward_seconds = measured.forward.median;
+    layer.input_grad_seconds = measured.input_grad.median;
+    layer.apart_input_grad_seconds = measured.apart_input_grad.median;
+    layer.apart_weight_grad_seconds = measured.apart_weight_grad.median;
+    layer.weight_grad_seconds = measured.weight_grad.median;
+    layer.restore_seconds = measured.restore.median;
+    layer.update_seconds = measured.update.median;
+  }
+  const absl::StatusOr<Link> link = MeasureLink(device);
+  if (link.ok()) profile->link = *link;
+  return link.status();
+}
+
+// GFLOP/s, or a dash for layers without products.
+std::string Rate(double flops, double seconds) {
+  return flops > 0 && seconds > 0 ? fmt::format("{:.1f}", flops / seconds / 1e9) : "-";
+}
+
+std::string FormatTable(const std::string& place, const Profile& profile) {
+  const std::vector<LayerSpec> specs =
+      DescribeLayers(*profile.spec, {profile.micro_batch_size, profile.seq});
+  std::string out = fmt::format("{} on {}, {} x {} tokens, {}, median of {}\n\n", profile.model,
+                                place, profile.micro_batch_size, profile.seq,
+                                DTypeName(profile.dtype), profile.repetitions);
+  out += fmt::format("  {:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "layer", "F", "I", "W",
+                     "restore", "GFLOP/s", "output");
+  double step = 0, flops = 0;
+  for (size_t i = 0; i < profile.layers.size(); ++i) {
+    const LayerCost& layer = profile.layers[i];
+    const double seconds =
+        layer.forward_seconds + layer.input_grad_seconds + layer.weight_grad_seconds;
+    const double work =
+        specs[i].forward_flops + specs[i].input_grad_flops + specs[i].weight_grad_flops;
+    step += seconds;
+    flops += work;
+    out +=
+        fmt::format("  {:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n", layer.name,
+                    FormatSeconds(layer.forward_seconds), FormatSeconds(layer.input_grad_seconds),
+                    FormatSeconds(layer.weight_grad_seconds),
+                    layer.restore_seconds > 0 ? FormatSeconds(layer.restore_seconds) : "-",
+                    Rate(work, seconds), FormatBytes(static_cast<double>(layer.output_bytes)));
+  }
+  out += fmt::format("\n  a micro-batch {}, {} GFLOP/s\n", FormatSeconds(step), Rate(flops, step));
+  out += fmt::format("  between stages {} and {}/s\n", FormatSeconds(profile.link.latency),
+                     FormatBytes(profile.link.bandwidth));
+  return out;
+}
+
+absl::Status RunProfile(const Flags& flags) {
+  const bool on_gpu = flags.kernels.device == "cuda";
+  if (on_gpu && flags.stages > 1) {
+    return absl::InvalidArgumentError(
+        "--stages is of cores that share their memory; on a GPU a layer is measured alone");
+  }
+  const absl::StatusOr<const Kernels*> kernels = KernelsOf(flags.kernels);
+  if (!kernels.ok()) return kernels.status();
+  absl::StatusOr<Profile> profile = Describe(flags, **kernels);
+  if (!profile.ok()) return profile.status();
+  std::unique_ptr<Device> gpu;
+  if (on_gpu) {
+    absl::StatusOr<std::unique_ptr<Device>> opened = OpenCudaDevice(0);
+    if (!opened.ok()) return opened.status();
+    gpu = *std::move(opened);
+  }
+  Device& device = on_gpu ? *gpu : CpuDevice();
+  absl::Status status = Measure(flags.stages, **kernels, &device, &*profile);
+  if (!status.ok()) return status;
+  if (!flags.output.empty()) return WriteOutput(flags.output, FormatProfile(*profile));
+  const std::string cores =
+      flags.stages == 1 ? "one core" : fmt::format("{} cores at once", flags.stages);
+  return WriteOutput("", FormatTable(on_gpu ? gpu->name() : cores, *profile));
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command =
+      app.add_subcommand("profile", "Time every layer of a model on this machine, for sluice plan");
+  command->footer(
+      "Example: sluice profile char-gpt -o profile.json && sluice plan profile.json --devices 2\n"
+      "Without -o the times are printed as a table.");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("MODEL", flags->model.model, "A preset or a Hugging Face config.json")
+      ->required();
+  AddShapeFlags(*command, &flags->model);
+  AddKernelFlags(*command, "Options", &flags->kernels);
+  command->add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch (4)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seq", flags->seq, "Tokens a sample")->check(CLI::PositiveNumber);
+  command->add_option("--dtype", flags->dtype, "fp32 or bf16");
+  command->add_option("--optimizer", flags->optimizer, "adamw or sgd: its state takes memory");
+  command
+      ->add_option("--stages", flags->stages,
+                   "Cores that run at once, each its share of the layers, as a pipeline's do (1)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--repetitions", flags->repetitions, "Times each is measured")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-o,--output", flags->output, "The file to write, as profile.json");
+  command->callback([flags, exit_code] {
+    const absl::Status status = RunProfile(*flags);
+    if (!status.ok()) *exit_code = Fail(status);
+  });
+}
+
+}  // namespace sluice

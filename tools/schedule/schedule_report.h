@@ -1,0 +1,28 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_SCHEDULE_REPORT_H_
+#define SLUICE_TOOLS_SCHEDULE_SCHEDULE_REPORT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "schedules/check/validate.h"
+#include "schedules/generate/catalogue.h"
+#include "schedules/simulate.h"
+
+namespace sluice {
+
+// The object that `schedule show --json` prints, `rank_actions` only when asked for.
+nlohmann::ordered_json SimulationJson(const Simulation& run, const Timetable& table, bool actions);
+// {file, sound, defects: [{rank, position, action, message}]}.
+nlohmann::ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& defects);
+
+// One line of `schedule compare`.
+struct Comparison {
+  Timetable table;
+  Simulation run;
+};
+std::string ComparisonText(const std::vector<Comparison>& lines);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_SCHEDULE_REPORT_H_

@@ -1,0 +1,71 @@
+#include "tools/train/last_words.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+constexpr absl::Duration kLook = absl::Milliseconds(20);
+
+}  // namespace
+
+LastWords::LastWords(std::function<absl::Status()> failure, const std::atomic<bool>& told_to_stop,
+                     absl::Duration patience, std::function<void(const absl::Status&)> speak)
+    : failure_(std::move(failure)),
+      told_to_stop_(told_to_stop),
+      patience_(patience),
+      speak_(std::move(speak)),
+      thread_([this] { Run(); }) {}
+
+LastWords::~LastWords() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void LastWords::Run() {
+  absl::Time told = absl::InfiniteFuture();
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kLook), [this] { return done_; })) {
+    if (!told_to_stop_.load()) continue;
+    told = std::min(told, absl::Now());
+    const absl::Status failure = failure_();
+    if (failure.ok() || absl::Now() < told + patience_) continue;
+    speak_(failure);
+    std::fflush(nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the first to speak stays so
+    _exit(kExitPeerLost);
+  }
+}
+
+bool FirstToSpeak() {
+  // A name in the abstract space of Unix sockets, which is free again when its owner ends.
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  const std::string text = absl::StrCat("sluice ranks of ", getppid());
+  text.copy(name.sun_path + 1, sizeof(name.sun_path) - 1);
+  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (file < 0) return true;
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  if (bind(file, reinterpret_cast<const sockaddr*>(&name), bytes) == 0) return true;  // kept open
+  close(file);
+  return false;
+}
+
+}  // namespace sluice

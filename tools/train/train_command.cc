@@ -1,0 +1,323 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/nccl.h"
+#include "models/device/cuda_device.h"
+#include "pipeline/run/rank_threads.h"
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/train/last_words.h"
+#include "tools/train/train_device.h"
+#include "tools/train/train_flags.h"
+#include "tools/train/train_output.h"
+#include "tools/train/train_world.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kExample[] =
+    "Examples:\n"
+    "  sluice train --data bible.txt --stages 2 --steps 200 --save out\n"
+    "  sluice train --data bible.txt --stages 4 --steps 400 --save out --resume out\n"
+    "  mpirun -n 4 sluice train --data bible.txt --stages 2 --data-parallel 2\n"
+    "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
+    "               --micro-batch-size 50 --stages 2 --steps 500";
+
+// Set by Ctrl-C and by SIGTERM, which batch systems send before they kill; the run ends after the
+// step that it is in. A second signal ends the process at once.
+std::atomic<bool> interrupted{false};
+// Set by SIGTERM. mpirun sends it to all ranks, more than once maybe, when one of them has died, so
+// under MPI a second one ends nothing.
+std::atomic<bool> terminated{false};
+std::atomic<bool> under_mpi{false};
+
+void OnStop(int signal) {
+  if (signal == SIGTERM) terminated.store(true);
+  interrupted.store(true);
+  if (signal != SIGTERM || !under_mpi.load()) std::signal(signal, SIG_DFL);
+}
+
+TrainEvents EventsFor(TrainOutput* output) {
+  return {
+      .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
+      .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
+      .on_checkpoint = [output](const std::string& path) { output->Saved(path); },
+      .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
+}
+
+// Whether what the run is to leave can be written, before hours go into it.
+absl::Status CheckOutputs(const TrainFlags& flags) {
+  const std::string& save = flags.options.save_dir;
+  if (!save.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(save, error);
+    if (error || access(save.c_str(), W_OK | X_OK) != 0) {
+      const std::string why = error ? error.message() : std::strerror(errno);
+      return absl::InvalidArgumentError(
+          absl::StrCat("--save ", save, ": cannot write checkpoints there: ", why));
+    }
+  }
+  return flags.trace.empty() ? absl::OkStatus() : WriteOutput(flags.trace, "");
+}
+
+// The file that CheckOutputs has tried to write is of no use to anybody when the run fails.
+void DropEmptyTrace(const TrainFlags& flags) {
+  std::error_code error;
+  if (flags.trace.empty() || !std::filesystem::is_regular_file(flags.trace, error)) return;
+  if (std::filesystem::file_size(flags.trace, error) == 0 && !error)
+    std::filesystem::remove(flags.trace, error);
+}
+
+void CatchSignals() {
+  std::signal(SIGINT, OnStop);
+  std::signal(SIGTERM, OnStop);
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a limit is an error to report, as a full disk is
+}
+
+// What the flags ask for, ready to run.
+struct CompiledJob {
+  TrainJob job;
+  RunPlan plan;
+  std::unique_ptr<RunDevices> devices;  // null on the CPU
+};
+
+absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
+  absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
+  if (!job.ok()) return job.status();
+  absl::StatusOr<RunPlan> plan = CompileRun(job->request);
+  if (!plan.ok()) return plan.status();
+  return CompiledJob{*std::move(job), *std::move(plan), nullptr};
+}
+
+std::unique_ptr<TrainOutput> StartOutput(const TrainFlags& flags, const CompiledJob& compiled) {
+  std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
+  output->Start(compiled.plan, *compiled.job.data, compiled.job.options.steps);
+  return output;
+}
+
+// Of the rank that people see.
+int Report(const TrainFlags& flags, const CompiledJob& compiled, const TrainResult& result,
+           TrainOutput* output) {
+  output->Done(result.summary);
+  if (!flags.trace.empty()) {
+    absl::Status written =
+        WriteOutput(flags.trace, FormatTrace(result.trace, compiled.plan.lowered));
+    if (!written.ok()) return Fail(written);
+  }
+  return result.summary.interrupted ? kExitInterrupted : kExitDone;
+}
+
+// The devices of this process's ranks, for the job's options; none on the CPU.
+absl::Status OpenDevices(const TrainFlags& flags, const WorldChoice& choice,
+                         CompiledJob* compiled) {
+  const bool threads = choice.transport == Transport::kInProcess;
+  if (flags.cuda_graphs && flags.kernels.device != "cuda")
+    return absl::InvalidArgumentError("--cuda-graphs are kept by GPUs; they need --device cuda");
+  if (flags.kernels.device != "cuda") {
+    return choice.nccl ? absl::InvalidArgumentError(
+                             "--transport nccl carries tensors of GPUs; it needs --device cuda")
+                       : absl::OkStatus();
+  }
+  const RunPlan& plan = compiled->plan;
+  const OpenDevice open = [graphs = flags.cuda_graphs](int number,
+                                                       const DeviceAllocator& allocator) {
+    return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
+  };
+  absl::StatusOr<std::unique_ptr<RunDevices>> devices;
+  if (threads && !choice.nccl) {
+    devices = RunDevices::ForThreads(plan, CudaDeviceCount(), open);
+  } else {
+    absl::StatusOr<NcclApi*> nccl = LoadNccl();
+    if (!nccl.ok()) return nccl.status();
+    std::vector<int> ranks = {choice.launch.rank};
+    for (int rank = 1; threads && rank < plan.world_size(); ++rank) ranks.push_back(rank);
+    devices =
+        RunDevices::OverNccl(plan, ranks, std::max(choice.launch.local_rank, 0), CudaDeviceCount(),
+                             open, {.nccl = *nccl, .timeout = compiled->job.options.timeout});
+  }
+  if (!devices.ok()) return devices.status();
+  compiled->devices = *std::move(devices);
+  compiled->job.options.devices = compiled->devices->ranks();
+  return absl::OkStatus();
+}
+
+// All ranks are threads of this process.
+int TrainHere(const TrainFlags& flags, const WorldChoice& choice) {
+  absl::StatusOr<CompiledJob> compiled = Compile(flags);
+  if (!compiled.ok()) return Fail(compiled.status());
+  if (absl::Status status = OpenDevices(flags, choice, &*compiled); !status.ok())
+    return Fail(status);
+  if (absl::Status status = CheckOutputs(flags); !status.ok()) return Fail(status);
+  std::unique_ptr<TrainOutput> output = StartOutput(flags, *compiled);
+  CatchSignals();
+  const TrainJob& job = compiled->job;
+  absl::StatusOr<TrainResult> result =
+      TrainInProcess(compiled->plan, *job.data, job.options, EventsFor(output.get()), &interrupted);
+  if (!result.ok()) {
+    DropEmptyTrace(flags);
+    return Fail(result.status());
+  }
+  return Report(flags, *compiled, *result, output.get());
+}
+
+// One rank of many processes.
+class WorldTrainer {
+ public:
+  WorldTrainer(const TrainFlags& flags, WorldChoice choice)
+      : flags_(flags), choice_(std::move(choice)) {}
+
+  int Run() {
+    if (choice_.transport == Transport::kMpi) {
+      under_mpi.store(true);
+      std::signal(SIGTERM, OnStop);  // from now on: a rank may be lost while the others start
+    }
+    // What this rank alone knows to be wrong is told to the others, who would wait for it.
+    absl::StatusOr<CompiledJob> compiled = Compile(flags_);
+    absl::Status ready = Ready(compiled);
+    if (ready.ok()) ready = CheckSize(compiled->plan, choice_.launch.size);
+    if (ready.ok()) ready = OpenDevices(flags_, choice_, &*compiled);
+    const absl::Duration timeout =
+        compiled.ok() ? compiled->job.options.timeout : TrainOptions().timeout;
+    std::optional<LastWords> last_words;
+    if (under_mpi.load()) {
+      last_words.emplace([this] { return Starting(); }, terminated, kUnderMpirun,
+                         [](const absl::Status& lost) {
+                           if (FirstToSpeak()) Fail(lost);
+                         });
+    }
+    absl::StatusOr<std::unique_ptr<Communicator>> world =
+        OpenWorld(choice_, flags_.world, timeout,
+                  compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy, &terminated);
+    last_words.reset();
+    if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
+    rank_ = (*world)->rank();
+    if (ready.ok()) ready = CheckSize(compiled->plan, (*world)->size());
+    if (!ready.ok()) {
+      (*world)->Abort(Named(ready));
+      return FailTogether(ready);
+    }
+    return Train(&*compiled, **world);
+  }
+
+ private:
+  static constexpr size_t kCapacityToSayWhy = 64;
+  // mpirun kills a second after it has told to stop.
+  static constexpr absl::Duration kUnderMpirun = absl::Milliseconds(600);
+
+  bool leads() const { return rank_ == 0; }
+
+  absl::Status Ready(const absl::StatusOr<CompiledJob>& compiled) const {
+    if (!compiled.ok()) return compiled.status();
+    return choice_.launch.rank == 0 ? CheckOutputs(flags_) : absl::OkStatus();
+  }
+
+  // What makes up the ranks of the run.
+  static std::string Made(const RunPlan& plan) {
+    if (plan.dealt()) {
+      return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_replicas, " + "));
+    }
+    return absl::StrCat(plan.ranks(), " of the pipeline x ", plan.replicas(),
+                        plan.replicas() == 1 ? " replica" : " replicas");
+  }
+
+  absl::Status CheckSize(const RunPlan& plan, int size) const {
+    if (size == plan.world_size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(LaunchSourceName(choice_.launch.source), " started ", size,
+                     size == 1 ? " process" : " processes", ", but the run has ", plan.world_size(),
+                     " ranks (", Made(plan), "); start ", plan.world_size()));
+  }
+
+  absl::Status Named(const absl::Status& status) const {
+    return absl::Status(status.code(), absl::StrCat("rank ", rank_, ": ", status.message()));
+  }
+
+  int Train(CompiledJob* compiled, Communicator& world) {
+    TrainJob& job = compiled->job;
+    job.options.program = ProgramHash();
+    PinRankThreads(choice_.launch.local_rank, compiled->plan.request.threads_per_stage,
+                   job.options.pin_threads);
+    std::unique_ptr<TrainOutput> output;
+    if (leads()) output = StartOutput(flags_, *compiled);
+    CatchSignals();
+    std::atomic<Action> at{Action()};
+    job.options.at = &at;
+    absl::StatusOr<TrainResult> result = absl::UnknownError("");
+    {
+      std::optional<LastWords> last_words;
+      if (under_mpi.load()) {
+        last_words.emplace([&] { return world.failure(); }, terminated, kUnderMpirun,
+                           [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
+      }
+      result = TrainRank(compiled->plan, *job.data, job.options,
+                         leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
+    }
+    if (!result.ok()) {
+      if (leads()) DropEmptyTrace(flags_);
+      return FailTogether(result.status());
+    }
+    if (leads()) return Report(flags_, *compiled, *result, output.get());
+    return interrupted.load() ? kExitInterrupted : kExitDone;
+  }
+
+  absl::Status Starting() const {
+    return absl::UnavailableError(
+        absl::StrCat("rank ", rank_, " was told to stop (SIGTERM) before the ranks had met; ",
+                     "another rank of the job was probably lost"));
+  }
+
+  // What the rank would say of a loss, were it not in the middle of something.
+  absl::Status AtWork(const Action& action, const absl::Status& lost) const {
+    if (action.op == Op::kIdle) return Named(lost);
+    return absl::Status(lost.code(), absl::StrCat("rank ", rank_, ", stage ", action.stage,
+                                                  ", micro-batch ", action.micro_batch, ", action ",
+                                                  ToString(action), ": ", lost.message()));
+  }
+
+  // Before the ranks have met: rank 0 speaks, and who could not reach it; of those that mpirun has
+  // told to stop, one.
+  int FailAlone(const absl::Status& status) const {
+    if (under_mpi.load() && terminated.load() && !FirstToSpeak()) return ExitCodeOf(status);
+    if (choice_.launch.rank == 0 || !absl::IsInvalidArgument(status)) return Fail(status);
+    return ExitCodeOf(status);
+  }
+  int FailTogether(const absl::Status& status) const {
+    return SpeaksFor(rank_, status) ? Fail(status) : ExitCodeOf(status);
+  }
+
+  const TrainFlags& flags_;
+  const WorldChoice choice_;
+  int rank_ = choice_.launch.rank;
+};
+
+int RunTrain(const TrainFlags& flags) {
+  absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
+  if (!choice.ok()) return Fail(choice.status());
+  if (flags.kernels.device == "cuda") PrepareEnvironmentForNccl();
+  if (choice->transport == Transport::kInProcess) return TrainHere(flags, *choice);
+  return WorldTrainer(flags, *std::move(choice)).Run();
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand("train", "Train a model across pipeline stages");
+  command->footer(kExample);
+  auto flags = std::make_shared<TrainFlags>();
+  AddTrainFlags(*command, flags.get());
+  command->callback([flags, exit_code] { *exit_code = RunTrain(*flags); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,62 @@
+#ifndef SLUICE_TOOLS_TRAIN_TRAIN_DEVICE_H_
+#define SLUICE_TOOLS_TRAIN_TRAIN_DEVICE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comm/device_group.h"
+#include "comm/nccl.h"
+#include "comm/nccl_memory.h"
+#include "models/device/device.h"
+#include "models/device/device_allocator.h"
+#include "pipeline/compile/run_plan.h"
+#include "pipeline/run/trainer.h"
+
+namespace sluice {
+
+// Opens device `number` of those that this process sees, which takes its memory from `allocator`.
+using OpenDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(
+    int number, const DeviceAllocator& allocator)>;
+
+// The devices of the ranks of one process, and what joins them.
+class RunDevices {
+ public:
+  // Ranks 0 .. world_size - 1 of `plan` are threads of this process; they share `count` devices
+  // evenly, neighbours on one device, and their messages are copies. Errors as `open`'s; exit code
+  // 3 where the arenas do not fit a device's memory.
+  static absl::StatusOr<std::unique_ptr<RunDevices>> ForThreads(const RunPlan& plan, int count,
+                                                                const OpenDevice& open);
+
+  // Each of `ranks`, the plan's that are threads of this process, or the one that it is, has a
+  // device of its own as far as there are `count`, from number `first` on, and tensors travel over
+  // NCCL, from and to memory of its own kind where it has some. Errors as above; where two ranks
+  // get one device the run ends when they meet.
+  static absl::StatusOr<std::unique_ptr<RunDevices>> OverNccl(const RunPlan& plan,
+                                                              const std::vector<int>& ranks,
+                                                              int first, int count,
+                                                              const OpenDevice& open,
+                                                              const NcclOptions& options);
+
+  // As TrainOptions::devices; they use this object.
+  const std::vector<RankDevice>& ranks() const { return ranks_; }
+
+ private:
+  RunDevices() = default;
+  // Opens the devices of `ranks` by number, each once, and checks that their arenas fit. Their
+  // memory is NCCL's where that is not null.
+  absl::Status Open(const RunPlan& plan, const std::vector<int>& ranks,
+                    const std::vector<int>& numbers, const OpenDevice& open, NcclApi* nccl);
+
+  std::unique_ptr<DeviceGroup> group_;                 // of ranks that are threads
+  std::map<int, std::unique_ptr<NcclMemory>> memory_;  // [number]
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<RankDevice> ranks_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_TRAIN_DEVICE_H_

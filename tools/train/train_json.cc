@@ -1,0 +1,89 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "tools/train/train_output.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Nine significant digits tell any two fp32 losses apart.
+double NineDigits(double value) { return std::stod(absl::StrFormat("%.9g", value)); }
+
+void Print(const Json& json) { std::cout << json.dump() << "\n" << std::flush; }
+
+Json ToJson(const Staleness& staleness) {
+  return {{"max", staleness.max}, {"mean", staleness.mean}};
+}
+
+class JsonOutput : public TrainOutput {
+ public:
+  void Start(const RunPlan& plan, const Dataset&, int64_t) override {
+    overlapped_ = HasOverlappedPairs(plan.lowered);
+  }
+
+  void Step(const StepMetrics& m) override {
+    Json json = {{"step", m.step},
+                 {"loss", NineDigits(m.loss)},
+                 {"loss_hex", LossHex(m.loss)},
+                 {"grad_norm", m.grad_norm},
+                 {"lr", m.lr},
+                 {"step_seconds", m.step_seconds},
+                 {"tokens_per_second", m.tokens_per_second},
+                 {"flops_per_second", m.flops_per_second},
+                 {"bubble", m.bubble},
+                 {"predicted_bubble", m.predicted_bubble},
+                 {"predicted_step_seconds", m.predicted_step_seconds},
+                 {"peak_bytes", m.peak_bytes},
+                 {"arena_bytes", m.arena_bytes}};
+    if (m.staleness.has_value()) json["staleness"] = ToJson(*m.staleness);
+    Print(json);
+  }
+
+  void Evaluated(const Evaluation& e) override {
+    Print({{"evaluated_step", e.step},
+           {"eval_loss", e.loss},
+           {"accuracy", e.accuracy},
+           {"eval_samples", e.samples}});
+  }
+
+  void Saved(const std::string& path) override { Print({{"checkpoint", path}}); }
+
+  void Slow(const SlowStage& slow) override {
+    Print({{"slow_at_step", slow.step},
+           {"slow_stage", slow.stage},
+           {"rank", slow.rank},
+           {"factor", slow.factor},
+           {"others", slow.others}});
+  }
+
+  void Done(const TrainSummary& s) override {
+    Json json = {{"done", true},
+                 {"steps", s.steps},
+                 {"interrupted", s.interrupted},
+                 {"median_step_seconds", s.median_step_seconds},
+                 {"tokens_per_second", s.tokens_per_second}};
+    if (s.steps_taken > 0) json["final_loss"] = NineDigits(s.final_loss);
+    if (s.staleness.has_value()) json["staleness"] = ToJson(*s.staleness);
+    if (overlapped_) json["overlapped_pairs"] = "one after the other";
+    if (s.evaluated) {
+      json["eval_loss"] = s.eval_loss;
+      json["accuracy"] = s.accuracy;
+      json["eval_samples"] = s.eval_samples;
+    }
+    json["weights_hash"] = absl::StrFormat("%016x", s.weights_hash);
+    if (!s.checkpoint.empty()) json["checkpoint"] = s.checkpoint;
+    Print(json);
+  }
+
+ private:
+  bool overlapped_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainOutput> MakeJsonOutput() { return std::make_unique<JsonOutput>(); }
+
+}  // namespace sluice

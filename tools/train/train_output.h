@@ -1,0 +1,34 @@
+#ifndef SLUICE_TOOLS_TRAIN_TRAIN_OUTPUT_H_
+#define SLUICE_TOOLS_TRAIN_TRAIN_OUTPUT_H_
+
+#include <memory>
+#include <string>
+
+#include "pipeline/run/trainer.h"
+
+namespace sluice {
+
+// How a run shows itself. Called from one thread.
+class TrainOutput {
+ public:
+  virtual ~TrainOutput() = default;
+  virtual void Start(const RunPlan& plan, const Dataset& data, int64_t steps) = 0;
+  virtual void Step(const StepMetrics& metrics) = 0;
+  virtual void Evaluated(const Evaluation& evaluation) = 0;
+  virtual void Saved(const std::string& path) = 0;
+  virtual void Slow(const SlowStage& slow) = 0;
+  virtual void Done(const TrainSummary& summary) = 0;
+};
+
+// Whether the timetable asks for a forward and a backward at a time, which a rank on a CPU runs one
+// after the other: predictions take the sum of their times.
+bool HasOverlappedPairs(const Timetable& timetable);
+
+// One JSON object a step on stdout, then the summary.
+std::unique_ptr<TrainOutput> MakeJsonOutput();
+// A table for people on stdout, with a progress bar on stderr where that is a terminal.
+std::unique_ptr<TrainOutput> MakeTableOutput();
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_TRAIN_OUTPUT_H_

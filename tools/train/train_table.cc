@@ -1,0 +1,190 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/train/train_output.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kRows = 20;  // of the table, however many steps
+constexpr int kBarWidth = 32;
+constexpr double kMiB = 1024.0 * 1024;
+
+std::string Seconds(double seconds) {
+  if (seconds < 1e-3) return absl::StrFormat("%.0f us", seconds * 1e6);
+  if (seconds < 1) return absl::StrFormat("%.1f ms", seconds * 1e3);
+  return absl::StrFormat("%.2f s", seconds);
+}
+
+std::string Grouped(int64_t value) {
+  std::string digits = absl::StrCat(value);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  return digits;
+}
+
+// Fixed while that fits the column.
+std::string Number(double value, int decimals) {
+  constexpr double kWidest = 999;
+  if (value > kWidest) return absl::StrFormat("%.2e", value);
+  return absl::StrFormat("%.*f", decimals, value);
+}
+
+std::string LeftTime(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
+}
+
+// Of one rank of the pipeline, on the replica where it is largest.
+int64_t LargestArena(const RunPlan& plan, int rank) {
+  int64_t largest = 0;
+  for (int at = rank; at < plan.world_size(); at += plan.ranks())
+    largest = std::max(largest, plan.arenas[static_cast<size_t>(at)].memory.total);
+  return largest;
+}
+
+class TableOutput : public TrainOutput {
+ public:
+  void Start(const RunPlan& plan, const Dataset& data, int64_t steps) override {
+    steps_ = steps;
+    const RunRequest& request = plan.request;
+    const Timetable& table = plan.lowered;
+    std::printf("model     %s, %s parameters, %d layers\n", request.spec.name.c_str(),
+                Grouped(ParameterCount(request.spec)).c_str(), request.spec.layer_count());
+    std::printf("data      %s\n", data.description().c_str());
+    std::printf("pipeline  %s: %d rank%s, %d stage%s, %d micro-batches of %s x %s %s\n",
+                table.name.c_str(), plan.ranks(), plan.ranks() == 1 ? "" : "s",
+                table.placement.stages(), table.placement.stages() == 1 ? "" : "s",
+                plan.step_micro_batches(), Grouped(request.batch.size).c_str(),
+                Grouped(request.batch.seq).c_str(), DTypeName(request.dtype));
+    if (plan.asynchronous()) {
+      std::printf("updates   every %d micro-batch%s, without a flush for %d steps\n",
+                  plan.update_micro_batches(), plan.update_micro_batches() == 1 ? "" : "es",
+                  plan.window_steps());
+    }
+    if (HasOverlappedPairs(table))
+      std::printf("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
+    if (plan.replicas() > 1) {
+      std::printf("replicas  %d: %d micro-batches a step, gradients in %d sums%s\n",
+                  plan.replicas(), plan.global_micro_batches(), plan.sum_groups(),
+                  plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
+    }
+    if (plan.dealt()) {
+      std::printf("replicas  %s of the stages, gradients in %d sums%s\n",
+                  absl::StrJoin(request.stage_replicas, ", ").c_str(), plan.sum_groups(),
+                  plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
+    }
+    std::printf("layers    %s\n", FormatPartition(request.partition).c_str());
+    std::printf("memory   ");
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      std::printf(" rank %d: %.1f MiB%s", rank,
+                  static_cast<double>(LargestArena(plan, rank)) / kMiB,
+                  rank + 1 < plan.ranks() ? "," : "\n\n");
+    }
+    std::printf("%7s %9s %9s %8s %9s %9s %7s  %s\n", "step", "loss", "grad norm", "lr", "step time",
+                "tokens/s", "GFLOP/s", "bubble (plan)");
+    std::fflush(stdout);
+    start_ = std::chrono::steady_clock::now();
+  }
+
+  void Step(const StepMetrics& m) override {
+    if (first_ == 0) first_ = m.step;
+    const int64_t every = std::max<int64_t>(1, steps_ / kRows);
+    if (m.step == first_ || m.step % every == 0 || m.step == steps_) {
+      ClearBar();
+      std::printf("%7s %9s %9s %8.2g %9s %9s %7.1f %6.1f %% (%.0f %%)\n", Grouped(m.step).c_str(),
+                  Number(m.loss, 5).c_str(), Number(m.grad_norm, 4).c_str(), m.lr,
+                  Seconds(m.step_seconds).c_str(),
+                  Grouped(static_cast<int64_t>(m.tokens_per_second)).c_str(),
+                  m.flops_per_second / 1e9, 100 * m.bubble, 100 * m.predicted_bubble);
+      std::fflush(stdout);
+    }
+    DrawBar(m.step, m.loss);
+  }
+
+  void Evaluated(const Evaluation& e) override {
+    ClearBar();
+    std::printf("%7s validation: loss %.5f, accuracy %.2f %% over %s samples\n",
+                Grouped(e.step).c_str(), e.loss, 100 * e.accuracy, Grouped(e.samples).c_str());
+    std::fflush(stdout);
+  }
+
+  void Saved(const std::string& path) override {
+    ClearBar();
+    std::printf("%7s saved %s\n", "", path.c_str());
+    std::fflush(stdout);
+  }
+
+  void Slow(const SlowStage& slow) override {
+    ClearBar();
+    std::printf("%7s stage %d (rank %d) takes %.1f times as long as before, the others %.1f\n", "",
+                slow.stage, slow.rank, slow.factor, slow.others);
+    std::fflush(stdout);
+  }
+
+  void Done(const TrainSummary& s) override {
+    ClearBar();
+    std::printf("\n%s after step %s", s.interrupted ? "interrupted" : "done",
+                Grouped(s.steps).c_str());
+    if (s.steps_taken > 0) {
+      std::printf(": loss %.5f, median step %s, %s tokens/s", static_cast<double>(s.final_loss),
+                  Seconds(s.median_step_seconds).c_str(),
+                  Grouped(static_cast<int64_t>(s.tokens_per_second)).c_str());
+    }
+    std::printf("\n");
+    if (s.staleness.has_value()) {
+      std::printf("staleness at most %d update%s, %.2f on average\n", s.staleness->max,
+                  s.staleness->max == 1 ? "" : "s", s.staleness->mean);
+    }
+    std::printf("weights   %016lx\n", static_cast<unsigned long>(s.weights_hash));
+    if (!s.checkpoint.empty()) std::printf("saved     %s\n", s.checkpoint.c_str());
+  }
+
+ private:
+  void DrawBar(int64_t step, float loss) {
+    if (!bar_ || steps_ <= 0) return;
+    const double elapsed =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const auto done = static_cast<double>(step - first_ + 1);
+    const double left = elapsed / done * static_cast<double>(steps_ - step);
+    const auto filled = static_cast<int>(kBarWidth * step / steps_);
+    std::fprintf(stderr, "\r[%s%s] %s/%s  loss %.4f  %s left ",
+                 std::string(static_cast<size_t>(filled), '#').c_str(),
+                 std::string(static_cast<size_t>(kBarWidth - filled), '.').c_str(),
+                 Grouped(step).c_str(), Grouped(steps_).c_str(), static_cast<double>(loss),
+                 LeftTime(left).c_str());
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+
+  void ClearBar() {
+    if (drawn_) std::fprintf(stderr, "\r\033[K");
+    drawn_ = false;
+  }
+
+  const bool bar_ = isatty(STDERR_FILENO) != 0;
+  bool drawn_ = false;
+  int64_t steps_ = 0;
+  int64_t first_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+bool HasOverlappedPairs(const Timetable& timetable) {
+  return std::any_of(timetable.rows.begin(), timetable.rows.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const Action& a) { return a.overlaps_next; });
+  });
+}
+
+std::unique_ptr<TrainOutput> MakeTableOutput() { return std::make_unique<TableOutput>(); }
+
+}  // namespace sluice

@@ -1,0 +1,169 @@
+#include "tools/train/train_world.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/run/rank_threads.h"
+#include "pipeline/run/trainer.h"
+#include "tools/files.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace sluice {
+namespace {
+
+constexpr char kSecretVariable[] = "SLUICE_SECRET";
+constexpr absl::Duration kSpin = absl::Microseconds(100);
+// mpirun kills a second after it has told a rank to stop; the error is to be said before.
+constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
+
+// Whether a Slurm step started this process such that MPI can find the others.
+bool SpeaksPmi(const Environment& environment) {
+  for (const char* name : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (environment(name)) return true;
+  }
+  return false;
+}
+
+Transport Suggested(const Launch& launch, const Environment& environment) {
+  if (launch.source == LaunchSource::kAlone) return Transport::kInProcess;
+  const bool by_mpi = launch.source == LaunchSource::kOpenMpi ||
+                      (launch.source == LaunchSource::kSlurm && SpeaksPmi(environment));
+  return by_mpi && !MpiLibrary().empty() ? Transport::kMpi : Transport::kTcp;
+}
+
+absl::StatusOr<Transport> Named(const std::string& name) {
+  if (name == "inprocess") return Transport::kInProcess;
+  if (name == "tcp") return Transport::kTcp;
+  if (name != "mpi") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--transport ", name, ": expected inprocess, mpi, tcp or nccl"));
+  }
+  if (!MpiLibrary().empty()) return Transport::kMpi;
+  return absl::InvalidArgumentError(
+      "--transport mpi: this build was made without MPI; install libopenmpi-dev and build again, "
+      "or use --transport tcp");
+}
+
+// Where the name and the way the process was started do not go together.
+absl::Status CheckFits(Transport transport, const Launch& launch) {
+  const absl::string_view launcher = LaunchSourceName(launch.source);
+  if (transport == Transport::kInProcess && launch.size > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--transport inprocess, but ", launcher, " started ", launch.size,
+        " processes, each of which would train alone; leave out --transport, or start one"));
+  }
+  if (transport == Transport::kTcp && launch.source == LaunchSource::kAlone) {
+    return absl::InvalidArgumentError(
+        "--transport tcp needs --rank, --world-size and --master-addr, or a launcher such as "
+        "torchrun");
+  }
+  const bool other_launcher =
+      launch.source == LaunchSource::kFlags || launch.source == LaunchSource::kTorchrun;
+  if (transport == Transport::kMpi && other_launcher) {
+    return absl::InvalidArgumentError(absl::StrCat("--transport mpi needs mpirun or srun, but ",
+                                                   launcher,
+                                                   " says the rank; use --transport tcp"));
+  }
+  return absl::OkStatus();
+}
+
+// From a file, so that it is on no command line, or the environment.
+absl::StatusOr<std::string> Secret(const std::string& file) {
+  if (file.empty()) return ProcessEnvironment()(kSecretVariable).value_or("");
+  absl::StatusOr<std::string> text = ReadFile(file);
+  if (!text.ok()) return text.status();
+  const absl::string_view secret = absl::StripAsciiWhitespace(*text);
+  if (secret.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--secret-file ", file, " is empty"));
+  }
+  return std::string(secret);
+}
+
+}  // namespace
+
+void AddWorldFlags(CLI::App& command, WorldFlags* flags) {
+  const char* group = "Processes";
+  command
+      .add_option("--transport", flags->transport,
+                  "inprocess, mpi or tcp (default: mpi under mpirun, tcp under torchrun or with "
+                  "--rank, else inprocess); nccl: the default, with tensors of GPUs over NCCL, as "
+                  "always between processes")
+      ->group(group);
+  command.add_option("--rank", flags->launch.rank, "This process, from 0; a launcher says it too")
+      ->group(group);
+  command
+      .add_option("--world-size", flags->launch.world_size,
+                  "Processes: stages x replicas, or the sum of "
+                  "--stage-replicas")
+      ->group(group);
+  command.add_option("--master-addr", flags->launch.master_addr, "The machine of rank 0")
+      ->group(group);
+  command
+      .add_option("--master-port", flags->launch.master_port,
+                  absl::StrCat("Where rank 0 listens (default: ", kDefaultMasterPort, ")"))
+      ->group(group);
+  command
+      .add_option(
+          "--secret-file", flags->secret_file,
+          absl::StrCat("What all ranks know, for tcp between machines (or ", kSecretVariable, ")"))
+      ->group(group);
+}
+
+absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environment& environment) {
+  const absl::StatusOr<Launch> launch = FindLaunch(flags.launch, environment);
+  if (!launch.ok()) return launch.status();
+  WorldChoice choice{Suggested(*launch, environment), *launch};
+  choice.nccl = flags.transport == "nccl";
+  if (!flags.transport.empty() && !choice.nccl) {
+    const absl::StatusOr<Transport> named = Named(flags.transport);
+    if (!named.ok()) return named.status();
+    choice.transport = *named;
+  }
+  if (absl::Status status = CheckFits(choice.transport, *launch); !status.ok()) return status;
+  return choice;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
+                                                        const WorldFlags& flags,
+                                                        absl::Duration timeout, size_t capacity,
+                                                        const std::atomic<bool>* told_to_stop) {
+  // Spinning pays only while every rank, and every transport's thread, has a core.
+  const bool roomy = CoresForRanks() > 2;
+  const absl::Duration spin = roomy ? kSpin : absl::ZeroDuration();
+  if (choice.transport == Transport::kMpi) {
+    MpiOptions options;
+    options.capacity = capacity;
+    options.spin = spin;
+    options.told_to_stop = told_to_stop;
+    if (choice.launch.source == LaunchSource::kOpenMpi) options.stop_patience = kStopPatience;
+    return OpenMpi(options);
+  }
+  TcpOptions options;
+  absl::StatusOr<std::string> secret = Secret(flags.secret_file);
+  if (!secret.ok()) return secret.status();
+  options.secret = *std::move(secret);
+  options.timeout = timeout;
+  options.capacity = capacity;
+  options.spin = spin;
+  return OpenTcp(choice.launch, options);
+}
+
+bool SpeaksFor(int rank, const absl::Status& status) {
+  if (rank == 0) return true;
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  return lost && absl::StrContains(status.message(), "rank 0") &&
+         (rank == 1 || absl::StrContains(status.message(), kLeaving));
+}
+
+uint64_t ProgramHash() {
+  const absl::StatusOr<std::string> program = ReadFile("/proc/self/exe");
+  return program.ok() ? XXH3_64bits(program->data(), program->size()) : 0;
+}
+
+}  // namespace sluice
