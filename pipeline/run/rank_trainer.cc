@@ -201,8 +201,9 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
     // An asynchronous report is of all steps since the last pause.
-    const auto slow =
-        plan_.asynchronous() ? std::nullopt : slow_stages_.Observe(step, report.rank_seconds);
+    const auto slow = plan_.asynchronous()
+                          ? std::nullopt
+                          : slow_stages_.Observe(step, seconds, report.rank_seconds);
     if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
   }
   if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {

@@ -17,6 +17,8 @@ std::vector<double> Step(std::mt19937_64& random, const std::vector<double>& fac
   return seconds;
 }
 
+constexpr double kStepSeconds = 1;
+
 TEST(SlowStageWatch, NamesTheStageThatBecomesSlowOnceAndWithinTwentySteps) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
@@ -24,7 +26,7 @@ TEST(SlowStageWatch, NamesTheStageThatBecomesSlowOnceAndWithinTwentySteps) {
     std::vector<SlowStage> named;
     for (int64_t step = 1; step <= 80; ++step) {
       const double factor = step > 30 ? 2.3 : 1;
-      if (const auto slow = watch.Observe(step, Step(random, {1, 1, factor, 1}))) {
+      if (const auto slow = watch.Observe(step, kStepSeconds, Step(random, {1, 1, factor, 1}))) {
         named.push_back(*slow);
       }
     }
@@ -45,9 +47,38 @@ TEST(SlowStageWatch, SaysNothingOfNoiseOneSlowStepOrAMachineThatIsSlowAsAWhole) 
       const double hiccup = step % 17 == 0 ? 6 : 1;
       const double all = step > 60 ? 3 : 1;
       const std::vector<double> seconds = Step(random, {all, all * hiccup, all, all});
-      EXPECT_FALSE(watch.Observe(step, seconds).has_value()) << "step " << step;
+      EXPECT_FALSE(watch.Observe(step, kStepSeconds, seconds).has_value()) << "step " << step;
     }
   }
+}
+
+// Steps of 0.05 s: what is over in two seconds is not worth a word, however many steps that is; and
+// a stage that is slow and quick by turns has not recovered.
+TEST(SlowStageWatch, SaysNothingOfWhatDoesNotLast) {
+  std::mt19937_64 random(3);
+  SlowStageWatch watch({{0, 0}, {1, 1}});
+  for (int64_t step = 1; step <= 640; ++step) {
+    const bool slow = step % 160 >= 120;
+    EXPECT_FALSE(watch.Observe(step, 0.05, Step(random, {slow ? 4.0 : 1.0, 1})).has_value());
+  }
+  int named = 0;
+  for (int64_t step = 641; step <= 1400; ++step) {
+    const bool slow = step < 800 || step % 40 >= 10;
+    named += watch.Observe(step, 0.05, Step(random, {slow ? 4.0 : 1.0, 1})).has_value();
+  }
+  EXPECT_EQ(named, 1);
+}
+
+// Of 3 ms each, every other one slow: as a process that only gets a part of its core.
+TEST(SlowStageWatch, NamesAStageThatIsSlowInTheMean) {
+  std::mt19937_64 random(4);
+  SlowStageWatch watch({{0, 0}, {1, 1}});
+  int named = 0;
+  for (int64_t step = 1; step <= 10'000; ++step) {
+    const bool slow = step > 5'000 && step % 2 == 0;
+    named += watch.Observe(step, 0.003, Step(random, {1, slow ? 5.0 : 1.0})).has_value();
+  }
+  EXPECT_EQ(named, 1);
 }
 
 TEST(SlowStageWatch, NamesAStageAgainAfterItHasBeenQuick) {
@@ -56,7 +87,7 @@ TEST(SlowStageWatch, NamesAStageAgainAfterItHasBeenQuick) {
   int named = 0;
   for (int64_t step = 1; step <= 120; ++step) {
     const bool slow = (step > 20 && step <= 50) || step > 80;
-    const auto found = watch.Observe(step, Step(random, {slow ? 4.0 : 1.0, 1}));
+    const auto found = watch.Observe(step, kStepSeconds, Step(random, {slow ? 4.0 : 1.0, 1}));
     named += found.has_value();
     EXPECT_EQ(found ? found->stage : 0, 0);
   }
@@ -68,7 +99,8 @@ TEST(SlowStageWatch, NamesTheReplicaOfAStageThatIsSlow) {
   SlowStageWatch watch({{0, 0}, {1, 0}, {2, 0}, {3, 1}});
   std::vector<SlowStage> named;
   for (int64_t step = 1; step <= 60; ++step) {
-    if (const auto slow = watch.Observe(step, Step(random, {1, step > 30 ? 2.3 : 1, 1, 1})))
+    if (const auto slow =
+            watch.Observe(step, kStepSeconds, Step(random, {1, step > 30 ? 2.3 : 1, 1, 1})))
       named.push_back(*slow);
   }
   ASSERT_EQ(named.size(), 1u);
@@ -79,7 +111,7 @@ TEST(SlowStageWatch, NamesTheReplicaOfAStageThatIsSlow) {
 TEST(SlowStageWatch, ToldOfAStageWithoutTimesItSaysNothing) {
   SlowStageWatch watch(std::vector<StageOnRank>(1));
   for (int64_t step = 1; step <= 30; ++step) {
-    EXPECT_FALSE(watch.Observe(step, std::vector<double>(1)).has_value());
+    EXPECT_FALSE(watch.Observe(step, kStepSeconds, std::vector<double>(1)).has_value());
   }
 }
 

@@ -447,15 +447,17 @@ class TrainProcesses(unittest.TestCase):
             events = json.load(file)['traceEvents']
         self.assertEqual({event['tid'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
 
-    def test_a_stage_that_becomes_slow_is_named_within_twenty_steps(self):
+    def test_a_stage_that_becomes_slow_is_named(self):
         ranks = Ranks(2, self.flags('--steps', '100000', '--stages', '2'))
         slow, lines = ranks.processes[1], []
-        begin = None
+        begin, seconds = None, 0
         try:
             for line in ranks.processes[0].stdout:
                 lines.append(json.loads(line))
-                if lines[-1].get('step') == 60:
-                    begin = 60
+                seconds += lines[-1].get('step_seconds', 0)
+                # Five blocks of a second are the history, and five are compared with it.
+                if begin is None and seconds > 12:
+                    begin = lines[-1]['step']
                     hiccups = threading.Thread(target=stop_and_go, args=(slow,))
                     hiccups.start()
                 # A busy machine may make another one slow before.
