@@ -16,6 +16,7 @@
 #include "pipeline/compile/weight_slots.h"
 #include "schedules/dependency.h"
 #include "schedules/recomputed.h"
+#include "schedules/sum_order.h"
 #include "schedules/weight_versions.h"
 
 namespace sluice {
@@ -28,6 +29,7 @@ class RankCompiler {
         table_(*request.timetable),
         deal_(*request.deal),
         placement_(table_.placement),
+        sum_order_(SumOrder::Of(table_)),
         micro_batches_(static_cast<size_t>(table_.micro_batches)),
         messages_(
             table_, deal_, rank, window,
@@ -306,12 +308,17 @@ class RankCompiler {
   // Whether the gradient of `mb` overwrites those before it, which have been used or are kept
   // elsewhere.
   bool StartsSum(int mb) const {
-    if (mb == 0) return true;
-    if (mb % MicroBatchesPerUpdate(table_) == 0) return true;
-    return GroupOf(mb) != GroupOf(mb - 1) || table_.replica(mb) != table_.replica(mb - 1);
+    const int position = sum_order_.position(mb);
+    if (position == 0) return true;
+    if (position % MicroBatchesPerUpdate(table_) == 0) return true;
+    const int before = sum_order_.micro_batch(position - 1);
+    return GroupOf(mb) != GroupOf(before) || table_.replica(mb) != table_.replica(before);
   }
 
-  bool EndsSum(int mb) const { return mb + 1 == table_.micro_batches || StartsSum(mb + 1); }
+  bool EndsSum(int mb) const {
+    const int next = sum_order_.position(mb) + 1;
+    return next == table_.micro_batches || StartsSum(sum_order_.micro_batch(next));
+  }
 
   // By a RECOMPUTE of the timetable.
   bool RebuiltAhead(const Action& action) const {
@@ -356,6 +363,7 @@ class RankCompiler {
   const Timetable& table_;
   const StageDeal& deal_;
   const Placement& placement_;
+  const SumOrder sum_order_;
   const size_t micro_batches_;
   ProgramBuilder builder_;
   MessageScheduler messages_;
@@ -387,6 +395,13 @@ absl::Status CheckGroups(const ProgramRequest& request) {
         table.placement.replicas() > 1
             ? absl::StrCat("has ", table.placement.replicas(), ", one a copy of the model")
             : std::string("changes the weights as gradients come, without a step to sum over")));
+  }
+  const SumOrder order = SumOrder::Of(table);
+  if (groups > 1 && !order.ascending()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients cannot be summed in ", groups, " groups: schedule '", table.name,
+        "' sums the micro-batches in ", order.ToString(), " order, in which groups of ",
+        "consecutive micro-batches are not complete one after another; give one group"));
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate_checks.h"
+#include "schedules/sum_order.h"
 
 namespace sluice {
 namespace {
@@ -59,6 +60,7 @@ class RowChecker {
         stage_(StagesOf(timetable)),
         census_(census),
         defects_(defects),
+        sum_order_(SumOrder::Of(table_)),
         last_weight_grad_(stages_, -1),
         reduced_(stages_, false) {}
 
@@ -223,13 +225,16 @@ class RowChecker {
   void CheckWeightGradOrder(int rank, size_t position) {
     const Action& action = table_.rows[rank][position];
     int& last = last_weight_grad_[action.stage];
-    if (action.micro_batch < last) {
-      defects_.Add(
-          rank, position, action,
-          absl::StrCat("adds to the weight gradient of stage ", action.stage, " after micro-batch ",
-                       last, "; micro-batch order is needed for one order of sums"));
+    // A micro-batch outside the table never gets here: StandsWhereItMay has named it.
+    const int at = sum_order_.position(action.micro_batch);
+    if (at < last) {
+      defects_.Add(rank, position, action,
+                   absl::StrCat("adds to the weight gradient of stage ", action.stage,
+                                " after micro-batch ", sum_order_.micro_batch(last),
+                                "; micro-batch order, or another one that all stages have, is "
+                                "needed for one order of sums"));
     }
-    last = std::max(last, action.micro_batch);
+    last = std::max(last, at);
     if (reduced_[action.stage]) {
       defects_.Add(rank, position, action,
                    absl::StrCat("comes after the REDUCE_GRAD of stage ", action.stage));
@@ -253,7 +258,8 @@ class RowChecker {
   const std::vector<Stage> stage_;
   Census& census_;
   DefectList& defects_;
-  std::vector<int> last_weight_grad_;
+  const SumOrder sum_order_;
+  std::vector<int> last_weight_grad_;  // [stage] position in the order of sums
   std::vector<bool> reduced_;
 };
 

@@ -1,5 +1,8 @@
 #include "schedules/check/validate.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate_checks.h"
 
@@ -46,7 +49,13 @@ std::vector<Defect> FindDefects(const Timetable& timetable, int limit) {
   Census census(timetable);
   CheckAllButProgress(timetable, census, defects);
   CheckProgress(timetable, census, defects);
-  return defects.Take();
+  std::vector<Defect> found = defects.Take();
+  if (found.empty()) return found;
+  if (std::optional<Defect> cause = FindMisnumbered(timetable)) {
+    found.insert(found.begin(), *std::move(cause));
+    if (static_cast<int>(found.size()) > limit) found.pop_back();
+  }
+  return found;
 }
 
 absl::Status ValidateTimetable(const Timetable& timetable) {

@@ -2,6 +2,7 @@
 #define SLUICE_SCHEDULES_CHECK_VALIDATE_CHECKS_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +63,11 @@ void CheckVersions(const Timetable& timetable, DefectList& defects);
 // ends are there.
 void CheckProgress(const Timetable& timetable, const Census& census, DefectList& defects);
 
-// All of these but the first and the last.
+// A stage whose actions of one kind are those of most stages, but numbered too high or too low: the
+// one cause of many defects. Of a timetable that is not sound.
+std::optional<Defect> FindMisnumbered(const Timetable& timetable);
+
+// All of the checks but the first and the last.
 void CheckAllButProgress(const Timetable& timetable, Census& census, DefectList& defects);
 
 }  // namespace sluice

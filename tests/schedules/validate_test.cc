@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
 #include "naive.h"
 #include "random_timetable.h"
+#include "schedules/dependency.h"
 #include "schedules/generate/catalogue.h"
 #include "schedules/lower.h"
+#include "schedules/sum_order.h"
 
 namespace sluice {
 namespace {
@@ -202,6 +205,55 @@ TEST(FindDefects, FindsCyclesAcrossRanks) {
   const std::vector<Defect> defects = FindDefects(table);
   ASSERT_EQ(defects.size(), 1u);
   EXPECT_THAT(defects[0].message, HasSubstr("cycle: rank 0 waits at position 1 (0B0) for rank 1"));
+}
+
+// As PyTorch's visualizer of timetables has written a 1F1B.
+TEST(FindDefects, SaysFirstThatAStageIsMisnumbered) {
+  Timetable table = *GenerateSchedule("1f1b", {4, 8});
+  for (Action& action : table.rows[3]) {
+    if (action.op == Op::kForward) ++action.micro_batch;
+  }
+  table.micro_batches = 9;
+  const std::vector<Defect> defects = FindDefects(table);
+  ASSERT_GT(defects.size(), 1u);
+  EXPECT_EQ(
+      ToString(defects[0]),
+      "rank 3, the forward actions of stage 3 are of micro-batches 1..8, those of most stages "
+      "of 0..7: they are numbered 1 too high");
+  EXPECT_EQ(FindDefects(table, 3).size(), 3u);
+  EXPECT_THAT(FindDefects(table, 1).at(0).message, HasSubstr("1 too high"));
+}
+
+// The rows of `table` with micro-batch m - 1 - b for b.
+Timetable Descending(Timetable table) {
+  for (auto& row : table.rows) {
+    for (Action& action : row) {
+      if (MakesWeightGrad(action.op))
+        action.micro_batch = table.micro_batches - 1 - action.micro_batch;
+    }
+  }
+  return table;
+}
+
+// PyTorch's LoopedBFS; GPipe as its paper draws it.
+TEST(FindDefects, AcceptsAnotherOrderOfSumsThatAllStagesHave) {
+  for (const char* schedule : {"gpipe", "bfs"}) {
+    const Timetable table =
+        Descending(*GenerateSchedule(schedule, {.ranks = 4, .micro_batches = 8, .chunks = 1}));
+    EXPECT_TRUE(ValidateTimetable(table).ok()) << ValidateTimetable(table);
+    const SumOrder order = SumOrder::Of(table);
+    EXPECT_EQ(order.ToString(), "descending");
+    for (int b = 0; b < 8; ++b) {
+      EXPECT_EQ(order.position(b), 7 - b);
+      EXPECT_EQ(order.micro_batch(order.position(b)), b);
+    }
+    EXPECT_TRUE(SumOrder::Of(*GenerateSchedule(schedule, {4, 8})).ascending());
+    Timetable one_differs = table;
+    std::reverse(one_differs.rows[2].begin() + 8, one_differs.rows[2].end());
+    EXPECT_TRUE(SumOrder::Of(one_differs).ascending());
+    EXPECT_THAT(FindDefects(one_differs).at(0).message,
+                HasSubstr("another one that all stages have"));
+  }
 }
 
 TEST(FindDefects, StopsAtItsLimit) {

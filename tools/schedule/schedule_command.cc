@@ -14,6 +14,7 @@
 #include "schedules/lower.h"
 #include "schedules/render/render.h"
 #include "schedules/simulate.h"
+#include "schedules/sum_order.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/schedule/schedule_auto.h"
@@ -210,12 +211,17 @@ int Check(const ScheduleFlags& flags) {
   const std::vector<Defect> defects = FindDefects(*table, kMostDefects);
   std::string text;
   if (flags.json) {
-    text = DefectsJson(flags.what, defects).dump() + "\n";
+    text = DefectsJson(flags.what, *table, defects).dump() + "\n";
   } else if (defects.empty()) {
     text = absl::StrCat(flags.what, ": sound (", table->placement.ranks(), " ranks, ",
                         table->placement.stages(), " stages, ", table->micro_batches,
                         " micro-batches, ", table->action_count(), " actions",
                         table->lowered() ? ", with sends and receives" : "", ")\n");
+    if (const SumOrder order = SumOrder::Of(*table); !order.ascending()) {
+      absl::StrAppend(&text, "Weight gradients are summed over the micro-batches in ",
+                      order.ToString(), " order: training gives other bits than in ascending ",
+                      "order, and the same ones for any partition.\n");
+    }
   } else {
     for (const Defect& defect : defects)
       absl::StrAppend(&text, flags.what, ": ", ToString(defect), "\n");

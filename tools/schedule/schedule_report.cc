@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/render/render_common.h"
+#include "schedules/sum_order.h"
 #include "tools/schedule/schedule_auto.h"
 
 namespace sluice {
@@ -62,7 +63,8 @@ ordered_json SimulationJson(const Simulation& run, const Timetable& table, bool 
   return json;
 }
 
-ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& defects) {
+ordered_json DefectsJson(const std::string& file, const Timetable& table,
+                         const std::vector<Defect>& defects) {
   ordered_json list = ordered_json::array();
   for (const Defect& defect : defects) {
     list.push_back({{"rank", defect.rank},
@@ -70,7 +72,9 @@ ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& def
                     {"action", defect.action},
                     {"message", defect.message}});
   }
-  return {{"file", file}, {"sound", defects.empty()}, {"defects", std::move(list)}};
+  ordered_json json = {{"file", file}, {"sound", defects.empty()}, {"defects", std::move(list)}};
+  if (defects.empty()) json["sum_order"] = SumOrder::Of(table).ToString();
+  return json;
 }
 
 std::string ComparisonText(const std::vector<Comparison>& lines) {

@@ -13,8 +13,10 @@ namespace sluice {
 
 // The object that `schedule show --json` prints, `rank_actions` only when asked for.
 nlohmann::ordered_json SimulationJson(const Simulation& run, const Timetable& table, bool actions);
-// {file, sound, defects: [{rank, position, action, message}]}.
-nlohmann::ordered_json DefectsJson(const std::string& file, const std::vector<Defect>& defects);
+// {file, sound, defects: [{rank, position, action, message}]}; of a sound timetable also sum_order, as
+// SumOrder::ToString.
+nlohmann::ordered_json DefectsJson(const std::string& file, const Timetable& table,
+                                   const std::vector<Defect>& defects);
 
 // One line of `schedule compare`.
 struct Comparison {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schedules/sum_order.h"
 #include "tools/train/train_output.h"
 
 namespace sluice {
@@ -69,6 +70,11 @@ class TableOutput : public TrainOutput {
       std::printf("updates   every %d micro-batch%s, without a flush for %d steps\n",
                   plan.update_micro_batches(), plan.update_micro_batches() == 1 ? "" : "es",
                   plan.window_steps());
+    }
+    if (const SumOrder order = SumOrder::Of(table); !order.ascending()) {
+      std::printf(
+          "sums      gradients of micro-batches in %s order: other bits than in ascending order\n",
+          order.ToString().c_str());
     }
     if (HasOverlappedPairs(table))
       std::printf("overlap   pairs run one after the other on a CPU, as predicted and measured\n");

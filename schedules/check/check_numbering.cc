@@ -1,0 +1,90 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedules/check/validate_checks.h"
+
+namespace sluice {
+namespace {
+
+// The micro-batches from the first to the last one of a stage's actions of one kind, none left out.
+struct Range {
+  int first = 0;
+  int last = 0;
+  int64_t count() const { return int64_t{last} - first + 1; }
+  friend bool operator<(const Range& a, const Range& b) {
+    return std::pair(a.first, a.last) < std::pair(b.first, b.last);
+  }
+};
+
+std::string ToString(const Range& range) { return absl::StrCat(range.first, "..", range.last); }
+
+// A kind of action that every micro-batch has on every stage.
+struct Kind {
+  OpMask ops;
+  const char* name;
+};
+constexpr Kind kKinds[] = {{Bit(Op::kForward), "forward"},
+                           {kMakesInputGrad, "backward"},
+                           {kMakesWeightGrad, "weight gradient"}};
+
+// Of stage `stage`'s actions of `kind`; absent where there are none or some between are left out.
+std::optional<Range> RangeOf(const Timetable& table, int stage, const Kind& kind) {
+  std::set<int> found;
+  for (const Action& action : table.rows[static_cast<size_t>(table.placement.rank(stage))]) {
+    if (action.stage == stage && (Bit(action.op) & kind.ops)) found.insert(action.micro_batch);
+  }
+  if (found.empty()) return std::nullopt;
+  const Range range{*found.begin(), *found.rbegin()};
+  if (range.count() != static_cast<int64_t>(found.size())) return std::nullopt;
+  return range;
+}
+
+// The range that more than half of the stages have.
+std::optional<Range> MostCommon(const std::vector<std::optional<Range>>& ranges) {
+  std::map<Range, size_t> stages;
+  for (const auto& range : ranges) {
+    if (range.has_value() && ++stages[*range] * 2 > ranges.size()) return range;
+  }
+  return std::nullopt;
+}
+
+std::optional<Defect> MisnumberedIn(const Timetable& table, const Kind& kind) {
+  std::vector<std::optional<Range>> ranges;
+  for (int stage = 0; stage < table.placement.stages(); ++stage) {
+    ranges.push_back(RangeOf(table, stage, kind));
+  }
+  const std::optional<Range> usual = MostCommon(ranges);
+  if (!usual.has_value()) return std::nullopt;
+  for (int stage = 0; stage < table.placement.stages(); ++stage) {
+    const std::optional<Range>& range = ranges[static_cast<size_t>(stage)];
+    if (!range.has_value() || range->count() != usual->count()) continue;
+    const int64_t shift = int64_t{range->first} - usual->first;
+    if (shift == 0) continue;
+    return Defect{
+        table.placement.rank(stage), -1, "",
+        absl::StrCat("the ", kind.name, " actions of stage ", stage, " are of micro-batches ",
+                     ToString(*range), ", those of most stages of ", ToString(*usual),
+                     ": they are numbered ", std::abs(shift), " too ", shift > 0 ? "high" : "low")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Defect> FindMisnumbered(const Timetable& timetable) {
+  if (timetable.placement.replicas() > 1) return std::nullopt;
+  for (const Kind& kind : kKinds) {
+    if (auto defect = MisnumberedIn(timetable, kind)) return defect;
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice
