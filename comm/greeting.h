@@ -12,10 +12,10 @@
 
 namespace sluice {
 
-// What ranks say to each other over a new TCP connection before it carries messages. The side that
-// accepted speaks first:
+// What ranks say to each other over a new TCP connection before it carries messages; WIRE.md has it
+// byte by byte. The side that accepted speaks first:
 //
-//   rank 0 or peer      a rank
+//   rank 0 or a peer          a rank
 //     Challenge   ->            a random number
 //                 <-  Join      "I am rank 3 of 8 and listen at port 41234", to rank 0
 //     Table       ->            where everybody listens; or
@@ -23,8 +23,7 @@ namespace sluice {
 //     GoHome      ->            who did not come
 //
 //     Challenge   ->
-//                 <-  Link      "I am rank 3 of that group; this connection carries data", to a
-//                 peer
+//                 <-  Link      "I am rank 3 of that group; this connection carries data", to a peer
 //
 // Join, Table and Link carry an HMAC-SHA256 under the shared secret over the challenge and their
 // own bytes (greeting_proof.h), so the secret never leaves a process and an old message proves
