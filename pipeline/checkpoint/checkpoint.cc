@@ -107,7 +107,6 @@ fs::path Follow(const fs::path& link) {
   return link.parent_path() / fs::read_symlink(link, ignored);
 }
 
-// The folder of the step that `path` means.
 absl::StatusOr<fs::path> StepFolder(const std::string& path) {
   fs::path given = path;
   if (!given.has_filename() && given.has_parent_path()) given = given.parent_path();  // "DIR/"
@@ -141,6 +140,12 @@ absl::StatusOr<ModelSpec> ReadModel(const fs::path& folder, const std::string& n
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
+  const absl::StatusOr<fs::path> folder = StepFolder(path);
+  if (!folder.ok()) return folder.status();
+  return folder->string();
+}
 
 absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   const absl::StatusOr<fs::path> folder = StepFolder(path);

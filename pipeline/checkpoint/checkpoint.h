@@ -16,17 +16,9 @@ namespace sluice {
 
 // A checkpoint is everything that a run needs to go on as if it had never stopped: named fp32
 // tensors and a RunState. It says nothing of stages, so a run may go on with another number of
-// them. On disk, under the DIR of --save:
-//
-//   DIR/step-00000100/model.safetensors      weights
-//                     config.json            the model: Hugging Face's for a GPT, {"model_type":
-//                     "mlp", ...} for an MLP optimizer.safetensors  moments state.json the rest,
-//                     and size and XXH3-128 of the other files and of itself
-//   DIR/latest -> step-00000100
-//
-// A folder is written under another name, flushed and renamed, and only then `latest` is swapped,
-// so at every moment `latest` is a whole checkpoint. A GPT's folder is one that transformers'
-// from_pretrained loads.
+// them. README.md in this folder describes what is on the disk below the DIR of --save: a folder
+// for each checkpoint, DIR/step-00000100, and a link to the newest, DIR/latest. At every moment
+// `latest` is a whole checkpoint. A GPT's folder is one that transformers' from_pretrained loads.
 
 struct RunState {
   int64_t step = 0;  // steps done
@@ -47,13 +39,15 @@ struct RunState {
 // What Save keeps unless told otherwise.
 constexpr int kCheckpointsKept = 2;
 
-// Saves DIR/step-N (replacing one that is there), N = state.step, points `latest` to it, and
-// removes all but the newest `keep` of the steps up to N. Returns the folder's path. `weights`
-// carry the names and shapes of the file format (Hugging Face's for a GPT, the tied head left out);
-// `optimizer` any names, such as "NAME.m" and "NAME.v". Tensors are written in the order given,
-// which should be the canonical one. One run at a time may save to a DIR. ResourceExhausted when
-// the disk is full; after any error the checkpoints that were there are untouched and nothing else
-// is left behind. InvalidArgument when a hyper-parameter is not finite or `more` is no JSON object.
+// Saves DIR/step-N (replacing a checkpoint that is there), N = state.step, points `latest` to it,
+// and removes all but the newest `keep` of the checkpoints up to N; nothing else in DIR is touched.
+// Returns the folder's path. `weights` carry the names and shapes of the file format (Hugging
+// Face's for a GPT, the tied head left out); `optimizer` any names, such as "NAME.m" and "NAME.v".
+// Tensors are written in the order given, which should be the canonical one. One run at a time may
+// save to a DIR: run_directory.h keeps others out. ResourceExhausted when the disk is full; after
+// any error the checkpoints that were there are untouched and nothing else is left behind but
+// DIR/.sluice. FailedPrecondition where DIR/step-N, `latest` or .sluice is not ours.
+// InvalidArgument when a hyper-parameter is not finite or `more` is no JSON object.
 absl::StatusOr<std::string> SaveCheckpoint(const std::string& directory, const RunState& state,
                                            const std::vector<TensorSource>& weights,
                                            const std::vector<TensorSource>& optimizer,
@@ -65,6 +59,11 @@ struct LoadedCheckpoint {
   std::unique_ptr<SafetensorsFile> weights;
   std::unique_ptr<SafetensorsFile> optimizer;
 };
+
+// The folder of the step that `path` means: itself, or where DIR/latest leads for DIR. Nothing in
+// it is verified. NotFound when there is no checkpoint, InvalidArgument when `path` is not a
+// directory.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
 
 // Opens the folder of one step, or DIR, which means DIR/latest. Sizes and checksums of all files
 // are verified before anything is made of them. NotFound when there is no checkpoint; DataLoss

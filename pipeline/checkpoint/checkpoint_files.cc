@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,6 +20,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kStepPrefix[] = "step-";
 constexpr char kFormat[] = "sluice checkpoint 1";
+// The first bytes of state.json, up to the version.
+constexpr absl::string_view kStateBegins = "{\n  \"format\": \"sluice checkpoint ";
 constexpr char kMlpType[] = "mlp";
 constexpr int kIndent = 2;
 
@@ -163,6 +166,8 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"checksum", Zeros()}};
   return Sign(Dump(json));
 }
+
+bool BeginsAsState(absl::string_view text) { return absl::StartsWith(text, kStateBegins); }
 
 absl::StatusOr<StateFile> ParseState(absl::string_view text) {
   const absl::Status status = CheckSignature(text);

@@ -38,6 +38,9 @@ struct FileRecord {
 absl::StatusOr<std::string> FormatState(const RunState& state,
                                         const std::map<std::string, FileRecord>& files);
 
+// Whether `text` begins as every state.json does, of whatever version and however damaged behind.
+bool BeginsAsState(absl::string_view text);
+
 struct StateFile {
   RunState state;  // without the model, which config.json describes; model.name is set
   std::map<std::string, FileRecord> files;

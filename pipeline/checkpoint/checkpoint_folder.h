@@ -9,16 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
+#include "pipeline/checkpoint/own_folder.h"
 
 namespace sluice {
 
-// Where the ranks of a run write a checkpoint, until it is committed: DIR/.saving-NONCE. Who finds
-// a folder of this name shares rank 0's file system.
-std::string SavingFolder(const std::string& directory, uint64_t nonce);
-
 // A checkpoint below `directory` that is being written: made, and at the end committed, by one
 // process, filled by any number of them. What an earlier one left behind by a crash is cleared away
-// when it is made; when it ends without Commit, nothing is left behind.
+// when it is made; when it ends without Commit, nothing is left behind. One at a time may exist of
+// a directory: who saves there holds its RunDirectory.
 class CheckpointFolder {
  public:
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Create(const std::string& directory);
@@ -26,13 +24,14 @@ class CheckpointFolder {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  // Below 2^48, so that a double carries it.
+  // Of SavingFolder, which is path().
   uint64_t nonce() const { return nonce_; }
   std::string path() const { return SavingFolder(directory_, nonce_); }
 
   // Adds config.json and state.json, which lists `files`, all on the disk by now; puts the folder
-  // in its place, points `latest` to it, and removes all but the newest `keep` of the steps up to
-  // this one. Returns the folder's path. Call it once.
+  // in its place, points `latest` to it, and removes what this run replaces and all but the newest
+  // `keep` of the checkpoints up to this step. Returns the folder's path. FailedPrecondition where
+  // its name, or `latest`, belongs to something that sluice did not make. Call it once.
   absl::StatusOr<std::string> Commit(const RunState& state, std::map<std::string, FileRecord> files,
                                      int keep);
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/checkpoint_folder.h"
+#include "pipeline/checkpoint/own_folder.h"
 #include "pipeline/checkpoint/part_pieces.h"
 #include "pipeline/checkpoint/running_checksum.h"
 #include "pipeline/checkpoint/save_rounds.h"

@@ -73,12 +73,19 @@ class CheckpointTest : public ::testing::Test {
     return std::string(status.message());
   }
 
-  std::vector<std::string> Names() const {
+  static std::vector<std::string> NamesIn(const std::string& directory) {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
       names.push_back(entry.path().filename().string());
     }
     std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // In the directory, but for the own folder, which every save makes.
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names = NamesIn(dir_);
+    std::erase(names, ".sluice");
     return names;
   }
 

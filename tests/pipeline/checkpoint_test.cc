@@ -114,13 +114,22 @@ TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
 
 TEST_F(CheckpointTest, ClearsAwayWhatACrashLeft) {
   Save(10);
-  fs::create_directories(dir_ + "/.saving/sub");
-  WriteBytes(dir_ + "/.saving/model.safetensors.tmp-1-0", "half");
-  fs::create_directories(dir_ + "/.removing");
-  fs::create_symlink("step-00000020", dir_ + "/.latest");
+  const std::string own = dir_ + "/.sluice/";
+  for (const char* folder : {"saving-0123456789ab/sub", "removing-00000000000f"}) {
+    fs::create_directories(own + folder);
+  }
+  WriteBytes(own + "saving-0123456789ab/model.safetensors.tmp-1-0", "half");
+  WriteBytes(own + "replaced.tmp-1-0", "half");
+  fs::create_symlink("step-00000020", own + "latest");
+  // None of its names.
+  for (const char* name : {"saving-0123456789abc", "saving-0123456789AB", "saving", "notes"}) {
+    WriteBytes(own + name, "kept");
+  }
   ExpectStep(dir_, 10);
   Save(20);
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020"));
+  EXPECT_THAT(NamesIn(own), ElementsAre("format", "notes", "saving", "saving-0123456789AB",
+                                        "saving-0123456789abc"));
 }
 
 // Waits until `latest` names another checkpoint than `name`; false after half a minute.

@@ -172,8 +172,8 @@ TEST_F(SaveTogetherTest, LeavesTheBytesOfOneWriterWhoeverOwnsWhatAndSeesWhat) {
     ExpectSameFiles(*ends[0], *wanted);
     EXPECT_TRUE(OpenCheckpoint(dir_).ok());
     EXPECT_FALSE(fs::exists(folder_ / "elsewhere"));
-    for (const auto& entry : fs::directory_iterator(dir_))
-      EXPECT_FALSE(absl::StartsWith(entry.path().filename().string(), ".")) << entry.path();
+    for (const auto& entry : fs::directory_iterator(dir_ + "/.sluice"))
+      EXPECT_FALSE(absl::StartsWith(entry.path().filename().string(), "saving")) << entry.path();
   }
 }
 
@@ -230,7 +230,7 @@ TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(dir_))
     names.push_back(entry.path().filename().string());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("latest", "step-00000001"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre(".sluice", "latest", "step-00000001"));
 }
 
 // What rank 0 cannot make, all hear of.

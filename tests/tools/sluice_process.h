@@ -31,6 +31,7 @@ class SluiceProcess {
   // Waits until its output contains `text`; false when it ended, or too late.
   bool WaitForOutput(const std::string& text);
   void Signal(int signal) const;
+  pid_t pid() const { return pid_; }
   // Waits for its end. One that takes too long is killed, and fails the test.
   ProcessResult Wait();
 

@@ -1,10 +1,6 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/nccl.h"
 #include "models/device/cuda_device.h"
+#include "pipeline/checkpoint/run_directory.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -57,17 +54,19 @@ TrainEvents EventsFor(TrainOutput* output) {
       .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }
 
-// Whether what the run is to leave can be written, before hours go into it.
-absl::Status CheckOutputs(const TrainFlags& flags) {
-  const std::string& save = flags.options.save_dir;
-  if (!save.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(save, error);
-    if (error || access(save.c_str(), W_OK | X_OK) != 0) {
-      const std::string why = error ? error.message() : std::strerror(errno);
-      return absl::InvalidArgumentError(
-          absl::StrCat("--save ", save, ": cannot write checkpoints there: ", why));
-    }
+// Whether what the run is to leave can be written, before hours go into it. Where it saves,
+// `*saving` keeps others out of the directory from now on.
+absl::Status CheckOutputs(const TrainFlags& flags, const TrainOptions& options,
+                          std::unique_ptr<RunDirectory>* saving) {
+  if (!options.save_dir.empty()) {
+    absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
+        RunDirectory::Open({.directory = options.save_dir,
+                            .resume = options.resume,
+                            .overwrite = flags.overwrite,
+                            .steps = options.steps,
+                            .save_every = options.save_every});
+    if (!opened.ok()) return opened.status();
+    *saving = *std::move(opened);
   }
   return flags.trace.empty() ? absl::OkStatus() : WriteOutput(flags.trace, "");
 }
@@ -159,7 +158,9 @@ int TrainHere(const TrainFlags& flags, const WorldChoice& choice) {
   if (!compiled.ok()) return Fail(compiled.status());
   if (absl::Status status = OpenDevices(flags, choice, &*compiled); !status.ok())
     return Fail(status);
-  if (absl::Status status = CheckOutputs(flags); !status.ok()) return Fail(status);
+  std::unique_ptr<RunDirectory> saving;
+  if (absl::Status status = CheckOutputs(flags, compiled->job.options, &saving); !status.ok())
+    return Fail(status);
   std::unique_ptr<TrainOutput> output = StartOutput(flags, *compiled);
   CatchSignals();
   const TrainJob& job = compiled->job;
@@ -218,9 +219,10 @@ class WorldTrainer {
 
   bool leads() const { return rank_ == 0; }
 
-  absl::Status Ready(const absl::StatusOr<CompiledJob>& compiled) const {
+  absl::Status Ready(const absl::StatusOr<CompiledJob>& compiled) {
     if (!compiled.ok()) return compiled.status();
-    return choice_.launch.rank == 0 ? CheckOutputs(flags_) : absl::OkStatus();
+    if (choice_.launch.rank != 0) return absl::OkStatus();
+    return CheckOutputs(flags_, compiled->job.options, &saving_);
   }
 
   // What makes up the ranks of the run.
@@ -300,6 +302,7 @@ class WorldTrainer {
   const TrainFlags& flags_;
   const WorldChoice choice_;
   int rank_ = choice_.launch.rank;
+  std::unique_ptr<RunDirectory> saving_;  // rank 0's, where the run saves
 };
 
 int RunTrain(const TrainFlags& flags) {

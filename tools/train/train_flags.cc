@@ -197,7 +197,17 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
                   "Micro-batches an evaluation (default: all)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
-  command.add_option("--save", options.save_dir, "Directory for checkpoints")->group(group);
+  command
+      .add_option(
+          "--save", options.save_dir,
+          "Directory for checkpoints, of this run alone: one that holds another run's takes "
+          "--resume or --overwrite")
+      ->group(group);
+  command
+      .add_flag("--overwrite", flags->overwrite,
+                "Replace another run's checkpoints there, once the first of this run is saved")
+      ->needs("--save")
+      ->group(group);
   command
       .add_option("--save-every", options.save_every,
                   "Steps between checkpoints (default: only at the end)")

@@ -1,0 +1,97 @@
+#include "pipeline/checkpoint/replaced_run.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "models/data/file_writer.h"
+#include "models/data/mapped_file.h"
+#include "pipeline/checkpoint/checkpoint_files.h"
+#include "pipeline/checkpoint/own_folder.h"
+#include "pipeline/checkpoint/step_folders.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+// By step, the checksum of the whole of state.json. A line each in the file: "CHECKSUM step-N".
+using Note = std::map<int64_t, std::string>;
+
+std::string ChecksumOfState(const std::string& directory, int64_t step) {
+  const fs::path path = fs::path(directory) / StepFolderName(step) / kStateFile;
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path.string());
+  return file.ok() ? Checksum(file->bytes().data(), file->bytes().size()) : "";
+}
+
+Note ReadNote(const std::string& directory) {
+  Note note;
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(OwnPath(directory, kReplacedFile));
+  if (!file.ok()) return note;
+  const std::string text(file->bytes().begin(), file->bytes().end());
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    const std::optional<int64_t> step = ParseStepFolder(words.back());
+    if (step && words.size() == 2) note[*step] = words.front();
+  }
+  return note;
+}
+
+void DropNote(const std::string& directory) {
+  std::error_code ignored;
+  fs::remove(OwnPath(directory, kReplacedFile), ignored);
+}
+
+bool IsStill(const std::string& directory, int64_t step, const std::string& checksum) {
+  return IsCheckpoint((fs::path(directory) / StepFolderName(step)).string()) &&
+         ChecksumOfState(directory, step) == checksum;
+}
+
+// The step that `latest` leads to, where that is a checkpoint.
+std::optional<int64_t> LatestStep(const std::string& directory) {
+  std::error_code ignored;
+  const fs::path target = fs::read_symlink(fs::path(directory) / kLatestLink, ignored);
+  const std::optional<int64_t> step = ParseStepFolder(target.string());
+  if (!step || !IsCheckpoint((fs::path(directory) / target).string())) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+absl::Status NoteReplaced(const std::string& directory) {
+  std::string text;
+  for (const int64_t step : CheckpointsIn(directory)) {
+    absl::StrAppend(&text, ChecksumOfState(directory, step), " ", StepFolderName(step), "\n");
+  }
+  const absl::StatusOr<std::unique_ptr<FileWriter>> file =
+      FileWriter::Create(OwnPath(directory, kReplacedFile));
+  if (!file.ok()) return file.status();
+  if (absl::Status status = (*file)->Append(text); !status.ok()) return status;
+  return (*file)->Commit();
+}
+
+void RemoveReplaced(const std::string& directory, int64_t saved) {
+  for (const auto& [step, checksum] : ReadNote(directory)) {
+    if (step != saved && IsStill(directory, step, checksum)) RemoveCheckpoint(directory, step);
+  }
+  DropNote(directory);
+}
+
+void SettleReplaced(const std::string& directory, std::optional<int64_t> resumed) {
+  const Note note = ReadNote(directory);
+  const auto is_noted = [&](std::optional<int64_t> step) {
+    const auto noted = step ? note.find(*step) : note.end();
+    return noted != note.end() && IsStill(directory, *step, noted->second);
+  };
+  const std::optional<int64_t> latest = LatestStep(directory);
+  if (!latest || is_noted(latest) || is_noted(resumed)) return DropNote(directory);
+  RemoveReplaced(directory, *latest);
+}
+
+}  // namespace sluice
