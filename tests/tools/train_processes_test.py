@@ -268,7 +268,8 @@ class TrainProcesses(unittest.TestCase):
             shape = self.random.choice(shapes[:-1])
             victim = self.random.randrange(size(shape))
             self.kill_one(flags(shape, save), size(shape), victim)
-            resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else []
+            # Killed between the first checkpoint and its link, it begins anew beside that checkpoint.
+            resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else ['--overwrite']
             other = self.random.choice(shapes)
             again = flags(other, save) + resume
             world = size(other)
@@ -384,7 +385,30 @@ class TrainProcesses(unittest.TestCase):
         self.assertEqual([code for code, _, _ in ended], [6, 6], ended)
         self.assertIn('rank 1, checkpoint of step', ended[0][2])
         self.assertIn('cannot write', ended[0][2])
-        self.assertRegex(' '.join(sorted(os.listdir(save))), r'^latest( step-\d+)+$')
+        self.assertRegex(' '.join(sorted(os.listdir(save))), r'^\.sluice latest( step-\d+)+$')
+        self.assertEqual(sorted(os.listdir(os.path.join(save, '.sluice'))), ['format', 'lock'])
+
+    def test_ranks_of_a_second_writer_are_refused_together_with_one_message(self):
+        save = os.path.join(self.folder.name, 'taken')
+        first = Ranks(2, self.flags('--steps', '1000000', '--save-every', '100', '--stages', '2', '--save', save))
+        try:
+            while 'checkpoint' not in first.processes[0].stdout.readline():
+                pass
+            flags = self.flags('--steps', '3', '--stages', '2', '--save', save, '--resume', save)
+            ended = Ranks(2, flags).finish()
+            self.assertEqual([(code, out) for code, out, _ in ended], [(2, '')] * 2, ended)
+            told = [[err for _, _, err in ended if err]]
+            if MPIRUN is not None:
+                code, out, err = mpi(2, flags)
+                self.assertEqual((code, out), (2, ''), err)
+                told.append([line for line in err.splitlines() if line.startswith('sluice: ')])
+            for messages in told:
+                self.assertEqual(len(messages), 1, messages)
+                self.assertIn(f'process {first.processes[0].pid} on host ', messages[0])
+        finally:
+            first.processes[0].send_signal(signal.SIGTERM)
+            ended = first.finish()
+        self.assertEqual(ended[0][0], 130, ended)
 
     def test_ranks_that_were_not_started_alike_say_in_what(self):
         for own, named in [({'--seed': '2'}, 'the seed'), ({'--lr': '0.5'}, 'the optimizer'),
