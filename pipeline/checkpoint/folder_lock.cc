@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,9 @@ absl::Status SayWho(int fd, const std::string& path) {
 
 absl::Status Refusal(int error, int fd, const std::string& path) {
   if (error == EWOULDBLOCK) return absl::AlreadyExistsError(ReadHolder(fd));
-  return FileError(error, absl::StrCat("cannot lock ", path));
+  // By its number an error of a network file system's would be that of a lost rank.
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cannot lock ", path, ": ", std::strerror(error), "; expected a file system that has locks"));
 }
 
 }  // namespace

@@ -43,6 +43,18 @@ Note ReadNote(const std::string& directory) {
   return note;
 }
 
+absl::Status WriteNote(const std::string& directory, const Note& note) {
+  std::string text;
+  for (const auto& [step, checksum] : note) {
+    absl::StrAppend(&text, checksum, " ", StepFolderName(step), "\n");
+  }
+  const absl::StatusOr<std::unique_ptr<FileWriter>> file =
+      FileWriter::Create(OwnPath(directory, kReplacedFile));
+  if (!file.ok()) return file.status();
+  if (absl::Status status = (*file)->Append(text); !status.ok()) return status;
+  return (*file)->Commit();
+}
+
 void DropNote(const std::string& directory) {
   std::error_code ignored;
   fs::remove(OwnPath(directory, kReplacedFile), ignored);
@@ -65,22 +77,22 @@ std::optional<int64_t> LatestStep(const std::string& directory) {
 }  // namespace
 
 absl::Status NoteReplaced(const std::string& directory) {
-  std::string text;
-  for (const int64_t step : CheckpointsIn(directory)) {
-    absl::StrAppend(&text, ChecksumOfState(directory, step), " ", StepFolderName(step), "\n");
-  }
-  const absl::StatusOr<std::unique_ptr<FileWriter>> file =
-      FileWriter::Create(OwnPath(directory, kReplacedFile));
-  if (!file.ok()) return file.status();
-  if (absl::Status status = (*file)->Append(text); !status.ok()) return status;
-  return (*file)->Commit();
+  Note note;
+  for (const int64_t step : CheckpointsIn(directory)) note[step] = ChecksumOfState(directory, step);
+  return WriteNote(directory, note);
 }
 
 void RemoveReplaced(const std::string& directory, int64_t saved) {
-  for (const auto& [step, checksum] : ReadNote(directory)) {
-    if (step != saved && IsStill(directory, step, checksum)) RemoveCheckpoint(directory, step);
+  Note left = ReadNote(directory);
+  left.erase(saved);
+  for (const auto& [step, checksum] : left) {
+    if (IsStill(directory, step, checksum)) RemoveCheckpoint(directory, step);
   }
-  DropNote(directory);
+  std::erase_if(left, [&directory](const auto& noted) {
+    return !IsStill(directory, noted.first, noted.second);
+  });
+  if (left.empty()) return DropNote(directory);
+  WriteNote(directory, left).IgnoreError();  // the note as it was does as well
 }
 
 void SettleReplaced(const std::string& directory, std::optional<int64_t> resumed) {

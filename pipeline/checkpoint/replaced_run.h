@@ -18,7 +18,7 @@ namespace sluice {
 absl::Status NoteReplaced(const std::string& directory);
 
 // Removes the noted checkpoints but that of step `saved`, which is the new run's and `latest` now,
-// and the note.
+// and the note. What cannot be removed stays noted, for the next save to try again.
 void RemoveReplaced(const std::string& directory, int64_t saved);
 
 // What a run that was killed left to do: RemoveReplaced where it had saved a checkpoint, that is

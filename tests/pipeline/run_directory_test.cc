@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint_fixture.h"
 
 namespace sluice {
@@ -317,6 +318,26 @@ TEST_F(OverwriteTest, OnlyWhatWasNotedIsRemoved) {
   WriteBytes(dir_ + "/.sluice/replaced", note);
   ASSERT_TRUE(Resume(dir_).ok());
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000040", "step-00000070"));
+}
+
+// One that nothing can be moved over, since it is where a file system is mounted.
+TEST_F(OverwriteTest, WhatCannotBeRemovedIsTriedAgain) {
+  ASSERT_TRUE(Overwrite().ok());
+  const std::string stuck = dir_ + "/step-00000090", aside = folder_ / "aside";
+  fs::rename(stuck, aside);
+  fs::create_directory(stuck);
+  {
+    const TinyDisk disk(stuck, "256k");
+    if (!disk.mounted()) GTEST_SKIP() << "cannot mount a tmpfs here (needs root)";
+    fs::copy(aside, stuck);
+    SaveNew(10);
+    EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000090"));
+  }
+  fs::remove(stuck);
+  fs::rename(aside, stuck);
+  SaveNew(20);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020"));
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock"));
 }
 
 TEST_F(OverwriteTest, InAnEmptyDirectoryThereIsNothingToDo) {
