@@ -1,5 +1,6 @@
 #include "tools/command.h"
 
+#include <cmath>
 #include <iostream>
 #include <string>
 
@@ -42,6 +43,17 @@ int ExitCodeOf(const absl::Status& status) {
 int Fail(const absl::Status& status) {
   PrintError(status);
   return ExitCodeOf(status);
+}
+
+CLI::Validator FiniteNumber(double most) {
+  const auto check = [most](const std::string& text) -> std::string {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return "";  // for the conversion to refuse
+    if (!std::isfinite(value)) return absl::StrCat(text, " is not a finite number");
+    if (std::abs(value) <= most) return "";
+    return absl::StrCat(text, " is too large; expected at most ", most);
+  };
+  return CLI::Validator(check, "FINITE");
 }
 
 }  // namespace sluice

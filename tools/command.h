@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_COMMAND_H_
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
 #include "absl/status/status.h"
 
@@ -28,6 +29,12 @@ absl::Status WithExitCode(absl::Status status, ExitCode code);
 int ExitCodeOf(const absl::Status& status);
 // PrintError, and the exit code.
 int Fail(const absl::Status& status);
+
+// For every flag that takes a number with a fraction, before other checks: refuses NaN and
+// infinities, and what is further from 0 than `most`, so that kLargestFloat refuses what would be
+// an infinity where the number is used as a float.
+inline constexpr double kLargestFloat = std::numeric_limits<float>::max();
+CLI::Validator FiniteNumber(double most = std::numeric_limits<double>::max());
 
 // Each adds one subcommand to `app`; when it is chosen, its callback runs it and stores the exit
 // code in `*exit_code`. One file each: tools/schedule/schedule_command.cc and so on.

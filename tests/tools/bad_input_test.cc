@@ -2,6 +2,7 @@
 // that scripts rely on, within seconds.
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_replace.h"
@@ -314,6 +315,44 @@ std::vector<BadInput> PlanInputs() {
   };
 }
 
+// Numbers that are none, wherever a flag takes a fraction.
+std::vector<BadInput> NumberInputs() {
+  std::vector<BadInput> inputs;
+  const auto add = [&inputs](const std::string& name, const std::string& arguments,
+                             const std::string& flag, const std::string& value) {
+    inputs.push_back(
+        {name, absl::StrCat(arguments, " ", flag, " ", value), kExitBadInput, {flag, value}});
+  };
+  for (const auto& [flag, name] : std::map<std::string, std::string>{{"--lr", "Rate"},
+                                                                     {"--weight-decay", "Decay"},
+                                                                     {"--clip", "Clip"},
+                                                                     {"--momentum", "Momentum"}}) {
+    add(name + "Nan", With(""), flag, "nan");
+    add(name + "Infinite", With(""), flag, "inf");
+    add(name + "BeyondDoubles", With(""), flag, "1e999");
+  }
+  // Finite, but not as the float that the optimizer makes of it.
+  add("RateBeyondFloats", With(""), "--lr", "1e39");
+  add("DecayBeyondFloats", With(""), "--weight-decay", "1e300");
+  for (const char* value : {"nan", "inf", "1e999"}) {
+    const std::string name = value == std::string("1e999") ? "Huge" : value;
+    add("Timeout" + name, With(""), "--timeout", value);
+    add("Temperature" + name, "sample --load @/good", "--temperature", value);
+    const std::string plan = "plan gpt2 --device h200 --devices 2";
+    add("Gap" + name, plan, "--gap", value);
+    add("Bandwidth" + name, plan, "--bandwidth", value);
+    add("Latency" + name, plan, "--latency", value);
+    add("Memory" + name, plan, "--memory", value);
+    add("TimeLimit" + name, plan, "--time-limit", value);
+    inputs.push_back({"Cost" + name,
+                      absl::StrCat("schedule show 1f1b -p 2 -m 2 --cost F=", value),
+                      kExitBadInput,
+                      {"--cost", value}});
+    add("SearchTime" + name, "schedule show auto -p 2 -m 2", "--time-limit", value);
+  }
+  return inputs;
+}
+
 std::vector<BadInput> Inputs() {
   return {
       // Usage.
@@ -478,6 +517,8 @@ std::vector<BadInput> Inputs() {
 INSTANTIATE_TEST_SUITE_P(Plan, BadInputTest, ::testing::ValuesIn(PlanInputs()),
                          [](const auto& param) { return param.param.name; });
 INSTANTIATE_TEST_SUITE_P(StageReplicas, BadInputTest, ::testing::ValuesIn(StageReplicaInputs()),
+                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Numbers, BadInputTest, ::testing::ValuesIn(NumberInputs()),
                          [](const auto& param) { return param.param.name; });
 INSTANTIATE_TEST_SUITE_P(Train, BadInputTest, ::testing::ValuesIn(Inputs()),
                          [](const auto& param) { return param.param.name; });

@@ -184,6 +184,7 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--temperature", flags->sampling.temperature,
                    "0: always the likeliest; higher: more varied")
+      ->check(FiniteNumber())
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--top-k", flags->sampling.top_k, "Choose among this many; 0: among all")

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "partitioner/plan/plan_file.h"
+#include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/default_partition.h"
 #include "tools/train/train_timetable.h"
@@ -153,19 +154,23 @@ void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
       ->capture_default_str()
       ->group(group);
   command.add_option("--lr", optimizer.lr, "Learning rate")
+      ->check(FiniteNumber(kLargestFloat))
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
   command
       .add_option("--weight-decay", optimizer.weight_decay, "Of matrices; not of biases and norms")
+      ->check(FiniteNumber(kLargestFloat))
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
   command.add_option("--clip", optimizer.clip, "Largest global gradient norm; 0: any")
+      ->check(FiniteNumber())
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(group);
   command.add_option("--momentum", optimizer.momentum, "Of sgd")
+      ->check(FiniteNumber())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str()
       ->group(group);
@@ -261,7 +266,8 @@ absl::StatusOr<ModelSpec> ChooseModel(const TrainFlags& flags, const PlanFile* p
 
 absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
   absl::Duration timeout;
-  if (!absl::ParseDuration(text, &timeout) || timeout <= absl::ZeroDuration()) {
+  if (!absl::ParseDuration(text, &timeout) || timeout <= absl::ZeroDuration() ||
+      timeout == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--timeout ", text, ": expected a time such as 30s or 5m"));
   }
