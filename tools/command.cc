@@ -19,9 +19,9 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
   return status;
 }
 
-void PrintError(const absl::Status& status) {
-  std::cerr << "sluice: " << std::string(status.message()) << "\n";
-}
+void PrintError(const absl::Status& status) { PrintNotice(std::string(status.message())); }
+
+void PrintNotice(const std::string& text) { std::cerr << "sluice: " << text << "\n"; }
 
 int ExitCodeOf(const absl::Status& status) {
   if (const auto payload = status.GetPayload(kExitCodePayload)) {

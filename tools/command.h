@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -21,6 +22,8 @@ enum ExitCode : int {
 
 // Prints "sluice: <message>" to stderr, without a status code's name.
 void PrintError(const absl::Status& status);
+// The same of what a person should know while the program goes on.
+void PrintNotice(const std::string& text);
 // `status` with an exit code that its own code does not say.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 // The exit code that `status` stands for: Unavailable and DeadlineExceeded a lost peer,

@@ -87,6 +87,8 @@ StateFile ReadFields(const Json& json) {
   state.micro_batch_size = json.at("micro_batch_size").get<int64_t>();
   state.micro_batches = json.at("micro_batches").get<int64_t>();
   if (json.contains("sum_groups")) state.sum_groups = json.at("sum_groups").get<int64_t>();
+  state.updates = json.value("updates", "");
+  state.partition = json.value("partition", "");
   state.seq = json.at("seq").get<int64_t>();
   state.data_path = json.at("data_path").get<std::string>();
   state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
@@ -157,6 +159,8 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"micro_batch_size", state.micro_batch_size},
                             {"micro_batches", state.micro_batches},
                             {"sum_groups", state.sum_groups},
+                            {"updates", state.updates},
+                            {"partition", state.partition},
                             {"seq", state.seq},
                             {"dtype", DTypeName(state.dtype)},
                             {"data_path", state.data_path},

@@ -12,9 +12,27 @@ namespace sluice {
 namespace {
 
 constexpr char kOfStep[] = ", checkpoint of step ";
+constexpr char kFlush[] = "flush";
 
 const char* OptimizerName(OptimizerKind kind) {
   return kind == OptimizerKind::kAdamW ? "adamw" : "sgd";
+}
+
+// In state.json.
+const char* UpdatesName(WeightUpdates updates) {
+  switch (updates) {
+    case WeightUpdates::kEachMicroBatch:
+      return "pipedream";
+    case WeightUpdates::kDoubleBuffered:
+      return "pipedream-2bw";
+    default:
+      return kFlush;
+  }
+}
+
+// For people, who know schedules.
+std::string UpdatesText(const std::string& name) {
+  return name == kFlush ? "at a flush, as 1f1b" : absl::StrCat("without a flush, as ", name);
 }
 
 // A tied parameter is stored once, under the name of the one that it equals.
@@ -25,21 +43,14 @@ const std::string& StoredName(const ParameterDecl& decl) {
 RunState Describe(const RunPlan& plan, const TrainOptions& options, const Dataset& data,
                   int64_t step) {
   const RunRequest& request = plan.request;
-  const OptimizerOptions& optimizer = options.optimizer;
   RunState state;
   state.step = step;
   state.seed = options.seed;
   state.model = request.spec;
   state.optimizer = OptimizerName(request.optimizer);
-  state.hyper_parameters = {{"lr", optimizer.lr},
-                            {"weight_decay", optimizer.weight_decay},
-                            {"clip", optimizer.clip},
-                            {"beta1", optimizer.beta1},
-                            {"beta2", optimizer.beta2},
-                            {"momentum", optimizer.momentum},
-                            {"warmup", static_cast<double>(optimizer.warmup)},
-                            {"cosine", optimizer.schedule == LrSchedule::kCosine ? 1.0 : 0.0},
-                            {"steps", static_cast<double>(options.steps)}};
+  state.hyper_parameters = ToNamedNumbers({options.optimizer, options.steps});
+  state.updates = UpdatesName(plan.lowered.updates);
+  if (plan.asynchronous()) state.partition = FormatPartition(request.partition);
   state.micro_batch_size = request.batch.size;
   state.micro_batches = plan.global_micro_batches();
   // Each copy of the model is a group.
@@ -97,8 +108,21 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
           std::string(DTypeName(given.dtype)), &differences);
   Compare("the seed", saved.seed, given.seed, &differences);
   Compare("the optimizer", saved.optimizer, given.optimizer, &differences);
+  if (!saved.updates.empty()) {
+    Compare("when weights are updated, --schedule", UpdatesText(saved.updates),
+            UpdatesText(given.updates), &differences);
+  }
   Compare("the data's fingerprint", saved.data_fingerprint, given.data_fingerprint, &differences);
   return differences;
+}
+
+// Without a flush, a stage's place decides how old the weights are that its gradients are of.
+void ComparePartitions(const RunState& saved, const RunState& given,
+                       std::vector<std::string>* differences) {
+  if (saved.partition.empty() || saved.partition == given.partition) return;
+  differences->push_back(
+      absl::StrCat("partition ", saved.partition, " in the checkpoint, now ", given.partition,
+                   ": without a flush, other stages go on with gradients of another staleness"));
 }
 
 std::string Join(const std::vector<std::string>& parts) {
@@ -141,15 +165,25 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
                                             const TrainOptions& options, const Dataset& data) {
   absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  const std::vector<std::string> differences =
-      Differences(checkpoint->state, Describe(plan, options, data, 0));
+  const RunState given = Describe(plan, options, data, 0);
+  const std::vector<std::string> differences = Differences(checkpoint->state, given);
   if (!differences.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         checkpoint->path, " cannot be resumed with these settings, which differ in: ",
         Join(differences), "; give the saved ones, or start anew from its weights with --init"));
   }
+  absl::StatusOr<ResumedHyperParameters> resumed =
+      ResumeHyperParameters(checkpoint->state.hyper_parameters, {options.optimizer, options.steps},
+                            options.given, plan.request.optimizer);
+  if (!resumed.ok()) {
+    return absl::Status(resumed.status().code(),
+                        absl::StrCat(checkpoint->path, ": ", resumed.status().message()));
+  }
   ResumePoint resume;
   resume.step = checkpoint->state.step;
+  resume.hyper_parameters = resumed->values;
+  resume.differences = std::move(resumed->differences);
+  ComparePartitions(checkpoint->state, given, &resume.differences);
   resume.checkpoint = std::make_shared<const LoadedCheckpoint>(*std::move(checkpoint));
   return resume;
 }

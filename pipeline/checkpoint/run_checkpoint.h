@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
 #include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/hyper_parameters.h"
 #include "pipeline/run/rank_state.h"
 #include "pipeline/run/trainer.h"
 
@@ -18,6 +19,9 @@ namespace sluice {
 struct ResumePoint {
   int64_t step = 0;
   std::shared_ptr<const LoadedCheckpoint> checkpoint;
+  // What the run goes on with, and a line for each thing in which it was asked to be another.
+  HyperParameters hyper_parameters;
+  std::vector<std::string> differences;
 };
 
 // Writes weights and optimizer state of all ranks after `step` steps below options.save_dir, and
@@ -28,8 +32,10 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
                                     const Dataset& data, int64_t step, Communicator& world);
 
 // Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
-// micro-batches and groups of them, seed, data, compute type and optimizer. Stages, schedule,
-// recomputation, replicas and what they divide may differ. InvalidArgument names what differs.
+// micro-batches and groups of them, seed, data, compute type, optimizer and rule by which weights
+// are updated (at a flush, or without one). Stages, schedule, recomputation, replicas and what they
+// divide may differ. InvalidArgument names what differs. Hyper-parameters are the checkpoint's, but
+// for options.given.
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
                                             const TrainOptions& options, const Dataset& data);
 

@@ -70,6 +70,9 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
 absl::Status RankTrainer::Run() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.timeout);
   if (!alike.ok()) return alike;
+  if (leader() && context_.resumed && context_.events->on_resume) {
+    context_.events->on_resume(*context_.resumed);
+  }
   if (absl::Status status = reporter_.AlignClocks(world_, options_.timeout); !status.ok()) {
     return status;
   }

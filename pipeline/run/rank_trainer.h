@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -24,7 +25,8 @@ struct RunContext {
   const TrainOptions* options = nullptr;
   const TrainEvents* events = nullptr;
   const std::atomic<bool>* stop = nullptr;
-  int64_t first_step = 0;             // steps already taken
+  int64_t first_step = 0;  // steps already taken
+  std::optional<ResumedRun> resumed = {};
   std::vector<RunTrait> traits = {};  // what this process has, to be compared with the other ranks'
 };
 

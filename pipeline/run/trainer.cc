@@ -25,9 +25,10 @@ class Run {
  public:
   Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
       const TrainEvents& events, const std::atomic<bool>* stop)
-      : context_{.plan = &plan,
+      : options_(options),
+        context_{.plan = &plan,
                  .data = &data,
-                 .options = &options,
+                 .options = &options_,
                  .events = &events,
                  .stop = stop,
                  .first_step = 0} {}
@@ -78,7 +79,10 @@ class Run {
                                                          *context_.options, *context_.data);
     if (!resume.ok()) return resume.status();
     resume_ = *std::move(resume);
+    options_.optimizer = resume_.hyper_parameters.optimizer;
+    options_.steps = resume_.hyper_parameters.steps;
     context_.first_step = resume_.step;
+    context_.resumed = {resume_.step, options_.steps, resume_.differences};
     return absl::OkStatus();
   }
 
@@ -95,6 +99,7 @@ class Run {
     return status;
   }
 
+  TrainOptions options_;  // with the hyper-parameters of a checkpoint, where the run resumes one
   RunContext context_;
   ResumePoint resume_;
 };

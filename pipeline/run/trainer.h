@@ -13,6 +13,7 @@
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
 #include "models/device/device.h"
+#include "pipeline/checkpoint/hyper_parameters.h"
 #include "pipeline/compile/run_plan.h"
 #include "pipeline/run/metrics.h"
 #include "pipeline/run/optimizer.h"
@@ -34,6 +35,9 @@ struct RankDevice {
 struct TrainOptions {
   int64_t steps = 100;  // in all; a resumed run goes on to this number
   OptimizerOptions optimizer;
+  // Those of `optimizer` and `steps` that somebody asked for. A resumed run takes the others from
+  // its checkpoint, `steps` only where the learning rate follows a cosine.
+  GivenHyperParameters given;
   uint64_t seed = 1;
   absl::Duration timeout = absl::Seconds(30);
   bool pin_threads = true;  // a core a rank, where there are enough
@@ -61,8 +65,17 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
+// A run that goes on from a checkpoint.
+struct ResumedRun {
+  int64_t step = 0;   // steps already taken
+  int64_t steps = 0;  // that it goes on to
+  // A line for each thing in which it was asked to be another than the one that was saved.
+  std::vector<std::string> differences;
+};
+
 // What a run tells while it goes on; called on rank 0's thread between steps. Each may be empty.
 struct TrainEvents {
+  std::function<void(const ResumedRun&)> on_resume;  // before the first step, of a resumed run only
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const std::string& path)> on_checkpoint;

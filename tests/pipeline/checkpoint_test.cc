@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "models/data/file_writer.h"
+#include "pipeline/checkpoint/checkpoint_files.h"
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint_fixture.h"
 
@@ -48,11 +50,36 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
   EXPECT_EQ(state.hyper_parameters, saved.hyper_parameters);
   EXPECT_EQ(state.micro_batch_size, saved.micro_batch_size);
   EXPECT_EQ(state.micro_batches, saved.micro_batches);
+  EXPECT_EQ(state.updates, saved.updates);
+  EXPECT_EQ(state.partition, saved.partition);
   EXPECT_EQ(state.seq, saved.seq);
   EXPECT_EQ(state.dtype, saved.dtype);
   EXPECT_EQ(state.data_path, saved.data_path);
   EXPECT_EQ(state.data_fingerprint, saved.data_fingerprint);
   EXPECT_EQ(nlohmann::json::parse(state.more), nlohmann::json::parse(saved.more));
+}
+
+// `text` of a state.json, with the checksum that belongs to it.
+std::string Signed(std::string text) {
+  constexpr size_t kDigits = 32;
+  const size_t digits = text.size() - std::string("\"\n}\n").size() - kDigits;
+  text.replace(digits, kDigits, kDigits, '0');
+  return text.replace(digits, kDigits, Checksum(text.data(), text.size()));
+}
+
+TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
+  std::string text = *FormatState(SomeState(1), {});
+  ASSERT_EQ(Signed(text), text);
+  for (const char* key : {"  \"sum_groups\"", "  \"updates\"", "  \"partition\""}) {
+    const size_t line = text.find(key);
+    ASSERT_NE(line, std::string::npos) << key;
+    text.erase(line, text.find('\n', line) + 1 - line);
+  }
+  const absl::StatusOr<StateFile> file = ParseState(Signed(text));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->state.updates, "");
+  EXPECT_EQ(file->state.partition, "");
+  EXPECT_EQ(file->state.seed, SomeState(1).seed);
 }
 
 TEST_F(CheckpointTest, KeepsTheModelOfAGpt) {

@@ -102,5 +102,86 @@ TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
                              testing::Not(testing::HasSubstr("shape"))));
 }
 
+// What a run says of the checkpoint that it goes on from.
+ResumedRun ResumedBy(const RunPlan& plan, const TrainOptions& options) {
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  ResumedRun said;
+  TrainEvents events;
+  events.on_resume = [&said](const ResumedRun& run) { said = run; };
+  const absl::Status status = TrainInProcess(plan, data, options, events, nullptr).status();
+  EXPECT_TRUE(status.ok()) << status;
+  return said;
+}
+
+TEST_F(CheckpointTest, HyperParametersThatWereForgottenAreTheCheckpoints) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
+    const RunPlan plan = MakePlan({.optimizer = kind});
+    TrainOptions whole = SmallOptions(4);
+    whole.optimizer = {.lr = 0.02,
+                       .weight_decay = 0.3,
+                       .clip = 0.25,
+                       .beta1 = 0.8,
+                       .beta2 = 0.9,
+                       .momentum = 0.6,
+                       .warmup = 3,
+                       .schedule = LrSchedule::kCosine,
+                       .final_lr_fraction = 0.3};
+    whole.save_dir = directory_;
+    whole.save_every = 2;
+    const absl::StatusOr<Outcome> unbroken = Train(plan, whole);
+    ASSERT_TRUE(unbroken.ok()) << unbroken.status();
+    TrainOptions rest;  // says nothing of any
+    rest.pin_threads = false;
+    rest.resume = directory_ / "step-00000002";
+    const absl::StatusOr<Outcome> resumed = Train(plan, rest);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    EXPECT_EQ(resumed->weights_hash, unbroken->weights_hash);
+    EXPECT_EQ(resumed->losses.size(), 2U);
+    const ResumedRun said = ResumedBy(plan, rest);
+    EXPECT_EQ(said.step, 2);
+    EXPECT_EQ(said.steps, 4);
+    EXPECT_THAT(said.differences, testing::IsEmpty());
+  }
+}
+
+TEST_F(CheckpointTest, HyperParametersThatWereGivenAreUsedAndSaid) {
+  const RunPlan plan = MakePlan({});
+  TrainOptions first = SmallOptions(2);
+  first.save_dir = directory_;
+  ASSERT_TRUE(Train(plan, first).ok());
+  TrainOptions rest = SmallOptions(4);
+  rest.resume = directory_;
+  const absl::StatusOr<Outcome> same = Train(plan, rest);
+  rest.given.lr = rest.optimizer.lr = 0.5;
+  const absl::StatusOr<Outcome> other = Train(plan, rest);
+  ASSERT_TRUE(same.ok() && other.ok());
+  EXPECT_NE(other->weights_hash, same->weights_hash);
+  EXPECT_THAT(ResumedBy(plan, rest).differences,
+              testing::ElementsAre("lr 0.01 in the checkpoint, 0.5 given: going on with 0.5"));
+}
+
+TEST_F(CheckpointTest, RunsWithAndWithoutAFlushAreOtherRuns) {
+  TrainOptions first = SmallOptions(1);
+  first.save_dir = directory_;
+  TrainOptions rest = SmallOptions(2);
+  rest.resume = directory_;
+  const SmallRun flush;
+  const SmallRun none{.schedule = "pipedream"};
+  ASSERT_TRUE(Train(MakePlan(flush), first).ok());
+  EXPECT_THAT(std::string(Train(MakePlan(none), rest).status().message()),
+              testing::HasSubstr("when weights are updated, --schedule (saved at a flush, as 1f1b, "
+                                 "given without a flush, as pipedream)"));
+  fs::remove_all(directory_);
+  ASSERT_TRUE(Train(MakePlan(none), first).ok());
+  EXPECT_THAT(std::string(Train(MakePlan(flush), rest).status().message()),
+              testing::HasSubstr("(saved without a flush, as pipedream, given at a flush"));
+  EXPECT_THAT(std::string(Train(MakePlan({.schedule = "pipedream-2bw"}), rest).status().message()),
+              testing::HasSubstr("as pipedream, given without a flush, as pipedream-2bw)"));
+  EXPECT_THAT(ResumedBy(MakePlan(none), rest).differences, testing::IsEmpty());
+  // Staleness depends on the stages.
+  EXPECT_THAT(ResumedBy(MakePlan({.schedule = "pipedream", .ranks = 3}), rest).differences,
+              testing::ElementsAre(testing::StartsWith("partition 0-")));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -48,6 +48,11 @@ void OnStop(int signal) {
 
 TrainEvents EventsFor(TrainOutput* output) {
   return {
+      .on_resume =
+          [output](const ResumedRun& run) {
+            output->Resumed(run);
+            for (const std::string& line : run.differences) PrintNotice(line);
+          },
       .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
       .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
       .on_checkpoint = [output](const std::string& path) { output->Saved(path); },

@@ -142,47 +142,47 @@ void AddKernelOptions(CLI::App& command, TrainFlags* flags) {
 
 void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
   const char* group = "Optimizer";
-  OptimizerOptions& optimizer = flags->options.optimizer;
+  GivenHyperParameters& given = flags->options.given;
+  const HyperParameters usual;
   command
-      .add_option("--steps", flags->options.steps,
-                  "Steps in all; a resumed run goes on to this number")
+      .add_option("--steps", given.steps,
+                  absl::StrCat("Steps in all; a resumed run goes on to this number (default: ",
+                               usual.steps, "; the checkpoint's, where it follows a cosine)"))
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
       ->group(group);
   command.add_option("--optimizer", flags->optimizer, "What turns gradients into steps")
       ->check(CLI::IsMember({"adamw", "sgd"}))
       ->capture_default_str()
       ->group(group);
-  command.add_option("--lr", optimizer.lr, "Learning rate")
+  command.add_option("--lr", given.lr, "Learning rate")
       ->check(FiniteNumber(kLargestFloat))
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
+      ->default_str(absl::StrCat(usual.optimizer.lr))
       ->group(group);
-  command
-      .add_option("--weight-decay", optimizer.weight_decay, "Of matrices; not of biases and norms")
+  command.add_option("--weight-decay", given.weight_decay, "Of matrices; not of biases and norms")
       ->check(FiniteNumber(kLargestFloat))
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
+      ->default_str(absl::StrCat(usual.optimizer.weight_decay))
       ->group(group);
-  command.add_option("--clip", optimizer.clip, "Largest global gradient norm; 0: any")
+  command.add_option("--clip", given.clip, "Largest global gradient norm; 0: any")
       ->check(FiniteNumber())
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
+      ->default_str(absl::StrCat(usual.optimizer.clip))
       ->group(group);
-  command.add_option("--momentum", optimizer.momentum, "Of sgd")
+  command.add_option("--momentum", given.momentum, "Of sgd")
       ->check(FiniteNumber())
       ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str()
+      ->default_str(absl::StrCat(usual.optimizer.momentum))
       ->group(group);
-  command.add_option("--warmup", optimizer.warmup, "Steps of linear warm-up")
+  command.add_option("--warmup", given.warmup, "Steps of linear warm-up")
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
+      ->default_str(absl::StrCat(usual.optimizer.warmup))
       ->group(group);
   command
       .add_option("--lr-schedule", flags->lr_schedule,
                   "Of the learning rate; cosine goes down to a tenth")
       ->check(CLI::IsMember({"constant", "cosine"}))
-      ->capture_default_str()
+      ->default_str("constant")
       ->group(group);
   command.add_option("--seed", flags->options.seed, "Of weights and data order")
       ->capture_default_str()
@@ -220,7 +220,8 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       ->group(group);
   command
       .add_option("--resume", options.resume,
-                  "Go on from a checkpoint: its directory, or one step's")
+                  "Go on from a checkpoint, its directory or one step's, with its learning rate "
+                  "and the like unless they are given")
       ->group(group);
   command.add_option("--trace", flags->trace, "Write a Chrome/Perfetto trace of what ran")
       ->group(group);
@@ -335,6 +336,18 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
   return request;
 }
 
+// What was given, and the usual value of the rest.
+void TakeHyperParameters(TrainFlags* flags) {
+  TrainOptions& options = flags->options;
+  if (flags->lr_schedule) {
+    options.given.schedule =
+        *flags->lr_schedule == "cosine" ? LrSchedule::kCosine : LrSchedule::kConstant;
+  }
+  const HyperParameters values = WithGiven({}, options.given);
+  options.optimizer = values.optimizer;
+  options.steps = values.steps;
+}
+
 absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const std::string& path) {
   const int64_t takes = spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
   if ((data.input_dtype() == DType::kInt32) != (spec.gpt() != nullptr)) {
@@ -370,8 +383,9 @@ void AddTrainFlags(CLI::App& command, TrainFlags* flags) {
       ->group("Processes");
 }
 
-absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& given) {
-  TrainFlags flags = given;
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& typed) {
+  TrainFlags flags = typed;
+  TakeHyperParameters(&flags);
   std::unique_ptr<PlanFile> plan;
   if (!flags.plan.empty()) {
     absl::StatusOr<std::string> text = ReadFile(flags.plan);
@@ -400,8 +414,6 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& given) {
   job.options.pin_threads = !flags.no_pin;
   job.options.data_path = flags.data;
   job.options.trace = !flags.trace.empty();
-  job.options.optimizer.schedule =
-      flags.lr_schedule == "cosine" ? LrSchedule::kCosine : LrSchedule::kConstant;
   return job;
 }
 

@@ -37,7 +37,7 @@ struct TrainFlags {
   std::string recompute = "none";
   bool recompute_ahead = false;
   std::string optimizer = "adamw";
-  std::string lr_schedule = "constant";
+  std::optional<std::string> lr_schedule;
   KernelFlags kernels;
   bool cuda_graphs = false;
   WorldFlags world;

@@ -24,6 +24,8 @@ class JsonOutput : public TrainOutput {
     overlapped_ = HasOverlappedPairs(plan.lowered);
   }
 
+  void Resumed(const ResumedRun&) override {}
+
   void Step(const StepMetrics& m) override {
     Json json = {{"step", m.step},
                  {"loss", NineDigits(m.loss)},

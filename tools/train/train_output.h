@@ -13,6 +13,8 @@ class TrainOutput {
  public:
   virtual ~TrainOutput() = default;
   virtual void Start(const RunPlan& plan, const Dataset& data, int64_t steps) = 0;
+  // A run that goes on to another number of steps than Start was told, maybe.
+  virtual void Resumed(const ResumedRun& run) = 0;
   virtual void Step(const StepMetrics& metrics) = 0;
   virtual void Evaluated(const Evaluation& evaluation) = 0;
   virtual void Saved(const std::string& path) = 0;

@@ -101,6 +101,8 @@ class TableOutput : public TrainOutput {
     start_ = std::chrono::steady_clock::now();
   }
 
+  void Resumed(const ResumedRun& run) override { steps_ = run.steps; }
+
   void Step(const StepMetrics& m) override {
     if (first_ == 0) first_ = m.step;
     const int64_t every = std::max<int64_t>(1, steps_ / kRows);

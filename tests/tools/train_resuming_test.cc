@@ -1,0 +1,119 @@
+// --resume goes on with what the checkpoint was trained with.
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/tools/sluice_process.h"
+#include "tests/tools/tiny_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class TrainResumingTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteText(folder_ / "text"); }
+
+  ProcessResult Run(const std::string& more) const {
+    return RunSluice(
+        Words(absl::StrCat("train --json --data ", folder_ / "text", " ", WithTinyRun(more))));
+  }
+  // A run that ends well.
+  ProcessResult Done(const std::string& more) const {
+    ProcessResult result = Run(more);
+    EXPECT_EQ(result.exit_code, kExitDone) << more << "\n" << result.err;
+    return result;
+  }
+  static Json Summary(const ProcessResult& result) {
+    const std::vector<std::string> lines = absl::StrSplit(result.out, '\n', absl::SkipEmpty());
+    return lines.empty() ? Json() : Json::parse(lines.back(), nullptr, false);
+  }
+  static std::string Hash(const ProcessResult& result) {
+    return Summary(result).value("weights_hash", "");
+  }
+  std::string Saved(int step) const {
+    return absl::StrCat(folder_ / "out", "/step-0000000", step, " ");
+  }
+
+  TempFolder folder_;
+};
+
+constexpr char kRecipe[] =
+    "--lr 4e-3 --warmup 3 --lr-schedule cosine --weight-decay 0.3 --clip 0.4";
+
+TEST_F(TrainResumingTest, ForgottenFlagsAreTheCheckpoints) {
+  const std::string out = absl::StrCat(" --steps 6 --save-every 3 --save ", folder_ / "out");
+  for (const std::string optimizer : {"adamw", "sgd"}) {
+    const std::string kind = " --optimizer " + optimizer;
+    const std::string recipe = absl::StrCat(kRecipe, kind, " --momentum 0.5");
+    const std::string whole = Hash(Done(recipe + out));
+    ASSERT_NE(whole, "");
+    for (const std::string& again :
+         {recipe, kind, kind + " --stages 1 --lr 4e-3 --warmup 3 --lr-schedule cosine"}) {
+      const ProcessResult resumed = Done(absl::StrCat(again, " --steps 6 --resume ", Saved(3)));
+      EXPECT_EQ(Hash(resumed), whole) << again;
+      EXPECT_EQ(resumed.err, "") << again;
+    }
+    fs::remove_all(folder_ / "out");
+  }
+}
+
+TEST_F(TrainResumingTest, ACosineGoesOnToItsEnd) {
+  const std::string whole =
+      Hash(Done(absl::StrCat(kRecipe, " --steps 6 --save-every 3 --save ", folder_ / "out")));
+  const std::string tiny = WithTinyRun("--steps");  // all but a number of steps
+  const std::string flags = tiny.substr(std::string("--steps").size());
+  const ProcessResult resumed = RunSluice(
+      Words(absl::StrCat("train --json --data ", folder_ / "text", flags, " --resume ", Saved(3))));
+  EXPECT_EQ(resumed.exit_code, kExitDone) << resumed.err;
+  EXPECT_EQ(resumed.err, "");
+  EXPECT_EQ(Summary(resumed)["steps"], 6);
+  EXPECT_EQ(Hash(resumed), whole);
+}
+
+TEST_F(TrainResumingTest, EachDifferenceIsALine) {
+  Done(absl::StrCat(kRecipe, " --steps 6 --save-every 3 --save ", folder_ / "out"));
+  const std::map<std::string, std::string> lines = {
+      {"--lr 1e-3", "lr 0.004 in the checkpoint, 0.001 given: going on with 0.001"},
+      {"--clip 0", "clip 0.4 in the checkpoint, 0 given: going on with 0"},
+      {"--weight-decay 0.1", "weight-decay 0.3 in the checkpoint, 0.1 given: going on with 0.1"},
+      {"--warmup 0", "warmup 3 in the checkpoint, 0 given: going on with 0"},
+      {"--lr-schedule constant",
+       "lr-schedule cosine in the checkpoint, constant given: going on with constant"},
+      {"--steps 9", "steps 6 in the checkpoint, 9 given: going on along a cosine of 9"}};
+  for (const auto& [flag, line] : lines) {
+    const std::string steps = flag == "--steps 9" ? "" : " --steps 6";
+    const ProcessResult resumed = Done(absl::StrCat(flag, steps, " --resume ", Saved(3)));
+    EXPECT_EQ(resumed.err, absl::StrCat("sluice: ", line, "\n"));
+  }
+  const ProcessResult two = Done("--lr 1e-3 --clip 2 --steps 6 --resume " + Saved(3));
+  EXPECT_EQ(std::count(two.err.begin(), two.err.end(), '\n'), 2) << two.err;
+}
+
+TEST_F(TrainResumingTest, AChangeOfTheRuleOfUpdatesIsRefused) {
+  const std::string shape = "--micro-batches 4 --steps 2 ";
+  Done(absl::StrCat(shape, "--save ", folder_ / "out"));
+  const ProcessResult refused =
+      Run(absl::StrCat(shape, "--schedule pipedream --resume ", folder_ / "out"));
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("when weights are updated, --schedule (saved at a flush"),
+                    HasSubstr("--init")));
+  fs::remove_all(folder_ / "out");
+  Done(absl::StrCat(shape, "--schedule pipedream --save ", folder_ / "out"));
+  const ProcessResult forgotten = Run(absl::StrCat(shape, "--resume ", folder_ / "out"));
+  EXPECT_EQ(forgotten.exit_code, kExitBadInput);
+  EXPECT_THAT(forgotten.err, HasSubstr("(saved without a flush, as pipedream, given at a flush"));
+}
+
+}  // namespace
+}  // namespace sluice
