@@ -7,6 +7,7 @@
 #include "models/data/file_writer.h"
 #include "models/data/mapped_file.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
+#include "pipeline/checkpoint/finite_tensors.h"
 
 namespace sluice {
 namespace {
@@ -64,25 +65,37 @@ absl::StatusOr<StateFile> Verify(const fs::path& folder) {
   return state;
 }
 
-// The newest checkpoint in `directory` that is whole, earlier ones than `step` first; "" without
-// any.
-std::string NewestGood(const fs::path& directory, int64_t step) {
+bool HasFiniteTensors(const fs::path& folder) {
+  for (const char* name : {kWeightsFile, kOptimizerFile}) {
+    const auto file = SafetensorsFile::Open((folder / name).string());
+    if (!file.ok() || !CheckFiniteTensors(**file).ok()) return false;
+  }
+  return true;
+}
+
+// The newest checkpoint in `directory` that is whole and finite, other than that of step `without`,
+// earlier ones than `end` first; "" without any.
+std::string NewestGood(const fs::path& directory, int64_t end, int64_t without) {
   std::vector<int64_t> steps = StepsIn(directory.string());
-  const auto later = std::lower_bound(steps.begin(), steps.end(), step);
+  const auto later = std::lower_bound(steps.begin(), steps.end(), end);
   std::reverse(steps.begin(), later);
   std::reverse(later, steps.end());
-  for (const int64_t other : steps) {
-    const fs::path folder = directory / StepFolderName(other);
-    if (other != step && Verify(folder).ok()) return folder.string();
+  for (const int64_t step : steps) {
+    const fs::path folder = directory / StepFolderName(step);
+    if (step != without && Verify(folder).ok() && HasFiniteTensors(folder)) return folder.string();
   }
   return "";
 }
 
+// The directory of the checkpoint in `folder`.
+fs::path DirectoryOf(const fs::path& folder) {
+  return folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+}
+
 // Adds to the error of `folder` which checkpoint to take instead.
 absl::Status WithAdvice(const absl::Status& status, const fs::path& folder) {
-  const fs::path directory = folder.parent_path();
   const int64_t step = ParseStepFolder(folder.filename().string()).value_or(-1);
-  const std::string good = NewestGood(directory.empty() ? "." : directory, step);
+  const std::string good = NewestGood(DirectoryOf(folder), step, step);
   return absl::Status(
       status.code(),
       absl::StrCat(status.message(), good.empty()
@@ -107,9 +120,13 @@ fs::path Follow(const fs::path& link) {
   return link.parent_path() / fs::read_symlink(link, ignored);
 }
 
+// "DIR" of "DIR/".
+fs::path WithoutSlash(const fs::path& path) {
+  return !path.has_filename() && path.has_parent_path() ? path.parent_path() : path;
+}
+
 absl::StatusOr<fs::path> StepFolder(const std::string& path) {
-  fs::path given = path;
-  if (!given.has_filename() && given.has_parent_path()) given = given.parent_path();  // "DIR/"
+  const fs::path given = WithoutSlash(path);
   if (given.filename() == kLatestLink && IsLink(given)) return Follow(given);
   std::error_code error;
   const fs::file_status info = fs::status(given, error);
@@ -123,7 +140,7 @@ absl::StatusOr<fs::path> StepFolder(const std::string& path) {
   }
   if (Exists(given / kStateFile) || ParseStepFolder(given.filename().string())) return given;
   if (IsLink(given / kLatestLink)) return Follow(given / kLatestLink);
-  const std::string good = NewestGood(given, -1);
+  const std::string good = NewestGood(given, /*end=*/0, /*without=*/-1);
   return absl::NotFoundError(absl::StrCat(
       path, " has no checkpoint '", kLatestLink, "'",
       good.empty() ? "; expected a directory that --save wrote, or one step-... folder of it"
@@ -165,6 +182,19 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   checkpoint.weights = *std::move(weights);
   checkpoint.optimizer = *std::move(optimizer);
   return checkpoint;
+}
+
+absl::Status CheckFinite(const LoadedCheckpoint& checkpoint) {
+  absl::Status status = CheckFiniteTensors(*checkpoint.weights);
+  if (status.ok()) status = CheckFiniteTensors(*checkpoint.optimizer);
+  return status.ok() ? status : WithAdvice(status, checkpoint.path);
+}
+
+std::string NewestGoodCheckpoint(const std::string& path, int64_t step) {
+  const fs::path given = WithoutSlash(path);
+  const bool is_one = given.filename() == kLatestLink || Exists(given / kStateFile) ||
+                      ParseStepFolder(given.filename().string()).has_value();
+  return NewestGood(is_one ? DirectoryOf(given) : given, step + 1, /*without=*/-1);
 }
 
 }  // namespace sluice

@@ -73,6 +73,15 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
 // names the damaged file and the newest good checkpoint beside it, which is never taken silently.
 absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path);
 
+// DataLoss where a weight or a part of the optimizer's state is NaN or infinite, as programs before
+// this check may have saved it; names the tensor, and the newest good checkpoint beside it.
+absl::Status CheckFinite(const LoadedCheckpoint& checkpoint);
+
+// The checkpoint to go on from after `step` steps of a run that saves to `path`, or was resumed
+// from it (a directory of checkpoints, or one of them): the newest one up to that step, else the
+// newest of all, that is whole and has finite values only. "" without any.
+std::string NewestGoodCheckpoint(const std::string& path, int64_t step);
+
 // Where to read a tensor to: row-major fp32 of `shape`, or `count` of its elements from element
 // `first` on.
 struct TensorTarget {

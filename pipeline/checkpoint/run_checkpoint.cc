@@ -172,6 +172,7 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
         checkpoint->path, " cannot be resumed with these settings, which differ in: ",
         Join(differences), "; give the saved ones, or start anew from its weights with --init"));
   }
+  if (absl::Status status = CheckFinite(*checkpoint); !status.ok()) return status;
   absl::StatusOr<ResumedHyperParameters> resumed =
       ResumeHyperParameters(checkpoint->state.hyper_parameters, {options.optimizer, options.steps},
                             options.given, plan.request.optimizer);

@@ -18,21 +18,20 @@ SaveRounds::SaveRounds(Communicator* world, absl::Duration timeout)
       next_(absl::Now() + period_) {}
 
 absl::Status SaveRounds::Tick() {
-  return absl::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/false);
+  return absl::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/0);
 }
 
-absl::Status SaveRounds::Meet(bool done) {
-  const double mine = done ? 1 : 0;
-  std::vector<double> all(static_cast<size_t>(world_.size()));
-  absl::Status status = world_.AllGather({&mine, 1}, absl::MakeSpan(all), absl::Now() + timeout_);
-  all_done_ = std::all_of(all.begin(), all.end(), [](double rank) { return rank == 1; });
+absl::Status SaveRounds::Meet(double done) {
+  done_.resize(static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather({&done, 1}, absl::MakeSpan(done_), absl::Now() + timeout_);
+  all_done_ = std::all_of(done_.begin(), done_.end(), [](double rank) { return rank >= 1; });
   next_ = absl::Now() + period_;
   return status;
 }
 
 // After a wait until next_.
 absl::Status SaveRounds::MeetIfLate(const absl::Status& waited) {
-  return absl::IsDeadlineExceeded(waited) ? Meet(/*done=*/false) : waited;
+  return absl::IsDeadlineExceeded(waited) ? Meet(/*done=*/0) : waited;
 }
 
 absl::Status SaveRounds::WaitSend(int to, Ticket ticket) {
@@ -54,14 +53,21 @@ absl::Status SaveRounds::WaitReceive(int from, Ticket ticket) {
 absl::Status SaveRounds::Do(const std::function<absl::Status()>& work) {
   std::future<absl::Status> done = std::async(std::launch::async, work);
   while (done.wait_until(absl::ToChronoTime(next_)) != std::future_status::ready) {
-    if (absl::Status status = Meet(/*done=*/false); !status.ok()) return status;
+    if (absl::Status status = Meet(/*done=*/0); !status.ok()) return status;
   }
   return done.get();
 }
 
 absl::Status SaveRounds::Finish() {
+  std::vector<double> words;
+  return Finish(/*word=*/0, &words);
+}
+
+absl::Status SaveRounds::Finish(double word, std::vector<double>* words) {
   absl::Status status = absl::OkStatus();
-  while (status.ok() && !all_done_) status = Meet(/*done=*/true);
+  while (status.ok() && !all_done_) status = Meet(1 + word);
+  *words = done_;
+  for (double& of_rank : *words) --of_rank;
   return status;
 }
 

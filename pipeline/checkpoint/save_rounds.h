@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_CHECKPOINT_SAVE_ROUNDS_H_
 
 #include <functional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -26,15 +27,20 @@ class SaveRounds {
   absl::Status Do(const std::function<absl::Status()>& work);
   // This rank is done; returns once all are.
   absl::Status Finish();
+  // The same, and tells the other ranks `word`, a number of at least 0; `words` are those of all
+  // ranks.
+  absl::Status Finish(double word, std::vector<double>* words);
 
  private:
-  absl::Status Meet(bool done);
+  // `done`: 0 before this rank is done, then 1 more than its word.
+  absl::Status Meet(double done);
   absl::Status MeetIfLate(const absl::Status& waited);
 
   Communicator& world_;
   const absl::Duration timeout_;
   const absl::Duration period_;
   absl::Time next_;
+  std::vector<double> done_;  // [rank], as of the last meeting
   bool all_done_ = false;
 };
 

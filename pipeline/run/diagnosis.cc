@@ -49,12 +49,14 @@ absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& co
   return first;
 }
 
-absl::Status DescribeNonFinite(const NonFinite& first, int64_t step, const StepReport& report,
-                               const RunPlan& plan) {
+absl::Status DescribeNonFinite(const NonFinite& first, const std::string& state, int64_t step,
+                               const StepReport& report, const RunPlan& plan) {
   const std::string found = absl::StrCat("step ", step, ": the loss is ", report.loss,
                                          " and the gradient norm ", report.grad_norm, "; ");
-  const char* advice =
-      "; weights are as before this step; try a lower --lr, --clip, or a longer --warmup";
+  const std::string advice = absl::StrCat(
+      "; weights are as before this step",
+      state.empty() ? "" : absl::StrCat(", when the values of ", state, " were not all finite"),
+      kLowerRate);
   if (first.where == Where::kNowhere) {
     return absl::FailedPreconditionError(
         absl::StrCat(found, "every layer's values are finite, so their sum overflowed", advice));

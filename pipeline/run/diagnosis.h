@@ -1,6 +1,8 @@
 #ifndef SLUICE_PIPELINE_RUN_DIAGNOSIS_H_
 #define SLUICE_PIPELINE_RUN_DIAGNOSIS_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "pipeline/run/executor.h"
@@ -14,9 +16,13 @@ namespace sluice {
 absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& communicator,
                                          absl::Duration timeout);
 
-// FailedPrecondition: what was not finite, and where it began.
-absl::Status DescribeNonFinite(const NonFinite& first, int64_t step, const StepReport& report,
-                               const RunPlan& plan);
+// What to try against values that are not finite, for the end of a message.
+inline constexpr char kLowerRate[] = "; try a lower --lr, --clip, or a longer --warmup";
+
+// FailedPrecondition: what was not finite, and where it began. `state`: the tensor of weights or
+// optimizer state that was not finite before the step; empty: none.
+absl::Status DescribeNonFinite(const NonFinite& first, const std::string& state, int64_t step,
+                               const StepReport& report, const RunPlan& plan);
 
 }  // namespace sluice
 

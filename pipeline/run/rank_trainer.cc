@@ -65,7 +65,8 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       norms_(CanonicalParameters(plan_).size()),
       reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_),
-      slow_stages_(StagesOnRanks(plan_)) {}
+      slow_stages_(StagesOnRanks(plan_)),
+      state_check_(*state, options_, world) {}
 
 absl::Status RankTrainer::Run() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.timeout);
@@ -93,6 +94,7 @@ absl::Status RankTrainer::Run() {
     if ((stop = reports->back().stop)) break;
   }
   summary_.interrupted = stop && step < options_.steps;
+  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   if (!options_.save_dir.empty() && saved_step_ != step) {
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
@@ -148,12 +150,22 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_
   for (const StepReport& report : *reports) {
     ++step;
     if (std::isfinite(report.loss) && std::isfinite(report.grad_norm)) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "step ", step, ": the loss is ", report.loss, " and the gradient's norm ", report.grad_norm,
-        "; asynchronous updates need a smaller learning rate than synchronous ",
-        "ones: try a smaller --lr, a --warmup, or a synchronous --schedule"));
+    return Diverged(step, report);
   }
   return reports;
+}
+
+absl::Status RankTrainer::Diverged(int64_t step, const StepReport& report) {
+  absl::StatusOr<std::string> bad = state_check_.NotFinite();
+  if (!bad.ok()) return bad.status();
+  return state_check_.GiveUp(
+      absl::FailedPreconditionError(absl::StrCat(
+          "step ", step, ": the loss is ", report.loss, " and the gradient's norm ",
+          report.grad_norm,
+          bad->empty() ? "" : absl::StrCat("; the values of ", *bad, " are no longer all finite"),
+          "; asynchronous updates need a smaller learning rate than synchronous ",
+          "ones: try a smaller --lr, a --warmup, or a synchronous --schedule")),
+      step - 1);
 }
 
 absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
@@ -191,7 +203,9 @@ absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
   absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.timeout);
   if (!first.ok()) return first.status();
-  return DescribeNonFinite(*first, step, report, plan_);
+  absl::StatusOr<std::string> bad = state_check_.NotFinite();
+  if (!bad.ok()) return bad.status();
+  return state_check_.GiveUp(DescribeNonFinite(*first, *bad, step, report, plan_), step - 1);
 }
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
@@ -261,6 +275,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
 }
 
 absl::Status RankTrainer::Save(int64_t step) {
+  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   saved_step_ = step;
   absl::StatusOr<std::string> path = SaveRun(state_, options_, *context_.data, step, world_);
   if (!path.ok()) return path.status();

@@ -14,6 +14,7 @@
 #include "pipeline/run/executor.h"
 #include "pipeline/run/gradient_norms.h"
 #include "pipeline/run/slow_stage.h"
+#include "pipeline/run/state_check.h"
 #include "pipeline/run/trainer.h"
 
 namespace sluice {
@@ -52,6 +53,8 @@ class RankTrainer {
   int64_t StepsToPause(int64_t step) const;
   // The `count` steps after `step`, asynchronous, and their reports.
   absl::StatusOr<std::vector<StepReport>> Window(int64_t step, int64_t count);
+  // Says that an asynchronous step was not finite. Never OK.
+  absl::Status Diverged(int64_t step, const StepReport& report);
   absl::StatusOr<std::vector<StepReport>> OneStep(int64_t step);
   // One step: returns its report, the same on every rank.
   absl::StatusOr<StepReport> Step(int64_t step);
@@ -89,6 +92,7 @@ class RankTrainer {
   StepReporter reporter_;
   MetricsKeeper metrics_;
   SlowStageWatch slow_stages_;
+  StateCheck state_check_;
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;

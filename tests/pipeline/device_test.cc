@@ -217,6 +217,21 @@ TEST(DeviceRun, ACheckpointMovesBetweenDeviceAndCpu) {
   EXPECT_EQ(back->eval_loss, whole.eval_loss);
 }
 
+TEST(DeviceRun, StateThatIsNotFiniteIsNotSaved) {
+  const RunPlan plan = FakePlan({.ranks = 2});
+  const fs::path folder = fs::path(testing::TempDir()) / "device_not_finite";
+  fs::remove_all(folder);
+  TrainOptions options = SmallOptions(1);
+  options.optimizer.lr = 3e38;
+  options.optimizer.weight_decay = 1e3;
+  options.save_dir = folder;
+  Devices devices(plan, 2);
+  const absl::Status status = Train(plan, devices.On(options)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("after step 1 the values of "));
+  EXPECT_FALSE(fs::exists(folder));
+}
+
 TEST(DeviceRun, TimesOfActionsAreTheDevices) {
   const RunPlan plan = FakePlan({.ranks = 2});
   Devices devices(plan, 2, {.longest_pause = absl::Microseconds(100)});

@@ -1,4 +1,5 @@
-// --resume goes on with what the checkpoint was trained with.
+// --resume goes on with what the checkpoint was trained with, and what is not finite is neither
+// saved nor resumed.
 
 #include <algorithm>
 #include <filesystem>
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 class TrainResumingTest : public ::testing::Test {
@@ -113,6 +115,54 @@ TEST_F(TrainResumingTest, AChangeOfTheRuleOfUpdatesIsRefused) {
   const ProcessResult forgotten = Run(absl::StrCat(shape, "--resume ", folder_ / "out"));
   EXPECT_EQ(forgotten.exit_code, kExitBadInput);
   EXPECT_THAT(forgotten.err, HasSubstr("(saved without a flush, as pipedream, given at a flush"));
+}
+
+// Bytes of every file below a folder, and where its links lead.
+std::map<std::string, std::string> Contents(const std::string& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    contents[entry.path()] = entry.is_symlink()     ? fs::read_symlink(entry.path()).string()
+                             : entry.is_directory() ? ""
+                                                    : ReadBytes(entry.path());
+  }
+  return contents;
+}
+
+// Its first update makes weights infinite.
+constexpr char kOverflows[] = " --lr 3e38 --weight-decay 1e3 ";
+
+TEST_F(TrainResumingTest, WhatIsNotFiniteIsNeverSaved) {
+  const std::string out = folder_ / "out";
+  Done("--steps 4 --save-every 2 --save " + out);
+  const auto before = Contents(out);
+  const std::string resumed = absl::StrCat(" --save ", out, " --resume ", out, kOverflows);
+  for (const std::string& how :
+       {absl::StrCat("--steps 5", resumed), absl::StrCat("--steps 6 --save-every 1", resumed)}) {
+    const ProcessResult result = Run(how);
+    EXPECT_EQ(result.exit_code, kExitBadInput) << how;
+    EXPECT_THAT(
+        result.err,
+        AllOf(HasSubstr("after step 5 the values of transformer.wte.weight (rank 0, stage 0) "
+                        "are not all finite, so they are not saved"),
+              HasSubstr("the newest good checkpoint is " + out + "/step-00000004")));
+    EXPECT_THAT(result.out, Not(HasSubstr("done")));
+    EXPECT_EQ(Contents(out), before) << how;
+  }
+  // Between two saves, the loss of the next step tells.
+  const ProcessResult later = Run("--steps 8 --save-every 8" + resumed);
+  EXPECT_EQ(later.exit_code, kExitBadInput);
+  EXPECT_THAT(later.err, AllOf(HasSubstr("step 6: the loss is"),
+                               HasSubstr("weights are as before this step, when the values of "),
+                               HasSubstr("were not all finite"), HasSubstr("/step-00000004")));
+  EXPECT_EQ(Contents(out), before);
+  EXPECT_EQ(Run("--steps 5 --resume " + out).exit_code, kExitDone);
+}
+
+TEST_F(TrainResumingTest, ARunThatSavesNothingIsLookedAtToo) {
+  const ProcessResult result = Run(absl::StrCat("--steps 1", kOverflows));
+  EXPECT_EQ(result.exit_code, kExitBadInput);
+  EXPECT_THAT(result.err, HasSubstr("after step 1 the values of transformer.wte.weight"));
+  EXPECT_THAT(result.out, Not(HasSubstr("done")));
 }
 
 }  // namespace

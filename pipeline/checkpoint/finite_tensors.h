@@ -1,0 +1,15 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_FINITE_TENSORS_H_
+#define SLUICE_PIPELINE_CHECKPOINT_FINITE_TENSORS_H_
+
+#include "absl/status/status.h"
+#include "models/safetensors.h"
+
+namespace sluice {
+
+// DataLoss names the file and its first fp32 tensor with a value that is NaN or infinite. All
+// tensors of a checkpoint are fp32; others are not looked at.
+absl::Status CheckFiniteTensors(const SafetensorsFile& file);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_FINITE_TENSORS_H_
