@@ -420,6 +420,53 @@ class TrainProcesses(unittest.TestCase):
             self.assertIn('rank 2', ended[0][2])
             self.assertEqual([err for _, _, err in ended[1:]], ['', ''], 'one message')
 
+    def test_a_resumed_run_takes_the_checkpoints_numbers_and_says_once_what_is_given(self):
+        save = os.path.join(self.folder.name, 'recipe')
+        shape = self.flags('--steps', '6', '--stages', '2')
+        recipe = ['--lr', '4e-3', '--warmup', '3', '--lr-schedule', 'cosine', '--weight-decay', '0.3']
+        code, out, err = here([*shape, *recipe, '--save', save, '--save-every', '3'])
+        self.assertEqual(code, 0, err)
+        whole = bits(out)[1]
+        forgotten = [*shape, '--resume', os.path.join(save, 'step-00000003')]
+        other = [*forgotten, '--lr', '1e-3']
+        line = 'sluice: lr 0.004 in the checkpoint, 0.001 given: going on with 0.001\n'
+        # What one rank alone gives, and is the checkpoint's, makes no difference.
+        ended = Ranks(2, forgotten, own={1: {'--lr': '4e-3'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
+        self.assertEqual(bits(ended[0][1])[1], whole)
+        self.assertEqual([err for _, _, err in ended], ['', ''])
+        ended = Ranks(2, other).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
+        self.assertEqual([err for _, _, err in ended], [line, ''])
+        # Where it is not the checkpoint's, the ranks would train another run each.
+        ended = Ranks(2, forgotten, own={1: {'--lr': '1e-3'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertIn('the optimizer and its settings (rank 1)', ended[0][2])
+        if MPIRUN is not None:
+            code, out, err = mpi(2, forgotten)
+            self.assertEqual((code, bits(out)[1]), (0, whole), err)
+            code, _, err = mpi(2, other)
+            self.assertEqual((code, err.count(line)), (0, 1), err)
+
+    def test_what_is_not_finite_ends_all_ranks_and_is_not_saved(self):
+        save = os.path.join(self.folder.name, 'finite')
+        shape = self.flags('--stages', '2', '--save', save)
+        self.assertEqual(here([*shape, '--steps', '2'])[0], 0)
+        before = sorted(os.listdir(save))
+        # Its first update makes weights infinite.
+        flags = [*shape, '--resume', save, '--steps', '3', '--lr', '3e38', '--weight-decay', '1e3']
+        ended = Ranks(2, flags).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        said = ended[0][2].splitlines()[-1]
+        self.assertRegex(said, r'after step 3 the values of .* \(rank 0, stage 0\) are not all finite')
+        self.assertIn(os.path.join(save, 'step-00000002'), said)
+        self.assertEqual(ended[1][2], '', 'one message')
+        self.assertEqual(sorted(os.listdir(save)), before)
+        if MPIRUN is not None:
+            code, _, err = mpi(2, flags)
+            self.assertEqual((code, err.count('are not all finite')), (2, 1), err)
+            self.assertEqual(sorted(os.listdir(save)), before)
+
     def test_ranks_with_other_stage_replicas_are_told(self):
         own = {1: {'--stage-replicas': '1,2'}}
         ended = Ranks(3, self.flags('--steps', '3', '--stage-replicas', '2,1'), own=own).finish()
