@@ -1,14 +1,22 @@
+#include <omp.h>
+
 #include <algorithm>
 #include <type_traits>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/linear_bytes.h"
 #include "models/kernels/cpu/matmul.h"
+#include "models/kernels/cpu/portable_linear.h"
 
 namespace sluice::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// What is foretold by the shape, or what oneDNN asks for where that is more: with several threads,
+// or on a processor that it divides products differently for.
+size_t AtLeast(size_t foretold, size_t asked) { return std::max(foretold, Aligned(asked)); }
 
 // fp32 uses the weights as they lie (oneDNN is as fast on them as on its own layout); bf16 keeps
 // two packed copies of them, one for each product they enter: [forward | input gradient].
@@ -20,18 +28,13 @@ class CpuLinear : public Linear {
         forward_residual_(ForwardShape(shape, true), &forward_),
         input_grad_(InputGradShape(shape)),
         weight_grad_(WeightGradShape(shape, false)),
-        weight_grad_accumulate_(WeightGradShape(shape, true)) {}
+        weight_grad_accumulate_(WeightGradShape(shape, true)),
+        bytes_(Bytes()) {}
 
-  size_t packed_bytes() const override {
-    return Aligned(forward_.packed_bytes()) + Aligned(input_grad_.packed_bytes());
-  }
-  size_t forward_workspace() const override {
-    return std::max(forward_.scratchpad_bytes(), forward_residual_.scratchpad_bytes());
-  }
-  size_t input_grad_workspace() const override { return input_grad_.scratchpad_bytes(); }
-  size_t weight_grad_workspace() const override {
-    return std::max(weight_grad_.scratchpad_bytes(), weight_grad_accumulate_.scratchpad_bytes());
-  }
+  size_t packed_bytes() const override { return bytes_.packed(); }
+  size_t forward_workspace() const override { return bytes_.forward_work; }
+  size_t input_grad_workspace() const override { return bytes_.input_grad_work; }
+  size_t weight_grad_workspace() const override { return bytes_.weight_grad_work; }
 
   void Pack(Stream, const float* weight, void* packed) override {
     if (!IsPacked(shape_)) return;
@@ -108,20 +111,39 @@ class CpuLinear : public Linear {
             .accumulate = accumulate};
   }
 
+  LinearBytes Bytes() const {
+    const LinearBytes foretold = BytesOf(shape_, omp_get_max_threads());
+    const auto most = [](const Matmul& a, const Matmul& b) {
+      return std::max(a.scratchpad_bytes(), b.scratchpad_bytes());
+    };
+    return {.forward_copy = AtLeast(foretold.forward_copy, forward_.packed_bytes()),
+            .input_grad_copy = AtLeast(foretold.input_grad_copy, input_grad_.packed_bytes()),
+            .forward_work = AtLeast(foretold.forward_work, most(forward_, forward_residual_)),
+            .input_grad_work = AtLeast(foretold.input_grad_work, input_grad_.scratchpad_bytes()),
+            .weight_grad_work =
+                AtLeast(foretold.weight_grad_work, most(weight_grad_, weight_grad_accumulate_))};
+  }
+
   template <class Void>
   Void* InputGradCopy(Void* packed) const {
     using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-    return static_cast<Byte*>(packed) + Aligned(forward_.packed_bytes());
+    return static_cast<Byte*>(packed) + bytes_.forward_copy;
   }
 
   const LinearShape shape_;
   Matmul forward_, forward_residual_, input_grad_, weight_grad_, weight_grad_accumulate_;
+  const LinearBytes bytes_;
 };
 
 }  // namespace
 
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
-  return std::make_unique<CpuLinear>(shape);
+  if (shape.dtype == DType::kBFloat16 && !MultipliesBFloat16()) return MakePortableLinear(shape);
+  try {
+    return std::make_unique<CpuLinear>(shape);
+  } catch (const dnnl::error&) {  // above all where there is no memory for its code
+    return MakePortableLinear(shape);
+  }
 }
 
 }  // namespace sluice::cpu

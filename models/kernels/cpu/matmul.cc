@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 namespace sluice::cpu {
 namespace {
@@ -25,11 +24,11 @@ memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed)
       {rows, columns}, TypeOf(dtype), transposed ? memory::format_tag::ba : memory::format_tag::ab};
 }
 
-[[noreturn]] void Die(const MatmulShape& s, const char* doing, const std::string& why) {
-  std::fprintf(stderr, "oneDNN: %s [%lld, %lld] x [%lld, %lld] in %s: %s\n", doing,
+// For what cannot be once a product has been made.
+[[noreturn]] void Die(const MatmulShape& s, const char* doing) {
+  std::fprintf(stderr, "oneDNN: cannot %s [%lld, %lld] x [%lld, %lld] in %s\n", doing,
                static_cast<long long>(s.m), static_cast<long long>(s.k),
-               static_cast<long long>(s.k), static_cast<long long>(s.n), DTypeName(s.a_dtype),
-               why.c_str());
+               static_cast<long long>(s.k), static_cast<long long>(s.n), DTypeName(s.a_dtype));
   std::abort();
 }
 
@@ -68,30 +67,35 @@ void Bind(const memory& m, const void* data) {
 
 }  // namespace
 
+bool MultipliesBFloat16() {
+  // oneDNN writes an instruction set as the bits of all that it includes.
+  const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
 Matmul::Matmul(const MatmulShape& shape, const Matmul* packed_like) : shape_(shape) {
-  try {
-    stream_ = dnnl::stream(Engine());
-    const auto chosen =
-        Describe(shape, packed_like == nullptr ? LayoutOfB(shape) : packed_like->b_.get_desc());
-    primitive_ = dnnl::matmul(chosen);
-    scratchpad_bytes_ = chosen.scratchpad_desc().get_size();
-    a_ = Unbound(chosen.src_desc());
-    b_ = Unbound(chosen.weights_desc());
-    c_ = Unbound(chosen.dst_desc());
-    scratchpad_ = Unbound(chosen.scratchpad_desc());
-    if (shape.bias) bias_ = Unbound(chosen.bias_desc());
-    if (shape.residual) residual_ = Unbound(chosen.dst_desc());
-    if (shape.b_packed) {
-      packed_bytes_ = chosen.weights_desc().get_size();
-      unpacked_b_ = Unbound(Matrix(shape.k, shape.n, DType::kFloat32, shape.b_transposed));
-      const dnnl::reorder::primitive_desc packing(Engine(), unpacked_b_.get_desc(), Engine(),
-                                                  b_.get_desc(), UserScratchpad());
-      if (packing.scratchpad_desc().get_size() > 0) Die(shape, "cannot pack", "needs a scratchpad");
-      pack_ = dnnl::reorder(packing);
-    }
-  } catch (const dnnl::error& error) {
-    Die(shape, "cannot create", error.what());
-  }
+  stream_ = dnnl::stream(Engine());
+  const auto chosen =
+      Describe(shape, packed_like == nullptr ? LayoutOfB(shape) : packed_like->b_.get_desc());
+  primitive_ = dnnl::matmul(chosen);
+  scratchpad_bytes_ = chosen.scratchpad_desc().get_size();
+  a_ = Unbound(chosen.src_desc());
+  b_ = Unbound(chosen.weights_desc());
+  c_ = Unbound(chosen.dst_desc());
+  scratchpad_ = Unbound(chosen.scratchpad_desc());
+  if (shape.bias) bias_ = Unbound(chosen.bias_desc());
+  if (shape.residual) residual_ = Unbound(chosen.dst_desc());
+  if (shape.b_packed) PreparePacking(chosen.weights_desc().get_size());
+}
+
+void Matmul::PreparePacking(size_t bytes) {
+  packed_bytes_ = bytes;
+  unpacked_b_ = Unbound(Matrix(shape_.k, shape_.n, DType::kFloat32, shape_.b_transposed));
+  const dnnl::reorder::primitive_desc packing(Engine(), unpacked_b_.get_desc(), Engine(),
+                                              b_.get_desc(), UserScratchpad());
+  if (packing.scratchpad_desc().get_size() > 0)
+    throw dnnl::error(dnnl_unimplemented, "no packing without a work area");
+  pack_ = dnnl::reorder(packing);
 }
 
 void Matmul::Pack(const float* b, void* packed) {
@@ -101,7 +105,7 @@ void Matmul::Pack(const float* b, void* packed) {
       {{DNNL_ARG_FROM, unpacked_b_.get()}, {DNNL_ARG_TO, b_.get()}}};
   if (dnnl_primitive_execute(pack_.get(), stream_.get(), static_cast<int>(arguments.size()),
                              arguments.data()) != dnnl_success) {
-    Die(shape_, "cannot pack", "execution failed");
+    Die(shape_, "pack");
   }
 }
 
@@ -123,7 +127,7 @@ void Matmul::Run(const void* a, const void* b, const float* bias, const void* re
   if (scratchpad_bytes_ > 0) pass(DNNL_ARG_SCRATCHPAD, scratchpad_, scratchpad);
   if (dnnl_primitive_execute(primitive_.get(), stream_.get(), count, arguments.data()) !=
       dnnl_success) {
-    Die(shape_, "cannot run", "execution failed");
+    Die(shape_, "run");
   }
 }
 

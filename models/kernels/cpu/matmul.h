@@ -9,6 +9,10 @@
 
 namespace sluice::cpu {
 
+// Whether the processor has instructions that multiply bf16, as far as oneDNN may use them
+// (DNNL_MAX_CPU_ISA).
+bool MultipliesBFloat16();
+
 // c[m, n] = a[m, k] * b[k, n] (+ bias[n]) (+ residual[m, n]) (+ c), one oneDNN primitive.
 struct MatmulShape {
   int64_t m = 0, k = 0, n = 0;
@@ -21,9 +25,9 @@ struct MatmulShape {
   bool accumulate = false;    // adds to c
 };
 
-// Creation aborts with oneDNN's message where the machine cannot run the shape (bf16 needs
-// AVX-512). Keeps the number of OpenMP threads of the thread that created it. Not thread-safe. The
-// scratchpad is the caller's.
+// Creation throws dnnl::error where oneDNN has no such product: in bf16 there is one only where
+// MultipliesBFloat16, or slowly with any AVX-512. Keeps the number of OpenMP threads of the thread
+// that created it. Not thread-safe. The scratchpad is the caller's.
 class Matmul {
  public:
   // `packed_like`: another product whose packed b this one reads too.
@@ -39,6 +43,8 @@ class Matmul {
            void* scratchpad);
 
  private:
+  void PreparePacking(size_t bytes);
+
   MatmulShape shape_;
   size_t scratchpad_bytes_ = 0;
   size_t packed_bytes_ = 0;

@@ -1,11 +1,15 @@
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/matmul.h"
+#include "models/kernels/cpu/portable_linear.h"
+#include "models/kernels/portable_kernels.h"
 
 namespace sluice {
+namespace {
 
-const Kernels& CpuKernels() {
-  static constexpr Kernels kTable = {
+constexpr Kernels Table(decltype(Kernels::make_linear) make_linear) {
+  return {
       .device = "cpu",
-      .make_linear = cpu::MakeLinear,
+      .make_linear = make_linear,
       .make_attention = cpu::MakeAttention,
       .embedding_forward = cpu::EmbeddingForward,
       .embedding_backward = cpu::EmbeddingBackward,
@@ -28,7 +32,20 @@ const Kernels& CpuKernels() {
       .sgd = cpu::Sgd,
       .copy = cpu::Copy,
   };
+}
+
+}  // namespace
+
+const Kernels& CpuKernels() {
+  static constexpr Kernels kTable = Table(cpu::MakeLinear);
   return kTable;
 }
+
+const Kernels& PortableCpuKernels() {
+  static constexpr Kernels kTable = Table(cpu::MakePortableLinear);
+  return kTable;
+}
+
+bool CpuMultipliesBFloat16() { return cpu::MultipliesBFloat16(); }
 
 }  // namespace sluice

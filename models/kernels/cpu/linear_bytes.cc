@@ -1,0 +1,53 @@
+#include "models/kernels/cpu/linear_bytes.h"
+
+#include <algorithm>
+
+namespace sluice::cpu {
+namespace {
+
+// oneDNN's blocks: it copies its operands in multiples of them.
+constexpr int64_t kBlock = 64;
+constexpr int64_t kPackedRows = 32;
+// What oneDNN asks for beside those copies.
+constexpr int64_t kBookkeeping = 4096;
+// oneDNN keeps what it copies for one thread in the second-level cache.
+constexpr int64_t kMostCopied = int64_t{2} << 20;
+constexpr int64_t kFloat = sizeof(float);
+
+static_assert(kMostCopied >= kFloat * kTileRows * 2 * kTileColumns);
+
+int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// bf16 weights [k, n] as oneDNN lays them out: blocks of 64 columns, padded with zeros.
+size_t CopyBytes(const LinearShape& s, int64_t k, int64_t n) {
+  if (s.dtype != DType::kBFloat16) return 0;
+  return static_cast<size_t>(SizeOf(s.dtype) * RoundUp(k, kPackedRows) * RoundUp(n, kBlock));
+}
+
+// For [rows, k] * weights [k, n]: a tile of each operand and of the result.
+int64_t RowWork(int64_t rows, int64_t k, int64_t n) {
+  const int64_t tile_rows = std::min(RoundUp(rows, kBlock), kTileRows);
+  const int64_t columns =
+      std::min(RoundUp(k, kBlock), kTileColumns) + std::min(RoundUp(n, kBlock), kTileColumns);
+  return kFloat * tile_rows * columns + kBookkeeping;
+}
+
+// For a gradient [in, out], which is summed over rows: both operands and the result, but not more
+// than stays in a cache.
+int64_t GradientWork(int64_t rows, int64_t in, int64_t out) {
+  const int64_t m = RoundUp(in, kBlock), k = RoundUp(rows, kBlock), n = RoundUp(out, kBlock);
+  return std::min(kFloat * (m * k + k * n + m * n), kMostCopied) + kBookkeeping;
+}
+
+}  // namespace
+
+LinearBytes BytesOf(const LinearShape& s, int threads) {
+  const auto of_all = [threads](int64_t bytes) { return static_cast<size_t>(threads * bytes); };
+  return {.forward_copy = CopyBytes(s, s.in, s.out),
+          .input_grad_copy = CopyBytes(s, s.out, s.in),
+          .forward_work = of_all(RowWork(s.rows, s.in, s.out)),
+          .input_grad_work = of_all(RowWork(s.rows, s.out, s.in)),
+          .weight_grad_work = of_all(GradientWork(s.rows, s.in, s.out))};
+}
+
+}  // namespace sluice::cpu

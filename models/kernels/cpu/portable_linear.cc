@@ -1,0 +1,199 @@
+#include "models/kernels/cpu/portable_linear.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/linear_bytes.h"
+#include "models/kernels/cpu/widen.h"
+
+namespace sluice::cpu {
+namespace {
+
+// A tile's place along one dimension.
+struct Range {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+int64_t TilesOf(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+Range TileAt(int64_t index, int64_t n, int64_t tile) {
+  return {index * tile, std::min(tile, n - index * tile)};
+}
+
+// [rows, columns], dense, of x's type.
+struct Operand {
+  const void* data = nullptr;
+  int64_t columns = 0;
+
+  Tile<const void> At(DType dtype, Range row, Range column) const {
+    const int64_t first = row.first * columns + column.first;
+    return {.rows = row.count,
+            .columns = column.count,
+            .stride = columns,
+            .data = static_cast<const std::byte*>(data) + first * SizeOf(dtype)};
+  }
+};
+
+// Weights of a product [rows, k] * [k, n], in fp32; stored [n, k] where `transposed`.
+struct Weights {
+  const float* data = nullptr;
+  int64_t k = 0, n = 0;
+  bool transposed = false;
+
+  int64_t stride() const { return transposed ? k : n; }
+  const float* At(int64_t row, int64_t column) const {
+    return transposed ? data + column * k + row : data + row * n + column;
+  }
+};
+
+// c[m, n] = a * b (+ c), row-major; 'T': stored transposed. On the calling thread.
+void Multiply(char a_transposed, char b_transposed, int64_t m, int64_t n, int64_t k, const float* a,
+              int64_t a_stride, const float* b, int64_t b_stride, bool adds, float* c,
+              int64_t c_stride) {
+  const dnnl_status_t status = dnnl_sgemm(a_transposed, b_transposed, m, n, k, 1.0f, a, a_stride, b,
+                                          b_stride, adds ? 1.0f : 0.0f, c, c_stride);
+  if (status != dnnl_success) throw std::bad_alloc();  // for its copies of the operands
+}
+
+// Products that need no more of a processor than fp32: tile by tile, operands are converted to
+// fp32, multiplied by oneDNN and added in fp32, and the result is rounded once. Threads share out
+// the tiles of a result, so that their number does not show in it. bf16 keeps one copy of the
+// weights: their values rounded to bf16, as fp32.
+class PortableLinear : public Linear {
+ public:
+  explicit PortableLinear(const LinearShape& shape)
+      : shape_(shape), threads_(omp_get_max_threads()), bytes_(BytesOf(shape, threads_)) {}
+
+  size_t packed_bytes() const override { return bytes_.packed(); }
+  size_t forward_workspace() const override { return bytes_.forward_work; }
+  size_t input_grad_workspace() const override { return bytes_.input_grad_work; }
+  size_t weight_grad_workspace() const override { return bytes_.weight_grad_work; }
+
+  void Pack(Stream, const float* weight, void* packed) override {
+    if (packed_bytes() == 0) return;
+    RoundToBFloat16Values(static_cast<size_t>(shape_.in * shape_.out), weight,
+                          static_cast<float*>(packed));
+  }
+
+  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+               const float* bias, const void* residual, void* y, void* activated,
+               void* workspace) override {
+    const Weights w = {Values(weight, packed), shape_.in, shape_.out, shape_.weight_transposed};
+    MultiplyRows(x, w, shape_.bias ? bias : nullptr, residual, y, workspace, bytes_.forward_work);
+    if (activated == nullptr) return;
+    ActivationForward(stream, shape_.dtype, shape_.activation, shape_.rows * shape_.out, y,
+                      activated);
+  }
+
+  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+                     const void* input_before_activation, void* dx, void* workspace) override {
+    const Weights w = {Values(weight, packed), shape_.out, shape_.in, !shape_.weight_transposed};
+    MultiplyRows(dy, w, nullptr, nullptr, dx, workspace, bytes_.input_grad_work);
+    if (shape_.input_activation == Activation::kNone) return;
+    ActivationBackward(stream, shape_.dtype, shape_.input_activation, shape_.rows * shape_.in,
+                       input_before_activation, dx, dx);
+  }
+
+  void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
+                      void* workspace) override {
+    const Operand in = {x, shape_.in}, out = {dy, shape_.out};
+    if (shape_.weight_transposed) {
+      AddOuterProducts(out, in, dw, accumulate, workspace);
+    } else {
+      AddOuterProducts(in, out, dw, accumulate, workspace);
+    }
+    if (db != nullptr) ColumnSums(shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate);
+  }
+
+ private:
+  const float* Values(const float* weight, const void* packed) const {
+    return packed_bytes() == 0 ? weight : static_cast<const float*>(packed);
+  }
+
+  // Calls body(tile, work) for each of `tiles`, each thread with its own part of the work area.
+  template <class Body>
+  void ShareOut(int64_t tiles, void* workspace, size_t bytes, const Body& body) const {
+    const size_t part = bytes / static_cast<size_t>(threads_) / sizeof(float);
+#pragma omp parallel num_threads(threads_)
+    {
+      // For the products within: oneDNN would share out their sums, which changes bits.
+      omp_set_num_threads(1);
+      const int thread = omp_get_thread_num();
+      float* work = static_cast<float*>(workspace) + static_cast<size_t>(thread) * part;
+      for (int64_t tile = thread; tile < tiles; tile += omp_get_num_threads()) body(tile, work);
+    }
+  }
+
+  // y[rows, n] = x[rows, k] * w (+ bias) (+ residual).
+  void MultiplyRows(const void* x, const Weights& w, const float* bias, const void* residual,
+                    void* y, void* workspace, size_t bytes) const {
+    const int64_t across = TilesOf(w.n, kTileColumns);
+    ShareOut(TilesOf(shape_.rows, kTileRows) * across, workspace, bytes,
+             [&](int64_t tile, float* work) {
+               const Range row = TileAt(tile / across, shape_.rows, kTileRows);
+               const Range column = TileAt(tile % across, w.n, kTileColumns);
+               float* sums = work + row.count * std::min(w.k, kTileColumns);
+               SumTile({x, w.k}, row, w, column, work, sums);
+               Round(sums, bias, residual, {y, w.n}, row, column);
+             });
+  }
+
+  // sums[rows, columns] = those rows of x times those columns of w; `converted` holds a tile of x.
+  void SumTile(const Operand& x, Range row, const Weights& w, Range column, float* converted,
+               float* sums) const {
+    for (int64_t t = 0; t < TilesOf(w.k, kTileColumns); ++t) {
+      const Range k = TileAt(t, w.k, kTileColumns);
+      Widen(shape_.dtype, x.At(shape_.dtype, row, k), converted);
+      Multiply('N', w.transposed ? 'T' : 'N', row.count, column.count, k.count, converted, k.count,
+               w.At(k.first, column.first), w.stride(), t > 0, sums, column.count);
+    }
+  }
+
+  void Round(const float* sums, const float* bias, const void* residual, const Operand& y,
+             Range row, Range column) const {
+    const Tile<const void> to = y.At(shape_.dtype, row, column);
+    const void* added = residual == nullptr
+                            ? nullptr
+                            : Operand{residual, y.columns}.At(shape_.dtype, row, column).data;
+    Narrow(shape_.dtype, sums, bias == nullptr ? nullptr : bias + column.first, added,
+           {to.rows, to.columns, to.stride, const_cast<void*>(to.data)});
+  }
+
+  // dw[a's columns, b's columns] (+)= a^T * b.
+  void AddOuterProducts(const Operand& a, const Operand& b, float* dw, bool accumulate,
+                        void* workspace) const {
+    const int64_t across = TilesOf(b.columns, kTileColumns);
+    ShareOut(TilesOf(a.columns, kTileColumns) * across, workspace, bytes_.weight_grad_work,
+             [&](int64_t tile, float* work) {
+               const Range m = TileAt(tile / across, a.columns, kTileColumns);
+               const Range n = TileAt(tile % across, b.columns, kTileColumns);
+               float* of_b = work + std::min(shape_.rows, kTileRows) * m.count;
+               for (int64_t t = 0; t < TilesOf(shape_.rows, kTileRows); ++t) {
+                 const Range row = TileAt(t, shape_.rows, kTileRows);
+                 Widen(shape_.dtype, a.At(shape_.dtype, row, m), work);
+                 Widen(shape_.dtype, b.At(shape_.dtype, row, n), of_b);
+                 Multiply('T', 'N', m.count, n.count, row.count, work, m.count, of_b, n.count,
+                          accumulate || t > 0, dw + m.first * b.columns + n.first, b.columns);
+               }
+             });
+  }
+
+  const LinearShape shape_;
+  const int threads_;
+  const LinearBytes bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> MakePortableLinear(const LinearShape& shape) {
+  return std::make_unique<PortableLinear>(shape);
+}
+
+}  // namespace sluice::cpu

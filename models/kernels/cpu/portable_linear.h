@@ -1,0 +1,16 @@
+#ifndef SLUICE_MODELS_KERNELS_CPU_PORTABLE_LINEAR_H_
+#define SLUICE_MODELS_KERNELS_CPU_PORTABLE_LINEAR_H_
+
+#include <memory>
+
+#include "models/kernels/kernels.h"
+
+namespace sluice::cpu {
+
+// Products that every processor computes, and alike whatever the number of threads; slower in bf16.
+// Its sizes are BytesOf the shape (linear_bytes.h), and nothing is asked of oneDNN until it runs.
+std::unique_ptr<Linear> MakePortableLinear(const LinearShape& shape);
+
+}  // namespace sluice::cpu
+
+#endif  // SLUICE_MODELS_KERNELS_CPU_PORTABLE_LINEAR_H_

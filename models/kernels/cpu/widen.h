@@ -1,0 +1,33 @@
+#ifndef SLUICE_MODELS_KERNELS_CPU_WIDEN_H_
+#define SLUICE_MODELS_KERNELS_CPU_WIDEN_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "models/spec_dtype.h"
+
+namespace sluice::cpu {
+
+// A part of a matrix: its first value, and the distance between rows in elements.
+template <class Void>
+struct Tile {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;
+  Void* data = nullptr;
+};
+
+// to[rows, columns], dense, = the values of `from`.
+void Widen(DType dtype, const Tile<const void>& from, float* to);
+
+// to = the dense sums[rows, columns] (+ bias[columns]) (+ residual, which lies like `to`), rounded
+// once. Null: none.
+void Narrow(DType dtype, const float* sums, const float* bias, const void* residual,
+            const Tile<void>& to);
+
+// to[n] = the values of `from` rounded to bf16, as fp32.
+void RoundToBFloat16Values(size_t n, const float* from, float* to);
+
+}  // namespace sluice::cpu
+
+#endif  // SLUICE_MODELS_KERNELS_CPU_WIDEN_H_

@@ -1,0 +1,21 @@
+#ifndef SLUICE_MODELS_KERNELS_PORTABLE_KERNELS_H_
+#define SLUICE_MODELS_KERNELS_PORTABLE_KERNELS_H_
+
+#include "models/kernels/kernels.h"
+
+namespace sluice {
+
+// Whether this processor has instructions that multiply bf16 (AVX-512 BF16, which every processor
+// with AMX has too). The variable DNNL_MAX_CPU_ISA of the environment can forbid them. Where there
+// are none, CpuKernels() multiplies bf16 as PortableCpuKernels() does: slower, and with other bits.
+bool CpuMultipliesBFloat16();
+
+// CpuKernels(), but with products that every processor computes: operands are converted to fp32,
+// tile by tile, and results rounded. Packed weights and work areas follow from the shape alone,
+// whatever the processor, so memory can be foretold with them where a run on another machine is
+// planned. CpuKernels() needs as much, or more where oneDNN asks for more.
+const Kernels& PortableCpuKernels();
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_KERNELS_PORTABLE_KERNELS_H_
