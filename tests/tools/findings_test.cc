@@ -19,6 +19,7 @@ using ::testing::Not;
 Findings Everything() {
   Findings found;
   found.processor.flags = {"avx2", "fma", "avx512bw", "avx512_bf16"};
+  found.bf16 = true;
   found.usable_cores = 2;
   found.accelerators.gpus.resize(1);
   found.accelerators.nccl = "2.18.5";
@@ -50,7 +51,7 @@ TEST(FindLacks, NamesExactlyWhatWasTakenAway) {
   found.ssh.clear();
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("ssh"));
   found = Everything();
-  found.processor.flags = {"avx2"};
+  found.bf16 = false;
   EXPECT_THAT(LackedBy(found), testing::ElementsAre("bf16 instructions"));
   found = Everything();
   found.usable_cores = 1;

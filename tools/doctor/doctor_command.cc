@@ -91,6 +91,7 @@ void Print(const Findings& found, const std::vector<Lack>& lacks) {
   line("memory", fmt::format("{}, {} available", FormatBytes(found.memory.total_bytes),
                              FormatBytes(found.memory.available_bytes)));
   line("oneDNN", fmt::format("{}, on {}", found.onednn, found.onednn_isa));
+  line("bf16", found.bf16 ? "native" : "not native: --dtype bf16 computes its products in fp32");
   line("GPU", FormatGpus(found.accelerators));
   line("NCCL", found.accelerators.nccl);
   line("cuDNN", found.accelerators.cudnn);

@@ -11,6 +11,7 @@
 
 #include "comm/mpi.h"
 #include "models/kernels/cuda_kernels.h"
+#include "models/kernels/portable_kernels.h"
 #include "pipeline/run/rank_threads.h"
 
 namespace sluice {
@@ -65,6 +66,7 @@ Findings Examine() {
   const dnnl_version_t* version = dnnl_version();
   found.onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
   found.onednn_isa = OneDnnIsaName(dnnl::get_effective_cpu_isa());
+  found.bf16 = CpuMultipliesBFloat16();
   found.accelerators = FindAccelerators();
   const absl::Status kernels = PrepareCudaKernels();
   found.cuda_build = !absl::IsFailedPrecondition(kernels);
@@ -89,8 +91,11 @@ std::vector<Lack> FindLacks(const Findings& found) {
               {"a second core",
                "stages take turns on one core: correct, but no faster than one stage", ""});
   lack_unless(found.processor.Has("avx2"), {"AVX2", "kernels run on slower instruction sets", ""});
-  lack_unless(found.processor.Has("avx512_bf16") || found.processor.Has("amx_bf16"),
-              {"bf16 instructions", "--dtype bf16 works, but is slower than fp32", ""});
+  lack_unless(found.bf16,
+              {"bf16 instructions",
+               "--dtype bf16 computes its products in fp32: it works, and saves memory, "
+               "but is slower than --dtype fp32",
+               ""});
   lack_unless(!found.mpirun.empty(),
               {"MPI", "ranks in several processes need torchrun, srun or --rank, and talk over TCP",
                "tools/setup"});
@@ -150,6 +155,7 @@ Json ToJson(const Findings& found, const std::vector<Lack>& lacks) {
       {"memory_bytes", found.memory.total_bytes},
       {"available_memory_bytes", found.memory.available_bytes},
       {"onednn", {{"version", found.onednn}, {"isa", found.onednn_isa}}},
+      {"native_bf16", found.bf16},
       {"cuda_driver", or_null(found.accelerators.cuda_driver)},
       {"cuda_build", found.cuda_build},
       {"cublaslt", found.cublaslt},

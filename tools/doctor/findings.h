@@ -27,6 +27,7 @@ struct Findings {
   Memory memory;
   std::string onednn;      // version
   std::string onednn_isa;  // what its kernels will use here
+  bool bf16 = false;       // whether they include products in bf16
   Accelerators accelerators;
   bool cuda_build = false;  // this binary has kernels for GPUs
   bool cublaslt = false;    // and has found what they need

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                DType dtype, OptimizerKind optimizer,
                                                const Timetable& timetable,
                                                const StageAssignment& assignment, int replicas,
-                                               int zero) {
+                                               int zero, const Kernels& kernels) {
   const absl::StatusOr<RunPlan> run = CompileRun({.spec = spec,
                                                   .batch = batch,
                                                   .dtype = dtype,
@@ -109,7 +109,8 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                   .recompute = assignment.recompute,
                                                   .replicas = replicas,
                                                   .zero = zero,
-                                                  .optimizer = optimizer});
+                                                  .optimizer = optimizer,
+                                                  .kernels = &kernels});
   if (!run.ok()) return run.status();
   std::vector<int64_t> bytes(static_cast<size_t>(run->ranks()));
   for (int rank = 0; rank < run->world_size(); ++rank) {

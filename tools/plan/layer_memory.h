@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                DType dtype, OptimizerKind optimizer,
                                                const Timetable& timetable,
                                                const StageAssignment& assignment, int replicas = 1,
-                                               int zero = 0);
+                                               int zero = 0, const Kernels& kernels = CpuKernels());
 
 }  // namespace sluice
 

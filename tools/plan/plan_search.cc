@@ -92,9 +92,9 @@ absl::StatusOr<std::vector<PlanSetting>> Settings(const PlanFlags& flags,
 absl::Status SetRunMemory(const PlanChoices& choices, const PlanSource& source,
                           const PlanSetting& setting, Plan* plan) {
   const BatchShape batch{setting.micro_batch_size, source.batch.seq};
-  absl::StatusOr<std::vector<int64_t>> exact =
-      RunMemory(*source.context.spec, batch, source.context.dtype, choices.optimizer,
-                plan->timetable, plan->assignment, setting.data, source.context.zero);
+  absl::StatusOr<std::vector<int64_t>> exact = RunMemory(
+      *source.context.spec, batch, source.context.dtype, choices.optimizer, plan->timetable,
+      plan->assignment, setting.data, source.context.zero, *source.kernels);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();

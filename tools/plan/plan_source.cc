@@ -19,6 +19,7 @@
 #include "tools/plan/layer_memory.h"
 #include "tools/plan/replica_costs.h"
 #include "tools/profile/cpu_device.h"
+#include "tools/train/bf16_note.h"
 
 namespace sluice {
 namespace {
@@ -44,7 +45,10 @@ absl::StatusOr<DeviceSpec> NamedDevice(const PlanFlags& flags) {
 
 absl::StatusOr<DeviceSpec> ResolveDevice(const PlanFlags& flags, const ModelSpec& spec,
                                          const BatchShape& batch, DType dtype) {
-  if (NamesCpu(flags)) return MeasureCpu(spec, batch, dtype, flags.devices);
+  if (NamesCpu(flags)) {
+    NoteSlowBFloat16("cpu", dtype);
+    return MeasureCpu(spec, batch, dtype, flags.devices);
+  }
   return NamedDevice(flags);
 }
 
@@ -223,12 +227,13 @@ void TakeReplicas(const PlanSetting& setting, int zero, OptimizerKind optimizer,
 
 // The price of a model on a device, with the bytes of sluice's own kernels.
 absl::StatusOr<PricedSetting> PriceOwn(const ModelSpec& model, const PlanChoices& choices,
-                                       const DeviceSpec& device, int64_t seq, DType dtype, int zero,
+                                       const DeviceSpec& device, const Kernels& kernels,
+                                       int64_t seq, DType dtype, int zero,
                                        const PlanSetting& setting) {
   if (setting.tensor > 1) return WholeStagesOnly("the model's own costs");
   const BatchShape shape{setting.micro_batch_size, seq};
   absl::StatusOr<std::vector<LayerCost>> layers =
-      DeclaredCosts(model, shape, dtype, choices.optimizer);
+      DeclaredCosts(model, shape, dtype, choices.optimizer, kernels);
   if (!layers.ok()) return layers.status();
   SetAnalyticSeconds(DescribeLayers(model, shape), shape, dtype, device, &*layers);
   TakeReplicas(setting, zero, choices.optimizer, device.link, &*layers);
@@ -251,10 +256,11 @@ absl::Status TakeOwn(const PlanFlags& flags, const PlanChoices& choices, const M
   source->device = device->name;
   source->costs = device->source;
   source->runs_here = true;
+  if (NamesCpu(flags)) source->kernels = &CpuKernels();
   source->context.zero = flags.zero;
-  source->price = [model = spec, choices, device = *device, seq = source->batch.seq, dtype,
-                   zero = flags.zero](const PlanSetting& setting) {
-    return PriceOwn(model, choices, device, seq, dtype, zero, setting);
+  source->price = [model = spec, choices, device = *device, kernels = source->kernels,
+                   seq = source->batch.seq, dtype, zero = flags.zero](const PlanSetting& setting) {
+    return PriceOwn(model, choices, device, *kernels, seq, dtype, zero, setting);
   };
   return absl::OkStatus();
 }
@@ -331,6 +337,7 @@ absl::StatusOr<PlanSource> FromProfile(const PlanFlags& flags, const PlanChoices
   source.costs = absl::StrCat("measured, ", flags.model.model);
   source.layers = static_cast<int>(profile->layers.size());
   source.runs_here = true;
+  if (source.device == "cpu") source.kernels = &CpuKernels();
   source.context.zero = flags.zero;
   source.price = [layers = std::move(profile->layers), link = profile->link, zero = flags.zero,
                   choices](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/kernels/portable_kernels.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/plan/joint_plan.h"
 #include "partitioner/plan/plan_file.h"
@@ -23,6 +24,8 @@ struct PlanSource {
   std::string costs;       // where the seconds come from, for people
   int most_tensor = 1;     // devices that could share a stage
   bool runs_here = false;  // whether `sluice train` could run what is planned: bytes are its own
+  // Those that need these bytes: this machine's where it was measured, else any processor's.
+  const Kernels* kernels = &PortableCpuKernels();
   // Costs of any setting; thread-safe. InvalidArgument for one that the source knows nothing of: a
   // profile is of one micro-batch size, and neither it nor a measured CPU of shared stages.
   std::function<absl::StatusOr<PricedSetting>(const PlanSetting&)> price;

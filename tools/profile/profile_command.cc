@@ -15,6 +15,7 @@
 #include "tools/profile/device_link.h"
 #include "tools/profile/layer_timing.h"
 #include "tools/terminal.h"
+#include "tools/train/bf16_note.h"
 #include "tools/train/kernel_flags.h"
 #include "tools/train/model_flags.h"
 #include "tools/units.h"
@@ -145,6 +146,7 @@ absl::Status RunProfile(const Flags& flags) {
     gpu = *std::move(opened);
   }
   Device& device = on_gpu ? *gpu : CpuDevice();
+  NoteSlowBFloat16(flags.kernels.device, profile->dtype);
   absl::Status status = Measure(flags.stages, **kernels, &device, &*profile);
   if (!status.ok()) return status;
   if (!flags.output.empty()) return WriteOutput(flags.output, FormatProfile(*profile));

@@ -15,6 +15,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/train/bf16_note.h"
 #include "tools/train/last_words.h"
 #include "tools/train/train_device.h"
 #include "tools/train/train_flags.h"
@@ -106,6 +107,7 @@ absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
 }
 
 std::unique_ptr<TrainOutput> StartOutput(const TrainFlags& flags, const CompiledJob& compiled) {
+  NoteSlowBFloat16(flags.kernels.device, compiled.plan.request.dtype);
   std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
   output->Start(compiled.plan, *compiled.job.data, compiled.job.options.steps);
   return output;

@@ -1,0 +1,146 @@
+// What depends on the processor and what does not. DNNL_MAX_CPU_ISA takes instructions from oneDNN,
+// as on a smaller processor; it is read when oneDNN is first used, so the program is started anew.
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/tools/sluice_process.h"
+#include "tests/tools/tiny_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+constexpr char kVariable[] = "DNNL_MAX_CPU_ISA";
+constexpr char kThisOne[] = "ALL";
+constexpr char kNoBFloat16[] = "AVX2";
+constexpr char kNote[] = "sluice: note: this processor has no bf16 arithmetic";
+
+// `sluice` as a processor without more than `instructions` runs it.
+ProcessResult RunOn(const char* instructions, const std::string& arguments) {
+  setenv(kVariable, instructions, 1);
+  ProcessResult result = RunSluice(Words(arguments));
+  unsetenv(kVariable);
+  EXPECT_EQ(result.signal, 0) << instructions << ": " << arguments;
+  return result;
+}
+
+// On a processor without bf16, with a note of that and no other message.
+ProcessResult RunWithANote(const std::string& arguments) {
+  ProcessResult result = RunOn(kNoBFloat16, arguments);
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_THAT(result.err, StartsWith(kNote));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  return result;
+}
+
+class ProcessorTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteText(folder_ / "text"); }
+
+  // [line]: the objects that a run prints in bf16.
+  std::vector<Json> Train(const std::string& more) const {
+    const ProcessResult result = RunWithANote(
+        absl::StrCat("train --data ", folder_ / "text", " --dtype bf16 --json ", more));
+    std::vector<Json> lines;
+    for (const auto line : absl::StrSplit(result.out, '\n', absl::SkipEmpty()))
+      lines.push_back(Json::parse(line, nullptr, false));
+    return lines;
+  }
+
+  TempFolder folder_;
+};
+
+// Losses, and the hash of the weights, to the bit.
+std::vector<std::string> BitsOf(const std::vector<Json>& lines) {
+  std::vector<std::string> bits;
+  for (const Json& line : lines) {
+    for (const char* field : {"loss_hex", "weights_hash"}) {
+      if (line.contains(field)) bits.push_back(line[field]);
+    }
+  }
+  return bits;
+}
+
+TEST_F(ProcessorTest, DoesNotShowInAPlanForAnother) {
+  const std::string model = "plan char-gpt --layers 4 --dim 96 --heads 4 --seq 64 --devices 2 ";
+  for (const char* flags : {"--device h200", "--device h200 --dtype fp32",
+                            "--device a100 --memory 12MiB --schedule 1f1b --what-if"}) {
+    const std::string command = model + flags + " --format json";
+    const ProcessResult here = RunOn(kThisOne, command);
+    ASSERT_EQ(here.exit_code, kExitDone) << here.err;
+    for (const char* instructions : {"AVX512_CORE", "AVX2", "AVX", "SSE41"}) {
+      const ProcessResult there = RunOn(instructions, command);
+      EXPECT_EQ(there.out, here.out) << instructions << ": " << command;
+      EXPECT_EQ(there.err, here.err) << instructions << ": " << command;
+    }
+  }
+}
+
+TEST_F(ProcessorTest, WithoutBFloat16TrainsInItToTheSameBits) {
+  const std::vector<Json> one = Train(WithTinyRun("--stages 1 --steps 3"));
+  const std::vector<std::string> bits = BitsOf(one);
+  ASSERT_EQ(bits.size(), 4u) << "three losses, and weights";
+  EXPECT_EQ(one[0]["arena_bytes"], one[0]["peak_bytes"]) << "allocated, foretold";
+  for (const char* more : {"--stages 2 --schedule gpipe", "--stages 2 --schedule 1f1b",
+                           "--stages 3 --schedule zb-h1 --recompute full"}) {
+    EXPECT_EQ(BitsOf(Train(WithTinyRun(absl::StrCat("--steps 3 ", more)))), bits) << more;
+  }
+}
+
+TEST_F(ProcessorTest, WithoutBFloat16TakesTheMemoryOfAPlanMadeElsewhere) {
+  const std::string file = folder_ / "plan.json";
+  const ProcessResult planned = RunOn(
+      kThisOne, absl::StrCat("plan char-gpt --layers 2 --dim 48 --heads 2 --vocab 256 --seq 16 ",
+                             "--devices 2 --device h200 --micro-batch-size 2 --micro-batches 4 ",
+                             "--format json -o ", file));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  int64_t most = 0;
+  const Json plan = Json::parse(std::ifstream(file));
+  for (const Json& stage : plan["stages"])
+    most = std::max(most, stage["peak_bytes"].get<int64_t>());
+  const std::vector<Json> lines = Train("--steps 1 --eval-micro-batches 1 --no-pin --plan " + file);
+  EXPECT_EQ(lines[0]["peak_bytes"], most);
+}
+
+TEST_F(ProcessorTest, WithoutBFloat16IsMeasuredInIt) {
+  const std::string model = "char-gpt --layers 2 --dim 32 --heads 2 --seq 16 --dtype bf16 ";
+  const std::string file = folder_ / "profile.json";
+  RunWithANote(absl::StrCat("profile ", model, "--repetitions 1 -o ", file));
+  const ProcessResult plan = RunOn(kNoBFloat16, absl::StrCat("plan ", file, " --devices 2"));
+  EXPECT_EQ(plan.exit_code, kExitDone) << plan.err;
+  EXPECT_EQ(plan.err, "") << "nothing is computed";
+  RunWithANote(absl::StrCat("plan ", model, "--devices 2 --device cpu"));
+}
+
+TEST_F(ProcessorTest, WithoutBFloat16IsNotedOnlyWhereThatMatters) {
+  const ProcessResult train = RunOn(
+      kNoBFloat16, absl::StrCat("train --data ", folder_ / "text ", WithTinyRun("--steps 1")));
+  EXPECT_EQ(train.exit_code, kExitDone);
+  EXPECT_EQ(train.err, "");
+}
+
+TEST_F(ProcessorTest, DoctorSaysWhatBecomesOfBFloat16) {
+  const ProcessResult text = RunOn(kNoBFloat16, "doctor");
+  EXPECT_THAT(text.out, HasSubstr("not native: --dtype bf16 computes its products in fp32"));
+  const Json found = Json::parse(RunOn(kNoBFloat16, "doctor --json").out);
+  EXPECT_EQ(found["native_bf16"], false);
+  const auto lacks = [](const Json& doctor) {
+    return std::any_of(doctor["missing"].begin(), doctor["missing"].end(),
+                       [](const Json& lack) { return lack["what"] == "bf16 instructions"; });
+  };
+  EXPECT_TRUE(lacks(found));
+  const Json here = Json::parse(RunOn(kThisOne, "doctor --json").out);
+  EXPECT_NE(here["native_bf16"].get<bool>(), lacks(here));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,16 @@
+#ifndef SLUICE_TOOLS_TRAIN_BF16_NOTE_H_
+#define SLUICE_TOOLS_TRAIN_BF16_NOTE_H_
+
+#include <string>
+
+#include "models/spec_dtype.h"
+
+namespace sluice {
+
+// One line on stderr where products in `dtype` are slow on `device` ("cpu" or "cuda"): bf16 on a
+// processor without instructions for it.
+void NoteSlowBFloat16(const std::string& device, DType dtype);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_BF16_NOTE_H_
