@@ -4,6 +4,7 @@
 
 #include "tests/count_allocations.h"
 #include "tests/pipeline/small_run.h"
+#include "tests/product_memory.h"
 
 namespace sluice {
 namespace {
@@ -44,7 +45,9 @@ TEST(Step, AllocatesNoTensorOrWorkspace) {
           "%s, recompute %d: %.1f allocations a step, %.0f bytes in all, the largest %ld bytes\n",
           DTypeName(dtype), static_cast<int>(recompute), static_cast<double>(steady.count) / 4,
           static_cast<double>(steady.bytes) / 4, static_cast<long>(steady.largest));
-      EXPECT_LT(steady.largest, kSmall);
+      if (MultipliesInGivenMemory(dtype)) {
+        EXPECT_LT(steady.largest, kSmall);
+      }
     }
   }
 }

@@ -89,7 +89,7 @@ TEST_F(ProcessorTest, WithoutBFloat16TrainsInItToTheSameBits) {
   const std::vector<Json> one = Train(WithTinyRun("--stages 1 --steps 3"));
   const std::vector<std::string> bits = BitsOf(one);
   ASSERT_EQ(bits.size(), 4u) << "three losses, and weights";
-  EXPECT_EQ(one[0]["arena_bytes"], one[0]["peak_bytes"]) << "allocated, foretold";
+  EXPECT_EQ(one.at(0)["arena_bytes"], one.at(0)["peak_bytes"]) << "allocated, foretold";
   for (const char* more : {"--stages 2 --schedule gpipe", "--stages 2 --schedule 1f1b",
                            "--stages 3 --schedule zb-h1 --recompute full"}) {
     EXPECT_EQ(BitsOf(Train(WithTinyRun(absl::StrCat("--steps 3 ", more)))), bits) << more;
@@ -108,7 +108,7 @@ TEST_F(ProcessorTest, WithoutBFloat16TakesTheMemoryOfAPlanMadeElsewhere) {
   for (const Json& stage : plan["stages"])
     most = std::max(most, stage["peak_bytes"].get<int64_t>());
   const std::vector<Json> lines = Train("--steps 1 --eval-micro-batches 1 --no-pin --plan " + file);
-  EXPECT_EQ(lines[0]["peak_bytes"], most);
+  EXPECT_EQ(lines.at(0)["peak_bytes"], most);
 }
 
 TEST_F(ProcessorTest, WithoutBFloat16IsMeasuredInIt) {

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 
-#include "models/kernels/portable_kernels.h"
+#include "models/kernels/kernels.h"
 #include "tests/count_allocations.h"
 #include "tests/models/kernels/tensor.h"
+#include "tests/product_memory.h"
 
 namespace sluice {
 namespace {
@@ -20,14 +20,6 @@ Allocations Count(const std::function<void()>& call) {
   ResetAllocations();
   call();
   return CountedAllocations();
-}
-
-// Without AVX-512, and in bf16 where the processor has none, oneDNN's GEMM multiplies. It allocates
-// for each call, and frees, what it copies of its operands.
-bool MultipliesInOwnMemory(DType dtype) {
-  const auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  const auto here = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return dtype == DType::kBFloat16 ? CpuMultipliesBFloat16() : (here & avx512) == avx512;
 }
 
 class AllocationTest : public testing::TestWithParam<DType> {
@@ -65,7 +57,7 @@ TEST_P(AllocationTest, TheCounterCounts) {
 }
 
 TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
-  if (!MultipliesInOwnMemory(GetParam()))
+  if (!MultipliesInGivenMemory(GetParam()))
     GTEST_SKIP() << "oneDNN's GEMM copies operands into memory of its own";
   const LinearShape shape = {.rows = 70,
                              .in = 99,
