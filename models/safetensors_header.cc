@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
+#include "models/spec_json.h"
 
 namespace sluice {
 namespace {
@@ -33,34 +33,6 @@ uint64_t BitsOf(absl::string_view dtype) {
     if (type.name == dtype) return type.bits;
   }
   return 0;
-}
-
-// Parses and refuses names that occur twice in one object, of which nlohmann::json would keep the
-// last.
-absl::StatusOr<Json> ParseUnique(absl::string_view text) {
-  std::vector<std::set<std::string>> names;
-  std::string twice;
-  bool is_twice = false;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) names.emplace_back();
-    if (event == Json::parse_event_t::object_end) names.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const std::string& name = parsed.get_ref<const std::string&>();
-      if (!names.back().insert(name).second) {
-        is_twice = true;
-        twice = name;
-      }
-    }
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
-    return absl::InvalidArgumentError("its header is not a JSON object");
-  }
-  if (is_twice) {
-    return absl::InvalidArgumentError(absl::StrCat("its header names '", twice, "' twice"));
-  }
-  return json;
 }
 
 absl::Status BadTensor(const std::string& name, absl::string_view what) {
@@ -176,8 +148,11 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
   if (json.empty() || json[0] != '{') {
     return absl::InvalidArgumentError("its header does not begin with '{'");
   }
-  const absl::StatusOr<Json> parsed = ParseUnique(json);
-  if (!parsed.ok()) return parsed.status();
+  const absl::StatusOr<Json> parsed = ParseJson(json, {.bytes = kSafetensorsMaxHeader});
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its header: ", std::string(parsed.status().message())));
+  }
   SafetensorsHeader header;
   for (const auto& [name, value] : parsed->items()) {
     if (name == kMetadataKey) {

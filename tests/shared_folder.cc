@@ -9,4 +9,6 @@ std::filesystem::path SharedFolder() {
   return SLUICE_SOURCE_DIR "/../shared";
 }
 
+std::filesystem::path SourceFolder() { return SLUICE_SOURCE_DIR; }
+
 }  // namespace sluice

@@ -9,6 +9,9 @@ namespace sluice {
 // environment (SLUICE_SHARED), else beside the repository.
 std::filesystem::path SharedFolder();
 
+// The repository.
+std::filesystem::path SourceFolder();
+
 }  // namespace sluice
 
 #endif  // SLUICE_TESTS_SHARED_FOLDER_H_

@@ -32,8 +32,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (file == nullptr) return FileError(path, "read");
   std::string text;
   char block[1 << 16];
-  while (const size_t count = std::fread(block, 1, sizeof(block), file.get()))
+  while (const size_t count = std::fread(block, 1, sizeof(block), file.get())) {
     text.append(block, count);
+    if (text.size() > kMostFileBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": has more than ", kMostFileBytes, " bytes, the most that is read"));
+    }
+  }
   if (std::ferror(file.get())) return FileError(path, "read");
   return text;
 }

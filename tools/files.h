@@ -1,6 +1,7 @@
 #ifndef SLUICE_TOOLS_FILES_H_
 #define SLUICE_TOOLS_FILES_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -8,7 +9,11 @@
 
 namespace sluice {
 
-// The whole file; NotFound or InvalidArgument names it and says why it cannot be read.
+// More than any file that is read as a whole.
+inline constexpr size_t kMostFileBytes = size_t{512} << 20;
+
+// The whole file; NotFound or InvalidArgument names it and says why it cannot be read: also a file
+// that has more than kMostFileBytes, or never ends (/dev/zero).
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 // Writes `text` to `path`, or to stdout when `path` is empty. Fails when not every byte was
 // written.

@@ -111,8 +111,7 @@ std::string FormatCluster(const ClusterSpec& cluster) {
   nlohmann::ordered_json json = {{"name", cluster.name}};
   for (size_t i = 0; i < cluster.devices.size(); ++i) {
     json["devices"].push_back(
-        {{"device", nlohmann::ordered_json::parse(FormatDevice(cluster.devices[i]))},
-         {"count", cluster.counts[i]}});
+        {{"device", DeviceToJson(cluster.devices[i])}, {"count", cluster.counts[i]}});
   }
   json["devices_per_node"] = cluster.devices_per_node;
   AddLink("inside", cluster.inside, &json);

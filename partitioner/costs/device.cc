@@ -134,7 +134,7 @@ absl::StatusOr<DeviceSpec> ParseDevice(absl::string_view json, absl::string_view
   return device;
 }
 
-std::string FormatDevice(const DeviceSpec& device) {
+nlohmann::ordered_json DeviceToJson(const DeviceSpec& device) {
   nlohmann::ordered_json json = {{"name", device.name},
                                  {"fp32_flops", device.fp32_flops},
                                  {"bf16_flops", device.bf16_flops},
@@ -146,7 +146,9 @@ std::string FormatDevice(const DeviceSpec& device) {
   json["product_half_size"] = device.product_half_size;
   json["memory_efficiency"] = device.memory_efficiency;
   json["kernel_overhead"] = device.kernel_overhead;
-  return json.dump(2) + "\n";
+  return json;
 }
+
+std::string FormatDevice(const DeviceSpec& device) { return DeviceToJson(device).dump(2) + "\n"; }
 
 }  // namespace sluice

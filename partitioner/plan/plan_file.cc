@@ -170,8 +170,8 @@ bool IsForBottleneckAlone(JsonFields* fields) {
 
 }  // namespace
 
-std::string FormatPlan(const Plan& plan, const PlanContext& context,
-                       const std::vector<std::string>& layer_names) {
+nlohmann::ordered_json PlanToJson(const Plan& plan, const PlanContext& context,
+                                  const std::vector<std::string>& layer_names) {
   Json json = {{"model", context.model},
                {"devices", context.DeviceCount(plan)},
                {"schedule", plan.schedule},
@@ -205,7 +205,12 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context,
   for (const RejectedPlan& rejected : plan.rejected) {
     json["rejected"].push_back({{"what", rejected.what}, {"why", rejected.why}});
   }
-  return json.dump(2) + "\n";
+  return json;
+}
+
+std::string FormatPlan(const Plan& plan, const PlanContext& context,
+                       const std::vector<std::string>& layer_names) {
+  return PlanToJson(plan, context, layer_names).dump(2) + "\n";
 }
 
 absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file) {

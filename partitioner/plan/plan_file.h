@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_PLAN_PLAN_FILE_H_
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,9 @@ struct PlanContext {
   int DeviceCount(const Plan& plan) const { return plan.devices * data_parallel * tensor_parallel; }
 };
 
-// The plan as JSON: `sluice plan --format json`, read back by ParsePlan. SI base units.
+// The plan as JSON: `sluice plan --format json`, read back by ParsePlan. SI base units. Its text.
+nlohmann::ordered_json PlanToJson(const Plan& plan, const PlanContext& context,
+                                  const std::vector<std::string>& layer_names);
 std::string FormatPlan(const Plan& plan, const PlanContext& context,
                        const std::vector<std::string>& layer_names);
 

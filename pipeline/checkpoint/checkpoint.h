@@ -36,7 +36,9 @@ struct RunState {
   DType dtype = DType::kFloat32;
   std::string data_path;
   std::string data_fingerprint;  // Dataset::fingerprint()
-  std::string more = "{}";       // a JSON object, kept as it is but for its layout
+  // A JSON object, nested less than JsonLimits says; kept but for its layout and the order of its
+  // fields.
+  std::string more = "{}";
 };
 
 // What Save keeps unless told otherwise.

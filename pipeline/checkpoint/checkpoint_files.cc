@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -10,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "models/data/file_writer.h"
-#include "nlohmann/json.hpp"
+#include "models/spec_json.h"
 
 namespace sluice {
 namespace {
@@ -24,6 +25,7 @@ constexpr char kFormat[] = "sluice checkpoint 1";
 constexpr absl::string_view kStateBegins = "{\n  \"format\": \"sluice checkpoint ";
 constexpr char kMlpType[] = "mlp";
 constexpr int kIndent = 2;
+constexpr int kWidestLayer = std::numeric_limits<int>::max();
 
 // How state.json ends: these bytes around the checksum's digits.
 constexpr absl::string_view kBeforeChecksum = "  \"checksum\": \"";
@@ -100,14 +102,44 @@ StateFile ReadFields(const Json& json) {
   return file;
 }
 
-absl::StatusOr<MlpConfig> ParseMlp(const Json& json, const std::string& file) {
-  MlpConfig config;
-  try {
-    config.widths = json.at("widths").get<std::vector<int>>();
-  } catch (const Json::exception&) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ": expected 'widths', a list of whole numbers"));
+// Whether a number is whole and lies in 0 to `most`; the type that it is read as would cut any
+// other one to size.
+bool IsCount(const Json& json, uint64_t most) {
+  return json.is_number_unsigned() && json.get<uint64_t>() <= most;
+}
+
+absl::Status CheckCount(const Json& json, const char* field, uint64_t most) {
+  if (!json.contains(field) || IsCount(json[field], most)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot be used: its '", field, "' is ",
+                                                 ShowJson(json[field]),
+                                                 "; expected a whole number of at least 0"));
+}
+
+// What ReadFields could not tell from a value that it can hold.
+absl::Status CheckFields(const Json& json) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  absl::Status status = CheckCount(json, "seed", std::numeric_limits<uint64_t>::max());
+  for (const char* field : {"step", "micro_batch_size", "micro_batches", "sum_groups", "seq"}) {
+    status.Update(CheckCount(json, field, kMost));
   }
+  for (const Json& record : json.value("files", Json())) {
+    if (record.is_object()) status.Update(CheckCount(record, "bytes", kMost));
+  }
+  if (json.contains("more") && !json["more"].is_object()) {
+    status.Update(absl::InvalidArgumentError("cannot be used: its 'more' is no object"));
+  }
+  return status;
+}
+
+absl::StatusOr<MlpConfig> ParseMlp(const Json& json, const std::string& file) {
+  const Json widths = json.value("widths", Json());
+  const auto is_width = [](const Json& width) { return IsCount(width, kWidestLayer); };
+  if (!widths.is_array() || !std::all_of(widths.begin(), widths.end(), is_width)) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": field 'widths' is ", ShowJson(widths),
+                                                   "; expected a list of whole numbers"));
+  }
+  MlpConfig config;
+  config.widths = widths.get<std::vector<int>>();
   return config;
 }
 
@@ -145,10 +177,12 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
           absl::StrCat("hyper-parameter ", name, " is ", value, "; expected a finite number"));
     }
   }
-  const OrderedJson more = OrderedJson::parse(state.more, nullptr, /*allow_exceptions=*/false);
-  if (!more.is_object()) {
+  // What lies in state.json is one deeper there, and must be read back.
+  const absl::StatusOr<Json> more = ParseJson(state.more, {.depth = JsonLimits().depth - 1});
+  if (!more.ok() || !more->is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected a JSON object for `more`, got: ", state.more));
+        absl::StrCat("`more` is no JSON object: ",
+                     more.ok() ? ShowJson(*more) : std::string(more.status().message())));
   }
   const OrderedJson json = {{"format", kFormat},
                             {"step", state.step},
@@ -165,7 +199,7 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"dtype", DTypeName(state.dtype)},
                             {"data_path", state.data_path},
                             {"data_fingerprint", state.data_fingerprint},
-                            {"more", more},
+                            {"more", OrderedJson(*more)},
                             {"files", FilesToJson(files)},
                             {"checksum", Zeros()}};
   return Sign(Dump(json));
@@ -176,11 +210,17 @@ bool BeginsAsState(absl::string_view text) { return absl::StartsWith(text, kStat
 absl::StatusOr<StateFile> ParseState(absl::string_view text) {
   const absl::Status status = CheckSignature(text);
   if (!status.ok()) return status;
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<Json> parsed = ParseJson(text);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot be read: ", std::string(parsed.status().message())));
+  }
+  const Json& json = *parsed;
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
     return absl::InvalidArgumentError(
         absl::StrCat("is of another version; expected \"format\": \"", kFormat, "\""));
   }
+  if (absl::Status fields = CheckFields(json); !fields.ok()) return fields;
   try {
     StateFile file = ReadFields(json);
     const std::optional<DType> dtype = ParseDType(json.at("dtype").get<std::string>());
@@ -198,11 +238,11 @@ std::string FormatModelConfig(const ModelSpec& spec) {
 }
 
 absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view text, const std::string& file) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("model_type", Json()) != kMlpType) {
-    return ParseHuggingFaceConfig(text, file);
-  }
-  const absl::StatusOr<MlpConfig> config = ParseMlp(json, file);
+  const absl::StatusOr<Json> json =
+      ParseJsonObject(text, file, "expected the config.json of a checkpoint");
+  if (!json.ok()) return json.status();
+  if (json->value("model_type", Json()) != kMlpType) return ParseHuggingFaceConfig(text, file);
+  const absl::StatusOr<MlpConfig> config = ParseMlp(*json, file);
   if (!config.ok()) return config.status();
   const ModelSpec spec = {file, *config};
   const absl::Status status = ValidateSpec(spec);

@@ -16,6 +16,7 @@
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint_fixture.h"
+#include "tests/pipeline/forged_checkpoint.h"
 
 namespace sluice {
 namespace {
@@ -80,6 +81,15 @@ TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   EXPECT_EQ(file->state.updates, "");
   EXPECT_EQ(file->state.partition, "");
   EXPECT_EQ(file->state.seed, SomeState(1).seed);
+}
+
+TEST_F(CheckpointTest, KeepsTheDeepestThatItTakes) {
+  RunState state = SomeState(4);
+  state.more = "{\"a\":" + DeepJson(30) + "}";
+  ASSERT_TRUE(TrySave(state).ok());
+  const absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(dir_);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->state.more, state.more);
 }
 
 TEST_F(CheckpointTest, KeepsTheModelOfAGpt) {
@@ -278,14 +288,58 @@ TEST_F(CheckpointTest, RefusesWhatItCouldNotReadBack) {
   state.hyper_parameters["lr"] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(TrySave(state).status().message(), HasSubstr("lr is nan"));
   state = SomeState(1);
-  for (const char* more : {"", "[1]", "{"}) {
+  for (const std::string& more : {std::string(), std::string("[1]"), std::string("{"),
+                                  "{\"a\": " + DeepJson(31) + "}", "{\"a\": " + DeepJson() + "}"}) {
     state.more = more;
-    EXPECT_EQ(TrySave(state).status().code(), kInvalid) << more;
+    EXPECT_EQ(TrySave(state).status().code(), kInvalid) << more.substr(0, 80);
   }
   EXPECT_THAT(Names(), ElementsAre());
   WriteBytes(folder_ / "file", "x");
   dir_ = folder_ / "file";
   EXPECT_THAT(TrySave(SomeState(1)).status().message(), HasSubstr(dir_));
+}
+
+// Whoever hands a checkpoint over can make its checksums right.
+TEST_F(CheckpointTest, DeepJsonIsRefused) {
+  const std::pair<const char*, const char*> places[] = {
+      {"state.json", "\"sluice checkpoint 1\""},
+      {"state.json", "\"adamw\""},
+      {"state.json", "\"third\": "},
+      {"state.json", "\"z\": "},
+      {"config.json", "\"mlp\""},
+      {"config.json", "\"widths\": "},
+  };
+  for (const auto& [file, place] : places) {
+    // One whose `format` was replaced is no longer ours to replace.
+    std::filesystem::remove_all(dir_);
+    const std::string folder = Save(10);
+    const bool is_key = absl::string_view(place).back() == ' ';
+    Forge(folder, file, place, is_key ? absl::StrCat(place, DeepJson(), ", \"x\": ") : DeepJson());
+    EXPECT_THAT(Error(dir_, kInvalid),
+                AllOf(HasSubstr(folder + "/" + file), HasSubstr("nested more than 32 deep")));
+  }
+}
+
+TEST_F(CheckpointTest, FieldsThatCannotBeAreRefused) {
+  const std::pair<const char*, const char*> forgeries[] = {
+      {"\"step\": 10", "\"step\": -1"},
+      {"\"step\": 10", "\"step\": 1e300"},
+      {"\"seed\": 18364758544493064720", "\"seed\": 1.5"},
+      {"\"micro_batches\": 8", "\"micro_batches\": 18446744073709551615"},
+      {"\"seq\": 256", "\"seq\": 256, \"seq\": 257"},
+      {"\"bytes\": ", "\"bytes\": 1e300, \"x\": "},
+  };
+  for (const auto& [from, to] : forgeries) {
+    const std::string folder = Save(10);
+    Forge(folder, "state.json", from, to);
+    EXPECT_THAT(Error(dir_, kInvalid), HasSubstr(folder + "/state.json cannot be ")) << to;
+  }
+  for (const char* widths : {"7", "[6, -5, 3]", "[6, 5.5, 3]", "[6, 1099511627776, 3]"}) {
+    const std::string folder = Save(10);
+    Forge(folder, "config.json", "\"widths\": ", absl::StrCat("\"widths\": ", widths, ", \"x\": "));
+    EXPECT_THAT(Error(dir_, kInvalid),
+                AllOf(HasSubstr(folder + "/config.json: field 'widths' is "), HasSubstr("list")));
+  }
 }
 
 // Tries to save ever more until there is no room; `save` gets a number of values.

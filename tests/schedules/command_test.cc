@@ -110,7 +110,7 @@ TEST_F(ScheduleCommand, RefusesBadCostFiles) {
       {R"({"send":[1,2]})", "costs.json: line 1, column 9: send has 2 values, expected 1"},
       {R"({"send":-1})", "line 1, column 9: send is -1; it must be"},
       {R"({"W":[1,1],"B":[2,0.5]})", "cost I[1] is -0.5"},
-      {R"({"I":[1,1],"I":[2,2]})", "'I' is given twice"},
+      {R"({"I":[1,1],"I":[2,2]})", "costs.json: line 1, column 12: field \"I\" is given twice"},
       {R"({"G":[1,2]})", "costs.json: line 1, column 6: 'G' is not a field"},
       {R"({"bandwidth":0,"send_bytes":1})", "column 14: bandwidth is 0; it must be"},
       {R"({"send_bytes":1})", "column 15: send_bytes is given without bandwidth"},

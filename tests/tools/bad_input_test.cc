@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
+#include "tests/pipeline/forged_checkpoint.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
 #include "tools/command.h"
@@ -58,6 +59,9 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
     Train(" --steps 1 --save " + at / "good");
     Train(" --steps 1 --save " + at / "damaged");
     FlipAByte(at / "damaged/latest/model.safetensors");
+    ForgeACopy("deep_format", "state.json", "\"sluice checkpoint 1\"", DeepJson());
+    ForgeACopy("deep_more", "state.json", "\"more\": {", "\"more\": {\"a\": " + DeepJson());
+    ForgeACopy("deep_config", "config.json", "\"gpt2\"", DeepJson());
     const ProcessResult mlp =
         RunSluice(Words(absl::StrCat("train --model mlp --data ", at / "pixels",
                                      " --micro-batch-size 2 --steps 1 --save ", at / "mlp")));
@@ -87,8 +91,9 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
                "node1 -- Linear(4, 4) -- forward_compute_time=1, backward_compute_time=2, "
                "activation_size=4\n");
     WriteBytes(at / "twice.json", R"({"model_type": "llama", "hidden_size": 4, "hidden_size": 8})");
-    WriteBytes(at / "deep.json", R"({"model_type": )" + std::string(1'000'000, '[') +
-                                     std::string(1'000'000, ']') + "}");
+    WriteBytes(at / "deep.json", R"({"model_type": )" + DeepJson(1'000'000) + "}");
+    WriteBytes(at / "costs.json", "{\"F\":" + DeepJson() + "}");
+    WriteBytes(at / "trace.json", DeepJson());
     WriteBytes(at / "cut.json", "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": ");
     WriteBytes(at / "heads.json",
                R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
@@ -100,6 +105,15 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
     const ProcessResult result =
         RunSluice(Words(absl::StrCat("train --data ", *folder_ / "text", " ", WithTinyRun(more))));
     ASSERT_EQ(result.exit_code, kExitDone) << result.err;
+  }
+  // A copy of the good checkpoint, with something else in one of its files.
+  static void ForgeACopy(const std::string& name, const std::string& file, const std::string& from,
+                         const std::string& to) {
+    using std::filesystem::copy_options;
+    const std::string copy = *folder_ / name;
+    std::filesystem::copy(*folder_ / "good", copy,
+                          copy_options::recursive | copy_options::copy_symlinks);
+    Forge(copy + "/latest", file, from, to);
   }
   static std::string Noise(size_t bytes) {
     std::string noise;
@@ -307,6 +321,18 @@ std::vector<BadInput> PlanInputs() {
        "plan @/deep.json --device h200 --devices 2",
        kExitBadInput,
        {"@/deep.json", "nested more than"}},
+      {"DeepCosts",
+       "schedule show 1f1b -p 1 -m 1 --costs @/costs.json",
+       kExitBadInput,
+       {"@/costs.json: line 1, column 37", "nested more than 32 deep"}},
+      {"DeepTrace",
+       "schedule show 1f1b -p 1 -m 1 --format html --measured @/trace.json",
+       kExitBadInput,
+       {"@/trace.json", "nested more than 32 deep"}},
+      {"EndlessConfig",
+       "plan /dev/zero --device h200 --devices 2",
+       kExitBadInput,
+       {"/dev/zero: has more than 536870912 bytes"}},
       {"CutJson",
        "plan @/cut.json --device h200 --devices 2",
        kExitBadInput,
@@ -459,6 +485,18 @@ std::vector<BadInput> Inputs() {
        With("--resume @/damaged"),
        kExitBadInput,
        {"@/damaged/step-00000001/model.safetensors", "damaged"}},
+      {"ResumeDeepFormat",
+       With("--resume @/deep_format"),
+       kExitBadInput,
+       {"@/deep_format/step-00000001/state.json", "nested more than 32 deep"}},
+      {"ResumeDeepMore",
+       With("--resume @/deep_more"),
+       kExitBadInput,
+       {"@/deep_more/step-00000001/state.json", "nested more than 32 deep"}},
+      {"ResumeDeepConfig",
+       With("--resume @/deep_config"),
+       kExitBadInput,
+       {"@/deep_config/step-00000001/config.json", "nested more than 32 deep"}},
       {"ResumeOtherSeed", With("--resume @/good --seed 2"), kExitBadInput, {"the seed", "@/good"}},
       {"ResumeOtherBatches",
        With("--resume @/good --micro-batches 4"),
@@ -501,6 +539,18 @@ std::vector<BadInput> Inputs() {
       {"SampleNothing", "sample", kExitBadInput, {"--load"}},
       {"SampleMissing", "sample --load @/nowhere", kExitBadInput, {"@/nowhere"}},
       {"SampleDamaged", "sample --load @/damaged", kExitBadInput, {"model.safetensors", "damaged"}},
+      {"SampleDeepFormat",
+       "sample --load @/deep_format",
+       kExitBadInput,
+       {"@/deep_format/step-00000001/state.json", "nested more than 32 deep"}},
+      {"SampleDeepMore",
+       "sample --load @/deep_more",
+       kExitBadInput,
+       {"@/deep_more/step-00000001/state.json", "nested more than 32 deep"}},
+      {"SampleDeepConfig",
+       "sample --load @/deep_config",
+       kExitBadInput,
+       {"@/deep_config/step-00000001/config.json", "nested more than 32 deep"}},
       {"SampleMlp", "sample --load @/mlp", kExitBadInput, {"@/mlp", "only a GPT"}},
       {"SampleAFile", "sample --load @/text", kExitBadInput, {"@/text"}},
       {"SampleNegative",

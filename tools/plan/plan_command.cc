@@ -50,10 +50,8 @@ nlohmann::ordered_json VariantsJson(const std::vector<PlanVariant>& variants) {
 }
 
 std::string FormatJson(const PlanFlags& flags, const PlanSource& source, const Found& found) {
-  std::string text =
-      FormatPlan(found.best.plan, source.context, LayerNames(*found.best.priced->costs));
-  if (!flags.pareto && !flags.what_if) return text;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+  nlohmann::ordered_json json =
+      PlanToJson(found.best.plan, source.context, LayerNames(*found.best.priced->costs));
   if (flags.pareto) json["pareto"] = VariantsJson(found.front);
   if (flags.what_if) json["what_if"] = VariantsJson(found.variants);
   return json.dump(2) + "\n";

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 
 namespace sluice {
 namespace {
@@ -64,14 +63,6 @@ class Walker {
 };
 
 }  // namespace
-
-std::string LineAndColumn(absl::string_view text, size_t offset) {
-  const absl::string_view before = text.substr(0, offset);
-  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const size_t newline = before.rfind('\n');
-  const size_t column = before.size() - (newline == absl::string_view::npos ? 0 : newline + 1) + 1;
-  return absl::StrCat("line ", line, ", column ", column);
-}
 
 size_t FindJsonValue(absl::string_view text, absl::string_view field, int index) {
   Walker walker(text);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec_json.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -18,6 +19,7 @@ using nlohmann::json;
 using Rows = std::vector<std::vector<TimedAction>>;
 
 constexpr double kSecondsPerMicrosecond = 1e-6;
+constexpr char kNoTrace[] = ": not a trace of sluice train --trace: ";
 constexpr Op kTraced[] = {Op::kForward, Op::kBackward, Op::kInputGrad, Op::kWeightGrad,
                           Op::kRecompute};
 
@@ -148,14 +150,17 @@ double Median(std::vector<double> values) {
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& path, const Timetable& table) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
+  const absl::StatusOr<json> document = ParseJson(*text, {.bytes = kMostFileBytes});
+  if (!document.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, kNoTrace, document.status().message()));
+  }
   try {
-    absl::StatusOr<MeasuredRun> run = ReadDocument(json::parse(*text), table);
+    absl::StatusOr<MeasuredRun> run = ReadDocument(*document, table);
     if (run.ok()) return run;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", std::string(run.status().message())));
   } catch (const json::exception& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": not a trace of sluice train --trace: ", error.what()));
+    return absl::InvalidArgumentError(absl::StrCat(path, kNoTrace, error.what()));
   }
 }
 

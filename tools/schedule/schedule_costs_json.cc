@@ -4,13 +4,12 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "models/spec_json.h"
 #include "tools/schedule/json_position.h"
 
 namespace sluice {
@@ -50,17 +49,6 @@ Values Combine(const Values& a, const Values& b, double (*rule)(double, double))
   return result;
 }
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...", without
-// what ErrorAt says better.
-std::string NotJson(const json::exception& error) {
-  absl::string_view what = error.what();
-  what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
-  if (absl::StartsWith(what, "parse error at ")) {
-    what.remove_prefix(std::min(what.size(), what.find(": ") + 2));
-  }
-  return absl::StrCat("not valid JSON: ", absl::CHexEscape(what));
-}
-
 // "a string", "an object".
 std::string TypeOf(const json& value) {
   const absl::string_view type = value.type_name();
@@ -92,16 +80,6 @@ class CostsReader {
   absl::Status ErrorIn(absl::string_view field, int index, const std::string& what) const {
     return ErrorAt(FindJsonValue(text_, field, index), what);
   }
-  // Where the text that `error` quotes stands: of a number that no double holds, nlohmann tells
-  // nothing else.
-  size_t OffsetOfQuoted(const json::exception& error) const {
-    const absl::string_view what = error.what();
-    const size_t begin = what.find('\'');
-    const size_t end = what.rfind('\'');
-    if (begin == absl::string_view::npos || end <= begin + 1) return 0;
-    const size_t at = text_.find(what.substr(begin + 1, end - begin - 1));
-    return at == absl::string_view::npos ? 0 : at;
-  }
   int CountOf(Per per) const {
     return per == Per::kStage  ? placement_.stages()
            : per == Per::kEdge ? placement_.stages() - 1
@@ -121,25 +99,12 @@ class CostsReader {
 };
 
 absl::Status CostsReader::Parse() {
-  std::set<std::string> seen;
-  std::string repeated;
-  const auto watch = [&](int depth, json::parse_event_t event, const json& parsed) {
-    if (depth != 1 || event != json::parse_event_t::key) return true;
-    auto key = parsed.get<std::string>();
-    if (!seen.insert(key).second && repeated.empty()) repeated = std::move(key);
-    return true;
-  };
-  try {
-    document_ = json::parse(text_.begin(), text_.end(), watch);
-  } catch (const json::parse_error& error) {
-    // nlohmann counts bytes from 1, and the end of the text as one more.
-    return ErrorAt(error.byte > 0 ? error.byte - 1 : 0, NotJson(error));
-  } catch (const json::exception& error) {
-    return ErrorAt(OffsetOfQuoted(error), NotJson(error));
+  absl::StatusOr<json> document = ParseJson(text_);
+  if (!document.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": ", std::string(document.status().message())));
   }
-  if (!repeated.empty()) {
-    return ErrorIn(repeated, -1, absl::StrCat("'", absl::CHexEscape(repeated), "' is given twice"));
-  }
+  document_ = *std::move(document);
   if (document_.is_object()) return absl::OkStatus();
   return ErrorAt(0, absl::StrCat("expected an object with F, I, W, ..., not ",
                                  std::string(document_.type_name())));
