@@ -19,7 +19,7 @@ std::string GroupDigits(int64_t value) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, int64_t seq,
-                                                     uint64_t seed) {
+                                                     uint64_t seed, Bytes bytes) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the data '", path, "'"));
@@ -30,8 +30,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, in
         absl::StrCat(path, " is neither a file nor a directory; expected text or IDX images"));
   }
   const bool named_idx = path.find("idx3-ubyte") != std::string::npos;
-  return named_idx || LooksLikeIdx(path) ? OpenImageDataset(path, seed)
-                                         : OpenTextDataset(path, seq, seed);
+  if (named_idx || LooksLikeIdx(path)) return OpenImageDataset(path, seed);
+  if (bytes == Bytes::kOfText) {
+    if (absl::Status status = CheckIsText(path); !status.ok()) return status;
+  }
+  return OpenTextDataset(path, seq, seed);
 }
 
 }  // namespace sluice

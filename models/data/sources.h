@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
 
@@ -18,6 +19,9 @@ constexpr int64_t kHeldOutFraction = 10;
 // A text file, see OpenDataset.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path, int64_t seq,
                                                          uint64_t seed);
+// InvalidArgument where the file's name (.bin, .jsonl) or its beginning (a byte that is 0, a line
+// of JSON) says that it holds something else than text; the message names the file, and --bytes.
+absl::Status CheckIsText(const std::string& path);
 // A directory of IDX files, or one IDX file of images.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path, uint64_t seed);
 

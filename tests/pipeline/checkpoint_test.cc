@@ -60,23 +60,15 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
   EXPECT_EQ(nlohmann::json::parse(state.more), nlohmann::json::parse(saved.more));
 }
 
-// `text` of a state.json, with the checksum that belongs to it.
-std::string Signed(std::string text) {
-  constexpr size_t kDigits = 32;
-  const size_t digits = text.size() - std::string("\"\n}\n").size() - kDigits;
-  text.replace(digits, kDigits, kDigits, '0');
-  return text.replace(digits, kDigits, Checksum(text.data(), text.size()));
-}
-
 TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   std::string text = *FormatState(SomeState(1), {});
-  ASSERT_EQ(Signed(text), text);
+  ASSERT_EQ(SignState(text), text);
   for (const char* key : {"  \"sum_groups\"", "  \"updates\"", "  \"partition\""}) {
     const size_t line = text.find(key);
     ASSERT_NE(line, std::string::npos) << key;
     text.erase(line, text.find('\n', line) + 1 - line);
   }
-  const absl::StatusOr<StateFile> file = ParseState(Signed(text));
+  const absl::StatusOr<StateFile> file = ParseState(SignState(text));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->state.updates, "");
   EXPECT_EQ(file->state.partition, "");

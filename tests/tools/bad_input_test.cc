@@ -38,6 +38,10 @@ class BadInputTest : public ::testing::TestWithParam<BadInput> {
     folder_ = new TempFolder;
     const TempFolder& at = *folder_;
     WriteText(at / "text");
+    WriteBytes(at / "train.bin", ReadBytes(at / "text"));
+    WriteBytes(at / "lines.jsonl", "{\"text\": \"In the beginning\"}\n");
+    WriteBytes(at / "words.json", R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 16,
+                   "n_embd": 16, "n_layer": 2, "n_head": 2})");
     WriteBytes(at / "empty", "");
     WriteBytes(at / "short", "In the beg");
     std::filesystem::create_directory(at / "idx");
@@ -412,6 +416,30 @@ std::vector<BadInput> Inputs() {
        kExitBadInput,
        {"@/images", "16 pixels", "784"}},
       {"SmallVocabulary", With("--vocab 100"), kExitBadInput, {"@/text", "256", "--vocab"}},
+      {"WordsOfAPreset",
+       With("--model gpt2 --vocab 300"),
+       kExitBadInput,
+       {"@/text is text", "256", "vocabulary of 300 tokens that are not bytes", "--bytes"}},
+      {"WordsOfAConfig",
+       "train --data @/text --model @/words.json --seq 16 --steps 2",
+       kExitBadInput,
+       {"@/text is text", "@/words.json", "50257", "--vocab 256", "--bytes"}},
+      {"WordsOfAHubFolder",
+       "train --data @/text --model @/words.json --init @/good/latest --seq 16 --steps 2",
+       kExitBadInput,
+       {"@/text is text", "@/words.json", "50257", "--bytes"}},
+      {"TokensForText",
+       WithData("@/train.bin"),
+       kExitBadInput,
+       {"@/train.bin", "nanoGPT", "expected text", "--bytes"}},
+      {"JsonLinesForText",
+       WithData("@/lines.jsonl"),
+       kExitBadInput,
+       {"@/lines.jsonl", "JSON", "expected text", "--bytes"}},
+      {"BytesOfImages",
+       "train --model mlp --data @/pixels --bytes --steps 2",
+       kExitBadInput,
+       {"--bytes is for text", "@/pixels"}},
       // Devices.
       {"UnknownDeviceOfTrain",
        With("--device abacus"),

@@ -100,6 +100,24 @@ TEST_F(TrainCommandTest, ADirectoryThatCannotBeWrittenEndsTheRunBeforeItBegins) 
   EXPECT_TRUE(result.out.empty()) << "it trained first";
 }
 
+TEST_F(TrainCommandTest, RawBytesAreTakenWhereTheyAreAskedFor) {
+  const Json text = Summary("");
+  EXPECT_EQ(Summary("--bytes")["weights_hash"], text["weights_hash"]);
+  std::filesystem::copy(folder_ / "text", folder_ / "train.bin");
+  const std::string tokens =
+      absl::StrCat("train --json --data ", folder_ / "train.bin", " ", WithTinyRun("--bytes"));
+  const ProcessResult any = RunSluice(Words(tokens));
+  ASSERT_EQ(any.exit_code, kExitDone) << any.err;
+  EXPECT_EQ(LastLine(any.out)["weights_hash"], text["weights_hash"]);
+
+  // A model of words, from scratch; what it learnt is bytes, and sample knows.
+  Summary("--model gpt2 --vocab 300 --bytes --save " + folder_ / "out");
+  const ProcessResult sample =
+      RunSluice(Words("sample --json -n 3 --prompt And --load " + folder_ / "out"));
+  ASSERT_EQ(sample.exit_code, kExitDone) << sample.err;
+  EXPECT_EQ(LastLine(sample.out)["prompt_tokens"], Json({'A', 'n', 'd'}));
+}
+
 TEST_F(TrainCommandTest, TimetableFilesGiveTheirOwnSizes) {
   const std::string file = folder_ / "own.csv";
   const auto as_one_stage = Summary("--stages 1 --micro-batches 4");

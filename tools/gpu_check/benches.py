@@ -37,7 +37,8 @@ def speed(kit, shape, seconds):
 def sluice_flags(model, shape, stages=1):
     flags = ["--model", model, "--stages", str(stages), "--schedule", "1f1b", "--dtype", "bf16", "--steps",
              str(STEPS + training.WARM_UP), "--micro-batch-size", str(shape["micro_batch"]), "--micro-batches",
-             str(shape["micro_batches"]), "--eval-micro-batches", "1", "--timeout", "120s"]
+             str(shape["micro_batches"]), "--eval-micro-batches", "1", "--timeout", "120s",
+             "--bytes"]  # the time of a step is asked for, not what is learnt
     for key in SHAPE_FLAGS:
         flags += [f"--{key}", str(shape[key])]
     return flags

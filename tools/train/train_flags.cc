@@ -28,6 +28,11 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   command.add_option("--data", flags->data, "A text file, or IDX images: a directory or file")
       ->required()
       ->group("Model and data");
+  command
+      .add_flag("--bytes", flags->bytes,
+                "Take the bytes of --data for tokens even where it is no text, or the model's "
+                "vocabulary is not the 256 bytes")
+      ->group("Model and data");
   command.add_option("--seq", flags->seq, "Tokens a sample (default: the model's)")
       ->check(CLI::PositiveNumber)
       ->group("Model and data");
@@ -348,18 +353,36 @@ void TakeHyperParameters(TrainFlags* flags) {
   options.steps = values.steps;
 }
 
-absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const std::string& path) {
+// Ids of bytes mean something else to a model whose tokens are words.
+absl::Status CheckTokens(const Dataset& data, const ModelSpec& spec, const TrainFlags& flags) {
+  if (flags.bytes || spec.gpt() == nullptr || spec.gpt()->vocab <= data.classes()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(flags.data, " is text, whose tokens are its bytes, ", data.classes(),
+                   " of them; model '", spec.name, "' has a vocabulary of ", spec.gpt()->vocab,
+                   " tokens that are not bytes; give a model of bytes (a preset with --vocab ",
+                   data.classes(), "), or --bytes to train on raw bytes all the same"));
+}
+
+absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainFlags& flags) {
+  const std::string& path = flags.data;
   const int64_t takes = spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
   if ((data.input_dtype() == DType::kInt32) != (spec.gpt() != nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds ", data.description(), ", which model '", spec.name,
                      "' cannot read: a GPT takes text, an MLP images"));
   }
+  if (flags.bytes && spec.gpt() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bytes is for text; ", path, " holds ", data.description()));
+  }
   if (data.classes() > takes) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.classes(),
                                                    " distinct ids, model '", spec.name, "' only ",
                                                    takes, "; give a larger --vocab"));
   }
+  if (absl::Status status = CheckTokens(data, spec, flags); !status.ok()) return status;
   if (spec.mlp() != nullptr && data.input_size() != spec.mlp()->widths.front()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.input_size(),
                                                    " pixels an image, model '", spec.name,
@@ -402,10 +425,11 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& typed) {
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
   absl::StatusOr<std::unique_ptr<Dataset>> data =
-      OpenDataset(flags.data, job.request.batch.seq, flags.options.seed);
+      OpenDataset(flags.data, job.request.batch.seq, flags.options.seed,
+                  flags.bytes ? Bytes::kAny : Bytes::kOfText);
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
-  if (absl::Status status = CheckData(*job.data, *spec, flags.data); !status.ok()) return status;
+  if (absl::Status status = CheckData(*job.data, *spec, flags); !status.ok()) return status;
   absl::StatusOr<absl::Duration> timeout = ParseTimeout(flags.timeout);
   if (!timeout.ok()) return timeout.status();
 

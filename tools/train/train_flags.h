@@ -22,6 +22,7 @@ constexpr int kDefaultMicroBatches = 8;
 struct TrainFlags {
   ModelFlags model;
   std::string data;
+  bool bytes = false;  // take those of `data` for tokens, whatever they are and the model reads
   int seq = 0;
   std::optional<int> stages;  // ranks of the pipeline
   std::string schedule = "1f1b";

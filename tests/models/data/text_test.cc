@@ -15,7 +15,9 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int64_t kSeq = 7;
 
@@ -42,7 +44,7 @@ Batch Get(const Dataset& data, Split split, int64_t index, int64_t size) {
 }
 
 std::unique_ptr<Dataset> Open(const std::string& path, int64_t seq = kSeq, uint64_t seed = 1) {
-  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(path, seq, seed);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(path, seq, seed, Bytes::kAny);
   EXPECT_TRUE(data.ok()) << data.status();
   return data.ok() ? *std::move(data) : nullptr;
 }
@@ -205,7 +207,7 @@ TEST_F(TextTest, ReadsBeyondTwoGigabytes) {
 }
 
 std::string Error(const std::string& path, int64_t seq, absl::StatusCode code) {
-  const absl::Status status = OpenDataset(path, seq, 1).status();
+  const absl::Status status = OpenDataset(path, seq, 1, Bytes::kAny).status();
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_THAT(status.message(), HasSubstr(path));
   return std::string(status.message());
@@ -222,9 +224,57 @@ TEST_F(TextTest, SaysWhatIsWrong) {
   WriteBytes(path_, Numbered(89));
   EXPECT_THAT(Error(path_, 8, kInvalid), HasSubstr("at least 90 bytes are needed"));
   WriteBytes(path_, Numbered(90));
-  EXPECT_TRUE(OpenDataset(path_, 8, 1).ok());
+  EXPECT_TRUE(OpenDataset(path_, 8, 1, Bytes::kAny).ok());
   for (const int64_t seq : {int64_t{0}, int64_t{-5}, INT64_MAX}) {
     EXPECT_THAT(Error(path_, seq, kInvalid), HasSubstr(absl::StrCat("sequence length ", seq)));
+  }
+}
+
+// 16-bit tokens, as nanoGPT's prepare.py writes them.
+std::string Tokens(const std::vector<uint16_t>& tokens) {
+  std::string bytes;
+  for (const uint16_t token : tokens) {
+    bytes += static_cast<char>(token & 0xffU);
+    bytes += static_cast<char>(token >> 8U);
+  }
+  return bytes;
+}
+
+void ExpectNoText(const std::string& path, const std::string& bytes, const char* why) {
+  WriteBytes(path, bytes);
+  const absl::Status status = OpenDataset(path, kSeq, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << path;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith(path + " is no text: "), HasSubstr(why), HasSubstr("--bytes")));
+  const auto any = OpenDataset(path, kSeq, 1, Bytes::kAny);
+  ASSERT_TRUE(any.ok()) << any.status();
+  EXPECT_EQ(
+      (*any)->description(),
+      absl::StrCat("text: ", bytes.size(), " bytes, vocabulary 256, last 10 % for validation"));
+}
+
+TEST_F(TextTest, FilesThatHoldSomethingElseAreRefused) {
+  std::vector<uint16_t> high, low;
+  for (uint16_t i = 0; i < 200; ++i) {
+    high.push_back(static_cast<uint16_t>(0x4141 + i));  // no byte of them is 0
+    low.push_back(i % 50 == 49 ? 13 : static_cast<uint16_t>(0x4141 + i));
+  }
+  ExpectNoText(folder_ / "train.bin", Tokens(high), "a .bin file holds tokens, as nanoGPT");
+  ExpectNoText(folder_ / "TRAIN.BIN", Tokens(low), "tokens");
+  ExpectNoText(folder_ / "tokens", Tokens(low), "byte 99 is 0, as in tokens");
+  std::string lines;
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&lines, "{\"text\": \"day ", i, "\"}\n");
+  ExpectNoText(folder_ / "d.jsonl", lines, "its lines are JSON");
+  ExpectNoText(folder_ / "lines", lines, "its lines are JSON");
+  ExpectNoText(folder_ / "list.jsonl", std::string(100, '\n'), "its lines are JSON");
+}
+
+TEST_F(TextTest, TextThatLooksLikeSomethingElseIsRead) {
+  const std::string fill(100, 'x');
+  for (const std::string begin : {"{ a brace", "{}\n", "[1, 2]\n", "{\n\"a\": 1}\n", "\xff\xfe\x01",
+                                  "{\"a\": 1} and more\n", "\"text\"\n"}) {
+    WriteBytes(path_, begin + fill);
+    EXPECT_TRUE(OpenDataset(path_, kSeq, 1).ok()) << begin;
   }
 }
 

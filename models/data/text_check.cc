@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "models/data/positioned_file.h"
+#include "models/data/sources.h"
+#include "models/spec_json.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kLookedAt = 64 << 10;  // bytes from the beginning; tokens show within a few words
+
+absl::Status NoText(const std::string& path, absl::string_view why, absl::string_view instead) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " is no text: ", why, "; expected text, whose bytes are what is trained on, or IDX ",
+      "images; give ", instead, ", or --bytes to train on the bytes of this file as they are"));
+}
+
+absl::StatusOr<std::string> Beginning(const std::string& path) {
+  const absl::StatusOr<PositionedFile> file = PositionedFile::Open(path);
+  if (!file.ok()) return file.status();
+  std::vector<uint8_t> bytes(static_cast<size_t>(std::min(file->size(), kLookedAt)));
+  if (absl::Status status = file->ReadAt(0, absl::MakeSpan(bytes)); !status.ok()) return status;
+  return std::string(bytes.begin(), bytes.end());
+}
+
+// Whether the first line is an object with something in it, as of {"text": "..."}.
+bool IsJsonLines(absl::string_view beginning) {
+  const absl::StatusOr<nlohmann::json> line = ParseJson(beginning.substr(0, beginning.find('\n')));
+  return line.ok() && line->is_object() && !line->empty();
+}
+
+}  // namespace
+
+absl::Status CheckIsText(const std::string& path) {
+  const absl::StatusOr<std::string> beginning = Beginning(path);
+  if (!beginning.ok()) return beginning.status();
+  constexpr char kSource[] = "the text that the tokens were made of";
+  if (absl::EndsWithIgnoreCase(path, ".bin")) {
+    return NoText(path, "a .bin file holds tokens, as nanoGPT, llm.c and Megatron write them",
+                  kSource);
+  }
+  if (const size_t zero = beginning->find('\0'); zero != std::string::npos) {
+    return NoText(path, absl::StrCat("byte ", zero, " is 0, as in tokens of 16 or 32 bits"),
+                  kSource);
+  }
+  if (absl::EndsWithIgnoreCase(path, ".jsonl") || IsJsonLines(*beginning)) {
+    return NoText(path, "its lines are JSON, whose marks would be trained on too",
+                  "the texts that it holds, without the JSON");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
