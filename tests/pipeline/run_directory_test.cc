@@ -46,7 +46,7 @@ class RunDirectoryTest : public CheckpointTest {
 
   // A folder of another program's.
   std::string Foreign(const std::string& name) const {
-    const std::string file = absl::StrCat(dir_, "/", name, "/lit_model.pth");
+    std::string file = absl::StrCat(dir_, "/", name, "/lit_model.pth");
     fs::create_directories(fs::path(file).parent_path());
     WriteBytes(file, name);
     return file;
