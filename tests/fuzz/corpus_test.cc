@@ -53,6 +53,8 @@ TEST(FuzzCorpus, PlanKeepsItsPromises) { EXPECT_GE(Replay("plan", TryPlan), 4); 
 
 TEST(FuzzCorpus, PartitionKeepsItsPromises) { EXPECT_GE(Replay("partition", TryPartition), 6); }
 
+TEST(FuzzCorpus, CheckpointKeepsItsPromises) { EXPECT_GE(Replay("checkpoint", TryCheckpoint), 12); }
+
 TEST(FuzzCorpus, GreetingKeepsItsPromises) { EXPECT_GE(Replay("greeting", TryGreeting), 12); }
 
 }  // namespace

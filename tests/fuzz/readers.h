@@ -35,6 +35,13 @@ void TryPlan(absl::string_view text);
 // "0-3,4-7" comes back from its own text.
 void TryPartition(absl::string_view text);
 
+// The files of a checkpoint's folder, apart by lines of "====": state.json, config.json,
+// model.safetensors and optimizer.safetensors, read as `train --resume` and `sample --load` do. In
+// the text of state.json, "@config.json" stands for what it should say of that file, and its
+// checksum is always made right; a header of tensors gets its length in front. Refused with the
+// name of a file, or state and model come back from their own text, and every tensor can be read.
+void TryCheckpoint(absl::string_view text);
+
 // Bytes of a stranger at the port where ranks meet: refused as soon as they are wrong, or a
 // greeting that comes back from its own bytes.
 void TryGreeting(absl::string_view text);
