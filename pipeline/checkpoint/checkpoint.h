@@ -29,6 +29,8 @@ struct RunState {
   int64_t micro_batch_size = 1;
   int64_t micro_batches = 1;  // of a step, of all replicas
   int64_t sum_groups = 0;     // in which their gradients are summed; 0: an older checkpoint's
+  // Of the micro-batches within each group, as SumOrder::ToString says it.
+  std::string sum_order = "ascending";
   // When weights are updated: "flush", or a schedule without one; empty: an older checkpoint's.
   std::string updates;
   std::string partition;  // layers of each stage, "0-3,4-7", of a run without a flush; else empty

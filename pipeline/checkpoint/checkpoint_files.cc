@@ -89,6 +89,7 @@ StateFile ReadFields(const Json& json) {
   state.micro_batch_size = json.at("micro_batch_size").get<int64_t>();
   state.micro_batches = json.at("micro_batches").get<int64_t>();
   if (json.contains("sum_groups")) state.sum_groups = json.at("sum_groups").get<int64_t>();
+  state.sum_order = json.value("sum_order", state.sum_order);  // older runs had no other
   state.updates = json.value("updates", "");
   state.partition = json.value("partition", "");
   state.seq = json.at("seq").get<int64_t>();
@@ -193,6 +194,7 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"micro_batch_size", state.micro_batch_size},
                             {"micro_batches", state.micro_batches},
                             {"sum_groups", state.sum_groups},
+                            {"sum_order", state.sum_order},
                             {"updates", state.updates},
                             {"partition", state.partition},
                             {"seq", state.seq},

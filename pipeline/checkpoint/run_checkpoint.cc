@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/save_together.h"
 #include "pipeline/run/host_state.h"
+#include "schedules/sum_order.h"
 
 namespace sluice {
 namespace {
@@ -55,6 +56,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.micro_batches = plan.global_micro_batches();
   // Each copy of the model is a group.
   state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.replicas());
+  state.sum_order = SumOrder::Of(plan.lowered).ToString();
   state.seq = request.batch.seq;
   state.dtype = request.dtype;
   state.data_path = options.data_path;
@@ -103,6 +105,8 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
     Compare("the groups in which gradients are summed, --sum-groups", saved.sum_groups,
             given.sum_groups, &differences);
   }
+  Compare("the order in which they are summed, --schedule", saved.sum_order, given.sum_order,
+          &differences);
   Compare("the sequence length", saved.seq, given.seq, &differences);
   Compare("the compute type", std::string(DTypeName(saved.dtype)),
           std::string(DTypeName(given.dtype)), &differences);

@@ -23,6 +23,7 @@ inline RunState SomeState(int64_t step) {
   state.hyper_parameters = {{"lr", 1e-3}, {"beta2", 0.95}, {"third", 1.0 / 3}};
   state.micro_batch_size = 4;
   state.micro_batches = 8;
+  state.sum_order = "2,0,1";
   state.updates = "pipedream";
   state.partition = "0-1,2-2";
   state.seq = 256;

@@ -51,6 +51,7 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
   EXPECT_EQ(state.hyper_parameters, saved.hyper_parameters);
   EXPECT_EQ(state.micro_batch_size, saved.micro_batch_size);
   EXPECT_EQ(state.micro_batches, saved.micro_batches);
+  EXPECT_EQ(state.sum_order, saved.sum_order);
   EXPECT_EQ(state.updates, saved.updates);
   EXPECT_EQ(state.partition, saved.partition);
   EXPECT_EQ(state.seq, saved.seq);
@@ -63,13 +64,15 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
 TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   std::string text = *FormatState(SomeState(1), {});
   ASSERT_EQ(SignState(text), text);
-  for (const char* key : {"  \"sum_groups\"", "  \"updates\"", "  \"partition\""}) {
+  for (const char* key :
+       {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"", "  \"partition\""}) {
     const size_t line = text.find(key);
     ASSERT_NE(line, std::string::npos) << key;
     text.erase(line, text.find('\n', line) + 1 - line);
   }
   const absl::StatusOr<StateFile> file = ParseState(SignState(text));
   ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->state.sum_order, "ascending");
   EXPECT_EQ(file->state.updates, "");
   EXPECT_EQ(file->state.partition, "");
   EXPECT_EQ(file->state.seed, SomeState(1).seed);

@@ -183,5 +183,26 @@ TEST_F(CheckpointTest, RunsWithAndWithoutAFlushAreOtherRuns) {
               testing::ElementsAre(testing::StartsWith("partition 0-")));
 }
 
+TEST_F(CheckpointTest, RunsThatSumInAnotherOrderAreOtherRuns) {
+  const SmallRun run{.schedule = "gpipe"};
+  Timetable descending = MakeRequest(run).timetable;
+  for (auto& row : descending.rows) {
+    for (Action& action : row) {
+      if (action.op == Op::kBackward)
+        action.micro_batch = descending.micro_batches - 1 - action.micro_batch;
+    }
+  }
+  const RunPlan other = *CompileRun(MakeRequest(run, descending));
+  TrainOptions first = SmallOptions(1);
+  first.save_dir = directory_;
+  TrainOptions rest = SmallOptions(2);
+  rest.resume = directory_;
+  ASSERT_TRUE(Train(other, first).ok());
+  EXPECT_THAT(std::string(Train(MakePlan(run), rest).status().message()),
+              testing::HasSubstr("the order in which they are summed, --schedule (saved "
+                                 "descending, given ascending)"));
+  EXPECT_TRUE(Train(other, rest).ok());
+}
+
 }  // namespace
 }  // namespace sluice
