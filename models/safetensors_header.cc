@@ -16,6 +16,7 @@ using Json = nlohmann::json;
 
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr size_t kAlignment = 8;
+constexpr size_t kMostDimensions = 64;  // as many as PyTorch takes; messages show them all
 
 // Bits of one element; 0 for an unknown type. From the official implementation,
 // safetensors/src/tensor.rs.
@@ -65,7 +66,10 @@ absl::StatusOr<TensorEntry> ParseEntry(const std::string& name, const Json& json
   const auto shape = json.find("shape");
   const auto offsets = json.find("data_offsets");
   if (dtype == json.end() || !dtype->is_string()) return BadTensor(name, "expected a dtype");
-  if (shape == json.end() || !IsIndexArray(*shape)) return BadTensor(name, "expected a shape");
+  if (shape == json.end() || !IsIndexArray(*shape) || shape->size() > kMostDimensions) {
+    return BadTensor(name,
+                     absl::StrCat("expected a shape of at most ", kMostDimensions, " dimensions"));
+  }
   if (offsets == json.end() || !IsIndexArray(*offsets) || offsets->size() != 2) {
     return BadTensor(name, "expected data_offsets [begin, end]");
   }

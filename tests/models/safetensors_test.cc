@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/models/data/files.h"
@@ -211,6 +212,9 @@ TEST_F(SafetensorsTest, BadTensors) {
   for (const char* shape : {"2", "[-2]", "[2.0]", "[\"2\"]", "[9223372036854775808]", "null"}) {
     EXPECT_THAT(error("\"F32\"", shape, "[0,8]"), HasSubstr("expected a shape")) << shape;
   }
+  const std::string ones = absl::StrJoin(std::vector<int>(64, 1), ",");
+  EXPECT_THAT(error("\"F32\"", absl::StrCat("[2,", ones, "]").c_str(), "[0,8]"),
+              HasSubstr("expected a shape of at most 64 dimensions"));
   for (const char* offsets : {"8", "[8]", "[0,4,8]", "[0,-8]", "[0,8.0]", "[0,1e999]"}) {
     error("\"F32\"", "[2]", offsets);
   }
