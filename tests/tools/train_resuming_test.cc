@@ -117,6 +117,21 @@ TEST_F(TrainResumingTest, AChangeOfTheRuleOfUpdatesIsRefused) {
   EXPECT_THAT(forgotten.err, HasSubstr("(saved without a flush, as pipedream, given at a flush"));
 }
 
+// A pause for a flush changes the bits, so there must be none that the whole run did not have.
+TEST_F(TrainResumingTest, WithoutAFlushACosineGoesOnWithoutAPause) {
+  const std::string run = "--schedule pipedream --lr-schedule cosine ";
+  const std::string whole =
+      Hash(Done(absl::StrCat(run, "--steps 204 --save-every 102 --save ", folder_ / "out")));
+  const std::string tiny = WithTinyRun(run + "--steps").substr(run.size());
+  const std::string flags = tiny.substr(std::string("--steps").size());
+  const ProcessResult resumed =
+      RunSluice(Words(absl::StrCat("train --json --data ", folder_ / "text ", run, flags,
+                                   " --resume ", folder_ / "out", "/step-00000102")));
+  EXPECT_EQ(resumed.exit_code, kExitDone) << resumed.err;
+  EXPECT_EQ(Summary(resumed)["steps"], 204);
+  EXPECT_EQ(Hash(resumed), whole);
+}
+
 // Bytes of every file below a folder, and where its links lead.
 std::map<std::string, std::string> Contents(const std::string& folder) {
   std::map<std::string, std::string> contents;

@@ -146,9 +146,11 @@ absl::StatusOr<Timetable> StepTimetable(const TrainFlags& flags) {
 absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable& step) {
   if (step.updates == WeightUpdates::kFlush) return step;
   const int64_t most = std::max<int64_t>(kMicroBatchesWithoutFlush / step.micro_batches, 1);
-  int64_t steps = std::clamp<int64_t>(flags.options.steps, 1, most);
-  // Looking at the weights takes a flush anyway.
   const TrainOptions& options = flags.options;
+  // A checkpoint may know better how many steps there are.
+  const bool known = options.resume.empty() || options.given.steps.has_value();
+  int64_t steps = known ? std::clamp<int64_t>(options.steps, 1, most) : most;
+  // Looking at the weights takes a flush anyway.
   for (int64_t pause : {options.eval_every, options.save_dir.empty() ? 0 : options.save_every}) {
     if (pause > 0) steps = std::min(steps, pause);
   }
