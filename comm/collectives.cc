@@ -23,7 +23,7 @@ size_t Index(int64_t value) { return static_cast<size_t>(value); }
 // Passes slices round, a few arrays at a time.
 class SliceGather {
  public:
-  SliceGather(Communicator& group, absl::Span<const SlicedBytes> arrays, absl::Time deadline)
+  SliceGather(Communicator& group, absl::Span<const SlicedBytes> arrays, Instant deadline)
       : group_(group),
         arrays_(arrays),
         deadline_(deadline),
@@ -88,7 +88,7 @@ class SliceGather {
 
   Communicator& group_;
   const absl::Span<const SlicedBytes> arrays_;
-  const absl::Time deadline_;
+  const Instant deadline_;
   std::vector<Ticket> sent_;  // [array % kWindow][peer]
   std::vector<Ticket> received_;
 };
@@ -146,7 +146,7 @@ void SumInOrder(absl::Span<const float* const> summands, bool add, int64_t count
 class SumScatter {
  public:
   SumScatter(Communicator& group, absl::Span<const SlicedSum> arrays, absl::Span<float> work,
-             absl::Time deadline, const AddFunction& add)
+             Instant deadline, const AddFunction& add)
       : group_(group),
         work_(work),
         deadline_(deadline),
@@ -269,7 +269,7 @@ class SumScatter {
 
   Communicator& group_;
   const absl::Span<float> work_;
-  const absl::Time deadline_;
+  const Instant deadline_;
   const AddFunction& add_;
   const size_t depth_;
   const size_t piece_;
@@ -280,8 +280,7 @@ class SumScatter {
 
 }  // namespace
 
-absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes,
-                       absl::Time deadline) {
+absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes, Instant deadline) {
   Ticket ticket = 0;
   if (group.rank() != root) {
     absl::Status status = group.PostReceive(root, data, bytes, &ticket);
@@ -299,7 +298,7 @@ absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes,
 }
 
 absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
-                           absl::Time deadline) {
+                           Instant deadline) {
   Ticket ticket = 0;
   if (group.rank() != 0) {
     absl::Status status = group.PostSend(0, mine, bytes, &ticket);
@@ -317,7 +316,7 @@ absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, 
 }
 
 absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
-                             absl::Time deadline) {
+                             Instant deadline) {
   return SliceGather(group, arrays, deadline).Run();
 }
 
@@ -327,12 +326,12 @@ int64_t ReduceScatterWorkBytes(int ranks, int64_t largest) {
 }
 
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
-                           absl::Span<float> work, absl::Time deadline, const AddFunction& add) {
+                           absl::Span<float> work, Instant deadline, const AddFunction& add) {
   return SumScatter(group, arrays, work, deadline, add).Run();
 }
 
 absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,
-                       absl::Time deadline) {
+                       Instant deadline) {
   const auto count = static_cast<int64_t>(array.size());
   const int64_t slice = (count + group.size() - 1) / group.size();
   std::vector<int64_t> bounds;

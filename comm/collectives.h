@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/communicator.h"
+#include "models/device/instant.h"
 
 // Collectives over any communicator, by its point-to-point messages. All ranks of the group must
 // call the same ones in the same order, with the same sizes. Each allocates a few words a rank at
@@ -22,12 +22,11 @@
 namespace sluice {
 
 // Copies `root`'s bytes to every rank.
-absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes,
-                       absl::Time deadline);
+absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes, Instant deadline);
 
 // Brings rank r's `bytes` bytes to rank 0's all[r * bytes ..]. `all` is used on rank 0 only.
 absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
-                           absl::Time deadline);
+                           Instant deadline);
 
 // An array that every rank has in full: rank r's slice of it are the elements from bounds[r] up to
 // bounds[r + 1]. A slice may be empty.
@@ -39,7 +38,7 @@ struct SlicedBytes {
 
 // Fills every rank's arrays with the slices of their owners.
 absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
-                             absl::Time deadline);
+                             Instant deadline);
 
 // Summands of one array: every rank has all of its own, and rank r owns the sum's elements from
 // bounds[r] up to bounds[r + 1].
@@ -64,13 +63,12 @@ using AddFunction = std::function<void(int64_t n, const float* x, float* y, bool
 // slice stay as they are. `work`: at least one element for every other rank, the same size on all
 // ranks; slices go through it piece by piece.
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
-                           absl::Span<float> work, absl::Time deadline,
-                           const AddFunction& add = {});
+                           absl::Span<float> work, Instant deadline, const AddFunction& add = {});
 
 // Replaces the array on every rank by the sum over all ranks. `work` as for ReduceScatter, whose
 // largest slice is the array's size by the number of ranks, rounded up.
 absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,
-                       absl::Time deadline);
+                       Instant deadline);
 
 }  // namespace sluice
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -34,15 +34,15 @@ class Communicator {
 
   // Blocks until the message has left (WaitSend) or arrived (WaitReceive). DeadlineExceeded names
   // both ranks and the message.
-  virtual absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) = 0;
-  virtual absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) = 0;
+  virtual absl::Status WaitSend(int to, Ticket ticket, Instant deadline) = 0;
+  virtual absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) = 0;
 
   // Every rank contributes mine.size() values (the same number on each); all[r * mine.size() ..]
   // are rank r's.
   virtual absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                                 absl::Time deadline) = 0;
+                                 Instant deadline) = 0;
   // Returns once every rank has called it.
-  virtual absl::Status Barrier(absl::Time deadline) = 0;
+  virtual absl::Status Barrier(Instant deadline) = 0;
 
   // Makes every pending and later call on every rank return `status` (not OK). The first one wins.
   virtual void Abort(const absl::Status& status) = 0;

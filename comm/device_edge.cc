@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/message_desk.h"
-#include "comm/wait_until.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 
@@ -71,7 +71,7 @@ absl::Status DeviceEdge::QueueCopy(const Half& send, const Half& receive) {
   return absl::OkStatus();
 }
 
-absl::Status DeviceEdge::Wait(End end, const Queue& queue, Ticket ticket, absl::Time deadline) {
+absl::Status DeviceEdge::Wait(End end, const Queue& queue, Ticket ticket, Instant deadline) {
   std::unique_lock lock(mutex_);
   const auto finished = [&] { return copied_ > ticket || !failure_.ok(); };
   if (!WaitUntil(changed_, lock, deadline, finished)) {

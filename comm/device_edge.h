@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "models/device/device.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -34,7 +34,7 @@ class DeviceEdge {
   absl::Status Post(End end, const Queue& queue, void* data, size_t bytes, Ticket* ticket);
   // Blocks until both halves of message `ticket` are posted; what is queued on `queue` from then on
   // is done after the copy. Every ticket is to be waited for, in order.
-  absl::Status Wait(End end, const Queue& queue, Ticket ticket, absl::Time deadline);
+  absl::Status Wait(End end, const Queue& queue, Ticket ticket, Instant deadline);
   // Copies already queued are still done; memory is given back after them (see DeviceMemory).
   void Abort(const absl::Status& status);
 

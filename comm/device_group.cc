@@ -17,17 +17,17 @@ class DeviceGroup::Member : public Communicator {
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
     return group_.edge(from, rank_).Post(DeviceEdge::kReceiver, queue_, data, bytes, ticket);
   }
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
     return group_.edge(rank_, to).Wait(DeviceEdge::kSender, queue_, ticket, deadline);
   }
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
     return group_.edge(from, rank_).Wait(DeviceEdge::kReceiver, queue_, ticket, deadline);
   }
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override {
+                         Instant deadline) override {
     return host_.AllGather(mine, all, deadline);
   }
-  absl::Status Barrier(absl::Time deadline) override { return host_.Barrier(deadline); }
+  absl::Status Barrier(Instant deadline) override { return host_.Barrier(deadline); }
 
   void Abort(const absl::Status& status) override {
     // Whoever learns of it from the host finds every edge closed.

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "comm/wait_until.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 namespace {
@@ -81,7 +81,7 @@ bool FifoEdge::Finished(Ticket ticket) const {
          failed_.load(std::memory_order_acquire);
 }
 
-absl::Status FifoEdge::Wait(Ticket ticket, absl::Time deadline) {
+absl::Status FifoEdge::Wait(Ticket ticket, Instant deadline) {
   if (completed_.load(std::memory_order_acquire) > ticket) return absl::OkStatus();
   const auto stop = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(spin_);
   while (!Finished(ticket) && std::chrono::steady_clock::now() < stop) Pause();

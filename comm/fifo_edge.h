@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -23,7 +24,7 @@ class FifoEdge {
   absl::Status PostSend(const void* data, size_t bytes, Ticket* ticket);
   absl::Status PostReceive(void* data, size_t bytes, Ticket* ticket);
   // Until message `ticket` has been copied.
-  absl::Status Wait(Ticket ticket, absl::Time deadline);
+  absl::Status Wait(Ticket ticket, Instant deadline);
   // Returns once no memory of messages is touched any more, as does a Wait that fails.
   void Abort(const absl::Status& status);
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/fifo_edge.h"
-#include "comm/wait_until.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 
@@ -24,7 +24,7 @@ struct InProcessGroup::Shared {
   FifoEdge& edge(int from, int to) { return *edges[static_cast<size_t>(from) * ranks + to]; }
 
   // Returns when all ranks have arrived. The last to arrive starts the next generation.
-  absl::Status Meet(int rank, absl::Time deadline) {
+  absl::Status Meet(int rank, Instant deadline) {
     std::unique_lock lock(mutex);
     if (!failure.ok()) return failure;
     const uint64_t mine = generation;
@@ -69,15 +69,15 @@ class InProcessCommunicator : public Communicator {
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
     return Settled(shared_->edge(from, rank_).PostReceive(data, bytes, ticket));
   }
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
     return Settled(shared_->edge(rank_, to).Wait(ticket, deadline));
   }
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
     return Settled(shared_->edge(from, rank_).Wait(ticket, deadline));
   }
 
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override {
+                         Instant deadline) override {
     shared_->slots[rank_] = mine;
     if (absl::Status status = shared_->Meet(rank_, deadline); !status.ok()) return status;
     absl::Status sizes = absl::OkStatus();
@@ -97,7 +97,7 @@ class InProcessCommunicator : public Communicator {
     return sizes.ok() ? left : sizes;
   }
 
-  absl::Status Barrier(absl::Time deadline) override { return shared_->Meet(rank_, deadline); }
+  absl::Status Barrier(Instant deadline) override { return shared_->Meet(rank_, deadline); }
 
   void Abort(const absl::Status& status) override {
     // Under the lock, so that whoever learns of the failure in Meet finds every edge closed.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/wait_until.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 namespace {
@@ -106,7 +106,7 @@ void MessageDesk::CopyToMyself(const Post& post) {
 }
 
 absl::Status MessageDesk::Wait(Direction direction, int channel, int peer, Ticket ticket,
-                               absl::Time deadline) {
+                               Instant deadline) {
   if (absl::Status status = CheckPeer(peer); !status.ok()) return status;
   const Queue& queue = QueueOf(direction, channel, peer);
   if (queue.completed.load(std::memory_order_acquire) > ticket) return absl::OkStatus();

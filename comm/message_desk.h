@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -59,7 +60,7 @@ class MessageDesk {
 
   // The rank's side.
   absl::Status Leave(Post post, Ticket* ticket);
-  absl::Status Wait(Direction direction, int channel, int peer, Ticket ticket, absl::Time deadline);
+  absl::Status Wait(Direction direction, int channel, int peer, Ticket ticket, Instant deadline);
   // Returns once the transport's thread touches no memory of posts any more.
   void Abort(const absl::Status& status);
 

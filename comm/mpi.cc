@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/machine_process.h"
 #include "comm/wire_communicator.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 namespace {
@@ -71,8 +72,8 @@ void Finalise() {
     if (!ThisProcess().others_end) MPI_Abort(MPI_COMM_WORLD, kExitPeerLost);
     _exit(kExitPeerLost);
   }
-  std::thread([patience = absl::ToChronoMilliseconds(ThisProcess().farewell)] {
-    std::this_thread::sleep_for(patience);
+  std::thread([until = Instant::Now() + ThisProcess().farewell] {
+    SleepUntil(until);
     std::fputs("sluice: some ranks of MPI do not end; leaving without them\n", stderr);
     _exit(kExitPeerLost);
   }).detach();
@@ -251,13 +252,13 @@ class MpiCommunicator : public WireCommunicator {
                          comm_, &state_->incoming_request),
            "control receive");
     Expect(MPI_Start(&state_->incoming_request), "control receive");
-    absl::Time busy_at = absl::Now();
+    Instant busy_at = Instant::Now();
     while (!desk().failed() && !Stopped()) {
       bool busy = StartPosts();
       busy = FinishMessages() || busy;
       PollControl();
       Watch();
-      if (busy) busy_at = absl::Now();
+      if (busy) busy_at = Instant::Now();
       Rest(busy_at);
     }
     Leave();
@@ -270,9 +271,9 @@ class MpiCommunicator : public WireCommunicator {
 
   // Sleeps the longer the longer nothing has ended. Polling takes time from whoever computes; but a
   // rank that waits leaves its core to this thread, and a long message needs many polls.
-  void Rest(absl::Time busy_at) {
+  void Rest(Instant busy_at) {
     const int part = desk().somebody_waits() ? 32 : 8;
-    const absl::Duration nap = std::min((absl::Now() - busy_at) / part, kLongestNap);
+    const absl::Duration nap = std::min((Instant::Now() - busy_at) / part, kLongestNap);
     if (nap < kShortestNap) {
       sched_yield();
       return;
@@ -393,9 +394,9 @@ class MpiCommunicator : public WireCommunicator {
 
   // Looks, once in a while, for what no message tells.
   void Watch() {
-    const absl::Time now = absl::Now();
+    const Instant now = Instant::Now();
     const bool told = options_.told_to_stop != nullptr && options_.told_to_stop->load();
-    if (told && told_at_ == absl::InfiniteFuture()) {
+    if (told && told_at_ == Instant::InfiniteFuture()) {
       ThisProcess().others_end = true;
       told_at_ = next_look_ = now;
     }
@@ -448,10 +449,10 @@ class MpiCommunicator : public WireCommunicator {
     for (size_t i = 0; i < active_.posts.size(); ++i) {
       if (active_.posts[i].direction == Direction::kReceive) MPI_Cancel(&active_.requests[i]);
     }
-    absl::Time until = absl::Now() + (told_failure ? kAbortGrace : options_.farewell);
-    const absl::Time start = absl::Now();
+    Instant until = Instant::Now() + (told_failure ? kAbortGrace : options_.farewell);
+    const Instant start = Instant::Now();
     bool done = false;
-    while (!done && absl::Now() < until) {
+    while (!done && Instant::Now() < until) {
       (void)FinishMessages();
       PollControl();
       Drain();
@@ -459,7 +460,7 @@ class MpiCommunicator : public WireCommunicator {
       if (OnlyLostAreAwaited()) desk().LetGo();
       if (desk().failed() && !told_failure) {  // while leaving
         told_failure = true;
-        until = absl::Now() + kAbortGrace;
+        until = Instant::Now() + kAbortGrace;
       }
       done = OnlyLostAreAwaited() && EverybodyLeaves() && ToldAll();
       if (!done) Rest(start);
@@ -549,8 +550,8 @@ class MpiCommunicator : public WireCommunicator {
   std::vector<bool> farewells_;                  // heard, by rank
   const std::vector<MachineProcess> processes_;  // of the ranks
   std::vector<int> missed_;                      // looks that did not find a rank's process
-  absl::Time next_look_ = absl::InfinitePast();
-  absl::Time told_at_ = absl::InfiniteFuture();  // to stop
+  Instant next_look_ = Instant::InfinitePast();
+  Instant told_at_ = Instant::InfiniteFuture();  // to stop
   std::vector<char> scratch_;
   std::thread thread_;
 };

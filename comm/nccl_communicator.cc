@@ -22,14 +22,14 @@ void AbortAll(const NcclEdges& edges) {
   for (std::thread& thread : others) thread.join();
 }
 
-absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, absl::Time deadline) {
+absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, Instant deadline) {
   for (const auto& edge : edges) {
     while (true) {
       absl::StatusOr<bool> ready = edge->Ready();
       if (!ready.ok()) return ready.status();
       if (*ready) break;
       if (absl::Status status = host.failure(); !status.ok()) return status;
-      if (absl::Now() >= deadline)
+      if (Instant::Now() >= deadline)
         return absl::DeadlineExceededError(
             absl::StrCat("NCCL: the edge ", edge->Name(), " was not ready in time"));
       std::this_thread::sleep_for(kNap);
@@ -86,7 +86,7 @@ absl::Status NcclEnd::Close() {
   for (const auto& edge : edges_) {
     if (absl::Status status = edge->Finalize(); !status.ok()) return status;
   }
-  return AwaitReady(edges_, host_, absl::Now() + timeout_);
+  return AwaitReady(edges_, host_, Instant::Now() + timeout_);
 }
 
 absl::StatusOr<NcclEdge*> NcclEnd::EdgeOf(int from, int to) const {
@@ -119,17 +119,17 @@ absl::Status NcclEnd::Post(int from, int to, void* data, size_t bytes, Ticket* t
   if (absl::Status status = failure(); !status.ok()) return status;
   const absl::StatusOr<NcclEdge*> edge = EdgeOf(from, to);
   if (!edge.ok()) return edge.status();
-  return Settled((*edge)->Post(data, bytes, absl::Now() + timeout_, ticket));
+  return Settled((*edge)->Post(data, bytes, Instant::Now() + timeout_, ticket));
 }
 
-absl::Status NcclEnd::Wait(int from, int to, Ticket ticket, absl::Time deadline) {
+absl::Status NcclEnd::Wait(int from, int to, Ticket ticket, Instant deadline) {
   if (absl::Status status = failure(); !status.ok()) return status;
   const absl::StatusOr<NcclEdge*> edge = EdgeOf(from, to);
   if (!edge.ok()) return edge.status();
   absl::Status status = (*edge)->Wait(ticket);
   if (!status.ok()) return Settled(status);
   const std::lock_guard lock(mutex_);
-  waits_.push_back({.edge = *edge, .ticket = ticket, .timeout = deadline - absl::Now()});
+  waits_.push_back({.edge = *edge, .ticket = ticket, .timeout = deadline - Instant::Now()});
   return absl::OkStatus();
 }
 
@@ -147,28 +147,28 @@ absl::Status NcclEnd::PostReceive(int from, void* data, size_t bytes, Ticket* ti
   return Post(from, rank(), data, bytes, ticket);
 }
 
-absl::Status NcclEnd::WaitSend(int to, Ticket ticket, absl::Time deadline) {
+absl::Status NcclEnd::WaitSend(int to, Ticket ticket, Instant deadline) {
   if (to == rank()) return Settled(self_.Wait(DeviceEdge::kSender, queue_, ticket, deadline));
   return Wait(rank(), to, ticket, deadline);
 }
 
-absl::Status NcclEnd::WaitReceive(int from, Ticket ticket, absl::Time deadline) {
+absl::Status NcclEnd::WaitReceive(int from, Ticket ticket, Instant deadline) {
   if (from == rank()) return Settled(self_.Wait(DeviceEdge::kReceiver, queue_, ticket, deadline));
   return Wait(from, rank(), ticket, deadline);
 }
 
 absl::Status NcclEnd::AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                                absl::Time deadline) {
+                                Instant deadline) {
   return host_.AllGather(mine, all, deadline);
 }
 
-absl::Status NcclEnd::Barrier(absl::Time deadline) { return host_.Barrier(deadline); }
+absl::Status NcclEnd::Barrier(Instant deadline) { return host_.Barrier(deadline); }
 
 absl::Status NcclEnd::Register(void* data, size_t bytes) {
   for (const auto& edge : edges_) {
     if (absl::Status status = edge->Register(data, bytes); !status.ok()) return Settled(status);
   }
-  return Settled(AwaitReady(edges_, host_, absl::Now() + timeout_));
+  return Settled(AwaitReady(edges_, host_, Instant::Now() + timeout_));
 }
 
 // The host first: work that NCCL lets go goes on with what it finds in memory, and whoever sees its
@@ -210,7 +210,7 @@ absl::Status NcclEnd::LookAtWaits() {
     const NcclEdge::Progress progress = first.edge->ProgressOf(first.ticket);
     if (progress == NcclEdge::Progress::kNotReached) return absl::OkStatus();
     if (progress == NcclEdge::Progress::kStalled) {
-      const absl::Time now = absl::Now();
+      const Instant now = Instant::Now();
       first.stalled = std::min(first.stalled, now);
       if (now - first.stalled <= first.timeout) return absl::OkStatus();
       return absl::DeadlineExceededError(first.edge->Late(first.ticket));

@@ -12,6 +12,7 @@
 #include "comm/device_edge.h"
 #include "comm/nccl.h"
 #include "comm/nccl_edge.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -22,7 +23,7 @@ using NcclEdges = std::vector<std::unique_ptr<NcclEdge>>;
 void AbortAll(const NcclEdges& edges);
 
 // Polls until what was begun on every edge is done, or `host` has failed.
-absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, absl::Time deadline);
+absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, Instant deadline);
 
 // ConnectNccl's result: edges that are connected, and a thread that looks after them while the host
 // is elsewhere. Nothing else notices that a rank, a wire or another rank's program has failed while
@@ -40,11 +41,11 @@ class NcclEnd : public NcclCommunicator {
   int size() const override { return host_.size(); }
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override;
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override;
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override;
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override;
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override;
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override;
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override;
-  absl::Status Barrier(absl::Time deadline) override;
+                         Instant deadline) override;
+  absl::Status Barrier(Instant deadline) override;
   void Abort(const absl::Status& status) override;
   absl::Status failure() const override;
   absl::Status Register(void* data, size_t bytes) override;
@@ -55,12 +56,12 @@ class NcclEnd : public NcclCommunicator {
     NcclEdge* edge = nullptr;
     Ticket ticket = 0;
     absl::Duration timeout;
-    absl::Time stalled = absl::InfiniteFuture();  // since when, as far as was seen
+    Instant stalled = Instant::InfiniteFuture();  // since when, as far as was seen
   };
 
   absl::StatusOr<NcclEdge*> EdgeOf(int from, int to) const;
   absl::Status Post(int from, int to, void* data, size_t bytes, Ticket* ticket);
-  absl::Status Wait(int from, int to, Ticket ticket, absl::Time deadline);
+  absl::Status Wait(int from, int to, Ticket ticket, Instant deadline);
   // What all calls return once something has failed: the group's first error.
   absl::Status Settled(const absl::Status& status) const;
   absl::Status CheckNothingIsOutstanding() const;

@@ -39,7 +39,7 @@ class Meeting {
         device_(*device),
         compute_(compute),
         rank_(host->rank()),
-        deadline_(absl::Now() + options.timeout) {}
+        deadline_(Instant::Now() + options.timeout) {}
 
   absl::Status Run();
   NcclEdges TakeEdges() { return std::move(edges_); }
@@ -57,7 +57,7 @@ class Meeting {
   Device& device_;
   const Stream compute_;
   const int rank_;
-  const absl::Time deadline_;
+  const Instant deadline_;
   std::string all_edges_;
   NcclEdges edges_;
   std::vector<NcclId> ids_;  // [edge]
@@ -147,11 +147,11 @@ absl::Status Meeting::Connect() {
 
 absl::Status Meeting::AwaitStream(const NcclEdge& edge) {
   while (true) {
-    const absl::Time until = std::min(deadline_, absl::Now() + kGlance);
+    const Instant until = std::min(deadline_, Instant::Now() + kGlance);
     absl::Status status = device_.Synchronize(edge.stream(), until);
     if (!absl::IsDeadlineExceeded(status)) return status;
     if (absl::Status failure = host_.failure(); !failure.ok()) return failure;
-    if (absl::Now() >= deadline_)
+    if (Instant::Now() >= deadline_)
       return absl::DeadlineExceededError(
           absl::StrCat("NCCL: the first message ", edge.Name(), " did not arrive in time"));
   }

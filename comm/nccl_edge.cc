@@ -97,12 +97,12 @@ void NcclEdge::Abort() {
   open_ = false;
 }
 
-absl::Status NcclEdge::Settle(absl::Time deadline) {
+absl::Status NcclEdge::Settle(Instant deadline) {
   while (true) {
     absl::StatusOr<bool> ready = Ready();
     if (!ready.ok()) return ready.status();
     if (*ready) return absl::OkStatus();
-    if (absl::Now() >= deadline)
+    if (Instant::Now() >= deadline)
       return absl::DeadlineExceededError(
           absl::StrCat("NCCL did not begin a message ", Name(), " in time"));
     std::this_thread::yield();  // microseconds: what takes longer was done when connecting
@@ -121,7 +121,7 @@ absl::Status NcclEdge::MakeMoments() {
   return absl::OkStatus();
 }
 
-absl::Status NcclEdge::Post(void* data, size_t bytes, absl::Time deadline, Ticket* ticket) {
+absl::Status NcclEdge::Post(void* data, size_t bytes, Instant deadline, Ticket* ticket) {
   Event done;
   {
     const std::lock_guard lock(mutex_);

@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "comm/nccl_api.h"
 #include "models/device/device.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -52,7 +52,7 @@ class NcclEdge {
   // After Finalize.
   void Destroy();
 
-  absl::Status Post(void* data, size_t bytes, absl::Time deadline, Ticket* ticket);
+  absl::Status Post(void* data, size_t bytes, Instant deadline, Ticket* ticket);
   absl::Status Wait(Ticket ticket);
   // Whether some message has been posted and not waited for.
   bool outstanding() const { return waited_ < posted_; }
@@ -82,7 +82,7 @@ class NcclEdge {
   absl::StatusOr<bool> ReadyLocked();
   NcclResult Move(void* data, size_t bytes);
   // Polls until nothing is in progress.
-  absl::Status Settle(absl::Time deadline);
+  absl::Status Settle(Instant deadline);
 
   NcclApi& nccl_;
   Device& device_;

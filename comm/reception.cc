@@ -18,7 +18,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 }  // namespace
 
 void Refuse(const Descriptor& socket, const std::string& why, GreetingKind kind) {
-  (void)SendAll(socket, FormatGreeting({.kind = kind, .text = why}), absl::Now());
+  (void)SendAll(socket, FormatGreeting({.kind = kind, .text = why}), Instant::Now());
 }
 
 Reception::Reception(Descriptor listener, std::string secret)
@@ -38,14 +38,14 @@ void Reception::Drop(Visitor& visitor, const std::string& why) {
 
 void Reception::Sweep() {
   for (Visitor& visitor : visitors_) {
-    if (visitor.guest.socket.valid() && absl::Now() > visitor.patience) {
+    if (visitor.guest.socket.valid() && Instant::Now() > visitor.patience) {
       Drop(visitor, visitor.bytes.empty() ? "it said nothing" : "it stopped in mid-greeting");
     }
   }
   visitors_.remove_if([](const Visitor& visitor) { return !visitor.guest.socket.valid(); });
 }
 
-absl::StatusOr<Reception::Guest> Reception::Next(GreetingKind kind, absl::Time deadline) {
+absl::StatusOr<Reception::Guest> Reception::Next(GreetingKind kind, Instant deadline) {
   while (true) {
     std::vector<pollfd> waiting = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
     for (const Visitor& visitor : visitors_) {
@@ -63,7 +63,7 @@ absl::StatusOr<Reception::Guest> Reception::Next(GreetingKind kind, absl::Time d
     absl::Status status;
     if (waiting[0].revents != 0) AcceptAll(&status);
     if (!status.ok()) return status;
-    if (absl::Now() >= deadline) return absl::DeadlineExceededError("nobody came");
+    if (Instant::Now() >= deadline) return absl::DeadlineExceededError("nobody came");
   }
 }
 
@@ -83,10 +83,10 @@ void Reception::AcceptAll(absl::Status* status) {
     visitor.guest.socket = *std::move(socket);
     visitor.guest.from = *from;
     visitor.guest.challenge = *challenge;
-    visitor.patience = absl::Now() + kPatience;
+    visitor.patience = Instant::Now() + kPatience;
     const std::string greeting =
         FormatGreeting({.kind = GreetingKind::kChallenge, .nonce = *challenge});
-    if (!SendAll(visitor.guest.socket, greeting, absl::Now()).ok()) Drop(visitor, "it hung up");
+    if (!SendAll(visitor.guest.socket, greeting, Instant::Now()).ok()) Drop(visitor, "it hung up");
   }
 }
 
@@ -94,7 +94,7 @@ bool Reception::Listen(Visitor& visitor, GreetingKind kind) {
   // Not one byte too many: what follows the greeting is the transport's.
   const absl::Status received =
       ReceiveSome(visitor.guest.socket, GreetingBytesMissing(visitor.bytes), &visitor.bytes,
-                  absl::InfinitePast());
+                  Instant::InfinitePast());
   if (absl::IsDeadlineExceeded(received)) return false;
   if (!received.ok()) {
     Drop(visitor, absl::StrCat("it hung up (", received.message(), ")"));

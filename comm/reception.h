@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "comm/greeting.h"
 #include "comm/tcp_socket.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -27,7 +27,7 @@ class Reception {
 
   // The next guest with a proven greeting of this kind. DeadlineExceeded where none came, otherwise
   // Unavailable where this machine lets nobody in.
-  absl::StatusOr<Guest> Next(GreetingKind kind, absl::Time deadline);
+  absl::StatusOr<Guest> Next(GreetingKind kind, Instant deadline);
 
   // What became of those who were dropped: "" or "; 2 connections were dropped, the last one ...".
   std::string Dropped() const;
@@ -36,7 +36,7 @@ class Reception {
   struct Visitor {
     Guest guest;
     std::string bytes{};
-    absl::Time patience{};
+    Instant patience{};
   };
 
   void AcceptAll(absl::Status* status);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "comm/greeting.h"
 #include "comm/greeting_proof.h"
 #include "comm/reception.h"
@@ -21,7 +22,7 @@ struct Context {
   const Launch& launch;
   const std::string& secret;
   absl::Duration timeout;
-  absl::Time deadline;
+  Instant deadline;
   int port;  // at which rank 0 listens
 
   size_t ranks() const { return static_cast<size_t>(launch.size); }
@@ -35,7 +36,7 @@ struct Group {
   Endpoint rank_zero{};  // as this rank reached it
 };
 
-absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, absl::Time deadline) {
+absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, Instant deadline) {
   std::string bytes;
   while (true) {
     absl::Status status = ReceiveSome(socket, GreetingBytesMissing(bytes), &bytes, deadline);
@@ -199,7 +200,7 @@ class Joiner {
         return socket;
       }
       const bool hung_up = absl::IsUnavailable(greeting.status());
-      if (!hung_up || absl::Now() >= context_.deadline) return NotRankZero(greeting.status());
+      if (!hung_up || Instant::Now() >= context_.deadline) return NotRankZero(greeting.status());
       absl::SleepFor(absl::Milliseconds(50));
     }
   }
@@ -354,7 +355,7 @@ absl::StatusOr<std::vector<TcpLink>> MeetRanks(const Launch& launch, const std::
                                                absl::Duration timeout, Descriptor listener) {
   if (launch.size == 1) return std::vector<TcpLink>(1);
   if (absl::Status status = CheckLaunch(launch, secret); !status.ok()) return status;
-  const absl::Time deadline = absl::Now() + timeout;
+  const Instant deadline = Instant::Now() + timeout;
   if (!listener.valid()) {
     absl::StatusOr<Descriptor> opened =
         ListenOn(NamesLoopback(launch.address), launch.rank == 0 ? launch.port : 0);

@@ -24,16 +24,16 @@ absl::Status SubGroup::PostReceive(int from, void* data, size_t bytes, Ticket* t
   return whole_.PostReceive(Whole(from), data, bytes, ticket);
 }
 
-absl::Status SubGroup::WaitSend(int to, Ticket ticket, absl::Time deadline) {
+absl::Status SubGroup::WaitSend(int to, Ticket ticket, Instant deadline) {
   return whole_.WaitSend(Whole(to), ticket, deadline);
 }
 
-absl::Status SubGroup::WaitReceive(int from, Ticket ticket, absl::Time deadline) {
+absl::Status SubGroup::WaitReceive(int from, Ticket ticket, Instant deadline) {
   return whole_.WaitReceive(Whole(from), ticket, deadline);
 }
 
 absl::Status SubGroup::AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                                 absl::Time deadline) {
+                                 Instant deadline) {
   const auto ranks = static_cast<size_t>(size());
   if (all.size() != mine.size() * ranks) {
     return absl::InternalError(absl::StrCat("all-gather: rank ", whole_.rank(), " brought ",
@@ -49,7 +49,7 @@ absl::Status SubGroup::AllGather(absl::Span<const double> mine, absl::Span<doubl
   return AllGatherSlices(*this, absl::MakeConstSpan(&array, 1), deadline);
 }
 
-absl::Status SubGroup::Barrier(absl::Time deadline) {
+absl::Status SubGroup::Barrier(Instant deadline) {
   const double token = 0;  // an empty slice would not be sent
   std::vector<double> all(members_.size());
   return AllGather(absl::MakeConstSpan(&token, 1), absl::MakeSpan(all), deadline);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -22,12 +23,12 @@ class SubGroup : public Communicator {
   int size() const override { return static_cast<int>(members_.size()); }
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override;
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override;
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override;
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override;
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override;
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override;
   // By a message between every two members.
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override;
-  absl::Status Barrier(absl::Time deadline) override;
+                         Instant deadline) override;
+  absl::Status Barrier(Instant deadline) override;
   void Abort(const absl::Status& status) override;
   absl::Status failure() const override { return whole_.failure(); }
 

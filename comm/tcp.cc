@@ -103,7 +103,7 @@ class TcpCommunicator : public WireCommunicator {
   }
 
   void Run() {
-    absl::Time next_heartbeat = absl::Now() + options_.heartbeat;
+    Instant next_heartbeat = Instant::Now() + options_.heartbeat;
     while (true) {
       for (const auto& peer : peers_) {
         if (peer != nullptr) Watch(*peer);
@@ -111,18 +111,18 @@ class TcpCommunicator : public WireCommunicator {
       Await(parting_ ? std::min(next_heartbeat, parting_until_) : next_heartbeat);
       TakePosts();
       if (desk().failed() && !told_) TellFailure();
-      if (absl::Now() >= next_heartbeat) {
+      if (Instant::Now() >= next_heartbeat) {
         ForEachPeer([](TcpPeer& peer) { peer.SendHeartbeat(); });
-        next_heartbeat = absl::Now() + options_.heartbeat;
+        next_heartbeat = Instant::Now() + options_.heartbeat;
       }
       if (stop_.load(std::memory_order_acquire) && !parting_) StartParting();
       ForEachPeer([](TcpPeer& peer) { peer.Write(); });
-      if (parting_ && (AllParted() || absl::Now() >= parting_until_)) break;
+      if (parting_ && (AllParted() || Instant::Now() >= parting_until_)) break;
     }
     desk().LetGo();
   }
 
-  void Await(absl::Time until) {
+  void Await(Instant until) {
     constexpr int kEvents = 64;
     epoll_event events[kEvents];
     const int count = epoll_wait(epoll_.get(), events, kEvents, PollMilliseconds(until));
@@ -156,12 +156,12 @@ class TcpCommunicator : public WireCommunicator {
     const absl::Status status = desk().failure();
     ForEachPeer([&status](TcpPeer& peer) { peer.Fail(status); });
     desk().LetGo();
-    if (parting_) parting_until_ = std::min(parting_until_, absl::Now() + kAbortGrace);
+    if (parting_) parting_until_ = std::min(parting_until_, Instant::Now() + kAbortGrace);
   }
 
   void StartParting() {
     parting_ = true;
-    parting_until_ = absl::Now() + (told_ ? kAbortGrace : options_.farewell);
+    parting_until_ = Instant::Now() + (told_ ? kAbortGrace : options_.farewell);
     ForEachPeer([](TcpPeer& peer) { peer.StartParting(); });
   }
 
@@ -207,7 +207,7 @@ class TcpCommunicator : public WireCommunicator {
   std::vector<Post> posts_;
   bool told_ = false;     // of the failure
   bool parting_ = false;  // this rank leaves
-  absl::Time parting_until_;
+  Instant parting_until_;
   std::thread thread_;
 };
 

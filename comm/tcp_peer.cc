@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 namespace {
@@ -19,11 +19,7 @@ constexpr size_t kStagingBytes = 16 << 10;
 constexpr size_t kTurnBytes = 1 << 20;
 constexpr size_t kMostAbortBytes = 4096;
 
-int64_t NowNanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+int64_t NowNanoseconds() { return absl::ToInt64Nanoseconds(Instant::Now() - Instant()); }
 
 bool TryAgain(int error) { return error == EAGAIN || error == EINTR; }
 

@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace sluice {
 namespace {
@@ -205,7 +206,7 @@ absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket) {
   return FromStorage(storage);
 }
 
-absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, absl::Time deadline) {
+absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, Instant deadline) {
   const Native native(endpoint);
   Descriptor socket = NewSocket(native.storage.ss_family);
   if (!socket.valid()) return absl::UnavailableError(absl::StrCat("socket: ", ErrnoText(errno)));
@@ -227,11 +228,11 @@ absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, absl::Time deadli
   return socket;
 }
 
-absl::StatusOr<Descriptor> ConnectPatiently(const Endpoint& endpoint, absl::Time deadline) {
+absl::StatusOr<Descriptor> ConnectPatiently(const Endpoint& endpoint, Instant deadline) {
   absl::Duration pause = absl::Milliseconds(20);
   while (true) {
     absl::StatusOr<Descriptor> socket = ConnectTo(endpoint, deadline);
-    if (socket.ok() || absl::Now() + pause >= deadline) return socket;
+    if (socket.ok() || Instant::Now() + pause >= deadline) return socket;
     absl::SleepFor(pause);
     pause = std::min(2 * pause, absl::Milliseconds(500));
   }
@@ -250,21 +251,22 @@ absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener) {
   return socket;
 }
 
-int PollMilliseconds(absl::Time deadline) {
+int PollMilliseconds(Instant deadline) {
   constexpr int64_t kLongest = 1000;  // whoever waits longer asks again
-  const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now() + absl::Microseconds(999));
+  const int64_t left =
+      absl::ToInt64Milliseconds(deadline - Instant::Now() + absl::Microseconds(999));
   return static_cast<int>(std::clamp<int64_t>(left, 0, kLongest));
 }
 
-absl::Status AwaitEvents(const Descriptor& socket, short events, absl::Time deadline) {
+absl::Status AwaitEvents(const Descriptor& socket, short events, Instant deadline) {
   pollfd waiting{.fd = socket.get(), .events = events, .revents = 0};
   while (poll(&waiting, 1, PollMilliseconds(deadline)) <= 0) {
-    if (absl::Now() >= deadline) return absl::DeadlineExceededError("no answer in time");
+    if (Instant::Now() >= deadline) return absl::DeadlineExceededError("no answer in time");
   }
   return absl::OkStatus();
 }
 
-absl::Status SendAll(const Descriptor& socket, absl::string_view bytes, absl::Time deadline) {
+absl::Status SendAll(const Descriptor& socket, absl::string_view bytes, Instant deadline) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
@@ -279,7 +281,7 @@ absl::Status SendAll(const Descriptor& socket, absl::string_view bytes, absl::Ti
 }
 
 absl::Status ReceiveSome(const Descriptor& socket, size_t most, std::string* bytes,
-                         absl::Time deadline) {
+                         Instant deadline) {
   while (true) {
     char buffer[4096];
     const ssize_t got = recv(socket.get(), buffer, std::min(most, sizeof(buffer)), 0);

@@ -9,8 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"  // IWYU pragma: export
-#include "absl/time/time.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -49,21 +48,21 @@ absl::StatusOr<Descriptor> ListenOn(bool loopback, int port);
 absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket);
 absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket);
 // One attempt.
-absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, absl::Time deadline);
+absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, Instant deadline);
 // Attempts until the deadline, since the other side may not listen yet.
-absl::StatusOr<Descriptor> ConnectPatiently(const Endpoint& endpoint, absl::Time deadline);
+absl::StatusOr<Descriptor> ConnectPatiently(const Endpoint& endpoint, Instant deadline);
 // No descriptor where nobody is waiting.
 absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener);
 
 // Until `events` (of poll) or the deadline (DeadlineExceeded).
-absl::Status AwaitEvents(const Descriptor& socket, short events, absl::Time deadline);
-absl::Status SendAll(const Descriptor& socket, absl::string_view bytes, absl::Time deadline);
+absl::Status AwaitEvents(const Descriptor& socket, short events, Instant deadline);
+absl::Status SendAll(const Descriptor& socket, absl::string_view bytes, Instant deadline);
 // Appends what is there to `bytes`, up to `most` of them; blocks until there is something.
 absl::Status ReceiveSome(const Descriptor& socket, size_t most, std::string* bytes,
-                         absl::Time deadline);
+                         Instant deadline);
 
 // How long poll may sleep, in milliseconds, rounded up.
-int PollMilliseconds(absl::Time deadline);
+int PollMilliseconds(Instant deadline);
 std::string ErrnoText(int error);
 
 }  // namespace sluice

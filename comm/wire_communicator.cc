@@ -23,16 +23,16 @@ absl::Status WireCommunicator::PostReceive(int from, void* data, size_t bytes, T
                      ticket);
 }
 
-absl::Status WireCommunicator::WaitSend(int to, Ticket ticket, absl::Time deadline) {
+absl::Status WireCommunicator::WaitSend(int to, Ticket ticket, Instant deadline) {
   return desk_.Wait(Direction::kSend, kProgramChannel, to, ticket, deadline);
 }
 
-absl::Status WireCommunicator::WaitReceive(int from, Ticket ticket, absl::Time deadline) {
+absl::Status WireCommunicator::WaitReceive(int from, Ticket ticket, Instant deadline) {
   return desk_.Wait(Direction::kReceive, kProgramChannel, from, ticket, deadline);
 }
 
 absl::Status WireCommunicator::AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                                         absl::Time deadline) {
+                                         Instant deadline) {
   const auto ranks = static_cast<size_t>(size());
   if (all.size() != mine.size() * ranks) {
     return absl::InternalError(absl::StrCat("all-gather: rank ", rank(), " brought ", mine.size(),
@@ -49,7 +49,7 @@ absl::Status WireCommunicator::AllGather(absl::Span<const double> mine, absl::Sp
   return absl::OkStatus();
 }
 
-absl::Status WireCommunicator::Barrier(absl::Time deadline) {
+absl::Status WireCommunicator::Barrier(Instant deadline) {
   if (late_.ok()) {
     outgoing_.clear();
     incoming_.clear();
@@ -57,7 +57,7 @@ absl::Status WireCommunicator::Barrier(absl::Time deadline) {
   return GatherFromAll(deadline);
 }
 
-absl::Status WireCommunicator::GatherFromAll(absl::Time deadline) {
+absl::Status WireCommunicator::GatherFromAll(Instant deadline) {
   if (desk_.failed()) return desk_.failure();
   if (!late_.ok()) return late_;
   absl::Status status = PostGather();
@@ -93,7 +93,7 @@ absl::Status WireCommunicator::PostGather() {
   return absl::OkStatus();
 }
 
-absl::Status WireCommunicator::WaitGather(absl::Time deadline) {
+absl::Status WireCommunicator::WaitGather(Instant deadline) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const Tickets& tickets = tickets_[static_cast<size_t>(peer)];

@@ -5,6 +5,7 @@
 
 #include "comm/communicator.h"
 #include "comm/message_desk.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -17,13 +18,13 @@ class WireCommunicator : public Communicator {
   int size() const override { return desk_.size(); }
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override;
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override;
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override;
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override;
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override;
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override;
   // After one of these two has missed its deadline, all later ones return that error: ranks would
   // no longer agree on which all-gather is which.
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override;
-  absl::Status Barrier(absl::Time deadline) override;
+                         Instant deadline) override;
+  absl::Status Barrier(Instant deadline) override;
   void Abort(const absl::Status& status) override { desk_.Abort(status); }
   absl::Status failure() const override { return desk_.failure(); }
 
@@ -33,9 +34,9 @@ class WireCommunicator : public Communicator {
 
  private:
   // Gathers `outgoing_` of every rank in `incoming_`.
-  absl::Status GatherFromAll(absl::Time deadline);
+  absl::Status GatherFromAll(Instant deadline);
   absl::Status PostGather();
-  absl::Status WaitGather(absl::Time deadline);
+  absl::Status WaitGather(Instant deadline);
 
   MessageDesk desk_;
   // The messages' memory is here, since a caller whose all-gather was late may go on to free its

@@ -47,7 +47,7 @@ T OrStop(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-absl::Time Soon() { return absl::Now() + kTimeout; }
+Instant Soon() { return Instant::Now() + kTimeout; }
 
 // One of the two ranks.
 class Rank {

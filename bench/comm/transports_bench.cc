@@ -56,7 +56,7 @@ void Print(const std::string& name, const Row& row) {
   fmt::print("\n");
 }
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
 void PingPong(Communicator& ranks, char* out, char* in) {
   const int peer = 1 - ranks.rank();

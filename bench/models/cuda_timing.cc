@@ -5,8 +5,8 @@
 #include <cstring>
 #include <random>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr int kRepeats = 20;
 
 void Finish(Device& device, Stream stream) {
-  const absl::Status status = device.Synchronize(stream, absl::Now() + absl::Minutes(1));
+  const absl::Status status = device.Synchronize(stream, Instant::Now() + absl::Minutes(1));
   if (!status.ok()) Fail(status);
 }
 

@@ -76,13 +76,13 @@ void Execute(benchmark::State& state, const char* schedule, int ranks, int chunk
           if (!rank_state.ok()) return rank_state.status();
           Executor executor(rank_state->get(), plan.train[index], plan.arenas[index].train,
                             &communicator, &data);
-          if (absl::Status met = communicator.Barrier(absl::InfiniteFuture()); !met.ok())
+          if (absl::Status met = communicator.Barrier(Instant::InfiniteFuture()); !met.ok())
             return met;
           const auto start = std::chrono::steady_clock::now();
           for (int pass = 0; pass < kPasses; ++pass) {
             if (absl::Status ran = executor.Run({}); !ran.ok()) return ran;
           }
-          if (absl::Status met = communicator.Barrier(absl::InfiniteFuture()); !met.ok())
+          if (absl::Status met = communicator.Barrier(Instant::InfiniteFuture()); !met.ok())
             return met;
           if (rank == 0) {
             state.SetIterationTime(

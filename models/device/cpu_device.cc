@@ -26,7 +26,7 @@ class Cpu : public Device {
   void Copy(Stream, void* to, const void* from, size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
-  absl::Status Synchronize(Stream, absl::Time) override { return absl::OkStatus(); }
+  absl::Status Synchronize(Stream, Instant) override { return absl::OkStatus(); }
 };
 
 }  // namespace

@@ -107,7 +107,7 @@ class CudaDevice : public Device {
     Try([&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, StreamOf(stream)); },
         "copying");
   }
-  absl::Status Synchronize(Stream stream, absl::Time deadline) override;
+  absl::Status Synchronize(Stream stream, Instant deadline) override;
 
  private:
   std::string Said(absl::string_view what) const { return absl::StrCat(name_, ": ", what); }
@@ -232,10 +232,10 @@ absl::StatusOr<Event> CudaDevice::NewEvent() {
   return Event{event};
 }
 
-absl::Status CudaDevice::Synchronize(Stream stream, absl::Time deadline) {
+absl::Status CudaDevice::Synchronize(Stream stream, Instant deadline) {
   const OnDevice current(ordinal_);
   NoteLastCudaError(Said("launching a kernel"));
-  const absl::Time start = absl::Now();
+  const Instant start = Instant::Now();
   for (;;) {
     const cudaError_t error = cudaStreamQuery(StreamOf(stream));
     if (error == cudaSuccess) return CudaFailure(ordinal_);
@@ -245,7 +245,7 @@ absl::Status CudaDevice::Synchronize(Stream stream, absl::Time deadline) {
       NoteCudaFailure(CudaStatus(error, Said("running queued work")));
       return CudaFailure(ordinal_);
     }
-    const absl::Time now = absl::Now();
+    const Instant now = Instant::Now();
     if (now >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(Said("queued work is not done after "), absl::FormatDuration(now - start)));

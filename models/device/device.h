@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -103,7 +104,7 @@ class Device {
 
   // Returns once all that is queued on `stream` is done. DeadlineExceeded; Unavailable where the
   // device is lost.
-  virtual absl::Status Synchronize(Stream stream, absl::Time deadline) = 0;
+  virtual absl::Status Synchronize(Stream stream, Instant deadline) = 0;
 };
 
 // The machine's memory and the calling thread.

@@ -4,6 +4,8 @@
 #include <future>
 #include <vector>
 
+#include "models/device/wait_until.h"
+
 namespace sluice {
 namespace {
 
@@ -15,17 +17,18 @@ SaveRounds::SaveRounds(Communicator* world, absl::Duration timeout)
     : world_(*world),
       timeout_(timeout),
       period_(std::min(kPeriod, timeout / 4)),
-      next_(absl::Now() + period_) {}
+      next_(Instant::Now() + period_) {}
 
 absl::Status SaveRounds::Tick() {
-  return absl::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/0);
+  return Instant::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/0);
 }
 
 absl::Status SaveRounds::Meet(double done) {
   done_.resize(static_cast<size_t>(world_.size()));
-  absl::Status status = world_.AllGather({&done, 1}, absl::MakeSpan(done_), absl::Now() + timeout_);
+  absl::Status status =
+      world_.AllGather({&done, 1}, absl::MakeSpan(done_), Instant::Now() + timeout_);
   all_done_ = std::all_of(done_.begin(), done_.end(), [](double rank) { return rank >= 1; });
-  next_ = absl::Now() + period_;
+  next_ = Instant::Now() + period_;
   return status;
 }
 
@@ -52,8 +55,8 @@ absl::Status SaveRounds::WaitReceive(int from, Ticket ticket) {
 
 absl::Status SaveRounds::Do(const std::function<absl::Status()>& work) {
   std::future<absl::Status> done = std::async(std::launch::async, work);
-  while (done.wait_until(absl::ToChronoTime(next_)) != std::future_status::ready) {
-    if (absl::Status status = Meet(/*done=*/0); !status.ok()) return status;
+  while (done.wait_for(TimeUntil(next_)) != std::future_status::ready) {
+    if (absl::Status status = Tick(); !status.ok()) return status;
   }
   return done.get();
 }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -39,7 +40,7 @@ class SaveRounds {
   Communicator& world_;
   const absl::Duration timeout_;
   const absl::Duration period_;
-  absl::Time next_;
+  Instant next_;
   std::vector<double> done_;  // [rank], as of the last meeting
   bool all_done_ = false;
 };

@@ -56,7 +56,7 @@ class Save {
 
   absl::Status Gather(double mine, std::vector<double>* all) {
     all->resize(static_cast<size_t>(world_.size()));
-    return world_.AllGather({&mine, 1}, absl::MakeSpan(*all), absl::Now() + request_.timeout);
+    return world_.AllGather({&mine, 1}, absl::MakeSpan(*all), Instant::Now() + request_.timeout);
   }
 
   absl::Status Make() {

@@ -90,7 +90,7 @@ absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& wor
     halves.push_back(static_cast<double>(trait.hash & 0xffffffffU));
   }
   std::vector<double> all(halves.size() * static_cast<size_t>(world.size()));
-  absl::Status status = world.AllGather(halves, absl::MakeSpan(all), absl::Now() + timeout);
+  absl::Status status = world.AllGather(halves, absl::MakeSpan(all), Instant::Now() + timeout);
   if (!status.ok()) return status;
   std::string differences;
   for (size_t trait = 0; trait < mine.size(); ++trait) {

@@ -36,7 +36,8 @@ absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& co
                             static_cast<double>(mine.stage), static_cast<double>(mine.micro_batch)};
   constexpr size_t kFields = std::size(encoded);
   std::vector<double> all(kFields * static_cast<size_t>(communicator.size()));
-  absl::Status status = communicator.AllGather(encoded, absl::MakeSpan(all), absl::Now() + timeout);
+  absl::Status status =
+      communicator.AllGather(encoded, absl::MakeSpan(all), Instant::Now() + timeout);
   if (!status.ok()) return status;
   NonFinite first;
   for (size_t at = 0; at < all.size(); at += kFields) {

@@ -155,9 +155,10 @@ absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) 
   }
   absl::Status status =
       ReduceScatter(*replicas_, reductions_[index].sums, absl::MakeSpan(work, elements),
-                    absl::Now() + pass.timeout, add);
+                    Instant::Now() + pass.timeout, add);
   if (status.ok()) {
-    status = AllGatherSlices(*replicas_, reductions_[index].gathered, absl::Now() + pass.timeout);
+    status =
+        AllGatherSlices(*replicas_, reductions_[index].gathered, Instant::Now() + pass.timeout);
   }
   return status;
 }
@@ -174,7 +175,7 @@ absl::Status Executor::Finish(const Pass& pass) {
   // The host has run ahead: no action may take longer than a wait for one would.
   const auto actions = static_cast<double>(std::max<size_t>(program_.actions.size(), 1));
   absl::Status status =
-      state_.device().Synchronize(state_.stream(), absl::Now() + actions * pass.timeout);
+      state_.device().Synchronize(state_.stream(), Instant::Now() + actions * pass.timeout);
   // What was queued may have come to its end because a rank was lost.
   if (status.ok() && state_.device().queues()) status = communicator_.failure();
   if (!status.ok())
@@ -270,10 +271,10 @@ absl::Status Executor::Communicate(const Instruction& instruction, const Pass& p
     case Step::kPostSend:
       return communicator_.PostSend(peer, data, bytes, &sent[message]);
     case Step::kWaitReceive:
-      return communicator_.WaitReceive(peer, received[message], absl::Now() + pass.timeout);
+      return communicator_.WaitReceive(peer, received[message], Instant::Now() + pass.timeout);
     default: {
       const ActionClock::Waiting waiting(&clock_, current_action_);
-      return communicator_.WaitSend(peer, sent[message], absl::Now() + pass.timeout);
+      return communicator_.WaitSend(peer, sent[message], Instant::Now() + pass.timeout);
     }
   }
 }
@@ -319,14 +320,14 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
 }
 
 bool Executor::IsFinite(const double& loss) {
-  return !state_.device().Synchronize(state_.stream(), absl::InfiniteFuture()).ok() ||
+  return !state_.device().Synchronize(state_.stream(), Instant::InfiniteFuture()).ok() ||
          std::isfinite(loss);
 }
 
 bool Executor::IsFinite(DType dtype, int64_t count, const void* values) {
   state_.kernels().all_finite(state_.stream(), dtype, count, values, finite_);
   // A device that does not answer shows at the end of the pass.
-  return !state_.device().Synchronize(state_.stream(), absl::InfiniteFuture()).ok() || *finite_;
+  return !state_.device().Synchronize(state_.stream(), Instant::InfiniteFuture()).ok() || *finite_;
 }
 
 void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call,

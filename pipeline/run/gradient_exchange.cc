@@ -26,8 +26,8 @@ absl::Status Swap(Communicator& communicator, int peer, const ParameterView& min
   Ticket received = 0;
   absl::Status status = communicator.PostReceive(peer, theirs, bytes, &received);
   if (status.ok()) status = communicator.PostSend(peer, mine.gradient, bytes, &sent);
-  if (status.ok()) status = communicator.WaitReceive(peer, received, absl::Now() + timeout);
-  if (status.ok()) status = communicator.WaitSend(peer, sent, absl::Now() + timeout);
+  if (status.ok()) status = communicator.WaitReceive(peer, received, Instant::Now() + timeout);
+  if (status.ok()) status = communicator.WaitSend(peer, sent, Instant::Now() + timeout);
   return status;
 }
 

@@ -119,7 +119,7 @@ absl::Status GradientNorms::Chain(absl::Duration timeout, absl::Span<double> nor
   absl::Status status = absl::OkStatus();
   if (self > 0) {
     status = replicas_->PostReceive(self - 1, partial.data(), bytes, &ticket);
-    if (status.ok()) status = replicas_->WaitReceive(self - 1, ticket, absl::Now() + timeout);
+    if (status.ok()) status = replicas_->WaitReceive(self - 1, ticket, Instant::Now() + timeout);
     if (!status.ok()) return status;
   }
   sums_.AddBlocks();
@@ -128,7 +128,7 @@ absl::Status GradientNorms::Chain(absl::Duration timeout, absl::Span<double> nor
     return status;
   }
   status = replicas_->PostSend(self + 1, partial.data(), bytes, &ticket);
-  if (status.ok()) status = replicas_->WaitSend(self + 1, ticket, absl::Now() + timeout);
+  if (status.ok()) status = replicas_->WaitSend(self + 1, ticket, Instant::Now() + timeout);
   return status;
 }
 

@@ -19,7 +19,7 @@ absl::Status GatherWeights(const RankState& state, Communicator& replicas, absl:
                        .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
                        .element_bytes = static_cast<int64_t>(sizeof(float))});
   }
-  return AllGatherSlices(replicas, weights, absl::Now() + timeout);
+  return AllGatherSlices(replicas, weights, Instant::Now() + timeout);
 }
 
 }  // namespace

@@ -284,7 +284,7 @@ absl::Status RankTrainer::Save(int64_t step) {
     if (context_.events->on_checkpoint) context_.events->on_checkpoint(*path);
   }
   // Writing may take longer than any message: no deadline, since rank 0 tells all if it fails.
-  return world_.Barrier(absl::InfiniteFuture());
+  return world_.Barrier(Instant::InfiniteFuture());
 }
 
 absl::Status RankTrainer::Hash() {
@@ -297,7 +297,7 @@ absl::Status RankTrainer::Hash() {
 // Together: a rank with nothing left to do would otherwise end as if all were well while the others
 // miss one, and might be the one to say so.
 absl::Status RankTrainer::Leave() {
-  absl::Status status = world_.Barrier(absl::Now() + options_.timeout);
+  absl::Status status = world_.Barrier(Instant::Now() + options_.timeout);
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("rank ", world_.rank(), ", ", kLeaving, ": ", status.message()));

@@ -76,7 +76,7 @@ absl::Status StateGather::Send(const float* values, int64_t count) {
   absl::Status status = absl::OkStatus();
   // Rank 0 may write for longer than any time-out; it tells all if it fails.
   const auto wait = [&](int64_t piece) {
-    return world_.WaitSend(0, tickets[piece % kUnderWay], absl::InfiniteFuture());
+    return world_.WaitSend(0, tickets[piece % kUnderWay], Instant::InfiniteFuture());
   };
   const int64_t pieces = (count + kPiece - 1) / kPiece;
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
@@ -108,7 +108,7 @@ absl::Status StateGather::Receive(int from, int64_t count, absl::Duration timeou
   for (int64_t piece = 0; piece < std::min(pieces, kUnderWay) && status.ok(); ++piece)
     status = post(piece);
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-    status = world_.WaitReceive(from, tickets[piece % kUnderWay], absl::Now() + timeout);
+    status = world_.WaitReceive(from, tickets[piece % kUnderWay], Instant::Now() + timeout);
     if (status.ok()) status = sink(place(piece), size(piece));
     if (status.ok() && piece + kUnderWay < pieces) status = post(piece + kUnderWay);
   }

@@ -54,13 +54,13 @@ StepReporter::StepReporter(const RunPlan& plan, int parameter_count)
       all_(mine_.size() * static_cast<size_t>(plan.world_size())) {}
 
 absl::Status StepReporter::AlignClocks(Communicator& communicator, absl::Duration timeout) {
-  absl::Status status = communicator.Barrier(absl::Now() + timeout);
+  absl::Status status = communicator.Barrier(Instant::Now() + timeout);
   if (!status.ok()) return status;
   const double mine =
       Seconds();  // as near to the same moment on all ranks as a barrier brings them
   std::vector<double> all(static_cast<size_t>(communicator.size()));
   status = communicator.AllGather(absl::MakeConstSpan(&mine, 1), absl::MakeSpan(all),
-                                  absl::Now() + timeout);
+                                  Instant::Now() + timeout);
   clock_ahead_ = std::abs(mine - all.front()) < kOneClock ? 0 : mine - all.front();
   return status;
 }
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<StepReport>> StepReporter::GatherSteps(
 absl::Status StepReporter::Exchange(const Executor& executor, absl::Span<const double> norms,
                                     bool stop, Communicator& communicator, absl::Duration timeout) {
   Encode(executor, norms, stop);
-  return communicator.AllGather(mine_, absl::MakeSpan(all_), absl::Now() + timeout);
+  return communicator.AllGather(mine_, absl::MakeSpan(all_), Instant::Now() + timeout);
 }
 
 void StepReporter::Encode(const Executor& executor, absl::Span<const double> norms, bool stop) {

@@ -114,20 +114,20 @@ absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
   static_assert(std::is_trivially_copyable_v<TracedAction>);
   const double mine[] = {static_cast<double>(trace->size())};
   std::vector<double> counts(static_cast<size_t>(world.size()));
-  absl::Status status = world.AllGather(mine, absl::MakeSpan(counts), absl::Now() + timeout);
+  absl::Status status = world.AllGather(mine, absl::MakeSpan(counts), Instant::Now() + timeout);
   Ticket ticket = 0;
   if (world.rank() > 0) {
     if (status.ok()) {
       status = world.PostSend(0, trace->data(), trace->size() * sizeof(TracedAction), &ticket);
     }
-    if (status.ok()) status = world.WaitSend(0, ticket, absl::InfiniteFuture());
+    if (status.ok()) status = world.WaitSend(0, ticket, Instant::InfiniteFuture());
     trace->clear();
     return status;
   }
   for (int rank = 1; status.ok() && rank < world.size(); ++rank) {
     std::vector<TracedAction> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
     status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TracedAction), &ticket);
-    if (status.ok()) status = world.WaitReceive(rank, ticket, absl::Now() + timeout);
+    if (status.ok()) status = world.WaitReceive(rank, ticket, Instant::Now() + timeout);
     Append(theirs, trace);
   }
   return status;

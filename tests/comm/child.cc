@@ -8,8 +8,6 @@
 
 #include <cstdlib>
 
-#include "absl/time/clock.h"
-
 namespace sluice {
 namespace {
 
@@ -52,9 +50,9 @@ Child::~Child() {
   close(pipe_);
 }
 
-bool Child::ReadSome(absl::Time deadline) {
+bool Child::ReadSome(Instant deadline) {
   pollfd waiting{.fd = pipe_, .events = POLLIN, .revents = 0};
-  const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+  const int64_t left = absl::ToInt64Milliseconds(deadline - Instant::Now());
   if (left <= 0 || poll(&waiting, 1, static_cast<int>(left)) <= 0) return false;
   char buffer[4096];
   const ssize_t got = read(pipe_, buffer, sizeof(buffer));
@@ -64,7 +62,7 @@ bool Child::ReadSome(absl::Time deadline) {
 }
 
 bool Child::AwaitOutput(const std::string& text, int times) {
-  const absl::Time deadline = absl::Now() + kPatience;
+  const Instant deadline = Instant::Now() + kPatience;
   while (true) {
     int found = 0;
     for (size_t at = output_.find(text); at != std::string::npos; at = output_.find(text, at + 1)) {
@@ -76,10 +74,10 @@ bool Child::AwaitOutput(const std::string& text, int times) {
 }
 
 int Child::AwaitExit() {
-  const absl::Time deadline = absl::Now() + kPatience;
+  const Instant deadline = Instant::Now() + kPatience;
   while (ReadSome(deadline)) {
   }
-  if (absl::Now() >= deadline) return -1;
+  if (Instant::Now() >= deadline) return -1;
   int status = 0;
   if (waitpid(pid_, &status, 0) != pid_) return -1;
   ended_ = true;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -27,7 +27,7 @@ class Child {
   const std::string& output() const { return output_; }
 
  private:
-  bool ReadSome(absl::Time deadline);  // false at the end, or too late
+  bool ReadSome(Instant deadline);  // false at the end, or too late
 
   int pid_ = -1;
   int pipe_ = -1;

@@ -20,7 +20,7 @@
 namespace sluice {
 namespace {
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
 void RunGroup(int ranks, const std::function<void(Communicator&)>& body) {
   InProcessGroup group(ranks, /*capacity=*/8, absl::ZeroDuration());
@@ -285,7 +285,7 @@ TEST(ReduceScatter, APeerThatDoesNotComeIsADeadline) {
     const SlicedSum array{.data = data.data(), .sum = data.data(), .bounds = bounds};
     const absl::Status status =
         ReduceScatter(group, absl::MakeConstSpan(&array, 1), absl::MakeSpan(work),
-                      absl::Now() + absl::Milliseconds(30));
+                      Instant::Now() + absl::Milliseconds(30));
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   });
 }

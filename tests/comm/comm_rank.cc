@@ -1,7 +1,7 @@
 // One rank as a program: comm_rank tcp|mpi ROUNDS TIMEOUT_MS BYTES. Finds its rank in the
-// environment, sends a message around a ring and gathers a number from all, round by round (for
-// ever where ROUNDS is 0), and ends as a training program would: 0 when done, 5 when it lost
-// somebody.
+// environment, sends a message around a ring and gathers a number from all, round by round (where
+// ROUNDS is 0: until one of them gets SIGUSR1), and ends as a training program would: 0 when done,
+// 5 when it lost somebody.
 #include <unistd.h>
 
 #include <atomic>
@@ -25,6 +25,7 @@ struct Work {
 };
 
 std::atomic<bool> told_to_stop{false};
+std::atomic<bool> told_to_finish{false};
 
 absl::StatusOr<std::unique_ptr<Communicator>> Open(const Work& work) {
   if (work.transport == "mpi") {
@@ -42,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Open(const Work& work) {
   return OpenTcp(*launch, options);
 }
 
-absl::Status Round(Communicator& ranks, int round, const Work& work) {
+// `last`: whether any rank has been told to finish.
+absl::Status Round(Communicator& ranks, int round, const Work& work, bool* last) {
   const int size = ranks.size();
   const int next = (ranks.rank() + 1) % size;
   const int before = (ranks.rank() + size - 1) % size;
@@ -52,12 +54,13 @@ absl::Status Round(Communicator& ranks, int round, const Work& work) {
   Ticket received = 0;
   absl::Status status = ranks.PostReceive(before, in.data(), in.size(), &received);
   if (status.ok()) status = ranks.PostSend(next, out.data(), out.size(), &sent);
-  if (status.ok()) status = ranks.WaitReceive(before, received, absl::Now() + work.timeout);
-  if (status.ok()) status = ranks.WaitSend(next, sent, absl::Now() + work.timeout);
-  std::vector<double> all(static_cast<size_t>(size));
-  const double mine = round + ranks.rank();
+  if (status.ok()) status = ranks.WaitReceive(before, received, Instant::Now() + work.timeout);
+  if (status.ok()) status = ranks.WaitSend(next, sent, Instant::Now() + work.timeout);
+  std::vector<double> all(2 * static_cast<size_t>(size));
+  const double mine[] = {static_cast<double>(round + ranks.rank()),
+                         told_to_finish.load() ? 1.0 : 0.0};
   if (status.ok()) {
-    status = ranks.AllGather({&mine, 1}, absl::MakeSpan(all), absl::Now() + work.timeout);
+    status = ranks.AllGather(mine, absl::MakeSpan(all), Instant::Now() + work.timeout);
   }
   if (!status.ok()) {
     status = absl::Status(status.code(), absl::StrCat("rank ", ranks.rank(), ", round ", round,
@@ -66,19 +69,23 @@ absl::Status Round(Communicator& ranks, int round, const Work& work) {
     return status;
   }
   const bool right = in == std::vector<char>(work.bytes, static_cast<char>(before + round)) &&
-                     all[static_cast<size_t>(before)] == round + before;
+                     all[2 * static_cast<size_t>(before)] == round + before;
+  for (size_t told = 1; told < all.size(); told += 2) *last = *last || all[told] != 0;
   return right ? absl::OkStatus() : absl::DataLossError("wrong bytes");
 }
 
 int Run(const Work& work) {
+  std::signal(SIGUSR1, [](int) { told_to_finish.store(true); });
   absl::StatusOr<std::unique_ptr<Communicator>> opened = Open(work);
   absl::Status status = opened.status();
   if (status.ok()) {
     Communicator& ranks = **opened;
     std::printf("ready %d of %d, process %d\n", ranks.rank(), ranks.size(), getpid());
     std::fflush(stdout);
-    for (int round = 0; status.ok() && (work.rounds == 0 || round < work.rounds); ++round) {
-      status = Round(ranks, round, work);
+    bool last = false;
+    for (int round = 0; status.ok() && !last; ++round) {
+      status = Round(ranks, round, work, &last);
+      last = last || round + 1 == work.rounds;
     }
   }
   std::printf("%s\n", status.ok() ? "done" : status.ToString().c_str());

@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 // Machines under load are slow, and sanitizers slower; no test waits so long but where it fails.
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
 std::vector<uint8_t> Pattern(size_t bytes, uint32_t seed) {
   std::vector<uint8_t> data(bytes);
@@ -160,7 +160,7 @@ TEST_P(Conformance, AMessageThatDoesNotComeIsADeadline) {
     if (ranks.rank() != 0) return;
     Ticket ticket = 0;
     ASSERT_TRUE(ranks.PostReceive(1, &value, sizeof(value), &ticket).ok());
-    const absl::Status late = ranks.WaitReceive(1, ticket, absl::Now() + absl::Milliseconds(30));
+    const absl::Status late = ranks.WaitReceive(1, ticket, Instant::Now() + absl::Milliseconds(30));
     EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(std::string(late.message()), HasSubstr("from rank 1 to rank 0"));
   });
@@ -172,7 +172,7 @@ TEST_P(Conformance, ALongMessageThatNobodyTakesIsADeadline) {
     if (ranks.rank() == 0) {
       Ticket ticket = 0;
       ASSERT_TRUE(ranks.PostSend(1, data.data(), data.size(), &ticket).ok());
-      const absl::Status late = ranks.WaitSend(1, ticket, absl::Now() + absl::Milliseconds(30));
+      const absl::Status late = ranks.WaitSend(1, ticket, Instant::Now() + absl::Milliseconds(30));
       EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
       EXPECT_THAT(std::string(late.message()), HasSubstr("from rank 0 to rank 1"));
       ranks.Abort(late);
@@ -375,7 +375,7 @@ TEST_P(Conformance, ABarrierHoldsUntilAllHaveCome) {
   });
   Make(2)->Run([](Communicator& ranks) {
     if (ranks.rank() == 1) return;
-    EXPECT_EQ(ranks.Barrier(absl::Now() + absl::Milliseconds(30)).code(),
+    EXPECT_EQ(ranks.Barrier(Instant::Now() + absl::Milliseconds(30)).code(),
               absl::StatusCode::kDeadlineExceeded);
   });
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 
+#include "absl/time/clock.h"
 #include "tests/models/fake_device.h"
 
 namespace sluice {
@@ -279,9 +280,9 @@ void FakeNccl::Abort(NcclComm comm) {
     end->wire->halves[end->rank].clear();  // the caller may free what they point to
     end->wire->changed.notify_all();
   }
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const Instant deadline = Instant::Now() + absl::Seconds(60);
   while (!Waiting(ordinal).empty()) {
-    if (absl::Now() > deadline) {
+    if (Instant::Now() > deadline) {
       ADD_FAILURE() << "an abort waits for " << Waiting(ordinal) << ", which waits for its own";
       return;
     }

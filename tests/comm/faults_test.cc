@@ -16,8 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "models/device/instant.h"
 #include "tests/comm/child.h"
 #include "tests/comm/free_port.h"
+#include "tests/comm/rank_group.h"
 
 namespace sluice {
 namespace {
@@ -27,84 +29,49 @@ using testing::HasSubstr;
 
 constexpr absl::Duration kSlack = absl::Seconds(10);
 
-// The environment of torchrun's worker.
-std::vector<std::string> TorchrunEnvironment(int rank, int size, const std::string& address,
-                                             int port) {
-  return {absl::StrCat("RANK=", rank),
-          absl::StrCat("WORLD_SIZE=", size),
-          absl::StrCat("LOCAL_RANK=", rank),
-          absl::StrCat("MASTER_ADDR=", address),
-          absl::StrCat("MASTER_PORT=", port),
-          "TORCHELASTIC_USE_AGENT_STORE=False",
-          "SLUICE_SECRET=of this test and no other"};
-}
-
-using Group = std::vector<std::unique_ptr<Child>>;
-
-Group StartGroup(int size, const std::vector<std::string>& arguments) {
-  const int port = FreePort();
-  Group group;
-  for (int rank = 0; rank < size; ++rank) {
-    std::vector<std::string> command = {SLUICE_COMM_RANK, "tcp"};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    group.push_back(
-        std::make_unique<Child>(command, TorchrunEnvironment(rank, size, "127.0.0.1", port)));
-  }
-  return group;
-}
-
-void AwaitReady(const Group& group) {
-  for (const auto& child : group) ASSERT_TRUE(child->AwaitOutput("ready")) << child->output();
-}
-
 TEST(Faults, WithoutAnyEverybodyIsDone) {
-  const Group group = StartGroup(4, {"50", "60000", "100000"});
+  const RankGroup group = StartGroup(4, {"50", "60000", "100000"});
   for (const auto& child : group) {
     EXPECT_EQ(child->AwaitExit(), 0);
     EXPECT_THAT(child->output(), HasSubstr("done"));
   }
 }
 
-void ExpectLost(Child& child, const std::string& what) {
-  EXPECT_EQ(child.AwaitExit(), 5) << child.output();
-  EXPECT_THAT(child.output(), HasSubstr(what));
-}
-
 TEST(Faults, AKilledRankIsMissedAtOnce) {
   for (int trial = 0; trial < 6; ++trial) {
-    const Group group = StartGroup(3, {"0", "60000", trial % 2 == 0 ? "8" : "3000000"});
+    const RankGroup group = StartGroup(3, {"0", "60000", trial % 2 == 0 ? "8" : "3000000"});
     AwaitReady(group);
     std::this_thread::sleep_for(std::chrono::milliseconds(7 * trial));
     const int victim = trial % 3;
-    const absl::Time killed = absl::Now();
+    const Instant killed = Instant::Now();
     kill(group[static_cast<size_t>(victim)]->pid(), SIGKILL);
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == victim) continue;
       ExpectLost(*group[static_cast<size_t>(rank)],
                  absl::StrCat("rank ", victim, " is gone (connection closed)"));
     }
-    EXPECT_LT(absl::Now() - killed, kSlack) << "the timeout is a minute";
+    EXPECT_LT(Instant::Now() - killed, kSlack) << "the timeout is a minute";
   }
 }
 
 TEST(Faults, AStoppedRankIsMissedByTheTimeout) {
-  const Group group = StartGroup(3, {"0", "1500", "1000"});
+  const RankGroup group = StartGroup(3, {"0", "1500", "1000"});
   AwaitReady(group);
-  const absl::Time stopped = absl::Now();
+  const Instant stopped = Instant::Now();
   kill(group[1]->pid(), SIGSTOP);
   for (const int rank : {0, 2}) {
     // Both wait for rank 1, and whoever was first has told the other.
     ExpectLost(*group[static_cast<size_t>(rank)], "rank 1");
     EXPECT_THAT(group[static_cast<size_t>(rank)]->output(), HasSubstr("stopped or cut off"));
   }
-  EXPECT_LT(absl::Now() - stopped, absl::Milliseconds(1500) + kSlack);
+  EXPECT_LT(Instant::Now() - stopped, absl::Milliseconds(1500) + kSlack);
   kill(group[1]->pid(), SIGCONT);
   EXPECT_EQ(group[1]->AwaitExit(), 5) << "and it learns what has happened";
 }
 
 TEST(Faults, ARankThatLeavesEarlyIsNamed) {
   const int port = FreePort();
-  Group group;
+  RankGroup group;
   for (int rank = 0; rank < 3; ++rank) {
     const char* rounds = rank == 2 ? "5" : "0";
     group.push_back(std::make_unique<Child>(
@@ -167,10 +134,10 @@ TEST_F(MpiFaults, AKilledRankEndsAll) {
 TEST_F(MpiFaults, AStoppedRankIsMissedByTheTimeout) {
   const auto ranks = Start({"0", "1500", "100000"});
   ASSERT_TRUE(ranks->AwaitOutput("ready", 3)) << ranks->output();
-  const absl::Time stopped = absl::Now();
+  const Instant stopped = Instant::Now();
   kill(ProcessOf(ranks->output(), 2), SIGSTOP);
   EXPECT_EQ(ranks->AwaitExit(), 5) << ranks->output();
-  EXPECT_LT(absl::Now() - stopped, absl::Milliseconds(1500) + kSlack);
+  EXPECT_LT(Instant::Now() - stopped, absl::Milliseconds(1500) + kSlack);
   EXPECT_THAT(ranks->output(), HasSubstr("DEADLINE_EXCEEDED: rank "));
   EXPECT_THAT(ranks->output(), HasSubstr("(rank 2 is stopped)"));
   ExpectNoOrphans(ranks->output());
@@ -225,7 +192,7 @@ class Machines {
 TEST(SeveralMachines, MeetAndTalk) {
   const Machines machines;
   if (!machines.works()) GTEST_SKIP() << "no network namespaces here (needs root and iproute2)";
-  Group group;
+  RankGroup group;
   // Two ranks on rank 0's machine, one of which reaches it without the wire.
   const int machine_of[] = {0, 0, 1, 2};
   for (int rank = 0; rank < 4; ++rank) {
@@ -237,16 +204,16 @@ TEST(SeveralMachines, MeetAndTalk) {
 TEST(SeveralMachines, OneThatIsCutOffIsMissedByTheTimeout) {
   const Machines machines;
   if (!machines.works()) GTEST_SKIP() << "no network namespaces here (needs root and iproute2)";
-  Group group;
+  RankGroup group;
   for (int rank = 0; rank < 3; ++rank) {
     group.push_back(machines.Start(rank, rank, 3, {"0", "2000", "1000"}));
   }
   AwaitReady(group);
-  const absl::Time cut = absl::Now();
+  const Instant cut = Instant::Now();
   machines.PullCable(1);
   for (const auto& child : group) ExpectLost(*child, "stopped or cut off");
   EXPECT_THAT(group[0]->output(), AnyOf(HasSubstr("of rank 1 for"), HasSubstr("rank 1, round")));
-  EXPECT_LT(absl::Now() - cut, absl::Seconds(2) + kSlack);
+  EXPECT_LT(Instant::Now() - cut, absl::Seconds(2) + kSlack);
 }
 
 }  // namespace

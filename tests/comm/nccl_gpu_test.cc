@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr absl::Duration kTimeout = absl::Seconds(60);
-absl::Time Soon() { return absl::Now() + kTimeout; }
+Instant Soon() { return Instant::Now() + kTimeout; }
 
 // Why a test on so many GPUs cannot run; empty where it can.
 std::string Lack(int gpus) {
@@ -117,11 +117,11 @@ TEST(NcclGpu, AMessageThatDoesNotComeEndsWhatIsQueued) {
     if (rank.group.rank() == 0) {
       Ticket ticket = 0;
       ASSERT_TRUE(rank.group.PostReceive(1, memory->data(), 4, &ticket).ok());
-      ASSERT_TRUE(rank.group.WaitReceive(1, ticket, absl::Now() + absl::Seconds(1)).ok());
+      ASSERT_TRUE(rank.group.WaitReceive(1, ticket, Instant::Now() + absl::Seconds(1)).ok());
       EXPECT_TRUE(rank.device.Synchronize(rank.compute, Soon()).ok());
     }
-    const absl::Time late = Soon();
-    while (rank.group.failure().ok() && absl::Now() < late) std::this_thread::yield();
+    const Instant late = Soon();
+    while (rank.group.failure().ok() && Instant::Now() < late) std::this_thread::yield();
     EXPECT_EQ(rank.group.failure().code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(std::string(rank.group.failure().message()), HasSubstr("from rank 1 to rank 0"));
   });

@@ -16,17 +16,17 @@ class Synchronous : public Communicator {
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
     return inner_.PostReceive(from, data, bytes, ticket);
   }
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
     return Finish(inner_.WaitSend(to, ticket, deadline));
   }
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
     return Finish(inner_.WaitReceive(from, ticket, deadline));
   }
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override {
+                         Instant deadline) override {
     return inner_.AllGather(mine, all, deadline);
   }
-  absl::Status Barrier(absl::Time deadline) override { return inner_.Barrier(deadline); }
+  absl::Status Barrier(Instant deadline) override { return inner_.Barrier(deadline); }
   void Abort(const absl::Status& status) override { inner_.Abort(status); }
   absl::Status failure() const override { return inner_.failure(); }
 
@@ -34,7 +34,7 @@ class Synchronous : public Communicator {
   // The transport itself ends what is late: the device always gets there.
   absl::Status Finish(const absl::Status& queued) {
     if (!queued.ok()) return queued;
-    absl::Status done = rank_.device.Synchronize(rank_.compute, absl::InfiniteFuture());
+    absl::Status done = rank_.device.Synchronize(rank_.compute, Instant::InfiniteFuture());
     absl::Status failed = inner_.failure();
     return failed.ok() ? done : failed;
   }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/nccl_ranks.h"
 
@@ -35,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
         Transport{.name = "nccl_late", .make = MakeNccl<7>, .checks_sizes = false, .quick = false}),
     TransportName);
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
 // Device memory of ints that a test can look at.
 class Ints {
@@ -211,7 +212,7 @@ TEST(Nccl, OnlyTheDevicesWaitCounts) {
         absl::SleepFor(absl::Milliseconds(200));
       });
       // Queued long before its turn, with a time that is over by then.
-      ASSERT_TRUE(group.WaitReceive(1, ticket, absl::Now() + absl::Milliseconds(100)).ok());
+      ASSERT_TRUE(group.WaitReceive(1, ticket, Instant::Now() + absl::Milliseconds(100)).ok());
     } else {
       ASSERT_TRUE(group.PostSend(0, memory.at(0), sizeof(int), &ticket).ok());
       ASSERT_TRUE(group.WaitSend(0, ticket, Soon()).ok());
@@ -231,10 +232,10 @@ TEST(Nccl, AMessageThatIsLateIsNamedThoughOthersWaitBehindIt) {
     if (group.rank() == 0) {
       for (size_t i = 0; i < 2; ++i) {
         ASSERT_TRUE(group.PostReceive(1, memory.at(i), sizeof(int), &ticket).ok());
-        ASSERT_TRUE(group.WaitReceive(1, ticket, absl::Now() + absl::Milliseconds(50)).ok());
+        ASSERT_TRUE(group.WaitReceive(1, ticket, Instant::Now() + absl::Milliseconds(50)).ok());
       }
       ASSERT_TRUE(group.PostReceive(2, memory.at(2), sizeof(int), &ticket).ok());
-      ASSERT_TRUE(group.WaitReceive(2, ticket, absl::Now() + absl::Milliseconds(50)).ok());
+      ASSERT_TRUE(group.WaitReceive(2, ticket, Instant::Now() + absl::Milliseconds(50)).ok());
     } else if (group.rank() == 1) {  // sends one of two
       ASSERT_TRUE(group.PostSend(0, memory.at(0), sizeof(int), &ticket).ok());
     }

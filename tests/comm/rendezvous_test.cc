@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "comm/greeting.h"
 #include "comm/greeting_proof.h"
 #include "comm/tcp_socket.h"
@@ -185,11 +186,11 @@ absl::Status MeetServerThatSays(const std::string& bytes) {
   launch.address = "127.0.0.1";
   launch.port = LocalEndpoint(*listener)->port;
   std::thread server([&] {
-    EXPECT_TRUE(AwaitEvents(*listener, /*POLLIN*/ 1, absl::Now() + kLong).ok());
+    EXPECT_TRUE(AwaitEvents(*listener, /*POLLIN*/ 1, Instant::Now() + kLong).ok());
     const absl::StatusOr<Descriptor> client = AcceptFrom(*listener);
-    EXPECT_TRUE(SendAll(*client, bytes, absl::Now() + kLong).ok());
+    EXPECT_TRUE(SendAll(*client, bytes, Instant::Now() + kLong).ok());
     std::string rest;
-    while (ReceiveSome(*client, 100, &rest, absl::Now() + kLong).ok()) {
+    while (ReceiveSome(*client, 100, &rest, Instant::Now() + kLong).ok()) {
     }
   });
   absl::Status status = MeetRanks(launch, "secret", kLong, {}).status();
@@ -221,9 +222,9 @@ TEST(Rendezvous, GarbageIsDroppedAndTheRestMeets) {
     for (int trial = 0; trial < 40; ++trial) {
       std::string bytes = trial % 2 == 0 ? "" : FormatGreeting({.kind = GreetingKind::kJoin});
       for (int i = trial; i > 0; --i) bytes.push_back(static_cast<char>(random()));
-      const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), absl::Now() + kLong);
+      const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), Instant::Now() + kLong);
       ASSERT_TRUE(socket.ok()) << socket.status();
-      (void)SendAll(*socket, bytes, absl::Now() + kLong);  // it may have hung up already
+      (void)SendAll(*socket, bytes, Instant::Now() + kLong);  // it may have hung up already
     }
     Launch launch;
     launch.rank = 1;
@@ -239,7 +240,7 @@ TEST(Rendezvous, AFloodOfSilentConnectionsDoesNotKeepRanksOut) {
   std::vector<Descriptor> silent;
   const auto results = Meet({{0, 2}}, kLong, [&silent](int port) {
     for (int i = 0; i < 300; ++i) {
-      absl::StatusOr<Descriptor> socket = ConnectPatiently(Loopback(port), absl::Now() + kLong);
+      absl::StatusOr<Descriptor> socket = ConnectPatiently(Loopback(port), Instant::Now() + kLong);
       ASSERT_TRUE(socket.ok());
       silent.push_back(*std::move(socket));
     }
@@ -258,10 +259,10 @@ TEST(Rendezvous, AnOldProofDoesNotLetAnybodyIn) {
   const auto results = Meet({{0, 2}}, kShort, [](int port) {
     const std::string replayed = *FormatProven(
         {.kind = GreetingKind::kJoin, .rank = 1, .size = 2, .port = 1}, Nonce{}, "secret");
-    const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), absl::Now() + kLong);
-    ASSERT_TRUE(SendAll(*socket, replayed, absl::Now() + kLong).ok());
+    const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), Instant::Now() + kLong);
+    ASSERT_TRUE(SendAll(*socket, replayed, Instant::Now() + kLong).ok());
     std::string answer;
-    while (ReceiveSome(*socket, 100, &answer, absl::Now() + kLong).ok()) {
+    while (ReceiveSome(*socket, 100, &answer, Instant::Now() + kLong).ok()) {
     }
     EXPECT_THAT(answer, HasSubstr("another secret"));
   });

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
 void RunGroup(int ranks, const std::function<void(Communicator&)>& body) {
   InProcessGroup group(ranks, /*capacity=*/8, absl::ZeroDuration());
@@ -104,7 +104,7 @@ TEST(SubGroup, ABarrierHoldsUntilAllMembersHaveCome) {
     if (whole.rank() == 1) return;
     if (whole.rank() == 2) return;
     SubGroup group(&whole, {2, 0});
-    const absl::Status late = group.Barrier(absl::Now() + absl::Milliseconds(30));
+    const absl::Status late = group.Barrier(Instant::Now() + absl::Milliseconds(30));
     EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(std::string(late.message()), HasSubstr("from rank 2 to rank 0"));
   });

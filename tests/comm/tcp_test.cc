@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "comm/rendezvous.h"
 #include "comm/tcp_frame.h"
 #include "tests/sanitizers.h"
@@ -22,7 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
 // Rank 0 is real; rank 1 is two sockets.
 class TcpAgainstBytes : public testing::Test {
@@ -58,7 +59,7 @@ class TcpAgainstBytes : public testing::Test {
   }
 
   // What rank 0 says when it waits for a message of rank 1.
-  absl::Status Receive(absl::Time deadline = Soon()) {
+  absl::Status Receive(Instant deadline = Soon()) {
     Ticket ticket = 0;
     absl::Status status = rank_->PostReceive(1, &word_, sizeof(word_), &ticket);
     return status.ok() ? rank_->WaitReceive(1, ticket, deadline) : status;
@@ -130,7 +131,7 @@ TEST_F(TcpAgainstBytes, RandomBytesEndInAnErrorOrADeadline) {
     std::string bytes(random() % 300 + 24, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random() % (trial % 2 == 0 ? 256 : 8));
     (void)SendAll(trial % 3 == 0 ? peer_.data : peer_.control, bytes, Soon());
-    EXPECT_FALSE(Receive(absl::Now() + absl::Milliseconds(5)).ok());
+    EXPECT_FALSE(Receive(Instant::Now() + absl::Milliseconds(5)).ok());
     rank_->Abort(absl::CancelledError("next"));
     Meet();
   }
@@ -153,7 +154,7 @@ TEST_F(TcpAgainstBytes, EndsOfConnections) {
   EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
   Meet();
   peer_.data.Close();  // alone, that may yet become a goodbye
-  EXPECT_EQ(Receive(absl::Now() + absl::Milliseconds(20)).code(),
+  EXPECT_EQ(Receive(Instant::Now() + absl::Milliseconds(20)).code(),
             absl::StatusCode::kDeadlineExceeded);
   peer_.control.Close();
   EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
@@ -167,7 +168,7 @@ TEST_F(TcpAgainstBytes, AGoodbyeEndsWhatWasExpected) {
 
 TEST_F(TcpAgainstBytes, ASilentPeerIsSaidToBeSilent) {
   absl::SleepFor(absl::Milliseconds(50));
-  const absl::Status status = Receive(absl::Now() + absl::Milliseconds(20));
+  const absl::Status status = Receive(Instant::Now() + absl::Milliseconds(20));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("nothing has been heard of rank 1"), HasSubstr("cut off")));
@@ -184,7 +185,7 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
   std::string words;
   // A slow machine may be silent for a while: one of these is enough.
   for (int i = 0; i < 1000 && words.find("was heard of") == std::string::npos; ++i) {
-    words = std::string(Receive(absl::Now() + absl::Milliseconds(6)).message());
+    words = std::string(Receive(Instant::Now() + absl::Milliseconds(6)).message());
   }
   stop = true;
   heart.join();
@@ -216,7 +217,8 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
   char byte = 0;
   Ticket ticket = 0;
   ASSERT_TRUE(first->PostReceive(2, &byte, 1, &ticket).ok());
-  const absl::Status status = first->WaitReceive(2, ticket, absl::Now() + absl::Milliseconds(10));
+  const absl::Status status =
+      first->WaitReceive(2, ticket, Instant::Now() + absl::Milliseconds(10));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("rank 2 was heard of"),
@@ -224,9 +226,9 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
 }
 
 TEST_F(TcpAgainstBytes, LeavingDoesNotWaitForAPeerThatDoesNotListen) {
-  const absl::Time start = absl::Now();
+  const Instant start = Instant::Now();
   rank_.reset();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  EXPECT_LT(Instant::Now() - start, absl::Seconds(20));
 }
 
 }  // namespace

@@ -156,7 +156,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (IsLost()) return Note(cudaErrorECCUncorrectable);
   StreamState& state = StateOf(stream);
-  const absl::Status done = GpuAt(state.gpu).device.Synchronize(state.stream, absl::InfinitePast());
+  const absl::Status done =
+      GpuAt(state.gpu).device.Synchronize(state.stream, sluice::Instant::InfinitePast());
   return done.ok() ? cudaSuccess : Note(cudaErrorNotReady);
 }
 

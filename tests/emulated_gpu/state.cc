@@ -92,7 +92,7 @@ void Enqueue(StreamState& state, std::function<void()> work) {
 
 void Await(StreamState& state) {
   if (state.captured != nullptr) Stop("a stream is awaited that is being captured");
-  (void)GpuAt(state.gpu).device.Synchronize(state.stream, absl::InfiniteFuture());
+  (void)GpuAt(state.gpu).device.Synchronize(state.stream, Instant::InfiniteFuture());
 }
 
 cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, void** pointer, size_t bytes) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/wait_until.h"
 
 namespace sluice {
 namespace {
@@ -79,13 +80,9 @@ class FakeDevice::Worker {
     const std::lock_guard lock(mutex_);
     return tape_ != nullptr;
   }
-  bool Await(absl::Time deadline) {
+  bool Await(Instant deadline) {
     std::unique_lock lock(mutex_);
-    const auto idle = [this] { return queue_.empty() && !busy_; };
-    if (deadline != absl::InfiniteFuture())
-      return changed_.wait_until(lock, absl::ToChronoTime(deadline), idle);
-    changed_.wait(lock, idle);
-    return true;
+    return WaitUntil(changed_, lock, deadline, [this] { return queue_.empty() && !busy_; });
   }
 
  private:
@@ -190,7 +187,7 @@ void FakeDevice::Drain() {
     const std::lock_guard lock(mutex_);
     for (const auto& worker : workers_) workers.push_back(worker.get());
   }
-  for (Worker* worker : workers) worker->Await(absl::InfiniteFuture());
+  for (Worker* worker : workers) worker->Await(Instant::InfiniteFuture());
 }
 
 absl::StatusOr<Stream> FakeDevice::NewStream() {
@@ -271,10 +268,10 @@ void FakeDevice::Copy(Stream stream, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   const bool ordinary = !Holds(to) || !Holds(from);
   Queue(stream, [to, from, bytes] { std::memcpy(to, from, bytes); });
-  if (ordinary) static_cast<Worker*>(stream.handle)->Await(absl::InfiniteFuture());
+  if (ordinary) static_cast<Worker*>(stream.handle)->Await(Instant::InfiniteFuture());
 }
 
-absl::Status FakeDevice::Synchronize(Stream stream, absl::Time deadline) {
+absl::Status FakeDevice::Synchronize(Stream stream, Instant deadline) {
   if (!static_cast<Worker*>(stream.handle)->Await(deadline))
     return absl::DeadlineExceededError("the device did not end its work in time");
   const std::lock_guard lock(mutex_);

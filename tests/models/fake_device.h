@@ -12,6 +12,7 @@
 
 #include "models/device/device.h"
 #include "models/device/device_allocator.h"
+#include "models/device/instant.h"
 #include "models/kernels/kernels.h"
 
 namespace sluice {
@@ -44,7 +45,7 @@ class FakeDevice : public Device {
   bool Passed(Event event) override;
   absl::Duration Elapsed(Event from, Event to) override;
   void Copy(Stream stream, void* to, const void* from, size_t bytes) override;
-  absl::Status Synchronize(Stream stream, absl::Time deadline) override;
+  absl::Status Synchronize(Stream stream, Instant deadline) override;
 
   void Repeat(Stream stream, Recording* recording, absl::FunctionRef<void()> queue) override;
   // How often Repeat has not asked.

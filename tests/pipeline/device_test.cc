@@ -104,17 +104,17 @@ class WatchedSends : public Communicator {
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
     return group_->PostReceive(from, data, bytes, ticket);
   }
-  absl::Status WaitSend(int to, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
     return group_->WaitSend(to, ticket, deadline);
   }
-  absl::Status WaitReceive(int from, Ticket ticket, absl::Time deadline) override {
+  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
     return group_->WaitReceive(from, ticket, deadline);
   }
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         absl::Time deadline) override {
+                         Instant deadline) override {
     return group_->AllGather(mine, all, deadline);
   }
-  absl::Status Barrier(absl::Time deadline) override { return group_->Barrier(deadline); }
+  absl::Status Barrier(Instant deadline) override { return group_->Barrier(deadline); }
   void Abort(const absl::Status& status) override { group_->Abort(status); }
   absl::Status failure() const override { return group_->failure(); }
 

@@ -72,7 +72,7 @@ TEST(Failure, AnErrorOfOneRankIsTheErrorOfAll) {
   const absl::Status status =
       RunRanks(group, 3, {}, [](int rank, Communicator& communicator) -> absl::Status {
         if (rank == 1) return absl::NotFoundError("rank 1 has no weights");
-        return communicator.Barrier(absl::InfiniteFuture());
+        return communicator.Barrier(Instant::InfiniteFuture());
       });
   EXPECT_EQ(status.message(), "rank 1 has no weights");
 }

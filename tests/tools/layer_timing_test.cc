@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/models/fake_device.h"
 #include "tests/models/test_models.h"
 #include "tools/profile/device_link.h"

@@ -83,6 +83,15 @@ def stop_and_go(process):
         time.sleep(0.002)
 
 
+def pause(pids, seconds):
+    """Stops all of them for that time, as Ctrl-Z, `docker pause` and Slurm do."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGCONT)
+
+
 def torchrun(rank, world, port):
     """What torchrun sets for a process."""
     return {'RANK': str(rank), 'WORLD_SIZE': str(world), 'LOCAL_RANK': str(rank), 'MASTER_ADDR': '127.0.0.1',
@@ -356,6 +365,42 @@ class TrainProcesses(unittest.TestCase):
             self.assertTrue(json.loads(ended[0][1].splitlines()[-1])['interrupted'])
             self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')))
             shutil.rmtree(save)
+
+    PAUSED = ['--steps', '800', '--stages', '2']
+    SHORT, LONGER = 3, 3.5  # seconds: a time-out, and a pause
+
+    def pause_twice(self, job, pids):
+        """Whether it was at work before each of the pauses."""
+        for _ in range(2):
+            if job.poll() is not None:
+                return False
+            pause(pids(), self.LONGER)
+            time.sleep(0.05)  # so that the two pauses meet different actions
+        return True
+
+    def test_a_pause_of_the_whole_job_is_no_fault(self):
+        flags = self.flags(*self.PAUSED, timeout=self.SHORT)
+        undisturbed = here(flags)
+        for world, environment in [(1, lambda *_: {}), (2, None)]:  # threads of one process, and TCP
+            ranks = Ranks(world, flags, environment)
+            first = ranks.processes[0].stdout.readline()
+            paused = self.pause_twice(ranks.processes[0], lambda ranks=ranks: [process.pid for process in ranks.processes])
+            ended = ranks.finish()
+            code, out, err = ended[0]
+            self.assertEqual([code for code, _, _ in ended], [0] * world, ended)
+            self.assert_same_bits(undisturbed, (code, first + out, err), f'{world} processes')
+            self.assertTrue(paused, 'it must not have been done before')
+
+    def test_a_pause_of_the_whole_job_under_mpirun_is_no_fault(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        flags = self.flags(*self.PAUSED, timeout=self.SHORT)
+        job = UnderMpirun(2, flags)
+        job.await_step()
+        paused = self.pause_twice(job.mpirun, lambda: [job.mpirun.pid, *job.ranks()])
+        code, err = job.finish()
+        self.assert_same_bits(here(flags), (code, ''.join(job.out), err), 'mpirun')
+        self.assertTrue(paused, 'it must not have been done before')
 
     def test_checkpoints_are_the_same_whoever_shares_a_file_system(self):
         # The second and third rank have a folder of their own of which rank 0 knows nothing.

@@ -95,7 +95,7 @@ double RoundTripSeconds(size_t bytes, int rounds) {
     for (int i = 0; i < rounds; ++i) {
       const double seconds = SecondsOf([&] {
         Ticket sent = 0, received = 0;
-        const absl::Time deadline = absl::Now() + absl::Seconds(10);
+        const Instant deadline = Instant::Now() + absl::Seconds(10);
         absl::Status status = communicator.PostReceive(1 - rank, in.get(), bytes, &received);
         // Rank 0 serves, rank 1 returns.
         if (rank == 1) status.Update(communicator.WaitReceive(0, received, deadline));

@@ -4,10 +4,10 @@
 #include <array>
 #include <memory>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "comm/device_group.h"
 #include "comm/in_process.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kLarge = int64_t{16} << 20;  // as activations of large models
 constexpr int kRounds = 8;                     // queued at once
 constexpr int kRepetitions = 3;
 
-absl::Time Deadline() { return absl::Now() + absl::Minutes(1); }
+Instant Deadline() { return Instant::Now() + absl::Minutes(1); }
 
 // Two ranks, both driven by the calling thread: nothing that they call waits for the device.
 class Pair {

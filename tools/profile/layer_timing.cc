@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "comm/in_process.h"
+#include "models/device/instant.h"
 #include "models/layer.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/profile/layer_bench.h"
@@ -79,7 +80,8 @@ void RunStep(const std::vector<std::unique_ptr<LayerBench>>& layers, bool apart)
 absl::Status RunStage(const Stage& stage, int repetitions, Communicator& others) {
   const std::vector<std::unique_ptr<LayerBench>>& layers = stage.layers;
   for (int i = 0; i <= 2 * repetitions; ++i) {
-    if (absl::Status status = others.Barrier(absl::InfiniteFuture()); !status.ok()) return status;
+    if (absl::Status status = others.Barrier(Instant::InfiniteFuture()); !status.ok())
+      return status;
     RunStep(layers, /*apart=*/i % 2 == 1);
     if (absl::Status status = stage.stopwatch->Collect(kTimeout); !status.ok()) return status;
     if (i > 0) continue;  // the first step warms up

@@ -22,7 +22,7 @@ void StreamStopwatch::End(size_t lap) {
 }
 
 absl::Status StreamStopwatch::Collect(absl::Duration timeout) {
-  status_.Update(device_.Synchronize(stream_, absl::Now() + timeout));
+  status_.Update(device_.Synchronize(stream_, Instant::Now() + timeout));
   for (size_t i = 0; status_.ok() && i < used_; ++i) {
     const Lap& lap = laps_[i];
     lap.seconds->push_back(absl::ToDoubleSeconds(device_.Elapsed(lap.begin, lap.end)));

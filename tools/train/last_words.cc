@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "models/device/instant.h"
 #include "tools/command.h"
 
 namespace sluice {
@@ -40,13 +40,13 @@ LastWords::~LastWords() {
 }
 
 void LastWords::Run() {
-  absl::Time told = absl::InfiniteFuture();
+  Instant told = Instant::InfiniteFuture();
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kLook), [this] { return done_; })) {
     if (!told_to_stop_.load()) continue;
-    told = std::min(told, absl::Now());
+    told = std::min(told, Instant::Now());
     const absl::Status failure = failure_();
-    if (failure.ok() || absl::Now() < told + patience_) continue;
+    if (failure.ok() || Instant::Now() < told + patience_) continue;
     speak_(failure);
     std::fflush(nullptr);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the first to speak stays so

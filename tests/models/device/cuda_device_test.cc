@@ -6,13 +6,13 @@
 #include <cstring>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 namespace {
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+Instant Soon() { return Instant::Now() + absl::Seconds(20); }
 
 TEST(CudaDeviceTest, AnOrdinalThatIsNotThereIsRefused) {
   for (const int ordinal : {-1, CudaDeviceCount()}) {

@@ -5,9 +5,9 @@
 #include <map>
 #include <mutex>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "models/device/cuda_device.h"
+#include "models/device/instant.h"
 #include "models/kernels/cuda_kernels.h"
 #include "tests/models/kernels/reachable.h"
 
@@ -49,7 +49,7 @@ Stream GpuStream() {
 }
 
 void FinishOnGpu(Stream stream) {
-  const absl::Status status = Gpu().Synchronize(stream, absl::Now() + absl::Seconds(60));
+  const absl::Status status = Gpu().Synchronize(stream, Instant::Now() + absl::Seconds(60));
   EXPECT_TRUE(status.ok()) << status;
 }
 
