@@ -27,6 +27,7 @@ MetricsKeeper::MetricsKeeper(const RunPlan& plan)
       tokens_per_step_(
           static_cast<double>(plan.request.batch.rows() * plan.global_micro_batches())) {
   AgeSteps();
+  for (const ArenaLayout& arena : plan.arenas) peak_bytes_.push_back(arena.memory.total);
 }
 
 void MetricsKeeper::AgeSteps() {
@@ -54,9 +55,8 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   metrics.bubble = report.bubble(plan_.world_size());
   Predict(&metrics);
   if (!staleness_.empty()) metrics.staleness = staleness_[static_cast<size_t>(report.window_step)];
-  for (const ArenaLayout& arena : plan_.arenas) {
-    metrics.peak_bytes = std::max(metrics.peak_bytes, arena.memory.total);
-  }
+  metrics.peak_bytes = peak_bytes_;
+  metrics.arena_bytes = arena_bytes_;
   // The first step warms up caches and pages: it is a stand-in until a second one has been
   // measured.
   if (step > 1) Learn(report, outside);

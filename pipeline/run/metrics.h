@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "pipeline/compile/weight_slots.h"
 #include "pipeline/run/step_report.h"
 #include "schedules/dealt_times.h"
@@ -24,8 +26,9 @@ struct StepMetrics {
   double bubble = 0;                  // measured
   double predicted_bubble = 0;        // simulated from the times measured in earlier steps
   double predicted_step_seconds = 0;  // likewise, and what the step spends outside its timetable
-  int64_t peak_bytes = 0;             // predicted, of the rank that needs most
-  int64_t arena_bytes = 0;            // allocated, likewise
+  // Bytes of the arenas, [rank of the world]; the MetricsKeeper's.
+  absl::Span<const int64_t> peak_bytes;   // predicted when the run was compiled
+  absl::Span<const int64_t> arena_bytes;  // allocated
   // Of the step's micro-batches; none where every gradient is of the weights that it changes.
   std::optional<Staleness> staleness;
 };
@@ -34,6 +37,9 @@ struct StepMetrics {
 class MetricsKeeper {
  public:
   explicit MetricsKeeper(const RunPlan& plan);
+
+  // What each rank of the world has allocated; before the first step.
+  void SetArenas(std::vector<int64_t> bytes) { arena_bytes_ = std::move(bytes); }
 
   // `step_seconds`: from the step's first instruction to its last weight update.
   StepMetrics Record(int64_t step, const StepReport& report, double lr, double step_seconds);
@@ -48,7 +54,8 @@ class MetricsKeeper {
   const std::optional<DealtTimetable> dealt_;  // of it, where stages have several ranks
   const double flops_per_step_;
   const double tokens_per_step_;
-  int64_t learned_ = 0;  // steps in the means below
+  std::vector<int64_t> peak_bytes_, arena_bytes_;  // [rank of the world]
+  int64_t learned_ = 0;                            // steps in the means below
   StageCosts costs_;
   double outside_ = 0;
   std::vector<Staleness> staleness_;  // [step of the timetable]; empty of a synchronous one

@@ -77,6 +77,7 @@ absl::Status RankTrainer::Run() {
   if (absl::Status status = reporter_.AlignClocks(world_, options_.timeout); !status.ok()) {
     return status;
   }
+  if (absl::Status status = GatherArenas(); !status.ok()) return status;
   int64_t step = context_.first_step;
   bool stop = context_.stop != nullptr && context_.stop->load();
   while (step < options_.steps) {
@@ -104,6 +105,15 @@ absl::Status RankTrainer::Run() {
   Finish(step);
   if (absl::Status status = Hash(); !status.ok()) return status;
   return Leave();
+}
+
+absl::Status RankTrainer::GatherArenas() {
+  const auto mine = static_cast<double>(state_.arena().bytes());
+  std::vector<double> all(static_cast<size_t>(world_.size()));
+  absl::Status status =
+      world_.AllGather({&mine, 1}, absl::MakeSpan(all), Instant::Now() + options_.timeout);
+  metrics_.SetArenas({all.begin(), all.end()});
+  return status;
 }
 
 // Says where a peer was missed, unless an action does: while ranks compare and sum what they have.
@@ -214,7 +224,6 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     summary_.final_loss = report.loss;
     StepMetrics metrics = metrics_.Record(
         step, report, LearningRate(options_.optimizer, step, options_.steps), seconds);
-    metrics.arena_bytes = state_.arena().bytes();
     if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
     // An asynchronous report is of all steps since the last pause.

@@ -68,6 +68,8 @@ class RankTrainer {
   Pass TrainPass(int64_t step) const;
   absl::Status Hash();
   absl::Status Leave();
+  // Brings what every rank has allocated to all.
+  absl::Status GatherArenas();
   absl::Status AfterTheActions(int64_t step, const absl::Status& status) const;
   bool leader() const { return world_.rank() == 0; }
 

@@ -30,7 +30,7 @@ if value("--schedule") == "%(broken)s":
 if value("--rank", "0") == "0":
     loss = "0x2" if value("--schedule") == "%(different)s" else "0x1"
     for step in range(int(value("--steps"))):
-        print(json.dumps({"loss_hex": loss, "step_seconds": 0.1 + 0.001 * stages, "arena_bytes": 7}))
+        print(json.dumps({"loss_hex": loss, "step_seconds": 0.1 + 0.001 * stages, "arena_bytes": [7]}))
     print(json.dumps({"done": True, "weights_hash": os.environ.get("NCCL_HOSTID", "none")[:3] and "abc"}))
 if "--trace" in words:
     events = [{"ph": "X", "tid": 0, "cat": "step 1", "ts": 10.0 * i, "dur": 7.0} for i in range(5)]

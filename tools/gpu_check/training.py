@@ -33,7 +33,7 @@ def parse(outcome):
     if not outcome.ok or not steps or not done:
         raise Failed(outcome.why())
     return {"losses": [step["loss_hex"] for step in steps], "seconds": [step["step_seconds"] for step in steps],
-            "hash": done[0]["weights_hash"], "arena_bytes": max(step["arena_bytes"] for step in steps)}
+            "hash": done[0]["weights_hash"], "arena_bytes": max(max(step["arena_bytes"]) for step in steps)}
 
 
 def command(kit, flags):
