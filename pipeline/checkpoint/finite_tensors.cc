@@ -1,12 +1,12 @@
 #include "pipeline/checkpoint/finite_tensors.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/data/mapped_file.h"
-#include "pipeline/run/finite_state.h"
 
 namespace sluice {
 namespace {
@@ -14,6 +14,18 @@ namespace {
 // Values that are looked at together. They are copied, since a file need not have them where floats
 // may be in memory.
 constexpr size_t kPiece = size_t{1} << 14U;
+// Values that are looked at together, few enough for the nearest cache.
+constexpr int64_t kBlock = 4096;
+// Of NaN and infinities all bits of the exponent are set. Without a branch, so that a compiler uses
+// vectors.
+bool AllFinite(const float* values, int64_t count) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bad |= static_cast<uint32_t>((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
+  }
+  return bad == 0;
+}
 
 absl::Status CheckTensor(const TensorEntry& entry, const uint8_t* data, const std::string& path) {
   std::vector<float> piece(kPiece);
@@ -32,6 +44,16 @@ absl::Status CheckTensor(const TensorEntry& entry, const uint8_t* data, const st
 }
 
 }  // namespace
+
+int64_t FirstNotFinite(const float* values, int64_t count) {
+  for (int64_t first = 0; first < count; first += kBlock) {
+    const int64_t size = std::min(kBlock, count - first);
+    if (AllFinite(values + first, size)) continue;
+    while (AllFinite(values + first, 1)) ++first;
+    return first;
+  }
+  return count;
+}
 
 absl::Status CheckFiniteTensors(const SafetensorsFile& file) {
   if (file.entries().empty()) return absl::OkStatus();

@@ -1,32 +1,20 @@
 #include "pipeline/run/finite_state.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/checkpoint/finite_tensors.h"
 #include "pipeline/checkpoint/save_rounds.h"
 #include "pipeline/run/host_state.h"
 
 namespace sluice {
 namespace {
 
-// Values that are looked at together, few enough for the nearest cache.
-constexpr int64_t kBlock = 4096;
 // Values between two meetings of the ranks, and at a time from a device: 1 MiB.
 constexpr int64_t kPiece = int64_t{1} << 18U;
 constexpr int kKinds = 3;
-
-// Of NaN and infinities all bits of the exponent are set. Without a branch, so that a compiler uses
-// vectors.
-bool AllFinite(const float* values, int64_t count) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t bad = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    bad |= static_cast<uint32_t>((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
-  }
-  return bad == 0;
-}
 
 // One rank's look at its own state.
 class Look {
@@ -85,16 +73,6 @@ StateTensor FromWord(double word, int rank, const RunPlan& plan) {
 }
 
 }  // namespace
-
-int64_t FirstNotFinite(const float* values, int64_t count) {
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const int64_t size = std::min(kBlock, count - first);
-    if (AllFinite(values + first, size)) continue;
-    while (AllFinite(values + first, 1)) ++first;
-    return first;
-  }
-  return count;
-}
 
 std::string Describe(const StateTensor& tensor, const RunPlan& plan) {
   const char* of = tensor.kind == StateKind::kWeight    ? ""

@@ -1,7 +1,6 @@
 #ifndef SLUICE_PIPELINE_RUN_FINITE_STATE_H_
 #define SLUICE_PIPELINE_RUN_FINITE_STATE_H_
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,9 +11,6 @@
 #include "pipeline/run/state_gather.h"
 
 namespace sluice {
-
-// The position of the first of `count` values that is NaN or infinite; `count` where there is none.
-int64_t FirstNotFinite(const float* values, int64_t count);
 
 // A tensor that a rank keeps from step to step.
 struct StateTensor {

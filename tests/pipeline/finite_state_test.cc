@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/finite_tensors.h"
 #include "pipeline/run/rank_threads.h"
 #include "schedules/generate/catalogue.h"
 #include "tests/models/data/files.h"

@@ -20,7 +20,8 @@ set(SLUICE_FUZZ_SOURCES
     partitioner/graph/downsets.cc partitioner/graph/graph_partition.cc partitioner/graph/graph_search.cc
     partitioner/partition.cc
     partitioner/plan/plan_file.cc
-    pipeline/checkpoint/checkpoint.cc pipeline/checkpoint/checkpoint_files.cc pipeline/checkpoint/load_weights.cc
+    pipeline/checkpoint/checkpoint.cc pipeline/checkpoint/checkpoint_files.cc pipeline/checkpoint/finite_tensors.cc
+    pipeline/checkpoint/load_weights.cc
     tools/schedule/json_position.cc tools/schedule/schedule_costs_json.cc)
 add_subdirectory(schedules)
 add_subdirectory(tests/fuzz)
