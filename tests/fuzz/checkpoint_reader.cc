@@ -23,7 +23,7 @@ constexpr uint64_t kMostElements = 1 << 16;  // of a tensor, so that an input ta
 std::string MakeFolder() {
   std::string above = (std::filesystem::temp_directory_path() / "sluice-fuzz-XXXXXX").string();
   Require(mkdtemp(above.data()) != nullptr, "there is a folder to write to");
-  const std::string folder = above + "/" + StepFolderName(1);
+  std::string folder = above + "/" + StepFolderName(1);
   std::filesystem::create_directory(folder);
   return folder;
 }

@@ -2,7 +2,6 @@
 // memory of its own.
 #include "pipeline/run/executor.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -18,9 +17,6 @@
 
 namespace sluice {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 Timetable OneStage(int micro_batches, const std::vector<Action>& row) {
   Timetable table;

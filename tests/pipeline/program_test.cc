@@ -123,7 +123,7 @@ std::vector<std::string> OnlyMessages(const std::vector<std::string>& listing) {
   std::vector<std::string> messages;
   for (const std::string& line : listing) {
     if (line.rfind("post", 0) == 0 || line.rfind("wait", 0) == 0) {
-      messages.push_back(line.substr(0, line.find(" ", line.find('#'))));
+      messages.push_back(line.substr(0, line.find(' ', line.find('#'))));
     }
   }
   return messages;

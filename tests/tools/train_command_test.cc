@@ -160,8 +160,8 @@ TEST_F(TrainCommandTest, ActivationsCanBeRebuiltAhead) {
     const Json ahead = Summary(absl::StrCat(how, " --trace ", trace));
     EXPECT_EQ(ahead["weights_hash"], one["weights_hash"]) << how;
     const std::string page = folder_ / "page.html";
-    const ProcessResult drawn = RunSluice(
-        Words("schedule show " + table + " --format html -o " + page + " --measured " + trace));
+    const ProcessResult drawn = RunSluice(Words(
+        absl::StrCat("schedule show ", table, " --format html -o ", page, " --measured ", trace)));
     EXPECT_EQ(drawn.exit_code, kExitDone) << how << drawn.err;
   }
   const ProcessResult nothing = Run("--recompute-ahead");

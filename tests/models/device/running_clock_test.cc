@@ -55,7 +55,7 @@ TEST_F(RunningClockTest, LooksThatComeLateChangeNothing) {
 }
 
 TEST_F(RunningClockTest, ReadersThatComeOftenAreLooksToo) {
-  for (int i = 0; i < 1000; ++i) {
+  for (int64_t i = 0; i < 1000; ++i) {
     now_ += 100 * kMillisecond;
     EXPECT_EQ(clock_.Read(), (i + 1) * 100 * kMillisecond);
   }
