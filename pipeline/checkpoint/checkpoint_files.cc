@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -168,6 +169,15 @@ std::vector<int64_t> StepsIn(const std::string& directory) {
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+absl::StatusOr<FileRecord> WriteTextFile(const std::string& path, const std::string& text) {
+  const absl::StatusOr<std::unique_ptr<FileWriter>> file = FileWriter::Create(path);
+  if (!file.ok()) return file.status();
+  if (absl::Status status = (*file)->Append(text); !status.ok()) return status;
+  FileRecord record{(*file)->size(), (*file)->checksum()};
+  if (absl::Status status = (*file)->Commit(); !status.ok()) return status;
+  return record;
 }
 
 absl::StatusOr<std::string> FormatState(const RunState& state,

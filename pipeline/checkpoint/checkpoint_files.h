@@ -33,6 +33,9 @@ struct FileRecord {
   std::string checksum;
 };
 
+// Writes the file at `path`, all of it or nothing (FileWriter).
+absl::StatusOr<FileRecord> WriteTextFile(const std::string& path, const std::string& text);
+
 // state.json: human-readable; its last line before the brace is a checksum over the whole text with
 // the checksum's own digits read as zeros.
 absl::StatusOr<std::string> FormatState(const RunState& state,

@@ -30,15 +30,6 @@ void Prune(const std::string& directory, int64_t saved, int keep) {
   for (const int64_t step : steps) RemoveCheckpoint(directory, step);
 }
 
-absl::StatusOr<FileRecord> WriteText(const fs::path& path, const std::string& text) {
-  const absl::StatusOr<std::unique_ptr<FileWriter>> file = FileWriter::Create(path.string());
-  if (!file.ok()) return file.status();
-  if (absl::Status status = (*file)->Append(text); !status.ok()) return status;
-  FileRecord record{(*file)->size(), (*file)->checksum()};
-  if (absl::Status status = (*file)->Commit(); !status.ok()) return status;
-  return record;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Create(
@@ -58,12 +49,12 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
                                           std::map<std::string, FileRecord> files) const {
   const fs::path folder = path();
   const absl::StatusOr<FileRecord> config =
-      WriteText(folder / kConfigFile, FormatModelConfig(state.model));
+      WriteTextFile((folder / kConfigFile).string(), FormatModelConfig(state.model));
   if (!config.ok()) return config.status();
   files[kConfigFile] = *config;
   const absl::StatusOr<std::string> text = FormatState(state, files);
   if (!text.ok()) return text.status();
-  return WriteText(folder / kStateFile, *text).status();
+  return WriteTextFile((folder / kStateFile).string(), *text).status();
 }
 
 absl::StatusOr<std::string> CheckpointFolder::Commit(const RunState& state,

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -48,11 +47,7 @@ absl::Status WriteNote(const std::string& directory, const Note& note) {
   for (const auto& [step, checksum] : note) {
     absl::StrAppend(&text, checksum, " ", StepFolderName(step), "\n");
   }
-  const absl::StatusOr<std::unique_ptr<FileWriter>> file =
-      FileWriter::Create(OwnPath(directory, kReplacedFile));
-  if (!file.ok()) return file.status();
-  if (absl::Status status = (*file)->Append(text); !status.ok()) return status;
-  return (*file)->Commit();
+  return WriteTextFile(OwnPath(directory, kReplacedFile), text).status();
 }
 
 void DropNote(const std::string& directory) {
