@@ -1,10 +1,13 @@
 #ifndef SLUICE_TESTS_TOOLS_TINY_RUN_H_
 #define SLUICE_TESTS_TOOLS_TINY_RUN_H_
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/models/data/files.h"
 
 namespace sluice {
@@ -20,6 +23,13 @@ inline std::string WithTinyRun(const std::string& more) {
     if (!absl::StrContains(absl::StrCat(more, " "), name + " ")) absl::StrAppend(&flags, " ", flag);
   }
   return flags;
+}
+
+// The summary of a run with --json, which is its last line; null where it printed nothing, discarded
+// where that is no JSON.
+inline nlohmann::json LastLine(const std::string& out) {
+  const std::vector<std::string> lines = absl::StrSplit(out, '\n', absl::SkipEmpty());
+  return lines.empty() ? nlohmann::json() : nlohmann::json::parse(lines.back(), nullptr, false);
 }
 
 inline void WriteText(const std::string& path) {

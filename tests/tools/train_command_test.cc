@@ -26,11 +26,6 @@ using namespace std::string_literals;
 
 constexpr size_t kColumns = 80;
 
-Json LastLine(const std::string& text) {
-  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
-  return lines.empty() ? Json() : Json::parse(lines.back(), nullptr, false);
-}
-
 class TrainCommandTest : public ::testing::Test {
  protected:
   void SetUp() override { WriteText(folder_ / "text"); }

@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
@@ -35,10 +35,7 @@ class TrainResumingTest : public ::testing::Test {
     EXPECT_EQ(result.exit_code, kExitDone) << more << "\n" << result.err;
     return result;
   }
-  static Json Summary(const ProcessResult& result) {
-    const std::vector<std::string> lines = absl::StrSplit(result.out, '\n', absl::SkipEmpty());
-    return lines.empty() ? Json() : Json::parse(lines.back(), nullptr, false);
-  }
+  static Json Summary(const ProcessResult& result) { return LastLine(result.out); }
   static std::string Hash(const ProcessResult& result) {
     return Summary(result).value("weights_hash", "");
   }

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
@@ -39,9 +38,9 @@ class TrainSavingTest : public ::testing::Test {
   std::string Weights(const std::string& more) const {
     const ProcessResult result = Run(more);
     EXPECT_EQ(result.exit_code, kExitDone) << result.err;
-    const std::vector<std::string> lines = absl::StrSplit(result.out, '\n', absl::SkipEmpty());
-    if (lines.empty()) return "";
-    return Json::parse(lines.back(), nullptr, false).value("weights_hash", "");
+    const Json summary = LastLine(result.out);
+    EXPECT_TRUE(summary.is_object()) << result.out;
+    return summary.is_object() ? summary.value("weights_hash", "") : "";
   }
   // What a run is refused with, in one line and before it trains.
   std::string Refusal(const std::string& more) const {
