@@ -10,8 +10,8 @@
 #include "schedules/check/validate.h"
 #include "schedules/check/validate_checks.h"
 #include "schedules/dependency.h"
-#include "schedules/reference_run.h"
-#include "schedules/stage_links.h"
+#include "schedules/simulate/reference_run.h"
+#include "schedules/simulate/stage_links.h"
 
 namespace sluice {
 namespace {

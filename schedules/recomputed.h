@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl.h"
-#include "comm/nccl_memory.h"
+#include "comm/nccl/nccl.h"
+#include "comm/nccl/nccl_memory.h"
 #include "comm/open.h"
 #include "models/device/cuda_device.h"
 

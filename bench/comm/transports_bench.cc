@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/in_process.h"
+#include "comm/local/in_process.h"
 #include "comm/open.h"
-#include "comm/tcp_socket.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace sluice {
 namespace {

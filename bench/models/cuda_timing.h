@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 // What the benchmarks of CUDA's kernels share. Errors end the program.
 namespace sluice {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact/exact_partition.h"
-#include "schedules/generate/catalogue.h"
+#include "partitioner/search/exact_partition.h"
+#include "schedules/generators/catalogue.h"
 
 namespace sluice {
 namespace {

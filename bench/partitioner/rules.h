@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "partitioner/graph/graph_partition.h"
+#include "partitioner/search/graph_partition.h"
 
 // How other systems cut a model into stages, written anew from what they publish, for comparison
 // with FindGraphPartition. All are for stages on one device each (`replicate` false). No stages

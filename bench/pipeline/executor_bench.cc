@@ -9,7 +9,7 @@
 
 #include "pipeline/run/executor.h"
 #include "pipeline/run/rank_threads.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 
 namespace sluice {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/render/render_html.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {

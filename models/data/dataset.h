@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 
 namespace sluice {
 

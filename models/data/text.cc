@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/data/permutation.h"
-#include "models/data/positioned_file.h"
 #include "models/data/sources.h"
+#include "models/files/positioned_file.h"
 
 namespace sluice {
 namespace {

@@ -4,9 +4,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "models/data/positioned_file.h"
 #include "models/data/sources.h"
-#include "models/spec_json.h"
+#include "models/files/positioned_file.h"
+#include "models/spec/json.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "models/device/device.h"
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 namespace sluice {
 

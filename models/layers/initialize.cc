@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 
 namespace sluice {
 namespace {

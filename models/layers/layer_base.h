@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 
 namespace sluice {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/layer_cost.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "models/spec_decoder.h"
+#include "models/spec/decoder.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/costs/parallel.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 #include "partitioner/costs/link.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/spec_json.h"
+#include "models/spec/json.h"
 
 namespace sluice {
 

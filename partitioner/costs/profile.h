@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/costs/link.h"
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "models/data/file_writer.h"
-#include "models/data/mapped_file.h"
+#include "models/files/file_writer.h"
+#include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "pipeline/checkpoint/finite_tensors.h"
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/safetensors.h"
-#include "models/spec.h"
+#include "models/files/safetensors.h"
+#include "models/spec/model_spec.h"
 
 namespace sluice {
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "models/data/file_writer.h"
-#include "models/spec_json.h"
+#include "models/files/file_writer.h"
+#include "models/spec/json.h"
 
 namespace sluice {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/data/file_writer.h"
+#include "models/files/file_writer.h"
 #include "pipeline/checkpoint/replaced_run.h"
 #include "pipeline/checkpoint/step_folders.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "models/safetensors_header.h"
+#include "models/files/safetensors_header.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "pipeline/run/rank_state.h"
 

@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "models/data/file_writer.h"
+#include "models/files/file_writer.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "pipeline/checkpoint/checkpoint_folder.h"

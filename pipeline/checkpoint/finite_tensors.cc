@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/data/mapped_file.h"
+#include "models/files/mapped_file.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 
 namespace sluice {
 

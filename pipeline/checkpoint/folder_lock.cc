@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "models/data/file_writer.h"
+#include "models/files/file_writer.h"
 
 namespace sluice {
 namespace {

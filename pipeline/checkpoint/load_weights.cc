@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 

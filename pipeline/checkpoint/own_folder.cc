@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "models/data/file_writer.h"
-#include "models/data/mapped_file.h"
+#include "models/files/file_writer.h"
+#include "models/files/mapped_file.h"
 
 namespace sluice {
 namespace {

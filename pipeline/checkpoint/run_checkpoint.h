@@ -11,7 +11,7 @@
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/hyper_parameters.h"
 #include "pipeline/run/rank_state.h"
-#include "pipeline/run/trainer.h"
+#include "pipeline/train/trainer.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/data/file_writer.h"
+#include "models/files/file_writer.h"
 
 namespace sluice {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "models/data/file_writer.h"
-#include "models/data/mapped_file.h"
+#include "models/files/file_writer.h"
+#include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "pipeline/checkpoint/own_folder.h"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/layer.h"
-#include "partitioner/partition.h"
+#include "models/layers/layer.h"
 #include "pipeline/compile/sharding.h"
+#include "schedules/partition.h"
 #include "schedules/stage_deal.h"
 #include "schedules/timetable.h"
 

@@ -7,14 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "partitioner/costs/describe_memory.h"
+#include "models/spec/units.h"
 #include "pipeline/compile/arena_layout.h"
 #include "pipeline/compile/check_replicas.h"
 #include "pipeline/compile/memory_plan.h"
 #include "pipeline/compile/sharding.h"
 #include "pipeline/compile/tied_parameters.h"
 #include "pipeline/run/kernel_threads.h"
-#include "schedules/generate/recompute_ahead.h"
+#include "schedules/generators/recompute_ahead.h"
 #include "schedules/lower.h"
 #include "schedules/weight_versions.h"
 

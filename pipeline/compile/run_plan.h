@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 #include "pipeline/compile/predict_memory.h"
 #include "pipeline/compile/program.h"
 #include "schedules/stage_deal.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "pipeline/compile/run_plan.h"
 #include "pipeline/run/arena.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "comm/in_process.h"
+#include "comm/local/in_process.h"
 
 namespace sluice {
 

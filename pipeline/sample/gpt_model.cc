@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "models/data/mapped_file.h"
+#include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "pipeline/compile/memory_plan.h"

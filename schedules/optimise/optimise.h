@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "schedules/timetable.h"
 
 namespace sluice {

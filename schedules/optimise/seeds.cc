@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 
 namespace sluice::optimise {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 

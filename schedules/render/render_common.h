@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 // What the pictures share.
 namespace sluice {

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/dependency.h"
-#include "schedules/memory_profile.h"
 #include "schedules/render/render.h"
 #include "schedules/render/render_common.h"
+#include "schedules/simulate/memory_profile.h"
 
 namespace sluice {
 namespace {

@@ -1,5 +1,5 @@
 // What a rank holds over time: activations from the start of F to the end of B (of W where the backward is split), or
-// the bytes of these; what is recomputed is let go between F and RECOMPUTE (schedules/memory_profile.cc has the same rule).
+// the bytes of these; what is recomputed is let go between F and RECOMPUTE (schedules/simulate/memory_profile.cc has the same rule).
 
 const BLOCK = 64; // events, whose greatest value is kept
 

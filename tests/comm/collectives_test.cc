@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/in_process.h"
+#include "comm/local/in_process.h"
 #include "comm/sub_group.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/device_group.h"
-#include "comm/in_process.h"
+#include "comm/local/in_process.h"
 #include "tests/comm/tcp_group.h"
 
 namespace sluice {

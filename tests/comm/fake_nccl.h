@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl_api.h"
+#include "comm/nccl/nccl_api.h"
 
 namespace sluice {
 

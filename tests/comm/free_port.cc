@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "comm/tcp_socket.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace sluice {
 

@@ -1,4 +1,4 @@
-#include "comm/greeting.h"
+#include "comm/tcp/greeting.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "comm/greeting_proof.h"
+#include "comm/tcp/greeting_proof.h"
 
 namespace sluice {
 namespace {

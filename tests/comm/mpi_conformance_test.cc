@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/mpi.h"
+#include "comm/mpi/mpi.h"
 #include "tests/comm/conformance.h"
 
 namespace sluice {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "comm/in_process.h"
-#include "comm/nccl.h"
+#include "comm/local/in_process.h"
+#include "comm/nccl/nccl.h"
 #include "models/device/cuda_device.h"
 
 namespace sluice {

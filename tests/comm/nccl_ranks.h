@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/in_process.h"
-#include "comm/nccl.h"
+#include "comm/local/in_process.h"
+#include "comm/nccl/nccl.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/models/fake_device.h"

@@ -1,6 +1,6 @@
 // The NCCL transport over a NCCL and GPUs made of threads: what it orders, and what it does when
 // something fails. The suite of all transports runs over it too.
-#include "comm/nccl.h"
+#include "comm/nccl/nccl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // How ranks meet over TCP, and what happens where they do not. Every test is bounded: nobody hangs.
-#include "comm/rendezvous.h"
+#include "comm/tcp/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "comm/greeting.h"
-#include "comm/greeting_proof.h"
-#include "comm/tcp_socket.h"
+#include "comm/tcp/greeting.h"
+#include "comm/tcp/greeting_proof.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace sluice {
 namespace {

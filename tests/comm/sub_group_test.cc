@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/in_process.h"
+#include "comm/local/in_process.h"
 
 namespace sluice {
 namespace {

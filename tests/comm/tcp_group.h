@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/tcp.h"
+#include "comm/tcp/tcp.h"
 
 namespace sluice {
 

@@ -1,5 +1,5 @@
 // One rank of the TCP transport against a peer that is played by the test, byte by byte.
-#include "comm/tcp.h"
+#include "comm/tcp/tcp.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "comm/rendezvous.h"
-#include "comm/tcp_frame.h"
+#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/tcp_frame.h"
 #include "tests/sanitizers.h"
 
 namespace sluice {

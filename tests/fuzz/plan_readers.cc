@@ -3,20 +3,20 @@
 #include <cmath>
 #include <string>
 
-#include "models/spec.h"
-#include "models/spec_decoder.h"
-#include "models/spec_profile_graph.h"
-#include "partitioner/calibration/calibration_rows.h"
+#include "models/spec/decoder.h"
+#include "models/spec/model_spec.h"
+#include "models/spec/profile_graph.h"
+#include "partitioner/costs/calibration/calibration_rows.h"
 #include "partitioner/costs/cluster.h"
-#include "partitioner/costs/cost_table.h"
 #include "partitioner/costs/decoder_cost.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/graph/graph_partition.h"
-#include "partitioner/partition.h"
-#include "partitioner/plan/plan_file.h"
+#include "partitioner/cuts/cost_table.h"
+#include "partitioner/planning/plan_file.h"
+#include "partitioner/search/graph_partition.h"
 #include "promises.h"
 #include "readers.h"
+#include "schedules/partition.h"
 
 namespace sluice {
 namespace {

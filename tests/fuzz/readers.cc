@@ -4,9 +4,9 @@
 #include "promises.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "tools/schedule/schedule_costs_json.h"
 
 namespace sluice {

@@ -1,7 +1,7 @@
 // What strangers may send to the port at which ranks meet.
 #include <string>
 
-#include "comm/greeting.h"
+#include "comm/tcp/greeting.h"
 #include "promises.h"
 #include "readers.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "tests/models/test_models.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 
 namespace sluice {
 

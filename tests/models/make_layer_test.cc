@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "tests/models/reference_kernels.h"
 #include "tests/models/test_models.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "tests/models/layer_runner.h"
 
 namespace sluice {

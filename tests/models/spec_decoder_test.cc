@@ -1,9 +1,9 @@
-#include "models/spec_decoder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "models/spec/decoder.h"
 
 namespace sluice {
 namespace {

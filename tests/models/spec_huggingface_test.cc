@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {

@@ -1,5 +1,3 @@
-#include "models/spec_json.h"
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/spec/json.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {

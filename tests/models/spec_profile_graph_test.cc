@@ -1,7 +1,7 @@
-#include "models/spec_profile_graph.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "models/spec/profile_graph.h"
 
 namespace sluice {
 namespace {

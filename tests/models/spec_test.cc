@@ -1,10 +1,10 @@
-#include "models/spec.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "models/spec/model_spec.h"
 
 namespace sluice {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "models/layer.h"
-#include "models/spec.h"
+#include "models/layers/layer.h"
+#include "models/spec/model_spec.h"
 
 namespace sluice {
 

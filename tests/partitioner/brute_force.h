@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/problem/partition_problem.h"
-#include "schedules/simulate.h"
+#include "partitioner/partition_problem.h"
+#include "schedules/simulate/simulate.h"
 #include "tests/partitioner/random_chain.h"
 
 // The naive twin of the searches: every assignment of a small problem, simulated.

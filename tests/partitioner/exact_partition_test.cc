@@ -1,4 +1,4 @@
-#include "partitioner/exact/exact_partition.h"
+#include "partitioner/search/exact_partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

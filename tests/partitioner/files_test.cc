@@ -9,7 +9,10 @@
 
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/plan/plan_file.h"
+#include "partitioner/plan.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/planner.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

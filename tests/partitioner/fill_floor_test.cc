@@ -1,11 +1,12 @@
-#include "partitioner/plan/fill_floor.h"
+#include "partitioner/bounds/fill_floor.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "partitioner/plan/plan_builder.h"
+#include "partitioner/bounds/step_floor.h"
+#include "partitioner/planning/plan_builder.h"
 #include "schedules/optimise/optimise.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"

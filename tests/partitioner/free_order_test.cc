@@ -1,4 +1,4 @@
-#include "partitioner/plan/free_order.h"
+#include "partitioner/orders/free_order.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact/exact_partition.h"
-#include "partitioner/plan/full_rank_cut.h"
-#include "partitioner/plan/plan_builder.h"
-#include "partitioner/plan/plan_file.h"
-#include "partitioner/plan/recompute_choice.h"
+#include "partitioner/bounds/step_floor.h"
+#include "partitioner/orders/full_rank_cut.h"
+#include "partitioner/orders/recompute_choice.h"
+#include "partitioner/plan.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/planning/plan_builder.h"
+#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/planner.h"
+#include "partitioner/search/exact_partition.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "tests/partitioner/brute_force.h"

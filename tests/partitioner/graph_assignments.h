@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/spec_profile_graph.h"
+#include "models/spec/profile_graph.h"
 
 // What naive twins of the searches over graphs go through.
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "partitioner/graph/graph_partition.h"
+#include "partitioner/search/graph_partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/costs/describe_memory.h"
-#include "partitioner/graph/downsets.h"
+#include "models/spec/units.h"
+#include "partitioner/cuts/downsets.h"
 #include "tests/partitioner/profiles.h"
 #include "tests/sanitizers.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/graph/graph_step.h"
+#include "partitioner/planning/graph_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/exact/exact_partition.h"
-#include "partitioner/graph/graph_step_search.h"
+#include "partitioner/search/exact_partition.h"
+#include "partitioner/search/graph_step_search.h"
 #include "tests/partitioner/graph_assignments.h"
 #include "tests/partitioner/random_chain.h"
 #include "tests/partitioner/random_graph.h"

@@ -1,4 +1,4 @@
-#include "partitioner/plan/joint_plan.h"
+#include "partitioner/planning/joint_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "partitioner/exact/exact_partition.h"
+#include "partitioner/bounds/step_floor.h"
+#include "partitioner/plan.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/planning/planner.h"
+#include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

@@ -1,13 +1,16 @@
-#include "partitioner/exact/local_search.h"
+#include "partitioner/search/local_search.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "partitioner/exact/known_chains.h"
-#include "partitioner/exact/stage_arcs.h"
-#include "partitioner/plan/planner.h"
+#include "partitioner/bounds/known_chains.h"
+#include "partitioner/bounds/stage_arcs.h"
+#include "partitioner/bounds/step_floor.h"
+#include "partitioner/plan.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/planning/planner.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

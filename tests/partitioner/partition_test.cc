@@ -1,4 +1,4 @@
-#include "partitioner/partition.h"
+#include "schedules/partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "partitioner/plan/planner.h"
+#include "partitioner/planning/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact/exact_partition.h"
+#include "partitioner/plan.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

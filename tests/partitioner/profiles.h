@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "models/spec_profile_graph.h"
+#include "models/spec/profile_graph.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "partitioner/costs/layer_cost.h"
-#include "partitioner/problem/partition_problem.h"
-#include "schedules/generate/catalogue.h"
-#include "schedules/simulate.h"
+#include "partitioner/partition_problem.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 

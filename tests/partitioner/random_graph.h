@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "models/spec_profile_graph.h"
+#include "models/spec/profile_graph.h"
 
 namespace sluice {
 

@@ -1,4 +1,4 @@
-#include "partitioner/exact/rank_columns.h"
+#include "partitioner/bounds/rank_columns.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/exact/exact_partition.h"
-#include "partitioner/exact/neighbour_columns.h"
+#include "partitioner/bounds/neighbour_columns.h"
+#include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

@@ -1,5 +1,5 @@
 // Stages on several devices each, against every way to make them, priced from scratch.
-#include "partitioner/graph/replica_search.h"
+#include "partitioner/search/replica_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/graph/graph_step.h"
-#include "partitioner/graph/replicated_plan.h"
-#include "schedules/generate/catalogue.h"
+#include "partitioner/planning/graph_step.h"
+#include "partitioner/planning/replicated_plan.h"
+#include "schedules/generators/catalogue.h"
 #include "tests/partitioner/graph_assignments.h"
 #include "tests/partitioner/random_chain.h"
 #include "tests/partitioner/random_graph.h"

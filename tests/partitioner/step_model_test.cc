@@ -1,12 +1,12 @@
-#include "partitioner/problem/step_model.h"
+#include "partitioner/bounds/step_model.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "partitioner/problem/in_flight.h"
-#include "schedules/simulate.h"
+#include "partitioner/memory/in_flight.h"
+#include "schedules/simulate/simulate.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

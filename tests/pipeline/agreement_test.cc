@@ -1,4 +1,4 @@
-#include "pipeline/run/agreement.h"
+#include "pipeline/train/agreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

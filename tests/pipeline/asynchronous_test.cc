@@ -11,8 +11,9 @@
 #include <map>
 #include <thread>
 
+#include "partitioner/planning/planner.h"
 #include "pipeline/compile/weight_slots.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/weight_versions.h"
 #include "tests/models/model_runner.h"
 #include "tests/pipeline/small_run.h"

@@ -8,7 +8,8 @@
 #include <string>
 #include <tuple>
 
-#include "models/safetensors_header.h"
+#include "models/files/safetensors_header.h"
+#include "partitioner/planning/planner.h"
 #include "pipeline/run/rank_state.h"
 #include "tests/pipeline/small_run.h"
 

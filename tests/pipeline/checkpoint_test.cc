@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "models/data/file_writer.h"
+#include "models/files/file_writer.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint_fixture.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "comm/in_process.h"
+#include "comm/local/in_process.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/run/finite_state.h"
+#include "pipeline/train/finite_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,11 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/planning/planner.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/finite_tensors.h"
 #include "pipeline/run/rank_threads.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/small_run.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "pipeline/compile/run_plan.h"
 
 namespace sluice {

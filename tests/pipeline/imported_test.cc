@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "partitioner/planning/planner.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "tests/pipeline/small_run.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "partitioner/planning/planner.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "partitioner/planning/planner.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

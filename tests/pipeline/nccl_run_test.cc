@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/nccl.h"
+#include "comm/nccl/nccl.h"
 #include "pipeline/compile/tensor_edges.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/pipeline/fake_run.h"

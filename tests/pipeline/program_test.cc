@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "tests/pipeline/program_listing.h"
 

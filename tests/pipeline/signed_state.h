@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "models/data/file_writer.h"
+#include "models/files/file_writer.h"
 
 // The checksums in state.json, which anybody can compute, so they vouch for nothing that a stranger
 // hands over.

@@ -1,4 +1,4 @@
-#include "pipeline/run/slow_stage.h"
+#include "pipeline/train/slow_stage.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/run/trainer.h"
+#include "partitioner/planning/planner.h"
+#include "pipeline/train/trainer.h"
 
 namespace sluice {
 

@@ -13,10 +13,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/planning/planner.h"
 #include "pipeline/compile/tensor_edges.h"
 #include "schedules/check/validate.h"
-#include "schedules/dealt_times.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/simulate/dealt_times.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "partitioner/planning/planner.h"
 #include "tests/comm/tcp_group.h"
 #include "tests/pipeline/small_run.h"
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "random_timetable.h"
-#include "schedules/generate/catalogue.h"
-#include "schedules/generate/recompute_ahead.h"
-#include "schedules/simulate.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/generators/recompute_ahead.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

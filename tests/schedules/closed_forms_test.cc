@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "schedules/generate/catalogue.h"
-#include "schedules/simulate.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedules/critical_path.h"
+#include "schedules/simulate/critical_path.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "random_timetable.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {

@@ -11,9 +11,9 @@
 
 #include "random_timetable.h"
 #include "schedules/check/validate.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {

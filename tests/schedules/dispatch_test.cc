@@ -11,7 +11,7 @@
 
 #include "schedules/check/validate.h"
 #include "schedules/optimise/problem.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice::optimise {
 namespace {

@@ -1,8 +1,8 @@
 #ifndef SLUICE_TESTS_SCHEDULES_DRAWN_H_
 #define SLUICE_TESTS_SCHEDULES_DRAWN_H_
 
-#include "schedules/generate/catalogue.h"
-#include "schedules/simulate.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 

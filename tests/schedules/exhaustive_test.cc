@@ -6,9 +6,9 @@
 #include <string>
 
 #include "schedules/check/validate.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {

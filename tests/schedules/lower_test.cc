@@ -8,7 +8,7 @@
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/dependency.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 
 namespace sluice {
 namespace {

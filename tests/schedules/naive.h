@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "schedules/timetable.h"
 
 // Slow twins of the simulator and the validator, written straight from the definitions.

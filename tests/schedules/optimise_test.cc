@@ -10,7 +10,7 @@
 
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 
 namespace sluice {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "schedules/timetable.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "schedules/generate/recompute_ahead.h"
+#include "schedules/generators/recompute_ahead.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 
 #include "schedules/check/validate.h"
 #include "schedules/dependency.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "tests/schedules/naive.h"
 #include "tests/schedules/random_timetable.h"
 

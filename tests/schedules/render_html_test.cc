@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "drawn.h"
 #include "random_timetable.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/render/pack_actions.h"
 #include "schedules/render/render_common.h"

@@ -1,4 +1,4 @@
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 
 #include "naive.h"
 #include "random_timetable.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
-#include "schedules/memory_profile.h"
+#include "schedules/simulate/memory_profile.h"
 
 namespace sluice {
 namespace {

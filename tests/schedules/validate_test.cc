@@ -10,7 +10,7 @@
 #include "naive.h"
 #include "random_timetable.h"
 #include "schedules/dependency.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/sum_order.h"
 

@@ -11,7 +11,7 @@
 
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {

@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/in_process.h"
-#include "pipeline/run/trainer.h"
+#include "comm/local/in_process.h"
+#include "pipeline/train/trainer.h"
 #include "tools/command.h"
 #include "tools/train/train_world.h"
 

@@ -1,5 +1,5 @@
 // What `sluice profile` measures, on a CPU and on a device that does its work later.
-#include "tools/profile/layer_timing.h"
+#include "partitioner/planning/profiling/layer_timing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "partitioner/planning/profiling/device_link.h"
+#include "partitioner/planning/profiling/stream_stopwatch.h"
 #include "tests/models/fake_device.h"
 #include "tests/models/test_models.h"
-#include "tools/profile/device_link.h"
-#include "tools/profile/stream_stopwatch.h"
 
 namespace sluice {
 namespace {

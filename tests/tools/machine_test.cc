@@ -1,4 +1,4 @@
-#include "tools/doctor/machine.h"
+#include "partitioner/planning/profiling/machine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/problem/in_flight.h"
-#include "partitioner/problem/partition_problem.h"
-#include "schedules/generate/catalogue.h"
+#include "partitioner/memory/in_flight.h"
+#include "partitioner/partition_problem.h"
+#include "schedules/generators/catalogue.h"
 #include "tools/plan/layer_memory.h"
 #include "tools/plan/replica_costs.h"
 

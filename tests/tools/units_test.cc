@@ -1,4 +1,4 @@
-#include "tools/units.h"
+#include "models/spec/units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,18 +8,18 @@ find_package(absl REQUIRED)
 find_package(nlohmann_json REQUIRED)
 add_compile_options(-fsanitize=fuzzer-no-link)
 set(SLUICE_FUZZ_SOURCES
-    comm/greeting.cc
-    models/data/file_writer.cc models/data/mapped_file.cc models/layer.cc models/safetensors.cc
-    models/safetensors_header.cc models/spec.cc models/spec_decoder.cc models/spec_decoder_import.cc
-    models/spec_huggingface.cc models/spec_json.cc models/spec_profile_graph.cc models/spec_validate.cc
-    partitioner/calibration/calibration_rows.cc
+    comm/tcp/greeting.cc
+    models/files/file_writer.cc models/files/mapped_file.cc models/layers/layer.cc models/files/safetensors.cc
+    models/files/safetensors_header.cc models/spec/model_spec.cc models/spec/decoder.cc models/spec/decoder_import.cc
+    models/spec/huggingface.cc models/spec/json.cc models/spec/profile_graph.cc models/spec/validate.cc
+    partitioner/costs/calibration/calibration_rows.cc
     partitioner/costs/cluster.cc partitioner/costs/cluster_file.cc partitioner/costs/collectives.cc
-    partitioner/costs/cost_table.cc partitioner/costs/decoder_cost.cc partitioner/costs/device.cc
+    partitioner/cuts/cost_table.cc partitioner/costs/decoder_cost.cc partitioner/costs/device.cc
     partitioner/costs/json_fields.cc partitioner/costs/layer_cost.cc partitioner/costs/model_json.cc
     partitioner/costs/parallel.cc partitioner/costs/profile.cc
-    partitioner/graph/downsets.cc partitioner/graph/graph_partition.cc partitioner/graph/graph_search.cc
-    partitioner/partition.cc
-    partitioner/plan/plan_file.cc
+    partitioner/cuts/downsets.cc partitioner/search/graph_partition.cc partitioner/search/graph_search.cc
+    schedules/partition.cc
+    partitioner/planning/plan_file.cc
     pipeline/checkpoint/checkpoint.cc pipeline/checkpoint/checkpoint_files.cc pipeline/checkpoint/finite_tensors.cc
     pipeline/checkpoint/load_weights.cc
     tools/schedule/json_position.cc tools/schedule/schedule_costs_json.cc)

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/planning/profiling/machine.h"
 #include "tools/doctor/accelerators.h"
-#include "tools/doctor/machine.h"
 
 namespace sluice {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "models/layer.h"
+#include "models/layers/layer.h"
 #include "pipeline/compile/run_plan.h"
 #include "pipeline/run/kernel_threads.h"
 

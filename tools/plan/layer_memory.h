@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "models/kernels/kernels.h"
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 #include "partitioner/costs/layer_cost.h"
-#include "partitioner/problem/partition_problem.h"
+#include "partitioner/partition_problem.h"
 #include "pipeline/compile/predict_memory.h"
 #include "schedules/timetable.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "partitioner/plan/plan_file.h"
+#include "partitioner/planning/plan_file.h"
 #include "schedules/render/render.h"
 #include "tools/command.h"
 #include "tools/files.h"

@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "partitioner/plan/plan_file.h"
-#include "tools/units.h"
+#include "models/spec/units.h"
+#include "partitioner/planning/plan_file.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "partitioner/plan/planner.h"
+#include "partitioner/plan_request.h"
 #include "pipeline/compile/predict_memory.h"
 #include "tools/train/model_flags.h"
 

@@ -9,11 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "partitioner/graph/graph_partition.h"
+#include "models/spec/units.h"
+#include "partitioner/search/graph_partition.h"
 #include "tools/files.h"
 #include "tools/plan/plan_graph_step.h"
 #include "tools/terminal.h"
-#include "tools/units.h"
 
 namespace sluice {
 namespace {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "partitioner/graph/graph_step.h"
-#include "schedules/dealt_times.h"
+#include "models/spec/units.h"
+#include "partitioner/planning/graph_step.h"
 #include "schedules/render/render.h"
+#include "schedules/simulate/dealt_times.h"
 #include "tools/plan/plan_search.h"
 #include "tools/plan/plan_table.h"
 #include "tools/terminal.h"
-#include "tools/units.h"
 
 namespace sluice {
 namespace {

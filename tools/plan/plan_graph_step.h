@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/spec_profile_graph.h"
+#include "models/spec/profile_graph.h"
 #include "tools/plan/plan_flags.h"
 
 namespace sluice {

@@ -11,9 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "partitioner/partition.h"
+#include "models/spec/units.h"
+#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/planner.h"
+#include "schedules/partition.h"
 #include "tools/plan/layer_memory.h"
-#include "tools/units.h"
 
 namespace sluice {
 namespace {

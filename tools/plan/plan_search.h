@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "partitioner/plan/joint_plan.h"
+#include "partitioner/planning/joint_plan.h"
+#include "partitioner/planning/planner.h"
 #include "tools/plan/plan_flags.h"
 #include "tools/plan/plan_source.h"
 

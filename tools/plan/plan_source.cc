@@ -15,10 +15,10 @@
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/parallel.h"
 #include "partitioner/costs/profile.h"
+#include "partitioner/planning/profiling/cpu_device.h"
 #include "tools/files.h"
 #include "tools/plan/layer_memory.h"
 #include "tools/plan/replica_costs.h"
-#include "tools/profile/cpu_device.h"
 #include "tools/train/bf16_note.h"
 
 namespace sluice {

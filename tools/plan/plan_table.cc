@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "tools/units.h"
+#include "models/spec/units.h"
 
 namespace sluice {
 namespace {

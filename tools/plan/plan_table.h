@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/plan/joint_plan.h"
+#include "partitioner/planning/joint_plan.h"
 #include "tools/plan/plan_search.h"
 #include "tools/plan/plan_source.h"
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
 #include "tools/plan/plan_search.h"
-#include "tools/units.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "partitioner/costs/layer_cost.h"
-#include "partitioner/problem/partition_problem.h"
+#include "partitioner/partition_problem.h"
 #include "pipeline/run/optimizer.h"
 
 namespace sluice {

@@ -6,19 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_device.h"
+#include "models/spec/units.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/plan/plan_file.h"
+#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/profiling/cpu_device.h"
+#include "partitioner/planning/profiling/device_link.h"
+#include "partitioner/planning/profiling/layer_timing.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/plan/layer_memory.h"
-#include "tools/profile/cpu_device.h"
-#include "tools/profile/device_link.h"
-#include "tools/profile/layer_timing.h"
 #include "tools/terminal.h"
 #include "tools/train/bf16_note.h"
 #include "tools/train/kernel_flags.h"
 #include "tools/train/model_flags.h"
-#include "tools/units.h"
 
 namespace sluice {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec_json.h"
+#include "models/spec/json.h"
 #include "tools/files.h"
 
 namespace sluice {

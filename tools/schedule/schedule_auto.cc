@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
 #include "schedules/optimise/choose.h"
 #include "tools/command.h"
-#include "tools/units.h"
 
 namespace sluice {
 namespace {

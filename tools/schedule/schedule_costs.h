@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 #include "tools/schedule/schedule_costs_json.h"
 
 namespace sluice {

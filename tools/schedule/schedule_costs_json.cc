@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "models/spec_json.h"
+#include "models/spec/json.h"
 #include "tools/schedule/json_position.h"
 
 namespace sluice {

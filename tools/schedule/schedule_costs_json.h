@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "schedules/simulate.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 

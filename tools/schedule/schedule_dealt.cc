@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate.h"
-#include "schedules/dealt_times.h"
+#include "schedules/simulate/dealt_times.h"
 #include "schedules/stage_deal.h"
 #include "tools/command.h"
 #include "tools/schedule/schedule_auto.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 
 // What `sluice schedule list` prints.
 namespace sluice {

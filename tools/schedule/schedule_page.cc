@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate.h"
-#include "schedules/generate/catalogue.h"
-#include "schedules/simulate.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/simulate/simulate.h"
 #include "tools/command.h"
 #include "tools/schedule/measured_trace.h"
 #include "tools/schedule/schedule_auto.h"

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "schedules/csv.h"
-#include "schedules/generate/catalogue.h"
-#include "schedules/generate/recompute_ahead.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/generators/recompute_ahead.h"
 #include "tools/files.h"
 
 namespace sluice {

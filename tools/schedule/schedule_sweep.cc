@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/optimise/choose.h"
 #include "tools/command.h"
 #include "tools/schedule/schedule_auto.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 namespace sluice {
 

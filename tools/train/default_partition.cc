@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "partitioner/exact/exact_partition.h"
-#include "schedules/generate/catalogue.h"
+#include "partitioner/search/exact_partition.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 
 namespace sluice {

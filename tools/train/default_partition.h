@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/spec.h"
-#include "partitioner/partition.h"
+#include "models/spec/model_spec.h"
+#include "schedules/partition.h"
 #include "schedules/timetable.h"
 
 namespace sluice {

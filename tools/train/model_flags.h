@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "models/spec.h"
+#include "models/spec/model_spec.h"
 
 namespace sluice {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nccl.h"
+#include "comm/nccl/nccl.h"
 #include "models/device/cuda_device.h"
 #include "pipeline/checkpoint/run_directory.h"
 #include "pipeline/run/rank_threads.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/costs/describe_memory.h"
+#include "models/spec/units.h"
 #include "pipeline/compile/tensor_edges.h"
 #include "tools/command.h"
 

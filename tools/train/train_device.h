@@ -9,12 +9,12 @@
 
 #include "absl/status/statusor.h"
 #include "comm/device_group.h"
-#include "comm/nccl.h"
-#include "comm/nccl_memory.h"
+#include "comm/nccl/nccl.h"
+#include "comm/nccl/nccl_memory.h"
 #include "models/device/device.h"
 #include "models/device/device_allocator.h"
 #include "pipeline/compile/run_plan.h"
-#include "pipeline/run/trainer.h"
+#include "pipeline/train/trainer.h"
 
 namespace sluice {
 

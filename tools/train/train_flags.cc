@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "partitioner/plan/plan_file.h"
+#include "partitioner/planning/plan_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/default_partition.h"

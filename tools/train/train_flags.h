@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
 #include "pipeline/compile/run_plan.h"
-#include "pipeline/run/trainer.h"
+#include "pipeline/train/trainer.h"
 #include "tools/train/kernel_flags.h"
 #include "tools/train/model_flags.h"
 #include "tools/train/train_world.h"

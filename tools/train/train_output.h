@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "pipeline/run/trainer.h"
+#include "pipeline/train/trainer.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
-#include "schedules/generate/catalogue.h"
+#include "schedules/generators/catalogue.h"
 #include "schedules/optimise/optimise.h"
 #include "schedules/stage_deal.h"
 #include "tools/command.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "pipeline/run/rank_threads.h"
-#include "pipeline/run/trainer.h"
+#include "pipeline/train/trainer.h"
 #include "tools/files.h"
 
 #define XXH_INLINE_ALL

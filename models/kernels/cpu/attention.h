@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 // Causal attention for one head of one sequence. A head's queries, keys and values are first copied
 // from their strided rows into fp32 panels, padded with zeros to whole tiles; then every product is

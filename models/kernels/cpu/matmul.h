@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 namespace sluice::cpu {
 

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {

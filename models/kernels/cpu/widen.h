@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 namespace sluice::cpu {
 

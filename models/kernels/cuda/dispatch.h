@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 namespace sluice::cuda {
 

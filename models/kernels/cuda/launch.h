@@ -8,7 +8,7 @@
 
 #include "models/device/cuda_error.h"
 #include "models/device/device.h"
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 // What the launchers of kernels share. A grid follows from the shape of the tensors alone, never
 // from the device's number of multiprocessors: the order of sums depends on it.

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 
 namespace sluice::cuda {
 

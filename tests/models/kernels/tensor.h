@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/spec_dtype.h"
+#include "models/spec/dtype.h"
 #include "tests/models/kernels/reachable.h"
 
 namespace sluice {

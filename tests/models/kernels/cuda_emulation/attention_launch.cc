@@ -1,7 +1,7 @@
 // What models/kernels/cuda/attention.h declares of launches, on the CPU.
 #include "tests/models/kernels/cuda_emulation/attention_launch.h"
 
-#include "models/kernels/cuda/attention.h"
+#include "models/kernels/cuda/attention/attention.h"
 
 namespace sluice::cuda::attention {
 

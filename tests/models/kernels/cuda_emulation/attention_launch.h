@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/kernels/cuda/attention_kernels.cuh"
+#include "models/kernels/cuda/attention/attention_kernels.cuh"
 #include "tests/models/kernels/cuda_emulation/block.h"
 #include "tests/models/kernels/cuda_emulation/on_stream.h"
 

@@ -1,5 +1,5 @@
 // What models/kernels/cuda/attention_primitives.cuh declares, as the PTX manual describes it.
-#include "models/kernels/cuda/attention_primitives.cuh"
+#include "models/kernels/cuda/attention/attention_primitives.cuh"
 
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The very bodies of the CUDA kernels of attention, run on the CPU, against the twin in fp64.
-#include "models/kernels/cuda/attention.h"
+#include "models/kernels/cuda/attention/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,32 @@
+#ifndef SLUICE_COMM_TCP_RENDEZVOUS_H_
+#define SLUICE_COMM_TCP_RENDEZVOUS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/launch.h"
+#include "comm/tcp/tcp_socket.h"
+
+namespace sluice {
+
+// Two connections to one peer: what must not wait behind a long message has its own.
+struct TcpLink {
+  Descriptor control;
+  Descriptor data;
+};
+
+// Has all ranks of a launch meet at rank 0 and connects each to each; links[r] leads to rank r,
+// one's own is empty. `listener` is where rank 0 listens already; without one it listens at
+// launch.port. Both sides prove that they know the secret (greeting.h).
+//
+// Errors, on every rank that can be told: InvalidArgument for a taken port, two processes with one
+// rank, different world sizes, another secret, another version; DeadlineExceeded names the ranks
+// that did not come, and who else did. An empty secret is only allowed on the loopback interface.
+absl::StatusOr<std::vector<TcpLink>> MeetRanks(const Launch& launch, const std::string& secret,
+                                               absl::Duration timeout, Descriptor listener);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_TCP_RENDEZVOUS_H_

@@ -1,0 +1,227 @@
+#include "comm/tcp/tcp.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/tcp_peer.h"
+#include "comm/wire_communicator.h"
+
+namespace sluice {
+namespace {
+
+// How long a rank that has failed waits for the others to say that they know.
+constexpr absl::Duration kAbortGrace = absl::Milliseconds(500);
+
+std::string Milliseconds(absl::Duration duration) {
+  return absl::StrCat(absl::ToInt64Milliseconds(duration), " ms");
+}
+
+class TcpCommunicator : public WireCommunicator {
+ public:
+  TcpCommunicator(const Launch& launch, const TcpOptions& options)
+      : WireCommunicator({.rank = launch.rank,
+                          .size = launch.size,
+                          .capacity = options.capacity,
+                          .spin = options.spin,
+                          .wake = [this] { Wake(); },
+                          .health = [this](int peer) { return Health(peer); }}),
+        options_(options),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+  ~TcpCommunicator() override {
+    if (!thread_.joinable()) return;
+    stop_.store(true, std::memory_order_release);
+    Wake();
+    thread_.join();
+  }
+
+  absl::Status Start(std::vector<TcpLink> links) {
+    if (!epoll_.valid() || !event_.valid()) return absl::ResourceExhaustedError(ErrnoText(errno));
+    for (int r = 0; r < size(); ++r) {
+      watched_.emplace_back();
+      peers_.push_back(r == rank() ? nullptr
+                                   : std::make_unique<TcpPeer>(&desk(), r, std::move(links[r])));
+    }
+    if (size() == 1) return absl::OkStatus();  // nobody to serve
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) {
+      return absl::ResourceExhaustedError(ErrnoText(errno));
+    }
+    thread_ = std::thread([this] { Run(); });
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr uint64_t kWakeKey = ~uint64_t{0};
+  // Events that a peer's two sockets are registered for; 0 where they are not.
+  struct Watched {
+    uint32_t control = 0, data = 0;
+  };
+
+  void Wake() {
+    if (wake_pending_.exchange(true, std::memory_order_acq_rel)) return;
+    const uint64_t one = 1;
+    (void)!write(event_.get(), &one, sizeof(one));
+  }
+
+  // Ranks wait for each other in chains, and any of them may miss its deadline first: the rank to
+  // name is the one that has been silent longest, not only the one that was waited for.
+  std::string Health(int peer) const {
+    int quietest = peer;
+    absl::Duration longest = absl::ZeroDuration();
+    for (const auto& of : peers_) {
+      const absl::Duration silence = of == nullptr ? absl::ZeroDuration() : of->Silence();
+      if (silence <= longest) continue;
+      quietest = of->rank();
+      longest = silence;
+    }
+    const bool silent = longest >= 3 * options_.heartbeat;
+    const auto& waited_for = peers_[static_cast<size_t>(peer)];  // null: this rank itself
+    std::vector<std::string> words;
+    if (waited_for != nullptr && (quietest != peer || !silent)) {
+      words.push_back(absl::StrCat("rank ", peer, " was heard of ",
+                                   Milliseconds(waited_for->Silence()), " ago"));
+    }
+    if (silent) {
+      words.push_back(absl::StrCat("nothing has been heard of rank ", quietest, " for ",
+                                   Milliseconds(longest), ": it is stopped or cut off"));
+    }
+    return words.empty() ? "" : absl::StrCat(" (", absl::StrJoin(words, "; "), ")");
+  }
+
+  void Run() {
+    Instant next_heartbeat = Instant::Now() + options_.heartbeat;
+    while (true) {
+      for (const auto& peer : peers_) {
+        if (peer != nullptr) Watch(*peer);
+      }
+      Await(parting_ ? std::min(next_heartbeat, parting_until_) : next_heartbeat);
+      TakePosts();
+      if (desk().failed() && !told_) TellFailure();
+      if (Instant::Now() >= next_heartbeat) {
+        ForEachPeer([](TcpPeer& peer) { peer.SendHeartbeat(); });
+        next_heartbeat = Instant::Now() + options_.heartbeat;
+      }
+      if (stop_.load(std::memory_order_acquire) && !parting_) StartParting();
+      ForEachPeer([](TcpPeer& peer) { peer.Write(); });
+      if (parting_ && (AllParted() || Instant::Now() >= parting_until_)) break;
+    }
+    desk().LetGo();
+  }
+
+  void Await(Instant until) {
+    constexpr int kEvents = 64;
+    epoll_event events[kEvents];
+    const int count = epoll_wait(epoll_.get(), events, kEvents, PollMilliseconds(until));
+    for (int i = 0; i < count; ++i) {
+      const uint64_t key = events[i].data.u64;
+      if (key == kWakeKey) {
+        uint64_t posts = 0;
+        (void)!read(event_.get(), &posts, sizeof(posts));
+        continue;
+      }
+      if ((events[i].events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) continue;
+      TcpPeer& peer = *peers_[key / 2];
+      if (key % 2 == 0) {
+        peer.ReadControl();
+      } else {
+        peer.ReadData();
+      }
+    }
+  }
+
+  void TakePosts() {
+    // Before the look at the desk: whoever posts after it wakes this thread again.
+    wake_pending_.store(false, std::memory_order_release);
+    posts_.clear();
+    desk().Take(&posts_);
+    for (const Post& post : posts_) peers_[static_cast<size_t>(post.peer)]->Take(post);
+  }
+
+  void TellFailure() {
+    told_ = true;
+    const absl::Status status = desk().failure();
+    ForEachPeer([&status](TcpPeer& peer) { peer.Fail(status); });
+    desk().LetGo();
+    if (parting_) parting_until_ = std::min(parting_until_, Instant::Now() + kAbortGrace);
+  }
+
+  void StartParting() {
+    parting_ = true;
+    parting_until_ = Instant::Now() + (told_ ? kAbortGrace : options_.farewell);
+    ForEachPeer([](TcpPeer& peer) { peer.StartParting(); });
+  }
+
+  bool AllParted() const {
+    return std::all_of(peers_.begin(), peers_.end(),
+                       [](const auto& peer) { return peer == nullptr || peer->Parted(); });
+  }
+
+  template <typename Call>
+  void ForEachPeer(const Call& call) {
+    for (const auto& peer : peers_) {
+      if (peer != nullptr) call(*peer);
+    }
+  }
+
+  void Watch(const TcpPeer& peer) {
+    Watched& now = watched_[static_cast<size_t>(peer.rank())];
+    const uint64_t key = 2 * static_cast<uint64_t>(peer.rank());
+    Register(peer.link().control, key,
+             (peer.wants_to_read_control() ? EPOLLIN : 0U) |
+                 (peer.wants_to_write_control() ? EPOLLOUT : 0U),
+             &now.control);
+    Register(
+        peer.link().data, key + 1,
+        (peer.wants_to_read_data() ? EPOLLIN : 0U) | (peer.wants_to_write_data() ? EPOLLOUT : 0U),
+        &now.data);
+  }
+
+  void Register(const Descriptor& socket, uint64_t key, uint32_t events, uint32_t* now) {
+    if (events == *now) return;
+    epoll_event event{.events = events, .data = {.u64 = key}};
+    const int action = *now == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+    if (epoll_ctl(epoll_.get(), action, socket.get(), &event) == 0) *now = events;
+  }
+
+  const TcpOptions options_;
+  const Descriptor epoll_, event_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> wake_pending_{false};
+  // Made before the thread starts, and its own from then on.
+  std::vector<std::unique_ptr<TcpPeer>> peers_;
+  std::vector<Watched> watched_;
+  std::vector<Post> posts_;
+  bool told_ = false;     // of the failure
+  bool parting_ = false;  // this rank leaves
+  Instant parting_until_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> OpenTcp(const Launch& launch,
+                                                      const TcpOptions& options,
+                                                      Descriptor listener) {
+  absl::StatusOr<std::vector<TcpLink>> links =
+      MeetRanks(launch, options.secret, options.timeout, std::move(listener));
+  if (!links.ok()) return links.status();
+  auto communicator = std::make_unique<TcpCommunicator>(launch, options);
+  if (absl::Status status = communicator->Start(*std::move(links)); !status.ok()) return status;
+  return communicator;
+}
+
+}  // namespace sluice

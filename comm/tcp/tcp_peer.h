@@ -1,0 +1,102 @@
+#ifndef SLUICE_COMM_TCP_TCP_PEER_H_
+#define SLUICE_COMM_TCP_TCP_PEER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "comm/message_desk.h"
+#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/tcp_frame.h"
+
+namespace sluice {
+
+// The two connections to one peer, and what is under way on them. Used by the transport's thread
+// alone, but for Silence. Nothing here blocks; what goes wrong is told to the desk, which then
+// fails the whole group.
+class TcpPeer {
+ public:
+  TcpPeer(MessageDesk* desk, int rank, TcpLink link);
+
+  // A post for this peer from the desk.
+  void Take(const Post& post);
+  // Each moves what the sockets take or have, within limits so that no peer waits for another.
+  void ReadControl();
+  void ReadData();
+  void Write();
+
+  // From now on no memory of posts is touched; the peer is told why.
+  void Fail(const absl::Status& status);
+  void SendHeartbeat();
+  // Says goodbye; Parted once the peer has heard it, or knows of the failure, or is gone.
+  void StartParting();
+  bool Parted() const;
+
+  // What to wait for on the sockets.
+  bool wants_to_write_control() const { return control_open_ && !control_out_.empty(); }
+  bool wants_to_write_data() const { return data_writable_ && sending_; }
+  bool wants_to_read_control() const { return control_open_; }
+  bool wants_to_read_data() const { return data_open_ && !failed_; }
+  const TcpLink& link() const { return link_; }
+  int rank() const { return rank_; }
+
+  // Since when nothing was heard of the peer. Any thread may ask.
+  absl::Duration Silence() const;
+
+ private:
+  struct Channel {
+    std::deque<Post> sends;     // not begun
+    std::deque<Post> receives;  // not complete; the peer knows of them
+    std::deque<Frame> ready;    // the peer's receives for which nothing has been begun
+  };
+
+  void Heard();
+  void QueueControl(const Frame& frame, absl::string_view body = "");
+  void ParseControl();
+  void HandleControl(const Frame& frame, absl::string_view body);
+  void ControlClosed(const std::string& why);
+  void CheckLeft();
+  bool StartSending();  // false where no message may go
+  void WriteControl();
+  void WriteData();
+  bool StartReceiving();  // at a whole header; false after an error
+  void FinishReceiving();
+  size_t Consume(const char* bytes, size_t size);
+  void DataClosed();
+
+  MessageDesk* const desk_;
+  const int rank_;
+  TcpLink link_;
+  Channel channels_[kChannels];
+  std::atomic<int64_t> last_heard_ns_{0};
+
+  bool control_open_ = true;
+  std::string control_in_, control_out_;
+
+  bool data_open_ = true;  // the peer may still send
+  bool data_writable_ = true;
+  bool sending_ = false;
+  Frame out_frame_;
+  Post out_post_;
+  size_t out_done_ = 0;  // of header and body together
+  Frame in_frame_;
+  size_t in_header_ = 0;  // bytes of in_frame_ that are here
+  size_t in_body_ = 0;    // bytes of the body that are here
+  std::vector<char> staging_;
+
+  bool failed_ = false;
+  bool said_bye_ = false;      // the peer did
+  bool heard_my_bye_ = false;  // the peer did
+  bool parting_ = false;       // this rank is
+  bool sent_abort_ = false;    // the peer did: it knows
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_TCP_TCP_PEER_H_

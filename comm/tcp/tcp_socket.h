@@ -1,0 +1,70 @@
+#ifndef SLUICE_COMM_TCP_TCP_SOCKET_H_
+#define SLUICE_COMM_TCP_TCP_SOCKET_H_
+
+#include <netinet/in.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "models/device/instant.h"
+
+namespace sluice {
+
+// Owns a file descriptor; -1 is none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { Close(); }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+// An IP address and a port; IPv4 as mapped into IPv6 (::ffff:a.b.c.d), so that there is one kind.
+struct Endpoint {
+  in6_addr address{};
+  int port = 0;
+  bool IsLoopback() const;
+  std::string ToString() const;  // "10.0.0.7:29500", "[fe80::1]:29500"
+};
+
+// "localhost" or a literal loopback address.
+bool NamesLoopback(absl::string_view host);
+
+// Errors of all of these are Unavailable, DeadlineExceeded or InvalidArgument (a host that cannot
+// be resolved, a port taken), and say with whom. Sockets do not block.
+absl::StatusOr<Endpoint> Resolve(const std::string& host, int port);
+// On every interface, or only on loopback's. Port 0 takes a free one.
+absl::StatusOr<Descriptor> ListenOn(bool loopback, int port);
+absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket);
+absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket);
+// One attempt.
+absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, Instant deadline);
+// Attempts until the deadline, since the other side may not listen yet.
+absl::StatusOr<Descriptor> ConnectPatiently(const Endpoint& endpoint, Instant deadline);
+// No descriptor where nobody is waiting.
+absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener);
+
+// Until `events` (of poll) or the deadline (DeadlineExceeded).
+absl::Status AwaitEvents(const Descriptor& socket, short events, Instant deadline);
+absl::Status SendAll(const Descriptor& socket, absl::string_view bytes, Instant deadline);
+// Appends what is there to `bytes`, up to `most` of them; blocks until there is something.
+absl::Status ReceiveSome(const Descriptor& socket, size_t most, std::string* bytes,
+                         Instant deadline);
+
+// How long poll may sleep, in milliseconds, rounded up.
+int PollMilliseconds(Instant deadline);
+std::string ErrnoText(int error);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_TCP_TCP_SOCKET_H_

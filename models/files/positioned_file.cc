@@ -1,0 +1,56 @@
+#include "models/files/positioned_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+absl::StatusOr<PositionedFile> PositionedFile::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  struct stat info = {};
+  const int failed = fstat(fd, &info) != 0 ? errno : 0;
+  PositionedFile file(path, fd, info.st_size);
+  if (failed != 0) return absl::ErrnoToStatus(failed, absl::StrCat("cannot stat ", path));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is ", S_ISDIR(info.st_mode) ? "a directory" : "not a regular file",
+                     "; expected a file"));
+  }
+  return file;
+}
+
+PositionedFile::PositionedFile(std::string path, int fd, int64_t size)
+    : path_(std::move(path)), fd_(fd), size_(size) {}
+
+PositionedFile::PositionedFile(PositionedFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+PositionedFile::~PositionedFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::Status PositionedFile::ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const {
+  size_t have = 0;
+  while (have < bytes.size()) {
+    const int64_t at = offset + static_cast<int64_t>(have);
+    const ssize_t got = pread(fd_, bytes.data() + have, bytes.size() - have, at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
+    if (got == 0) {
+      return absl::DataLossError(absl::StrCat(path_, " had ", size_, " bytes when it was opened ",
+                                              "and ends at ", at, " now; was it overwritten?"));
+    }
+    have += static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice

@@ -1,0 +1,69 @@
+#ifndef SLUICE_MODELS_FILES_SAFETENSORS_H_
+#define SLUICE_MODELS_FILES_SAFETENSORS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/files/file_writer.h"
+
+namespace sluice {
+
+// The safetensors format (huggingface/safetensors): 8 bytes little-endian header length, a JSON
+// header padded with spaces to a multiple of 8 bytes, the data without gaps.
+
+// A tensor to be written: fp32, row-major; the memory stays the caller's.
+struct TensorSource {
+  std::string name;
+  std::vector<int64_t> shape;
+  const float* data = nullptr;
+  // Appends the data instead, where they are not in memory as a whole; called when it is their
+  // turn.
+  std::function<absl::Status(FileWriter& file)> append = {};
+};
+
+// Writes `path` so that it is either the old file or the whole new one at every moment (temporary
+// file beside it, fsync, rename). Tensors are written in the order given, "F32", with `metadata` in
+// the header. ResourceExhausted when the disk is full, and then the old file is untouched and the
+// temporary one gone.
+absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorSource>& tensors,
+                              const std::map<std::string, std::string>& metadata);
+// The same into a file that the caller commits. InvalidArgument for names that occur twice or are
+// not UTF-8.
+absl::Status AppendSafetensors(const std::vector<TensorSource>& tensors,
+                               const std::map<std::string, std::string>& metadata,
+                               FileWriter& file);
+
+struct TensorEntry {
+  std::string name;
+  std::string dtype;  // "F32", "F16", "BF16", ...
+  std::vector<int64_t> shape;
+  uint64_t begin = 0;  // into the data section
+  uint64_t end = 0;
+};
+
+// A memory-mapped safetensors file.
+class SafetensorsFile {
+ public:
+  // DataLoss or InvalidArgument names the file and what is wrong (truncated, header, offsets that
+  // overlap or leave gaps). As strict as the official reader, and names may not occur twice.
+  static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
+  virtual ~SafetensorsFile() = default;
+  virtual const std::string& path() const = 0;
+  // In the order of their data.
+  virtual const std::vector<TensorEntry>& entries() const = 0;
+  virtual const std::map<std::string, std::string>& metadata() const = 0;
+  // Copies `name` as fp32 (F32, F16 and BF16 are converted). NotFound, or InvalidArgument when the
+  // shape differs (both shapes named).
+  virtual absl::Status Read(const std::string& name, const std::vector<int64_t>& shape,
+                            float* out) const = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_FILES_SAFETENSORS_H_

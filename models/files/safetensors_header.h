@@ -1,0 +1,37 @@
+#ifndef SLUICE_MODELS_FILES_SAFETENSORS_HEADER_H_
+#define SLUICE_MODELS_FILES_SAFETENSORS_HEADER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "models/files/safetensors.h"
+
+namespace sluice {
+
+// The JSON header of a safetensors file; for safetensors.cc.
+struct SafetensorsHeader {
+  std::vector<TensorEntry> entries;  // in the order of their data
+  std::map<std::string, std::string> metadata;
+};
+
+constexpr uint64_t kSafetensorsLengthBytes = 8;
+constexpr uint64_t kSafetensorsMaxHeader = 100'000'000;  // the official reader's limit
+
+// Padded with spaces so that the data begin at a multiple of 8 bytes. InvalidArgument for a name
+// that occurs twice, is reserved or is not UTF-8, and for a negative dimension.
+absl::StatusOr<std::string> FormatSafetensorsHeader(
+    const std::vector<TensorSource>& tensors, const std::map<std::string, std::string>& metadata);
+
+// Checks everything that can be checked against `data_bytes`, what follows the header. Errors do
+// not name the file.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
+                                                         uint64_t data_bytes);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_FILES_SAFETENSORS_HEADER_H_

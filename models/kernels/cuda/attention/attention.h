@@ -1,0 +1,28 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_H_
+#define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_H_
+
+#include <memory>
+
+#include "models/kernels/cuda/attention/attention_arguments.h"
+#include "models/kernels/kernels.h"
+#include "models/spec/dtype.h"
+
+namespace sluice::cuda {
+
+// Heads of at most 256 values. bf16 heads of up to 128 values, a multiple of 8, run on tensor cores
+// where all tensors are aligned to 16 bytes; everything else in fp32 arithmetic, slower by far.
+// Needs no GPU before the first call.
+std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
+
+namespace attention {
+
+// The kernels of either kind, put on a cudaStream_t. Backward fills args.statistics first.
+void LaunchTileForward(const AttentionArguments& args, void* stream);
+void LaunchTileBackward(const AttentionArguments& args, void* stream);
+void LaunchPlainForward(DType dtype, const AttentionArguments& args, void* stream);
+void LaunchPlainBackward(DType dtype, const AttentionArguments& args, void* stream);
+
+}  // namespace attention
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_H_

@@ -1,0 +1,105 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_FORWARD_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_FORWARD_CUH_
+
+#include <cmath>
+
+#include "models/kernels/cuda/attention/attention_softmax.cuh"
+#include "models/kernels/cuda/attention/attention_tile.cuh"
+
+namespace sluice::cuda::attention {
+
+// One block's part of the forward pass: kQueries rows of a head, kRowTiles * 16 for each warp, over
+// tiles of kKeys keys in ascending order (Dao 2023, FlashAttention-2, Algorithm 1). Keys and values
+// of the next tile arrive while this one is worked on.
+template <int kWidth>
+struct ForwardTile {
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = kWarps * kWarpLanes;
+  static constexpr int kRowTiles = 2;
+  static constexpr int kWarpRows = kRowTiles * kMatrixRows;
+  static constexpr int kQueries = kWarps * kWarpRows;
+  static constexpr int kKeys = kWidth > 96 ? 32 : 64;  // as the registers allow
+  static constexpr int kRowBytes = TileLayout<kWidth>::kRowBytes;
+  static constexpr int kStageBytes = 2 * kKeys * kRowBytes;  // keys, then values
+  static constexpr int kSharedBytes = kQueries * kRowBytes + 2 * kStageBytes;
+
+  static_assert(kStatisticsRows % kQueries == 0);
+};
+
+// Scores of keys behind their query become -infinity; the warp's first query and the tile's first
+// key are given.
+template <int kRowTiles, int kKeyTiles>
+SLUICE_DEVICE void MaskFuture(int query, int key, Sums<kRowTiles, kKeyTiles>& scores) {
+  SLUICE_UNROLL
+  for (int m = 0; m < kRowTiles; ++m) {
+    SLUICE_UNROLL
+    for (int n = 0; n < kKeyTiles; ++n) {
+      SLUICE_UNROLL
+      for (int e = 0; e < 4; ++e) {
+        const int column = n * kMatrixColumns + LaneColumn() + e % 2;
+        if (key + column > query + LaneRow(m, e)) scores[m][n][e] = -INFINITY;
+      }
+    }
+  }
+}
+
+// Grid: x = batch * heads, y = tiles of queries, the last (which see most keys) first.
+template <int kWidth>
+SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
+  using Tile = ForwardTile<kWidth>;
+  constexpr int kRowTiles = Tile::kRowTiles;
+  constexpr int kKeyTiles = Tile::kKeys / kMatrixColumns;
+  const auto queries = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kQuery);
+  const auto keys = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kKey);
+  const auto values = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kValue);
+  const int first = (BlocksY() - 1 - BlockY()) * Tile::kQueries;
+  const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
+  const int query = first + warp_row;
+  const int tiles = TilesOf(Smaller(first + Tile::kQueries, args.seq), Tile::kKeys);
+  unsigned char* const own_rows = DynamicShared() + warp_row * Tile::kRowBytes;
+  const uint32_t query_tile = SharedAddress(DynamicShared());
+  const uint32_t stages = query_tile + Tile::kQueries * Tile::kRowBytes;
+
+  const auto copy_stage = [&](int tile) {
+    const uint32_t to = stages + tile % 2 * Tile::kStageBytes;
+    CopyRows<Tile::kKeys, kWidth, Tile::kThreads>(to, keys, tile * Tile::kKeys);
+    CopyRows<Tile::kKeys, kWidth, Tile::kThreads>(to + Tile::kStageBytes / 2, values,
+                                                  tile * Tile::kKeys);
+  };
+  CopyRows<Tile::kQueries, kWidth, Tile::kThreads>(query_tile, queries, first);
+  copy_stage(0);
+
+  const float scale = args.scale * kLog2E;
+  Sums<kRowTiles, kWidth / kMatrixColumns> out;
+  Clear<kRowTiles, kWidth / kMatrixColumns>(out);
+  RunningSoftmax<kRowTiles> softmax;
+  SLUICE_UNROLL
+  for (int i = 0; i < 2 * kRowTiles; ++i) {
+    softmax.largest[i / 2][i % 2] = -INFINITY;
+    softmax.sum[i / 2][i % 2] = 0;
+  }
+  for (int tile = 0; tile < tiles; ++tile) {
+    WaitForCopies();
+    SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
+    if (tile + 1 < tiles) copy_stage(tile + 1);
+    const int key = tile * Tile::kKeys;
+    if (key >= query + Tile::kWarpRows) continue;  // all behind this warp's queries
+    const uint32_t stage = stages + tile % 2 * Tile::kStageBytes;
+    Sums<kRowTiles, kKeyTiles> scores;
+    RowsTimesRows<kWidth, kRowTiles, kKeyTiles>(RowsFirst<kWidth>(SharedAddress(own_rows)),
+                                                ChunksFirst<kWidth>(stage), scores);
+    if (key + Tile::kKeys - 1 > query) MaskFuture<kRowTiles, kKeyTiles>(query, key, scores);
+    AddToSoftmax<kRowTiles, kKeyTiles, kWidth / kMatrixColumns>(scale, scores, softmax, out);
+    LeftFactors<kRowTiles, kKeyTiles / 2> weights;
+    ToLeftFactors<kRowTiles, kKeyTiles>(scores, weights);
+    AddProduct<kWidth, kRowTiles, kKeyTiles / 2>(
+        weights, RowsFirst<kWidth>(stage + Tile::kStageBytes / 2), out);
+  }
+  Normalize<kRowTiles, kWidth / kMatrixColumns>(args.scale, query, args.seq, softmax,
+                                                args.lse + BlockX() * args.seq, out);
+  StoreRows<kWidth, kRowTiles>(out, own_rows, HeadOf<uint16_t>(args, args.out, BlockX()), query);
+}
+
+}  // namespace sluice::cuda::attention
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_FORWARD_CUH_

@@ -1,0 +1,154 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_KERNELS_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_KERNELS_CUH_
+
+#include "models/kernels/cuda/attention/attention_forward.cuh"
+#include "models/kernels/cuda/attention/attention_key_gradients.cuh"
+#include "models/kernels/cuda/attention/attention_plain_backward.cuh"
+#include "models/kernels/cuda/attention/attention_plain_forward.cuh"
+#include "models/kernels/cuda/attention/attention_query_gradients.cuh"
+#include "models/kernels/cuda/attention/attention_statistics.cuh"
+
+// The kernels by name: what a block runs, how many there are, and which one a shape takes. A
+// launcher is given one of these: attention_launch.cuh's puts it on a stream, the tests' runs it on
+// the CPU.
+namespace sluice::cuda::attention {
+
+struct AttentionGrid {
+  int64_t x = 0;
+  int64_t y = 0;
+};
+
+template <int kWidth>
+struct ForwardKernel {
+  using Tile = ForwardTile<kWidth>;
+  static constexpr int kThreads = Tile::kThreads;
+  static constexpr int kBlocksPerMultiprocessor = 2;
+  static AttentionGrid Grid(const AttentionArguments& args) {
+    return {args.batch_heads, TilesOf(args.seq, Tile::kQueries)};
+  }
+  static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) { AttendTile<kWidth>(args); }
+};
+
+template <int kWidth>
+struct KeyGradientKernel {
+  using Tile = KeyTile<kWidth>;
+  static constexpr int kThreads = Tile::kThreads;
+  static constexpr int kBlocksPerMultiprocessor = 256 / kThreads;
+  static AttentionGrid Grid(const AttentionArguments& args) {
+    return {args.batch_heads, TilesOf(args.seq, Tile::kRows)};
+  }
+  static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) { KeyGradients<kWidth>(args); }
+};
+
+template <int kWidth>
+struct QueryGradientKernel {
+  using Tile = QueryTile<kWidth>;
+  static constexpr int kThreads = Tile::kThreads;
+  static constexpr int kBlocksPerMultiprocessor = 256 / kThreads;
+  static AttentionGrid Grid(const AttentionArguments& args) {
+    return {args.batch_heads, TilesOf(args.seq, Tile::kRows)};
+  }
+  static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) { QueryGradients<kWidth>(args); }
+};
+
+template <class T, bool kAligned>
+struct StatisticsKernel {
+  static constexpr int kThreads = kStatisticsThreads;
+  static constexpr int kBlocksPerMultiprocessor = 4;
+  static AttentionGrid Grid(const AttentionArguments& args) {
+    return {args.batch_heads, args.padded_seq() / (kStatisticsThreads / kLanesOfRow)};
+  }
+  static int SharedBytes(const AttentionArguments&) { return 0; }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) {
+    ComputeStatistics<T, kAligned>(args);
+  }
+};
+
+// What the three plain kernels have in common.
+struct PlainKernel {
+  static constexpr int kThreads = kPlainThreads;
+  static constexpr int kBlocksPerMultiprocessor = 1;
+  static AttentionGrid Grid(const AttentionArguments& args) {
+    return {args.batch_heads, TilesOf(args.seq, kPlainRows)};
+  }
+};
+
+template <class T, int kColumns>
+struct PlainForwardKernel : PlainKernel {
+  static int SharedBytes(const AttentionArguments& args) {
+    return PlainSharedBytes(args.width, kPlainForwardTiles, 1);
+  }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) { AttendPlain<T, kColumns>(args); }
+};
+
+template <class T, int kColumns>
+struct PlainKeyGradientKernel : PlainKernel {
+  static int SharedBytes(const AttentionArguments& args) {
+    return PlainSharedBytes(args.width, kPlainBackwardTiles, 2);
+  }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) {
+    PlainKeyGradients<T, kColumns>(args);
+  }
+};
+
+template <class T, int kColumns>
+struct PlainQueryGradientKernel : PlainKernel {
+  static int SharedBytes(const AttentionArguments& args) {
+    return PlainSharedBytes(args.width, kPlainBackwardTiles, 2);
+  }
+  static SLUICE_DEVICE void Run(const AttentionArguments& args) {
+    PlainQueryGradients<T, kColumns>(args);
+  }
+};
+
+// Which kernels a shape takes; launch(kernel) is called for each, in order.
+constexpr int kTileMaxWidth = 128;
+
+template <int kWidth, class Launcher>
+void BackwardTilesOf(const Launcher& launch) {
+  launch(StatisticsKernel<uint16_t, true>());
+  launch(KeyGradientKernel<kWidth>());
+  launch(QueryGradientKernel<kWidth>());
+}
+
+template <class Launcher>
+void ForwardByTiles(int width, const Launcher& launch) {
+  if (width <= 64) return launch(ForwardKernel<64>());
+  if (width <= 96) return launch(ForwardKernel<96>());
+  launch(ForwardKernel<kTileMaxWidth>());
+}
+
+template <class Launcher>
+void BackwardByTiles(int width, const Launcher& launch) {
+  if (width <= 64) return BackwardTilesOf<64>(launch);
+  if (width <= 96) return BackwardTilesOf<96>(launch);
+  BackwardTilesOf<kTileMaxWidth>(launch);
+}
+
+template <class T, class Launcher>
+void ForwardPlain(int width, const Launcher& launch) {
+  if (width <= 64) return launch(PlainForwardKernel<T, 64 / kThreadsOfRow>());
+  if (width <= 128) return launch(PlainForwardKernel<T, 128 / kThreadsOfRow>());
+  launch(PlainForwardKernel<T, kPlainMaxWidth / kThreadsOfRow>());
+}
+
+template <class T, int kColumns, class Launcher>
+void BackwardPlainOf(const Launcher& launch) {
+  launch(StatisticsKernel<T, false>());
+  launch(PlainKeyGradientKernel<T, kColumns>());
+  launch(PlainQueryGradientKernel<T, kColumns>());
+}
+
+template <class T, class Launcher>
+void BackwardPlain(int width, const Launcher& launch) {
+  if (width <= 64) return BackwardPlainOf<T, 64 / kThreadsOfRow>(launch);
+  if (width <= 128) return BackwardPlainOf<T, 128 / kThreadsOfRow>(launch);
+  BackwardPlainOf<T, kPlainMaxWidth / kThreadsOfRow>(launch);
+}
+
+}  // namespace sluice::cuda::attention
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_KERNELS_CUH_

@@ -1,0 +1,86 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_KEY_GRADIENTS_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_KEY_GRADIENTS_CUH_
+
+#include "models/kernels/cuda/attention/attention_backward.cuh"
+
+namespace sluice::cuda::attention {
+
+// Gradients of kRows keys and values. Scores are computed with a row for each key, so that a
+// warp's weights and gradients are left factors as they lie in its registers. Grid: x = batch *
+// heads, y = tiles of keys, the first (which most queries see) first.
+template <int kWidth>
+SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
+  using Tile = KeyTile<kWidth>;
+  constexpr int kRowTiles = Tile::kRowTiles;
+  constexpr int kColumnTiles = Tile::kColumnTiles;
+  const auto queries = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kQuery);
+  const auto dout = HeadOf<const uint16_t>(args, args.dout, BlockX());
+  const RowStatistics* const statistics = args.statistics + BlockX() * args.padded_seq();
+  const int first = BlockY() * Tile::kRows;
+  const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
+  const int key = first + warp_row;
+  const int tiles = TilesOf(args.seq, Tile::kStreamed);
+  unsigned char* const own_keys = DynamicShared() + warp_row * Tile::kRowBytes;
+  unsigned char* const own_values = own_keys + Tile::kRows * Tile::kRowBytes;
+  unsigned char* const stages = DynamicShared() + 2 * Tile::kRows * Tile::kRowBytes;
+
+  const auto copy_stage = [&](int tile) {
+    const uint32_t to = SharedAddress(stages + tile % 2 * Tile::kStageBytes);
+    const int query = tile * Tile::kStreamed;
+    CopyRows<Tile::kStreamed, kWidth, Tile::kThreads>(to, queries, query);
+    CopyRows<Tile::kStreamed, kWidth, Tile::kThreads>(to + Tile::kStreamedBytes, dout, query);
+    if (Thread() < Tile::kStreamed / 2) {
+      CopyAsync16(to + static_cast<uint32_t>(2 * Tile::kStreamedBytes + Thread() * 16),
+                  statistics + query + 2 * Thread(), true);
+    }
+  };
+  const uint32_t key_tile = SharedAddress(DynamicShared());
+  CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
+      key_tile, PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kKey), first);
+  CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
+      key_tile + Tile::kRows * Tile::kRowBytes,
+      PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kValue), first);
+  const int first_tile = first / Tile::kStreamed;
+  copy_stage(first_tile);
+
+  Sums<kRowTiles, kWidth / kMatrixColumns> dkeys;
+  Sums<kRowTiles, kWidth / kMatrixColumns> dvalues;
+  Clear<kRowTiles, kWidth / kMatrixColumns>(dkeys);
+  Clear<kRowTiles, kWidth / kMatrixColumns>(dvalues);
+  for (int tile = first_tile; tile < tiles; ++tile) {
+    WaitForCopies();
+    SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
+    if (tile + 1 < tiles) copy_stage(tile + 1);
+    const int query = tile * Tile::kStreamed;
+    if (query + Tile::kStreamed <= key) continue;  // none sees this warp's keys
+    const unsigned char* const stage = stages + tile % 2 * Tile::kStageBytes;
+    const uint32_t query_tile = SharedAddress(stage);
+    const uint32_t dout_tile = query_tile + Tile::kStreamedBytes;
+    Sums<kRowTiles, kColumnTiles> weights;
+    Sums<kRowTiles, kColumnTiles> gradients;
+    RowsTimesRows<kWidth, kRowTiles, kColumnTiles>(RowsFirst<kWidth>(SharedAddress(own_keys)),
+                                                   ChunksFirst<kWidth>(query_tile), weights);
+    RowsTimesRows<kWidth, kRowTiles, kColumnTiles>(RowsFirst<kWidth>(SharedAddress(own_values)),
+                                                   ChunksFirst<kWidth>(dout_tile), gradients);
+    WeighByColumn<kRowTiles, kColumnTiles>(args.scale * kLog2E, stage + 2 * Tile::kStreamedBytes,
+                                           weights, gradients);
+    if (query < key + Tile::kWarpRows - 1) {
+      ClearFuture<true, kRowTiles, kColumnTiles>(key, query, weights);
+      ClearFuture<true, kRowTiles, kColumnTiles>(key, query, gradients);
+    }
+    LeftFactors<kRowTiles, kColumnTiles / 2> left;
+    ToLeftFactors<kRowTiles, kColumnTiles>(weights, left);
+    AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(dout_tile), dvalues);
+    ToLeftFactors<kRowTiles, kColumnTiles>(gradients, left);
+    AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(query_tile), dkeys);
+  }
+  Scale<kRowTiles, kWidth / kMatrixColumns>(args.scale, dkeys);
+  StoreRows<kWidth, kRowTiles>(dkeys, own_keys,
+                               PartOf<uint16_t>(args, args.dqkv, BlockX(), Part::kKey), key);
+  StoreRows<kWidth, kRowTiles>(dvalues, own_values,
+                               PartOf<uint16_t>(args, args.dqkv, BlockX(), Part::kValue), key);
+}
+
+}  // namespace sluice::cuda::attention
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_KEY_GRADIENTS_CUH_

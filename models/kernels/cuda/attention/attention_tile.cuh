@@ -1,0 +1,204 @@
+#ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_TILE_CUH_
+#define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_TILE_CUH_
+
+#include <cstdint>
+
+#include "models/kernels/cuda/attention/attention_arguments.h"
+#include "models/kernels/cuda/attention/attention_primitives.cuh"
+
+// Tiles of bf16 rows in shared memory, and the products of a warp's rows with them.
+namespace sluice::cuda::attention {
+
+constexpr int kWarpLanes = 32;
+constexpr int kMatrixRows = 16;    // rows of the left factor of one MultiplyAdd, and its depth
+constexpr int kMatrixColumns = 8;  // columns of the right one
+constexpr int kChunk = 8;          // bf16 values in 16 bytes
+
+// A tile of rows of kWidth values. Chunks of 16 bytes are permuted within a row, so that the 8 rows
+// of one matrix lie in 8 different banks of 16 bytes: whole rows of 128 bytes by exclusive or with
+// the row, others (64 and 192 bytes: two rows' matrices share each 128 bytes) with half of it.
+template <int kWidth>
+struct TileLayout {
+  static_assert(kWidth % 32 == 0);
+  static constexpr int kRowBytes = kWidth * 2;
+  static constexpr int kChunks = kWidth / kChunk;
+  static constexpr int kMask = kWidth % 64 == 0 ? 7 : 3;
+  static constexpr int kShift = kWidth % 64 == 0 ? 0 : 1;
+
+  static constexpr SLUICE_DEVICE uint32_t Offset(int row, int chunk) {
+    return static_cast<uint32_t>(row * kRowBytes + (chunk ^ ((row >> kShift) & kMask)) * 16);
+  }
+};
+
+// Starts to copy rows first ... first + kRows - 1; what lies past the sequence's end or the head's
+// width becomes zero. A thread keeps its chunk of a permuted group and its row modulo 8, so that
+// all its places in the tile are at fixed distances.
+template <int kRows, int kWidth, int kThreads>
+SLUICE_DEVICE void CopyRows(uint32_t to, const HeadRows<const uint16_t>& from, int first) {
+  using Layout = TileLayout<kWidth>;
+  constexpr int kGroup = Layout::kMask + 1;
+  constexpr int kStep = kThreads / kGroup;  // rows at a time
+  static_assert(kRows % kStep == 0 && kStep % 8 == 0);
+  const int own_row = Thread() / kGroup;
+  const int own_chunk = Thread() % kGroup;
+  const uint32_t own_place = to + Layout::Offset(own_row, own_chunk);
+  const uint16_t* const own_source = from.Row(first + own_row) + own_chunk * kChunk;
+  SLUICE_UNROLL
+  for (int row = 0; row < kRows; row += kStep) {
+    SLUICE_UNROLL
+    for (int chunk = 0; chunk < Layout::kChunks; chunk += kGroup) {
+      const bool real =
+          first + own_row + row < from.seq && (own_chunk + chunk) * kChunk < from.width;
+      // Where nothing is real nothing is read either, so the address may be anything.
+      CopyAsync16(own_place + static_cast<uint32_t>(row * Layout::kRowBytes + chunk * 16),
+                  own_source + row * from.stride + chunk * kChunk, real);
+    }
+  }
+}
+
+// One lane's addresses for LoadMatrices: the matrix at (row, chunk) of a tile is the lane's own
+// address for (0, 0) with the chunk's bits changed, which is why rows are multiples of 8 and chunks
+// are even.
+template <int kWidth>
+struct LaneAddress {
+  using Layout = TileLayout<kWidth>;
+  uint32_t lane;
+
+  SLUICE_DEVICE uint32_t At(int row, int chunk) const {
+    return (lane ^ static_cast<uint32_t>((chunk & Layout::kMask) * 16)) +
+           static_cast<uint32_t>((chunk & ~Layout::kMask) * 16 + row * Layout::kRowBytes);
+  }
+};
+
+// Matrices in the order (rows 0-7, chunk 0), (rows 8-15, 0), (rows 0-7, 1), (rows 8-15, 1): a left
+// factor as it lies, or a right factor whose rows are the depth, transposed.
+template <int kWidth>
+SLUICE_DEVICE LaneAddress<kWidth> RowsFirst(uint32_t tile) {
+  const int lane = Thread() % kWarpLanes;
+  return {Fresh(tile + TileLayout<kWidth>::Offset(lane % 16, lane / 16))};
+}
+
+// (rows 0-7, chunk 0), (rows 0-7, 1), (rows 8-15, 0), (rows 8-15, 1): two right factors whose
+// columns are the rows here.
+template <int kWidth>
+SLUICE_DEVICE LaneAddress<kWidth> ChunksFirst(uint32_t tile) {
+  const int lane = Thread() % kWarpLanes;
+  return {Fresh(tile + TileLayout<kWidth>::Offset(lane % 8 + lane / 16 * 8, lane / 8 % 2))};
+}
+
+// A warp's sums over kRowTiles * 16 rows and kColumnTiles * 8 columns.
+template <int kRowTiles, int kColumnTiles>
+using Sums = float[kRowTiles][kColumnTiles][4];
+// The same values in bf16, as left factors.
+template <int kRowTiles, int kDepthTiles>
+using LeftFactors = uint32_t[kRowTiles][kDepthTiles][4];
+
+template <int kRowTiles, int kColumnTiles>
+SLUICE_DEVICE void Clear(Sums<kRowTiles, kColumnTiles>& sums) {
+  SLUICE_UNROLL
+  for (int m = 0; m < kRowTiles; ++m) {
+    SLUICE_UNROLL
+    for (int n = 0; n < kColumnTiles; ++n) {
+      SLUICE_UNROLL
+      for (int e = 0; e < 4; ++e) sums[m][n][e] = 0;
+    }
+  }
+}
+
+// sums = rows * columns^T: both tiles have kWidth values a row.
+template <int kWidth, int kRowTiles, int kColumnTiles>
+SLUICE_DEVICE void RowsTimesRows(LaneAddress<kWidth> rows, LaneAddress<kWidth> columns,
+                                 Sums<kRowTiles, kColumnTiles>& sums) {
+  Clear<kRowTiles, kColumnTiles>(sums);
+  SLUICE_UNROLL_FOUR  // all 8 of the widest heads would load ahead until registers spill
+      for (int k = 0; k < kWidth / kMatrixRows; ++k) {
+    uint32_t left[kRowTiles][4];
+    SLUICE_UNROLL
+    for (int m = 0; m < kRowTiles; ++m) LoadMatrices(left[m], rows.At(m * kMatrixRows, 2 * k));
+    SLUICE_UNROLL
+    for (int n = 0; n < kColumnTiles; n += 2) {
+      uint32_t right[4];
+      LoadMatrices(right, columns.At(n * kMatrixColumns, 2 * k));
+      SLUICE_UNROLL
+      for (int m = 0; m < kRowTiles; ++m) {
+        MultiplyAdd(sums[m][n], left[m], right[0], right[1]);
+        MultiplyAdd(sums[m][n + 1], left[m], right[2], right[3]);
+      }
+    }
+  }
+}
+
+// sums += left * tile, whose rows are the depth.
+template <int kWidth, int kRowTiles, int kDepthTiles>
+SLUICE_DEVICE void AddProduct(const LeftFactors<kRowTiles, kDepthTiles>& left,
+                              LaneAddress<kWidth> tile,
+                              Sums<kRowTiles, kWidth / kMatrixColumns>& sums) {
+  SLUICE_UNROLL
+  for (int k = 0; k < kDepthTiles; ++k) {
+    SLUICE_UNROLL
+    for (int n = 0; n < kWidth / kMatrixColumns; n += 2) {
+      uint32_t right[4];
+      LoadMatricesTransposed(right, tile.At(k * kMatrixRows, n));
+      SLUICE_UNROLL
+      for (int m = 0; m < kRowTiles; ++m) {
+        MultiplyAdd(sums[m][n], left[m][k], right[0], right[1]);
+        MultiplyAdd(sums[m][n + 1], left[m][k], right[2], right[3]);
+      }
+    }
+  }
+}
+
+// Two neighbouring tiles of sums lie across the lanes just as one left factor does.
+template <int kRowTiles, int kColumnTiles>
+SLUICE_DEVICE void ToLeftFactors(const Sums<kRowTiles, kColumnTiles>& sums,
+                                 LeftFactors<kRowTiles, kColumnTiles / 2>& left) {
+  SLUICE_UNROLL
+  for (int m = 0; m < kRowTiles; ++m) {
+    SLUICE_UNROLL
+    for (int n = 0; n < kColumnTiles; ++n) {
+      left[m][n / 2][n % 2 * 2] = PackBFloat16(sums[m][n][0], sums[m][n][1]);
+      left[m][n / 2][n % 2 * 2 + 1] = PackBFloat16(sums[m][n][2], sums[m][n][3]);
+    }
+  }
+}
+
+// The row, of its warp's, that sums[m][...][e] belong to in this lane, and the first of its two
+// columns within a tile of 8.
+SLUICE_DEVICE int LaneRow(int m, int e) {
+  return m * kMatrixRows + Thread() % kWarpLanes / 4 + e / 2 * 8;
+}
+SLUICE_DEVICE int LaneColumn() { return Thread() % 4 * 2; }
+
+// Writes a warp's rows, from `first` of the sequence on, by way of `stage`: room for them in a tile
+// of shared memory that no other warp touches.
+template <int kWidth, int kRowTiles>
+SLUICE_DEVICE void StoreRows(const Sums<kRowTiles, kWidth / kMatrixColumns>& sums,
+                             unsigned char* stage, const HeadRows<uint16_t>& to, int first) {
+  using Layout = TileLayout<kWidth>;
+  SyncWarp();  // the last reads of what lay there are done
+  SLUICE_UNROLL
+  for (int m = 0; m < kRowTiles; ++m) {
+    SLUICE_UNROLL
+    for (int n = 0; n < kWidth / kMatrixColumns; ++n) {
+      SLUICE_UNROLL
+      for (int e = 0; e < 4; e += 2) {
+        unsigned char* const at = stage + Layout::Offset(LaneRow(m, e), n) + LaneColumn() * 2;
+        *reinterpret_cast<uint32_t*>(at) = PackBFloat16(sums[m][n][e], sums[m][n][e + 1]);
+      }
+    }
+  }
+  SyncWarp();
+  constexpr int kAll = kRowTiles * kMatrixRows * Layout::kChunks;
+  for (int i = Thread() % kWarpLanes; i < kAll; i += kWarpLanes) {
+    const int row = i / Layout::kChunks;
+    const int chunk = i % Layout::kChunks;
+    if (first + row < to.seq && chunk * kChunk < to.width) {
+      *reinterpret_cast<Bytes16*>(to.Row(first + row) + chunk * kChunk) =
+          *reinterpret_cast<const Bytes16*>(stage + Layout::Offset(row, chunk));
+    }
+  }
+}
+
+}  // namespace sluice::cuda::attention
+
+#endif  // SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_TILE_CUH_

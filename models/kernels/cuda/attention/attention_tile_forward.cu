@@ -1,0 +1,10 @@
+#include "models/kernels/cuda/attention/attention.h"
+#include "models/kernels/cuda/attention/attention_launch.cuh"
+
+namespace sluice::cuda::attention {
+
+void LaunchTileForward(const AttentionArguments& args, void* stream) {
+  ForwardByTiles(args.width, StreamLauncher{args, static_cast<cudaStream_t>(stream)});
+}
+
+}  // namespace sluice::cuda::attention

@@ -1,0 +1,133 @@
+#ifndef SLUICE_MODELS_LAYERS_LAYER_H_
+#define SLUICE_MODELS_LAYERS_LAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "models/kernels/kernels.h"
+#include "models/spec/model_spec.h"
+
+namespace sluice {
+
+using Shape = std::vector<int64_t>;
+int64_t ElementCount(const Shape& shape);
+
+// From when to when one micro-batch's tensor must keep its bytes. I and W may be one action (B) or
+// far apart.
+enum class Lifetime : uint8_t {
+  kForwardToInputGrad,     // written by F (or its recomputation), last read by I
+  kForwardToWeightGrad,    // written by F (or its recomputation), last read by W
+  kInputGradToWeightGrad,  // written by I, last read by W
+  kForwardScratch,         // work areas of one call: of Forward or Restore, ...
+  kInputGradScratch,       // ... of BackwardInput, ...
+  kWeightGradScratch,      // ... of BackwardWeight
+};
+
+// A tensor besides input and output that a layer needs for each micro-batch.
+struct TensorDecl {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  Lifetime lifetime = Lifetime::kForwardScratch;
+  // Dropped after F and rebuilt by Restore() under selective recomputation: cheap to compute, dear
+  // to keep.
+  bool restorable = false;
+
+  int64_t bytes() const { return ElementCount(shape) * SizeOf(dtype); }
+};
+
+struct ParameterDecl {
+  enum class Init : uint8_t { kZeros, kOnes, kNormal };
+  std::string name;  // Hugging Face's, over the whole model: "transformer.h.0.attn.c_attn.weight"
+  Shape shape;
+  Init init = Init::kZeros;
+  float stddev = 0;     // of kNormal
+  bool decay = false;   // weight decay applies (matrices; not biases, norms)
+  std::string tied_to;  // name of the parameter that this one always equals; its gradients are
+                        // summed with that one's
+};
+
+// Which of F, I, W is the last to read a boundary tensor.
+enum class LastUse : uint8_t { kForward, kInputGrad, kWeightGrad };
+
+struct LayerDecl {
+  std::string name;  // "block 3"
+  std::vector<ParameterDecl> parameters;
+  std::vector<TensorDecl> tensors;
+  size_t packed_bytes = 0;  // compute copy of the weights, rebuilt by Pack()
+  DType input_dtype = DType::kFloat32;
+  Shape input_shape;
+  Shape output_shape;  // empty for the last layer: its output is the loss
+  DType output_dtype = DType::kFloat32;
+  LastUse input_use = LastUse::kForward;          // until when the input is read
+  LastUse output_grad_use = LastUse::kInputGrad;  // until when the gradient of the output is read
+  bool has_input_grad = true;  // false for the first layer: I computes nothing to send on
+};
+
+// The memory of one call; every pointer stays the caller's. Arrays are indexed as in the LayerDecl.
+struct LayerCall {
+  Stream stream;
+  const void* input = nullptr;
+  void* output = nullptr;
+  const void* output_grad = nullptr;
+  void* input_grad = nullptr;
+  absl::Span<void* const> tensors;
+  absl::Span<float* const> parameters;
+  absl::Span<float* const> gradients;
+  void* packed = nullptr;
+  bool accumulate =
+      true;  // W adds to the gradients; false on a step's first micro-batch, which overwrites them
+  // Last layer only.
+  const int32_t* targets = nullptr;  // [rows]; null: F stops at the logits
+  float loss_scale =
+      0;  // gradient of the step's loss by one row's loss: 1 / (rows * micro-batches); 0: none
+  double* loss = nullptr;      // sum over rows; needed with targets
+  int64_t* correct = nullptr;  // rows whose largest logit is the target; needed with targets
+};
+
+// One layer for one micro-batch shape and compute type. Holds no tensors: it says what it needs
+// (decl) and works on what it is given. Not thread-safe. Same call, same bits.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  const LayerDecl& decl() const { return decl_; }
+
+  // Rebuilds call.packed from call.parameters; uses nothing else of the call.
+  virtual void Pack(const LayerCall& call) = 0;
+  // input -> output, writing every kForwardTo... tensor. A null output is not computed: enough for
+  // a recomputation, as backward never reads its own layer's output.
+  virtual void Forward(const LayerCall& call) = 0;
+  // Rebuilds the restorable tensors from the input and the others, to the same bits as Forward.
+  virtual void Restore(const LayerCall& call) = 0;
+  // output_grad -> input_grad, writing the kInputGradToWeightGrad tensors. The last layer takes its
+  // gradient from its own tensors. input_grad is not written where has_input_grad is false.
+  virtual void BackwardInput(const LayerCall& call) = 0;
+  // Adds to (or overwrites) the gradients.
+  virtual void BackwardWeight(const LayerCall& call) = 0;
+  // Index of the tensor that holds the logits ([rows, classes], compute type) after a Forward
+  // without targets; -1 for all but the last layer.
+  virtual int logits_tensor() const { return -1; }
+
+ protected:
+  LayerDecl decl_;
+};
+
+// Layer `index` of `spec`. InvalidArgument when the spec does not validate, the index is out of
+// range, batch.seq is larger than the model's (1 for an MLP), or `dtype` is no compute type.
+// `kernels` must outlive the layer.
+absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,
+                                                 const BatchShape& batch, DType dtype,
+                                                 const Kernels& kernels);
+
+// Writes a parameter's initial value: Philox keyed by `seed` and the parameter's name (by tied_to,
+// where it has one), so it does not depend on where the parameter lives, and tied parameters are
+// equal from the start.
+void InitializeParameter(const ParameterDecl& decl, uint64_t seed, float* values);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_LAYER_H_

@@ -1,0 +1,263 @@
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "models/spec/decoder.h"
+#include "models/spec/fields.h"
+#include "models/spec/json.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+// So wide that no real model meets them, so narrow that no count of parameters overflows 64 bits.
+constexpr int64_t kMostLayers = 1 << 12;
+constexpr int64_t kWidest = 1 << 18;
+constexpr int64_t kMostIds = 1 << 24;
+constexpr int64_t kMostExperts = 1 << 12;
+constexpr int64_t kMostShared = 1 << 8;
+constexpr int64_t kMostAhead = 1 << 6;
+
+// All heads together are a width as well.
+void CheckAllHeads(FieldReader& reader, const char* field, int64_t heads, int64_t head_dim) {
+  if (heads * head_dim <= kWidest) return;
+  reader.Fail(field, absl::StrCat("at most ", kWidest / heads, " with ", heads, " heads"));
+}
+
+// What every family but gpt2 names alike. Fields that transformers lets one leave out keep its
+// defaults.
+void ReadCommon(FieldReader& reader, DecoderConfig* config) {
+  reader.Count("hidden_size", 1, kWidest, &config->dim);
+  reader.Count("num_hidden_layers", 1, kMostLayers, &config->layers);
+  reader.Count("num_attention_heads", 1, kWidest, &config->heads);
+  reader.Count("intermediate_size", 1, kWidest, &config->hidden);
+  reader.Count("vocab_size", 2, kMostIds, &config->vocab);
+  reader.Count("max_position_embeddings", 1, kMostIds, &config->max_seq);
+  config->kv_heads = config->heads;
+  reader.OptionalCount("num_key_value_heads", 1, kWidest, &config->kv_heads);
+  reader.OptionalBool("tie_word_embeddings", &config->tied_head);
+  if (!reader.status().ok()) return;
+  config->head_dim = config->dim / config->heads;
+  if (!reader.Has("head_dim") && config->dim % config->heads != 0) {
+    reader.Fail("num_attention_heads",
+                absl::StrCat("a divisor of hidden_size ", config->dim, " (or a head_dim)"));
+  }
+  reader.OptionalCount("head_dim", 1, kWidest, &config->head_dim);
+  CheckAllHeads(reader, "head_dim", config->heads, config->head_dim);
+  if (config->heads % config->kv_heads != 0) {
+    reader.Fail("num_key_value_heads",
+                absl::StrCat("a divisor of num_attention_heads ", config->heads));
+  }
+}
+
+void ReadWindow(FieldReader& reader, DecoderConfig* config) {
+  reader.OptionalCount("sliding_window", 1, kMostIds, &config->window);
+}
+
+// Qwen has a window, over some of its blocks, only where this is set.
+void RefuseWindow(FieldReader& reader) { reader.OneOf("use_sliding_window", {false}); }
+
+void ReadLlama(FieldReader& reader, DecoderConfig* config) {
+  bool attention_bias = false;
+  reader.OptionalBool("attention_bias", &attention_bias);
+  reader.OptionalBool("mlp_bias", &config->mlp_bias);
+  config->qkv_bias = config->output_bias = attention_bias;
+}
+
+void ReadMistral(FieldReader& reader, DecoderConfig* config) { ReadWindow(reader, config); }
+
+void ReadQwen2(FieldReader& reader, DecoderConfig* config) {
+  config->qkv_bias = true;
+  RefuseWindow(reader);
+}
+
+void ReadQwen3(FieldReader& reader, DecoderConfig* config) {
+  config->qk_norm = true;
+  ReadLlama(reader, config);
+  RefuseWindow(reader);
+}
+
+void ReadMixtral(FieldReader& reader, DecoderConfig* config) {
+  ReadWindow(reader, config);
+  Experts experts{.hidden = config->hidden};
+  reader.Count("num_local_experts", 1, kMostExperts, &experts.count);
+  reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
+  config->experts = experts;
+}
+
+Experts ReadQwenExperts(FieldReader& reader) {
+  Experts experts;
+  reader.Count("num_experts", 1, kMostExperts, &experts.count);
+  reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
+  reader.Count("moe_intermediate_size", 1, kWidest, &experts.hidden);
+  reader.OptionalCount("decoder_sparse_step", 1, kMostLayers, &experts.every);
+  reader.OneOf("mlp_only_layers", {Json::array()});
+  experts.first_block = experts.every - 1;
+  return experts;
+}
+
+void ReadQwen2Moe(FieldReader& reader, DecoderConfig* config) {
+  ReadQwen2(reader, config);
+  Experts experts = ReadQwenExperts(reader);
+  reader.Count("shared_expert_intermediate_size", 1, kWidest, &experts.shared_hidden);
+  experts.shared_gate = true;
+  config->experts = experts;
+}
+
+void ReadQwen3Moe(FieldReader& reader, DecoderConfig* config) {
+  ReadQwen3(reader, config);
+  config->experts = ReadQwenExperts(reader);
+}
+
+void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {
+  bool attention_bias = false;
+  reader.OptionalBool("attention_bias", &attention_bias);
+  config->qkv_bias = config->output_bias = attention_bias;
+  LatentAttention latent;
+  reader.OptionalCount("q_lora_rank", 1, kWidest, &latent.query_rank);
+  reader.Count("kv_lora_rank", 1, kWidest, &latent.key_value_rank);
+  reader.Count("qk_nope_head_dim", 1, kWidest, &latent.plain_dim);
+  reader.Count("qk_rope_head_dim", 1, kWidest, &latent.rotary_dim);
+  reader.Count("v_head_dim", 1, kWidest, &latent.value_dim);
+  CheckAllHeads(reader, "qk_nope_head_dim", config->heads, latent.plain_dim + latent.rotary_dim);
+  CheckAllHeads(reader, "v_head_dim", config->heads, latent.value_dim);
+  config->latent = latent;
+  if (!reader.Has("n_routed_experts")) return;
+  Experts experts;
+  int64_t shared = 0;
+  reader.Count("n_routed_experts", 1, kMostExperts, &experts.count);
+  reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
+  reader.Count("moe_intermediate_size", 1, kWidest, &experts.hidden);
+  reader.OptionalCount("n_shared_experts", 0, kMostShared, &shared);
+  reader.OptionalCount("first_k_dense_replace", 0, kMostLayers, &experts.first_block);
+  reader.OneOf("moe_layer_freq", {1});
+  reader.OptionalCount("num_nextn_predict_layers", 0, kMostAhead, &config->predict_ahead);
+  experts.shared_hidden = shared * experts.hidden;
+  config->experts = experts;
+}
+
+void ReadGemma(FieldReader& reader, DecoderConfig* config) {
+  ReadLlama(reader, config);
+  if (!reader.Has("tie_word_embeddings")) config->tied_head = true;  // transformers' default
+}
+
+void ReadGemma2(FieldReader& reader, DecoderConfig* config) {
+  ReadGemma(reader, config);
+  config->norms = 4;
+  config->global_every = 2;
+  ReadWindow(reader, config);
+}
+
+void ReadGemma3(FieldReader& reader, DecoderConfig* config) {
+  ReadGemma2(reader, config);
+  config->qk_norm = true;
+  config->global_every = 6;
+  reader.OptionalCount("sliding_window_pattern", 1, kMostLayers, &config->global_every);
+}
+
+struct Family {
+  const char* model_type;
+  void (*read)(FieldReader& reader, DecoderConfig* config);
+};
+
+constexpr Family kFamilies[] = {
+    {"llama", ReadLlama},        {"mistral", ReadMistral},      {"mixtral", ReadMixtral},
+    {"qwen2", ReadQwen2},        {"qwen3", ReadQwen3},          {"qwen2_moe", ReadQwen2Moe},
+    {"qwen3_moe", ReadQwen3Moe}, {"deepseek_v2", ReadDeepSeek}, {"deepseek_v3", ReadDeepSeek},
+    {"gemma", ReadGemma},        {"gemma2", ReadGemma2},        {"gemma3_text", ReadGemma3},
+};
+
+std::string FamilyNames() {
+  return absl::StrJoin(kFamilies, ", ", [](std::string* out, const Family& family) {
+    out->append(family.model_type);
+  });
+}
+
+const Family* FindFamily(absl::string_view model_type) {
+  for (const Family& family : kFamilies) {
+    if (model_type == family.model_type) return &family;
+  }
+  return nullptr;
+}
+
+constexpr char kExpected[] = "expected a Hugging Face config.json";
+
+std::string ModelTypeOf(const Json& json) {
+  if (!json.contains("model_type")) return "";
+  const Json& type = json["model_type"];
+  return type.is_string() ? type.get<std::string>() : "";
+}
+
+absl::StatusOr<const Family*> ChooseFamily(const std::string& model_type, absl::string_view file,
+                                           absl::string_view assume) {
+  if (const Family* family = FindFamily(model_type)) return family;
+  if (assume.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": field 'model_type' is ", ShowJson(model_type),
+                     ", which is not known; expected gpt2, ", FamilyNames(),
+                     "; --assume llama reads it as a llama"));
+  }
+  if (const Family* family = FindFamily(assume)) return family;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--assume ", assume, " is no known family; there are: ", FamilyNames()));
+}
+
+}  // namespace
+
+DecoderConfig DecoderOf(const GptConfig& gpt) {
+  DecoderConfig config;
+  config.family = "gpt2";
+  config.layers = gpt.layers;
+  config.dim = gpt.dim;
+  config.heads = config.kv_heads = gpt.heads;
+  config.head_dim = gpt.dim / gpt.heads;
+  config.hidden = gpt.mlp_width();
+  config.vocab = gpt.vocab;
+  config.max_seq = gpt.max_seq;
+  config.tied_head = gpt.tied_head;
+  config.gated_mlp = false;
+  config.qkv_bias = config.output_bias = config.mlp_bias = true;
+  config.learned_positions = true;
+  config.norm_bias = gpt.norm == NormKind::kLayer;
+  return config;
+}
+
+std::string HuggingFaceModelType(absl::string_view json) {
+  const absl::StatusOr<Json> parsed = ParseJsonObject(json, "", kExpected);
+  return parsed.ok() ? ModelTypeOf(*parsed) : "";
+}
+
+absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::string_view file,
+                                                 absl::string_view assume) {
+  absl::StatusOr<Json> document = ParseJsonObject(json, file, kExpected);
+  if (!document.ok()) return document.status();
+  Json& parsed = *document;
+  std::string model_type = ModelTypeOf(parsed);
+  if (IsGptModelType(model_type)) {
+    const absl::StatusOr<ModelSpec> spec = ParseHuggingFaceConfig(json, file);
+    if (!spec.ok()) return spec.status();
+    return DecoderOf(*spec->gpt());
+  }
+  // Models that also see pictures keep their decoder in a part of its own.
+  if (model_type == "gemma3" && parsed.contains("text_config")) {
+    Json text = std::move(parsed["text_config"]);
+    parsed = std::move(text);
+    model_type = "gemma3_text";
+    if (!parsed.is_object()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": field 'text_config' is not an object"));
+    }
+  }
+  const absl::StatusOr<const Family*> family = ChooseFamily(model_type, file, assume);
+  if (!family.ok()) return family.status();
+  FieldReader reader(parsed, file, model_type);
+  DecoderConfig config;
+  config.family = (*family)->model_type;
+  ReadCommon(reader, &config);
+  if (reader.status().ok()) (*family)->read(reader, &config);
+  if (!reader.status().ok()) return reader.status();
+  return config;
+}
+
+}  // namespace sluice

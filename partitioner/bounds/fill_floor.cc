@@ -1,0 +1,176 @@
+#include "partitioner/bounds/fill_floor.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "partitioner/bounds/least_layer.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Sorts of ranks, and prices at each end, that are told apart; models have few kinds of layers.
+constexpr size_t kMostSorts = 12;
+
+// Prices of a byte; negative: this end does not count.
+struct Prices {
+  double first, last;
+  double sum() const { return std::max(0.0, first) + std::max(0.0, last); }
+};
+
+// One layer under one policy, for one micro-batch.
+struct Choice {
+  double forward = 0, back = 0, weight_grad = 0;  // seconds; back: R + I + W
+  double saved = 0, weight_bytes = 0;
+
+  double forward_a_byte() const { return saved > 0 ? forward / saved : 0; }
+  // Seconds that are not done while a rank waits, dearer for what is.
+  double Seconds(const Prices& prices) const {
+    double seconds = forward + back;
+    if (prices.first >= 0) seconds -= std::max(0.0, forward - prices.first * saved);
+    if (prices.last >= 0) {
+      seconds -=
+          std::max({0.0, back - prices.last * saved, weight_grad - prices.last * weight_bytes});
+    }
+    return seconds;
+  }
+};
+
+struct Layer {
+  std::vector<Choice> choices;
+  double parameter_bytes = 0;
+  double work = 0;  // seconds of a micro-batch, at the least
+};
+
+// Some values of many, the largest among them; ascending.
+std::vector<double> Sample(std::vector<double> all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  const size_t step = (all.size() + kMostSorts - 1) / kMostSorts;
+  std::vector<double> some;
+  for (size_t at = all.size(); at > 0; at -= std::min(step, at)) some.push_back(all[at - 1]);
+  std::reverse(some.begin(), some.end());
+  return some;
+}
+
+class Filling {
+ public:
+  explicit Filling(const PlanRequest& request) : micro_batches_(request.micro_batches) {
+    for (int rank = 0; rank < request.devices; ++rank) {
+      memory_ = std::max(memory_, static_cast<double>(request.memory_of(rank)));
+    }
+    for (int at = 0; at < request.costs->layer_count(); ++at) AddLayer(request, at);
+    KeepLongest(request.devices);
+    FindPrices();
+  }
+
+  // The least over the sorts of ranks that there may be.
+  double Seconds() const {
+    double least = OfSort(-1, 0);  // none keeps anything
+    double below = 0;
+    for (double best : sorts_) {
+      least = std::min(least, OfSort(below, best));
+      below = best;
+    }
+    return least;
+  }
+
+ private:
+  void AddLayer(const PlanRequest& request, int at) {
+    const LayerCost& cost = request.costs->layers()[at];
+    const LeastLayer least = LeastOf(request, at);
+    down_ += least.forward;
+    up_ += least.input_grad + least.recompute;
+    Layer layer;
+    layer.parameter_bytes = static_cast<double>(cost.parameter_bytes);
+    layer.work = least.chained() + least.weight_grad;
+    for (Recompute policy : request.policies) {
+      Choice choice;
+      choice.forward = least.forward;
+      choice.back = LeastRecompute(request, at, policy) + least.input_grad + least.weight_grad;
+      choice.weight_grad = least.weight_grad;
+      choice.saved = static_cast<double>(cost.saved_bytes[static_cast<size_t>(policy)]);
+      choice.weight_bytes = static_cast<double>(cost.weight_grad_bytes);
+      layer.choices.push_back(choice);
+    }
+    layers_.push_back(std::move(layer));
+  }
+
+  // The layers among which some rank has the most work that is sure to meet on one.
+  void KeepLongest(int devices) {
+    std::sort(layers_.begin(), layers_.end(),
+              [](const Layer& a, const Layer& b) { return a.work > b.work; });
+    std::vector<double> work;
+    for (const Layer& layer : layers_) work.push_back(layer.work);
+    const Fullest fullest = FullestRank(std::move(work), devices);
+    together_ = fullest.count;
+    layers_.resize(fullest.of);
+  }
+
+  // At these prices some layer's doing is worth just what it keeps: the corners of the bound.
+  void FindPrices() {
+    std::vector<double> sorts, last;
+    for (const Layer& layer : layers_) {
+      for (const Choice& choice : layer.choices) {
+        sorts.push_back(choice.forward_a_byte());
+        if (choice.saved > 0) last.push_back(choice.back / choice.saved);
+        if (choice.weight_bytes > 0) last.push_back(choice.weight_grad / choice.weight_bytes);
+      }
+    }
+    sorts_ = Sample(std::move(sorts));
+    first_prices_ = sorts_;
+    last_prices_ = Sample(std::move(last));
+    first_prices_.push_back(-1);
+    last_prices_.push_back(-1);
+  }
+
+  // Ranks whose best F per byte is above `below` and at most `best`.
+  double OfSort(double below, double best) const {
+    double most = 0;
+    for (double first : first_prices_) {
+      for (double last : last_prices_) {
+        most = std::max(most, At({first, last}, below, best));
+      }
+    }
+    return most;
+  }
+
+  double At(const Prices& prices, double below, double best) const {
+    std::vector<double> terms;
+    double pays = kInfinity;  // at least what one layer pays for being of this sort
+    for (const Layer& layer : layers_) {
+      double least = kInfinity, least_of_sort = kInfinity;
+      for (const Choice& choice : layer.choices) {
+        if (choice.forward_a_byte() > best) continue;
+        const double seconds = choice.Seconds(prices);
+        least = std::min(least, seconds);
+        if (choice.forward_a_byte() > below) least_of_sort = std::min(least_of_sort, seconds);
+      }
+      if (least == kInfinity) continue;  // no such rank has this layer
+      pays = std::min(pays, least_of_sort - least);
+      terms.push_back(micro_batches_ * least + prices.sum() * layer.parameter_bytes);
+    }
+    if (pays == kInfinity || terms.size() < together_) return kInfinity;  // no such rank
+    const auto end = terms.begin() + static_cast<std::ptrdiff_t>(together_);
+    std::nth_element(terms.begin(), end - 1, terms.end());
+    return std::accumulate(terms.begin(), end, 0.0) + micro_batches_ * pays -
+           prices.sum() * memory_ + (prices.first >= 0 ? down_ : 0) + (prices.last >= 0 ? up_ : 0);
+  }
+
+  double micro_batches_;
+  double memory_ = 0;          // of the largest device
+  double down_ = 0, up_ = 0;   // seconds
+  std::vector<Layer> layers_;  // those that work longest
+  size_t together_ = 0;        // of them, on one rank
+  std::vector<double> sorts_;  // upper ends of F per byte
+  std::vector<double> first_prices_, last_prices_;
+};
+
+}  // namespace
+
+double FillFloor(const PlanRequest& request) { return Filling(request).Seconds(); }
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+#ifndef SLUICE_PARTITIONER_BOUNDS_LEAST_LAYER_H_
+#define SLUICE_PARTITIONER_BOUNDS_LEAST_LAYER_H_
+
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "partitioner/plan_request.h"
+
+// What every plan for a request pays at least: the ground that floors of a step stand on.
+namespace sluice {
+
+// The least seconds that any of the request's devices takes for one micro-batch of a layer.
+struct LeastLayer {
+  double forward = std::numeric_limits<double>::infinity();
+  double input_grad = forward, weight_grad = forward;
+  double recompute = forward;  // by the policy that costs least
+  double tail = forward;       // once a step
+
+  double chained() const { return forward + input_grad + recompute; }
+};
+
+LeastLayer LeastOf(const PlanRequest& request, int layer);
+
+// Of the policies' seconds of recomputation, this one's.
+double LeastRecompute(const PlanRequest& request, int layer, Recompute policy);
+
+// What the fullest of `ranks` has at least when whole things are shared out: of the largest
+// k * ranks + 1, some rank has k + 1 (a bound of bin packing: Martello and Toth, Knapsack Problems,
+// 1990, section 8.3). Of the k for which that is most:
+struct Fullest {
+  double sum = 0;    // of the least k + 1 of them
+  size_t count = 0;  // k + 1
+  size_t of = 0;     // k * ranks + 1
+};
+Fullest FullestRank(std::vector<double> sizes, int ranks);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_BOUNDS_LEAST_LAYER_H_

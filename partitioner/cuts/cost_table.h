@@ -1,0 +1,68 @@
+#ifndef SLUICE_PARTITIONER_CUTS_COST_TABLE_H_
+#define SLUICE_PARTITIONER_CUTS_COST_TABLE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "partitioner/costs/layer_cost.h"
+#include "schedules/partition.h"
+
+namespace sluice {
+
+// What a stage made of neighbouring layers costs: sums over its layers, except the workspace (the
+// largest, since calls follow one another) and the output (the last layer's).
+struct RangeCost {
+  double forward = 0;      // seconds
+  double input_grad = 0;   // seconds, with what the recompute policy rebuilds first
+  double weight_grad = 0;  // seconds
+  double tail = 0;         // seconds once a step, after the last gradient: update and sync
+  int64_t parameters = 0;
+  int64_t parameter_bytes = 0;
+  int64_t activation_bytes = 0;   // per micro-batch in flight
+  int64_t weight_grad_bytes = 0;  // per micro-batch between its I and its W
+  // What a call needs on top of what is in flight: its work areas and rebuilt tensors, less what
+  // later layers of the stage do not hold while it runs (forwards allocate layer by layer,
+  // backwards release so); the largest over layers.
+  int64_t workspace_bytes = 0;
+  int64_t output_bytes = 0;
+
+  double backward() const { return input_grad + weight_grad; }
+};
+
+// Layer costs, prepared so that any range is priced in constant time.
+class CostTable {
+ public:
+  // InvalidArgument as ValidateLayerCosts.
+  static absl::StatusOr<CostTable> Create(std::vector<LayerCost> layers);
+
+  const std::vector<LayerCost>& layers() const { return layers_; }
+  // The costs where timetables run W apart from I.
+  const CostTable& apart() const { return apart_ == nullptr ? *this : *apart_; }
+  int layer_count() const { return static_cast<int>(layers_.size()); }
+  // Layers first..end - 1. Requires 0 <= first < end <= layer_count().
+  RangeCost Price(int first, int end, Recompute recompute) const;
+  RangeCost Price(const LayerRange& range, Recompute recompute) const {
+    return Price(range.first, range.last + 1, recompute);
+  }
+
+ private:
+  explicit CostTable(std::vector<LayerCost> layers);
+  void BuildSums();
+  void BuildMaxima();
+  int64_t LargestCall(int first, int end, int policy) const;
+
+  std::vector<LayerCost> layers_;
+  std::shared_ptr<const CostTable> apart_;  // null where they are the same
+  // [policy][i]: sums over layers 0..i - 1.
+  std::array<std::vector<RangeCost>, kRecomputePolicies> sums_;
+  // [policy][k][i]: largest of layers i..i + 2^k - 1 (a sparse table) of a layer's workspace and
+  // rebuilt bytes + the saved bytes of all layers up to it.
+  std::array<std::vector<std::vector<int64_t>>, kRecomputePolicies> maxima_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_CUTS_COST_TABLE_H_

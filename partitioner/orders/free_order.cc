@@ -1,0 +1,191 @@
+#include "partitioner/orders/free_order.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "partitioner/bounds/step_model.h"
+#include "partitioner/memory/feasible.h"
+#include "partitioner/orders/free_order_trials.h"
+#include "partitioner/orders/full_rank_cut.h"
+#include "partitioner/orders/recompute_choice.h"
+#include "partitioner/planning/plan_builder.h"
+#include "schedules/optimise/dispatch.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kChunks = 2;
+// Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more the
+// dispatches would take the time that a search over many settings has for all of them.
+constexpr int64_t kFewActions = 2'000;
+constexpr int64_t kManyActions = 1'000'000;
+
+bool WorthTrying(const PlanRequest& request) {
+  const int64_t actions = int64_t{3} * kChunks * request.devices * request.micro_batches;
+  return request.schedule == "auto" && request.chunks == 0 && !request.round_robin &&
+         !request.partition && request.objective == PlanObjective::kStep &&
+         request.rank_costs.empty() && request.rank_memory.empty() && request.devices > 1 &&
+         actions >= kFewActions && actions <= kManyActions &&
+         request.costs->layer_count() >= kChunks * request.devices;
+}
+
+// A cut and what its stages recompute; an empty partition where a policy is not allowed or the
+// layers do not work out.
+struct Layout {
+  PlacedCut cut;
+  std::vector<Recompute> recompute;
+};
+
+Layout Lay(const PlanRequest& request, const FreeOrderTrial& trial) {
+  const std::vector<Recompute>& allowed = request.policies;
+  const auto may = [&](Recompute policy) {
+    return std::find(allowed.begin(), allowed.end(), policy) != allowed.end();
+  };
+  if (!may(trial.everywhere)) return {};
+  Layout layout{LeastCut(request, trial.full, trial.front_share), {}};
+  if (layout.cut.partition.empty()) return layout;
+  layout.recompute =
+      trial.fit > 0
+          ? RecomputeToFit(request, layout.cut, trial.fit, trial.longer)
+          : RecomputeInSpareTime(*request.costs, layout.cut.partition, trial.everywhere,
+                                 may(trial.in_spare_time) ? trial.in_spare_time : trial.everywhere);
+  return layout;
+}
+
+Candidate Unordered(const PlanRequest& request, const Placement& placement) {
+  Candidate candidate{"auto", kChunks, {}, nullptr};
+  candidate.timetable.placement = placement;
+  candidate.timetable.micro_batches = request.micro_batches;
+  return candidate;
+}
+
+// A stage that recomputes keeps more for its W than its F kept: W is to run right after I.
+bool Prompt(const RangeCost& stage) { return stage.weight_grad_bytes > stage.activation_bytes; }
+
+// Bytes that a rank may hold besides what it always holds; between I and a prompt W that is more.
+std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
+  std::vector<double> room;
+  const Placement& placement = problem.timetable->placement;
+  for (int rank = 0; problem.limits_memory() && rank < placement.ranks(); ++rank) {
+    std::vector<RangeCost> of_rank;
+    for (int stage : placement.StagesOf(rank)) of_rank.push_back(stages[stage]);
+    room.push_back(RoomInFlight(problem.MemoryOf(rank), of_rank));
+  }
+  return room;
+}
+
+// Whether the ranks have room for the micro-batches that are on their way when the busiest rank
+// never waits: each stage holds those that start while one goes on to the last stage and comes
+// back.
+bool MayKeepBusy(const optimise::Problem& problem) {
+  const double cycle = optimise::BusiestWork(problem);
+  for (const optimise::MemoryRule& rule : problem.memory) {
+    std::vector<double> held(problem.ranks);
+    double trip = 0;
+    for (int s = problem.stages - 1; s >= 0; --s) {
+      trip += problem.forward[s] + problem.input_grad[s];
+      const int rank = problem.placement.rank(s);
+      held[rank] += rule.held[s] * std::min<double>(trip / cycle, problem.micro_batches);
+      if (held[rank] > rule.limit[rank]) return false;
+    }
+  }
+  return true;
+}
+
+// The dispatcher's answer to a trial.
+struct Answer {
+  Candidate candidate;  // unordered
+  StageAssignment assignment;
+  optimise::Problem problem;
+  optimise::Schedule schedule;  // value kNever: not even one micro-batch fits
+};
+
+Answer DispatchTrial(const PlanRequest& request, const FreeOrderTrial& trial) {
+  Answer answer;
+  if (request.stop && request.stop()) return answer;
+  const Layout layout = Lay(request, trial);
+  if (layout.cut.partition.empty()) return answer;
+  answer.assignment = {layout.cut.partition, layout.recompute};
+  answer.candidate = Unordered(request, layout.cut.placement);
+  const PartitionProblem shape = ProblemOf(request, answer.candidate);
+  const std::vector<RangeCost> stages = PriceStages(shape, answer.assignment);
+  OptimiseRequest wanted;
+  wanted.placement = layout.cut.placement;
+  wanted.micro_batches = request.micro_batches;
+  wanted.costs = ToStepCosts(shape, stages);
+  wanted.limits.bytes = RoomOf(shape, stages);
+  absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(wanted);
+  if (!problem.ok()) return answer;
+  answer.problem = *std::move(problem);
+  for (const RangeCost& stage : stages) answer.problem.prompt.push_back(Prompt(stage));
+  if (!MayKeepBusy(answer.problem)) return answer;
+  answer.schedule = optimise::Dispatch(answer.problem, trial.rules);
+  return answer;
+}
+
+// All of the step, since what lacks memory only shows after a while.
+std::vector<Answer> DispatchAll(const PlanRequest& request,
+                                absl::Span<const FreeOrderTrial> trials) {
+  std::vector<Answer> answers(trials.size());
+  tbb::parallel_for(size_t{0}, trials.size(),
+                    [&](size_t i) { answers[i] = DispatchTrial(request, trials[i]); });
+  return answers;
+}
+
+// The number of the fastest.
+size_t Fastest(const std::vector<Answer>& answers) {
+  const auto best = std::min_element(
+      answers.begin(), answers.end(),
+      [](const auto& a, const auto& b) { return a.schedule.value < b.schedule.value; });
+  return static_cast<size_t>(best - answers.begin());
+}
+
+// Nothing where it does not fit or is not below the cutoff.
+std::optional<FreeOrder> Make(const PlanRequest& request, const Answer& answer) {
+  if (answer.schedule.value >= request.cutoff) return std::nullopt;
+  FreeOrder made{answer.candidate, answer.assignment, 0};
+  Candidate& candidate = made.candidate;
+  candidate.timetable = optimise::TimetableOf(answer.problem, answer.schedule.order);
+  candidate.timetable.name = "auto";
+  candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
+  const PartitionProblem problem = ProblemOf(request, candidate);
+  const std::vector<RangeCost> stages = PriceStages(problem, made.assignment);
+  absl::StatusOr<StepModel> model = StepModel::Compile(candidate.timetable);
+  if (!model.ok() || !Feasible(problem).Fits(stages)) return std::nullopt;
+  made.seconds = model->Makespan(ToStepCosts(problem, stages));
+  if (made.seconds >= request.cutoff) return std::nullopt;
+  return made;
+}
+
+// The fastest that fits: bytes are counted more finely than the dispatcher does.
+std::optional<FreeOrder> MakeFastest(const PlanRequest& request, std::vector<Answer> answers) {
+  std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) {
+    return a.schedule.value < b.schedule.value;
+  });
+  for (const Answer& answer : answers) {
+    if (answer.schedule.value == optimise::kNever) break;
+    if (std::optional<FreeOrder> made = Make(request, answer)) return made;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FreeOrder> FindFreeOrder(const PlanRequest& request, double enough) {
+  if (!WorthTrying(request)) return std::nullopt;
+  std::vector<Answer> answers = DispatchAll(request, FreeOrderTrials());
+  const size_t best = Fastest(answers);
+  const double fastest = answers[best].schedule.value;
+  if (fastest != optimise::kNever && fastest > enough) {
+    std::vector<Answer> near = DispatchAll(request, TrialsNear(FreeOrderTrials()[best]));
+    std::move(near.begin(), near.end(), std::back_inserter(answers));
+  }
+  return MakeFastest(request, std::move(answers));
+}
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#include "partitioner/orders/free_order_trials.h"
+
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using Trial = FreeOrderTrial;
+
+constexpr double kHalf = 0.5, kLess = 0.3;
+
+constexpr optimise::DispatchRules Slow(double slowness, int spare) {
+  return {.slowness = slowness, .spare = spare, .late_weights = 30, .way_patience = 0.3};
+}
+
+constexpr Trial First(double front_share, Recompute everywhere, Recompute in_spare_time,
+                      const optimise::DispatchRules& rules) {
+  return {FullRanks::kFirst, front_share, everywhere, in_spare_time, 0, false, rules};
+}
+
+constexpr Trial Fit(FullRanks full, double slowness, const optimise::DispatchRules& rules) {
+  return {full, kLess, Recompute::kNone, Recompute::kNone, slowness, false, rules};
+}
+
+constexpr Trial Longer(FullRanks full, double front_share, double slowness,
+                       const optimise::DispatchRules& rules) {
+  return {full, front_share, Recompute::kNone, Recompute::kNone, slowness, true, rules};
+}
+
+constexpr Recompute kNone = Recompute::kNone, kSelective = Recompute::kSelective,
+                    kFull = Recompute::kFull;
+
+// The optimiser's long search finds little better.
+constexpr Trial kTrials[] = {
+    // Where there is room: as much in flight as it is likely to allow.
+    First(kHalf, kNone, kNone, {.in_flight = 2.75, .forward_first = true, .late_share = 2}),
+    First(kHalf, kNone, kNone, {.in_flight = 3, .forward_first = true}),
+    First(kHalf, kNone, kSelective, Slow(2.5, 20)),
+    First(kHalf, kNone, kSelective, Slow(3, 4)),
+    // Little room: first stages are short, and hold less.
+    First(kLess, kNone, kSelective, Slow(3, 0)),
+    First(kLess, kNone, kSelective, Slow(2.6, 4)),
+    Fit(FullRanks::kFirst, 2.1, Slow(2.4, 0)),
+    Fit(FullRanks::kFirst, 1.5, Slow(1.72, 0)),
+    // Less: full ranks hold hardly any.
+    Fit(FullRanks::kLast, 1.8, Slow(1.8, 4)),
+    Fit(FullRanks::kLast, 2.1, Slow(2.1, 0)),
+    Fit(FullRanks::kLast, 2.1, Slow(2.4, 0)),
+    // Too little for anybody to go without recomputing.
+    Longer(FullRanks::kFirst, kHalf, 2, Slow(2.3, 0)),
+    Longer(FullRanks::kFirst, kHalf, 2.4, Slow(2.6, 0)),
+    Longer(FullRanks::kFirst, kLess, 2.1, Slow(2.4, 0)),
+    Longer(FullRanks::kLast, kLess, 2.1, Slow(2.4, 0)),
+    // Room for nothing else.
+    First(kHalf, kSelective, kSelective, Slow(2, 4)),
+    First(kHalf, kFull, kFull, {.in_flight = 3, .forward_first = true}),
+    First(kHalf, kFull, kFull, Slow(3, 4)),
+};
+
+}  // namespace
+
+absl::Span<const Trial> FreeOrderTrials() { return kTrials; }
+
+std::vector<FreeOrderTrial> TrialsNear(const FreeOrderTrial& trial) {
+  std::vector<FreeOrderTrial> near;
+  const auto add = [&](const auto& change) { change(near.emplace_back(trial)); };
+  for (double by : {0.9, 0.93, 0.96, 0.98, 1.02, 1.04, 1.08, 1.12}) {
+    add([&](Trial& other) {
+      other.rules.slowness *= by;
+      other.rules.in_flight *= by;
+    });
+  }
+  for (double by : {0.9, 0.95, 1.05, 1.1}) {
+    if (trial.fit > 0) add([&](Trial& other) { other.fit *= by; });
+  }
+  if (trial.rules.slowness == 0) return near;
+  for (double patience : {0.1, 0.2, 0.4, 0.6}) {
+    add([&](Trial& other) { other.rules.way_patience = patience; });
+  }
+  for (int spare : {2, 8}) {
+    add([&](Trial& other) { other.rules.spare += spare; });
+  }
+  return near;
+}
+
+}  // namespace sluice

@@ -1,0 +1,149 @@
+#include "partitioner/partition_problem.h"
+
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+namespace {
+
+// Of a rank, so that no sum overflows: 2^62.
+constexpr double kMostBytes = 4611686018427387904.0;
+
+absl::Status CheckLink(const Link& link) {
+  if (!std::isfinite(link.latency) || link.latency < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the link's latency is ", link.latency, " s; expected 0 or more, finite"));
+  }
+  if (!(link.bandwidth > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the link's bandwidth is ", link.bandwidth, " B/s; expected more than 0"));
+  }
+  return absl::OkStatus();
+}
+
+// What is given once a rank or stage.
+absl::Status CheckDevices(const PartitionProblem& problem) {
+  const auto ranks = static_cast<size_t>(problem.timetable->placement.ranks());
+  const auto one_each = [](size_t given, size_t expected) {
+    return given == 0 || given == expected;
+  };
+  if (!one_each(problem.rank_costs.size(), ranks) || !one_each(problem.rank_memory.size(), ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat("costs or memory by rank are for ",
+                                                   problem.rank_costs.size(), " and ",
+                                                   problem.rank_memory.size(), " of ", ranks));
+  }
+  for (const CostTable* costs : problem.rank_costs) {
+    if (costs->layer_count() == problem.layer_count()) continue;
+    return absl::InvalidArgumentError("ranks disagree about the number of layers");
+  }
+  if (!one_each(problem.links.size(), static_cast<size_t>(problem.stages() - 1))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", problem.links.size(), " links for ", problem.stages(), " stages"));
+  }
+  for (const Link& link : problem.links) {
+    if (absl::Status status = CheckLink(link); !status.ok()) return status;
+  }
+  return CheckLink(problem.link);
+}
+
+// All layers on one rank with every micro-batch in flight is the most that is ever counted.
+absl::Status CheckBytes(const CostTable& costs, int micro_batches) {
+  const RangeCost all = costs.Price(0, costs.layer_count(), Recompute::kNone);
+  const double in_flight =
+      static_cast<double>(all.activation_bytes) + static_cast<double>(all.weight_grad_bytes);
+  const double bytes = static_cast<double>(all.parameter_bytes) +
+                       static_cast<double>(all.workspace_bytes) + in_flight * micro_batches;
+  if (bytes <= kMostBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(micro_batches, " micro-batches of ", in_flight,
+                                                 " bytes are more than ", kMostBytes,
+                                                 " bytes; make them smaller or fewer"));
+}
+
+}  // namespace
+
+double PartitionProblem::SendSeconds(int stage, int64_t bytes) const {
+  const Placement& placement = timetable->placement;
+  return placement.rank(stage) == placement.rank(stage + 1) ? 0 : LinkAfter(stage).Seconds(bytes);
+}
+
+absl::Status ValidateProblem(const PartitionProblem& problem) {
+  if (problem.timetable->placement.replicas() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", problem.timetable->name, " runs ", problem.timetable->placement.replicas(),
+        " copies of the model; plans are for schedules with one copy"));
+  }
+  if (problem.timetable->updates != WeightUpdates::kFlush) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", problem.timetable->name, " updates weights without a flush and ",
+                     "keeps several versions of them; plans are for synchronous schedules"));
+  }
+  const int layers = problem.costs->layer_count();
+  if (problem.stages() > layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", problem.stages(), " stages for ", layers,
+                     " layers; every stage needs at least one: use fewer devices or chunks"));
+  }
+  if (problem.fixed && static_cast<int>(problem.fixed->size()) != problem.stages()) {
+    return absl::InvalidArgumentError(absl::StrCat("the partition has ", problem.fixed->size(),
+                                                   " stages, the timetable ", problem.stages()));
+  }
+  if (problem.policies.empty()) {
+    return absl::InvalidArgumentError("a stage needs at least one recompute policy to choose from");
+  }
+  if (absl::Status status = CheckDevices(problem); !status.ok()) return status;
+  absl::Status bytes = CheckBytes(*problem.costs, problem.timetable->micro_batches);
+  for (const CostTable* costs : problem.rank_costs) {
+    bytes.Update(CheckBytes(*costs, problem.timetable->micro_batches));
+  }
+  if (!bytes.ok()) return bytes;
+  if (problem.memory_limit.has_value() && *problem.memory_limit <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the memory limit is ", *problem.memory_limit,
+                                                   " bytes; expected more than 0"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<RangeCost> PriceStages(const PartitionProblem& problem,
+                                   const StageAssignment& assignment) {
+  std::vector<RangeCost> stages;
+  for (size_t s = 0; s < assignment.partition.size(); ++s) {
+    stages.push_back(problem.CostsOf(static_cast<int>(s))
+                         .Price(assignment.partition[s], assignment.recompute[s]));
+  }
+  return stages;
+}
+
+StepCosts ToStepCosts(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
+  StepCosts costs;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    costs.forward.push_back(stages[s].forward);
+    costs.input_grad.push_back(stages[s].input_grad);
+    costs.weight_grad.push_back(stages[s].weight_grad);
+    costs.backward.push_back(stages[s].backward());
+    costs.activation_bytes.push_back(static_cast<double>(stages[s].activation_bytes));
+    costs.weight_grad_bytes.push_back(static_cast<double>(stages[s].weight_grad_bytes));
+    costs.tail.push_back(stages[s].tail);
+    if (s + 1 == stages.size()) continue;
+    costs.send.push_back(problem.SendSeconds(static_cast<int>(s), stages[s].output_bytes));
+  }
+  return costs;
+}
+
+int64_t PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages, int rank) {
+  std::vector<RangeCost> chunks;
+  for (int stage : in_flight.stages(rank)) chunks.push_back(stages[stage]);
+  return in_flight.PeakBytes(rank, chunks);
+}
+
+std::vector<int64_t> PeakBytes(const InFlight& in_flight, const std::vector<RangeCost>& stages) {
+  std::vector<int64_t> peaks;
+  for (int rank = 0; rank < in_flight.ranks(); ++rank) {
+    peaks.push_back(PeakBytes(in_flight, stages, rank));
+  }
+  return peaks;
+}
+
+}  // namespace sluice

@@ -1,0 +1,60 @@
+#include "partitioner/planning/leanest_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/memory/feasible.h"
+#include "partitioner/planning/candidates.h"
+#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/plan_builder.h"
+
+namespace sluice {
+
+absl::StatusOr<Plan> MakeLeanestPlan(const PlanRequest& request) {
+  std::vector<RejectedPlan> rejected;
+  bool stopped = false;
+  const absl::StatusOr<std::vector<Candidate>> candidates =
+      ListCandidates(request, &rejected, &stopped);
+  if (!candidates.ok()) return candidates.status();
+  const Candidate* leanest = nullptr;
+  StageAssignment assignment;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const Candidate& candidate : *candidates) {
+    const PartitionProblem problem = ProblemOf(request, candidate);
+    const Feasible feasible(problem);
+    StageAssignment found = feasible.LeastMemory();
+    const int64_t bytes = feasible.LargestBytes(PriceStages(problem, found));
+    if (bytes >= least) continue;
+    least = bytes;
+    leanest = &candidate;
+    assignment = std::move(found);
+  }
+  absl::StatusOr<Plan> plan = BuildPlan(request, *leanest, assignment);
+  if (plan.ok()) plan->rejected = std::move(rejected);
+  return plan;
+}
+
+absl::Status NothingFits(const Plan& leanest, int64_t limit) {
+  const std::vector<int64_t>& peaks = leanest.peak_bytes;
+  const int rank = static_cast<int>(std::max_element(peaks.begin(), peaks.end()) - peaks.begin());
+  const auto bytes_of = [&leanest](int stage) {
+    const RangeCost& cost = leanest.stages[stage];
+    return cost.parameter_bytes + leanest.in_flight[stage] * cost.activation_bytes;
+  };
+  const std::vector<int> stages = leanest.timetable.placement.StagesOf(rank);
+  const int stage = *std::max_element(stages.begin(), stages.end(),
+                                      [&](int a, int b) { return bytes_of(a) < bytes_of(b); });
+  const int in_flight = leanest.in_flight[stage];
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no plan fits into ", DescribeMemory(limit), " a device: even the leanest needs ",
+      DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", stage, " (layers ",
+      FormatPartition({leanest.assignment.partition[stage]}), ", ", in_flight,
+      in_flight == 1 ? " micro-batch" : " micro-batches", " in flight, recompute ",
+      RecomputeName(leanest.assignment.recompute[stage]), ") needs most"));
+}
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#ifndef SLUICE_PARTITIONER_SEARCH_GRAPH_STEP_SEARCH_H_
+#define SLUICE_PARTITIONER_SEARCH_GRAPH_STEP_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "partitioner/bounds/graph_arcs.h"
+#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/bounds/step_model.h"
+#include "partitioner/search/exact_partition.h"
+
+namespace sluice {
+
+struct GraphStepAnswer {
+  GraphCuts cuts;  // empty where nothing was found
+  double seconds = std::numeric_limits<double>::infinity();
+  double lower_bound = 0;  // no pipeline that fits takes less; at most the cutoff
+  bool complete = false;   // nothing that fits takes less than `seconds` and the cutoff
+  int64_t steps = 0;
+};
+
+// The cuts of a graph with the shortest step, for one timetable. See the .cc for how.
+class GraphStepSearch {
+ public:
+  // InvalidArgument as StepModel::Compile. `problem` must outlive it.
+  static absl::StatusOr<std::unique_ptr<GraphStepSearch>> Create(const GraphStepProblem& problem);
+
+  GraphStepAnswer Run(const SearchOptions& options);
+
+ private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  using ShortestWay = std::function<double(const ChainMean&, GraphCuts*)>;
+
+  GraphStepSearch(const GraphStepProblem& problem, StepModel model)
+      : problem_(problem), model_(std::move(model)) {}
+
+  double Target() const {
+    return std::min(answer_.seconds, options_.cutoff) / (1 + options_.gap) * (1 - kProofTolerance);
+  }
+  bool out_of_budget() const {
+    return answer_.steps >= options_.budget || (options_.stop && options_.stop());
+  }
+
+  void Probe();
+  void AddChain(ChainMean chain);
+  ChainMean Mean() const;
+  // Looks for the mean of chains that bounds best.
+  void Rounds(const ShortestWay& shortest, int64_t pass_steps, int64_t budget);
+  void Reweigh(const StepCosts& costs, double least, double stride);
+  double Consider(const GraphCuts& cuts, const StepCosts& costs);
+  bool DropCuts(GraphLengths* lengths);
+  bool BoundArcs();
+
+  void Descend();
+  void Branch(int stage, int cut);
+  void Visit(const GraphArc& arc, int stage, double bound);
+  double BoundOf(const GraphArc& arc, int stage);
+  bool RankFits(int stage) const;
+  void Leaf();
+  void Finish(double lower_bound);
+
+  const GraphStepProblem& problem_;
+  StepModel model_;
+  SearchOptions options_;
+  GraphStepAnswer answer_;
+  double bound_ = 0;  // of all pipelines
+  ChainMean best_mean_;
+  std::vector<ChainMean> chains_;
+  std::vector<double> weights_;  // [chain] adding up to 1
+  GraphArcs arcs_;
+  // Depth first: the chains and their least seconds from each cut to the end; the cuts made, and
+  // what each chain takes up to there; the least bound that was not searched.
+  std::vector<ChainMean> proofs_;
+  std::vector<std::vector<std::vector<double>>> to_end_;  // [proof][stage][cut]
+  std::vector<std::vector<double>> bounds_to_end_;
+  std::vector<std::vector<double>> spent_;  // [stage][proof]
+  GraphCuts path_;
+  std::vector<GraphArc> path_arcs_;
+  double unsearched_ = kInfinity;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_SEARCH_GRAPH_STEP_SEARCH_H_

@@ -1,0 +1,111 @@
+#include "pipeline/train/agreement.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schedules/csv.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace sluice {
+namespace {
+
+uint64_t HashOf(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
+
+std::string ModelText(const RunPlan& plan) {
+  std::string text;
+  for (const LayerDecl& layer : plan.layers) {
+    absl::StrAppend(&text, "|", layer.name);
+    for (const ParameterDecl& parameter : layer.parameters) {
+      absl::StrAppend(&text, ",", parameter.name, ":", absl::StrJoin(parameter.shape, "x"),
+                      parameter.tied_to);
+    }
+  }
+  return text;
+}
+
+std::string PartitionText(const RunRequest& request) {
+  std::string text = FormatPartition(request.partition);
+  for (Recompute policy : request.recompute) absl::StrAppend(&text, "|", static_cast<int>(policy));
+  if (request.recompute_ahead) absl::StrAppend(&text, "|ahead");
+  return text;
+}
+
+// In hexadecimal, since a decimal would hide what differs in the last bits.
+std::string OptimizerText(const RunRequest& request, const OptimizerOptions& options) {
+  std::string text = absl::StrCat(static_cast<int>(request.optimizer), "|", options.warmup, "|",
+                                  static_cast<int>(options.schedule));
+  for (double value : {options.lr, options.weight_decay, options.clip, options.beta1, options.beta2,
+                       options.momentum, options.final_lr_fraction}) {
+    absl::StrAppend(&text, "|", absl::Hex(std::bit_cast<uint64_t>(value)));
+  }
+  return text;
+}
+
+// "rank 2" or "ranks 1, 2 and 5".
+std::string RanksText(const std::vector<int>& ranks) {
+  if (ranks.size() == 1) return absl::StrCat("rank ", ranks.front());
+  const std::vector<int> first(ranks.begin(), ranks.end() - 1);
+  return absl::StrCat("ranks ", absl::StrJoin(first, ", "), " and ", ranks.back());
+}
+
+}  // namespace
+
+std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
+                               const Dataset& data, int64_t first_step) {
+  const RunRequest& request = plan.request;
+  return {
+      {"the program (another build)", options.program},
+      {"the model", HashOf(ModelText(plan))},
+      {"the micro-batches' shape, size and compute type",
+       HashOf(absl::StrCat(request.batch.size, "x", request.batch.seq, DTypeName(request.dtype)))},
+      {"the kernels (--device, --attention)", HashOf(request.kernels->device)},
+      {"the timetable",
+       HashOf(absl::StrCat(FormatTimetableCsv(plan.lowered), request.step_micro_batches, "|",
+                           static_cast<int>(request.timetable.updates)))},
+      {"the partition and what it recomputes", HashOf(PartitionText(request))},
+      {"replicas, zero and sum groups",
+       HashOf(absl::StrCat(plan.replicas(), "|", absl::StrJoin(request.stage_replicas, ","), "|",
+                           plan.zero(), "|", plan.sum_groups()))},
+      {"the data", HashOf(data.fingerprint())},
+      {"the seed", options.seed},
+      {"the optimizer and its settings", HashOf(OptimizerText(request, options.optimizer))},
+      {"steps, and when to evaluate and save",
+       HashOf(absl::StrCat(options.steps, "|", options.eval_every, "|", options.eval_micro_batches,
+                           "|", options.save_dir.empty() ? 0 : 1, "|", options.save_every))},
+      {"the checkpoint to go on from",
+       HashOf(absl::StrCat(first_step, "|", options.resume.empty() ? 0 : 1, "|",
+                           options.init.empty() ? 0 : 1))},
+  };
+}
+
+absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& world,
+                            absl::Duration timeout) {
+  // Halves, since an all-gather carries doubles.
+  std::vector<double> halves;
+  for (const RunTrait& trait : mine) {
+    halves.push_back(static_cast<double>(trait.hash >> 32U));
+    halves.push_back(static_cast<double>(trait.hash & 0xffffffffU));
+  }
+  std::vector<double> all(halves.size() * static_cast<size_t>(world.size()));
+  absl::Status status = world.AllGather(halves, absl::MakeSpan(all), Instant::Now() + timeout);
+  if (!status.ok()) return status;
+  std::string differences;
+  for (size_t trait = 0; trait < mine.size(); ++trait) {
+    std::vector<int> others;
+    for (int rank = 1; rank < world.size(); ++rank) {
+      const size_t at = static_cast<size_t>(rank) * halves.size() + 2 * trait;
+      if (all[at] != all[2 * trait] || all[at + 1] != all[2 * trait + 1]) others.push_back(rank);
+    }
+    if (others.empty()) continue;
+    absl::StrAppend(&differences, differences.empty() ? "" : "; ", mine[trait].name, " (",
+                    RanksText(others), ")");
+  }
+  if (differences.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("not all ranks were started alike; different from rank 0: ", differences));
+}
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+#ifndef SLUICE_PIPELINE_TRAIN_AGREEMENT_H_
+#define SLUICE_PIPELINE_TRAIN_AGREEMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "models/data/dataset.h"
+#include "pipeline/compile/run_plan.h"
+#include "pipeline/train/trainer.h"
+
+namespace sluice {
+
+// Something that all ranks of a run must have alike.
+struct RunTrait {
+  std::string name;  // "the data"
+  uint64_t hash = 0;
+};
+
+// All of a run's, in an order that depends on nothing.
+std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
+                               const Dataset& data, int64_t first_step);
+
+// Compares the traits of all ranks: those that differ would misread each other's messages, or train
+// something else than was asked for. FailedPrecondition, with the same words on every rank, says in
+// what which ranks differ from rank 0.
+absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& world,
+                            absl::Duration timeout);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_TRAIN_AGREEMENT_H_

@@ -1,0 +1,71 @@
+#include "pipeline/train/diagnosis.h"
+
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+using Where = NonFinite::Where;
+
+// Smaller came first.
+auto Order(const NonFinite& found) {
+  const int nowhere = found.where == Where::kNowhere ? 1 : 0;
+  const int flow = found.where == Where::kForward ? found.layer : -found.layer;
+  return std::make_tuple(nowhere, static_cast<int>(found.where), found.micro_batch, flow);
+}
+
+const char* What(Where where) {
+  switch (where) {
+    case Where::kForward:
+      return "the output of";
+    case Where::kInputGrad:
+      return "the input gradient of";
+    default:
+      return "the weight gradients of";
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& communicator,
+                                         absl::Duration timeout) {
+  const double encoded[] = {static_cast<double>(mine.where), static_cast<double>(mine.layer),
+                            static_cast<double>(mine.stage), static_cast<double>(mine.micro_batch)};
+  constexpr size_t kFields = std::size(encoded);
+  std::vector<double> all(kFields * static_cast<size_t>(communicator.size()));
+  absl::Status status =
+      communicator.AllGather(encoded, absl::MakeSpan(all), Instant::Now() + timeout);
+  if (!status.ok()) return status;
+  NonFinite first;
+  for (size_t at = 0; at < all.size(); at += kFields) {
+    const NonFinite found{.where = static_cast<Where>(static_cast<int>(all[at])),
+                          .layer = static_cast<int>(all[at + 1]),
+                          .stage = static_cast<int>(all[at + 2]),
+                          .micro_batch = static_cast<int>(all[at + 3])};
+    if (Order(found) < Order(first)) first = found;
+  }
+  return first;
+}
+
+absl::Status DescribeNonFinite(const NonFinite& first, const std::string& state, int64_t step,
+                               const StepReport& report, const RunPlan& plan) {
+  const std::string found = absl::StrCat("step ", step, ": the loss is ", report.loss,
+                                         " and the gradient norm ", report.grad_norm, "; ");
+  const std::string advice = absl::StrCat(
+      "; weights are as before this step",
+      state.empty() ? "" : absl::StrCat(", when the values of ", state, " were not all finite"),
+      kLowerRate);
+  if (first.where == Where::kNowhere) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(found, "every layer's values are finite, so their sum overflowed", advice));
+  }
+  const LayerDecl& layer = plan.layers[static_cast<size_t>(first.layer)];
+  return absl::FailedPreconditionError(
+      absl::StrCat(found, "first in ", What(first.where), " layer ", first.layer, " (", layer.name,
+                   "), stage ", first.stage, ", micro-batch ", first.micro_batch, advice));
+}
+
+}  // namespace sluice

@@ -1,0 +1,106 @@
+#include "pipeline/train/finite_state.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/checkpoint/finite_tensors.h"
+#include "pipeline/checkpoint/save_rounds.h"
+#include "pipeline/run/host_state.h"
+
+namespace sluice {
+namespace {
+
+// Values between two meetings of the ranks, and at a time from a device: 1 MiB.
+constexpr int64_t kPiece = int64_t{1} << 18U;
+constexpr int kKinds = 3;
+
+// One rank's look at its own state.
+class Look {
+ public:
+  Look(const RankState& state, SaveRounds* rounds)
+      : state_(state), rounds_(*rounds), reader_(state) {}
+
+  absl::Status At(const ParameterView& view) {
+    absl::Status status = At(view, StateKind::kWeight, view.weight, view.elements);
+    if (status.ok()) status = At(view, StateKind::kMoment1, view.moment1, view.count);
+    if (status.ok() && view.moment2 != nullptr) {
+      status = At(view, StateKind::kMoment2, view.moment2, view.count);
+    }
+    return status;
+  }
+
+  // 0: all is finite; else greater the later the tensor comes.
+  double word() const { return word_; }
+
+ private:
+  absl::Status At(const ParameterView& view, StateKind kind, const float* values, int64_t count) {
+    for (int64_t first = 0; first < count; first += kPiece) {
+      const int64_t size = std::min(kPiece, count - first);
+      if (FirstNotFinite(reader_.Read(values + first, size), size) < size) {
+        Note({view.global_index, kind, view.stage, state_.world_rank()});
+        return absl::OkStatus();
+      }
+      if (absl::Status status = rounds_.Tick(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  void Note(const StateTensor& tensor) {
+    const int stages = state_.plan().lowered.placement.stages();
+    const double word =
+        1 +
+        (static_cast<double>(tensor.parameter) * kKinds + static_cast<int>(tensor.kind)) * stages +
+        tensor.stage;
+    word_ = word_ == 0 ? word : std::min(word_, word);
+  }
+
+  const RankState& state_;
+  SaveRounds& rounds_;
+  HostReader reader_;
+  double word_ = 0;
+};
+
+StateTensor FromWord(double word, int rank, const RunPlan& plan) {
+  const int stages = plan.lowered.placement.stages();
+  const int64_t number = static_cast<int64_t>(word) - 1;
+  const int64_t tensor = number / stages;
+  return {.parameter = static_cast<int>(tensor / kKinds),
+          .kind = static_cast<StateKind>(tensor % kKinds),
+          .stage = static_cast<int>(number % stages),
+          .rank = rank};
+}
+
+}  // namespace
+
+std::string Describe(const StateTensor& tensor, const RunPlan& plan) {
+  const char* of = tensor.kind == StateKind::kWeight    ? ""
+                   : tensor.kind == StateKind::kMoment1 ? "the first moment of "
+                                                        : "the second moment of ";
+  const ParameterDecl& parameter =
+      *CanonicalParameters(plan)[static_cast<size_t>(tensor.parameter)];
+  return absl::StrCat(of, parameter.name, " (rank ", tensor.rank, ", stage ", tensor.stage, ")");
+}
+
+absl::StatusOr<std::optional<StateTensor>> FindNotFinite(const RankState& state,
+                                                         Communicator& world,
+                                                         absl::Duration timeout) {
+  SaveRounds rounds(&world, timeout);
+  Look look(state, &rounds);
+  for (const ParameterView& view : state.parameters()) {
+    if (absl::Status status = look.At(view); !status.ok()) return status;
+  }
+  std::vector<double> words;
+  if (absl::Status status = rounds.Finish(look.word(), &words); !status.ok()) return status;
+  std::optional<StateTensor> first;
+  double least = 0;
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    if (words[rank] == 0 || (first.has_value() && words[rank] >= least)) continue;
+    least = words[rank];
+    first = FromWord(words[rank], static_cast<int>(rank), state.plan());
+  }
+  return first;
+}
+
+}  // namespace sluice

@@ -1,0 +1,326 @@
+#include "pipeline/train/rank_trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "pipeline/checkpoint/run_checkpoint.h"
+#include "pipeline/run/gradient_exchange.h"
+#include "pipeline/train/diagnosis.h"
+#include "pipeline/train/weights_hash.h"
+
+namespace sluice {
+namespace {
+
+// A trace of more than this is no use to a viewer; the last steps are kept.
+constexpr size_t kMaxTracedActions = 1'000'000;
+
+// The ranks of this one's pipeline; null where they are the world.
+std::unique_ptr<SubGroup> PipelineOf(const RankState& state, Communicator* world) {
+  const RunPlan& plan = state.plan();
+  if (plan.replicas() == 1) return nullptr;
+  std::vector<int> members;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    members.push_back(state.replica() * plan.ranks() + rank);
+  return std::make_unique<SubGroup>(world, members);
+}
+
+// The ranks that hold the same stages, one of each replica; null where there is one replica.
+std::unique_ptr<SubGroup> ReplicasOf(const RankState& state, Communicator* world) {
+  const RunPlan& plan = state.plan();
+  const int holders = plan.holders(state.world_rank());
+  if (holders == 1) return nullptr;
+  std::vector<int> members;
+  for (int k = 0; k < holders; ++k) members.push_back(plan.HolderRank(state.world_rank(), k));
+  return std::make_unique<SubGroup>(world, members);
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* world,
+                         Communicator* tensors)
+    : context_(context),
+      plan_(*context.plan),
+      options_(*context.options),
+      state_(*state),
+      world_(*world),
+      pipeline_group_(PipelineOf(*state, tensors)),
+      replica_group_(ReplicasOf(*state, tensors)),
+      replica_hosts_(ReplicasOf(*state, world)),
+      pipeline_(pipeline_group_ != nullptr ? *pipeline_group_ : *tensors),
+      replicas_(replica_group_.get()),
+      train_(state, state->train_program(), state->layout().train, &pipeline_, context.data,
+             replicas_),
+      evaluate_(state, state->evaluate_program(), state->layout().evaluate, &pipeline_,
+                context.data),
+      updates_(state, options_.optimizer, options_.steps),
+      gradient_norms_(state, replica_hosts_.get()),
+      norms_(CanonicalParameters(plan_).size()),
+      reporter_(plan_, static_cast<int>(norms_.size())),
+      metrics_(plan_),
+      slow_stages_(StagesOnRanks(plan_)),
+      state_check_(*state, options_, world) {}
+
+absl::Status RankTrainer::Run() {
+  absl::Status alike = CheckAgreement(context_.traits, world_, options_.timeout);
+  if (!alike.ok()) return alike;
+  if (leader() && context_.resumed && context_.events->on_resume) {
+    context_.events->on_resume(*context_.resumed);
+  }
+  if (absl::Status status = reporter_.AlignClocks(world_, options_.timeout); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = GatherArenas(); !status.ok()) return status;
+  int64_t step = context_.first_step;
+  bool stop = context_.stop != nullptr && context_.stop->load();
+  while (step < options_.steps) {
+    const double start = Seconds();
+    const int64_t count = StepsToPause(step);
+    absl::StatusOr<std::vector<StepReport>> reports =
+        plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
+    if (!reports.ok()) return AfterTheActions(step + count, reports.status());
+    const double seconds = (Seconds() - start) / static_cast<double>(count);
+    if (options_.trace && trace_.size() < kMaxTracedActions)
+      AppendTrace(train_, step + 1, plan_.step_micro_batches(), &trace_);
+    for (const StepReport& report : *reports) {
+      if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
+    }
+    if ((stop = reports->back().stop)) break;
+  }
+  summary_.interrupted = stop && step < options_.steps;
+  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
+  if (!options_.save_dir.empty() && saved_step_ != step) {
+    if (absl::Status status = Save(step); !status.ok()) return status;
+  }
+  if (!summary_.interrupted) {
+    if (absl::Status status = Evaluate(step); !status.ok()) return status;
+  }
+  Finish(step);
+  if (absl::Status status = Hash(); !status.ok()) return status;
+  return Leave();
+}
+
+absl::Status RankTrainer::GatherArenas() {
+  const auto mine = static_cast<double>(state_.arena().bytes());
+  std::vector<double> all(static_cast<size_t>(world_.size()));
+  absl::Status status =
+      world_.AllGather({&mine, 1}, absl::MakeSpan(all), Instant::Now() + options_.timeout);
+  metrics_.SetArenas({all.begin(), all.end()});
+  return status;
+}
+
+// Says where a peer was missed, unless an action does: while ranks compare and sum what they have.
+absl::Status RankTrainer::AfterTheActions(int64_t step, const absl::Status& status) const {
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  for (const char* place : {", action ", " of step ", " of the step"}) {
+    if (!lost || absl::StrContains(status.message(), place)) return status;
+  }
+  return absl::Status(status.code(), absl::StrCat("rank ", world_.rank(), ", end of step ", step,
+                                                  ": ", status.message()));
+}
+
+Pass RankTrainer::TrainPass(int64_t step) const {
+  Pass pass;
+  pass.first_micro_batch = (step - 1) * plan_.global_micro_batches();
+  pass.timeout = options_.timeout;
+  pass.at = options_.at;
+  return pass;
+}
+
+// An asynchronous timetable runs without a flush until somebody wants to see the weights.
+int64_t RankTrainer::StepsToPause(int64_t step) const {
+  int64_t count = std::min<int64_t>(plan_.window_steps(), options_.steps - step);
+  if (!options_.save_dir.empty() && options_.save_every > 0)
+    count = std::min(count, options_.save_every - step % options_.save_every);
+  if (options_.eval_every > 0)
+    count = std::min(count, options_.eval_every - step % options_.eval_every);
+  return count;
+}
+
+absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_t count) {
+  updates_.Begin(step);
+  Pass pass = TrainPass(step + 1);
+  pass.micro_batches = static_cast<int>(count) * plan_.step_micro_batches();
+  pass.update = [this](const StageUpdate& update, int micro_batch) {
+    updates_.Apply(update, micro_batch);
+  };
+  if (absl::Status status = train_.Run(pass); !status.ok()) return status;
+  state_.Settle();
+  const bool stop = context_.stop != nullptr && context_.stop->load();
+  absl::StatusOr<std::vector<StepReport>> reports =
+      reporter_.GatherSteps(train_, updates_.norms(), stop, world_, options_.timeout, count);
+  if (!reports.ok()) return reports;
+  for (const StepReport& report : *reports) {
+    ++step;
+    if (std::isfinite(report.loss) && std::isfinite(report.grad_norm)) continue;
+    return Diverged(step, report);
+  }
+  return reports;
+}
+
+absl::Status RankTrainer::Diverged(int64_t step, const StepReport& report) {
+  absl::StatusOr<std::string> bad = state_check_.NotFinite();
+  if (!bad.ok()) return bad.status();
+  return state_check_.GiveUp(
+      absl::FailedPreconditionError(absl::StrCat(
+          "step ", step, ": the loss is ", report.loss, " and the gradient's norm ",
+          report.grad_norm,
+          bad->empty() ? "" : absl::StrCat("; the values of ", *bad, " are no longer all finite"),
+          "; asynchronous updates need a smaller learning rate than synchronous ",
+          "ones: try a smaller --lr, a --warmup, or a synchronous --schedule")),
+      step - 1);
+}
+
+absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
+  absl::StatusOr<StepReport> report = Step(step);
+  if (!report.ok()) return report.status();
+  return std::vector<StepReport>{*std::move(report)};
+}
+
+absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
+  if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
+  absl::Status status = ExchangeReplicaGradients(state_, pipeline_, options_.timeout);
+  if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.timeout);
+  if (status.ok()) status = gradient_norms_.Sum(options_.timeout, absl::MakeSpan(norms_));
+  if (!status.ok()) return status;
+  const bool stop = context_.stop != nullptr && context_.stop->load();
+  absl::StatusOr<StepReport> report =
+      reporter_.Gather(train_, norms_, stop, world_, options_.timeout);
+  if (!report.ok()) return report;
+  if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm))
+    return Diagnose(step, *report);
+
+  const OptimizerOptions& optimizer = options_.optimizer;
+  const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
+  status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.steps),
+                         clipped ? optimizer.clip / report->grad_norm : 1.0, step, replicas_,
+                         options_.timeout);
+  if (!status.ok()) return status;
+  return report;
+}
+
+absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
+  NonFinite mine;
+  Pass pass = TrainPass(step);
+  pass.check_finite = &mine;
+  if (absl::Status status = train_.Run(pass); !status.ok()) return status;
+  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.timeout);
+  if (!first.ok()) return first.status();
+  absl::StatusOr<std::string> bad = state_check_.NotFinite();
+  if (!bad.ok()) return bad.status();
+  return state_check_.GiveUp(DescribeNonFinite(*first, *bad, step, report, plan_), step - 1);
+}
+
+absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
+  if (leader()) {
+    step_seconds_.push_back(seconds);
+    summary_.final_loss = report.loss;
+    StepMetrics metrics = metrics_.Record(
+        step, report, LearningRate(options_.optimizer, step, options_.steps), seconds);
+    if (metrics.staleness.has_value()) Age(*metrics.staleness);
+    if (context_.events->on_step) context_.events->on_step(metrics);
+    // An asynchronous report is of all steps since the last pause.
+    const auto slow = plan_.asynchronous()
+                          ? std::nullopt
+                          : slow_stages_.Observe(step, seconds, report.rank_seconds);
+    if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
+  }
+  if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {
+    if (absl::Status status = Save(step); !status.ok()) return status;
+  }
+  if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < options_.steps &&
+      !report.stop) {
+    return Evaluate(step);
+  }
+  return absl::OkStatus();
+}
+
+// The mean over the steps so far, this one being the newest.
+void RankTrainer::Age(const Staleness& step) {
+  if (!summary_.staleness.has_value()) summary_.staleness.emplace();
+  Staleness& all = *summary_.staleness;
+  all.max = std::max(all.max, step.max);
+  all.mean += (step.mean - all.mean) / static_cast<double>(step_seconds_.size());
+}
+
+absl::Status RankTrainer::Evaluate(int64_t step) {
+  const RunRequest& request = plan_.request;
+  const int64_t round = plan_.global_micro_batches();
+  int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
+  if (options_.eval_micro_batches > 0) count = std::min(count, options_.eval_micro_batches);
+  Evaluation evaluation{.step = step, .samples = count * request.batch.size};
+  for (int64_t first = 0; first < count; first += round) {
+    Pass pass;
+    pass.split = Split::kValidation;
+    pass.first_micro_batch = first;
+    pass.train = false;
+    pass.timeout = options_.timeout;
+    pass.at = options_.at;
+    if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
+    // The last round's surplus micro-batches are computed and not counted.
+    absl::StatusOr<StepReport> report = reporter_.Gather(
+        evaluate_, {}, false, world_, options_.timeout, std::min(round, count - first));
+    if (!report.ok()) return report.status();
+    evaluation.loss += report->loss_sum;
+    evaluation.accuracy += static_cast<double>(report->correct);
+  }
+  const auto rows = static_cast<double>(std::max<int64_t>(count, 1) * request.batch.rows());
+  evaluation.loss /= rows;
+  evaluation.accuracy /= rows;
+  if (!leader() || count == 0) return absl::OkStatus();
+  summary_.evaluated = true;
+  summary_.eval_loss = evaluation.loss;
+  summary_.accuracy = evaluation.accuracy;
+  summary_.eval_samples = evaluation.samples;
+  if (context_.events->on_evaluation) context_.events->on_evaluation(evaluation);
+  return absl::OkStatus();
+}
+
+absl::Status RankTrainer::Save(int64_t step) {
+  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
+  saved_step_ = step;
+  absl::StatusOr<std::string> path = SaveRun(state_, options_, *context_.data, step, world_);
+  if (!path.ok()) return path.status();
+  if (leader()) {
+    summary_.checkpoint = *path;
+    if (context_.events->on_checkpoint) context_.events->on_checkpoint(*path);
+  }
+  // Writing may take longer than any message: no deadline, since rank 0 tells all if it fails.
+  return world_.Barrier(Instant::InfiniteFuture());
+}
+
+absl::Status RankTrainer::Hash() {
+  absl::StatusOr<uint64_t> hash = HashWeights(state_, world_, options_.timeout);
+  if (!hash.ok()) return hash.status();
+  summary_.weights_hash = *hash;
+  return absl::OkStatus();
+}
+
+// Together: a rank with nothing left to do would otherwise end as if all were well while the others
+// miss one, and might be the one to say so.
+absl::Status RankTrainer::Leave() {
+  absl::Status status = world_.Barrier(Instant::Now() + options_.timeout);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("rank ", world_.rank(), ", ", kLeaving, ": ", status.message()));
+}
+
+void RankTrainer::Finish(int64_t step) {
+  summary_.steps = step;
+  summary_.steps_taken = static_cast<int64_t>(step_seconds_.size());
+  if (step_seconds_.empty()) return;
+  const auto middle = step_seconds_.begin() + static_cast<std::ptrdiff_t>(step_seconds_.size() / 2);
+  std::nth_element(step_seconds_.begin(), middle, step_seconds_.end());
+  summary_.median_step_seconds = *middle;
+  summary_.tokens_per_second =
+      static_cast<double>(plan_.request.batch.rows() * plan_.global_micro_batches()) / *middle;
+}
+
+}  // namespace sluice

@@ -1,0 +1,106 @@
+#ifndef SLUICE_PIPELINE_TRAIN_RANK_TRAINER_H_
+#define SLUICE_PIPELINE_TRAIN_RANK_TRAINER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/sub_group.h"
+#include "pipeline/run/asynchronous.h"
+#include "pipeline/run/executor.h"
+#include "pipeline/run/gradient_norms.h"
+#include "pipeline/train/agreement.h"
+#include "pipeline/train/slow_stage.h"
+#include "pipeline/train/state_check.h"
+#include "pipeline/train/trainer.h"
+
+namespace sluice {
+
+// What the ranks of a run share, read-only.
+struct RunContext {
+  const RunPlan* plan = nullptr;
+  const Dataset* data = nullptr;
+  const TrainOptions* options = nullptr;
+  const TrainEvents* events = nullptr;
+  const std::atomic<bool>* stop = nullptr;
+  int64_t first_step = 0;  // steps already taken
+  std::optional<ResumedRun> resumed = {};
+  std::vector<RunTrait> traits = {};  // what this process has, to be compared with the other ranks'
+};
+
+// The training loop of one rank. Every rank runs the same loop; they meet in the pipeline's
+// messages, in sums over the replicas, and once a step to agree on loss, gradient norm and whether
+// to go on.
+class RankTrainer {
+ public:
+  // `state` holds weights and optimizer state to start from. Both communicators join the ranks of
+  // all replicas: `world` by ordinary memory, `tensors` by memory of the state's device. On a CPU
+  // they are the same.
+  RankTrainer(const RunContext& context, RankState* state, Communicator* world,
+              Communicator* tensors);
+
+  absl::Status Run();
+
+  // Of rank 0.
+  const TrainSummary& summary() const { return summary_; }
+  const std::vector<TracedAction>& trace() const { return trace_; }
+
+ private:
+  // Steps that the timetable covers without a pause, from `step` on: 1 of a synchronous one.
+  int64_t StepsToPause(int64_t step) const;
+  // The `count` steps after `step`, asynchronous, and their reports.
+  absl::StatusOr<std::vector<StepReport>> Window(int64_t step, int64_t count);
+  // Says that an asynchronous step was not finite. Never OK.
+  absl::Status Diverged(int64_t step, const StepReport& report);
+  absl::StatusOr<std::vector<StepReport>> OneStep(int64_t step);
+  // One step: returns its report, the same on every rank.
+  absl::StatusOr<StepReport> Step(int64_t step);
+  // Runs the step's passes once more and says where the first bad value came from. Never OK.
+  absl::Status Diagnose(int64_t step, const StepReport& report);
+  absl::Status Evaluate(int64_t step);
+  absl::Status Save(int64_t step);
+  absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
+  void Age(const Staleness& step);
+  void Finish(int64_t step);
+  Pass TrainPass(int64_t step) const;
+  absl::Status Hash();
+  absl::Status Leave();
+  // Brings what every rank has allocated to all.
+  absl::Status GatherArenas();
+  absl::Status AfterTheActions(int64_t step, const absl::Status& status) const;
+  bool leader() const { return world_.rank() == 0; }
+
+  const RunContext& context_;
+  const RunPlan& plan_;
+  const TrainOptions& options_;
+  RankState& state_;
+  Communicator& world_;
+  // The ranks of this one's pipeline, and those that hold the same stages, one of each replica of
+  // the pipeline or of the stage: by device memory, the replicas by ordinary memory too. Where
+  // there is one pipeline it is the world; a group that is not needed is null.
+  std::unique_ptr<SubGroup> pipeline_group_;
+  std::unique_ptr<SubGroup> replica_group_;
+  std::unique_ptr<SubGroup> replica_hosts_;
+  Communicator& pipeline_;
+  Communicator* const replicas_;
+  Executor train_;
+  Executor evaluate_;
+  AsynchronousUpdates updates_;
+  GradientNorms gradient_norms_;
+  std::vector<double> norms_;  // [canonical parameter]
+  StepReporter reporter_;
+  MetricsKeeper metrics_;
+  SlowStageWatch slow_stages_;
+  StateCheck state_check_;
+  std::vector<double> step_seconds_;
+  TrainSummary summary_;
+  int64_t saved_step_ = -1;
+  std::vector<TracedAction> trace_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_TRAIN_RANK_TRAINER_H_

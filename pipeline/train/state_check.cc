@@ -1,0 +1,53 @@
+#include "pipeline/train/state_check.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/save_rounds.h"
+#include "pipeline/train/diagnosis.h"
+#include "pipeline/train/finite_state.h"
+
+namespace sluice {
+
+absl::Status StateCheck::Check(int64_t step) {
+  if (checked_step_ == step) return absl::OkStatus();
+  const absl::StatusOr<std::string> bad = NotFinite();
+  if (!bad.ok()) return bad.status();
+  checked_step_ = step;
+  if (bad->empty()) return absl::OkStatus();
+  const char* saved = options_.save_dir.empty() ? "" : ", so they are not saved";
+  return GiveUp(
+      absl::FailedPreconditionError(absl::StrCat("after step ", step, " the values of ", *bad,
+                                                 " are not all finite", saved, kLowerRate)),
+      step);
+}
+
+absl::StatusOr<std::string> StateCheck::NotFinite() const {
+  const absl::StatusOr<std::optional<StateTensor>> bad =
+      FindNotFinite(state_, world_, options_.timeout);
+  if (!bad.ok()) return bad.status();
+  return bad->has_value() ? Describe(**bad, state_.plan()) : "";
+}
+
+absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
+  const std::string& path = options_.save_dir.empty() ? options_.resume : options_.save_dir;
+  if (path.empty()) return why;
+  SaveRounds rounds(&world_, options_.timeout);
+  if (world_.rank() != 0) {
+    absl::Status ended = rounds.Finish();
+    return ended.ok() ? why : ended;
+  }
+  std::string good;
+  absl::Status looked = rounds.Do([&] {
+    good = NewestGoodCheckpoint(path, step);
+    return absl::OkStatus();
+  });
+  if (!looked.ok()) return looked;
+  const std::string advice = good.empty() ? absl::StrCat("there is no good checkpoint in ", path)
+                                          : absl::StrCat("the newest good checkpoint is ", good,
+                                                         ": go on from it with --resume");
+  return absl::Status(why.code(), absl::StrCat(why.message(), "; ", advice));
+}
+
+}  // namespace sluice

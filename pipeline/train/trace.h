@@ -1,0 +1,31 @@
+#ifndef SLUICE_PIPELINE_TRAIN_TRACE_H_
+#define SLUICE_PIPELINE_TRAIN_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pipeline/run/executor.h"
+
+namespace sluice {
+
+// One action that really ran.
+struct TracedAction {
+  int64_t step = 0;
+  int rank = 0;  // of the world
+  Action action;
+  ActionTime time;
+};
+
+// Appends the last pass of `executor`, which began with step `first_step`; a step has
+// `step_micro_batches`.
+void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_batches,
+                 std::vector<TracedAction>* trace);
+
+// Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, microseconds from
+// the first start. Ranks of a second replica come after those of the first.
+std::string FormatTrace(const std::vector<TracedAction>& trace, const Timetable& timetable);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_TRAIN_TRACE_H_

@@ -1,0 +1,185 @@
+#include "pipeline/train/trainer.h"
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "models/device/host_memory.h"
+#include "pipeline/checkpoint/run_checkpoint.h"
+#include "pipeline/run/kernel_threads.h"
+#include "pipeline/run/rank_threads.h"
+#include "pipeline/train/agreement.h"
+#include "pipeline/train/rank_trainer.h"
+
+namespace sluice {
+namespace {
+
+// Messages outside the timetable (tied gradients, sums over replicas, checkpoints) that may be on
+// an edge besides a step's own.
+constexpr size_t kExtraMessages = 16;
+constexpr absl::Duration kSpin = absl::Microseconds(100);
+
+// What all ranks of this process share.
+class Run {
+ public:
+  Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
+      const TrainEvents& events, const std::atomic<bool>* stop)
+      : options_(options),
+        context_{.plan = &plan,
+                 .data = &data,
+                 .options = &options_,
+                 .events = &events,
+                 .stop = stop,
+                 .first_step = 0} {}
+
+  // `bytes`: of the arenas of this process.
+  absl::Status Prepare(int64_t bytes) {
+    if (context_.options->devices.empty()) {
+      if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
+    }
+    if (absl::Status status = OpenResume(); !status.ok()) return status;
+    context_.traits =
+        TraitsOf(*context_.plan, *context_.options, *context_.data, context_.first_step);
+    return absl::OkStatus();
+  }
+
+  // After Prepare; by any number of threads at once, a rank each. `local`: its number in this
+  // process.
+  absl::StatusOr<TrainResult> Train(Communicator& world, int local) const {
+    const std::vector<RankDevice>& devices = context_.options->devices;
+    const RankDevice* device = devices.empty() ? nullptr : &devices[static_cast<size_t>(local)];
+    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
+        *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
+    if (!state.ok()) return state.status();
+    if (absl::Status status = Start(**state); !status.ok()) return status;
+    if (device == nullptr) return Train(**state, world, world);
+    absl::StatusOr<std::unique_ptr<Communicator>> tensors =
+        device->connect((*state)->stream(), &world);
+    if (!tensors.ok()) return tensors.status();
+    absl::StatusOr<TrainResult> result = Train(**state, world, **tensors);
+    if (!result.ok()) (*tensors)->Abort(result.status());
+    return result;
+  }
+
+ private:
+  absl::StatusOr<TrainResult> Train(RankState& state, Communicator& world,
+                                    Communicator& tensors) const {
+    RankTrainer trainer(context_, &state, &world, &tensors);
+    if (absl::Status status = trainer.Run(); !status.ok()) return status;
+    TrainResult result;
+    if (world.rank() == 0) result.summary = trainer.summary();
+    result.trace = trainer.trace();
+    return result;
+  }
+
+  absl::Status OpenResume() {
+    if (context_.options->resume.empty()) return absl::OkStatus();
+    absl::StatusOr<ResumePoint> resume = OpenResumePoint(context_.options->resume, *context_.plan,
+                                                         *context_.options, *context_.data);
+    if (!resume.ok()) return resume.status();
+    resume_ = *std::move(resume);
+    options_.optimizer = resume_.hyper_parameters.optimizer;
+    options_.steps = resume_.hyper_parameters.steps;
+    context_.first_step = resume_.step;
+    context_.resumed = {resume_.step, options_.steps, resume_.differences};
+    return absl::OkStatus();
+  }
+
+  absl::Status Start(RankState& state) const {
+    const TrainOptions& options = *context_.options;
+    state.Initialize(options.seed);
+    absl::Status status = absl::OkStatus();
+    if (!options.resume.empty()) {
+      status = LoadState(resume_, state);
+    } else if (!options.init.empty()) {
+      status = LoadInitialWeights(options.init, state);
+    }
+    state.Pack();
+    return status;
+  }
+
+  TrainOptions options_;  // with the hyper-parameters of a checkpoint, where the run resumes one
+  RunContext context_;
+  ResumePoint resume_;
+};
+
+void Append(const std::vector<TracedAction>& more, std::vector<TracedAction>* trace) {
+  trace->insert(trace->end(), more.begin(), more.end());
+}
+
+// Brings the traces of all ranks, in order, to rank 0.
+absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
+                         std::vector<TracedAction>* trace) {
+  static_assert(std::is_trivially_copyable_v<TracedAction>);
+  const double mine[] = {static_cast<double>(trace->size())};
+  std::vector<double> counts(static_cast<size_t>(world.size()));
+  absl::Status status = world.AllGather(mine, absl::MakeSpan(counts), Instant::Now() + timeout);
+  Ticket ticket = 0;
+  if (world.rank() > 0) {
+    if (status.ok()) {
+      status = world.PostSend(0, trace->data(), trace->size() * sizeof(TracedAction), &ticket);
+    }
+    if (status.ok()) status = world.WaitSend(0, ticket, Instant::InfiniteFuture());
+    trace->clear();
+    return status;
+  }
+  for (int rank = 1; status.ok() && rank < world.size(); ++rank) {
+    std::vector<TracedAction> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
+    status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TracedAction), &ticket);
+    if (status.ok()) status = world.WaitReceive(rank, ticket, Instant::Now() + timeout);
+    Append(theirs, trace);
+  }
+  return status;
+}
+
+}  // namespace
+
+size_t EdgeCapacity(const RunPlan& plan) {
+  return static_cast<size_t>(plan.max_messages) + kExtraMessages;
+}
+
+absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
+                                      const TrainOptions& options, const TrainEvents& events,
+                                      const std::atomic<bool>* stop, Communicator& world) {
+  Run run(plan, data, options, events, stop);
+  const KernelThreads threads(plan.request.threads_per_stage);
+  absl::Status prepared = run.Prepare(plan.arenas[static_cast<size_t>(world.rank())].memory.total);
+  absl::StatusOr<TrainResult> result =
+      prepared.ok() ? run.Train(world, 0) : absl::StatusOr<TrainResult>(prepared);
+  if (result.ok() && options.trace) {
+    absl::Status gathered = GatherTrace(world, options.timeout, &result->trace);
+    if (!gathered.ok()) result = gathered;
+  }
+  if (!result.ok()) world.Abort(result.status());
+  return result;
+}
+
+absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,
+                                           const TrainOptions& options, const TrainEvents& events,
+                                           const std::atomic<bool>* stop) {
+  const int ranks = plan.world_size();
+  const int threads_per_rank = plan.request.threads_per_stage;
+  Run run(plan, data, options, events, stop);
+  int64_t bytes = 0;
+  for (const ArenaLayout& arena : plan.arenas) bytes += arena.memory.total;
+  if (absl::Status status = run.Prepare(bytes); !status.ok()) return status;
+  InProcessGroup group(ranks, EdgeCapacity(plan),
+                       // Spinning pays only while every rank has a core to itself.
+                       CoresForRanks() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
+  std::vector<TrainResult> results(static_cast<size_t>(ranks));
+  absl::Status status =
+      RunRanks(group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.pin_threads},
+               [&run, &results](int rank, Communicator& world) {
+                 absl::StatusOr<TrainResult> result = run.Train(world, rank);
+                 if (!result.ok()) return result.status();
+                 results[static_cast<size_t>(rank)] = *std::move(result);
+                 return absl::OkStatus();
+               });
+  if (!status.ok()) return status;
+  TrainResult all = std::move(results.front());
+  for (size_t rank = 1; rank < results.size(); ++rank) Append(results[rank].trace, &all.trace);
+  return all;
+}
+
+}  // namespace sluice

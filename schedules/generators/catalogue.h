@@ -1,0 +1,67 @@
+#ifndef SLUICE_SCHEDULES_GENERATORS_CATALOGUE_H_
+#define SLUICE_SCHEDULES_GENERATORS_CATALOGUE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+struct StageCosts;
+
+// What a generator is asked for.
+struct ScheduleRequest {
+  int ranks = 1;
+  int micro_batches = 1;
+  int chunks = 1;
+  // Interleaved schedules: micro-batches that travel together through one chunk before the next
+  // chunk starts (Megatron-LM's microbatch group size); 0 lets the schedule choose, about `ranks`.
+  int group = 0;
+  // PipeDream-2BW: micro-batches that an update includes; 0 means `ranks`.
+  int update_every = 0;
+  // Schedules that are made for costs (zb-2p): what actions cost, null for F = I = W = 1, and how
+  // many activations a rank may hold, 0 for the paper's limit (in bytes, where costs have them).
+  // Others ignore both.
+  const StageCosts* costs = nullptr;
+  int memory_limit = 0;
+};
+
+// One published schedule. The catalogue is a table of these: adding a schedule is adding a
+// generator and a row.
+struct CatalogueEntry {
+  const char* name;     // as on the command line: "1f1b"
+  const char* summary;  // one line for people
+  const char* needs;    // what it asks of the request: "v = 1", "m a multiple of the group"
+  const char* bubble;   // closed form for equal stages: "(p-1)/(m+p-1)"
+  const char* memory;   // peak (stage, micro-batch) activations of rank r: "min(m, p-r)"; "<="
+                        // where it is an upper bound
+  const char* weights = "once";  // what a rank keeps of its stages' weights
+  const char* source;            // paper, section
+  bool splits_backward;          // uses I and W instead of B
+  int default_chunks;
+  // Takes any multiple of this many chunks; 0: default_chunks only.
+  int chunk_step = 0;
+  int replicas = 1;                               // copies of the model
+  bool takes_group = false;                       // honours ScheduleRequest::group
+  bool takes_costs = false;                       // honours costs and memory_limit
+  WeightUpdates updates = WeightUpdates::kFlush;  // kFlush: synchronous
+  // Requires a request that passed the entry's own checks; InvalidArgument says what was given and
+  // what is needed.
+  absl::StatusOr<Timetable> (*generate)(const ScheduleRequest& request);
+};
+
+absl::Span<const CatalogueEntry> Catalogue();
+// The entry called `name`; NotFound lists the names there are (the nearest first).
+absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name);
+// InvalidArgument for counts below 1, and for more stages or forwards than a timetable can have.
+absl::Status CheckScheduleSize(const ScheduleRequest& request);
+// FindSchedule + generate + ValidateTimetable. Every count must be at least 1.
+absl::StatusOr<Timetable> GenerateSchedule(absl::string_view name, const ScheduleRequest& request);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_GENERATORS_CATALOGUE_H_

@@ -1,0 +1,23 @@
+#ifndef SLUICE_SCHEDULES_GENERATORS_RECOMPUTE_AHEAD_H_
+#define SLUICE_SCHEDULES_GENERATORS_RECOMPUTE_AHEAD_H_
+
+#include <vector>
+
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// `table` with a RECOMPUTE before each B or I of the stages of the model for which `stages` is true
+// (of all where it is empty). It needs nothing from other ranks, so that a rank rebuilds
+// activations while it waits for the gradient that they are for; rebuilt within the backward, they
+// would make everybody before it wait. In the cool-down of 1F1B that shortens each rank's wait by
+// one recomputation: (p - 1) R of the makespan.
+//
+// The price is memory: between RECOMPUTE and B the rank holds all activations of one micro-batch,
+// where a backward that rebuilds its own needs those of one layer at a time. None is added where
+// one stands already, or where the row has just run the forward: those activations are still there.
+Timetable RecomputeAhead(const Timetable& table, const std::vector<bool>& stages = {});
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_GENERATORS_RECOMPUTE_AHEAD_H_

@@ -1,0 +1,34 @@
+#ifndef SLUICE_SCHEDULES_PARTITION_H_
+#define SLUICE_SCHEDULES_PARTITION_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace sluice {
+
+// Layers first..last, both included.
+struct LayerRange {
+  int first = 0;
+  int last = 0;
+
+  int size() const { return last - first + 1; }
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
+};
+
+// One range a stage, in order, no layer left out.
+using Partition = std::vector<LayerRange>;
+
+// Reads "0-3,4,5-7". InvalidArgument names the part that is wrong: not a range, a gap, an overlap,
+// a layer too many.
+absl::StatusOr<Partition> ParsePartition(absl::string_view text, int layer_count);
+std::string FormatPartition(const Partition& partition);
+// `layer_count` layers over `stages` stages, sizes as equal as can be, the longer ones first.
+// InvalidArgument when there are more stages than layers, or either is below 1.
+absl::StatusOr<Partition> EvenPartition(int layer_count, int stages);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_PARTITION_H_

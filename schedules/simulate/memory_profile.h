@@ -1,0 +1,28 @@
+#ifndef SLUICE_SCHEDULES_SIMULATE_MEMORY_PROFILE_H_
+#define SLUICE_SCHEDULES_SIMULATE_MEMORY_PROFILE_H_
+
+#include <vector>
+
+#include "schedules/simulate/simulate.h"
+
+namespace sluice {
+
+// Fills peak_activations and, where `costs` has bytes, peak_bytes: no times are needed, since what
+// a rank holds changes in the order of its row.
+void MeasureMemory(const Timetable& timetable, const StageCosts& costs, Simulation* simulation);
+
+// What a rank holds from `time` until the next point.
+struct MemoryPoint {
+  double time = 0;
+  int activations = 0;  // (stage, micro-batch) pairs
+  double bytes = 0;     // 0 where the costs have none
+};
+
+// The memory of one rank over time, given its simulated row: from time 0 on, a point wherever it
+// changes, times ascending. The largest values are the rank's peaks.
+std::vector<MemoryPoint> MemoryOverTime(const std::vector<TimedAction>& row,
+                                        const StageCosts& costs);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_SIMULATE_MEMORY_PROFILE_H_

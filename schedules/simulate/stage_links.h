@@ -1,0 +1,54 @@
+#ifndef SLUICE_SCHEDULES_SIMULATE_STAGE_LINKS_H_
+#define SLUICE_SCHEDULES_SIMULATE_STAGE_LINKS_H_
+
+#include <vector>
+
+#include "schedules/channels.h"
+#include "schedules/dependency.h"
+#include "schedules/simulate/simulate.h"
+
+namespace sluice {
+
+// What a stage exchanges with one of its neighbours, looked up once so that the loops over actions
+// need no arithmetic on placements.
+struct StageLink {
+  int stage = kNoStage;  // the neighbour
+  int rank = -1;         // that holds it
+  bool crosses = false;  // whether that is another rank
+  int to = -1;           // the channel to it, -1 unless it crosses
+  double latency = 0;    // from a result's leaving to its arrival
+  double link_busy = 0;  // of that, how long the channel is held
+};
+
+struct StageLinks {
+  StageLink previous, next;
+};
+
+// [stage]; costs may be null: no latencies.
+inline std::vector<StageLinks> LinksOf(const Placement& placement, const Channels& channels,
+                                       const StageCosts* costs) {
+  std::vector<StageLinks> links(static_cast<size_t>(placement.stages()));
+  const auto link = [&](int stage, int peer, Op send) {
+    StageLink result;
+    result.stage = peer;
+    if (peer == kNoStage) return result;
+    result.rank = placement.rank(peer);
+    result.crosses = result.rank != placement.rank(stage);
+    if (!result.crosses) return result;
+    result.to = channels.Of({.op = send, .stage = static_cast<uint16_t>(stage)});
+    const auto edge = static_cast<size_t>(std::min(stage, peer));
+    if (costs == nullptr) return result;
+    result.latency = costs->send[edge];
+    if (!costs->link_busy.empty()) result.link_busy = costs->link_busy[edge];
+    return result;
+  };
+  for (int s = 0; s < placement.stages(); ++s) {
+    links[s].previous = link(s, placement.PreviousStage(s), Op::kSendBackward);
+    links[s].next = link(s, placement.NextStage(s), Op::kSendForward);
+  }
+  return links;
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_SCHEDULES_SIMULATE_STAGE_LINKS_H_
