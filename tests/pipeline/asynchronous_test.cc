@@ -11,7 +11,6 @@
 #include <map>
 #include <thread>
 
-#include "partitioner/planning/planner.h"
 #include "pipeline/compile/weight_slots.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/weight_versions.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "partitioner/planning/planner.h"
 #include "tests/models/model_runner.h"
 #include "tests/pipeline/small_run.h"
 

@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "models/files/safetensors_header.h"
-#include "partitioner/planning/planner.h"
 #include "pipeline/run/rank_state.h"
 #include "tests/pipeline/small_run.h"
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "comm/device_group.h"
-#include "partitioner/planning/planner.h"
 #include "pipeline/compile/tensor_edges.h"
 #include "tests/pipeline/fake_run.h"
 #include "tests/pipeline/haunted_layer.h"

@@ -6,7 +6,6 @@
 #include <limits>
 #include <thread>
 
-#include "partitioner/planning/planner.h"
 #include "pipeline/run/rank_threads.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"

@@ -9,7 +9,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/planning/planner.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/finite_tensors.h"
 #include "pipeline/run/rank_threads.h"

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "partitioner/planning/planner.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "tests/pipeline/small_run.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <random>
 
-#include "partitioner/planning/planner.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "partitioner/planning/planner.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

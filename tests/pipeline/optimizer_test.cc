@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "nlohmann/json.hpp"
-#include "partitioner/planning/planner.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

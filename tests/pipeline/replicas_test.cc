@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/planning/planner.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 

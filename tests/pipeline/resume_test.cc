@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/planning/planner.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "partitioner/planning/planner.h"
 #include "pipeline/compile/predict_memory.h"
 #include "pipeline/run/rank_state.h"
 #include "schedules/generators/catalogue.h"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/planning/planner.h"
 #include "pipeline/train/trainer.h"
 
 namespace sluice {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "partitioner/planning/planner.h"
 #include "pipeline/compile/tensor_edges.h"
 #include "schedules/check/validate.h"
 #include "schedules/generators/catalogue.h"

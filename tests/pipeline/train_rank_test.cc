@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "partitioner/planning/planner.h"
 #include "tests/comm/tcp_group.h"
 #include "tests/pipeline/small_run.h"
 
