@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "models/device/wait_until.h"
 
 namespace sluice {
@@ -125,10 +126,12 @@ absl::Status MessageDesk::Wait(Direction direction, int channel, int peer, Ticke
 
 absl::Status MessageDesk::LateError(Direction direction, int peer, Ticket ticket) const {
   const bool send = direction == Direction::kSend;
-  return absl::DeadlineExceededError(absl::StrCat(
-      "message ", ticket, " from rank ", send ? rank() : peer, " to rank ", send ? peer : rank(),
-      send ? " was not taken in time" : " did not arrive in time",
-      options_.health ? options_.health(peer) : ""));
+  const PeerHealth health = options_.health ? options_.health(peer) : PeerHealth{"", peer};
+  return WithPeer(absl::DeadlineExceededError(absl::StrCat(
+                      "message ", ticket, " from rank ", send ? rank() : peer, " to rank ",
+                      send ? peer : rank(),
+                      send ? " was not taken in time" : " did not arrive in time", health.words)),
+                  health.suspect);
 }
 
 void MessageDesk::Abort(const absl::Status& status) {

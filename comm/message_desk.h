@@ -40,6 +40,12 @@ struct Post {
 absl::Status DifferentSizes(Ticket ticket, int from, int to, size_t sent, size_t expected);
 absl::Status TooManyOutstanding(int from, int to, uint64_t outstanding);
 
+// What a transport knows about why a peer is late, for errors.
+struct PeerHealth {
+  std::string words;  // "" or " (...)"
+  int suspect = 0;    // the rank that is probably lost: the peer, or one that it waits for
+};
+
 // Where a rank's thread leaves its posts and waits, and its transport's thread picks them up. It
 // knows nothing of wires. Messages of a rank to itself are copied here.
 class MessageDesk {
@@ -51,8 +57,8 @@ class MessageDesk {
     absl::Duration spin;     // for which a wait spins before it sleeps
     // Called after a post or an abort: has the transport's thread look at the desk.
     std::function<void()> wake;
-    // What the transport knows of a peer's health, for errors: "" or " (...)".
-    std::function<std::string(int peer)> health;
+    // What the transport knows about a peer that is late.
+    std::function<PeerHealth(int peer)> health;
   };
   explicit MessageDesk(Options options);
   MessageDesk(const MessageDesk&) = delete;

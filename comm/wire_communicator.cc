@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 
 namespace sluice {
 
@@ -103,9 +104,9 @@ absl::Status WireCommunicator::WaitGather(Instant deadline) {
       status = desk_.Wait(Direction::kSend, kCollectiveChannel, peer, tickets.sent, deadline);
     }
     if (status.code() == absl::StatusCode::kDeadlineExceeded) {
-      return absl::DeadlineExceededError(absl::StrCat("rank ", rank(),
-                                                      " waited for all ranks, but rank ", peer,
-                                                      " did not come in time: ", status.message()));
+      return WithPrefix(absl::StrCat("rank ", rank(), " waited for all ranks, but rank ", peer,
+                                     " did not come in time: "),
+                        status);
     }
     if (!status.ok()) return status;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 
 namespace sluice {
 namespace {
@@ -19,7 +20,7 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
   return status;
 }
 
-void PrintError(const absl::Status& status) { PrintNotice(std::string(status.message())); }
+void PrintError(const absl::Status& status) { PrintNotice(DescribeError(status)); }
 
 void PrintNotice(const std::string& text) { std::cerr << "sluice: " << text << "\n"; }
 

@@ -20,7 +20,8 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
-// Prints "sluice: <message>" to stderr, without a status code's name.
+// Prints "sluice: <message>" to stderr, with where it happened (comm/where.h) and without a status
+// code's name.
 void PrintError(const absl::Status& status);
 // The same of what a person should know while the program goes on.
 void PrintNotice(const std::string& text);

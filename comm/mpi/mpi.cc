@@ -22,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "comm/machine_process.h"
+#include "comm/where.h"
 #include "comm/wire_communicator.h"
 #include "models/device/wait_until.h"
 
@@ -123,7 +124,7 @@ absl::Status MeetAll(const MpiOptions& options) {
 struct Control {
   uint32_t code = 0;  // of the failure; OK: this rank leaves
   uint32_t bytes = 0;
-  char text[1000] = {};
+  char text[1000] = {};  // EncodeError
 };
 
 // Requests that are under way, and what they are for. MPI wants an array of the handles.
@@ -194,7 +195,7 @@ class MpiCommunicator : public WireCommunicator {
                           .capacity = options.capacity,
                           .spin = options.spin,
                           .wake = [this] { Wake(); },
-                          .health = [this](int) { return StoppedRanks(); }}),
+                          .health = [this](int peer) { return Health(peer); }}),
         options_(options),
         comm_(comm),
         cache_(comm),
@@ -385,8 +386,8 @@ class MpiCommunicator : public WireCommunicator {
     const Control& control = state_->incoming;
     farewells_[static_cast<size_t>(status.MPI_SOURCE)] = true;
     if (control.code != 0) {
-      desk().Fail(absl::Status(
-          static_cast<absl::StatusCode>(control.code),
+      desk().Fail(DecodeError(
+          control.code,
           absl::string_view(control.text, std::min<size_t>(control.bytes, sizeof(control.text)))));
     }
     Expect(MPI_Start(&state_->incoming_request), "control receive");
@@ -419,13 +420,16 @@ class MpiCommunicator : public WireCommunicator {
   }
 
   // For errors about a message that is late: the ranks that may be why, whoever was waited for.
-  std::string StoppedRanks() const {
-    std::string words;
-    for (int peer = 0; peer < size(); ++peer) {
-      if (!IsHere(peer) || !IsStopped(ProcessOf(peer))) continue;
-      absl::StrAppend(&words, words.empty() ? " (" : ", ", "rank ", peer, " is stopped");
+  PeerHealth Health(int peer) const {
+    PeerHealth health{"", peer};
+    for (int other = 0; other < size(); ++other) {
+      if (!IsHere(other) || !IsStopped(ProcessOf(other))) continue;
+      if (health.words.empty()) health.suspect = other;
+      absl::StrAppend(&health.words, health.words.empty() ? " (" : ", ", "rank ", other,
+                      " is stopped");
     }
-    return words.empty() ? words : words + ")";
+    if (!health.words.empty()) health.words += ")";
+    return health;
   }
 
   // Whether a rank may be lost.
@@ -436,8 +440,9 @@ class MpiCommunicator : public WireCommunicator {
       if (farewells_[index] || !IsHere(peer) || !HasEnded(ProcessOf(peer))) continue;
       missing = true;
       if (++missed_[index] < 2) continue;
-      desk().Fail(
-          absl::UnavailableError(absl::StrCat("rank ", peer, " is gone (its process has ended)")));
+      desk().Fail(WithPeer(
+          absl::UnavailableError(absl::StrCat("rank ", peer, " is gone (its process has ended)")),
+          peer));
     }
     return missing;
   }
@@ -479,8 +484,9 @@ class MpiCommunicator : public WireCommunicator {
   void Tell(const absl::Status& status) {
     Control& control = state_->message;
     control.code = static_cast<uint32_t>(status.code());
-    control.bytes = static_cast<uint32_t>(std::min(status.message().size(), sizeof(control.text)));
-    std::copy_n(status.message().begin(), control.bytes, control.text);
+    const std::string error = EncodeError(status, sizeof(control.text) - kLongestWhere);
+    control.bytes = static_cast<uint32_t>(std::min(error.size(), sizeof(control.text)));
+    std::copy_n(error.begin(), control.bytes, control.text);
     for (int peer = 0; peer < size(); ++peer) {
       MPI_Request& request = state_->outgoing[static_cast<size_t>(peer)];
       request = MPI_REQUEST_NULL;

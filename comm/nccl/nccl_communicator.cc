@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 
 namespace sluice {
 namespace {
@@ -30,8 +31,9 @@ absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, Instan
       if (*ready) break;
       if (absl::Status status = host.failure(); !status.ok()) return status;
       if (Instant::Now() >= deadline)
-        return absl::DeadlineExceededError(
-            absl::StrCat("NCCL: the edge ", edge->Name(), " was not ready in time"));
+        return WithPeer(absl::DeadlineExceededError(absl::StrCat("NCCL: the edge ", edge->Name(),
+                                                                 " was not ready in time")),
+                        edge->peer());
       std::this_thread::sleep_for(kNap);
     }
   }
@@ -213,7 +215,7 @@ absl::Status NcclEnd::LookAtWaits() {
       const Instant now = Instant::Now();
       first.stalled = std::min(first.stalled, now);
       if (now - first.stalled <= first.timeout) return absl::OkStatus();
-      return absl::DeadlineExceededError(first.edge->Late(first.ticket));
+      return first.edge->Late(first.ticket);
     }
     waits_.pop_front();
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/message_desk.h"
+#include "comm/where.h"
 
 namespace sluice {
 namespace {
@@ -25,7 +26,8 @@ std::string NcclEdge::Name() const {
 
 absl::Status NcclEdge::Explain(NcclResult result) {
   if (result == NcclResult::kSuccess || result == NcclResult::kInProgress) return absl::OkStatus();
-  return NcclStatus(result, absl::StrCat(doing_, " ", Name()), nccl_.LastError(comm_));
+  return WithPeer(NcclStatus(result, absl::StrCat(doing_, " ", Name()), nccl_.LastError(comm_)),
+                  peer());
 }
 
 absl::Status NcclEdge::Begun(NcclResult result, absl::string_view what) {
@@ -103,8 +105,9 @@ absl::Status NcclEdge::Settle(Instant deadline) {
     if (!ready.ok()) return ready.status();
     if (*ready) return absl::OkStatus();
     if (Instant::Now() >= deadline)
-      return absl::DeadlineExceededError(
-          absl::StrCat("NCCL did not begin a message ", Name(), " in time"));
+      return WithPeer(absl::DeadlineExceededError(
+                          absl::StrCat("NCCL did not begin a message ", Name(), " in time")),
+                      peer());
     std::this_thread::yield();  // microseconds: what takes longer was done when connecting
   }
 }
@@ -171,9 +174,12 @@ NcclEdge::Progress NcclEdge::ProgressOf(Ticket ticket) {
   return device_.Passed(moments.reached) ? Progress::kStalled : Progress::kNotReached;
 }
 
-std::string NcclEdge::Late(Ticket ticket) const {
-  return absl::StrCat("message ", ticket, " ", Name(),
-                      where_.end == kSender ? " was not taken in time" : " did not arrive in time");
+absl::Status NcclEdge::Late(Ticket ticket) const {
+  return WithPeer(
+      absl::DeadlineExceededError(absl::StrCat(
+          "message ", ticket, " ", Name(),
+          where_.end == kSender ? " was not taken in time" : " did not arrive in time")),
+      peer());
 }
 
 }  // namespace sluice

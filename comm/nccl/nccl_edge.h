@@ -39,6 +39,8 @@ class NcclEdge {
   NcclEdge& operator=(const NcclEdge&) = delete;
 
   const Where& where() const { return where_; }
+  // The rank at the other end.
+  int peer() const { return where_.end == kSender ? where_.to : where_.from; }
   Stream stream() const { return stream_; }
   // "from rank 0 to rank 1"
   std::string Name() const;
@@ -62,8 +64,8 @@ class NcclEdge {
   // How far the compute stream has come with its wait for message `ticket`.
   enum class Progress : uint8_t { kNotReached, kStalled, kPassed };
   Progress ProgressOf(Ticket ticket);
-  // "message 3 from rank 0 to rank 1 did not arrive in time"
-  std::string Late(Ticket ticket) const;
+  // DeadlineExceeded: "message 3 from rank 0 to rank 1 did not arrive in time".
+  absl::Status Late(Ticket ticket) const;
 
   // Once it has returned, no call of NCCL is made on the edge any more, and what was queued ends.
   void Abort();

@@ -31,7 +31,7 @@ namespace sluice {
 //
 // On the wire: "SLUICE", the version (2 bytes), the kind (1), the length of what follows (4), all
 // little-endian.
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kGreetingHeaderBytes = 13;
 inline constexpr size_t kMostRanksOfTcp = 1024;
 inline constexpr size_t kMostRefusalBytes = 1024;

@@ -79,7 +79,7 @@ class TcpCommunicator : public WireCommunicator {
 
   // Ranks wait for each other in chains, and any of them may miss its deadline first: the rank to
   // name is the one that has been silent longest, not only the one that was waited for.
-  std::string Health(int peer) const {
+  PeerHealth Health(int peer) const {
     int quietest = peer;
     absl::Duration longest = absl::ZeroDuration();
     for (const auto& of : peers_) {
@@ -99,7 +99,8 @@ class TcpCommunicator : public WireCommunicator {
       words.push_back(absl::StrCat("nothing has been heard of rank ", quietest, " for ",
                                    Milliseconds(longest), ": it is stopped or cut off"));
     }
-    return words.empty() ? "" : absl::StrCat(" (", absl::StrJoin(words, "; "), ")");
+    return {words.empty() ? "" : absl::StrCat(" (", absl::StrJoin(words, "; "), ")"),
+            silent ? quietest : peer};
   }
 
   void Run() {

@@ -17,7 +17,7 @@ namespace sluice {
 enum class FrameKind : uint8_t {
   kData = 1,   // the message, on the data connection; all others go on the control connection
   kReady,      // receive `ticket` on this channel awaits `bytes` bytes; no body
-  kAbort,      // `ticket` is the status' code, the body its message
+  kAbort,      // `ticket` is the status' code, the body what EncodeError makes of the rest
   kHeartbeat,  // no more than a sign of life
   kBye,        // this rank sends no more, and closes once it has been heard
   kByeHeard,   // everything up to kBye and the end of the data connection has been read

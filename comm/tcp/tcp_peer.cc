@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "models/device/instant.h"
 
 namespace sluice {
@@ -17,7 +18,8 @@ namespace {
 constexpr size_t kStagingBytes = 16 << 10;
 // What one call may move before the other peers have their turn.
 constexpr size_t kTurnBytes = 1 << 20;
-constexpr size_t kMostAbortBytes = 4096;
+constexpr size_t kMostMessageBytes = 4096;
+constexpr size_t kMostAbortBytes = kMostMessageBytes + kLongestWhere;
 
 int64_t NowNanoseconds() { return absl::ToInt64Nanoseconds(Instant::Now() - Instant()); }
 
@@ -106,11 +108,7 @@ void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
       return;
     case FrameKind::kAbort:
       sent_abort_ = true;
-      // A code that no status has would be an OK one, or a number without a name.
-      desk_->Fail(absl::Status(frame.ticket >= 1 && frame.ticket <= 16
-                                   ? static_cast<absl::StatusCode>(frame.ticket)
-                                   : absl::StatusCode::kUnknown,
-                               body));
+      desk_->Fail(DecodeError(frame.ticket, body));
       return;
     case FrameKind::kBye:
       said_bye_ = true;
@@ -129,7 +127,8 @@ void TcpPeer::ControlClosed(const std::string& why) {
   control_open_ = false;
   control_out_.clear();
   if (!said_bye_) {
-    desk_->Fail(absl::UnavailableError(absl::StrCat("rank ", rank_, " is gone (", why, ")")));
+    desk_->Fail(WithPeer(
+        absl::UnavailableError(absl::StrCat("rank ", rank_, " is gone (", why, ")")), rank_));
   }
   CheckLeft();
 }
@@ -142,9 +141,10 @@ void TcpPeer::CheckLeft() {
     expected = expected || !channel.sends.empty() || (!data_open_ && !channel.receives.empty());
   }
   if (!expected) return;
-  desk_->Fail(
+  desk_->Fail(WithPeer(
       absl::UnavailableError(absl::StrCat("rank ", rank_, " has left, though rank ", desk_->rank(),
-                                          " has messages to exchange with it")));
+                                          " has messages to exchange with it")),
+      rank_));
 }
 
 bool TcpPeer::StartSending() {
@@ -302,11 +302,11 @@ void TcpPeer::Fail(const absl::Status& status) {
   failed_ = true;
   for (Channel& channel : channels_) channel = Channel();
   sending_ = false;
-  const absl::string_view message = status.message().substr(0, kMostAbortBytes);
+  const std::string error = EncodeError(status, kMostMessageBytes);
   QueueControl({.kind = FrameKind::kAbort,
                 .ticket = static_cast<uint64_t>(status.code()),
-                .bytes = message.size()},
-               message);
+                .bytes = error.size()},
+               error);
 }
 
 void TcpPeer::SendHeartbeat() {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "pipeline/checkpoint/save_together.h"
 #include "pipeline/run/host_state.h"
 #include "schedules/sum_order.h"
@@ -12,7 +12,6 @@
 namespace sluice {
 namespace {
 
-constexpr char kOfStep[] = ", checkpoint of step ";
 constexpr char kFlush[] = "flush";
 
 const char* OptimizerName(OptimizerKind kind) {
@@ -158,11 +157,12 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
   };
   absl::StatusOr<std::string> path = SaveTogether(request, world);
   // What another rank has aborted with says already which rank that is.
-  if (path.ok() || world.size() == 1 || absl::StrContains(path.status().message(), kOfStep)) {
+  if (path.ok() || world.size() == 1 ||
+      WhereOf(path.status()).moment == Where::Moment::kCheckpoint) {
     return path;
   }
-  return absl::Status(path.status().code(), absl::StrCat("rank ", world.rank(), kOfStep, step, ": ",
-                                                         path.status().message()));
+  return WithWhere(path.status(),
+                   {.rank = world.rank(), .moment = Where::Moment::kCheckpoint, .step = step});
 }
 
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,

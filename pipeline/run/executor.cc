@@ -178,9 +178,7 @@ absl::Status Executor::Finish(const Pass& pass) {
       state_.device().Synchronize(state_.stream(), Instant::Now() + actions * pass.timeout);
   // What was queued may have come to its end because a rank was lost.
   if (status.ok() && state_.device().queues()) status = communicator_.failure();
-  if (!status.ok())
-    return absl::Status(status.code(),
-                        absl::StrCat(Self(), ", end of the step: ", status.message()));
+  if (!status.ok()) return WithWhere(status, AtEndOfStep());
   clock_.Finish();
   return data_.status();
 }
@@ -368,21 +366,30 @@ absl::Status Executor::ExplainReduction(const absl::Status& status,
   const int layer = program_.reductions[static_cast<size_t>(instruction.index)].first;
   auto stage = program_.stages.begin();
   while (stage->last < layer) ++stage;
-  const Action reduce{Op::kReduceGrad, false, static_cast<uint16_t>(stage->stage),
-                      instruction.micro_batch};
-  return absl::Status(
-      status.code(),
-      absl::StrCat(Self(), ", stage ", stage->stage, ", micro-batch ", instruction.micro_batch,
-                   ", action ", ToString(reduce), ": ", status.message()));
+  return WithWhere(status, At({Op::kReduceGrad, false, static_cast<uint16_t>(stage->stage),
+                               instruction.micro_batch}));
 }
 
-// Which rank this is, for error messages.
-std::string Executor::Self() const {
+// Which rank this is.
+Where Executor::Self() const {
   const RunPlan& plan = state_.plan();
-  std::string self = absl::StrCat("rank ", state_.world_rank());
-  if (plan.holders(state_.world_rank()) > 1)
-    absl::StrAppend(&self, " (replica ", plan.holder(state_.world_rank()), ")");
+  Where self{.rank = state_.world_rank()};
+  if (plan.holders(state_.world_rank()) > 1) self.replica = plan.holder(state_.world_rank());
   return self;
+}
+
+Where Executor::At(const Action& action) const {
+  Where where = Self();
+  where.stage = action.stage;
+  where.micro_batch = action.micro_batch;
+  where.action = ToString(action);
+  return where;
+}
+
+Where Executor::AtEndOfStep() const {
+  Where where = Self();
+  where.moment = Where::Moment::kEndOfStep;
+  return where;
 }
 
 absl::Status Executor::Explain(const absl::Status& status, const Instruction& instruction) const {
@@ -395,13 +402,8 @@ absl::Status Executor::Explain(const absl::Status& status, const Instruction& in
       if (next->step == Step::kBeginAction) action = next->index;
     }
   }
-  if (action < 0)
-    return absl::Status(status.code(),
-                        absl::StrCat(Self(), ", end of the step: ", status.message()));
-  const Action& what = program_.actions[static_cast<size_t>(action)];
-  return absl::Status(status.code(), absl::StrCat(Self(), ", stage ", what.stage, ", micro-batch ",
-                                                  what.micro_batch, ", action ", ToString(what),
-                                                  ": ", status.message()));
+  return WithWhere(status,
+                   action < 0 ? AtEndOfStep() : At(program_.actions[static_cast<size_t>(action)]));
 }
 
 }  // namespace sluice

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "comm/collectives.h"
 #include "comm/communicator.h"
+#include "comm/where.h"
 #include "models/data/dataset.h"
 #include "pipeline/run/action_clock.h"
 #include "pipeline/run/rank_state.h"
@@ -56,8 +57,8 @@ class Executor {
   Executor(RankState* state, const RankProgram& program, const std::vector<int64_t>& offsets,
            Communicator* communicator, const Dataset* data, Communicator* replicas = nullptr);
 
-  // Queues the program on the state's stream and waits for its end. On failure the status names
-  // rank, stage, micro-batch and action, and every rank has been told to stop.
+  // Queues the program on the state's stream and waits for its end. On failure the status carries
+  // rank, stage, micro-batch and action (Where), and every rank has been told to stop.
   absl::Status Run(const Pass& pass);
 
   // Of the last pass. Losses are sums over a micro-batch's rows; only a rank with the last layer
@@ -88,7 +89,9 @@ class Executor {
   void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found);
   bool IsFinite(DType dtype, int64_t count, const void* values);
   bool IsFinite(const double& loss);
-  std::string Self() const;
+  Where Self() const;
+  Where At(const Action& action) const;
+  Where AtEndOfStep() const;
   absl::Status ExplainReduction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
   void* Address(BufferId buffer) const;

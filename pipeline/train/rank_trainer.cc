@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "pipeline/checkpoint/run_checkpoint.h"
 #include "pipeline/run/gradient_exchange.h"
 #include "pipeline/train/diagnosis.h"
@@ -119,11 +119,9 @@ absl::Status RankTrainer::GatherArenas() {
 // Says where a peer was missed, unless an action does: while ranks compare and sum what they have.
 absl::Status RankTrainer::AfterTheActions(int64_t step, const absl::Status& status) const {
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  for (const char* place : {", action ", " of step ", " of the step"}) {
-    if (!lost || absl::StrContains(status.message(), place)) return status;
-  }
-  return absl::Status(status.code(), absl::StrCat("rank ", world_.rank(), ", end of step ", step,
-                                                  ": ", status.message()));
+  if (!lost || WhereOf(status).names_work()) return status;
+  return WithWhere(status,
+                   {.rank = world_.rank(), .moment = Where::Moment::kEndOfStep, .step = step});
 }
 
 Pass RankTrainer::TrainPass(int64_t step) const {
@@ -308,8 +306,7 @@ absl::Status RankTrainer::Hash() {
 absl::Status RankTrainer::Leave() {
   absl::Status status = world_.Barrier(Instant::Now() + options_.timeout);
   if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("rank ", world_.rank(), ", ", kLeaving, ": ", status.message()));
+  return WithWhere(status, {.rank = world_.rank(), .moment = Where::Moment::kLeaving});
 }
 
 void RankTrainer::Finish(int64_t step) {

@@ -82,9 +82,6 @@ struct TrainEvents {
   std::function<void(const SlowStage&)> on_slow_stage;
 };
 
-// In the status of a rank that misses another when all of the work is done.
-inline constexpr char kLeaving[] = "leaving after the last step";
-
 struct TrainResult {
   TrainSummary summary;
   std::vector<TracedAction> trace;  // with TrainOptions::trace

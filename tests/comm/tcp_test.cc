@@ -139,7 +139,8 @@ TEST_F(TcpAgainstBytes, RandomBytesEndInAnErrorOrADeadline) {
 
 TEST_F(TcpAgainstBytes, AnAbortHasAnyWords) {
   const std::string words(4096, 'x');
-  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 5, .bytes = words.size()}, words);
+  const std::string body = "\n" + words;
+  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 5, .bytes = body.size()}, body);
   const absl::Status status = Receive();
   EXPECT_EQ(status, absl::NotFoundError(words));
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <thread>
 
+#include "comm/where.h"
 #include "pipeline/run/rank_threads.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
@@ -16,7 +17,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
+std::string MessageOf(const absl::Status& status) { return DescribeError(status); }
 
 absl::StatusOr<Outcome> TrainWith(int haunted, const std::function<void(const LayerCall&)>& before,
                                   const TrainOptions& options) {

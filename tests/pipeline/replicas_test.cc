@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 
@@ -354,7 +355,7 @@ TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
   options.timeout = absl::Seconds(1);
   const absl::Status status = Train(*plan, options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-  EXPECT_THAT(std::string(status.message()),
+  EXPECT_THAT(DescribeError(status),
               testing::AllOf(HasSubstr("(replica "), HasSubstr("stage 0, micro-batch 3"),
                              HasSubstr("REDUCE_GRAD"), HasSubstr("did not arrive in time")));
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "comm/where.h"
 #include "pipeline/compile/predict_memory.h"
 #include "pipeline/run/rank_state.h"
 #include "schedules/generators/catalogue.h"
@@ -41,7 +42,7 @@ uint16_t RoundToBFloat16(float value) {
 template <typename T>
 T OrDie(absl::StatusOr<T> value) {
   if (!value.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(value.status().message()).c_str());
+    std::fprintf(stderr, "%s\n", DescribeError(value.status()).c_str());
     std::abort();
   }
   return *std::move(value);

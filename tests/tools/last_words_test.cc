@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "comm/local/in_process.h"
-#include "pipeline/train/trainer.h"
+#include "comm/where.h"
 #include "tools/command.h"
 #include "tools/train/train_world.h"
 
@@ -70,9 +69,13 @@ TEST(LastWords, AreNotSpokenWithoutNeed) {
 }
 
 TEST(SpeaksFor, IsRankZeroAndWhereThatIsMissedRankOneOrWhoeverIsLeft) {
-  const absl::Status lost = absl::UnavailableError("rank 1, step 3: rank 0 is gone");
-  const absl::Status late = absl::UnavailableError(absl::StrCat("rank 2, ", kLeaving, ": rank 0"));
-  const absl::Status other = absl::UnavailableError("rank 1, step 3: rank 2 is gone");
+  const auto gone = [](int peer, Where where) {
+    where.peer = peer;
+    return WithWhere(absl::UnavailableError("is gone"), where);
+  };
+  const absl::Status lost = gone(0, {.rank = 1, .action = "0F3"});
+  const absl::Status late = gone(0, {.rank = 2, .moment = Where::Moment::kLeaving});
+  const absl::Status other = gone(2, {.rank = 1, .action = "0F3"});
   const absl::Status bad = absl::InvalidArgumentError("rank 0 has another seed");
   for (const absl::Status& status : {lost, late, other, bad}) EXPECT_TRUE(SpeaksFor(0, status));
   EXPECT_TRUE(SpeaksFor(1, lost));

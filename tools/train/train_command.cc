@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/nccl/nccl.h"
+#include "comm/where.h"
 #include "models/device/cuda_device.h"
 #include "pipeline/checkpoint/run_directory.h"
 #include "pipeline/run/rank_threads.h"
@@ -250,7 +251,7 @@ class WorldTrainer {
   }
 
   absl::Status Named(const absl::Status& status) const {
-    return absl::Status(status.code(), absl::StrCat("rank ", rank_, ": ", status.message()));
+    return WithWhere(status, {.rank = rank_});
   }
 
   int Train(CompiledJob* compiled, Communicator& world) {
@@ -290,9 +291,10 @@ class WorldTrainer {
   // What the rank would say of a loss, were it not in the middle of something.
   absl::Status AtWork(const Action& action, const absl::Status& lost) const {
     if (action.op == Op::kIdle) return Named(lost);
-    return absl::Status(lost.code(), absl::StrCat("rank ", rank_, ", stage ", action.stage,
-                                                  ", micro-batch ", action.micro_batch, ", action ",
-                                                  ToString(action), ": ", lost.message()));
+    return WithWhere(lost, {.rank = rank_,
+                            .stage = action.stage,
+                            .micro_batch = action.micro_batch,
+                            .action = ToString(action)});
   }
 
   // Before the ranks have met: rank 0 speaks, and who could not reach it; of those that mpirun has

@@ -5,10 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "pipeline/run/rank_threads.h"
-#include "pipeline/train/trainer.h"
 #include "tools/files.h"
 
 #define XXH_INLINE_ALL
@@ -157,8 +156,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
 bool SpeaksFor(int rank, const absl::Status& status) {
   if (rank == 0) return true;
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  return lost && absl::StrContains(status.message(), "rank 0") &&
-         (rank == 1 || absl::StrContains(status.message(), kLeaving));
+  const Where where = WhereOf(status);
+  return lost && where.peer == 0 && (rank == 1 || where.moment == Where::Moment::kLeaving);
 }
 
 uint64_t ProgramHash() {
