@@ -152,12 +152,18 @@ void RunTcp() {
   leaving.join();
 }
 
-void RunMpi() {
-  auto opened = OpenMpi({});
+void MeasureMpi(MpiProcess& process) {
+  auto opened = process.Open({});
   Check(opened.status());
   if ((*opened)->size() != 2) Check(absl::InvalidArgumentError("needs mpirun -n 2"));
   const Row row = Measure(**opened);
   if ((*opened)->rank() == 0) Print("MPI", row);
+}
+
+void RunMpi() {
+  MpiProcess process;
+  MeasureMpi(process);
+  (void)process.Finalise();
 }
 
 void RunMemcpy() {

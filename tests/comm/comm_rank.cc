@@ -12,10 +12,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "comm/open.h"
 
 namespace sluice {
 namespace {
+
+constexpr int kPeerLost = 5;
 
 struct Work {
   std::string transport;
@@ -27,12 +30,12 @@ struct Work {
 std::atomic<bool> told_to_stop{false};
 std::atomic<bool> told_to_finish{false};
 
-absl::StatusOr<std::unique_ptr<Communicator>> Open(const Work& work) {
+absl::StatusOr<std::unique_ptr<Communicator>> Open(const Work& work, MpiProcess& mpi) {
   if (work.transport == "mpi") {
     std::signal(SIGTERM, [](int) { told_to_stop.store(true); });
     MpiOptions options;
     options.told_to_stop = &told_to_stop;
-    return OpenMpi(options);
+    return mpi.Open(options);
   }
   const absl::StatusOr<Launch> launch = FindLaunch({}, ProcessEnvironment());
   if (!launch.ok()) return launch.status();
@@ -74,9 +77,10 @@ absl::Status Round(Communicator& ranks, int round, const Work& work, bool* last)
   return right ? absl::OkStatus() : absl::DataLossError("wrong bytes");
 }
 
-int Run(const Work& work) {
+// Returns the exit code.
+int Run(const Work& work, MpiProcess& mpi) {
   std::signal(SIGUSR1, [](int) { told_to_finish.store(true); });
-  absl::StatusOr<std::unique_ptr<Communicator>> opened = Open(work);
+  absl::StatusOr<std::unique_ptr<Communicator>> opened = Open(work, mpi);
   absl::Status status = opened.status();
   if (status.ok()) {
     Communicator& ranks = **opened;
@@ -92,8 +96,16 @@ int Run(const Work& work) {
   std::fflush(stdout);
   if (status.ok()) return 0;
   constexpr int kBadInput = 2;
-  constexpr int kPeerLost = 5;
   return absl::IsInvalidArgument(status) ? kBadInput : kPeerLost;
+}
+
+// The exit code, where MPI lets the process end as any other.
+int End(MpiProcess& mpi, int exit_code) {
+  const MpiEnd end = mpi.Finalise();
+  if (end == MpiEnd::kFinalised) return exit_code;
+  absl::SleepFor(absl::Milliseconds(200));  // mpirun drops what it has not read at the end
+  if (end == MpiEnd::kOthersWait) mpi.Abort(kPeerLost);
+  _exit(kPeerLost);
 }
 
 }  // namespace
@@ -101,8 +113,11 @@ int Run(const Work& work) {
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
-  return sluice::Run({.transport = argv[1],
-                      .rounds = std::atoi(argv[2]),
-                      .timeout = absl::Milliseconds(std::atoi(argv[3])),
-                      .bytes = static_cast<size_t>(std::atoll(argv[4]))});
+  sluice::MpiProcess mpi;
+  const int exit_code = sluice::Run({.transport = argv[1],
+                                     .rounds = std::atoi(argv[2]),
+                                     .timeout = absl::Milliseconds(std::atoi(argv[3])),
+                                     .bytes = static_cast<size_t>(std::atoll(argv[4]))},
+                                    mpi);
+  return sluice::End(mpi, exit_code);
 }

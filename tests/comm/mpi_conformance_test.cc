@@ -6,16 +6,21 @@
 #include <memory>
 #include <string>
 
-#include "comm/mpi/mpi.h"
+#include "comm/mpi/process.h"
 #include "tests/comm/conformance.h"
 
 namespace sluice {
 namespace {
 
+MpiProcess& ThisProcess() {
+  static MpiProcess process;
+  return process;
+}
+
 class MpiRanks : public Ranks {
  public:
   MpiRanks(int ranks, size_t capacity) {
-    auto opened = OpenMpi({.capacity = capacity, .ranks = ranks});
+    auto opened = ThisProcess().Open({.capacity = capacity, .ranks = ranks});
     EXPECT_TRUE(opened.ok()) << opened.status();
     if (opened.ok()) communicator_ = *std::move(opened);
   }
@@ -38,9 +43,9 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
 TEST(Mpi, IsNamed) { EXPECT_NE(MpiLibrary(), ""); }
 
 TEST(Mpi, OneGroupAtATime) {
-  const auto first = OpenMpi({});
+  const auto first = ThisProcess().Open({});
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(OpenMpi({}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ThisProcess().Open({}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // Failures of the other processes are printed too, and all of them end in mpirun's exit code.
@@ -67,5 +72,7 @@ int main(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new sluice::Failures);
   }
-  return RUN_ALL_TESTS();
+  const int result = RUN_ALL_TESTS();
+  const bool finalised = sluice::ThisProcess().Finalise() == sluice::MpiEnd::kFinalised;
+  return finalised ? result : 1;
 }

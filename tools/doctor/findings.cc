@@ -9,7 +9,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
-#include "comm/mpi/mpi.h"
+#include "comm/mpi/process.h"
 #include "models/kernels/cuda_kernels.h"
 #include "models/kernels/portable_kernels.h"
 #include "pipeline/run/rank_threads.h"

@@ -18,6 +18,7 @@
 #include "tools/files.h"
 #include "tools/train/bf16_note.h"
 #include "tools/train/last_words.h"
+#include "tools/train/mpi_end.h"
 #include "tools/train/train_device.h"
 #include "tools/train/train_flags.h"
 #include "tools/train/train_output.h"
@@ -184,8 +185,8 @@ int TrainHere(const TrainFlags& flags, const WorldChoice& choice) {
 // One rank of many processes.
 class WorldTrainer {
  public:
-  WorldTrainer(const TrainFlags& flags, WorldChoice choice)
-      : flags_(flags), choice_(std::move(choice)) {}
+  WorldTrainer(const TrainFlags& flags, WorldChoice choice, MpiProcess* mpi)
+      : flags_(flags), choice_(std::move(choice)), mpi_(mpi) {}
 
   int Run() {
     if (choice_.transport == Transport::kMpi) {
@@ -206,9 +207,9 @@ class WorldTrainer {
                            if (FirstToSpeak()) Fail(lost);
                          });
     }
-    absl::StatusOr<std::unique_ptr<Communicator>> world =
-        OpenWorld(choice_, flags_.world, timeout,
-                  compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy, &terminated);
+    absl::StatusOr<std::unique_ptr<Communicator>> world = OpenWorld(
+        choice_, flags_.world, timeout,
+        compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy, &terminated, mpi_);
     last_words.reset();
     if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
     rank_ = (*world)->rank();
@@ -310,6 +311,7 @@ class WorldTrainer {
 
   const TrainFlags& flags_;
   const WorldChoice choice_;
+  MpiProcess* const mpi_;
   int rank_ = choice_.launch.rank;
   std::unique_ptr<RunDirectory> saving_;  // rank 0's, where the run saves
 };
@@ -319,7 +321,9 @@ int RunTrain(const TrainFlags& flags) {
   if (!choice.ok()) return Fail(choice.status());
   if (flags.kernels.device == "cuda") PrepareEnvironmentForNccl();
   if (choice->transport == Transport::kInProcess) return TrainHere(flags, *choice);
-  return WorldTrainer(flags, *std::move(choice)).Run();
+  MpiProcess mpi;
+  const int exit_code = WorldTrainer(flags, *std::move(choice), &mpi).Run();
+  return EndMpi(mpi, exit_code);
 }
 
 }  // namespace

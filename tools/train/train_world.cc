@@ -131,7 +131,8 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
                                                         const WorldFlags& flags,
                                                         absl::Duration timeout, size_t capacity,
-                                                        const std::atomic<bool>* told_to_stop) {
+                                                        const std::atomic<bool>* told_to_stop,
+                                                        MpiProcess* mpi) {
   // Spinning pays only while every rank, and every transport's thread, has a core.
   const bool roomy = CoresForRanks() > 2;
   const absl::Duration spin = roomy ? kSpin : absl::ZeroDuration();
@@ -141,7 +142,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
     options.spin = spin;
     options.told_to_stop = told_to_stop;
     if (choice.launch.source == LaunchSource::kOpenMpi) options.stop_patience = kStopPatience;
-    return OpenMpi(options);
+    return mpi->Open(options);
   }
   TcpOptions options;
   absl::StatusOr<std::string> secret = Secret(flags.secret_file);

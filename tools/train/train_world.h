@@ -41,11 +41,12 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
 
 // This rank's end of all ranks; not for Transport::kInProcess. `capacity`: messages outstanding on
 // an edge. `told_to_stop`: set once this process got SIGTERM; under mpirun that may mean that
-// another rank is lost. Errors are OpenTcp's and OpenMpi's.
+// another rank is lost. `mpi` outlives the group. Errors are OpenTcp's and MpiProcess::Open's.
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
                                                         const WorldFlags& flags,
                                                         absl::Duration timeout, size_t capacity,
-                                                        const std::atomic<bool>* told_to_stop);
+                                                        const std::atomic<bool>* told_to_stop,
+                                                        MpiProcess* mpi);
 
 // Whether it is this rank that prints an error of the group, so that one message is seen: rank 0,
 // or rank 1 where rank 0 is the one that is lost. Where that happens while they leave, rank 1 may

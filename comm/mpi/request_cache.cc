@@ -1,0 +1,35 @@
+#include "comm/mpi/request_cache.h"
+
+namespace sluice {
+
+int RequestCache::Get(const Post& post, MPI_Request* request) {
+  std::vector<MPI_Request>& free = free_[KeyOf(post)];
+  if (!free.empty()) {
+    *request = free.back();
+    free.pop_back();
+    --size_;
+    return MPI_SUCCESS;
+  }
+  const int bytes = static_cast<int>(post.bytes);
+  if (post.direction == Direction::kSend) {
+    return MPI_Send_init(post.data, bytes, MPI_BYTE, post.peer, post.channel, comm_, request);
+  }
+  return MPI_Recv_init(post.data, bytes, MPI_BYTE, post.peer, post.channel, comm_, request);
+}
+
+void RequestCache::Put(const Post& post, MPI_Request request) {
+  constexpr size_t kMost = 4096;
+  if (size_ >= kMost) Clear();
+  free_[KeyOf(post)].push_back(request);
+  ++size_;
+}
+
+void RequestCache::Clear() {
+  for (auto& [key, requests] : free_) {
+    for (MPI_Request& request : requests) MPI_Request_free(&request);
+  }
+  free_.clear();
+  size_ = 0;
+}
+
+}  // namespace sluice

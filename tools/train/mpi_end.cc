@@ -1,0 +1,43 @@
+#include "tools/train/mpi_end.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "models/device/wait_until.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+constexpr absl::Duration kFinaliseTimeout = absl::Minutes(10);
+// The others have been told of the failure; this gives them a moment to print what they know, and
+// mpirun one to pass on what this process has printed: it drops what it has not read when the last
+// rank ends.
+constexpr absl::Duration kOutputGrace = absl::Milliseconds(200);
+
+// Ends the process where MPI_Finalize waits too long for the other ranks.
+void StartFinaliseTimeout() {
+  std::thread([until = Instant::Now() + kFinaliseTimeout] {
+    SleepUntil(until);
+    PrintError(absl::UnavailableError("some ranks of MPI do not end; leaving without them"));
+    _exit(kExitPeerLost);
+  }).detach();
+}
+
+}  // namespace
+
+int EndMpi(MpiProcess& mpi, int exit_code) {
+  if (!mpi.initialised()) return exit_code;
+  StartFinaliseTimeout();
+  const MpiEnd end = mpi.Finalise();
+  if (end == MpiEnd::kFinalised) return exit_code;
+  absl::SleepFor(kOutputGrace);
+  std::fflush(nullptr);
+  if (end == MpiEnd::kOthersWait) mpi.Abort(kExitPeerLost);
+  _exit(kExitPeerLost);
+}
+
+}  // namespace sluice
