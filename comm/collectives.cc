@@ -280,41 +280,6 @@ class SumScatter {
 
 }  // namespace
 
-absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes, Instant deadline) {
-  Ticket ticket = 0;
-  if (group.rank() != root) {
-    absl::Status status = group.PostReceive(root, data, bytes, &ticket);
-    return status.ok() ? group.WaitReceive(root, ticket, deadline) : status;
-  }
-  std::vector<Ticket> sent(Index(group.size()));
-  absl::Status status = absl::OkStatus();
-  for (int peer = 0; peer < group.size() && status.ok(); ++peer) {
-    if (peer != root) status = group.PostSend(peer, data, bytes, &sent[Index(peer)]);
-  }
-  for (int peer = 0; peer < group.size() && status.ok(); ++peer) {
-    if (peer != root) status = group.WaitSend(peer, sent[Index(peer)], deadline);
-  }
-  return status;
-}
-
-absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
-                           Instant deadline) {
-  Ticket ticket = 0;
-  if (group.rank() != 0) {
-    absl::Status status = group.PostSend(0, mine, bytes, &ticket);
-    return status.ok() ? group.WaitSend(0, ticket, deadline) : status;
-  }
-  auto* places = static_cast<std::byte*>(all);
-  std::copy_n(static_cast<const std::byte*>(mine), bytes, places);
-  std::vector<Ticket> received(Index(group.size()));
-  absl::Status status = absl::OkStatus();
-  for (int peer = 1; peer < group.size() && status.ok(); ++peer)
-    status = group.PostReceive(peer, places + Index(peer) * bytes, bytes, &received[Index(peer)]);
-  for (int peer = 1; peer < group.size() && status.ok(); ++peer)
-    status = group.WaitReceive(peer, received[Index(peer)], deadline);
-  return status;
-}
-
 absl::Status AllGatherSlices(Communicator& group, absl::Span<const SlicedBytes> arrays,
                              Instant deadline) {
   return SliceGather(group, arrays, deadline).Run();
@@ -328,21 +293,6 @@ int64_t ReduceScatterWorkBytes(int ranks, int64_t largest) {
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
                            absl::Span<float> work, Instant deadline, const AddFunction& add) {
   return SumScatter(group, arrays, work, deadline, add).Run();
-}
-
-absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,
-                       Instant deadline) {
-  const auto count = static_cast<int64_t>(array.size());
-  const int64_t slice = (count + group.size() - 1) / group.size();
-  std::vector<int64_t> bounds;
-  for (int r = 0; r <= group.size(); ++r) bounds.push_back(std::min(count, r * slice));
-  const SlicedSum sum{
-      .data = array.data(), .sum = array.data() + bounds[Index(group.rank())], .bounds = bounds};
-  absl::Status status = ReduceScatter(group, absl::MakeConstSpan(&sum, 1), work, deadline);
-  if (!status.ok()) return status;
-  const SlicedBytes whole{
-      .data = array.data(), .bounds = bounds, .element_bytes = static_cast<int64_t>(sizeof(float))};
-  return AllGatherSlices(group, absl::MakeConstSpan(&whole, 1), deadline);
 }
 
 }  // namespace sluice

@@ -21,13 +21,6 @@
 // is expected to Abort.
 namespace sluice {
 
-// Copies `root`'s bytes to every rank.
-absl::Status Broadcast(Communicator& group, int root, void* data, size_t bytes, Instant deadline);
-
-// Brings rank r's `bytes` bytes to rank 0's all[r * bytes ..]. `all` is used on rank 0 only.
-absl::Status GatherToFirst(Communicator& group, const void* mine, size_t bytes, void* all,
-                           Instant deadline);
-
 // An array that every rank has in full: rank r's slice of it are the elements from bounds[r] up to
 // bounds[r + 1]. A slice may be empty.
 struct SlicedBytes {
@@ -64,11 +57,6 @@ using AddFunction = std::function<void(int64_t n, const float* x, float* y, bool
 // ranks; slices go through it piece by piece.
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
                            absl::Span<float> work, Instant deadline, const AddFunction& add = {});
-
-// Replaces the array on every rank by the sum over all ranks. `work` as for ReduceScatter, whose
-// largest slice is the array's size by the number of ranks, rounded up.
-absl::Status AllReduce(Communicator& group, absl::Span<float> array, absl::Span<float> work,
-                       Instant deadline);
 
 }  // namespace sluice
 

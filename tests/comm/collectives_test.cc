@@ -161,24 +161,6 @@ TEST(ReduceScatter, SaysThatItHasTooLittleMemory) {
   });
 }
 
-TEST(AllReduce, GivesEverybodyTheSameBits) {
-  for (int ranks = 1; ranks <= 6; ++ranks) {
-    for (size_t count : {0UL, 1UL, 5UL, 64UL, 1000UL}) {
-      RunGroup(ranks, [ranks, count](Communicator& group) {
-        const Case whole{
-            .bounds = {{0, static_cast<int64_t>(count)}}, .add = {false}, .work = 0, .seed = count};
-        std::vector<float> values = whole.Summand(group.rank(), 0);
-        std::vector<float> work(static_cast<size_t>(ReduceScatterWorkBytes(
-                                    ranks, static_cast<int64_t>(count) / ranks + 1)) /
-                                sizeof(float));
-        ASSERT_EQ(AllReduce(group, absl::MakeSpan(values), absl::MakeSpan(work), Soon()),
-                  absl::OkStatus());
-        EXPECT_EQ(values, NaiveSum(whole, ranks, 0));
-      });
-    }
-  }
-}
-
 TEST(AllGatherSlices, FillsEveryArray) {
   for (int ranks = 1; ranks <= 6; ++ranks) {
     RunGroup(ranks, [ranks](Communicator& group) {
@@ -206,42 +188,6 @@ TEST(AllGatherSlices, FillsEveryArray) {
         MayBeLate(delays);
         ASSERT_EQ(AllGatherSlices(group, slices, Soon()), absl::OkStatus());
         ASSERT_EQ(data, wanted);
-      }
-    });
-  }
-}
-
-TEST(Broadcast, ReachesEverybodyFromAnyRoot) {
-  for (int ranks = 1; ranks <= 6; ++ranks) {
-    RunGroup(ranks, [](Communicator& group) {
-      std::mt19937 delays(static_cast<uint32_t>(group.rank()));
-      for (int root = 0; root < group.size(); ++root) {
-        for (size_t count : {0UL, 1UL, 777UL}) {
-          const std::vector<float> wanted = Values(count, static_cast<uint64_t>(root) + 50);
-          std::vector<float> data = group.rank() == root ? wanted : std::vector<float>(count);
-          MayBeLate(delays);
-          ASSERT_EQ(Broadcast(group, root, data.data(), count * sizeof(float), Soon()),
-                    absl::OkStatus());
-          ASSERT_EQ(data, wanted);
-        }
-      }
-    });
-  }
-}
-
-TEST(GatherToFirst, BringsEverythingInTheOrderOfRanks) {
-  for (int ranks = 1; ranks <= 6; ++ranks) {
-    RunGroup(ranks, [ranks](Communicator& group) {
-      for (size_t count : {0UL, 1UL, 777UL}) {
-        const std::vector<float> mine = Values(count, static_cast<uint64_t>(group.rank()));
-        std::vector<float> all(group.rank() == 0 ? count * static_cast<size_t>(ranks) : 0);
-        ASSERT_EQ(GatherToFirst(group, mine.data(), count * sizeof(float), all.data(), Soon()),
-                  absl::OkStatus());
-        for (size_t at = 0; at < all.size(); at += count) {
-          const std::vector<float> theirs(all.begin() + static_cast<std::ptrdiff_t>(at),
-                                          all.begin() + static_cast<std::ptrdiff_t>(at + count));
-          ASSERT_EQ(theirs, Values(count, at / count));
-        }
       }
     });
   }
