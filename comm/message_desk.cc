@@ -19,16 +19,18 @@ Direction Opposite(Direction direction) {
   return direction == Direction::kSend ? Direction::kReceive : Direction::kSend;
 }
 
-// Counts up while it lives.
-class Counting {
+// Sets a variable to a value while it lives.
+class Setting {
  public:
-  explicit Counting(std::atomic<int>* count) : count_(count) { ++*count_; }
-  ~Counting() { --*count_; }
-  Counting(const Counting&) = delete;
-  Counting& operator=(const Counting&) = delete;
+  Setting(std::atomic<int>* variable, int value)
+      : variable_(variable), before_(variable->exchange(value, std::memory_order_relaxed)) {}
+  ~Setting() { variable_->store(before_, std::memory_order_relaxed); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
 
  private:
-  std::atomic<int>* count_;
+  std::atomic<int>* const variable_;
+  const int before_;
 };
 
 }  // namespace
@@ -111,7 +113,7 @@ absl::Status MessageDesk::Wait(Direction direction, int channel, int peer, Ticke
   if (absl::Status status = CheckPeer(peer); !status.ok()) return status;
   const Queue& queue = QueueOf(direction, channel, peer);
   if (queue.completed.load(std::memory_order_acquire) > ticket) return absl::OkStatus();
-  const Counting waiting(&waiting_);
+  const Setting awaited(&awaited_peer_, peer);
   const auto stop = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(options_.spin);
   while (!Finished(queue, ticket) && std::chrono::steady_clock::now() < stop) {
   }

@@ -50,6 +50,8 @@ struct PeerHealth {
 // knows nothing of wires. Messages of a rank to itself are copied here.
 class MessageDesk {
  public:
+  static constexpr int kNobody = -1;
+
   struct Options {
     int rank = 0;
     int size = 1;
@@ -80,8 +82,8 @@ class MessageDesk {
   void LetGo();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   absl::Status failure() const;  // OK where nothing failed
-  // Whether the rank's thread has nothing better to do than to wait.
-  bool somebody_waits() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+  // The peer that the rank's thread waits for at this moment, or kNobody.
+  int awaited_peer() const { return awaited_peer_.load(std::memory_order_relaxed); }
 
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
@@ -113,7 +115,7 @@ class MessageDesk {
   absl::Status failure_;
   bool let_go_ = false;
   std::atomic<bool> failed_{false};
-  std::atomic<int> waiting_{0};
+  std::atomic<int> awaited_peer_{kNobody};
 };
 
 }  // namespace sluice

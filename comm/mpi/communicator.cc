@@ -91,7 +91,7 @@ void MpiCommunicator::Run() {
 // Sleeps the longer the longer nothing has ended. Polling takes time from whoever computes; but a
 // rank that waits leaves its core to this thread, and a long message needs many polls.
 void MpiCommunicator::Rest(Instant busy_at) {
-  const int part = desk().somebody_waits() ? 32 : 8;
+  const int part = desk().awaited_peer() != MessageDesk::kNobody ? 32 : 8;
   const absl::Duration nap = std::min((Instant::Now() - busy_at) / part, kLongestNap);
   if (nap < kShortestNap) {
     sched_yield();

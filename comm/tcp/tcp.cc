@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "comm/tcp/diagnosis.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp_peer.h"
 #include "comm/wire_communicator.h"
@@ -23,10 +22,6 @@ namespace {
 
 // How long a rank that has failed waits for the others to say that they know.
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(500);
-
-std::string Milliseconds(absl::Duration duration) {
-  return absl::StrCat(absl::ToInt64Milliseconds(duration), " ms");
-}
 
 class TcpCommunicator : public WireCommunicator {
  public:
@@ -77,30 +72,23 @@ class TcpCommunicator : public WireCommunicator {
     (void)!write(event_.get(), &one, sizeof(one));
   }
 
-  // Ranks wait for each other in chains, and any of them may miss its deadline first: the rank to
-  // name is the one that has been silent longest, not only the one that was waited for.
-  PeerHealth Health(int peer) const {
-    int quietest = peer;
-    absl::Duration longest = absl::ZeroDuration();
-    for (const auto& of : peers_) {
-      const absl::Duration silence = of == nullptr ? absl::ZeroDuration() : of->Silence();
-      if (silence <= longest) continue;
-      quietest = of->rank();
-      longest = silence;
+  // For errors about a message from or to `late`; called by the rank's thread.
+  PeerHealth Health(int late) const {
+    std::vector<RankHealth> ranks;
+    for (const auto& peer : peers_) {
+      ranks.push_back(peer == nullptr ? RankHealth() : peer->health());
     }
-    const bool silent = longest >= 3 * options_.heartbeat;
-    const auto& waited_for = peers_[static_cast<size_t>(peer)];  // null: this rank itself
-    std::vector<std::string> words;
-    if (waited_for != nullptr && (quietest != peer || !silent)) {
-      words.push_back(absl::StrCat("rank ", peer, " was heard of ",
-                                   Milliseconds(waited_for->Silence()), " ago"));
-    }
-    if (silent) {
-      words.push_back(absl::StrCat("nothing has been heard of rank ", quietest, " for ",
-                                   Milliseconds(longest), ": it is stopped or cut off"));
-    }
-    return {words.empty() ? "" : absl::StrCat(" (", absl::StrJoin(words, "; "), ")"),
-            silent ? quietest : peer};
+    return DescribeLate(rank(), late, ranks, options_.heartbeat);
+  }
+
+  void SendHeartbeats() {
+    const int awaited = desk().awaited_peer();
+    const bool waits_for_peer = awaited != MessageDesk::kNobody && awaited != rank();
+    const absl::Duration silence = waits_for_peer
+                                       ? peers_[static_cast<size_t>(awaited)]->health().silence
+                                       : absl::ZeroDuration();
+    ForEachPeer(
+        [&](TcpPeer& peer) { peer.SendHeartbeat(waits_for_peer ? awaited : kNoRank, silence); });
   }
 
   void Run() {
@@ -113,7 +101,7 @@ class TcpCommunicator : public WireCommunicator {
       TakePosts();
       if (desk().failed() && !told_) TellFailure();
       if (Instant::Now() >= next_heartbeat) {
-        ForEachPeer([](TcpPeer& peer) { peer.SendHeartbeat(); });
+        SendHeartbeats();
         next_heartbeat = Instant::Now() + options_.heartbeat;
       }
       if (stop_.load(std::memory_order_acquire) && !parting_) StartParting();

@@ -15,12 +15,14 @@ namespace sluice {
 // not ready, is always read straight into its place, and costs no memory but the two arenas'; and
 // both sides see when their sizes differ.
 enum class FrameKind : uint8_t {
-  kData = 1,   // the message, on the data connection; all others go on the control connection
-  kReady,      // receive `ticket` on this channel awaits `bytes` bytes; no body
-  kAbort,      // `ticket` is the status' code, the body what EncodeError makes of the rest
-  kHeartbeat,  // no more than a sign of life
-  kBye,        // this rank sends no more, and closes once it has been heard
-  kByeHeard,   // everything up to kBye and the end of the data connection has been read
+  kData = 1,  // the message, on the data connection; all others go on the control connection
+  kReady,     // receive `ticket` on this channel awaits `bytes` bytes; no body
+  kAbort,     // `ticket` is the status' code, the body what EncodeError makes of the rest
+  // A sign of life. `ticket` is 0 where the sender waits for no rank, else 1 more than the rank it
+  // waits for; `bytes` are the milliseconds for which it has heard nothing of that rank. No body.
+  kHeartbeat,
+  kBye,       // this rank sends no more, and closes once it has been heard
+  kByeHeard,  // everything up to kBye and the end of the data connection has been read
 };
 
 struct Frame {

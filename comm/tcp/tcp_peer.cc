@@ -20,6 +20,7 @@ constexpr size_t kStagingBytes = 16 << 10;
 constexpr size_t kTurnBytes = 1 << 20;
 constexpr size_t kMostMessageBytes = 4096;
 constexpr size_t kMostAbortBytes = kMostMessageBytes + kLongestWhere;
+constexpr uint64_t kMostMilliseconds = 0xffffffff;
 
 int64_t NowNanoseconds() { return absl::ToInt64Nanoseconds(Instant::Now() - Instant()); }
 
@@ -31,13 +32,6 @@ std::string ClosedBecause(ssize_t got, int error) {
   return ErrnoText(error);
 }
 
-// Whether a rank sends such a frame on a control connection.
-bool MakesSense(const Frame& frame) {
-  return frame.kind >= FrameKind::kReady && frame.kind <= FrameKind::kByeHeard &&
-         frame.channel < kChannels &&
-         (frame.kind != FrameKind::kAbort || frame.bytes <= kMostAbortBytes);
-}
-
 }  // namespace
 
 TcpPeer::TcpPeer(MessageDesk* desk, int rank, TcpLink link)
@@ -47,8 +41,12 @@ TcpPeer::TcpPeer(MessageDesk* desk, int rank, TcpLink link)
 
 void TcpPeer::Heard() { last_heard_ns_.store(NowNanoseconds(), std::memory_order_relaxed); }
 
-absl::Duration TcpPeer::Silence() const {
-  return absl::Nanoseconds(NowNanoseconds() - last_heard_ns_.load(std::memory_order_relaxed));
+RankHealth TcpPeer::health() const {
+  const uint64_t heartbeat = last_heartbeat_.load(std::memory_order_relaxed);
+  return {.silence =
+              absl::Nanoseconds(NowNanoseconds() - last_heard_ns_.load(std::memory_order_relaxed)),
+          .awaits = static_cast<int>(heartbeat >> 32U) - 1,
+          .awaited_silence = absl::Milliseconds(heartbeat & kMostMilliseconds)};
 }
 
 void TcpPeer::Take(const Post& post) {
@@ -101,6 +99,15 @@ void TcpPeer::ParseControl() {
   control_in_.erase(0, control_in_.size() - rest.size());
 }
 
+// Whether a rank sends such a frame on a control connection.
+bool TcpPeer::MakesSense(const Frame& frame) const {
+  if (frame.kind < FrameKind::kReady || frame.kind > FrameKind::kByeHeard) return false;
+  if (frame.kind == FrameKind::kAbort && frame.bytes > kMostAbortBytes) return false;
+  const auto ranks = static_cast<uint64_t>(desk_->size());
+  if (frame.kind == FrameKind::kHeartbeat && frame.ticket > ranks) return false;
+  return frame.channel < kChannels;
+}
+
 void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
   switch (frame.kind) {
     case FrameKind::kReady:
@@ -117,6 +124,10 @@ void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
       return;
     case FrameKind::kByeHeard:
       heard_my_bye_ = true;
+      return;
+    case FrameKind::kHeartbeat:
+      last_heartbeat_.store(frame.ticket << 32U | std::min(frame.bytes, kMostMilliseconds),
+                            std::memory_order_relaxed);
       return;
     default:
       return;
@@ -309,8 +320,11 @@ void TcpPeer::Fail(const absl::Status& status) {
                error);
 }
 
-void TcpPeer::SendHeartbeat() {
-  if (control_out_.empty()) QueueControl({.kind = FrameKind::kHeartbeat});
+void TcpPeer::SendHeartbeat(int awaits, absl::Duration silence) {
+  if (!control_out_.empty()) return;
+  QueueControl({.kind = FrameKind::kHeartbeat,
+                .ticket = static_cast<uint64_t>(awaits + 1),
+                .bytes = static_cast<uint64_t>(absl::ToInt64Milliseconds(silence))});
 }
 
 void TcpPeer::StartParting() {

@@ -12,13 +12,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "comm/message_desk.h"
+#include "comm/tcp/diagnosis.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp_frame.h"
 
 namespace sluice {
 
 // The two connections to one peer, and what is under way on them. Used by the transport's thread
-// alone, but for Silence. Nothing here blocks; what goes wrong is told to the desk, which then
+// alone, but for health(). Nothing here blocks; what goes wrong is told to the desk, which then
 // fails the whole group.
 class TcpPeer {
  public:
@@ -33,7 +34,9 @@ class TcpPeer {
 
   // From now on no memory of posts is touched; the peer is told why.
   void Fail(const absl::Status& status);
-  void SendHeartbeat();
+  // Tells the peer that this rank lives, and which rank it waits for (kNoRank: none), of which it has
+  // heard nothing for `silence`.
+  void SendHeartbeat(int awaits, absl::Duration silence);
   // Says goodbye; Parted once the peer has heard it, or knows of the failure, or is gone.
   void StartParting();
   bool Parted() const;
@@ -46,8 +49,8 @@ class TcpPeer {
   const TcpLink& link() const { return link_; }
   int rank() const { return rank_; }
 
-  // Since when nothing was heard of the peer. Any thread may ask.
-  absl::Duration Silence() const;
+  // How long nothing was heard of the peer, and what it said last. Any thread may ask.
+  RankHealth health() const;
 
  private:
   struct Channel {
@@ -60,6 +63,7 @@ class TcpPeer {
   void QueueControl(const Frame& frame, absl::string_view body = "");
   void ParseControl();
   void HandleControl(const Frame& frame, absl::string_view body);
+  bool MakesSense(const Frame& frame) const;
   void ControlClosed(const std::string& why);
   void CheckLeft();
   bool StartSending();  // false where no message may go
@@ -75,6 +79,9 @@ class TcpPeer {
   TcpLink link_;
   Channel channels_[kChannels];
   std::atomic<int64_t> last_heard_ns_{0};
+  // The peer's last heartbeat, in one word that is never half written: 1 more than the rank that it
+  // waits for (upper 32 bits), and the milliseconds for which it had heard nothing of that rank.
+  std::atomic<uint64_t> last_heartbeat_{0};
 
   bool control_open_ = true;
   std::string control_in_, control_out_;

@@ -118,7 +118,8 @@ TEST_F(TcpAgainstBytes, AReceiveOfAnotherSizeIsAnErrorOnTheSendersSide) {
 TEST_F(TcpAgainstBytes, NonsenseOnTheControlConnectionIsAnError) {
   for (const Frame& frame :
        {Frame{.kind = static_cast<FrameKind>(77)}, Frame{.kind = FrameKind::kReady, .channel = 9},
-        Frame{.kind = FrameKind::kAbort, .bytes = 1ULL << 60U}}) {
+        Frame{.kind = FrameKind::kAbort, .bytes = 1ULL << 60U},
+        Frame{.kind = FrameKind::kHeartbeat, .ticket = 3}}) {
     Send(peer_.control, frame);
     EXPECT_THAT(ReceiveError(), HasSubstr("rank 1 is gone (it sent bytes that make no sense)"));
     Meet();
@@ -224,6 +225,46 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("rank 2 was heard of"),
                     HasSubstr("nothing has been heard of rank 1 for"), HasSubstr("cut off")));
+}
+
+// Rank 0 is real, ranks 1 and 2 are sockets, and a heartbeat is due once an hour: nothing here
+// depends on how fast the machine is.
+TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
+  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  Launch launch;
+  launch.size = 3;
+  launch.address = "127.0.0.1";
+  launch.port = LocalEndpoint(*listener)->port;
+  std::vector<TcpLink> links[3];
+  std::vector<std::thread> played;
+  for (int rank = 1; rank < 3; ++rank) {
+    Launch own = launch;
+    own.rank = rank;
+    played.emplace_back(
+        [own, &links] { links[own.rank] = *MeetRanks(own, "", absl::Seconds(60), {}); });
+  }
+  const TcpOptions options{.heartbeat = absl::Hours(1), .farewell = absl::Milliseconds(9)};
+  const auto first = *OpenTcp(launch, options, *std::move(listener));
+  for (std::thread& thread : played) thread.join();
+  const Descriptor& control = links[2][0].control;
+  const auto send = [&control](const Frame& frame) {
+    const std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
+    ASSERT_TRUE(SendAll(control, bytes, Soon()).ok());
+  };
+  // Rank 2 waits for rank 1, of which it has heard nothing for five hours.
+  send({.kind = FrameKind::kHeartbeat, .ticket = 2, .bytes = 5 * 3'600'000});
+  send({.kind = FrameKind::kReady, .bytes = 1});
+  char byte = 0;
+  Ticket ticket = 0;
+  ASSERT_TRUE(first->PostSend(2, &byte, 1, &ticket).ok());
+  ASSERT_TRUE(first->WaitSend(2, ticket, Soon()).ok());  // rank 0 has read the heartbeat
+  ASSERT_TRUE(first->PostReceive(2, &byte, 1, &ticket).ok());
+  const absl::Status status = first->WaitReceive(2, ticket, Instant::InfinitePast());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("and waits for rank 1"),
+                    HasSubstr("rank 2 has heard nothing of rank 1 for 18000000 ms: it is stopped "
+                              "or cut off")));
 }
 
 TEST_F(TcpAgainstBytes, LeavingDoesNotWaitForAPeerThatDoesNotListen) {
