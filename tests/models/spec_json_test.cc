@@ -127,7 +127,7 @@ std::vector<std::string> CallsOfNlohmannsParsers() {
 
 // A reader with a parser of its own would have to think of depth, length and repeated names itself.
 TEST(ParseJsonTest, NoOtherFileCallsAParserOfNlohmanns) {
-  EXPECT_THAT(CallsOfNlohmannsParsers(), ElementsAre(StartsWith("models/spec_json.cc: ")));
+  EXPECT_THAT(CallsOfNlohmannsParsers(), ElementsAre(StartsWith("models/spec/json.cc: ")));
 }
 
 }  // namespace
