@@ -1,264 +1,75 @@
+// What must hold before a device is used, each with the message that says what to do.
 #include "models/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>
-#include <nvtx3/nvToolsExt.h>
 
-#include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/device/cuda_error.h"
-#include "models/device/cuda_graph.h"
-#include "models/device/cuda_internal.h"
+#include "models/device/cuda_runtime_device.h"
 
 namespace sluice {
 namespace {
 
-// Waiting begins without sleep, since most waits are short, and goes on without taking the core.
-constexpr absl::Duration kSpin = absl::Microseconds(50);
-constexpr std::chrono::microseconds kNap{20};
+constexpr int kLeastMajor = 8;  // bf16 on tensor cores, cp.async
 
-cudaStream_t StreamOf(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
-cudaEvent_t EventOf(Event event) { return static_cast<cudaEvent_t>(event.handle); }
-
-// A bit for each device that this process has opened.
-std::atomic<uint64_t>& Opened() {
-  static std::atomic<uint64_t> opened = 0;
-  return opened;
-}
-uint64_t BitOf(int ordinal) { return uint64_t{1} << (ordinal % 64); }
-
-// Makes a device the calling thread's while it lives: a thread whose kernels run on one GPU may
-// queue copies on another. It goes back only to one that this process has opened: a thread begins
-// on device 0, and going there would make a context of some hundred MiB on a GPU that may be
-// another process's (cudaSetDevice makes one since CUDA 12).
-class OnDevice {
- public:
-  explicit OnDevice(int ordinal) : ordinal_(ordinal) {
-    cudaGetDevice(&before_);
-    if (before_ != ordinal_) cudaSetDevice(ordinal_);
+absl::Status CheckDriver(int* count) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);  // 0 where there is none
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) {
+    return absl::FailedPreconditionError(
+        "there is no NVIDIA driver on this machine (no libcuda.so.1)");
   }
-  ~OnDevice() {
-    if (before_ != ordinal_ && (Opened().load() & BitOf(before_)) != 0) cudaSetDevice(before_);
+  const cudaError_t error = cudaGetDeviceCount(count);
+  if (error == cudaErrorInsufficientDriver) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the NVIDIA driver is too old: it knows CUDA up to %s, this program is made with %s",
+        CudaVersionName(driver), CudaVersionName(runtime)));
   }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  const int ordinal_;
-  int before_ = 0;
-};
-
-class CudaDevice : public Device {
- public:
-  CudaDevice(int ordinal, std::string name, CudaDeviceOptions options)
-      : ordinal_(ordinal), name_(std::move(name)), options_(std::move(options)) {
-    Opened().fetch_or(BitOf(ordinal));
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && *count == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return absl::FailedPreconditionError(absl::StrCat(
+        "there is no GPU that CUDA can use",
+        visible == nullptr ? "" : absl::StrCat(" (CUDA_VISIBLE_DEVICES=", visible, ")")));
   }
-
-  ~CudaDevice() override {
-    const OnDevice current(ordinal_);
-    cudaDeviceSynchronize();  // streams may go only once they are empty
-    for (cudaEvent_t event : events_) cudaEventDestroy(event);
-    for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
-  }
-
-  std::string name() const override { return name_; }
-  bool queues() const override { return true; }
-
-  int64_t AvailableBytes() const override;
-  absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override;
-  absl::StatusOr<DeviceMemory> AllocateShared(int64_t bytes) override;
-  absl::StatusOr<Stream> NewStream() override;
-  absl::StatusOr<Event> NewEvent() override;
-
-  void Record(Event event, Stream stream) override {
-    Try([&] { return cudaEventRecord(EventOf(event), StreamOf(stream)); }, "recording an event");
-  }
-  void Wait(Stream stream, Event event) override {
-    Try([&] { return cudaStreamWaitEvent(StreamOf(stream), EventOf(event)); },
-        "making a stream wait");
-  }
-  bool Passed(Event event) override {
-    const OnDevice current(ordinal_);
-    const cudaError_t error = cudaEventQuery(EventOf(event));
-    if (error != cudaSuccess) cudaGetLastError();
-    return error != cudaErrorNotReady;  // what fails shows at Synchronize
-  }
-  absl::Duration Elapsed(Event from, Event to) override {
-    float milliseconds = 0;
-    Try([&] { return cudaEventElapsedTime(&milliseconds, EventOf(from), EventOf(to)); },
-        "reading the time between events");
-    return absl::Milliseconds(1) * static_cast<double>(milliseconds);
-  }
-  void Repeat(Stream stream, Recording* recording, absl::FunctionRef<void()> queue) override {
-    if (!options_.graphs) return queue();
-    CudaGraph& graph = GraphOf(recording);
-    Try([&] { return graph.Run(StreamOf(stream), queue); }, "replaying a graph");
-  }
-  void PushRange(const char* name) override { nvtxRangePushA(name); }
-  void PopRange() override { nvtxRangePop(); }
-  void Copy(Stream stream, void* to, const void* from, size_t bytes) override {
-    if (bytes == 0) return;
-    Try([&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, StreamOf(stream)); },
-        "copying");
-  }
-  absl::Status Synchronize(Stream stream, Instant deadline) override;
-
- private:
-  std::string Said(absl::string_view what) const { return absl::StrCat(name_, ": ", what); }
-
-  // For calls that return nothing: what fails is noted for Synchronize. Launches of kernels that
-  // failed on this thread since the last call are noted too.
-  template <class Call>
-  void Try(const Call& call, absl::string_view what) {
-    const OnDevice current(ordinal_);
-    NoteLastCudaError(Said("launching a kernel"));
-    if (const cudaError_t error = call(); error != cudaSuccess) {
-      cudaGetLastError();  // it is noted once
-      NoteCudaFailure(CudaStatus(error, Said(what)));
-    }
-  }
-
-  CudaGraph& GraphOf(Recording* recording) {
-    if (recording->handle == nullptr) {
-      const std::lock_guard lock(mutex_);
-      recording->handle = graphs_.emplace_back(std::make_unique<CudaGraph>()).get();
-    }
-    return *static_cast<CudaGraph*>(recording->handle);
-  }
-
-  absl::Status Prepare(std::byte* memory, int64_t bytes);
-  absl::Status OutOfMemory(int64_t bytes) const;
-
-  const int ordinal_;
-  const std::string name_;
-  const CudaDeviceOptions options_;
-  std::mutex mutex_;  // guards what follows
-  std::vector<cudaStream_t> streams_;
-  std::vector<cudaEvent_t> events_;
-  std::vector<std::unique_ptr<CudaGraph>> graphs_;
-};
-
-absl::Status CudaDevice::OutOfMemory(int64_t bytes) const {
-  size_t free = 0, total = 0;
-  cudaMemGetInfo(&free, &total);
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "%s: %d bytes were asked for, %d of %d bytes are free", name_, bytes, free, total));
-}
-
-int64_t CudaDevice::AvailableBytes() const {
-  const OnDevice current(ordinal_);
-  size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) == cudaSuccess) return static_cast<int64_t>(free);
-  cudaGetLastError();
-  return -1;
-}
-
-absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
-  const OnDevice current(ordinal_);
-  const DeviceAllocator& allocator = options_.allocator;
-  const int64_t size = std::max<int64_t>(bytes, 1);
-  void* memory = allocator.allocate == nullptr ? nullptr : allocator.allocate(size);
-  const bool is_own = memory == nullptr;
-  const cudaError_t error = is_own ? cudaMalloc(&memory, static_cast<size_t>(size)) : cudaSuccess;
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    return error == cudaErrorMemoryAllocation ? OutOfMemory(bytes)
-                                              : CudaStatus(error, Said("allocating memory"));
-  }
-  const auto free = [ordinal = ordinal_, is_own, give_back = allocator.free](std::byte* data) {
-    const OnDevice there(ordinal);
-    cudaDeviceSynchronize();
-    if (is_own) {
-      cudaFree(data);
-    } else {
-      give_back(data);
-    }
-  };
-  DeviceMemory owned(static_cast<std::byte*>(memory), bytes, free);
-  if (absl::Status status = Prepare(owned.data(), bytes); !status.ok()) return status;
-  return owned;
-}
-
-// Zeroes: on the default stream, which no other waits for, and so to its end.
-absl::Status CudaDevice::Prepare(std::byte* memory, int64_t bytes) {
-  cudaError_t error = cudaMemset(memory, 0, static_cast<size_t>(bytes));
-  if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);
-  return CudaStatus(error, Said("zeroing memory"));
-}
-
-absl::StatusOr<DeviceMemory> CudaDevice::AllocateShared(int64_t bytes) {
-  const OnDevice current(ordinal_);
-  void* memory = nullptr;
-  const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  // All GPUs of the process see it, at the host's address (unified addressing).
-  const cudaError_t error =
-      cudaHostAlloc(&memory, size, cudaHostAllocMapped | cudaHostAllocPortable);
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    return CudaStatus(error, Said(absl::StrCat("allocating ", bytes, " bytes of host memory")));
-  }
-  std::fill_n(static_cast<std::byte*>(memory), size, std::byte{0});
-  const auto free = [ordinal = ordinal_](std::byte* data) {
-    const OnDevice there(ordinal);
-    cudaDeviceSynchronize();
-    cudaFreeHost(data);
-  };
-  return DeviceMemory(static_cast<std::byte*>(memory), bytes, free);
-}
-
-absl::StatusOr<Stream> CudaDevice::NewStream() {
-  cudaSetDevice(ordinal_);  // for good: whoever makes a stream launches kernels on it
-  cudaStream_t stream = nullptr;
-  const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  if (error != cudaSuccess) return CudaStatus(error, Said("making a stream"));
-  const std::lock_guard lock(mutex_);
-  streams_.push_back(stream);
-  return Stream{stream};
-}
-
-absl::StatusOr<Event> CudaDevice::NewEvent() {
-  const OnDevice current(ordinal_);
-  cudaEvent_t event = nullptr;
-  const cudaError_t error = cudaEventCreate(&event);
-  if (error != cudaSuccess) return CudaStatus(error, Said("making an event"));
-  const std::lock_guard lock(mutex_);
-  events_.push_back(event);
-  return Event{event};
-}
-
-absl::Status CudaDevice::Synchronize(Stream stream, Instant deadline) {
-  const OnDevice current(ordinal_);
-  NoteLastCudaError(Said("launching a kernel"));
-  const Instant start = Instant::Now();
-  for (;;) {
-    const cudaError_t error = cudaStreamQuery(StreamOf(stream));
-    if (error == cudaSuccess) return CudaFailure(ordinal_);
-    cudaGetLastError();  // "not ready" is none
-    if (error != cudaErrorNotReady) {
-      // An earlier failure says more than what it led to.
-      NoteCudaFailure(CudaStatus(error, Said("running queued work")));
-      return CudaFailure(ordinal_);
-    }
-    const Instant now = Instant::Now();
-    if (now >= deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(Said("queued work is not done after "), absl::FormatDuration(now - start)));
-    }
-    if (now - start > kSpin) std::this_thread::sleep_for(kNap);
-  }
+  return CudaStatus(error, "looking for GPUs");
 }
 
 }  // namespace
 
-std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name,
-                                       const CudaDeviceOptions& options) {
-  return std::make_unique<CudaDevice>(ordinal, std::move(name), options);
+int CudaDeviceCount() {
+  int count = 0;
+  return CheckDriver(&count).ok() ? count : 0;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
+                                                       const CudaDeviceOptions& options) {
+  int count = 0;
+  if (absl::Status status = CheckDriver(&count); !status.ok()) return status;
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "there is no GPU %d: CUDA shows %d, numbered from 0 (CUDA_VISIBLE_DEVICES may hide some)",
+        ordinal, count));
+  }
+  cudaDeviceProp properties;
+  const std::string what = absl::StrCat("opening GPU ", ordinal);
+  if (absl::Status status = CudaStatus(cudaGetDeviceProperties(&properties, ordinal), what);
+      !status.ok()) {
+    return status;
+  }
+  if (properties.major < kLeastMajor) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "GPU %d, %s, has compute capability %d.%d; %d.0 is the least that is served", ordinal,
+        properties.name, properties.major, properties.minor, kLeastMajor));
+  }
+  // The first call that needs the device makes its context: what is wrong with it shows here.
+  absl::Status status = CudaStatus(cudaSetDevice(ordinal), what);
+  if (status.ok()) status = CudaStatus(cudaFree(nullptr), what);
+  if (!status.ok()) return status;
+  return MakeCudaDevice(ordinal, absl::StrCat("cuda:", ordinal, " ", properties.name), options);
 }
 
 }  // namespace sluice

@@ -4,19 +4,14 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "models/device/cuda_device_options.h"
 #include "models/device/device.h"
-#include "models/device/device_allocator.h"
 
 namespace sluice {
 
 // Devices that CUDA shows this process (CUDA_VISIBLE_DEVICES); 0 without a driver, and in a build
 // without CUDA.
 int CudaDeviceCount();
-
-struct CudaDeviceOptions {
-  DeviceAllocator allocator = {};
-  bool graphs = false;  // Repeat replays CUDA graphs
-};
 
 // A thread's kernels run on the device of the last stream that it made; all other calls leave that
 // as it is. Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle

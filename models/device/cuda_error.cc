@@ -1,23 +1,11 @@
 #include "models/device/cuda_error.h"
 
-#include <map>
-#include <mutex>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "models/device/cuda_failure.h"
 
 namespace sluice {
 namespace {
-
-struct Failures {
-  std::mutex mutex;
-  std::map<int, absl::Status> by_ordinal;
-};
-
-Failures& AllFailures() {
-  static auto* const failures = new Failures;  // outlives every thread
-  return *failures;
-}
 
 absl::StatusCode CodeOf(cudaError_t error) {
   switch (error) {
@@ -60,16 +48,7 @@ void NoteCudaFailure(const absl::Status& status) {
   if (status.ok()) return;
   int ordinal = 0;
   if (cudaGetDevice(&ordinal) != cudaSuccess) ordinal = 0;
-  Failures& failures = AllFailures();
-  const std::lock_guard lock(failures.mutex);
-  failures.by_ordinal.try_emplace(ordinal, status);
-}
-
-absl::Status CudaFailure(int ordinal) {
-  Failures& failures = AllFailures();
-  const std::lock_guard lock(failures.mutex);
-  const auto found = failures.by_ordinal.find(ordinal);
-  return found == failures.by_ordinal.end() ? absl::OkStatus() : found->second;
+  CudaFailure::NoteForDevice(ordinal, status);
 }
 
 void NoteLastCudaError(absl::string_view what) {

@@ -17,10 +17,10 @@ absl::Status CudaStatus(cudaError_t error, absl::string_view what);
 // "12.4", from CUDA's 12040.
 std::string CudaVersionName(int version);
 
-// What has gone wrong first with work queued on the calling thread's current device, for calls that
-// return nothing: the device's Synchronize reports it from then on. Any thread.
+// Notes what has gone wrong with work queued on the calling thread's current device, for calls that
+// return nothing: the Synchronize of that device reports the first failure noted since the device
+// was opened. OK is not noted. Any thread.
 void NoteCudaFailure(const absl::Status& status);
-absl::Status CudaFailure(int ordinal);
 
 // Notes the calling thread's last CUDA error, if any, as that of `what`: call after a launch.
 void NoteLastCudaError(absl::string_view what);

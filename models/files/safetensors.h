@@ -2,7 +2,6 @@
 #define SLUICE_MODELS_FILES_SAFETENSORS_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,21 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/files/file_writer.h"
+#include "models/files/tensors.h"
 
 namespace sluice {
 
 // The safetensors format (huggingface/safetensors): 8 bytes little-endian header length, a JSON
 // header padded with spaces to a multiple of 8 bytes, the data without gaps.
-
-// A tensor to be written: fp32, row-major; the memory stays the caller's.
-struct TensorSource {
-  std::string name;
-  std::vector<int64_t> shape;
-  const float* data = nullptr;
-  // Appends the data instead, where they are not in memory as a whole; called when it is their
-  // turn.
-  std::function<absl::Status(FileWriter& file)> append = {};
-};
 
 // Writes `path` so that it is either the old file or the whole new one at every moment (temporary
 // file beside it, fsync, rename). Tensors are written in the order given, "F32", with `metadata` in
@@ -38,14 +28,6 @@ absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorS
 absl::Status AppendSafetensors(const std::vector<TensorSource>& tensors,
                                const std::map<std::string, std::string>& metadata,
                                FileWriter& file);
-
-struct TensorEntry {
-  std::string name;
-  std::string dtype;  // "F32", "F16", "BF16", ...
-  std::vector<int64_t> shape;
-  uint64_t begin = 0;  // into the data section
-  uint64_t end = 0;
-};
 
 // A memory-mapped safetensors file.
 class SafetensorsFile {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/files/safetensors.h"
+#include "models/files/tensors.h"
 
 namespace sluice {
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "models/data/open_dataset.h"
 #include "partitioner/planning/plan_file.h"
 #include "tools/command.h"
 #include "tools/files.h"

@@ -1,53 +1,14 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
 #define SLUICE_MODELS_KERNELS_CUDA_MATMUL_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
-#include "models/spec/dtype.h"
+#include "models/kernels/cuda/matmul_shape.h"
 
 namespace sluice::cuda {
-
-// What is done to a product on its way out. `aux` is the value before an activation.
-enum class Epilogue : uint8_t {
-  kNone,
-  kBias,  // + bias[n]
-  kDGelu  // times GELU'(aux)
-};
-
-// d[m, n] = a[m, k] * b[k, n] (+ c[m, n]), all row-major, adding in fp32.
-struct MatmulShape {
-  int64_t m = 0, k = 0, n = 0;
-  DType in = DType::kFloat32;   // of a and b
-  DType out = DType::kFloat32;  // of c, d, bias and aux
-  bool a_transposed = false;    // a is stored [k, m]
-  bool b_transposed = false;    // b is stored [n, k]
-  bool adds = false;            // c is added; it may be d
-  Epilogue epilogue = Epilogue::kNone;
-
-  friend auto operator<=>(const MatmulShape&,
-                          const MatmulShape&) = default;  // NOLINT(modernize-use-nullptr)
-};
-
-struct MatmulTensors {
-  const void* a = nullptr;
-  const void* b = nullptr;
-  const void* c = nullptr;
-  void* d = nullptr;
-  const void* bias = nullptr;
-  void* aux = nullptr;
-};
-
-// What every algorithm may use of a work area, whatever the product's shape: so that memory can be
-// foretold where there is no GPU to ask. NVIDIA recommends as much for Hopper.
-inline constexpr size_t kMatmulScratch = size_t{32} << 20;
-// The work area itself: algorithms want it at a multiple of 256 bytes, the caller gives one of 64.
-inline constexpr size_t kScratchAlignment = 256;
-inline constexpr size_t kMatmulWorkspace = kMatmulScratch + kScratchAlignment - 64;
 
 struct MatmulPlan;  // matmul_plan.h
 

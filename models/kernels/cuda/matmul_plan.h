@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "models/kernels/cuda/cublaslt.h"
-#include "models/kernels/cuda/matmul.h"
+#include "models/kernels/cuda/matmul_shape.h"
 
 namespace sluice::cuda {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/data/dataset.h"
+#include "models/data/open_dataset.h"
 #include "tests/models/data/files.h"
 
 namespace sluice {

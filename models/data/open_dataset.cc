@@ -1,4 +1,4 @@
-#include "models/data/dataset.h"
+#include "models/data/open_dataset.h"
 
 #include <sys/stat.h>
 
@@ -10,13 +10,6 @@
 #include "models/data/sources.h"
 
 namespace sluice {
-
-std::string GroupDigits(int64_t value) {
-  std::string digits = absl::StrCat(value);
-  const size_t first = value < 0 ? 1 : 0;
-  for (size_t end = digits.size(); end > first + 3; end -= 3) digits.insert(end - 3, 1, ',');
-  return digits;
-}
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, int64_t seq,
                                                      uint64_t seed, Bytes bytes) {
