@@ -69,7 +69,8 @@ class LayerBuilder {
   void Keep(const char* op, int64_t width, bool rebuilt = false) {
     KeepBytes(op, rows_ * width * element_, rebuilt);
   }
-  // The same of what every rank that shares the layer has whole, or its slice of the tokens of.
+  // Like Keep(), for tensors that are not split over the tensor-parallel ranks (with sequence
+  // parallelism: this rank's tokens).
   void KeepWhole(const char* op, int64_t width, bool rebuilt = false) {
     KeepBytes(op, own_rows_ * width * element_, rebuilt);
   }
@@ -176,10 +177,10 @@ void AddAttention(const DecoderConfig& config, const BatchShape& batch, int64_t 
   AddScores(config, batch, reach, kernels, layer);
   layer->Keep("attention: query, key", widths.query + widths.key);
   layer->Keep("attention: value", widths.value);
-  const int64_t scores = config.heads * batch.seq * batch.seq * batch.size;
   if (kernels.flash_attention) {
     layer->KeepBytes("attention: sums", batch.rows() * config.heads * SizeOf(DType::kFloat32));
   } else {
+    const int64_t scores = config.heads * batch.seq * batch.seq * batch.size;
     layer->KeepBytes("attention: softmax", scores * layer->element(), /*rebuilt=*/true);
     if (kernels.dropout) {
       layer->KeepBytes("attention: mask", scores, /*rebuilt=*/true);

@@ -148,7 +148,7 @@ TEST(DecoderConfig, CountsTheBlockThatPredictsAhead) {
               released, 0.05 * released);
 }
 
-// The same GPT described here and in spec.cc.
+// The config.json that is written of a GPT that trains, read as a decoder.
 TEST(DecoderConfig, AgreesWithTheTrainedGpt) {
   const ModelSpec gpt = *PresetModel("gpt2-medium");
   const auto config = ParseDecoderConfig(FormatHuggingFaceConfig(gpt), "config.json");

@@ -10,7 +10,7 @@ add_compile_options(-fsanitize=fuzzer-no-link)
 set(SLUICE_FUZZ_SOURCES
     comm/tcp/greeting.cc
     models/files/file_writer.cc models/files/mapped_file.cc models/layers/layer.cc models/files/safetensors.cc
-    models/files/safetensors_header.cc models/spec/model_spec.cc models/spec/decoder.cc models/spec/decoder_import.cc
+    models/files/safetensors_header.cc models/spec/model_spec.cc models/spec/decoder.cc models/spec/decoder_import.cc models/spec/describe_layers.cc
     models/spec/huggingface.cc models/spec/json.cc models/spec/profile_graph.cc models/spec/validate.cc
     partitioner/costs/calibration/calibration_rows.cc
     partitioner/costs/cluster.cc partitioner/costs/cluster_file.cc partitioner/costs/collectives.cc
