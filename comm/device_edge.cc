@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 #include "models/device/wait_until.h"
 
 namespace sluice {

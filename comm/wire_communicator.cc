@@ -8,28 +8,28 @@
 namespace sluice {
 
 absl::Status WireCommunicator::PostSend(int to, const void* data, size_t bytes, Ticket* ticket) {
-  return desk_.Leave({.direction = Direction::kSend,
-                      .peer = to,
-                      // Only read: see Post.
-                      .data = const_cast<char*>(static_cast<const char*>(data)),
-                      .bytes = bytes},
-                     ticket);
+  return queue_.Add({.direction = Direction::kSend,
+                     .peer = to,
+                     // Only read: see Post.
+                     .data = const_cast<char*>(static_cast<const char*>(data)),
+                     .bytes = bytes},
+                    ticket);
 }
 
 absl::Status WireCommunicator::PostReceive(int from, void* data, size_t bytes, Ticket* ticket) {
-  return desk_.Leave({.direction = Direction::kReceive,
-                      .peer = from,
-                      .data = static_cast<char*>(data),
-                      .bytes = bytes},
-                     ticket);
+  return queue_.Add({.direction = Direction::kReceive,
+                     .peer = from,
+                     .data = static_cast<char*>(data),
+                     .bytes = bytes},
+                    ticket);
 }
 
 absl::Status WireCommunicator::WaitSend(int to, Ticket ticket, Instant deadline) {
-  return desk_.Wait(Direction::kSend, kProgramChannel, to, ticket, deadline);
+  return queue_.Wait(Direction::kSend, kProgramChannel, to, ticket, deadline);
 }
 
 absl::Status WireCommunicator::WaitReceive(int from, Ticket ticket, Instant deadline) {
-  return desk_.Wait(Direction::kReceive, kProgramChannel, from, ticket, deadline);
+  return queue_.Wait(Direction::kReceive, kProgramChannel, from, ticket, deadline);
 }
 
 absl::Status WireCommunicator::AllGather(absl::Span<const double> mine, absl::Span<double> all,
@@ -59,7 +59,7 @@ absl::Status WireCommunicator::Barrier(Instant deadline) {
 }
 
 absl::Status WireCommunicator::GatherFromAll(Instant deadline) {
-  if (desk_.failed()) return desk_.failure();
+  if (queue_.failed()) return queue_.failure();
   if (!late_.ok()) return late_;
   absl::Status status = PostGather();
   if (status.ok()) status = WaitGather(deadline);
@@ -77,18 +77,18 @@ absl::Status WireCommunicator::PostGather() {
     const int to = (rank() + step) % size();
     const int from = (rank() + size() - step) % size();
     absl::Status status =
-        desk_.Leave({.direction = Direction::kReceive,
-                     .channel = kCollectiveChannel,
-                     .peer = from,
-                     .data = bytes == 0 ? nullptr : in + bytes * static_cast<size_t>(from),
-                     .bytes = bytes},
-                    &tickets_[static_cast<size_t>(from)].received);
-    status.Update(desk_.Leave({.direction = Direction::kSend,
-                               .channel = kCollectiveChannel,
-                               .peer = to,
-                               .data = out,
-                               .bytes = bytes},
-                              &tickets_[static_cast<size_t>(to)].sent));
+        queue_.Add({.direction = Direction::kReceive,
+                    .channel = kCollectiveChannel,
+                    .peer = from,
+                    .data = bytes == 0 ? nullptr : in + bytes * static_cast<size_t>(from),
+                    .bytes = bytes},
+                   &tickets_[static_cast<size_t>(from)].received);
+    status.Update(queue_.Add({.direction = Direction::kSend,
+                              .channel = kCollectiveChannel,
+                              .peer = to,
+                              .data = out,
+                              .bytes = bytes},
+                             &tickets_[static_cast<size_t>(to)].sent));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -99,9 +99,9 @@ absl::Status WireCommunicator::WaitGather(Instant deadline) {
     if (peer == rank()) continue;
     const Tickets& tickets = tickets_[static_cast<size_t>(peer)];
     absl::Status status =
-        desk_.Wait(Direction::kReceive, kCollectiveChannel, peer, tickets.received, deadline);
+        queue_.Wait(Direction::kReceive, kCollectiveChannel, peer, tickets.received, deadline);
     if (status.ok()) {
-      status = desk_.Wait(Direction::kSend, kCollectiveChannel, peer, tickets.sent, deadline);
+      status = queue_.Wait(Direction::kSend, kCollectiveChannel, peer, tickets.sent, deadline);
     }
     if (status.code() == absl::StatusCode::kDeadlineExceeded) {
       return WithPrefix(absl::StrCat("rank ", rank(), " waited for all ranks, but rank ", peer,

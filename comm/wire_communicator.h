@@ -4,18 +4,18 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 #include "models/device/instant.h"
 
 namespace sluice {
 
-// The rank's end of every transport that has a thread of its own: posts go over a desk, all-gathers
-// and barriers are messages of their own channel. A transport derives from it, and its thread works
-// at desk().
+// The rank's end of every transport that has a thread of its own: posts go through a queue, while
+// all-gathers and barriers are messages of a channel of their own. A transport derives from it, and
+// its thread takes the posts from queue().
 class WireCommunicator : public Communicator {
  public:
-  int rank() const override { return desk_.rank(); }
-  int size() const override { return desk_.size(); }
+  int rank() const override { return queue_.rank(); }
+  int size() const override { return queue_.size(); }
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override;
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override;
   absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override;
@@ -25,12 +25,12 @@ class WireCommunicator : public Communicator {
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
                          Instant deadline) override;
   absl::Status Barrier(Instant deadline) override;
-  void Abort(const absl::Status& status) override { desk_.Abort(status); }
-  absl::Status failure() const override { return desk_.failure(); }
+  void Abort(const absl::Status& status) override { queue_.Abort(status); }
+  absl::Status failure() const override { return queue_.failure(); }
 
  protected:
-  explicit WireCommunicator(MessageDesk::Options options) : desk_(std::move(options)) {}
-  MessageDesk& desk() { return desk_; }
+  explicit WireCommunicator(MessageQueue::Options options) : queue_(std::move(options)) {}
+  MessageQueue& queue() { return queue_; }
 
  private:
   // Gathers `outgoing_` of every rank in `incoming_`.
@@ -38,7 +38,7 @@ class WireCommunicator : public Communicator {
   absl::Status PostGather();
   absl::Status WaitGather(Instant deadline);
 
-  MessageDesk desk_;
+  MessageQueue queue_;
   // The messages' memory is here, since a caller whose all-gather was late may go on to free its
   // own.
   std::vector<double> outgoing_, incoming_;

@@ -34,8 +34,8 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, int rank, int size, const MpiOpt
       options_(options),
       comm_(comm),
       outcome_(*outcome),
-      requests_(comm, &desk()),
-      control_(comm, &desk()),
+      requests_(comm, &queue()),
+      control_(comm, &queue()),
       lost_(rank, std::move(processes)) {
   outcome_.group_open = true;
   if (size > 1) thread_ = std::thread([this] { Run(); });
@@ -77,7 +77,7 @@ void MpiCommunicator::Run() {
   (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   control_.Start();
   Instant busy_at = Instant::Now();
-  while (!desk().failed() && !StopIsAsked()) {
+  while (!queue().failed() && !StopIsAsked()) {
     bool busy = requests_.StartPosts();
     busy = requests_.FinishMessages() || busy;
     control_.Poll();
@@ -91,7 +91,7 @@ void MpiCommunicator::Run() {
 // Sleeps the longer the longer nothing has ended. Polling takes time from whoever computes; but a
 // rank that waits leaves its core to this thread, and a long message needs many polls.
 void MpiCommunicator::Rest(Instant busy_at) {
-  const int part = desk().awaited_peer() != MessageDesk::kNobody ? 32 : 8;
+  const int part = queue().awaited_peer() != MessageQueue::kNobody ? 32 : 8;
   const absl::Duration nap = std::min((Instant::Now() - busy_at) / part, kLongestNap);
   if (nap < kShortestNap) {
     sched_yield();
@@ -118,7 +118,7 @@ void MpiCommunicator::Watch() {
   next_look_ = now + (LookForLost() || told ? kSecondLook : kLook);
   // Where all ranks run on this machine, and live, somebody has ended the job and nobody is lost.
   if (told && !lost_.AllAreHere() && now > told_to_stop_at_ + options_.stop_patience) {
-    desk().Fail(ToldToStop(rank()));
+    queue().Fail(ToldToStop(rank()));
   }
 }
 
@@ -126,23 +126,23 @@ void MpiCommunicator::Watch() {
 bool MpiCommunicator::LookForLost() {
   return lost_.Look([this](int peer) { return !control_.HasHeard(peer); },
                     [this](int peer) {
-                      desk().Fail(WithPeer(absl::UnavailableError(absl::StrCat(
-                                               "rank ", peer, " is gone (its process has ended)")),
-                                           peer));
+                      queue().Fail(WithPeer(absl::UnavailableError(absl::StrCat(
+                                                "rank ", peer, " is gone (its process has ended)")),
+                                            peer));
                     });
 }
 
 // Ends all that is under way, whether this rank shuts down or the group has failed.
 void MpiCommunicator::ShutDown() {
-  bool told_failure = desk().failed();
-  control_.Tell(desk().failure());
+  bool told_failure = queue().failed();
+  control_.Tell(queue().failure());
   requests_.CancelReceives();
   const Instant start = Instant::Now();
   Instant until = start + (told_failure ? kAbortGrace : options_.shutdown_timeout);
   bool done = false;
   while (!done && Instant::Now() < until) {
     done = FinishExchange();
-    if (desk().failed() && !told_failure) {  // during the shutdown
+    if (queue().failed() && !told_failure) {  // during the shutdown
       told_failure = true;
       until = Instant::Now() + kAbortGrace;
     }
@@ -154,7 +154,7 @@ void MpiCommunicator::ShutDown() {
     outcome_.unclean = true;  // no call of MPI follows, so that it touches no memory from here on
     outcome_.others_end = outcome_.others_end || done;
   }
-  desk().LetGo();
+  queue().ReleaseMemory();
 }
 
 // One step of the shutdown; returns whether nothing is left to wait for but ranks that are lost.
@@ -164,7 +164,7 @@ bool MpiCommunicator::FinishExchange() {
   requests_.Drain();
   Watch();
   const bool messages_end = AwaitsOnlyLost();
-  if (messages_end) desk().LetGo();
+  if (messages_end) queue().ReleaseMemory();
   const auto is_lost = [this](int peer) { return lost_.IsLost(peer); };
   return messages_end && control_.HasHeardAll(is_lost) && control_.HasToldAll(is_lost);
 }

@@ -14,17 +14,17 @@ constexpr int kControlTag = kChannels;
 
 }  // namespace
 
-MpiControl::MpiControl(MPI_Comm comm, MessageDesk* desk)
+MpiControl::MpiControl(MPI_Comm comm, MessageQueue* queue)
     : comm_(comm),
-      desk_(*desk),
+      queue_(*queue),
       memory_(std::make_unique<Memory>()),
-      heard_(static_cast<size_t>(desk->size()), false) {
+      heard_(static_cast<size_t>(queue->size()), false) {
   memory_->outgoing_requests.resize(heard_.size());
-  heard_[static_cast<size_t>(desk->rank())] = true;
+  heard_[static_cast<size_t>(queue->rank())] = true;
 }
 
 void MpiControl::Expect(int code, absl::string_view what) {
-  if (code != MPI_SUCCESS) desk_.Fail(FromMpi(code, what));
+  if (code != MPI_SUCCESS) queue_.Fail(FromMpi(code, what));
 }
 
 void MpiControl::Start() {
@@ -42,7 +42,7 @@ void MpiControl::Poll() {
   const Message& message = memory_->incoming;
   heard_[static_cast<size_t>(status.MPI_SOURCE)] = true;
   if (message.code != 0) {
-    desk_.Fail(DecodeError(
+    queue_.Fail(DecodeError(
         message.code,
         absl::string_view(message.text, std::min<size_t>(message.bytes, sizeof(message.text)))));
   }
@@ -55,17 +55,17 @@ void MpiControl::Tell(const absl::Status& status) {
   const std::string error = EncodeError(status, sizeof(message.text) - kLongestWhere);
   message.bytes = static_cast<uint32_t>(std::min(error.size(), sizeof(message.text)));
   std::copy_n(error.begin(), message.bytes, message.text);
-  for (int peer = 0; peer < desk_.size(); ++peer) {
+  for (int peer = 0; peer < queue_.size(); ++peer) {
     MPI_Request& request = memory_->outgoing_requests[static_cast<size_t>(peer)];
     request = MPI_REQUEST_NULL;
-    if (peer == desk_.rank()) continue;
+    if (peer == queue_.rank()) continue;
     MPI_Isend(&message, sizeof(Message), MPI_BYTE, peer, kControlTag, comm_, &request);
   }
 }
 
 bool MpiControl::HasToldAll(const IsLost& is_lost) {
   bool all = true;
-  for (int peer = 0; peer < desk_.size(); ++peer) {
+  for (int peer = 0; peer < queue_.size(); ++peer) {
     int told = 0;
     MPI_Test(&memory_->outgoing_requests[static_cast<size_t>(peer)], &told, MPI_STATUS_IGNORE);
     all = all && (told != 0 || is_lost(peer));
@@ -74,7 +74,7 @@ bool MpiControl::HasToldAll(const IsLost& is_lost) {
 }
 
 bool MpiControl::HasHeardAll(const IsLost& is_lost) const {
-  for (int peer = 0; peer < desk_.size(); ++peer) {
+  for (int peer = 0; peer < queue_.size(); ++peer) {
     if (!HasHeard(peer) && !is_lost(peer)) return false;
   }
   return true;

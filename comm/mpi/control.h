@@ -10,19 +10,19 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 
 namespace sluice {
 
 // The messages by which the ranks of a group tell each other that they have failed or shut down.
 // Every rank sends each other rank one such message. Used by the group's thread alone; what goes
-// wrong, and the failures of other ranks, are told to the desk.
+// wrong, and the failures of other ranks, are told to the queue.
 class MpiControl {
  public:
   // Whether nothing more is to be expected of a rank, since its process has ended.
   using IsLost = std::function<bool(int rank)>;
 
-  MpiControl(MPI_Comm comm, MessageDesk* desk);
+  MpiControl(MPI_Comm comm, MessageQueue* queue);
 
   // Starts to listen to the other ranks.
   void Start();
@@ -57,7 +57,7 @@ class MpiControl {
   void Expect(int code, absl::string_view what);
 
   const MPI_Comm comm_;
-  MessageDesk& desk_;
+  MessageQueue& queue_;
   std::unique_ptr<Memory> memory_;
   std::vector<bool> heard_;  // [rank]; true for this rank
 };

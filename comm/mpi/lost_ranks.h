@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/machine_process.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 
 namespace sluice {
 

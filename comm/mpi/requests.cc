@@ -9,26 +9,26 @@
 
 namespace sluice {
 
-MpiRequests::MpiRequests(MPI_Comm comm, MessageDesk* desk)
+MpiRequests::MpiRequests(MPI_Comm comm, MessageQueue* queue)
     : comm_(comm),
-      desk_(*desk),
+      queue_(*queue),
       cache_(comm),
-      edges_(size_t{2} * kChannels * static_cast<size_t>(desk->size())) {}
+      edges_(size_t{2} * kChannels * static_cast<size_t>(queue->size())) {}
 
 void MpiRequests::Expect(int code, absl::string_view what) {
-  if (code != MPI_SUCCESS) desk_.Fail(FromMpi(code, what));
+  if (code != MPI_SUCCESS) queue_.Fail(FromMpi(code, what));
 }
 
 bool MpiRequests::StartPosts() {
   taken_.clear();
-  desk_.Take(&taken_);
+  queue_.Take(&taken_);
   for (const Post& post : taken_) Start(post);
   return !taken_.empty();
 }
 
 void MpiRequests::Start(const Post& post) {
   if (post.bytes > INT_MAX) {
-    desk_.Fail(absl::InvalidArgumentError(
+    queue_.Fail(absl::InvalidArgumentError(
         absl::StrCat("a message of ", post.bytes, " bytes is longer than MPI's 2 GiB")));
     return;
   }
@@ -89,15 +89,15 @@ bool MpiRequests::HasExpectedSize(const Post& post, const MPI_Status& status) {
   MPI_Count bytes = 0;
   MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
   if (static_cast<size_t>(bytes) == post.bytes) return true;
-  desk_.Fail(
-      DifferentSizes(post.ticket, post.peer, desk_.rank(), static_cast<size_t>(bytes), post.bytes));
+  queue_.Fail(DifferentSizes(post.ticket, post.peer, queue_.rank(), static_cast<size_t>(bytes),
+                             post.bytes));
   return false;
 }
 
 MpiRequests::EdgeOrder& MpiRequests::EdgeOf(const Post& post) {
   const size_t queue =
       static_cast<size_t>(post.direction) * kChannels + static_cast<size_t>(post.channel);
-  return edges_[queue * static_cast<size_t>(desk_.size()) + static_cast<size_t>(post.peer)];
+  return edges_[queue * static_cast<size_t>(queue_.size()) + static_cast<size_t>(post.peer)];
 }
 
 void MpiRequests::Complete(const Post& post) {
@@ -108,7 +108,7 @@ void MpiRequests::Complete(const Post& post) {
     if (*found != edge.next) continue;
     edge.early.erase(found);
     ++edge.next;
-    desk_.Complete(post.direction, post.channel, post.peer);
+    queue_.Complete(post.direction, post.channel, post.peer);
   }
 }
 

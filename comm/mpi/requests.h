@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 #include "comm/mpi/request_cache.h"
 
 namespace sluice {
 
 // The messages of a group that are under way, as requests of MPI. Used by the group's thread alone.
 // Program and collective messages go under the numbers of their channels as MPI's tags. What goes
-// wrong is told to the desk.
+// wrong is told to the queue.
 class MpiRequests {
  public:
-  MpiRequests(MPI_Comm comm, MessageDesk* desk);
+  MpiRequests(MPI_Comm comm, MessageQueue* queue);
 
   // Starts what has been posted since the last call; returns whether there was anything.
   bool StartPosts();
@@ -48,7 +48,7 @@ class MpiRequests {
   EdgeOrder& EdgeOf(const Post& post);
 
   const MPI_Comm comm_;
-  MessageDesk& desk_;
+  MessageQueue& queue_;
   RequestCache cache_;
   // Under way: MPI wants an array of the handles, beside what each of them is for.
   std::vector<MPI_Request> requests_;

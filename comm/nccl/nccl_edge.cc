@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 #include "comm/where.h"
 
 namespace sluice {

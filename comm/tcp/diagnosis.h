@@ -3,7 +3,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 
 namespace sluice {
 

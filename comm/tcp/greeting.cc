@@ -67,7 +67,7 @@ size_t MostBytes(GreetingKind kind) {
     case GreetingKind::kTable:
       return 2 * sizeof(Nonce) + kMostRanksOfTcp * (sizeof(TableRow::address) + 2);
     case GreetingKind::kRefusal:
-    case GreetingKind::kGoHome:
+    case GreetingKind::kIncomplete:
       return kMostRefusalBytes;
     default:
       return 128;
@@ -94,7 +94,7 @@ std::string Payload(const Greeting& greeting) {
       }
       break;
     case GreetingKind::kRefusal:
-    case GreetingKind::kGoHome:
+    case GreetingKind::kIncomplete:
       return greeting.text.substr(0, kMostRefusalBytes);
     case GreetingKind::kLink:
       Append(greeting.session, &bytes);
@@ -154,7 +154,7 @@ bool ReadPayload(absl::string_view payload, Greeting* greeting) {
       if (!ReadTable(fields, greeting)) return false;
       break;
     case GreetingKind::kRefusal:
-    case GreetingKind::kGoHome:
+    case GreetingKind::kIncomplete:
       // It goes to a terminal, and nobody has signed it.
       greeting->text = std::string(payload);
       for (char& c : greeting->text) c = absl::ascii_isprint(static_cast<uint8_t>(c)) ? c : '?';
@@ -194,7 +194,7 @@ absl::StatusOr<Greeting> ParseGreeting(absl::string_view bytes, size_t* used) {
   Fields header(bytes.substr(kMagic.size() + sizeof(uint16_t)));
   header.Read(&greeting.kind);
   header.Read(&length);
-  if (greeting.kind < GreetingKind::kChallenge || greeting.kind > GreetingKind::kGoHome) {
+  if (greeting.kind < GreetingKind::kChallenge || greeting.kind > GreetingKind::kIncomplete) {
     return absl::InvalidArgumentError(
         absl::StrCat("no greeting is of kind ", static_cast<int>(greeting.kind)));
   }

@@ -17,13 +17,13 @@ namespace sluice {
 //
 //   rank 0 or a peer          a rank
 //     Challenge   ->            a random number
-//                 <-  Join      "I am rank 3 of 8 and listen at port 41234", to rank 0
+//                 <-  Join      to rank 0: "I am rank 3 of 8 and listen at port 41234"
 //     Table       ->            where everybody listens; or
 //     Refusal     ->            why not; or
-//     GoHome      ->            who did not come
+//     Incomplete  ->            which ranks did not come
 //
 //     Challenge   ->
-//                 <-  Link      "I am rank 3 of that group; this connection carries data", to a peer
+//                 <-  Link      to a peer: "I am rank 3 of that group; this is for data"
 //
 // Join, Table and Link carry an HMAC-SHA256 under the shared secret over the challenge and their
 // own bytes (greeting_proof.h), so the secret never leaves a process and an old message proves
@@ -39,8 +39,9 @@ inline constexpr size_t kMostRefusalBytes = 1024;
 using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 
-// kGoHome is a refusal that is nobody's fault: some rank did not come.
-enum class GreetingKind : uint8_t { kChallenge = 1, kJoin, kTable, kRefusal, kLink, kGoHome };
+// kRefusal: the rank was started wrongly. kIncomplete: it was not, but some other rank did not come
+// in time.
+enum class GreetingKind : uint8_t { kChallenge = 1, kJoin, kTable, kRefusal, kLink, kIncomplete };
 
 // What a connection between two ranks is for.
 enum class LinkUse : uint8_t { kControl = 0, kData = 1 };
@@ -62,7 +63,7 @@ struct Greeting {
   LinkUse use = LinkUse::kControl;  // Link
   Nonce session{};                  // Table, Link: drawn by rank 0 for this group
   std::vector<TableRow> table{};    // Table
-  std::string text{};               // Refusal, GoHome; printable
+  std::string text{};               // Refusal, Incomplete; printable
   Proof proof{};                    // Join, Table, Link
   bool operator==(const Greeting&) const = default;
 };

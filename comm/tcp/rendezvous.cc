@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "comm/tcp/greeting.h"
+#include "comm/tcp/greeting_listener.h"
 #include "comm/tcp/greeting_proof.h"
-#include "comm/tcp/reception.h"
 
 namespace sluice {
 namespace {
@@ -29,7 +29,7 @@ struct Context {
   std::string MeetingPlace() const { return absl::StrCat(launch.address, ":", port); }
 };
 
-// Who is in the group, and where they listen, as every rank knows it in the end.
+// The ranks of the group and where they listen, as every rank knows it in the end.
 struct Group {
   Nonce session{};
   std::vector<TableRow> table{};
@@ -54,20 +54,20 @@ std::string RankList(const std::vector<int>& ranks) {
 // Rank 0's side: one socket for each rank that has joined.
 class Host {
  public:
-  Host(const Context& context, Reception* reception)
-      : context_(context), reception_(reception), guests_(context.ranks()) {}
+  Host(const Context& context, GreetingListener* listener)
+      : context_(context), listener_(listener), callers_(context.ranks()) {}
 
   absl::StatusOr<Group> Gather() {
     absl::Status status;
     for (size_t come = 1; status.ok() && come < context_.ranks();) {
-      absl::StatusOr<Reception::Guest> guest =
-          reception_->Next(GreetingKind::kJoin, context_.deadline);
-      if (!guest.ok()) {
-        status = absl::IsDeadlineExceeded(guest.status()) ? Incomplete() : guest.status();
-      } else if (status = Check(*guest); status.ok()) {
-        std::optional<Reception::Guest>& place = guests_[guest->greeting.rank];
+      absl::StatusOr<GreetingListener::Caller> caller =
+          listener_->Next(GreetingKind::kJoin, context_.deadline);
+      if (!caller.ok()) {
+        status = absl::IsDeadlineExceeded(caller.status()) ? Incomplete() : caller.status();
+      } else if (status = Check(*caller); status.ok()) {
+        std::optional<GreetingListener::Caller>& place = callers_[caller->greeting.rank];
         if (!place) ++come;
-        place = *std::move(guest);
+        place = *std::move(caller);
       }
     }
     absl::StatusOr<Group> group = status.ok() ? SendTables() : status;
@@ -76,23 +76,24 @@ class Host {
   }
 
  private:
-  // A guest who says something impossible makes the whole group fail: it knows the secret, so it is
-  // one of ours, started wrongly.
-  absl::Status Check(const Reception::Guest& guest) {
-    const Greeting& join = guest.greeting;
+  // A caller whose greeting is impossible makes the whole group fail: it knows the secret, so it is
+  // a rank of this job that was started with wrong arguments.
+  absl::Status Check(const GreetingListener::Caller& caller) {
+    const Greeting& join = caller.greeting;
     std::string wrong;
     if (join.size != context_.ranks()) {
-      wrong = absl::StrCat("world sizes differ: rank ", join.rank, " at ", guest.from.ToString(),
+      wrong = absl::StrCat("world sizes differ: rank ", join.rank, " at ", caller.from.ToString(),
                            " was told ", join.size, ", rank 0 was told ", context_.ranks());
     } else if (join.rank == 0 || join.rank >= context_.ranks()) {
       wrong = absl::StrCat("two processes have rank ", join.rank, ": the other one is at ",
-                           guest.from.ToString());
-    } else if (guests_[join.rank] && !HasHungUp(guests_[join.rank]->socket)) {
-      wrong = absl::StrCat("two processes have rank ", join.rank, ", at ",
-                           guests_[join.rank]->from.ToString(), " and at ", guest.from.ToString());
+                           caller.from.ToString());
+    } else if (callers_[join.rank] && !HasHungUp(callers_[join.rank]->socket)) {
+      wrong =
+          absl::StrCat("two processes have rank ", join.rank, ", at ",
+                       callers_[join.rank]->from.ToString(), " and at ", caller.from.ToString());
     }
     if (wrong.empty()) return absl::OkStatus();
-    Refuse(guest.socket, wrong);
+    Refuse(caller.socket, wrong);
     return absl::InvalidArgumentError(wrong);
   }
 
@@ -103,13 +104,13 @@ class Host {
 
   absl::Status Incomplete() const {
     std::vector<int> missing;
-    for (size_t r = 1; r < guests_.size(); ++r) {
-      if (!guests_[r]) missing.push_back(static_cast<int>(r));
+    for (size_t r = 1; r < callers_.size(); ++r) {
+      if (!callers_[r]) missing.push_back(static_cast<int>(r));
     }
     return absl::DeadlineExceededError(
         absl::StrCat("rank 0 waited ", absl::FormatDuration(context_.timeout), " at port ",
                      context_.port, ", but ", RankList(missing), " of ", context_.ranks(),
-                     " did not come", reception_->Dropped()));
+                     " did not come", listener_->DescribeDropped()));
   }
 
   absl::StatusOr<Group> SendTables() {
@@ -117,17 +118,17 @@ class Host {
     if (!session.ok()) return session.status();
     Group group{.session = *session, .table = std::vector<TableRow>(context_.ranks())};
     group.table[0].port = static_cast<uint16_t>(context_.port);
-    for (size_t r = 1; r < guests_.size(); ++r) {
-      std::memcpy(group.table[r].address.data(), &guests_[r]->from.address, sizeof(in6_addr));
-      group.table[r].port = guests_[r]->greeting.port;
+    for (size_t r = 1; r < callers_.size(); ++r) {
+      std::memcpy(group.table[r].address.data(), &callers_[r]->from.address, sizeof(in6_addr));
+      group.table[r].port = callers_[r]->greeting.port;
     }
     const Greeting table{
         .kind = GreetingKind::kTable, .session = group.session, .table = group.table};
-    for (size_t r = 1; r < guests_.size(); ++r) {
+    for (size_t r = 1; r < callers_.size(); ++r) {
       const absl::StatusOr<std::string> bytes =
-          FormatProven(table, guests_[r]->greeting.nonce, context_.secret);
+          FormatProven(table, callers_[r]->greeting.nonce, context_.secret);
       absl::Status status = bytes.status();
-      if (status.ok()) status = SendAll(guests_[r]->socket, *bytes, context_.deadline);
+      if (status.ok()) status = SendAll(callers_[r]->socket, *bytes, context_.deadline);
       if (!status.ok()) {
         return absl::UnavailableError(
             absl::StrCat("rank ", r, " left while the others came (", status.message(), ")"));
@@ -138,15 +139,15 @@ class Host {
 
   void RefuseAll(const absl::Status& status) {
     const bool started_wrongly = absl::IsInvalidArgument(status);
-    const GreetingKind kind = started_wrongly ? GreetingKind::kRefusal : GreetingKind::kGoHome;
-    for (const std::optional<Reception::Guest>& guest : guests_) {
-      if (guest) Refuse(guest->socket, std::string(status.message()), kind);
+    const GreetingKind kind = started_wrongly ? GreetingKind::kRefusal : GreetingKind::kIncomplete;
+    for (const std::optional<GreetingListener::Caller>& caller : callers_) {
+      if (caller) Refuse(caller->socket, std::string(status.message()), kind);
     }
   }
 
   const Context& context_;
-  Reception* reception_;
-  std::vector<std::optional<Reception::Guest>> guests_;
+  GreetingListener* listener_;
+  std::vector<std::optional<GreetingListener::Caller>> callers_;
 };
 
 // The side of all other ranks.
@@ -218,7 +219,7 @@ class Joiner {
       return absl::InvalidArgumentError(
           absl::StrCat("rank 0 refuses rank ", context_.launch.rank, ": ", answer.text));
     }
-    if (answer.kind == GreetingKind::kGoHome) return absl::DeadlineExceededError(answer.text);
+    if (answer.kind == GreetingKind::kIncomplete) return absl::DeadlineExceededError(answer.text);
     if (answer.kind != GreetingKind::kTable || answer.table.size() != context_.ranks()) {
       return NotRankZero(absl::OkStatus());
     }
@@ -233,11 +234,11 @@ class Joiner {
   const int port_;
 };
 
-// Connects each to each: a rank calls those below it and is called by those above.
+// Connects each rank to each: a rank calls the ranks below it and is called by those above.
 class Mesh {
  public:
-  Mesh(const Context& context, const Group& group, Reception* reception)
-      : context_(context), group_(group), reception_(reception), links_(context.ranks()) {}
+  Mesh(const Context& context, const Group& group, GreetingListener* listener)
+      : context_(context), group_(group), listener_(listener), links_(context.ranks()) {}
 
   absl::StatusOr<std::vector<TcpLink>> Connect() {
     absl::Status status;
@@ -248,10 +249,10 @@ class Mesh {
     }
     const int above = context_.launch.size - 1 - context_.launch.rank;
     for (int calls = 0; status.ok() && calls < 2 * above;) {
-      absl::StatusOr<Reception::Guest> guest =
-          reception_->Next(GreetingKind::kLink, context_.deadline);
-      status = guest.ok() ? absl::OkStatus() : Incomplete(guest.status());
-      if (guest.ok() && LetIn(*guest)) ++calls;
+      absl::StatusOr<GreetingListener::Caller> caller =
+          listener_->Next(GreetingKind::kLink, context_.deadline);
+      status = caller.ok() ? absl::OkStatus() : Incomplete(caller.status());
+      if (caller.ok() && Accept(*caller)) ++calls;
     }
     if (!status.ok()) return status;
     return std::move(links_);
@@ -299,15 +300,15 @@ class Mesh {
     return SendAll(socket, *link, context_.deadline);
   }
 
-  bool LetIn(Reception::Guest& guest) {
-    const Greeting& link = guest.greeting;
+  bool Accept(GreetingListener::Caller& caller) {
+    const Greeting& link = caller.greeting;
     if (link.session != group_.session || link.rank >= context_.ranks() ||
         static_cast<int>(link.rank) <= context_.launch.rank) {
       return false;
     }
     Descriptor& place = Place(static_cast<int>(link.rank), link.use);
     if (place.valid()) return false;
-    place = std::move(guest.socket);
+    place = std::move(caller.socket);
     return true;
   }
 
@@ -321,12 +322,12 @@ class Mesh {
     }
     return absl::DeadlineExceededError(absl::StrCat("rank ", context_.launch.rank, ": ",
                                                     RankList(missing), " did not connect in time",
-                                                    reception_->Dropped()));
+                                                    listener_->DescribeDropped()));
   }
 
   const Context& context_;
   const Group& group_;
-  Reception* reception_;
+  GreetingListener* listener_;
   std::vector<TcpLink> links_;
 };
 
@@ -366,11 +367,11 @@ absl::StatusOr<std::vector<TcpLink>> MeetRanks(const Launch& launch, const std::
   if (!here.ok()) return here.status();
   const Context context{launch, secret, timeout, deadline,
                         launch.rank == 0 ? here->port : launch.port};
-  Reception reception(std::move(listener), secret);
+  GreetingListener greetings(std::move(listener), secret);
   const absl::StatusOr<Group> group =
-      launch.rank == 0 ? Host(context, &reception).Gather() : Joiner(context, here->port).Join();
+      launch.rank == 0 ? Host(context, &greetings).Gather() : Joiner(context, here->port).Join();
   if (!group.ok()) return group.status();
-  return Mesh(context, *group, &reception).Connect();
+  return Mesh(context, *group, &greetings).Connect();
 }
 
 }  // namespace sluice

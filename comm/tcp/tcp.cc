@@ -48,7 +48,7 @@ class TcpCommunicator : public WireCommunicator {
     for (int r = 0; r < size(); ++r) {
       watched_.emplace_back();
       peers_.push_back(r == rank() ? nullptr
-                                   : std::make_unique<TcpPeer>(&desk(), r, std::move(links[r])));
+                                   : std::make_unique<TcpPeer>(&queue(), r, std::move(links[r])));
     }
     if (size() == 1) return absl::OkStatus();  // nobody to serve
     epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
@@ -82,8 +82,8 @@ class TcpCommunicator : public WireCommunicator {
   }
 
   void SendHeartbeats() {
-    const int awaited = desk().awaited_peer();
-    const bool waits_for_peer = awaited != MessageDesk::kNobody && awaited != rank();
+    const int awaited = queue().awaited_peer();
+    const bool waits_for_peer = awaited != MessageQueue::kNobody && awaited != rank();
     const absl::Duration silence = waits_for_peer
                                        ? peers_[static_cast<size_t>(awaited)]->health().silence
                                        : absl::ZeroDuration();
@@ -97,18 +97,18 @@ class TcpCommunicator : public WireCommunicator {
       for (const auto& peer : peers_) {
         if (peer != nullptr) Watch(*peer);
       }
-      Await(parting_ ? std::min(next_heartbeat, parting_until_) : next_heartbeat);
+      Await(shutting_down_ ? std::min(next_heartbeat, shutdown_deadline_) : next_heartbeat);
       TakePosts();
-      if (desk().failed() && !told_) TellFailure();
+      if (queue().failed() && !told_) TellFailure();
       if (Instant::Now() >= next_heartbeat) {
         SendHeartbeats();
         next_heartbeat = Instant::Now() + options_.heartbeat;
       }
-      if (stop_.load(std::memory_order_acquire) && !parting_) StartParting();
+      if (stop_.load(std::memory_order_acquire) && !shutting_down_) StartShutdown();
       ForEachPeer([](TcpPeer& peer) { peer.Write(); });
-      if (parting_ && (AllParted() || Instant::Now() >= parting_until_)) break;
+      if (shutting_down_ && (AllHaveShutDown() || Instant::Now() >= shutdown_deadline_)) break;
     }
-    desk().LetGo();
+    queue().ReleaseMemory();
   }
 
   void Await(Instant until) {
@@ -133,30 +133,31 @@ class TcpCommunicator : public WireCommunicator {
   }
 
   void TakePosts() {
-    // Before the look at the desk: whoever posts after it wakes this thread again.
+    // Before the look at the queue: whoever posts after it wakes this thread again.
     wake_pending_.store(false, std::memory_order_release);
     posts_.clear();
-    desk().Take(&posts_);
+    queue().Take(&posts_);
     for (const Post& post : posts_) peers_[static_cast<size_t>(post.peer)]->Take(post);
   }
 
   void TellFailure() {
     told_ = true;
-    const absl::Status status = desk().failure();
+    const absl::Status status = queue().failure();
     ForEachPeer([&status](TcpPeer& peer) { peer.Fail(status); });
-    desk().LetGo();
-    if (parting_) parting_until_ = std::min(parting_until_, Instant::Now() + kAbortGrace);
+    queue().ReleaseMemory();
+    if (shutting_down_)
+      shutdown_deadline_ = std::min(shutdown_deadline_, Instant::Now() + kAbortGrace);
   }
 
-  void StartParting() {
-    parting_ = true;
-    parting_until_ = Instant::Now() + (told_ ? kAbortGrace : options_.farewell);
-    ForEachPeer([](TcpPeer& peer) { peer.StartParting(); });
+  void StartShutdown() {
+    shutting_down_ = true;
+    shutdown_deadline_ = Instant::Now() + (told_ ? kAbortGrace : options_.shutdown_timeout);
+    ForEachPeer([](TcpPeer& peer) { peer.StartShutdown(); });
   }
 
-  bool AllParted() const {
+  bool AllHaveShutDown() const {
     return std::all_of(peers_.begin(), peers_.end(),
-                       [](const auto& peer) { return peer == nullptr || peer->Parted(); });
+                       [](const auto& peer) { return peer == nullptr || peer->HasShutDown(); });
   }
 
   template <typename Call>
@@ -194,9 +195,9 @@ class TcpCommunicator : public WireCommunicator {
   std::vector<std::unique_ptr<TcpPeer>> peers_;
   std::vector<Watched> watched_;
   std::vector<Post> posts_;
-  bool told_ = false;     // of the failure
-  bool parting_ = false;  // this rank leaves
-  Instant parting_until_;
+  bool told_ = false;           // of the failure
+  bool shutting_down_ = false;  // this rank leaves
+  Instant shutdown_deadline_;
   std::thread thread_;
 };
 

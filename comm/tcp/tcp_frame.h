@@ -21,8 +21,8 @@ enum class FrameKind : uint8_t {
   // A sign of life. `ticket` is 0 where the sender waits for no rank, else 1 more than the rank it
   // waits for; `bytes` are the milliseconds for which it has heard nothing of that rank. No body.
   kHeartbeat,
-  kBye,       // this rank sends no more, and closes once it has been heard
-  kByeHeard,  // everything up to kBye and the end of the data connection has been read
+  kShutdown,       // this rank sends no more, and closes once the peer has heard so
+  kShutdownHeard,  // everything up to kShutdown, and the end of the data connection has been read
 };
 
 struct Frame {

@@ -34,8 +34,8 @@ std::string ClosedBecause(ssize_t got, int error) {
 
 }  // namespace
 
-TcpPeer::TcpPeer(MessageDesk* desk, int rank, TcpLink link)
-    : desk_(desk), rank_(rank), link_(std::move(link)), staging_(kStagingBytes) {
+TcpPeer::TcpPeer(MessageQueue* queue, int rank, TcpLink link)
+    : queue_(queue), rank_(rank), link_(std::move(link)), staging_(kStagingBytes) {
   Heard();
 }
 
@@ -61,7 +61,7 @@ void TcpPeer::Take(const Post& post) {
                   .ticket = post.ticket,
                   .bytes = post.bytes});
   }
-  CheckLeft();
+  CheckNothingIsMissing();
 }
 
 void TcpPeer::QueueControl(const Frame& frame, absl::string_view body) {
@@ -101,9 +101,9 @@ void TcpPeer::ParseControl() {
 
 // Whether a rank sends such a frame on a control connection.
 bool TcpPeer::MakesSense(const Frame& frame) const {
-  if (frame.kind < FrameKind::kReady || frame.kind > FrameKind::kByeHeard) return false;
+  if (frame.kind < FrameKind::kReady || frame.kind > FrameKind::kShutdownHeard) return false;
   if (frame.kind == FrameKind::kAbort && frame.bytes > kMostAbortBytes) return false;
-  const auto ranks = static_cast<uint64_t>(desk_->size());
+  const auto ranks = static_cast<uint64_t>(queue_->size());
   if (frame.kind == FrameKind::kHeartbeat && frame.ticket > ranks) return false;
   return frame.channel < kChannels;
 }
@@ -115,15 +115,15 @@ void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
       return;
     case FrameKind::kAbort:
       sent_abort_ = true;
-      desk_->Fail(DecodeError(frame.ticket, body));
+      queue_->Fail(DecodeError(frame.ticket, body));
       return;
-    case FrameKind::kBye:
-      said_bye_ = true;
-      if (!data_open_) QueueControl({.kind = FrameKind::kByeHeard});
-      CheckLeft();
+    case FrameKind::kShutdown:
+      peer_shut_down_ = true;
+      if (!data_open_) QueueControl({.kind = FrameKind::kShutdownHeard});
+      CheckNothingIsMissing();
       return;
-    case FrameKind::kByeHeard:
-      heard_my_bye_ = true;
+    case FrameKind::kShutdownHeard:
+      peer_heard_shutdown_ = true;
       return;
     case FrameKind::kHeartbeat:
       last_heartbeat_.store(frame.ticket << 32U | std::min(frame.bytes, kMostMilliseconds),
@@ -137,23 +137,23 @@ void TcpPeer::HandleControl(const Frame& frame, absl::string_view body) {
 void TcpPeer::ControlClosed(const std::string& why) {
   control_open_ = false;
   control_out_.clear();
-  if (!said_bye_) {
-    desk_->Fail(WithPeer(
+  if (!peer_shut_down_) {
+    queue_->Fail(WithPeer(
         absl::UnavailableError(absl::StrCat("rank ", rank_, " is gone (", why, ")")), rank_));
   }
-  CheckLeft();
+  CheckNothingIsMissing();
 }
 
-// Whatever is posted for a peer that has left will not happen.
-void TcpPeer::CheckLeft() {
-  if (!said_bye_ || failed_) return;
+// Fails where messages are posted for a peer that has shut down: they will never be exchanged.
+void TcpPeer::CheckNothingIsMissing() {
+  if (!peer_shut_down_ || failed_) return;
   bool expected = sending_;
   for (const Channel& channel : channels_) {
     expected = expected || !channel.sends.empty() || (!data_open_ && !channel.receives.empty());
   }
   if (!expected) return;
-  desk_->Fail(WithPeer(
-      absl::UnavailableError(absl::StrCat("rank ", rank_, " has left, though rank ", desk_->rank(),
+  queue_->Fail(WithPeer(
+      absl::UnavailableError(absl::StrCat("rank ", rank_, " has left, though rank ", queue_->rank(),
                                           " has messages to exchange with it")),
       rank_));
 }
@@ -165,8 +165,8 @@ bool TcpPeer::StartSending() {
     out_post_ = channel.sends.front();
     const Frame ready = channel.ready.front();
     if (ready.bytes != out_post_.bytes || ready.ticket != out_post_.ticket) {
-      desk_->Fail(
-          DifferentSizes(out_post_.ticket, desk_->rank(), rank_, out_post_.bytes, ready.bytes));
+      queue_->Fail(
+          DifferentSizes(out_post_.ticket, queue_->rank(), rank_, out_post_.bytes, ready.bytes));
       return false;
     }
     channel.sends.pop_front();
@@ -183,9 +183,9 @@ bool TcpPeer::StartSending() {
 
 void TcpPeer::Write() {
   WriteControl();
-  if (failed_ || desk_->failed()) return;
+  if (failed_ || queue_->failed()) return;
   WriteData();
-  if (parting_ && !sending_ && data_writable_) {
+  if (shutting_down_ && !sending_ && data_writable_) {
     data_writable_ = false;
     shutdown(link_.data.get(), SHUT_WR);
   }
@@ -228,13 +228,13 @@ void TcpPeer::WriteData() {
     moved += static_cast<size_t>(sent);
     if (out_done_ < sizeof(Frame) + out_post_.bytes) continue;
     sending_ = false;
-    desk_->Complete(Direction::kSend, out_post_.channel, rank_);
+    queue_->Complete(Direction::kSend, out_post_.channel, rank_);
   }
 }
 
 void TcpPeer::ReadData() {
   size_t moved = 0;
-  while (data_open_ && !failed_ && !desk_->failed() && moved < kTurnBytes) {
+  while (data_open_ && !failed_ && !queue_->failed() && moved < kTurnBytes) {
     // The rest of a long message goes straight to its place; short ones come many at a time.
     const bool in_message = in_header_ == sizeof(Frame);
     const size_t missing = in_message ? in_frame_.bytes - in_body_ : 0;
@@ -291,22 +291,22 @@ bool TcpPeer::StartReceiving() {
       return true;
     }
   }
-  desk_->Fail(absl::InternalError(absl::StrCat(
-      "rank ", rank_, " sent bytes that no receive of rank ", desk_->rank(), " has asked for")));
+  queue_->Fail(absl::InternalError(absl::StrCat(
+      "rank ", rank_, " sent bytes that no receive of rank ", queue_->rank(), " has asked for")));
   return false;
 }
 
 void TcpPeer::FinishReceiving() {
   in_header_ = 0;
   channels_[in_frame_.channel].receives.pop_front();
-  desk_->Complete(Direction::kReceive, in_frame_.channel, rank_);
+  queue_->Complete(Direction::kReceive, in_frame_.channel, rank_);
 }
 
-// The control connection says whether that was a goodbye or an end; it may say so later.
+// The control connection tells whether the peer has shut down or is lost, maybe later.
 void TcpPeer::DataClosed() {
   data_open_ = false;
-  if (said_bye_) QueueControl({.kind = FrameKind::kByeHeard});
-  CheckLeft();
+  if (peer_shut_down_) QueueControl({.kind = FrameKind::kShutdownHeard});
+  CheckNothingIsMissing();
 }
 
 void TcpPeer::Fail(const absl::Status& status) {
@@ -327,13 +327,13 @@ void TcpPeer::SendHeartbeat(int awaits, absl::Duration silence) {
                 .bytes = static_cast<uint64_t>(absl::ToInt64Milliseconds(silence))});
 }
 
-void TcpPeer::StartParting() {
-  parting_ = true;
-  if (!failed_) QueueControl({.kind = FrameKind::kBye});
+void TcpPeer::StartShutdown() {
+  shutting_down_ = true;
+  if (!failed_) QueueControl({.kind = FrameKind::kShutdown});
 }
 
-bool TcpPeer::Parted() const {
-  return !control_open_ || (failed_ ? sent_abort_ && control_out_.empty() : heard_my_bye_);
+bool TcpPeer::HasShutDown() const {
+  return !control_open_ || (failed_ ? sent_abort_ && control_out_.empty() : peer_heard_shutdown_);
 }
 
 }  // namespace sluice

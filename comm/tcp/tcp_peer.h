@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 #include "comm/tcp/diagnosis.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp_frame.h"
@@ -19,27 +19,28 @@
 namespace sluice {
 
 // The two connections to one peer, and what is under way on them. Used by the transport's thread
-// alone, but for health(). Nothing here blocks; what goes wrong is told to the desk, which then
+// alone, but for health(). Nothing here blocks; what goes wrong is told to the queue, which then
 // fails the whole group.
 class TcpPeer {
  public:
-  TcpPeer(MessageDesk* desk, int rank, TcpLink link);
+  TcpPeer(MessageQueue* queue, int rank, TcpLink link);
 
-  // A post for this peer from the desk.
+  // A post for this peer from the queue.
   void Take(const Post& post);
   // Each moves what the sockets take or have, within limits so that no peer waits for another.
   void ReadControl();
   void ReadData();
   void Write();
 
-  // From now on no memory of posts is touched; the peer is told why.
+  // Touches no memory of posts from now on, and tells the peer why.
   void Fail(const absl::Status& status);
-  // Tells the peer that this rank lives, and which rank it waits for (kNoRank: none), of which it has
-  // heard nothing for `silence`.
+  // Tells the peer that this rank lives, which rank it waits for (kNoRank: none), and for how long
+  // it has heard nothing of that one.
   void SendHeartbeat(int awaits, absl::Duration silence);
-  // Says goodbye; Parted once the peer has heard it, or knows of the failure, or is gone.
-  void StartParting();
-  bool Parted() const;
+  // Tells the peer that this rank sends no more. HasShutDown once the peer has heard so, or knows
+  // of the failure, or is gone.
+  void StartShutdown();
+  bool HasShutDown() const;
 
   // What to wait for on the sockets.
   bool wants_to_write_control() const { return control_open_ && !control_out_.empty(); }
@@ -65,7 +66,7 @@ class TcpPeer {
   void HandleControl(const Frame& frame, absl::string_view body);
   bool MakesSense(const Frame& frame) const;
   void ControlClosed(const std::string& why);
-  void CheckLeft();
+  void CheckNothingIsMissing();
   bool StartSending();  // false where no message may go
   void WriteControl();
   void WriteData();
@@ -74,7 +75,7 @@ class TcpPeer {
   size_t Consume(const char* bytes, size_t size);
   void DataClosed();
 
-  MessageDesk* const desk_;
+  MessageQueue* const queue_;
   const int rank_;
   TcpLink link_;
   Channel channels_[kChannels];
@@ -98,10 +99,10 @@ class TcpPeer {
   std::vector<char> staging_;
 
   bool failed_ = false;
-  bool said_bye_ = false;      // the peer did
-  bool heard_my_bye_ = false;  // the peer did
-  bool parting_ = false;       // this rank is
-  bool sent_abort_ = false;    // the peer did: it knows
+  bool peer_shut_down_ = false;       // the peer did
+  bool peer_heard_shutdown_ = false;  // the peer did
+  bool shutting_down_ = false;        // this rank is
+  bool sent_abort_ = false;           // the peer did: it knows
 };
 
 }  // namespace sluice

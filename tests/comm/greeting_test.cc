@@ -27,7 +27,7 @@ std::vector<Greeting> OneOfEach() {
   Greeting refusal{.kind = GreetingKind::kRefusal, .text = "rank 3 has come twice"};
   Greeting link{.kind = GreetingKind::kLink, .rank = 1, .use = LinkUse::kData};
   link.session.fill(5);
-  const Greeting go_home{.kind = GreetingKind::kGoHome, .text = "rank 3 did not come"};
+  const Greeting go_home{.kind = GreetingKind::kIncomplete, .text = "rank 3 did not come"};
   return {challenge, join, table, refusal, link, go_home};
 }
 
@@ -75,7 +75,8 @@ TEST(Greeting, AnotherVersionIsCalledThat) {
   size_t used = 0;
   const auto other = ParseGreeting(FormatGreeting({}, kWireVersion + 6), &used);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(other.status().message()), HasSubstr(absl::StrCat("version ", kWireVersion + 6)));
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr(absl::StrCat("version ", kWireVersion + 6)));
 }
 
 TEST(Greeting, LengthsThatMakeNoSenseAreRefusedBeforeTheyAreWaitedFor) {
@@ -103,7 +104,7 @@ TEST(Greeting, AnyFlippedBitIsRefusedOrLeavesNoProof) {
   std::mt19937 random(1);
   for (const Greeting& greeting : OneOfEach()) {
     if (greeting.kind == GreetingKind::kChallenge || greeting.kind == GreetingKind::kRefusal ||
-        greeting.kind == GreetingKind::kGoHome) {
+        greeting.kind == GreetingKind::kIncomplete) {
       continue;
     }
     const std::string bytes = *FormatProven(greeting, challenge, "secret");

@@ -31,7 +31,7 @@ class TcpAgainstBytes : public testing::Test {
   void SetUp() override { Meet(); }
 
   void Meet() {
-    peer_ = TcpLink();  // first, so that the last rank has nobody to take leave of
+    peer_ = TcpLink();  // first, so that the last rank has no peer to tell that it shuts down
     rank_.reset();
     absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
     Launch launch;
@@ -40,7 +40,7 @@ class TcpAgainstBytes : public testing::Test {
     launch.port = LocalEndpoint(*listener)->port;
     std::thread real([&, launch] {
       const TcpOptions options{.heartbeat = absl::Milliseconds(10),
-                               .farewell = absl::Milliseconds(100)};
+                               .shutdown_timeout = absl::Milliseconds(100)};
       auto opened = OpenTcp(launch, options, *std::move(listener));
       ASSERT_TRUE(opened.ok()) << opened.status();
       rank_ = *std::move(opened);
@@ -155,15 +155,15 @@ TEST_F(TcpAgainstBytes, EndsOfConnections) {
   peer_.control.Close();
   EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
   Meet();
-  peer_.data.Close();  // alone, that may yet become a goodbye
+  peer_.data.Close();  // alone, that may yet become a shutdown
   EXPECT_EQ(Receive(Instant::Now() + absl::Milliseconds(20)).code(),
             absl::StatusCode::kDeadlineExceeded);
   peer_.control.Close();
   EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
 }
 
-TEST_F(TcpAgainstBytes, AGoodbyeEndsWhatWasExpected) {
-  Send(peer_.control, {.kind = FrameKind::kBye});
+TEST_F(TcpAgainstBytes, AShutdownEndsWhatWasExpected) {
+  Send(peer_.control, {.kind = FrameKind::kShutdown});
   peer_.data.Close();
   EXPECT_THAT(ReceiveError(), HasSubstr("rank 1 has left"));
 }
@@ -207,7 +207,8 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
     return launch;
   };
   // A loaded machine is silent for a while too, so the silence that counts is well above it.
-  const TcpOptions options{.heartbeat = absl::Milliseconds(100), .farewell = absl::Milliseconds(9)};
+  const TcpOptions options{.heartbeat = absl::Milliseconds(100),
+                           .shutdown_timeout = absl::Milliseconds(9)};
   std::vector<TcpLink> silent;
   std::unique_ptr<Communicator> last;
   std::thread one([&] { silent = *MeetRanks(launch_of(1), "", absl::Seconds(60), {}); });
@@ -243,7 +244,7 @@ TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
     played.emplace_back(
         [own, &links] { links[own.rank] = *MeetRanks(own, "", absl::Seconds(60), {}); });
   }
-  const TcpOptions options{.heartbeat = absl::Hours(1), .farewell = absl::Milliseconds(9)};
+  const TcpOptions options{.heartbeat = absl::Hours(1), .shutdown_timeout = absl::Milliseconds(9)};
   const auto first = *OpenTcp(launch, options, *std::move(listener));
   for (std::thread& thread : played) thread.join();
   const Descriptor& control = links[2][0].control;
@@ -267,7 +268,7 @@ TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
                               "or cut off")));
 }
 
-TEST_F(TcpAgainstBytes, LeavingDoesNotWaitForAPeerThatDoesNotListen) {
+TEST_F(TcpAgainstBytes, ShutdownDoesNotWaitForAPeerThatDoesNotListen) {
   const Instant start = Instant::Now();
   rank_.reset();
   EXPECT_LT(Instant::Now() - start, absl::Seconds(20));

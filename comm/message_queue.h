@@ -1,5 +1,5 @@
-#ifndef SLUICE_COMM_MESSAGE_DESK_H_
-#define SLUICE_COMM_MESSAGE_DESK_H_
+#ifndef SLUICE_COMM_MESSAGE_QUEUE_H_
+#define SLUICE_COMM_MESSAGE_QUEUE_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -26,7 +26,7 @@ inline constexpr int kProgramChannel = 0;
 inline constexpr int kCollectiveChannel = 1;
 inline constexpr int kChannels = 2;
 
-// Half a message: what the rank's thread leaves at the desk for the transport's thread.
+// Half a message: a send or a receive, as the rank's thread hands it to the transport's thread.
 struct Post {
   Direction direction = Direction::kSend;
   int channel = kProgramChannel;
@@ -46,9 +46,10 @@ struct PeerHealth {
   int suspect = 0;    // the rank that is probably lost: the peer, or one that it waits for
 };
 
-// Where a rank's thread leaves its posts and waits, and its transport's thread picks them up. It
-// knows nothing of wires. Messages of a rank to itself are copied here.
-class MessageDesk {
+// The queues between a rank's thread, which posts messages and waits for them, and its transport's
+// thread, which takes the posts and completes them. Knows nothing of wires. Messages of a rank to
+// itself are copied here.
+class MessageQueue {
  public:
   static constexpr int kNobody = -1;
 
@@ -57,29 +58,30 @@ class MessageDesk {
     int size = 1;
     size_t capacity = 1024;  // posts that may be outstanding on an edge
     absl::Duration spin;     // for which a wait spins before it sleeps
-    // Called after a post or an abort: has the transport's thread look at the desk.
+    // Called after a post or an abort: makes the transport's thread call Take().
     std::function<void()> wake;
     // What the transport knows about a peer that is late.
     std::function<PeerHealth(int peer)> health;
   };
-  explicit MessageDesk(Options options);
-  MessageDesk(const MessageDesk&) = delete;
-  MessageDesk& operator=(const MessageDesk&) = delete;
+  explicit MessageQueue(Options options);
+  MessageQueue(const MessageQueue&) = delete;
+  MessageQueue& operator=(const MessageQueue&) = delete;
 
   // The rank's side.
-  absl::Status Leave(Post post, Ticket* ticket);
+  // Queues a post. ResourceExhausted where the edge is full.
+  absl::Status Add(Post post, Ticket* ticket);
   absl::Status Wait(Direction direction, int channel, int peer, Ticket ticket, Instant deadline);
   // Returns once the transport's thread touches no memory of posts any more.
   void Abort(const absl::Status& status);
 
-  // The transport's side. Take appends the posts left since, in their order.
+  // The transport's side. Take appends the posts added since the last call, in their order.
   void Take(std::vector<Post>* posts);
-  // The next message of this edge is through.
+  // The next message of this edge has been transferred.
   void Complete(Direction direction, int channel, int peer);
-  // As Abort, but does not wait.
+  // Like Abort, but does not wait.
   void Fail(const absl::Status& status);
-  // Says that no memory of posts is touched from now on. Must follow a failure soon.
-  void LetGo();
+  // The transport touches no memory of posts from now on. Must follow soon after a failure.
+  void ReleaseMemory();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   absl::Status failure() const;  // OK where nothing failed
   // The peer that the rank's thread waits for at this moment, or kNobody.
@@ -104,7 +106,7 @@ class MessageDesk {
   // The rest need mutex_.
   void CopyToMyself(const Post& post);
   void FailLocked(const absl::Status& status);
-  void AwaitLetGo(std::unique_lock<std::mutex>& lock);
+  void AwaitRelease(std::unique_lock<std::mutex>& lock);
 
   const Options options_;
   mutable std::mutex mutex_;  // guards what follows, where nothing else is said
@@ -113,11 +115,11 @@ class MessageDesk {
   std::vector<Post> posts_;    // not taken yet
   std::deque<Post> to_myself_[2 * kChannels];
   absl::Status failure_;
-  bool let_go_ = false;
+  bool released_ = false;
   std::atomic<bool> failed_{false};
   std::atomic<int> awaited_peer_{kNobody};
 };
 
 }  // namespace sluice
 
-#endif  // SLUICE_COMM_MESSAGE_DESK_H_
+#endif  // SLUICE_COMM_MESSAGE_QUEUE_H_

@@ -1,4 +1,4 @@
-#include "comm/message_desk.h"
+#include "comm/message_queue.h"
 
 #include <chrono>
 #include <cstring>
@@ -47,23 +47,23 @@ absl::Status TooManyOutstanding(int from, int to, uint64_t outstanding) {
                    " messages are outstanding, as many as it was made for; wait for some first"));
 }
 
-MessageDesk::MessageDesk(Options options)
+MessageQueue::MessageQueue(Options options)
     : options_(std::move(options)),
       queues_(size_t{2} * kChannels * static_cast<size_t>(options_.size)),
-      let_go_(options_.size == 1) {}
+      released_(options_.size == 1) {}
 
-MessageDesk::Queue& MessageDesk::QueueOf(Direction direction, int channel, int peer) {
+MessageQueue::Queue& MessageQueue::QueueOf(Direction direction, int channel, int peer) {
   return queues_[Index(direction, channel) * static_cast<size_t>(options_.size) +
                  static_cast<size_t>(peer)];
 }
 
-absl::Status MessageDesk::CheckPeer(int peer) const {
+absl::Status MessageQueue::CheckPeer(int peer) const {
   if (peer >= 0 && peer < options_.size) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("there is no rank ", peer, " among ", options_.size));
 }
 
-absl::Status MessageDesk::Leave(Post post, Ticket* ticket) {
+absl::Status MessageQueue::Add(Post post, Ticket* ticket) {
   if (absl::Status status = CheckPeer(post.peer); !status.ok()) return status;
   absl::Status result;
   {
@@ -87,7 +87,7 @@ absl::Status MessageDesk::Leave(Post post, Ticket* ticket) {
   return result;
 }
 
-void MessageDesk::CopyToMyself(const Post& post) {
+void MessageQueue::CopyToMyself(const Post& post) {
   std::deque<Post>& others = to_myself_[Index(Opposite(post.direction), post.channel)];
   if (others.empty()) {
     to_myself_[Index(post.direction, post.channel)].push_back(post);
@@ -108,8 +108,8 @@ void MessageDesk::CopyToMyself(const Post& post) {
   changed_.notify_all();
 }
 
-absl::Status MessageDesk::Wait(Direction direction, int channel, int peer, Ticket ticket,
-                               Instant deadline) {
+absl::Status MessageQueue::Wait(Direction direction, int channel, int peer, Ticket ticket,
+                                Instant deadline) {
   if (absl::Status status = CheckPeer(peer); !status.ok()) return status;
   const Queue& queue = QueueOf(direction, channel, peer);
   if (queue.completed.load(std::memory_order_acquire) > ticket) return absl::OkStatus();
@@ -122,11 +122,11 @@ absl::Status MessageDesk::Wait(Direction direction, int channel, int peer, Ticke
     return LateError(direction, peer, ticket);
   }
   if (queue.completed.load(std::memory_order_acquire) > ticket) return absl::OkStatus();
-  AwaitLetGo(lock);
+  AwaitRelease(lock);
   return failure_;
 }
 
-absl::Status MessageDesk::LateError(Direction direction, int peer, Ticket ticket) const {
+absl::Status MessageQueue::LateError(Direction direction, int peer, Ticket ticket) const {
   const bool send = direction == Direction::kSend;
   const PeerHealth health = options_.health ? options_.health(peer) : PeerHealth{"", peer};
   return WithPeer(absl::DeadlineExceededError(absl::StrCat(
@@ -136,30 +136,30 @@ absl::Status MessageDesk::LateError(Direction direction, int peer, Ticket ticket
                   health.suspect);
 }
 
-void MessageDesk::Abort(const absl::Status& status) {
+void MessageQueue::Abort(const absl::Status& status) {
   Fail(status);
   std::unique_lock lock(mutex_);
-  AwaitLetGo(lock);
+  AwaitRelease(lock);
 }
 
-void MessageDesk::AwaitLetGo(std::unique_lock<std::mutex>& lock) {
-  changed_.wait(lock, [this] { return let_go_; });
+void MessageQueue::AwaitRelease(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [this] { return released_; });
 }
 
-void MessageDesk::Take(std::vector<Post>* posts) {
+void MessageQueue::Take(std::vector<Post>* posts) {
   const std::lock_guard lock(mutex_);
   posts->insert(posts->end(), posts_.begin(), posts_.end());
   posts_.clear();
 }
 
-void MessageDesk::Complete(Direction direction, int channel, int peer) {
+void MessageQueue::Complete(Direction direction, int channel, int peer) {
   // Under the lock, so that no waiter falls asleep between its last look and this.
   const std::lock_guard lock(mutex_);
   QueueOf(direction, channel, peer).completed.fetch_add(1, std::memory_order_release);
   changed_.notify_all();
 }
 
-void MessageDesk::Fail(const absl::Status& status) {
+void MessageQueue::Fail(const absl::Status& status) {
   {
     const std::lock_guard lock(mutex_);
     FailLocked(status);
@@ -167,20 +167,20 @@ void MessageDesk::Fail(const absl::Status& status) {
   options_.wake();
 }
 
-void MessageDesk::FailLocked(const absl::Status& status) {
+void MessageQueue::FailLocked(const absl::Status& status) {
   if (!failure_.ok()) return;
   failure_ = status;
   failed_.store(true, std::memory_order_release);
   changed_.notify_all();
 }
 
-void MessageDesk::LetGo() {
+void MessageQueue::ReleaseMemory() {
   const std::lock_guard lock(mutex_);
-  let_go_ = true;
+  released_ = true;
   changed_.notify_all();
 }
 
-absl::Status MessageDesk::failure() const {
+absl::Status MessageQueue::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
