@@ -10,9 +10,9 @@
 #include "comm/communicator.h"
 #include "models/device/instant.h"
 
-// Collectives over any communicator, by its point-to-point messages. All ranks of the group must
-// call the same ones in the same order, with the same sizes. Each allocates a few words a rank at
-// most; larger work memory is the caller's.
+// Collectives over any communicator, made of its point-to-point messages. All ranks of the group
+// must call the same ones in the same order, with the same sizes. Each allocates at most a few
+// words per rank; larger work memory is the caller's.
 //
 // A sum is ((r0 + r1) + r2) + ..., by rank in the group and element by element, so its bits depend
 // on nothing but the values: not on the wire, on timing or on who owns which slice.
@@ -44,12 +44,12 @@ struct SlicedSum {
   absl::Span<const int64_t> bounds;
 };
 
-// Bytes of work memory with which ReduceScatter is as quick as it gets, for `ranks` ranks and
+// Bytes of work memory with which ReduceScatter is fastest, for `ranks` ranks and
 // slices of at most `largest` elements. Bounded, however large a slice is.
 int64_t ReduceScatterWorkBytes(int ranks, int64_t largest);
 
 // y[0..n) = x, or y + x with `add`: how to add where a group's memory is a device's, queued behind
-// the messages that have been waited for. Empty: on the calling thread.
+// the messages that have been waited for. Where it is empty, the calling thread adds.
 using AddFunction = std::function<void(int64_t n, const float* x, float* y, bool add)>;
 
 // Sums every array over the ranks, each slice on its owner. Elements of `data` outside of the own

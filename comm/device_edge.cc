@@ -16,8 +16,8 @@ absl::Status DeviceEdge::Post(End end, const Queue& queue, void* data, size_t by
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   Side& side = sides_[end];
-  // So nobody needs an entry of a ring any more when its turn comes again: the other end has posted
-  // the same message by then, and waited for the one before.
+  // So an entry of a ring is free when its turn comes again: by then the other end has posted the
+  // same message, and waited for the one before.
   if (side.posted - side.waited >= capacity_) return TooManyOutstanding(from_, to_, capacity_);
   if (end == kReceiver && copies_.device == nullptr) {
     absl::StatusOr<Stream> stream = queue.device->NewStream();

@@ -20,7 +20,7 @@ struct Launch {
   int rank = 0;
   int size = 1;
   int local_rank = 0;  // among the ranks of this machine; -1 where nobody said
-  // Of rank 0's machine; empty where nobody said (Open MPI on several machines).
+  // The address of rank 0's machine; empty where nobody said (Open MPI on several machines).
   std::string address{};
   int port = 0;  // 0 only where there is one rank
   LaunchSource source = LaunchSource::kAlone;
@@ -39,7 +39,7 @@ struct LaunchFlags {
 using Environment = std::function<std::optional<std::string>(absl::string_view name)>;
 Environment ProcessEnvironment();
 
-// Where nobody names a port.
+// The port at which ranks meet where nobody names another.
 inline constexpr int kDefaultMasterPort = 29500;
 
 // Flags come before torchrun (RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT), that before Open

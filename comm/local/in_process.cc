@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// What all ranks of the group use: the edges, and one slot a rank for collectives.
+// What all ranks of the group use: the edges, and one slot per rank for collectives.
 struct InProcessGroup::Shared {
   Shared(int rank_count, size_t capacity, absl::Duration spin)
       : ranks(rank_count), slots(rank_count) {

@@ -17,7 +17,7 @@
 namespace sluice {
 
 struct NcclOptions {
-  NcclApi* nccl = nullptr;  // LoadNccl's
+  NcclApi* nccl = nullptr;  // from LoadNccl
   int ordinal = 0;          // of the rank's GPU, as CUDA counts in this process
   // (from, to): the edges that the program uses; the same list on all ranks, in any order.
   std::vector<std::pair<int, int>> edges = {};
@@ -45,10 +45,10 @@ class NcclCommunicator : public Communicator {
 // Joins all ranks of `host`; every rank calls it at once, each with a GPU of its own. All edges
 // are connected, and have carried a message, when it returns. Messages are ordered on `compute`, as
 // with DeviceGroup: a wait returns at once, and what is queued on `compute` from then on is done
-// after the message. The deadline of a wait is how long the compute stream may stand there; a
-// message that is late, a rank that is lost and an Abort end all that is queued, on all ranks, and
-// every later call fails; so after a pass of queued work, Synchronize and then ask failure().
-// All-gathers and barriers are `host`'s.
+// after the message. The deadline of a wait limits how long the compute stream may wait
+// there. A message that is late, a rank that is lost and an Abort end all that is queued, on all
+// ranks, and every later call fails; so after a pass of queued work, Synchronize and then ask
+// failure(). All-gathers and barriers go over `host`.
 //
 // FailedPrecondition: two ranks on one GPU. DeadlineExceeded and Unavailable name the edge. After
 // an error `host` is aborted.

@@ -68,16 +68,17 @@ class NcclApi {
   // has it.
   virtual NcclResult Allocate(size_t bytes, void** memory) = 0;
   virtual void Free(void* memory) = 0;
-  // Of memory whose messages then need no copy in between. `*handle` may be written until no call
-  // is in progress any more, and stays null where NCCL has no use for the memory.
+  // Registers memory, so that messages from it and into it need no copy in between. `*handle` may
+  // be written until no call is in progress any more, and stays null where NCCL has no use for the
+  // memory.
   virtual NcclResult Register(NcclComm comm, void* data, size_t bytes, void** handle) = 0;
   virtual NcclResult Deregister(NcclComm comm, void* handle) = 0;
-  // Ends well once both ranks have called it; then Destroy needs nobody.
+  // Succeeds once both ranks have called it; Destroy then needs no other rank.
   virtual NcclResult Finalize(NcclComm comm) = 0;
   virtual void Destroy(NcclComm comm) = 0;
   // Ends whatever is queued, and destroys; also while in progress.
   virtual void Abort(NcclComm comm) = 0;
-  // What NCCL says of the last error; may be empty.
+  // NCCL's own words about the last error; may be empty.
   virtual std::string LastError(NcclComm comm) = 0;
 };
 

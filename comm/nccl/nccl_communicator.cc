@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// A fault is noticed that much later; looking costs some microseconds an edge.
+// A fault is noticed that much later; each look costs some microseconds per edge.
 constexpr std::chrono::milliseconds kLook{5};
 constexpr std::chrono::microseconds kNap{100};
 
@@ -105,7 +105,7 @@ absl::StatusOr<NcclEdge*> NcclEnd::EdgeOf(int from, int to) const {
 }
 
 absl::Status NcclEnd::failure() const {
-  // The host's is the group's first; a rank whose own came later must not tell another.
+  // The host's failure is the group's first; a rank that failed later must not report another.
   if (absl::Status status = host_.failure(); !status.ok()) return status;
   const std::lock_guard lock(mutex_);
   return failure_;

@@ -17,9 +17,9 @@ struct TcpLink {
   Descriptor data;
 };
 
-// Has all ranks of a launch meet at rank 0 and connects each to each; links[r] leads to rank r,
-// one's own is empty. `listener` is where rank 0 listens already; without one it listens at
-// launch.port. Both sides prove that they know the secret (greeting.h).
+// Lets all ranks of a launch meet at rank 0, and connects every rank with every other one. links[r]
+// leads to rank r; the rank's own is empty. `listener` is where rank 0 listens already; without one
+// it listens at launch.port. Both sides prove that they know the secret (greeting.h).
 //
 // Errors, on every rank that can be told: InvalidArgument for a taken port, two processes with one
 // rank, different world sizes, another secret, another version; DeadlineExceeded names the ranks

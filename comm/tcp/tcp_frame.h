@@ -7,8 +7,8 @@
 namespace sluice {
 
 // What ranks send each other over TCP once they have met: headers, each followed by `bytes` bytes
-// where its kind has a body. Two of a group are built alike (the program checks that they run the
-// same plan), so a header goes as it lies in memory.
+// where its kind has a body. All ranks of a group run the same build (the program checks that
+// they run the same plan), so a header is sent as it lies in memory.
 //
 // A message travels in two steps: the receiver says kReady when its receive is posted, then the
 // sender sends kData. So a message never waits in the middle of a connection for a receiver that is

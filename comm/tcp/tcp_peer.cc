@@ -208,7 +208,7 @@ void TcpPeer::WriteData() {
   size_t moved = 0;
   while (data_writable_) {
     if (!sending_ && !(sending_ = StartSending())) return;
-    if (moved >= kTurnBytes) return;  // whoever polls sees that there is more
+    if (moved >= kTurnBytes) return;  // the next poll sees that there is more
     const size_t header = sizeof(Frame) - std::min(out_done_, sizeof(Frame));
     const size_t body_done = out_done_ - std::min(out_done_, sizeof(Frame));
     iovec parts[2] = {{.iov_base = reinterpret_cast<char*>(&out_frame_) + (sizeof(Frame) - header),

@@ -99,10 +99,10 @@ class TcpPeer {
   std::vector<char> staging_;
 
   bool failed_ = false;
-  bool peer_shut_down_ = false;       // the peer did
-  bool peer_heard_shutdown_ = false;  // the peer did
-  bool shutting_down_ = false;        // this rank is
-  bool sent_abort_ = false;           // the peer did: it knows
+  bool peer_shut_down_ = false;       // the peer has said so
+  bool peer_heard_shutdown_ = false;  // the peer has heard that this rank shuts down
+  bool shutting_down_ = false;        // this rank shuts down
+  bool sent_abort_ = false;           // the peer has, so it knows of the failure
 };
 
 }  // namespace sluice

@@ -57,7 +57,8 @@ Endpoint FromStorage(const sockaddr_storage& storage) {
   return endpoint;
 }
 
-// The sockaddr of a family that this machine may lack IPv6 for: IPv4 addresses go by IPv4 sockets.
+// An endpoint as a sockaddr of its own family: IPv4 addresses use IPv4 sockets, since the machine
+// may lack IPv6.
 struct Native {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -81,7 +82,8 @@ Descriptor NewSocket(int family) {
 }
 
 void SetOption(const Descriptor& socket, int level, int name, int value) {
-  // Hints, all of them: a refusal costs speed, or the sight of a dead peer while nobody waits.
+  // All of these are hints: where one is refused, messages are slower, or a dead peer is noticed
+  // later.
   (void)setsockopt(socket.get(), level, name, &value, sizeof(value));
 }
 
@@ -244,7 +246,7 @@ absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener) {
     SetOptionsOfConnection(socket);
     return socket;
   }
-  // All but these are of the connection that did not come to be.
+  // All other errors belong to the connection that could not be accepted.
   if (errno == EMFILE || errno == ENFILE || errno == EBADF || errno == EINVAL) {
     return absl::UnavailableError(absl::StrCat("accept: ", ErrnoText(errno)));
   }
@@ -252,7 +254,7 @@ absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener) {
 }
 
 int PollMilliseconds(Instant deadline) {
-  constexpr int64_t kLongest = 1000;  // whoever waits longer asks again
+  constexpr int64_t kLongest = 1000;  // a longer wait asks again
   const int64_t left =
       absl::ToInt64Milliseconds(deadline - Instant::Now() + absl::Microseconds(999));
   return static_cast<int>(std::clamp<int64_t>(left, 0, kLongest));
