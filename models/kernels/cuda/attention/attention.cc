@@ -44,8 +44,11 @@ class CudaAttention : public Attention {
     args.qkv = qkv;
     args.out = out;
     args.lse = lse;
-    fits_tiles_&& Aligned({qkv, out}) ? LaunchTileForward(args, stream.handle)
-                                      : LaunchPlainForward(dtype_, args, stream.handle);
+    if (fits_tiles_ && Aligned({qkv, out})) {
+      LaunchTileForward(args, stream.handle);
+    } else {
+      LaunchPlainForward(dtype_, args, stream.handle);
+    }
   }
 
   void Backward(Stream stream, const void* qkv, const void* out, const float* lse, const void* dout,
@@ -57,9 +60,11 @@ class CudaAttention : public Attention {
     args.dout = dout;
     args.dqkv = dqkv;
     args.statistics = static_cast<RowStatistics*>(workspace);
-    fits_tiles_&& Aligned({qkv, out, dout, dqkv})
-        ? LaunchTileBackward(args, stream.handle)
-        : LaunchPlainBackward(dtype_, args, stream.handle);
+    if (fits_tiles_ && Aligned({qkv, out, dout, dqkv})) {
+      LaunchTileBackward(args, stream.handle);
+    } else {
+      LaunchPlainBackward(dtype_, args, stream.handle);
+    }
   }
 
  private:
