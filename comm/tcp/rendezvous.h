@@ -7,15 +7,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/launch.h"
+#include "comm/tcp/tcp_link.h"
 #include "comm/tcp/tcp_socket.h"
 
 namespace sluice {
-
-// Two connections to one peer: what must not wait behind a long message has its own.
-struct TcpLink {
-  Descriptor control;
-  Descriptor data;
-};
 
 // Lets all ranks of a launch meet at rank 0, and connects every rank with every other one. links[r]
 // leads to rank r; the rank's own is empty. `listener` is where rank 0 listens already; without one

@@ -13,8 +13,8 @@
 #include "absl/time/time.h"
 #include "comm/message_queue.h"
 #include "comm/tcp/diagnosis.h"
-#include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp_frame.h"
+#include "comm/tcp/tcp_link.h"
 
 namespace sluice {
 

@@ -1,0 +1,46 @@
+#ifndef SLUICE_COMM_TCP_RENDEZVOUS_GROUP_H_
+#define SLUICE_COMM_TCP_RENDEZVOUS_GROUP_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "comm/launch.h"
+#include "comm/tcp/greeting.h"
+#include "comm/tcp/tcp_socket.h"
+#include "models/device/instant.h"
+
+// What the steps of a rendezvous share. Not for use outside of comm/tcp/rendezvous*.
+namespace sluice {
+
+// What every step needs to know.
+struct RendezvousContext {
+  const Launch& launch;
+  const std::string& secret;
+  absl::Duration timeout;
+  Instant deadline;
+  int port;  // at which rank 0 listens
+
+  size_t ranks() const { return static_cast<size_t>(launch.size); }
+  std::string MeetingPlace() const { return absl::StrCat(launch.address, ":", port); }
+};
+
+// The ranks of the group and where they listen, as every rank knows it in the end.
+struct RendezvousGroup {
+  Nonce session{};
+  std::vector<TableRow> table{};
+  Endpoint rank_zero{};  // as this rank reached it
+};
+
+// The next greeting over a connection.
+absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, Instant deadline);
+
+// "rank 3" or "ranks 3, 5", for errors.
+std::string RankList(const std::vector<int>& ranks);
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_TCP_RENDEZVOUS_GROUP_H_
