@@ -37,7 +37,9 @@ void TryTimetableCsv(absl::string_view text) {
 
 void TryCostsJson(absl::string_view text) {
   static const Timetable& table = *new Timetable(*GenerateSchedule("1f1b", {3, 2}));
-  const auto costs = ParseCostsJson(text, kFuzzedFile, table.placement);
+  const auto file = CostsFile::Parse(std::string(text), kFuzzedFile);
+  if (!file.ok()) return RequirePlace(file.status());
+  const auto costs = file->On(table.placement);
   if (!costs.ok()) return RequirePlace(costs.status());
   const auto run = Simulate(table, costs->stages);
   if (!run.ok()) return Require(absl::StrContains(run.status().message(), "finite"), "costs run");

@@ -67,6 +67,15 @@ TEST(Auto, ChoosesTheCut) {
   EXPECT_EQ(Sluice("show 1f1b -p 4 -m 8 -v auto").exit_code, 2);
 }
 
+// The stages of `auto` may be cut; those of the schedule beside it are not.
+TEST(Auto, StandsAgainstScheduleOfWholeStages) {
+  const Outcome page = Sluice(
+      "show auto -p 4 -m 8 -v auto --memory-limit 3 --against 1f1b --cost F=2 "
+      "--time-limit 200ms --format html");
+  EXPECT_EQ(page.exit_code, 0) << page.text;
+  EXPECT_THAT(page.text, HasSubstr("1f1b"));
+}
+
 TEST(Auto, SaysWhatWouldDo) {
   const Outcome none = Sluice("show auto -p 4 -m 8 -v 3 --memory-limit 2");
   EXPECT_EQ(none.exit_code, 3);

@@ -123,6 +123,13 @@ TEST_F(ScheduleCommand, RefusesBadCostFiles) {
   }
 }
 
+// Also where nothing would have asked for what it says.
+TEST_F(ScheduleCommand, ReadsEveryFlagOnce) {
+  ExpectBadInput("show 1f1b -p 4 -m 8 --format csv --cost X=1", "--cost: 'X' is not a cost");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --time-limit soon", "--time-limit: ");
+  ExpectBadInput("show nothing -p 4 -m 8 --costs " + Path("none.json"), "none.json");
+}
+
 TEST_F(ScheduleCommand, RebuildsActivations) {
   const std::string show = "show 1f1b -p 4 -m 8 --json --recompute ";
   EXPECT_EQ(json::parse(Run(show + "--cost F=1,B=2").out)["makespan"], 39);
@@ -296,6 +303,9 @@ TEST_F(ScheduleCommand, ComparesAndLists) {
       EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
     }
   }
+  // --format json is --json.
+  EXPECT_EQ(Run("compare 1f1b -p 4 -m 8 --format json").out,
+            Run("compare 1f1b -p 4 -m 8 --json").out);
   const Outcome two = Run("compare 1f1b zb-h1 -p 4 -m 8");
   EXPECT_THAT(two.out, HasSubstr("1f1b"));
   EXPECT_THAT(two.out, HasSubstr("zb-h1"));

@@ -55,30 +55,32 @@ std::string TypeOf(const json& value) {
   return absl::StrCat(type == "array" || type == "object" ? "an " : "a ", type);
 }
 
+absl::Status ErrorAt(absl::string_view text, absl::string_view name, size_t offset,
+                     const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": ", LineAndColumn(text, offset), ": ", what));
+}
+
+// What a file says, for one placement.
 class CostsReader {
  public:
-  CostsReader(absl::string_view text, absl::string_view name, const Placement& placement)
-      : text_(text), name_(name), placement_(placement) {}
+  CostsReader(absl::string_view text, absl::string_view name, const json& document,
+              const Placement& placement)
+      : text_(text), name_(name), document_(document), placement_(placement) {}
 
   absl::StatusOr<ScheduleCosts> Read() {
-    if (absl::Status ok = Parse(); !ok.ok()) return ok;
     if (absl::Status ok = Collect(); !ok.ok()) return ok;
     return Assemble();
   }
 
  private:
-  absl::Status Parse();
   absl::Status Collect();
   absl::StatusOr<Values> ReadField(const Field& field, const json& value) const;
   absl::StatusOr<ScheduleCosts> Assemble();
   absl::Status AddTransfers(StageCosts& costs);
 
-  absl::Status ErrorAt(size_t offset, const std::string& what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": ", LineAndColumn(text_, offset), ": ", what));
-  }
   absl::Status ErrorIn(absl::string_view field, int index, const std::string& what) const {
-    return ErrorAt(FindJsonValue(text_, field, index), what);
+    return ErrorAt(text_, name_, FindJsonValue(text_, field, index), what);
   }
   int CountOf(Per per) const {
     return per == Per::kStage  ? placement_.stages()
@@ -93,22 +95,10 @@ class CostsReader {
 
   const absl::string_view text_;
   const absl::string_view name_;
+  const json& document_;
   const Placement& placement_;
-  json document_;
   std::map<std::string, Values> given_;
 };
-
-absl::Status CostsReader::Parse() {
-  absl::StatusOr<json> document = ParseJson(text_);
-  if (!document.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": ", std::string(document.status().message())));
-  }
-  document_ = *std::move(document);
-  if (document_.is_object()) return absl::OkStatus();
-  return ErrorAt(0, absl::StrCat("expected an object with F, I, W, ..., not ",
-                                 std::string(document_.type_name())));
-}
 
 absl::Status CostsReader::Collect() {
   for (const auto& [name, value] : document_.items()) {
@@ -190,7 +180,7 @@ absl::StatusOr<ScheduleCosts> CostsReader::Assemble() {
   }
   // Sums, differences and quotients of what was given may still be out of range.
   if (absl::Status ok = CheckCosts(costs.stages, stages); !ok.ok()) {
-    return ErrorAt(FindJsonValue(text_, ""), std::string(ok.message()));
+    return ErrorIn("", -1, std::string(ok.message()));
   }
   return costs;
 }
@@ -234,9 +224,26 @@ void BackwardCosts::CompleteInto(int stages, StageCosts& costs) {
       whole.has_value() ? *std::move(whole) : Combine(costs.input_grad, costs.weight_grad, plus);
 }
 
-absl::StatusOr<ScheduleCosts> ParseCostsJson(absl::string_view text, absl::string_view name,
-                                             const Placement& placement) {
-  return CostsReader(text, name, placement).Read();
+absl::StatusOr<CostsFile> CostsFile::Parse(std::string text, std::string name) {
+  absl::StatusOr<json> document = ParseJson(text);
+  if (!document.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", std::string(document.status().message())));
+  }
+  if (!document->is_object()) {
+    return ErrorAt(text, name, 0,
+                   absl::StrCat("expected an object with F, I, W, ..., not ",
+                                std::string(document->type_name())));
+  }
+  CostsFile file;
+  file.text_ = std::move(text);
+  file.name_ = std::move(name);
+  file.document_ = std::make_shared<const json>(*std::move(document));
+  return file;
+}
+
+absl::StatusOr<ScheduleCosts> CostsFile::On(const Placement& placement) const {
+  return CostsReader(text_, name_, *document_, placement).Read();
 }
 
 }  // namespace sluice

@@ -1,12 +1,13 @@
 #ifndef SLUICE_TOOLS_SCHEDULE_SCHEDULE_COSTS_JSON_H_
 #define SLUICE_TOOLS_SCHEDULE_SCHEDULE_COSTS_JSON_H_
 
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {
@@ -24,8 +25,7 @@ struct BackwardCosts {
   void CompleteInto(int stages, StageCosts& costs);
 };
 
-// Reads the file of `--costs`; `name` stands for it in errors, which give line and column. An
-// object; every field may be left out:
+// The file of `--costs`: an object of which every field may be left out:
 //   F, I, W, B          [per stage] durations, as BackwardCosts says
 //   RECOMPUTE           [per stage] its duration; without it as long as F
 //   overlap             duration of an overlapped pair
@@ -37,10 +37,23 @@ struct BackwardCosts {
 //   rank_speed          [per rank] factors; durations on a rank are divided by its own
 //   activation_bytes    [per stage], weight_grad_bytes [per stage], device_memory [per rank]
 //   checkpoint_bytes    [per stage] what stays of activation_bytes between F and RECOMPUTE
-// InvalidArgument for anything else: unknown or repeated fields, wrong lengths, numbers that are
-// negative or not finite.
-absl::StatusOr<ScheduleCosts> ParseCostsJson(absl::string_view text, absl::string_view name,
-                                             const Placement& placement);
+class CostsFile {
+ public:
+  // `name` stands for the file in errors, which give line and column. InvalidArgument for anything
+  // but a JSON object, and for repeated fields.
+  static absl::StatusOr<CostsFile> Parse(std::string text, std::string name);
+
+  const std::string& name() const { return name_; }
+  // The costs of a table on `placement`. InvalidArgument for unknown fields, lists of the wrong
+  // length, and numbers that are negative or not finite.
+  absl::StatusOr<ScheduleCosts> On(const Placement& placement) const;
+
+ private:
+  CostsFile() = default;
+
+  std::string text_, name_;
+  std::shared_ptr<const nlohmann::json> document_;  // shared by copies, which nothing changes
+};
 
 }  // namespace sluice
 

@@ -1,95 +1,80 @@
 #include "tools/schedule/schedule_dealt.h"
 
 #include <cmath>
-#include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "schedules/check/validate.h"
+#include "absl/strings/str_join.h"
 #include "schedules/simulate/dealt_times.h"
 #include "schedules/stage_deal.h"
-#include "tools/command.h"
 #include "tools/schedule/schedule_auto.h"
+#include "tools/schedule/schedule_source.h"
 
 namespace sluice {
 namespace {
 
-absl::Status CheckFlags(const ScheduleFlags& flags, int ranks) {
-  if (flags.format == "comms-csv") {
-    return absl::InvalidArgumentError(
-        "--format comms-csv has a rank a stage; with --stage-replicas give another");
-  }
-  if (!flags.against.empty()) {
-    return absl::InvalidArgumentError("--against and --stage-replicas do not go together");
-  }
-  if (NamesFile(flags.what)) return absl::OkStatus();
-  if (!flags.micro_batches) {
-    return absl::InvalidArgumentError("--stage-replicas needs -m/--micro-batches");
-  }
-  if (flags.ranks.value_or(ranks) != ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("--stage-replicas ", flags.stage_replicas,
-                                                   " is ", ranks, " ranks, not -p ", *flags.ranks,
-                                                   "; leave -p out"));
-  }
-  return absl::OkStatus();
-}
+// "3,1": as --stage-replicas was typed.
+std::string Typed(const std::vector<int>& replicas) { return absl::StrJoin(replicas, ","); }
 
-// A row for each rank that there is.
-absl::StatusOr<Timetable> WideTable(ScheduleFlags flags, int ranks) {
-  flags.ranks = ranks;
-  if (flags.what != kAuto) return GenerateTable(flags.what, flags);
-  absl::StatusOr<OptimisedTimetable> best = AutoTimetable(flags);
-  if (!best.ok()) return best.status();
-  return std::move(best->table);
+// A row for each rank.
+absl::StatusOr<Timetable> WideTable(const ShowQuestion& question) {
+  if (question.what != kAuto) return GenerateTable(question.what, question.asked);
+  absl::StatusOr<AutoAnswer> answer = AnswerAuto(question.asked);
+  if (!answer.ok()) return answer.status();
+  return std::move(answer->best.table);
 }
 
 // A row for each stage, as the file has them.
-absl::StatusOr<Timetable> FileTable(const ScheduleFlags& flags, int stages) {
-  absl::StatusOr<Timetable> table = ReadTable(flags);
+absl::StatusOr<Timetable> FileTable(const ShowQuestion& question) {
+  absl::StatusOr<Timetable> table = ReadSoundTable(question.what, question.asked);
   if (!table.ok()) return table;
-  if (absl::Status sound = ValidateTimetable(*table); !sound.ok()) {
-    return WithExitCode(std::move(sound), kExitInvalidTimetable);
-  }
+  const std::vector<int>& replicas = question.asked.stage_replicas;
+  const int stages = static_cast<int>(replicas.size());
   const Placement& placement = table->placement;
   if (placement.stages() == stages && placement.ranks() == stages &&
       table->updates == WeightUpdates::kFlush) {
     return table;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(flags.what, " has ", placement.stages(), " stages in ", placement.ranks(),
-                   " rows; --stage-replicas ", flags.stage_replicas,
+      absl::StrCat(question.what, " has ", placement.stages(), " stages in ", placement.ranks(),
+                   " rows; --stage-replicas ", Typed(replicas),
                    " takes a synchronous table with a row for each of ", stages, " stages"));
 }
 
-absl::StatusOr<Timetable> StageTable(const ScheduleFlags& flags, const std::vector<int>& replicas,
-                                     int ranks) {
-  if (NamesFile(flags.what)) return FileTable(flags, static_cast<int>(replicas.size()));
-  const absl::StatusOr<Timetable> wide = WideTable(flags, ranks);
-  return wide.ok() ? NarrowTimetable(*wide, replicas) : wide;
+absl::StatusOr<Timetable> StageTable(const ShowQuestion& question) {
+  if (NamesFile(question.what)) return FileTable(question);
+  const absl::StatusOr<Timetable> wide = WideTable(question);
+  return wide.ok() ? NarrowTimetable(*wide, question.asked.stage_replicas) : wide;
 }
 
-absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleFlags& flags, const Placement& placement,
-                                      const std::vector<int>& replicas) {
-  absl::StatusOr<ScheduleCosts> costs = ReadScheduleCosts(flags.costs, placement);
-  if (!costs.ok()) return costs;
-  StageCosts& stages = costs->stages;
-  if (!stages.link_busy.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flags.costs.file,
-                     ": messages between stages of several ranks take no turns; leave the "
-                     "bandwidth out, and give what a message takes as its latency"));
-  }
-  for (size_t stage = 0; stage < replicas.size() && flags.costs.file.empty(); ++stage) {
-    for (std::vector<double>* of : {&stages.forward, &stages.input_grad, &stages.weight_grad,
-                                    &stages.backward, &stages.recompute}) {
+// All ranks do the same work: without a file of costs, a stage costs as many times as much.
+void ScaleCosts(const std::vector<int>& replicas, StageCosts* costs) {
+  for (size_t stage = 0; stage < replicas.size(); ++stage) {
+    for (std::vector<double>* of : {&costs->forward, &costs->input_grad, &costs->weight_grad,
+                                    &costs->backward, &costs->recompute}) {
       if (!of->empty()) (*of)[stage] *= replicas[stage];
     }
+  }
+}
+
+absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleQuestion& asked, const Placement& placement) {
+  absl::StatusOr<ScheduleCosts> costs = asked.costs.On(placement);
+  if (!costs.ok()) return costs;
+  const std::string* file = asked.costs.file();
+  if (file == nullptr) ScaleCosts(asked.stage_replicas, &costs->stages);
+  if (file != nullptr && !costs->stages.link_busy.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(*file,
+                     ": messages between stages of several ranks take no turns; leave the "
+                     "bandwidth out, and give what a message takes as its latency"));
   }
   // What a file says of a stage's device holds for all of them.
   std::vector<double> memory;
   for (size_t stage = 0; stage < costs->device_memory.size(); ++stage) {
-    memory.insert(memory.end(), static_cast<size_t>(replicas[stage]), costs->device_memory[stage]);
+    memory.insert(memory.end(), static_cast<size_t>(asked.stage_replicas[stage]),
+                  costs->device_memory[stage]);
   }
   costs->device_memory = std::move(memory);
   return costs;
@@ -97,25 +82,28 @@ absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleFlags& flags, const Placemen
 
 }  // namespace
 
-absl::StatusOr<DealtSchedule> DealSchedule(const ScheduleFlags& flags) {
-  const absl::StatusOr<std::vector<int>> replicas = ParseStageReplicas(flags.stage_replicas);
-  if (!replicas.ok()) return replicas.status();
-  const int ranks = std::accumulate(replicas->begin(), replicas->end(), 0);
-  if (absl::Status status = CheckFlags(flags, ranks); !status.ok()) return status;
-  absl::StatusOr<Timetable> table = StageTable(flags, *replicas, ranks);
+absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question) {
+  const ScheduleQuestion& asked = question.asked;
+  absl::StatusOr<Timetable> table = StageTable(question);
   if (!table.ok()) return table.status();
-  absl::StatusOr<ScheduleCosts> costs = CostsOf(flags, table->placement, *replicas);
+  absl::StatusOr<ScheduleCosts> costs = CostsOf(asked, table->placement);
   if (!costs.ok()) return costs.status();
-  const DealtTimetable dealt(*table, StageDeal(*replicas, 1));
-  DealtSchedule schedule{*std::move(table), {DrawnTable(dealt), *std::move(costs), {}, {}}};
+  const DealtTimetable dealt(*table, StageDeal(asked.stage_replicas, 1));
+  DealtSchedule schedule{.table = *std::move(table),
+                         .shown = {.table = DrawnTable(dealt),
+                                   .costs = *std::move(costs),
+                                   .activation_limit = asked.memory_limit,
+                                   .run = {},
+                                   .measured = {}}};
   ShownSchedule& shown = schedule.shown;
-  if (absl::Status status = TakeMeasured(flags, &shown); !status.ok()) return status;
+  absl::Status status = TakeMeasured(question.measured, asked.costs, &shown);
+  if (!status.ok()) return status;
   shown.run = SimulateDealt(dealt, shown.costs.stages, /*tail=*/{}, Detail::kEveryAction);
   if (!std::isfinite(shown.run.makespan)) {
     return absl::InvalidArgumentError("the costs are too large: their sum is not finite");
   }
-  const absl::Status fits = CheckMemoryLimit(schedule.table.name, shown.run, flags);
-  if (!fits.ok()) return fits;
+  status = CheckActivationLimit(schedule.table.name, shown.run, asked.memory_limit);
+  if (!status.ok()) return status;
   return schedule;
 }
 

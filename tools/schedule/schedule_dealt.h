@@ -8,15 +8,16 @@ namespace sluice {
 
 // A schedule whose stages several ranks share.
 struct DealtSchedule {
-  Timetable table;      // a row a stage, as `sluice train` takes it
-  ShownSchedule shown;  // a row a rank
+  Timetable table;      // a row per stage, as `sluice train` takes it
+  ShownSchedule shown;  // a row per rank
 };
 
-// `flags.what` with as many ranks a stage as --stage-replicas says: a name of the catalogue, auto,
-// or a FILE.csv with a row a stage. Where no file says what stages cost, each does what --cost says
-// times its ranks: all ranks do the same work. InvalidArgument names the flag that does not fit; an
-// error carries exit code 4 where the file is not sound, 3 where --memory-limit is not kept.
-absl::StatusOr<DealtSchedule> DealSchedule(const ScheduleFlags& flags);
+// `question.what` with as many ranks per stage as --stage-replicas says: a name of the catalogue,
+// auto, or a FILE.csv with a row per stage. Where no file says what stages cost, each costs what
+// --cost says times its ranks: all ranks do the same work. InvalidArgument names the flag that does
+// not fit; an error carries exit code 4 where the file is not sound, 3 where --memory-limit is not
+// kept.
+absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question);
 
 }  // namespace sluice
 

@@ -1,58 +1,52 @@
 #include "tools/schedule/schedule_page.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "schedules/check/validate.h"
-#include "schedules/generators/catalogue.h"
 #include "schedules/simulate/simulate.h"
-#include "tools/command.h"
 #include "tools/schedule/measured_trace.h"
 #include "tools/schedule/schedule_auto.h"
+#include "tools/schedule/schedule_source.h"
 
 namespace sluice {
 namespace {
 
-absl::StatusOr<ShownSchedule> Prepare(Timetable table, const ScheduleFlags& flags) {
-  ShownSchedule shown;
-  shown.table = std::move(table);
-  absl::StatusOr<ScheduleCosts> costs = ReadScheduleCosts(flags.costs, shown.table.placement);
-  if (!costs.ok()) return costs.status();
-  shown.costs = *std::move(costs);
-  if (absl::Status status = TakeMeasured(flags, &shown); !status.ok()) return status;
+// `priced` as it is shown; `measured` and `given` as for TakeMeasured.
+absl::StatusOr<ShownSchedule> Shown(PricedTimetable priced, const std::string& measured,
+                                    const GivenCosts& given) {
+  ShownSchedule shown{.table = std::move(priced.table),
+                      .costs = std::move(priced.costs),
+                      .activation_limit = priced.activation_limit,
+                      .run = {},
+                      .measured = {}};
+  if (absl::Status status = TakeMeasured(measured, given, &shown); !status.ok()) return status;
   absl::StatusOr<Simulation> run = Simulate(shown.table, shown.costs.stages);
   if (!run.ok()) return run.status();
   shown.run = *std::move(run);
+  UseBound(priced.lower_bound, shown.run);
   return shown;
 }
 
-// The other schedule, of the same size, and what is proved of its like (0: nothing).
-absl::StatusOr<std::pair<Timetable, double>> OtherTable(const ScheduleFlags& asked) {
-  ScheduleFlags flags = FlagsFor(asked.against, asked);
-  flags.what = asked.against;
-  if (flags.what == kAuto) {
-    absl::StatusOr<OptimisedTimetable> best = AutoTimetable(flags);
-    if (!best.ok()) return best.status();
-    return std::pair(std::move(best->table), best->lower_bound);
-  }
-  flags.placement.clear();
-  const bool file = NamesFile(flags.what);
-  if (file) flags.chunks.reset();
-  absl::StatusOr<Timetable> table = file ? ReadTable(flags) : GenerateTable(flags.what, flags);
+// The schedule --against the first one, of the same ranks and micro-batches. A name or a file has
+// the placement that it has, and a file its own chunks.
+absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
+  const std::string& name = question.against;
+  ScheduleQuestion asked = QuestionFor(name, question.asked);
+  if (name == kAuto) return AutoTimetable(asked);
+  asked.placement.clear();
+  if (NamesFile(name)) asked.chunks.reset();
+  absl::StatusOr<Timetable> table = FindTable(name, asked);
   if (!table.ok()) return table.status();
-  if (absl::Status sound = ValidateTimetable(*table); !sound.ok()) {
-    return WithExitCode(std::move(sound), kExitInvalidTimetable);
-  }
-  return std::pair(*std::move(table), 0.0);
+  return PriceTimetable(*std::move(table), asked);
 }
 
-HtmlPanel PanelOf(const ShownSchedule& shown, const ScheduleFlags& flags) {
+HtmlPanel PanelOf(const ShownSchedule& shown) {
   HtmlPanel panel;
   panel.table = &shown.table;
   panel.run = &shown.run;
   panel.costs = &shown.costs.stages;
-  panel.activation_limit = flags.memory_limit;
+  panel.activation_limit = shown.activation_limit;
   panel.byte_limit = shown.costs.device_memory;
   panel.measured = shown.measured;
   return panel;
@@ -60,49 +54,46 @@ HtmlPanel PanelOf(const ShownSchedule& shown, const ScheduleFlags& flags) {
 
 }  // namespace
 
-ScheduleFlags FlagsFor(const std::string& name, ScheduleFlags flags) {
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
-  if (entry.ok() && (*entry)->chunk_step == 0) flags.chunks.reset();
-  if (entry.ok() && !(*entry)->takes_group) flags.group.reset();
-  return flags;
-}
-
-absl::Status TakeMeasured(const ScheduleFlags& flags, ShownSchedule* shown) {
-  if (flags.measured.empty()) return absl::OkStatus();
-  absl::StatusOr<MeasuredRun> measured = ReadMeasuredRun(flags.measured, shown->table);
-  if (!measured.ok()) return measured.status();
-  if (flags.costs.uniform.empty() && flags.costs.file.empty())
-    shown->costs.stages = FittedCosts(*measured, shown->table.placement);
-  shown->measured = *std::move(measured);
+absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
+                          ShownSchedule* shown) {
+  if (measured.empty()) return absl::OkStatus();
+  absl::StatusOr<MeasuredRun> run = ReadMeasuredRun(measured, shown->table);
+  if (!run.ok()) return run.status();
+  if (!given.given()) shown->costs.stages = FittedCosts(*run, shown->table.placement);
+  shown->measured = *std::move(run);
   return absl::OkStatus();
 }
 
-std::string PageOf(const std::deque<ShownSchedule>& shown, const ScheduleFlags& flags) {
+std::string PageOf(const std::deque<ShownSchedule>& shown) {
   std::vector<HtmlPanel> panels;
   panels.reserve(shown.size());
-  for (const ShownSchedule& each : shown) panels.push_back(PanelOf(each, flags));
-  return RenderHtml(panels, {.seconds = !flags.measured.empty()});
+  for (const ShownSchedule& each : shown) panels.push_back(PanelOf(each));
+  // A measured run is in seconds.
+  const bool seconds = std::any_of(shown.begin(), shown.end(), [](const ShownSchedule& each) {
+    return each.measured.has_value();
+  });
+  return RenderHtml(panels, {.seconds = seconds});
 }
 
-absl::StatusOr<std::string> SchedulePage(const Timetable& table, const ScheduleFlags& flags,
-                                         double bound) {
+absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
+                                         const ShowQuestion& question) {
   std::deque<ShownSchedule> all;
-  absl::StatusOr<ShownSchedule> first = Prepare(table, flags);
-  if (!first.ok()) return first.status();
-  if (absl::Status fits = CheckMemoryLimit(table.name, first->run, flags); !fits.ok()) return fits;
-  UseBound(bound, first->run);
-  all.push_back(*std::move(first));
-  if (!flags.against.empty()) {
-    absl::StatusOr<std::pair<Timetable, double>> other = OtherTable(flags);
+  absl::StatusOr<ShownSchedule> shown = Shown(first, question.measured, question.asked.costs);
+  if (!shown.ok()) return shown.status();
+  const absl::Status fits =
+      CheckActivationLimit(first.table.name, shown->run, first.activation_limit);
+  if (!fits.ok()) return fits;
+  all.push_back(*std::move(shown));
+  if (!question.against.empty()) {
+    absl::StatusOr<PricedTimetable> other = OtherTimetable(question);
     if (!other.ok()) return other.status();
-    ScheduleFlags plain = flags;
-    plain.measured.clear();  // it was the first one that ran
-    absl::StatusOr<ShownSchedule> second = Prepare(std::move(other->first), plain);
+    // It was the first one that ran.
+    absl::StatusOr<ShownSchedule> second =
+        Shown(*std::move(other), /*measured=*/"", question.asked.costs);
     if (!second.ok()) return second.status();
-    UseBound(other->second, second->run);
     all.push_back(*std::move(second));
   }
-  return PageOf(all, flags);
+  return PageOf(all);
 }
 
 }  // namespace sluice

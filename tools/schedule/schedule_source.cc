@@ -1,55 +1,62 @@
 #include "tools/schedule/schedule_source.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/generators/recompute_ahead.h"
+#include "tools/command.h"
 #include "tools/files.h"
 
 namespace sluice {
 namespace {
 
-// As many as a table can have stages.
+// A table can have this many stages.
 constexpr int kMostRanksWithCosts = 1 << 16;
-// Of replicated stages, in all.
+// Most ranks of all replicated stages together.
 constexpr int kMostDealtRanks = 1024;
 
-absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleFlags& flags, const CatalogueEntry& entry) {
-  if (!flags.ranks.has_value() || !flags.micro_batches.has_value()) {
+absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
+                                          const CatalogueEntry& entry) {
+  if (!asked.ranks.has_value() || !asked.micro_batches.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule ", entry.name,
                      " needs -p/--ranks and -m/--micro-batches, as in: sluice schedule show ",
                      entry.name, " -p 4 -m 8"));
   }
-  ScheduleRequest request{*flags.ranks, *flags.micro_batches,
-                          flags.chunks.value_or(entry.default_chunks)};
-  if (flags.group.has_value()) {
-    if (*flags.group < 1)
+  ScheduleRequest request{*asked.ranks, *asked.micro_batches,
+                          asked.chunks.value_or(entry.default_chunks)};
+  if (asked.group.has_value()) {
+    if (*asked.group < 1) {
       return absl::InvalidArgumentError(
-          absl::StrCat("group must be at least 1, not ", *flags.group));
+          absl::StrCat("group must be at least 1, not ", *asked.group));
+    }
     if (!entry.takes_group) {
       return absl::InvalidArgumentError(
           absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
     }
-    request.group = *flags.group;
+    request.group = *asked.group;
   }
-  if (flags.update_every.has_value()) {
-    if (*flags.update_every < 1 || entry.updates != WeightUpdates::kDoubleBuffered) {
+  if (asked.update_every.has_value()) {
+    if (*asked.update_every < 1 || entry.updates != WeightUpdates::kDoubleBuffered) {
       return absl::InvalidArgumentError(
-          *flags.update_every < 1
-              ? absl::StrCat("--update-every must be at least 1, not ", *flags.update_every)
+          *asked.update_every < 1
+              ? absl::StrCat("--update-every must be at least 1, not ", *asked.update_every)
               : absl::StrCat("schedule ", entry.name,
                              " does not choose when weights change; leave --update-every out"));
     }
-    request.update_every = *flags.update_every;
+    request.update_every = *asked.update_every;
   }
   return request;
 }
 
-// The usual placement of that name with as many stages and ranks as `table` has.
+// The placement that --placement calls `name`, of the stages and ranks of `table`.
 absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetable& table) {
   const int ranks = static_cast<int>(table.rows.size());
   const int stages = table.placement.stages();
@@ -70,6 +77,20 @@ absl::Status CheckCount(const char* what, const std::optional<int>& asked, int f
   if (!asked.has_value() || *asked == found) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, " ", *asked, " was asked for, but the file has ", found));
+}
+
+// A generated table stands where its schedule puts it; --placement may only say the same.
+absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
+                            const Timetable& table) {
+  if (wanted.empty()) return absl::OkStatus();
+  const absl::StatusOr<Placement> placement = NamedPlacement(wanted, table);
+  if (placement.ok() && placement->rank_of_stage() == table.placement.rank_of_stage() &&
+      placement->replicas() == table.placement.replicas()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
+                                                 " places its stages itself, not as --placement ",
+                                                 wanted, " says; that flag is for files"));
 }
 
 }  // namespace
@@ -99,47 +120,61 @@ bool NamesFile(const std::string& what) {
   return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");
 }
 
-absl::StatusOr<Timetable> ReadTable(const ScheduleFlags& flags) {
-  const absl::StatusOr<std::string> text = ReadFile(flags.what);
+ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
+  if (entry.ok() && (*entry)->chunk_step == 0) asked.chunks.reset();
+  if (entry.ok() && !(*entry)->takes_group) asked.group.reset();
+  return asked;
+}
+
+absl::StatusOr<Timetable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
+  const absl::StatusOr<std::string> text = ReadFile(file);
   if (!text.ok()) return text.status();
-  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, flags.what);
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
   if (!table.ok()) return table;
-  if (!flags.placement.empty()) {
-    const absl::StatusOr<Placement> placement = NamedPlacement(flags.placement, *table);
+  if (!asked.placement.empty()) {
+    const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
     if (!placement.ok()) return placement.status();
     table->placement = *placement;
   }
-  for (const absl::Status& ok : {CheckCount("-p", flags.ranks, table->placement.ranks()),
-                                 CheckCount("-m", flags.micro_batches, table->micro_batches),
-                                 CheckCount("-v", flags.chunks, table->placement.chunks())}) {
+  for (const absl::Status& ok : {CheckCount("-p", asked.ranks, table->placement.ranks()),
+                                 CheckCount("-m", asked.micro_batches, table->micro_batches),
+                                 CheckCount("-v", asked.chunks, table->placement.chunks())}) {
     if (!ok.ok()) return ok;
   }
-  return flags.recompute ? RecomputeAhead(*table) : table;
+  return asked.recompute ? RecomputeAhead(*table) : table;
 }
 
-absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleFlags& flags) {
+absl::StatusOr<Timetable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {
+  absl::StatusOr<Timetable> table = ReadTable(file, asked);
+  if (!table.ok()) return table;
+  absl::Status sound = ValidateTimetable(*table);
+  if (!sound.ok()) return WithExitCode(std::move(sound), kExitInvalidTimetable);
+  return table;
+}
+
+absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked) {
   const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
   if (!entry.ok()) return entry.status();
-  absl::StatusOr<ScheduleRequest> request = RequestOf(flags, **entry);
+  absl::StatusOr<ScheduleRequest> request = RequestOf(asked, **entry);
   if (!request.ok()) return request.status();
   absl::StatusOr<ScheduleCosts> costs;
   if ((*entry)->takes_costs && request->ranks > 0 && request->ranks <= kMostRanksWithCosts) {
-    costs = ReadScheduleCosts(flags.costs, Placement::Looped(request->ranks));
+    costs = asked.costs.On(Placement::Looped(request->ranks));
     if (!costs.ok()) return costs.status();
     request->costs = &costs->stages;
-    request->memory_limit = flags.memory_limit.value_or(0);
+    request->memory_limit = asked.memory_limit.value_or(0);
   }
   absl::StatusOr<Timetable> table = GenerateSchedule(name, *request);
-  if (table.ok() && flags.recompute) table = RecomputeAhead(*table);
-  if (!table.ok() || flags.placement.empty()) return table;
-  const absl::StatusOr<Placement> wanted = NamedPlacement(flags.placement, *table);
-  if (wanted.ok() && wanted->rank_of_stage() == table->placement.rank_of_stage() &&
-      wanted->replicas() == table->placement.replicas()) {
-    return table;
-  }
-  return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
-                                                 " places its stages itself, not as --placement ",
-                                                 flags.placement, " says; that flag is for files"));
+  if (table.ok() && asked.recompute) table = RecomputeAhead(*table);
+  if (!table.ok()) return table;
+  const absl::Status placed = CheckPlacement(name, asked.placement, *table);
+  if (!placed.ok()) return placed;
+  return table;
+}
+
+absl::StatusOr<Timetable> FindTable(const std::string& what, const ScheduleQuestion& asked) {
+  return NamesFile(what) ? ReadSoundTable(what, asked) : GenerateTable(what, asked);
 }
 
 }  // namespace sluice

@@ -1,53 +1,37 @@
 #ifndef SLUICE_TOOLS_SCHEDULE_SCHEDULE_SOURCE_H_
 #define SLUICE_TOOLS_SCHEDULE_SCHEDULE_SOURCE_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "schedules/timetable.h"
-#include "tools/schedule/schedule_costs.h"
+#include "tools/schedule/schedule_question.h"
 
 // Where `sluice schedule` gets its tables from.
 namespace sluice {
 
-// What the subcommands of `sluice schedule` were asked for.
-struct ScheduleFlags {
-  std::string what;  // NAME or FILE.csv
-  std::vector<std::string> names;
-  std::optional<int> ranks, micro_batches, chunks, group, update_every;
-  CostFlags costs;
-  bool choose_chunks = false;  // -v auto
-  bool recompute = false;      // activations are rebuilt before each backward
-  std::optional<int> memory_limit;
-  bool memory_sweep = false;
-  std::string placement;
-  std::string time_limit;
-  std::string format = "text";
-  std::string output;
-  std::optional<int> width;    // of text
-  std::string against;         // NAME or FILE.csv, on the same page
-  std::string measured;        // the trace of a real run
-  std::string stage_replicas;  // "3,1"
-  bool json = false;
-  bool actions = false;
-};
-
 // "3,1": how many ranks share each stage; empty for an empty text. InvalidArgument for anything but
-// counts of at least 1, 1024 in all at most.
+// counts from 1 that add up to at most 1024.
 absl::StatusOr<std::vector<int>> ParseStageReplicas(const std::string& text);
 
-// The placement that --placement calls `name`: v, or looped for anything else.
+// The placement that --placement calls `name`: V for "v", looped for anything else.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
 // Whether `what` is a file rather than the name of a schedule.
 bool NamesFile(const std::string& what);
-// The table in the file `flags.what`, placed as --placement says, rebuilding activations as
-// --recompute does; it need not be sound.
-absl::StatusOr<Timetable> ReadTable(const ScheduleFlags& flags);
-// The schedule `name` of the catalogue, of the size and with what else `flags` ask for.
-absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleFlags& flags);
+// `asked` as it is meant for schedule `name`, one of several that it asks for: without chunks and
+// groups where that schedule has none.
+ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked);
+
+// The table in `file`, placed as --placement says, rebuilding activations as --recompute does; it
+// need not be sound. InvalidArgument where it is not of the size that was asked for.
+absl::StatusOr<Timetable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
+// ReadTable; an error carries exit code 4 where the table is not sound.
+absl::StatusOr<Timetable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked);
+// The schedule `name` of the catalogue, of the size and with what else is asked for.
+absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked);
+// ReadSoundTable or GenerateTable.
+absl::StatusOr<Timetable> FindTable(const std::string& what, const ScheduleQuestion& asked);
 
 }  // namespace sluice
 

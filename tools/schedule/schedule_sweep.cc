@@ -77,17 +77,17 @@ void MarkEntries(TradeOffCurve* curve) {
 
 }  // namespace
 
-absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleFlags& flags) {
-  absl::StatusOr<OptimiseRequest> request = AutoRequest(flags);
+absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleQuestion& asked) {
+  absl::StatusOr<OptimiseRequest> request = AutoRequest(asked);
   if (!request.ok()) return request.status();
   request->effort = kEffort;
-  const bool placed = flags.chunks.has_value() || !flags.placement.empty();
+  const bool placed = asked.chunks.has_value() || !asked.placement.empty();
   const int ranks = request->placement.ranks();
   const std::vector<Cut> cuts = placed ? std::vector<Cut>{{1, request->placement, request->costs}}
                                        : CutsOf(ranks, request->costs, kMostParts);
   std::vector<int> limits = LimitsFor(ranks, request->placement.chunks());
-  if (flags.memory_limit.has_value()) {
-    std::erase_if(limits, [&](int limit) { return limit > *flags.memory_limit; });
+  if (asked.memory_limit.has_value()) {
+    std::erase_if(limits, [&](int limit) { return limit > *asked.memory_limit; });
   }
   absl::StatusOr<std::vector<TradeOff>> found = SweepMemory(*request, cuts, limits);
   if (absl::IsResourceExhausted(found.status())) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/schedule/schedule_source.h"
+#include "tools/schedule/schedule_question.h"
 
 namespace sluice {
 
@@ -36,7 +36,7 @@ struct TradeOffCurve {
 };
 
 // Without -v and --placement, stages are taken whole and split in two, looped and V.
-absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleFlags& flags);
+absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleQuestion& asked);
 
 // A table and a plot of `columns` characters.
 std::string TradeOffText(const TradeOffCurve& curve, int columns);

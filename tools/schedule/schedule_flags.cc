@@ -1,0 +1,205 @@
+#include "tools/schedule/schedule_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
+#include "tools/schedule/schedule_source.h"
+
+namespace sluice {
+namespace {
+
+// Columns of a text picture.
+constexpr int kLeastWidth = 40, kMostWidth = 10000;
+
+void ReadChunks(const std::string& text, ScheduleFlags& flags) {
+  int chunks = 0;
+  flags.choose_chunks = text == "auto";
+  if (flags.choose_chunks) return;
+  if (!absl::SimpleAtoi(text, &chunks)) throw CLI::ConversionError(text, "--chunks");
+  flags.chunks = chunks;
+}
+
+void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("-p,--ranks", flags.ranks, "Ranks (devices) of the pipeline");
+  app.add_option("-m,--micro-batches", flags.micro_batches, "Micro-batches in a step");
+  app.add_option_function<std::string>(
+      "-v,--chunks", [&flags](const std::string& text) { ReadChunks(text, flags); },
+      "Stages per rank; for schedule auto also 'auto': stages cut as is best");
+  app.add_option("--group", flags.group,
+                 "Micro-batches that go through a chunk together (default: about ranks)");
+  app.add_option("--update-every", flags.update_every,
+                 "pipedream-2bw: micro-batches an update includes (default: ranks)");
+}
+
+void AddCostFlags(CLI::App& app, ScheduleFlags& flags) {
+  auto* uniform = app.add_option("--cost", flags.uniform_costs,
+                                 "Costs of every stage: F=1,I=1,W=1,B=2,RECOMPUTE=1,send=0,"
+                                 "overlap=3");
+  app.add_option("--costs", flags.costs_file, "Costs per stage, from a JSON file")
+      ->excludes(uniform);
+  app.add_flag("--recompute", flags.recompute,
+               "Throw activations away after each forward, and rebuild them ahead of its backward");
+  app.add_option("--memory-limit", flags.memory_limit,
+                 "Most (stage, micro-batch) activations that a rank may hold");
+  app.add_option("--time-limit", flags.time_limit,
+                 "How long auto may search, as 1s or 200ms (default: a fixed amount of work)");
+}
+
+void AddOutputFlags(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("-o,--output", flags.output, "Write to a file instead of stdout");
+  app.add_flag("--actions", flags.actions, "With JSON: also when every action runs");
+}
+
+void AddPlacementFlag(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("--placement", flags.placement,
+                 "Where stages are: looped, v (chunks alternate direction) or bidirectional (two "
+                 "copies of the model)")
+      ->check(CLI::IsMember({"looped", "v", "bidirectional"}));
+}
+
+void AddJsonFlag(CLI::App& app, ScheduleFlags& flags) {
+  app.add_flag("--json", flags.json, "Print one JSON document");
+}
+
+// `format` is one of those that the option's check lets through.
+ScheduleFormat FormatOf(const std::string& format) {
+  static const std::map<std::string, ScheduleFormat> formats = {
+      {"text", ScheduleFormat::kText},  {"svg", ScheduleFormat::kSvg},
+      {"html", ScheduleFormat::kHtml},  {"csv", ScheduleFormat::kCsv},
+      {"json", ScheduleFormat::kJson},  {"comms-csv", ScheduleFormat::kCommsCsv},
+      {"trace", ScheduleFormat::kTrace}};
+  return formats.at(format);
+}
+
+ScheduleView ViewOf(const ScheduleFlags& flags) {
+  return {.format = flags.json ? ScheduleFormat::kJson : FormatOf(flags.format),
+          .output = flags.output,
+          .width = flags.width,
+          .actions = flags.actions};
+}
+
+absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
+  ScheduleQuestion asked{.ranks = flags.ranks,
+                         .micro_batches = flags.micro_batches,
+                         .chunks = flags.chunks,
+                         .group = flags.group,
+                         .update_every = flags.update_every,
+                         .choose_chunks = flags.choose_chunks,
+                         .recompute = flags.recompute,
+                         .placement = flags.placement,
+                         .stage_replicas = {},
+                         .costs = {},
+                         .memory_limit = flags.memory_limit,
+                         .time_limit = {}};
+  absl::StatusOr<GivenCosts> costs = flags.costs_file.empty()
+                                         ? GivenCosts::FromText(flags.uniform_costs)
+                                         : GivenCosts::FromFile(flags.costs_file);
+  if (!costs.ok()) return costs.status();
+  asked.costs = *std::move(costs);
+  if (flags.time_limit.empty()) return asked;
+  const absl::StatusOr<double> seconds = ParseSeconds(flags.time_limit);
+  if (!seconds.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--time-limit: ", std::string(seconds.status().message())));
+  }
+  asked.time_limit = *seconds;
+  return asked;
+}
+
+// The ranks of all stages together take the place of -p where a schedule is generated.
+absl::Status ReadStageReplicas(const ScheduleFlags& flags, ScheduleQuestion& asked) {
+  absl::StatusOr<std::vector<int>> replicas = ParseStageReplicas(flags.stage_replicas);
+  if (!replicas.ok()) return replicas.status();
+  asked.stage_replicas = *std::move(replicas);
+  if (asked.stage_replicas.empty()) return absl::OkStatus();
+  if (flags.format == "comms-csv") {
+    return absl::InvalidArgumentError(
+        "--format comms-csv has a rank a stage; with --stage-replicas give another");
+  }
+  if (!flags.against.empty()) {
+    return absl::InvalidArgumentError("--against and --stage-replicas do not go together");
+  }
+  if (NamesFile(flags.what)) return absl::OkStatus();
+  if (!flags.micro_batches) {
+    return absl::InvalidArgumentError("--stage-replicas needs -m/--micro-batches");
+  }
+  const int ranks = std::accumulate(asked.stage_replicas.begin(), asked.stage_replicas.end(), 0);
+  if (asked.ranks.value_or(ranks) != ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("--stage-replicas ", flags.stage_replicas,
+                                                   " is ", ranks, " ranks, not -p ", *asked.ranks,
+                                                   "; leave -p out"));
+  }
+  asked.ranks = ranks;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddListFlags(CLI::App& app, ScheduleFlags& flags) { AddJsonFlag(app, flags); }
+
+void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("schedule", flags.what, "NAME of a schedule, or FILE.csv")->required();
+  AddSizeFlags(app, flags);
+  AddCostFlags(app, flags);
+  AddOutputFlags(app, flags);
+  AddPlacementFlag(app, flags);
+  app.add_option("--stage-replicas", flags.stage_replicas,
+                 "Ranks that share each stage, 3,1, instead of -p: they take turns at its "
+                 "micro-batches, and a stage costs --cost times its ranks");
+  app.add_option("--format", flags.format, "text, svg, html, csv, comms-csv, trace or json")
+      ->check(CLI::IsMember({"text", "svg", "html", "csv", "comms-csv", "trace", "json"}));
+  app.add_option("--width", flags.width,
+                 "With text: columns of the picture (default: the terminal's)")
+      ->check(CLI::Range(kLeastWidth, kMostWidth));
+  app.add_option("--against", flags.against,
+                 "With html: another schedule, NAME or FILE.csv, on the same time axis");
+  app.add_option("--measured", flags.measured,
+                 "With html: the trace of a run (train --trace) under the planned bars");
+  AddJsonFlag(app, flags);
+}
+
+void AddCompareFlags(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("schedules", flags.names, "NAMEs of schedules (default: all)");
+  AddSizeFlags(app, flags);
+  AddCostFlags(app, flags);
+  AddOutputFlags(app, flags);
+  AddPlacementFlag(app, flags);
+  app.add_flag("--memory-sweep", flags.memory_sweep,
+               "The best makespan under each memory limit, as a table and a plot");
+  app.add_option("--format", flags.format, "text, json; with --memory-sweep also svg")
+      ->check(CLI::IsMember({"text", "svg", "json"}));
+  AddJsonFlag(app, flags);
+}
+
+void AddCheckFlags(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("file", flags.what, "FILE.csv")->required();
+  AddPlacementFlag(app, flags);
+  AddJsonFlag(app, flags);
+}
+
+absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags) {
+  absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
+  if (!asked.ok()) return asked.status();
+  if (absl::Status ok = ReadStageReplicas(flags, *asked); !ok.ok()) return ok;
+  return ShowQuestion{.what = flags.what,
+                      .asked = *std::move(asked),
+                      .view = ViewOf(flags),
+                      .against = flags.against,
+                      .measured = flags.measured};
+}
+
+absl::StatusOr<CompareQuestion> ReadCompareQuestion(const ScheduleFlags& flags) {
+  absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
+  if (!asked.ok()) return asked.status();
+  return CompareQuestion{.names = flags.names,
+                         .asked = *std::move(asked),
+                         .view = ViewOf(flags),
+                         .memory_sweep = flags.memory_sweep};
+}
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_SCHEDULE_FLAGS_H_
+#define SLUICE_TOOLS_SCHEDULE_SCHEDULE_FLAGS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/schedule/schedule_question.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace sluice {
+
+// A subcommand of `sluice schedule` as it was typed; empty where a flag was not. Only the commands
+// themselves see it: everything else gets one of the questions that are read from it below.
+struct ScheduleFlags {
+  std::string what;  // NAME or FILE.csv
+  std::vector<std::string> names;
+  std::optional<int> ranks, micro_batches, chunks, group, update_every;
+  bool choose_chunks = false;
+  std::string uniform_costs;  // "F=1,B=2"
+  std::string costs_file;
+  bool recompute = false;
+  std::optional<int> memory_limit;
+  bool memory_sweep = false;
+  std::string placement;
+  std::string time_limit;
+  std::string format = "text";
+  std::string output;
+  std::optional<int> width;
+  std::string against;
+  std::string measured;
+  std::string stage_replicas;  // "3,1"
+  bool json = false;
+  bool actions = false;
+};
+
+// The options of each subcommand, which write into `flags`.
+void AddListFlags(CLI::App& app, ScheduleFlags& flags);
+void AddShowFlags(CLI::App& app, ScheduleFlags& flags);
+void AddCompareFlags(CLI::App& app, ScheduleFlags& flags);
+void AddCheckFlags(CLI::App& app, ScheduleFlags& flags);
+
+// The question that the flags ask. InvalidArgument names the flag whose text means nothing, or the
+// flags that do not go together. The file of --costs is read.
+absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags);
+absl::StatusOr<CompareQuestion> ReadCompareQuestion(const ScheduleFlags& flags);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_SCHEDULE_FLAGS_H_
