@@ -1,11 +1,15 @@
 #ifndef SLUICE_TOOLS_COMMAND_H_
 #define SLUICE_TOOLS_COMMAND_H_
 
-#include <CLI/CLI.hpp>
 #include <limits>
 #include <string>
 
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace sluice {
 

@@ -1,5 +1,6 @@
 #include <omp.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
