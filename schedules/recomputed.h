@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/simulation.h"
 
 namespace sluice {
 

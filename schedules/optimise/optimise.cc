@@ -14,6 +14,8 @@
 #include "schedules/optimise/relaxation.h"
 #include "schedules/optimise/search.h"
 #include "schedules/optimise/seeds.h"
+#include "schedules/simulate/bound.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {
@@ -24,19 +26,20 @@ using optimise::Problem;
 // Values that differ by less are the same but for rounding.
 constexpr double kRounding = 1e-10;
 
-// The exhaustive search is worth trying up to this size. Without a time limit it may look at so
-// many prefixes, times actions: a fraction of a second. With one, at this many: they take memory.
+// The exhaustive search is worth trying up to this many actions. Without a time limit, the number of
+// prefixes times actions is limited, to a fraction of a second. With one, the number of prefixes is
+// limited, since they take memory.
 constexpr int kMostActionsToExhaust = 400;
 constexpr double kMostExhaustiveWork = 1e7;
 constexpr int64_t kMostPrefixes = 4'000'000;
 
-// With more actions than this, what is as close as this to the bound is not searched further: each
-// try takes milliseconds.
+// With more actions than this, the search ends at a timetable within this share of the bound, since
+// each try takes milliseconds.
 constexpr int kManyActions = 20'000;
 constexpr double kCloseEnough = 5e-5;
 
 // The problem with the least that each (stage, micro-batch) can cost, whether it runs B or I and W.
-// Where the costs say nothing else, the problem itself.
+// Where B costs as much as I and W, that is the problem itself.
 Problem CheapestOf(Problem problem, const StageCosts& costs) {
   for (int s = 0; s < problem.stages; ++s) {
     const double whole =
@@ -47,8 +50,8 @@ Problem CheapestOf(Problem problem, const StageCosts& costs) {
   return problem;
 }
 
-// Whether to run B beats I and W somewhere: the search, which splits, then cannot prove optimality
-// by exhaustion.
+// Whether B costs less than I and W at some stage. The search splits every backward, so exhausting
+// its orders then proves nothing.
 bool PrefersWholeBackward(const StageCosts& costs) {
   for (size_t s = 0; s < costs.backward.size(); ++s) {
     if (costs.backward[s] < (costs.input_grad[s] + costs.weight_grad[s]) * (1 - kRounding)) {
@@ -58,7 +61,7 @@ bool PrefersWholeBackward(const StageCosts& costs) {
   return false;
 }
 
-// Each I that its W follows at once, as one B.
+// `table` with one B for each I that its own W follows at once.
 Timetable Fused(const Timetable& table) {
   Timetable fused = table;
   for (auto& row : fused.rows) {
@@ -176,8 +179,9 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
   return Finish();
 }
 
-// Tries to prove that the best is optimal, or finds what is. The exhaustive search knows neither
-// pairs nor whole backwards nor busy links: where these could win, it proves nothing.
+// Tries to prove that the best timetable is optimal, or finds an optimal one. The exhaustive search
+// knows no overlapped pairs, no whole backwards and no busy links: where these could win, it proves
+// nothing.
 absl::Status Optimiser::Exhaust() {
   const bool modelled = !fuse_ && request_.costs.overlap < 0 && request_.costs.link_busy.empty();
   const int actions = 3 * problem_.stages * problem_.micro_batches;

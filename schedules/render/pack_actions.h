@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/simulation.h"
 
 // How the HTML page holds its actions.
 namespace sluice {

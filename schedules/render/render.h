@@ -3,7 +3,9 @@
 
 #include <string>
 
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/simulation.h"
+#include "schedules/simulate/stage_costs.h"
+#include "schedules/timetable.h"
 
 namespace sluice {
 
@@ -11,23 +13,23 @@ struct TextOptions {
   int columns = 80;      // the picture is never wider
   bool colour = false;   // ANSI 256-colour backgrounds
   bool unicode = false;  // with colour: block elements, where a column stands for several bars
-  int most_ranks = 64;   // of more, those in the middle are left out, with a line that says so
+  int most_ranks = 64;   // where there are more, a line stands for those in the middle
 };
 
-// A Gantt chart for a terminal: a line a rank, time to the right, micro-batch numbers in the bars.
-// Where there are more bars than columns, a column shows what took most of its time; in colour, the
-// two kinds that did, one above the other.
+// A Gantt chart for a terminal: one line per rank, time to the right, micro-batch numbers in the
+// bars. Where there are more bars than columns, each column shows the kind of action that took most
+// of its time; in colour, the two kinds that took most, one above the other.
 std::string RenderText(const Simulation& simulation, const Timetable& timetable,
                        const TextOptions& options);
 
-// The same as a stand-alone SVG with vector text, a legend and the bubble shaded; thousands of bars
-// a rank become columns, each showing what its time is made of.
+// The same as a stand-alone SVG with vector text, a legend and the bubble shaded. Where a rank has
+// thousands of bars they become columns, and each column shows what its time is made of.
 std::string RenderSvg(const Simulation& simulation, const Timetable& timetable);
 
-// Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, an arrow (flow)
-// for each result that another rank uses, and a counter a rank of the activations that it holds, or
-// of their bytes where `costs` has them. Times in microseconds, those of the simulation being
-// seconds.
+// Chrome/Perfetto trace (JSON): one thread per rank, one complete event per action, an arrow (flow)
+// for each result that another rank uses, and one counter per rank of the activations that it holds,
+// or of their bytes where `costs` has them. The times of the simulation are taken for seconds, and
+// written in microseconds.
 std::string RenderTrace(const Simulation& simulation, const Timetable& timetable,
                         const StageCosts* costs = nullptr);
 

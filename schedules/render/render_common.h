@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/simulation.h"
+#include "schedules/timetable.h"
 
 // What the pictures share.
 namespace sluice {

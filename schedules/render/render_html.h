@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/simulation.h"
+#include "schedules/simulate/stage_costs.h"
+#include "schedules/timetable.h"
 
 namespace sluice {
 

@@ -1,9 +1,9 @@
+#include "schedules/simulate/bound.h"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
-
-#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "schedules/dependency.h"
 #include "schedules/simulate/stage_links.h"
@@ -29,7 +30,7 @@ class PathFinder {
       const Cause cause = CauseOf(*spot);
       if (TakesTime(timed.action.op)) {
         path.push_back(timed);
-        why.push_back(CauseName(cause.kind));
+        why.push_back(cause.kind);
       }
       if (cause.kind == Cause::Kind::kStart) break;
       spot = cause.after;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "schedules/dependency.h"
+#include "schedules/simulate/bound.h"
 #include "schedules/simulate/critical_path.h"
 #include "schedules/simulate/memory_profile.h"
 

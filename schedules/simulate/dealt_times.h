@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-// A timetable whose stages have several ranks: sound, with a stage a row; and the row of each rank.
+// A timetable whose stages have several ranks: a sound table with one row per stage, and the row of
+// each rank.
 struct DealtTimetable {
   DealtTimetable(Timetable dealt, StageDeal to)
       : table(std::move(dealt)), deal(std::move(to)), rows(DealRows(table, deal)) {}
@@ -19,19 +20,19 @@ struct DealtTimetable {
   std::vector<std::vector<Action>> rows;  // [rank]
 };
 
-// As Simulate: every rank runs its actions in order, each as soon as its input is there. `costs`
-// are of one replica; a message takes `costs.send`, where it has one, any number of them at once.
-// `tail`: seconds that all ranks of a stage spend together after the last of them is through, as
-// the sum of their gradients does; [stage], or empty. The bound counts no tail; the critical path
-// leads to the last action; kSummary has the makespan and the bubble alone.
+// As Simulate: every rank runs its actions in order, each as soon as its input is there. `costs` are
+// those of one replica of a stage. A message takes `costs.send`, where costs have it; messages do
+// not wait for each other. `tail` ([stage], or empty): time that all ranks of a stage spend together
+// after the last of them is done, as for the sum of their gradients. The lower bound leaves the tail
+// out; the critical path leads to the last action; kSummary fills only the makespan and the bubble.
 Simulation SimulateDealt(const DealtTimetable& dealt, const StageCosts& costs,
                          const std::vector<double>& tail = {}, Detail detail = Detail::kSummary);
 
-// What such a simulation is drawn with: a row a rank, "1f1b, stages of 3+1".
+// The table to draw such a simulation with: one row per rank, named "1f1b, stages of 3+1".
 Timetable DrawnTable(const DealtTimetable& dealt);
 
-// Most micro-batches that any rank of each stage holds at once, from the start of F to the end of
-// B, or of W where that is apart. [stage]
+// [stage] the most micro-batches that a rank of the stage holds at once, from the start of F to the
+// end of B (of W, where the backward is split).
 std::vector<int> DealtInFlight(const DealtTimetable& dealt);
 
 }  // namespace sluice

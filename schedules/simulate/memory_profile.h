@@ -3,7 +3,9 @@
 
 #include <vector>
 
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/simulation.h"
+#include "schedules/simulate/stage_costs.h"
+#include "schedules/timetable.h"
 
 namespace sluice {
 

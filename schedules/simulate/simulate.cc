@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/dependency.h"
+#include "schedules/simulate/bound.h"
 #include "schedules/simulate/critical_path.h"
 #include "schedules/simulate/memory_profile.h"
 #include "schedules/simulate/stage_links.h"

@@ -1,11 +1,12 @@
 #ifndef SLUICE_SCHEDULES_SIMULATE_STAGE_LINKS_H_
 #define SLUICE_SCHEDULES_SIMULATE_STAGE_LINKS_H_
 
+#include <algorithm>
 #include <vector>
 
 #include "schedules/channels.h"
 #include "schedules/dependency.h"
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/stage_costs.h"
 
 namespace sluice {
 
@@ -16,7 +17,7 @@ struct StageLink {
   int rank = -1;         // that holds it
   bool crosses = false;  // whether that is another rank
   int to = -1;           // the channel to it, -1 unless it crosses
-  double latency = 0;    // from a result's leaving to its arrival
+  double latency = 0;    // from when a result leaves to when it arrives
   double link_busy = 0;  // of that, how long the channel is held
 };
 

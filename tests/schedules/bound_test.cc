@@ -1,3 +1,5 @@
+#include "schedules/simulate/bound.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include "schedules/check/validate.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
+#include "schedules/simulate/bound.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/stage_costs.h"
 
 namespace sluice {
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "schedules/render/render_common.h"
+#include "schedules/simulate/critical_path.h"
 #include "schedules/sum_order.h"
 #include "tools/schedule/schedule_auto.h"
 
@@ -54,7 +55,7 @@ ordered_json SimulationJson(const Simulation& run, const Timetable& table, bool 
   if (!run.peak_bytes.empty()) json["peak_bytes"] = run.peak_bytes;
   json["critical_path"] = RowJson(run.critical_path);
   for (size_t i = 0; i < run.critical_path.size(); ++i) {
-    json["critical_path"][i]["why"] = run.critical_path_why[i];
+    json["critical_path"][i]["why"] = CauseName(run.critical_path_why[i]);
   }
   if (!actions) return json;
   ordered_json rows = ordered_json::array();

@@ -1,9 +1,10 @@
+#include "schedules/simulate/stage_costs.h"
+
 #include <cassert>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {
