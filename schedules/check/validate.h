@@ -1,24 +1,13 @@
 #ifndef SLUICE_SCHEDULES_CHECK_VALIDATE_H_
 #define SLUICE_SCHEDULES_CHECK_VALIDATE_H_
 
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "schedules/check/defect.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
-
-// One thing that is wrong with a timetable, and where.
-struct Defect {
-  int rank = -1;
-  int position = -1;  // index into rows[rank]; -1 when it is about something that is absent
-  std::string action;
-  std::string message;  // whole sentence: what was found, what was expected
-};
-
-// "rank 2, position 7, 2B3: <message>".
-std::string ToString(const Defect& defect);
 
 // Proves that a timetable can be executed and computes each gradient exactly once, in one order:
 //  - every (stage, micro-batch) has one F, and one B or one I and one W, on the rank that holds
@@ -34,12 +23,11 @@ std::string ToString(const Defect& defect);
 //    order of messages on every directed rank pair is the same on both sides (channels are FIFO),
 //    data are received before they are used and sent after they are made, and no deadlock is
 //    possible when a send blocks until its receive is reached.
-// Returns all defects found (at most `limit`), empty when the timetable is sound; first the one that
-// explains others, where there is one. Linear in the
-// number of actions.
+// Returns all defects found (at most `limit`), and none when the timetable is sound; where one
+// defect explains others, it comes first. Linear in the number of actions.
 std::vector<Defect> FindDefects(const Timetable& timetable, int limit = 100);
 
-// OK, or InvalidArgument with the defects, one a line.
+// OK, or InvalidArgument with one defect per line.
 absl::Status ValidateTimetable(const Timetable& timetable);
 
 }  // namespace sluice

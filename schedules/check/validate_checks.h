@@ -2,12 +2,13 @@
 #define SLUICE_SCHEDULES_CHECK_VALIDATE_CHECKS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "schedules/check/validate.h"
+#include "schedules/check/defect.h"
 #include "schedules/dependency.h"
 
 // The parts of FindDefects. Each proves one thing and adds what contradicts it.
@@ -67,7 +68,7 @@ void CheckProgress(const Timetable& timetable, const Census& census, DefectList&
 // one cause of many defects. Of a timetable that is not sound.
 std::optional<Defect> FindMisnumbered(const Timetable& timetable);
 
-// All of the checks but the first and the last.
+// All of these checks but CheckShape, which must come before, and CheckProgress.
 void CheckAllButProgress(const Timetable& timetable, Census& census, DefectList& defects);
 
 }  // namespace sluice
