@@ -122,9 +122,10 @@ Answer DispatchTrial(const PlanRequest& request, const FreeOrderTrial& trial) {
   absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(wanted);
   if (!problem.ok()) return answer;
   answer.problem = *std::move(problem);
-  for (const RangeCost& stage : stages) answer.problem.prompt.push_back(Prompt(stage));
+  std::vector<char> prompt_weights;
+  for (const RangeCost& stage : stages) prompt_weights.push_back(Prompt(stage));
   if (!MayKeepBusy(answer.problem)) return answer;
-  answer.schedule = optimise::Dispatch(answer.problem, trial.rules);
+  answer.schedule = optimise::Dispatch(answer.problem, trial.rules, prompt_weights);
   return answer;
 }
 

@@ -1,5 +1,6 @@
 #include "partitioner/orders/free_order_trials.h"
 
+#include <variant>
 #include <vector>
 
 namespace sluice {
@@ -9,8 +10,8 @@ using Trial = FreeOrderTrial;
 
 constexpr double kHalf = 0.5, kLess = 0.3;
 
-constexpr optimise::DispatchRules Slow(double slowness, int spare) {
-  return {.slowness = slowness, .spare = spare, .late_weights = 30, .way_patience = 0.3};
+constexpr optimise::DueTimes Slow(double slowness, int spare) {
+  return {.slowness = slowness, .spare = spare, .late_weights = 30, .patience = 0.3};
 }
 
 constexpr Trial First(double front_share, Recompute everywhere, Recompute in_spare_time,
@@ -33,8 +34,9 @@ constexpr Recompute kNone = Recompute::kNone, kSelective = Recompute::kSelective
 // The optimiser's long search finds little better.
 constexpr Trial kTrials[] = {
     // Where there is room: as much in flight as it is likely to allow.
-    First(kHalf, kNone, kNone, {.in_flight = 2.75, .forward_first = true, .late_share = 2}),
-    First(kHalf, kNone, kNone, {.in_flight = 3, .forward_first = true}),
+    First(kHalf, kNone, kNone,
+          optimise::Preferences{.in_flight = 2.75, .forward_first = true, .late_share = 2}),
+    First(kHalf, kNone, kNone, optimise::Preferences{.in_flight = 3, .forward_first = true}),
     First(kHalf, kNone, kSelective, Slow(2.5, 20)),
     First(kHalf, kNone, kSelective, Slow(3, 4)),
     // Little room: first stages are short, and hold less.
@@ -53,7 +55,7 @@ constexpr Trial kTrials[] = {
     Longer(FullRanks::kLast, kLess, 2.1, Slow(2.4, 0)),
     // Room for nothing else.
     First(kHalf, kSelective, kSelective, Slow(2, 4)),
-    First(kHalf, kFull, kFull, {.in_flight = 3, .forward_first = true}),
+    First(kHalf, kFull, kFull, optimise::Preferences{.in_flight = 3, .forward_first = true}),
     First(kHalf, kFull, kFull, Slow(3, 4)),
 };
 
@@ -66,19 +68,22 @@ std::vector<FreeOrderTrial> TrialsNear(const FreeOrderTrial& trial) {
   const auto add = [&](const auto& change) { change(near.emplace_back(trial)); };
   for (double by : {0.9, 0.93, 0.96, 0.98, 1.02, 1.04, 1.08, 1.12}) {
     add([&](Trial& other) {
-      other.rules.slowness *= by;
-      other.rules.in_flight *= by;
+      if (auto* due = std::get_if<optimise::DueTimes>(&other.rules)) {
+        due->slowness *= by;
+      } else {
+        std::get<optimise::Preferences>(other.rules).in_flight *= by;
+      }
     });
   }
   for (double by : {0.9, 0.95, 1.05, 1.1}) {
     if (trial.fit > 0) add([&](Trial& other) { other.fit *= by; });
   }
-  if (trial.rules.slowness == 0) return near;
+  if (!std::holds_alternative<optimise::DueTimes>(trial.rules)) return near;
   for (double patience : {0.1, 0.2, 0.4, 0.6}) {
-    add([&](Trial& other) { other.rules.way_patience = patience; });
+    add([&](Trial& other) { std::get<optimise::DueTimes>(other.rules).patience = patience; });
   }
   for (int spare : {2, 8}) {
-    add([&](Trial& other) { other.rules.spare += spare; });
+    add([&](Trial& other) { std::get<optimise::DueTimes>(other.rules).spare += spare; });
   }
   return near;
 }

@@ -15,18 +15,18 @@ struct Job {
   double tail;
 };
 
-// The least time by which one rank can have done all jobs and their tails, were it allowed to
-// interrupt them (Jackson's preemptive schedule; Carlier 1982): no real order does better. Sorts
+// The least time by which one rank can have done all jobs and their tails if it may interrupt jobs
+// (Jackson's preemptive schedule; Carlier 1982). No order without interruptions does better. Sorts
 // the jobs. O(n log n).
 double OneRankBound(std::vector<Job>& jobs);
 
-// The largest OneRankBound over the ranks, with the heads and tails of the relaxation.
+// The largest OneRankBound of all ranks, with the heads and tails of the relaxation.
 double RankBound(const Problem& problem, const Relaxation& relaxation);
 
-// What a rank holds, summed over time, is at least what each of its micro-batches must hold on its
-// way from F on to the last stage and back, and at most the limit for as long as the rank works.
-// Bounds the objective for any number of stages a rank; strong where memory is short and
-// micro-batches are many.
+// The integral over time of what a rank holds is at least the sum, over its micro-batches, of what
+// each holds from its F until its gradient comes back from the last stage; and it is at most the
+// limit times the time for which the rank works. Holds for any number of stages per rank; strong
+// where memory is short and there are many micro-batches.
 double MemoryAreaBound(const Problem& problem);
 
 }  // namespace sluice::optimise

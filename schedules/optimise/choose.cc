@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "schedules/optimise/optimise.h"
+
 namespace sluice {
 namespace {
 
@@ -26,8 +28,8 @@ std::vector<double> SplitEdges(const std::vector<double>& edges, size_t stages, 
   return split;
 }
 
-// The best of one result per cut. Every timetable is of some cut, so the least of the cuts' bounds
-// bounds them all.
+// The index of the best result, of one per cut. Every timetable belongs to some cut, so the least of
+// the bounds of the cuts bounds all of them.
 absl::StatusOr<size_t> BestOf(const std::vector<absl::StatusOr<OptimisedTimetable>>& results,
                               Objective objective, double* bound) {
   std::optional<size_t> best;

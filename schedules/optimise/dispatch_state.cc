@@ -11,8 +11,9 @@ size_t Cells(const Problem& problem) {
 
 }  // namespace
 
-DispatchState::DispatchState(const Problem& problem)
+DispatchState::DispatchState(const Problem& problem, const std::vector<char>& prompt_weights)
     : problem_(problem),
+      prompt_weights_(prompt_weights),
       forward_end_(Cells(problem), 0),
       gradient_end_(Cells(problem), 0),
       forwards_(problem.stages, 0),
@@ -58,8 +59,9 @@ double DispatchState::GradientArrival(int stage) const {
   return gradient_end_[problem_.cell(stage + 1, k)] + problem_.hop[stage];
 }
 
-// What is held from a micro-batch on, plus what it still needs, must fit. Between the stages'
-// counts of F both sides only get smaller, so these counts are the only micro-batches to look at.
+// For every micro-batch: what the rank holds of this and later micro-batches, plus what this one
+// still needs, must fit in memory. Between the counts of F of the stages, both terms only get
+// smaller, so these counts are the only micro-batches to look at.
 bool DispatchState::Safe(int rank, int stage) const {
   const std::vector<int>& stages = problem_.stages_of[rank];
   if (stages.size() == 1 || problem_.memory.empty()) return true;
@@ -90,7 +92,7 @@ void DispatchState::Start(int rank, Op op, int stage, double now) {
   } else if (op == Op::kInputGrad) {
     gradient_end_[problem_.cell(stage, gradients_[stage]++)] = end;
     if (stage > 0) Announce(stage - 1, end + problem_.hop[stage - 1]);
-    if (!problem_.prompt.empty() && problem_.prompt[stage]) {
+    if (!prompt_weights_.empty() && prompt_weights_[stage]) {
       Append(rank, {Op::kWeightGrad, static_cast<uint16_t>(stage)}, end);
       ++weights_[stage];
     }
@@ -106,8 +108,8 @@ void DispatchState::Append(int rank, const Step& step, double now) {
   free_at_[rank] = now + problem_.duration(step);
 }
 
-// Makes the consumer's rank look when `arrival` comes, unless it is busy then and looks later
-// anyway.
+// Makes the rank of the consumer decide at the time `arrival`, unless it is busy then and decides
+// later anyway.
 void DispatchState::Announce(int consumer, double arrival) {
   const int rank = problem_.placement.rank(consumer);
   if (free_at_[rank] <= arrival) WaitUntil(rank, arrival);

@@ -11,7 +11,7 @@
 namespace sluice::optimise {
 namespace {
 
-// Improvements smaller than this share are rounding.
+// Improvements by a smaller share than this are rounding.
 constexpr double kRounding = 1e-10;
 // Prefixes remembered per key.
 constexpr size_t kMostRemembered = 32;
@@ -42,7 +42,7 @@ class ExactSearch {
   void Visit();
   void Complete();
   bool Dominated();
-  // Those of the options among which the next action of one rank is.
+  // The options, of one rank, that the search branches over.
   std::vector<Option> Branches(bool* put_off);
   void Take(const Option& option);
 

@@ -14,18 +14,18 @@ namespace sluice::optimise {
 namespace {
 
 constexpr size_t kChains = 4;
-// Actions timed by a chain, at most.
+// At most this many actions are timed by one chain.
 constexpr size_t kMostActions = 6'000'000;
-// A chain with fewer moves than this cannot get anywhere.
+// A chain with fewer moves than this gains nothing.
 constexpr size_t kLeastMoves = 500;
 // Of equal values, the one whose ranks end earlier on average is nearer to a better one.
 constexpr double kWeightOfMean = 0.01;
-// A worsening of this share of the value is accepted now and then at first.
+// At first, an order that is worse by this share of the value is accepted now and then.
 constexpr double kFirstTemperature = 0.002;
 constexpr double kLastTemperature = 0.00002;
 
-// The order of one rank with the action at `from` moved to `to`; false when it would then run
-// before what it needs, or hold too much.
+// Checks the order of one rank whose action at `from` was moved to `to`: not allowed when an action
+// would run before what it needs, or the rank would hold too much.
 class MoveChecker {
  public:
   explicit MoveChecker(const Problem& problem) : problem_(problem), counts_(problem.stages) {}
@@ -110,7 +110,8 @@ class Chain {
   std::vector<Replay::Block> blocks_;
 };
 
-// A move inside a random block: of an action to the block's front or end, or past its neighbour.
+// Draws a move inside a random block: an action goes to the front or the end of the block, or past
+// its neighbour.
 bool Chain::Propose(int* rank, int* from, int* to) {
   if (blocks_.empty()) return false;
   const Replay::Block& block = blocks_[Draw(0, static_cast<int>(blocks_.size()) - 1)];
@@ -175,7 +176,7 @@ Schedule Improve(const Problem& problem, const Schedule& start, const SearchSett
       if (result.value < best.value) best = std::move(result);
     }
     ++seed;
-    // Without a deadline, one round; with one, as many as there is time for.
+    // Without a deadline there is one round; with one, as many as there is time for.
   } while (deadline.bounded() && !deadline.passed() && best.value > settings.good_enough);
   return best;
 }

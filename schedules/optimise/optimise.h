@@ -1,65 +1,10 @@
 #ifndef SLUICE_SCHEDULES_OPTIMISE_OPTIMISE_H_
 #define SLUICE_SCHEDULES_OPTIMISE_OPTIMISE_H_
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
-#include "schedules/simulate/simulate.h"
-#include "schedules/timetable.h"
+#include "schedules/optimise/request.h"
 
 namespace sluice {
-
-enum class Objective {
-  kMakespan,  // when the last rank ends
-  kSpan,      // the longest time from a rank's first start to its last end
-};
-
-// What a rank may hold at once. Both limits may be given; both must then hold.
-struct MemoryLimits {
-  // [rank] (stage, micro-batch) activations, counted from the start of F to the end of W; empty: no
-  // limit.
-  std::vector<int> activations;
-  // [rank] bytes, counted as StageCosts says: activation_bytes from the start of F to the end of I,
-  // weight_grad_bytes of them on to the end of W; empty: no limit.
-  std::vector<double> bytes;
-};
-
-// A timetable is wanted for these stages on these ranks.
-struct OptimiseRequest {
-  Placement placement = Placement::Looped(1);
-  int micro_batches = 1;
-  StageCosts costs;
-  MemoryLimits limits;
-  Objective objective = Objective::kMakespan;
-  // Where the search starts besides its own rules: sound timetables of the same placement and
-  // micro-batches. The answer is never worse than any of them that keeps the limits.
-  std::vector<Timetable> seeds;
-  // Seconds after which the best timetable so far is returned. Without it the search does a fixed
-  // amount of work, and its answer depends on nothing but the request: not on threads, not on the
-  // machine.
-  std::optional<double> time_limit;
-  // How much work the search does, as a share of the usual: a fraction of a second where the answer
-  // is not found to be optimal before.
-  double effort = 1;
-  uint64_t seed = 1;
-  // Threads to search with; 0: as many as the machine has.
-  int threads = 0;
-};
-
-struct OptimisedTimetable {
-  Timetable table;  // compute-only, sound, within the limits; called "auto"
-  Simulation run;   // with lower_bound and gap as below
-  // No timetable of these stages on these ranks within these limits does better: proved, for the
-  // objective asked for.
-  double lower_bound = 0;
-  double gap = 0;        // objective / lower_bound - 1
-  bool optimal = false;  // the gap is 0: by the bounds, or by exhausting all timetables
-  std::string found_by;  // "search", "exhaustive search" or the name of the seed that won
-};
 
 // The best timetable found, with proof of how far from the best possible it can be.
 // InvalidArgument for costs or limits that make no sense (wrong length, negative).

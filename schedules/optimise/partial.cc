@@ -89,7 +89,7 @@ double PartialOrder::value() const {
   return value;
 }
 
-// The relaxation, from what has run on.
+// The times of the relaxation, where they start from the actions that have run.
 void PartialOrder::FindHeads() {
   const Problem& p = problem_;
   for (int k = 0; k < p.micro_batches; ++k) {

@@ -23,7 +23,7 @@ class PartialOrder {
  public:
   PartialOrder(const Problem& problem, const Relaxation& relaxation);
 
-  // Every action whose inputs are in the prefix and for which there is room.
+  // Every action whose inputs are in the prefix and which fits in memory.
   const std::vector<Option>& FindOptions();
   void Push(const Option& option);
   void Pop();
@@ -32,9 +32,9 @@ class PartialOrder {
   double value() const;  // of a complete order
   // No completion of this prefix does better.
   double Bound();
-  // What all completions depend on: how far every stage is, and (`times`) when its ranks and the
-  // results that wait for a consumer are free to be used. Of two prefixes with the same key, one
-  // whose times are all at most the other's leaves nothing to gain from the other.
+  // What all completions depend on: `key` says how far every stage is, `times` when the ranks are
+  // free and when the results that wait for a consumer arrive. Of two prefixes with the same key,
+  // the one whose times are all at most those of the other dominates: the other can be dropped.
   void Describe(std::vector<uint8_t>* key, std::vector<double>* times) const;
   Order order() const;
 
@@ -54,7 +54,7 @@ class PartialOrder {
   size_t total_;
   std::vector<int> forwards_, gradients_, weights_;  // [stage]
   std::vector<double> free_;                         // [rank]
-  // [cell] ends of what has run, and, after FindHeads, earliest ends of what has not.
+  // [cell] ends of the actions that have run and, after FindHeads, earliest ends of the others.
   std::vector<double> forward_end_, gradient_end_, weight_end_;
   std::vector<std::vector<double>> held_;  // [rule][rank]
   std::vector<Undo> steps_;

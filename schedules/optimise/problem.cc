@@ -38,9 +38,9 @@ absl::Status AddByteRule(const OptimiseRequest& request, Problem* problem) {
   return absl::OkStatus();
 }
 
-// The last stage's I of a micro-batch needs its F on every stage first: at that moment each rank
-// holds that micro-batch once for each of its stages. With room for that, one micro-batch after
-// another gets through.
+// Before the I of a micro-batch on the last stage, its F must have run on every stage: at that
+// moment each rank holds that micro-batch once for each of its stages. A rank that has memory for
+// that lets one micro-batch after another through.
 absl::Status CheckPossible(const Problem& problem) {
   for (const MemoryRule& rule : problem.memory) {
     const bool counted = rule.held == std::vector<double>(problem.stages, 1);

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/optimise/optimise.h"
+#include "schedules/optimise/request.h"
 
-// What the search works on. Micro-batches cost the same, so renumbering them at any stage changes
-// nothing: the k-th F (I, W) of a stage may be taken to be micro-batch k's. An order is then one
-// sequence of (op, stage) per rank, and what a rank holds at any point follows from its own
-// sequence alone.
+// What the search works on. All micro-batches cost the same, so renumbering them at any stage
+// changes nothing, and the k-th F (I, W) of a stage may be taken to be that of micro-batch k. An
+// order is then one sequence of (op, stage) per rank, and what a rank holds at any point follows
+// from its own sequence alone.
 namespace sluice::optimise {
 
 // Sums of bytes may differ in their last bits with the order of adding.
@@ -29,7 +29,7 @@ struct MemoryRule {
   std::vector<double> kept;   // [stage] of these, until the end of W
   std::vector<double> limit;  // [rank]
 
-  // What a rank holds more (less) after `step` than before.
+  // By how much `step` changes what its rank holds.
   double change(const Step& step) const {
     if (step.op == Op::kForward) return held[step.stage];
     return step.op == Op::kInputGrad ? kept[step.stage] - held[step.stage] : -kept[step.stage];
@@ -45,14 +45,12 @@ struct Problem {
   std::vector<double> forward, input_grad, weight_grad;
   std::vector<double> hop;  // [stage] latency between stage and stage + 1, 0 on one rank
   std::vector<MemoryRule> memory;
-  // [rank] when its first action can start: before it, the first micro-batch goes down the chain.
+  // [rank] when its first action can start at the earliest: the first micro-batch must come to it.
   std::vector<double> head;
-  // [rank] what is subtracted from a rank's end: its head for the span, 0 for the makespan. The
-  // first action of every rank is F of its lowest stage for micro-batch 0, and starts at the head.
+  // [rank] what the objective subtracts from the end of a rank: its head for the span, 0 for the
+  // makespan. The first action of every rank is F of its lowest stage for micro-batch 0, and starts
+  // at the head.
   std::vector<double> grace;
-  // [stage] whether its W has to follow its I at once, as where that keeps more than F did; empty:
-  // nowhere. MakeProblem leaves it empty, and only Dispatch heeds it.
-  std::vector<char> prompt;
 
   size_t cell(int stage, int micro_batch) const {
     return static_cast<size_t>(stage) * static_cast<size_t>(micro_batches) +
@@ -65,14 +63,15 @@ struct Problem {
   }
 };
 
-// InvalidArgument for nonsense; ResourceExhausted, with the least memory that would do, when a rank
-// cannot hold one micro-batch of each of its stages, without which no micro-batch gets through.
+// InvalidArgument for costs, counts or limits that make no sense; ResourceExhausted, with the least
+// memory that would do, when a rank cannot hold one micro-batch at each of its stages, without which
+// no micro-batch gets through.
 absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request);
 
 // Seconds that the busiest rank works on one micro-batch: no steady state is faster.
 double BusiestWork(const Problem& problem);
 
-// What a rank holds of each rule as its sequence goes by.
+// What a rank holds, by each memory rule, as its sequence goes by.
 class RankMemory {
  public:
   RankMemory(const Problem& problem, int rank)
@@ -87,9 +86,9 @@ class RankMemory {
   std::vector<double> held_;
 };
 
-// The order as a timetable, micro-batches numbered in order at every stage.
+// The order as a timetable, with the micro-batches numbered in order at every stage.
 Timetable TimetableOf(const Problem& problem, const Order& order);
-// The order of a compute-only timetable, each B as I and W.
+// The order of a compute-only timetable, with each B as I and W.
 Order OrderOf(const Timetable& table);
 
 }  // namespace sluice::optimise

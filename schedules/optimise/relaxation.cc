@@ -103,7 +103,8 @@ void Relaxation::FindTails() {
   auto& gradient = tails_.input_grad;
   auto& weight = tails_.weight_grad;
   const int m = p.micro_batches;
-  // What follows the F that the end of I (W) of `of` makes room for.
+  // The least time that must pass after the end of I (W) of `of`, because an F waits for its
+  // memory.
   const auto room_after = [&](int of, int k, int Room::*slots) {
     double after = -kFar;
     for (int s : p.stages_of[p.placement.rank(of)]) {

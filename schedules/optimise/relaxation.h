@@ -7,11 +7,12 @@
 
 namespace sluice::optimise {
 
-// The problem without ranks that can do one thing at a time: every action starts as soon as what it
-// needs is there. Needed are its inputs; the same op of its stage for the micro-batch before; and,
-// for F, room: with room for n micro-batches, F of k waits for the I (W) of k - n to end, of its
-// own stage and of the others of its rank. In every timetable each action starts at or after its
-// `head` here, and after its end at least its `tail` passes until the objective is reached.
+// The problem without the constraint that a rank does one thing at a time: every action starts as
+// soon as what it needs is there. It needs its inputs; the end of the same op of its stage for the
+// micro-batch before; and, for F, memory: on a rank that can hold n micro-batches, F of micro-batch
+// k waits for the end of I (W) of micro-batch k - n, at its own stage and at the others of its rank.
+// In every timetable each action starts at or after its `head` here, and at least its `tail` passes
+// from its end until the objective is reached.
 class Relaxation {
  public:
   explicit Relaxation(const Problem& problem);
@@ -21,8 +22,8 @@ class Relaxation {
   };
   const Times& heads() const { return heads_; }
   const Times& tails() const { return tails_; }
-  // F(stage, k) must follow I(`of`, k - to_gradient) and W(`of`, k - to_weight); micro_batches: no
-  // such limit.
+  // F(stage, k) must follow I(`of`, k - to_gradient) and W(`of`, k - to_weight). A value of
+  // micro_batches means that there is no such constraint.
   struct Room {
     int of;
     int to_gradient;

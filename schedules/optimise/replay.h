@@ -7,8 +7,8 @@
 
 namespace sluice::optimise {
 
-// Times an order, every action as early as its rank's sequence lets it, as Simulate does; made to
-// be called very often.
+// Finds the times of an order, with every action as early as the sequence of its rank lets it, as
+// Simulate does; fast enough to be called very often.
 class Replay {
  public:
   explicit Replay(const Problem& problem);
@@ -26,10 +26,10 @@ class Replay {
 
   // Returns false when the order never completes. O(actions).
   bool Run(const Order& order);
-  // Of the last order that completed: max over ranks of end - grace, and the mean over ranks.
+  // The maximum and the mean over ranks of end - grace, for the last order that completed.
   double value() const { return value_; }
   double mean() const { return mean_; }
-  // Its critical path, as blocks of at least two actions, from the end to the start.
+  // The critical path of that order, as blocks of at least two actions, from the end to the start.
   const std::vector<Block>& FindBlocks(const Order& order);
 
  private:
@@ -43,7 +43,7 @@ class Replay {
   std::vector<int> forwards_, gradients_;           // [stage]
   std::vector<std::vector<double>> end_;            // [rank][position]
   std::vector<std::vector<int>> count_;             // [rank][position] the action's micro-batch
-  std::vector<int> done_;                           // [rank] actions timed
+  std::vector<int> done_;                           // [rank] how many actions have their times
   std::vector<char> queued_;
   std::vector<int> queue_;
   std::vector<Block> blocks_;

@@ -7,21 +7,25 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/optimise/dispatch.h"
+
 namespace sluice::optimise {
 namespace {
 
-// Rules are tried this many at a time, whatever the number of threads; few where each takes long.
+// Preferences are tried this many at a time, whatever the number of threads; fewer where each takes
+// long.
 constexpr size_t kBatch = 8;
 constexpr size_t kSmallBatch = 2;
 constexpr size_t kManyActions = 20'000;
-// Actions dispatched in all, at most: a fraction of a second's work. Small problems stop earlier.
+// At most this many actions are dispatched in all, which takes a fraction of a second. Small
+// problems stop earlier.
 constexpr size_t kMostActions = 3'000'000;
 constexpr size_t kMostRules = 1'000;
 constexpr size_t kLeastRules = 2 * kBatch;
 
-// The rules that win most often, over the published cost tables and random ones.
-std::vector<DispatchRules> Favourites() {
-  std::vector<DispatchRules> rules;
+// The preferences that win most often, over published and random tables of costs.
+std::vector<Preferences> Favourites() {
+  std::vector<Preferences> rules;
   for (double in_flight : {2.0, 2.5, 1.5, 3.0}) {
     for (bool forward_first : {false, true}) {
       rules.push_back({.in_flight = in_flight, .forward_first = forward_first});
@@ -35,16 +39,16 @@ double Pick(const double (&values)[kCount], std::mt19937_64& random) {
   return values[std::uniform_int_distribution<size_t>(0, kCount - 1)(random)];
 }
 
-// Rules of values that do well here or there. Where a rank has several stages, micro-batches that
-// enter at a steady pace keep them from crowding each other out.
-DispatchRules DrawRules(bool several_chunks, std::mt19937_64& random) {
+// Random preferences, of values that do well for some problems. Where a rank has several stages, a
+// steady pace of micro-batches keeps one stage from taking all the memory of the others.
+Preferences DrawRules(bool several_chunks, std::mt19937_64& random) {
   constexpr double kInFlight[] = {0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 4.0, kNever};
   constexpr double kPatience[] = {0.0, 0.0, 0.3, 0.6, 1.0};
   constexpr double kForwardPatience[] = {0.0, 0.0, 0.5, 1.0};
   constexpr double kPace[] = {1.0, 1.0, 1.03, 1.06, 1.1, 1.2, 1.3};
   constexpr double kLateShare[] = {0.5, 1.0, 1.0, 1.0, 2.0};
   std::uniform_real_distribution<double> unit(0, 1);
-  DispatchRules rules;
+  Preferences rules;
   rules.in_flight = Pick(kInFlight, random);
   rules.patience = Pick(kPatience, random);
   rules.forward_patience = Pick(kForwardPatience, random);
@@ -74,14 +78,14 @@ class RuleSearch {
   Schedule Run() {
     TryAll(Favourites());
     while (!Done() && tried_ < budget_ / 2) {
-      std::vector<DispatchRules> drawn;
+      std::vector<Preferences> drawn;
       for (size_t i = 0; i < kBatch; ++i) {
         drawn.push_back(DrawRules(problem_.stages > problem_.ranks, random_));
       }
       TryAll(drawn);
     }
     while (!Done()) {
-      std::vector<DispatchRules> variations;
+      std::vector<Preferences> variations;
       for (size_t i = 0; i < kBatch; ++i) variations.push_back(Vary(best_rules_));
       TryAll(variations);
     }
@@ -94,12 +98,12 @@ class RuleSearch {
            (tried_ > 0 && deadline_.passed());
   }
 
-  void TryAll(const std::vector<DispatchRules>& rules) {
+  void TryAll(const std::vector<Preferences>& rules) {
     for (size_t from = 0; from < rules.size() && !Done(); from += batch_) {
       const size_t count = std::min(batch_, rules.size() - from);
       std::vector<Schedule> results(count);
       tbb::parallel_for(size_t{0}, count, [&](size_t i) {
-        // The very first rule always runs, so that there is a result.
+        // The very first preferences always run, so that there is a result.
         const bool needed = from + i == 0 && tried_ == 0;
         if (needed || !deadline_.passed()) results[i] = Dispatch(problem_, rules[from + i]);
       });
@@ -112,7 +116,7 @@ class RuleSearch {
     }
   }
 
-  DispatchRules Vary(DispatchRules rules) {
+  Preferences Vary(Preferences rules) {
     std::uniform_real_distribution<double> unit(0, 1);
     if (rules.in_flight == kNever) rules.in_flight = 4;
     rules.in_flight *= 0.8 + 0.4 * unit(random_);
@@ -135,7 +139,7 @@ class RuleSearch {
   size_t tried_ = 0;
   double longest_weight_ = 0;
   Schedule best_;
-  DispatchRules best_rules_;
+  Preferences best_rules_;
 };
 
 }  // namespace

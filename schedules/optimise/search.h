@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "schedules/optimise/dispatch.h"
 #include "schedules/optimise/problem.h"
+#include "schedules/optimise/schedule.h"
 
 namespace sluice::optimise {
 
@@ -16,7 +16,7 @@ class Deadline {
   explicit Deadline(std::optional<double> seconds) {
     if (seconds.has_value()) at_ = Clock::now() + std::chrono::duration<double>(*seconds);
   }
-  // One after half of the time that is left.
+  // The moment after half of the time that is left.
   Deadline Half() const {
     Deadline half = *this;
     if (at_.has_value()) half.at_ = *at_ - (*at_ - Clock::now()) / 2;
@@ -36,10 +36,9 @@ struct SearchSettings {
   uint64_t seed = 1;
 };
 
-// Dispatches by many rules, in parallel, first those that are often best, then drawn
-// ones, then variations of the best so far; keeps the best order. With a deadline that is not
-// reached, or none, the result does not depend on the number of threads. At least one rule is
-// always tried.
+// Dispatches by many preferences in parallel: first those that are often best, then random ones,
+// then variations of the best so far. Returns the best order. Unless a deadline ends the search, the
+// result does not depend on the number of threads. At least one set of preferences is always tried.
 Schedule SearchRules(const Problem& problem, const SearchSettings& settings,
                      const Deadline& deadline);
 

@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "schedules/optimise/optimise.h"
+#include "schedules/optimise/request.h"
 
 namespace sluice::optimise {
 
 // Every synchronous schedule of the catalogue for the stages, ranks and micro-batches of `request`,
-// placed as it asks. Those that need another placement or size are left out.
+// placed as it asks. Schedules that need another placement or size are left out.
 std::vector<Timetable> CatalogueSeeds(const OptimiseRequest& request);
 
 // Whether both put every stage on the same rank.

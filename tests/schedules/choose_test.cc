@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "schedules/check/validate.h"
+#include "schedules/optimise/optimise.h"
 
 namespace sluice {
 namespace {

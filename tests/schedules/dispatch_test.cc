@@ -54,18 +54,19 @@ OptimiseRequest RandomRequest(Draw& draw) {
 }
 
 DispatchRules RandomRules(Draw& draw) {
-  DispatchRules rules;
+  Preferences rules;
   if (draw.Int(0, 1) == 0) rules.in_flight = draw.Real(0.5, 4);
   rules.forward_first = draw.Int(0, 1) == 0;
   rules.deep_first = draw.Int(0, 1) == 0;
   rules.patience = draw.Real(0, 1);
   rules.late_share = draw.Int(1, 2);
   if (draw.Int(0, 2) == 0) return rules;
-  rules.slowness = draw.Real(0.5, 3);
-  rules.spare = draw.Int(0, 5);
-  rules.late_weights = draw.Real(0, 5);
-  rules.way_patience = draw.Real(0, 1);
-  return rules;
+  DueTimes due;
+  due.slowness = draw.Real(0.5, 3);
+  due.spare = draw.Int(0, 5);
+  due.late_weights = draw.Real(0, 5);
+  due.patience = draw.Real(0, 1);
+  return due;
 }
 
 void ExpectWithinLimits(const Problem& problem, const Order& order) {
@@ -80,10 +81,15 @@ void ExpectWithinLimits(const Problem& problem, const Order& order) {
   }
 }
 
-void ExpectPromptWeights(const Problem& problem, const Order& order) {
+bool WaitsOnPurpose(const DispatchRules& rules) {
+  const auto* due = std::get_if<DueTimes>(&rules);
+  return (due != nullptr ? due->patience : std::get<Preferences>(rules).patience) > 0;
+}
+
+void ExpectPromptWeights(const std::vector<char>& prompt, const Order& order) {
   for (const auto& row : order) {
     for (size_t i = 0; i < row.size(); ++i) {
-      if (row[i].op != Op::kInputGrad || !problem.prompt[row[i].stage]) continue;
+      if (row[i].op != Op::kInputGrad || !prompt[row[i].stage]) continue;
       ASSERT_LT(i + 1, row.size());
       EXPECT_EQ(row[i + 1], (Step{Op::kWeightGrad, row[i].stage}));
     }
@@ -91,20 +97,21 @@ void ExpectPromptWeights(const Problem& problem, const Order& order) {
 }
 
 TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
-  int by_way = 0, limited = 0;
+  int by_due_time = 0, limited = 0;
   for (uint64_t seed = 0; seed < 1'000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Draw draw(seed);
     const OptimiseRequest request = RandomRequest(draw);
     absl::StatusOr<Problem> problem = MakeProblem(request);
     ASSERT_TRUE(problem.ok()) << problem.status();
-    for (int s = 0; s < problem->stages; ++s) problem->prompt.push_back(draw.Int(0, 3) == 0);
+    std::vector<char> prompt;
+    for (int s = 0; s < problem->stages; ++s) prompt.push_back(draw.Int(0, 3) == 0);
     const DispatchRules rules = RandomRules(draw);
-    by_way += rules.slowness > 0;
+    by_due_time += std::holds_alternative<DueTimes>(rules);
     limited += !problem->memory.empty();
-    const Schedule schedule = Dispatch(*problem, rules);
+    const Schedule schedule = Dispatch(*problem, rules, prompt);
     ExpectWithinLimits(*problem, schedule.order);
-    ExpectPromptWeights(*problem, schedule.order);
+    ExpectPromptWeights(prompt, schedule.order);
     const Timetable table = TimetableOf(*problem, schedule.order);
     const absl::Status sound = ValidateTimetable(table);
     ASSERT_TRUE(sound.ok()) << sound;
@@ -112,18 +119,17 @@ TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
     ASSERT_TRUE(run.ok()) << run.status();
     // A rank that waited on purpose need not, once its order is known.
     EXPECT_LE(run->makespan, schedule.value * (1 + 1e-12));
-    const bool waits = rules.slowness > 0 ? rules.way_patience > 0 : rules.patience > 0;
-    if (!waits) {
+    if (!WaitsOnPurpose(rules)) {
       EXPECT_NEAR(run->makespan, schedule.value, 1e-9);
     }
   }
-  EXPECT_GT(by_way, 300);
+  EXPECT_GT(by_due_time, 300);
   EXPECT_GT(limited, 300);
 }
 
 // A V of equal stages in less memory than keeps all ranks busy by any preference of F or I, or by
 // any limit of what is in flight.
-TEST(Dispatch, ByWayKeepsRanksBusyInLittleMemory) {
+TEST(Dispatch, DueTimesKeepRanksBusyInLittleMemory) {
   constexpr int kRanks = 16, kStages = 2 * kRanks, kMicroBatches = 200;
   OptimiseRequest request;
   request.placement = Placement::V(kRanks, 2);
@@ -134,19 +140,20 @@ TEST(Dispatch, ByWayKeepsRanksBusyInLittleMemory) {
   request.limits.bytes.assign(kRanks, 20);
   const absl::StatusOr<Problem> problem = MakeProblem(request);
   ASSERT_TRUE(problem.ok());
-  const auto by_way = [&](double slowness) {
-    return Dispatch(*problem, {.slowness = slowness, .late_weights = 30, .way_patience = 0.3})
+  const auto by_due_time = [&](double slowness) {
+    return Dispatch(*problem, DueTimes{.slowness = slowness, .late_weights = 30, .patience = 0.3})
         .value;
   };
   double greedy = kNever;
   for (const bool forward_first : {false, true}) {
-    greedy = std::min(greedy, Dispatch(*problem, {.forward_first = forward_first}).value);
+    greedy =
+        std::min(greedy, Dispatch(*problem, Preferences{.forward_first = forward_first}).value);
   }
-  EXPECT_LT(by_way(1.6), greedy * 0.9);
+  EXPECT_LT(by_due_time(1.6), greedy * 0.9);
   // Were a rank's stages to take all room from one another, one micro-batch after another would
   // take 32 * 2 * 200.
   for (const double slowness : {1.0, 1.3, 2.0, 2.5, 4.0}) {
-    EXPECT_LT(by_way(slowness), greedy) << slowness;
+    EXPECT_LT(by_due_time(slowness), greedy) << slowness;
   }
 }
 

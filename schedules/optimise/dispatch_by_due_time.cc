@@ -1,4 +1,4 @@
-#include "schedules/optimise/dispatch_by_way.h"
+#include "schedules/optimise/dispatch_by_due_time.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,18 +11,19 @@ namespace {
 
 constexpr int kNone = -1;
 
-// An action that a rank could run, and when it is due by the micro-batch's way.
+// An action that a rank could run, and when it is due.
 struct Candidate {
   Op op = Op::kForward;
   int stage = kNone;
   double due = kNever;
 };
 
-class ByWay {
+class DueTimeDispatcher {
  public:
-  ByWay(const Problem& problem, const DispatchRules& rules)
-      : problem_(problem), rules_(rules), state_(problem), cap_(problem.stages) {
-    FindWay();
+  DueTimeDispatcher(const Problem& problem, const DueTimes& rules,
+                    const std::vector<char>& prompt_weights)
+      : problem_(problem), rules_(rules), state_(problem, prompt_weights), cap_(problem.stages) {
+    FindTripTimes();
     SetCaps();
   }
 
@@ -33,30 +34,32 @@ class ByWay {
  private:
   // What a rank sees when it is free.
   struct View {
-    Candidate arrived;     // the first due of what may start
-    Candidate coming;      // what arrives next
+    Candidate arrived;     // the one that is due first of those that may start
+    Candidate coming;      // the one that arrives next
     double at = kNever;    // when that is
     bool starved = false;  // an F has arrived that only lacks memory
   };
 
-  void FindWay();
+  void FindTripTimes();
   void SetCaps();
   View Look(int rank, double now) const;
   static void Offer(const Candidate& candidate, double arrival, double now, View* view);
   Candidate PendingWeight(int rank) const;
   void Decide(int rank, double now);
-  double Due(int micro_batch, double on_way) const {
-    return micro_batch * state_.cycle() + on_way * rules_.slowness;
+  // `since_start`: when the action would start if its micro-batch were alone.
+  double Due(int micro_batch, double since_start) const {
+    return micro_batch * state_.cycle() + since_start * rules_.slowness;
   }
 
   const Problem& problem_;
-  const DispatchRules& rules_;
+  const DueTimes& rules_;
   DispatchState state_;
-  std::vector<double> forward_at_, gradient_at_;  // [stage] of a micro-batch alone
-  std::vector<int> cap_;                          // [stage] of micro-batches in flight
+  // [stage] when F and I of a micro-batch start that is alone in the pipeline.
+  std::vector<double> forward_at_, gradient_at_;
+  std::vector<int> cap_;  // [stage] of micro-batches in flight
 };
 
-void ByWay::FindWay() {
+void DueTimeDispatcher::FindTripTimes() {
   const int stages = problem_.stages;
   forward_at_.resize(stages);
   gradient_at_.resize(stages);
@@ -71,10 +74,11 @@ void ByWay::FindWay() {
   }
 }
 
-// As many as start while one is on its way from F to I, and the spare ones; on a rank that has no
-// room for that many of all its stages, its part of them. Were a stage to take the others' room,
-// little more than one micro-batch at a time would get through.
-void ByWay::SetCaps() {
+// A stage may have as many micro-batches in flight as start while one of them is between F and I,
+// and the spare ones. Where a rank has no room for that many of all its stages, each stage gets the
+// same share of them: if one stage took the memory of the others, little more than one micro-batch
+// at a time would get through.
+void DueTimeDispatcher::SetCaps() {
   std::vector<double> wanted(problem_.stages);
   for (int s = 0; s < problem_.stages; ++s) {
     const double trip =
@@ -95,7 +99,7 @@ void ByWay::SetCaps() {
   }
 }
 
-void ByWay::Offer(const Candidate& candidate, double arrival, double now, View* view) {
+void DueTimeDispatcher::Offer(const Candidate& candidate, double arrival, double now, View* view) {
   if (arrival > now) {
     if (arrival >= view->at) return;
     view->at = arrival;
@@ -105,7 +109,7 @@ void ByWay::Offer(const Candidate& candidate, double arrival, double now, View* 
   }
 }
 
-ByWay::View ByWay::Look(int rank, double now) const {
+DueTimeDispatcher::View DueTimeDispatcher::Look(int rank, double now) const {
   View view;
   for (int s : problem_.stages_of[rank]) {
     const int f = state_.forwards(s), g = state_.gradients(s);
@@ -124,7 +128,7 @@ ByWay::View ByWay::Look(int rank, double now) const {
   return view;
 }
 
-Candidate ByWay::PendingWeight(int rank) const {
+Candidate DueTimeDispatcher::PendingWeight(int rank) const {
   Candidate first;
   for (int s : problem_.stages_of[rank]) {
     const int w = state_.weights(s);
@@ -136,7 +140,7 @@ Candidate ByWay::PendingWeight(int rank) const {
   return first;
 }
 
-void ByWay::Decide(int rank, double now) {
+void DueTimeDispatcher::Decide(int rank, double now) {
   const View view = Look(rank, now);
   const Candidate weight = PendingWeight(rank);
   const bool make_room = view.starved && weight.stage != kNone;
@@ -146,7 +150,7 @@ void ByWay::Decide(int rank, double now) {
     return;
   }
   const double duration = problem_.duration({next.op, static_cast<uint16_t>(next.stage)});
-  if (!make_room && view.coming.due < next.due && view.at - now <= rules_.way_patience * duration) {
+  if (!make_room && view.coming.due < next.due && view.at - now <= rules_.patience * duration) {
     return state_.WaitUntil(rank, view.at);
   }
   state_.Start(rank, next.op, next.stage, now);
@@ -154,8 +158,9 @@ void ByWay::Decide(int rank, double now) {
 
 }  // namespace
 
-Schedule DispatchByWay(const Problem& problem, const DispatchRules& rules) {
-  return ByWay(problem, rules).Run();
+Schedule DispatchByDueTime(const Problem& problem, const DueTimes& rules,
+                           const std::vector<char>& prompt_weights) {
+  return DueTimeDispatcher(problem, rules, prompt_weights).Run();
 }
 
 }  // namespace sluice::optimise
