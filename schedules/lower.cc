@@ -39,7 +39,9 @@ class Lowering {
     if (!run_.finished()) return;
     CollectMessages();
     if (options.most_waiting == LowerOptions::kAllThatArrive) return;
-    for (const auto& row : table_.rows) PutOff(row, options.most_waiting);
+    for (int rank = 0; rank < table_.placement.ranks(); ++rank) {
+      PutOff(rank, options.most_waiting);
+    }
     SortMessages();
   }
 
@@ -94,14 +96,15 @@ class Lowering {
 
   // Lets the messages to a rank come in the order of their use, and the k-th not before the use of
   // the one `limit` earlier has begun. Durations are 1 at least, so one later is still in time.
-  void PutOff(const std::vector<Action>& row, int limit) {
+  void PutOff(int rank, int limit) {
     struct Use {
       int32_t start;
       size_t group;  // position of the action, of the first half for a pair
     };
     std::vector<Use> uses;
     int32_t previous = 0;
-    const auto& starts = run_.starts()[static_cast<size_t>(&row - table_.rows.data())];
+    const std::vector<Action>& row = table_.rows[rank];
+    const std::vector<int32_t>& starts = run_.starts()[rank];
     for (size_t i = 0; i < row.size(); ++i) {
       const int producer = ProducerStage(table_.placement, row[i].op, row[i].stage);
       if (producer == kNoStage) continue;
@@ -264,22 +267,6 @@ Timetable ComputeOnly(const Timetable& timetable) {
               row.end());
   }
   return compute;
-}
-
-int MostWaiting(const Timetable& lowered) {
-  int most = 0;
-  for (const auto& row : lowered.rows) {
-    int waiting = 0;
-    for (const Action& action : row) {
-      if (IsCommunication(action.op) && !IsSend(action.op)) most = std::max(most, ++waiting);
-      const int from = ProducerStage(lowered.placement, action.op, action.stage);
-      if (from != kNoStage &&
-          lowered.placement.rank(from) != lowered.placement.rank(action.stage)) {
-        --waiting;
-      }
-    }
-  }
-  return most;
 }
 
 }  // namespace sluice

@@ -26,17 +26,14 @@ struct LowerOptions {
 // Inserts the sends and receives that a compute-only timetable implies: SEND after the action that
 // makes the data, RECV before the one that uses them, none between stages on one rank. The result
 // is deadlock-free for blocking rendezvous sends and has the same message order on both ends of
-// every directed rank pair. Idle cells are dropped. Linear in the number of actions, but for a
-// limit (where messages are sorted). InvalidArgument when `timetable` is already lowered, does not
-// validate, or the options do not fit it.
+// every directed rank pair. Idle cells are dropped. Linear in the number of actions, unless there is
+// a limit (then messages are sorted). InvalidArgument when `timetable` is already lowered, is not
+// sound, or the options do not fit it.
 absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable,
                                          const LowerOptions& options = {});
 
 // The reverse: drops sends and receives.
 Timetable ComputeOnly(const Timetable& timetable);
-
-// The most received tensors that wait at once on any rank of a lowered table.
-int MostWaiting(const Timetable& lowered);
 
 }  // namespace sluice
 

@@ -70,6 +70,23 @@ TEST(LowerTimetable, TwoCopiesOfTheModelRunToo) {
   }
 }
 
+// The most received tensors that wait at once on any rank of a lowered table.
+int MostWaiting(const Timetable& lowered) {
+  int most = 0;
+  for (const auto& row : lowered.rows) {
+    int waiting = 0;
+    for (const Action& action : row) {
+      if (IsCommunication(action.op) && !IsSend(action.op)) most = std::max(most, ++waiting);
+      const int from = ProducerStage(lowered.placement, action.op, action.stage);
+      if (from != kNoStage &&
+          lowered.placement.rank(from) != lowered.placement.rank(action.stage)) {
+        --waiting;
+      }
+    }
+  }
+  return most;
+}
+
 // The most tensors that one action or pair of `table` receives at once.
 int MostInputs(const Timetable& table) {
   int most = 0;
