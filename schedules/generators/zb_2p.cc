@@ -1,21 +1,40 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schedules/generators/generators.h"
-#include "schedules/simulate/simulate.h"
+#include "schedules/simulate/stage_costs.h"
 
 namespace sluice {
 namespace {
 
 // What the paper leaves open; all combinations are tried.
 struct Choices {
-  bool idle_before_first_backward;  // rather than one more F, if that would delay the first I
-  bool hold_forwards_back;          // where the next stage cannot use one soon
-  bool fill_small_gaps;             // with a W that is longer than the gap
+  // Stay idle before the first I, rather than run one more F that would delay it.
+  bool idle_before_first_backward;
+  // Hold an F back where the next stage cannot use it soon.
+  bool hold_forwards_back;
+  // Fill small gaps with a W that is longer than the gap.
+  bool fill_small_gaps;
 };
 
-// Room for rounding where memory is in bytes.
+std::vector<Choices> AllChoices() {
+  std::vector<Choices> all;
+  for (const bool fill : {true, false}) {
+    for (const bool hold : {true, false}) {
+      for (const bool idle : {true, false}) {
+        all.push_back({.idle_before_first_backward = idle,
+                       .hold_forwards_back = hold,
+                       .fill_small_gaps = fill});
+      }
+    }
+  }
+  return all;
+}
+
+// Tolerance for rounding where memory is in bytes.
 constexpr double kSlack = 1e-9;
 
 // What a stage may hold, and what each micro-batch holds there until its I, and from there until
@@ -237,8 +256,8 @@ absl::StatusOr<Timetable> GenerateZb2p(const ScheduleRequest& request) {
   const Room room = RoomOf(request, costs);
   std::optional<double> best;
   Timetable table = EmptyTimetable("zb-2p", request, Placement::Looped(request.ranks));
-  for (int bits = 0; bits < 8; ++bits) {
-    Dealer dealer(request, costs, room, {(bits & 1) == 0, (bits & 2) == 0, (bits & 4) == 0});
+  for (const Choices& choices : AllChoices()) {
+    Dealer dealer(request, costs, room, choices);
     dealer.Deal();
     if (best.has_value() && dealer.Span() >= *best) continue;
     best = dealer.Span();
