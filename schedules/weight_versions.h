@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "schedules/timetable.h"
 
 // Which weights each micro-batch uses when a timetable updates them without a flush. Version u of a
@@ -37,24 +36,32 @@ inline int VersionOf(const Timetable& timetable, int micro_batch, int updates_be
   return std::max(UpdateOf(timetable, micro_batch) - 1, 0);
 }
 
-struct StageVersions {
-  // Most versions that must be kept at the same time: those that micro-batches in flight use, that
-  // of the next forward where it exists already, and the newest, to which the next update is added.
-  int kept = 1;
-  // [micro_batch] the version its forward and backward use.
-  std::vector<int> version;
-  // [micro_batch] updates between that version and the one its gradient is added to: 0 means that
-  // it is trained as without a pipeline.
-  std::vector<int> staleness;
-  int max_staleness = 0;
-  double mean_staleness = 0;
+// Where the versions of one stage's weights lie while an asynchronous timetable runs. Versions that
+// are needed at the same time lie in different slots, and there are no more slots than versions are
+// needed at some time: at most p - s at stage s of p of PipeDream (Harlap et al., PipeDream, 2018,
+// section 3.3), and 2 of PipeDream-2BW (Narayanan et al., ICML 2021, section 3.1).
+struct WeightSlots {
+  int count = 1;
+  std::vector<int> version;          // [micro-batch]: the one that its F, B, I and W read
+  std::vector<int> slot_of_version;  // [version]
+
+  int slot(int v) const { return slot_of_version[static_cast<size_t>(v)]; }
+  int SlotOf(int micro_batch) const { return slot(version[static_cast<size_t>(micro_batch)]); }
 };
 
-// [stage]. PipeDream keeps at most p - s versions at stage s of p (Harlap et al., PipeDream, 2018,
-// section 3.3), and its staleness there is p - s - 1; PipeDream-2BW keeps 2 everywhere, its
-// staleness is 1 (Narayanan et al., ICML 2021, section 3.1); a synchronous table keeps 1.
-// InvalidArgument, with the defects, when the table is not sound.
-absl::StatusOr<std::vector<StageVersions>> FindWeightVersions(const Timetable& timetable);
+// By VersionOf, for a sound table. A synchronous table has one slot, and only version 0.
+WeightSlots SlotsOf(const Timetable& table, int stage);
+
+// How old the weights behind a gradient are when it is applied: updates of the stage between the
+// version that the micro-batch computed with and the one that its gradient changes. 0 means that it
+// is trained as without a pipeline. At stage s of p, PipeDream has p - s - 1, and PipeDream-2BW 1.
+struct Staleness {
+  int max = 0;      // over stages
+  double mean = 0;  // likewise
+};
+
+// [micro-batch] of an asynchronous table; empty for a synchronous one.
+std::vector<Staleness> StalenessOf(const Timetable& table);
 
 }  // namespace sluice
 

@@ -13,7 +13,6 @@
 #include "pipeline/compile/memory_plan.h"
 #include "pipeline/compile/messages.h"
 #include "pipeline/compile/program_builder.h"
-#include "pipeline/compile/weight_slots.h"
 #include "schedules/dependency.h"
 #include "schedules/recomputed.h"
 #include "schedules/sum_order.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "pipeline/compile/weight_slots.h"
+#include "schedules/weight_versions.h"
 #include "pipeline/train/step_report.h"
 #include "schedules/simulate/dealt_times.h"
 

@@ -11,7 +11,6 @@
 #include <map>
 #include <thread>
 
-#include "pipeline/compile/weight_slots.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/weight_versions.h"
 #include "tests/models/model_runner.h"
@@ -264,27 +263,6 @@ TEST(Asynchronous, TheVersionsMatter) {
     const absl::StatusOr<Outcome> wrong = Train(*plan, SmallOptions(kSteps));
     ASSERT_TRUE(sound.ok() && wrong.ok());
     EXPECT_NE(sound->weights_hash, wrong->weights_hash) << schedule;
-  }
-}
-
-// As many slots as the schedule says versions are alive.
-TEST(WeightSlots, AreTheVersionsKept) {
-  for (const char* schedule : {"pipedream", "pipedream-2bw", "1f1b"}) {
-    for (int ranks = 1; ranks <= 6; ++ranks) {
-      for (int steps = 1; steps <= 4; ++steps) {
-        const Timetable table =
-            Asynchronous({.schedule = schedule, .ranks = ranks, .micro_batches = 6}, steps)
-                .timetable;
-        const absl::StatusOr<std::vector<StageVersions>> versions = FindWeightVersions(table);
-        ASSERT_TRUE(versions.ok()) << versions.status();
-        for (int stage = 0; stage < ranks; ++stage) {
-          const StageVersions& expected = (*versions)[static_cast<size_t>(stage)];
-          const WeightSlots slots = SlotsOf(table, stage);
-          EXPECT_EQ(slots.count, expected.kept) << schedule << ", stage " << stage;
-          EXPECT_EQ(slots.version, expected.version) << schedule << ", stage " << stage;
-        }
-      }
-    }
   }
 }
 

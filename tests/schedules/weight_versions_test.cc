@@ -19,20 +19,27 @@ namespace {
 
 using testing::HasSubstr;
 
+// Updates of the stage between the version that `micro_batch` computes with and the one that its
+// gradient changes.
+int StalenessAt(const Timetable& table, const WeightSlots& slots, int micro_batch) {
+  return UpdateOf(table, micro_batch) - slots.version[static_cast<size_t>(micro_batch)];
+}
+
 // Harlap et al., section 3.3: stage s of p keeps p - s versions, and a micro-batch's gradient is
 // p - s - 1 updates late; fewer while the pipeline fills.
 TEST(PipeDream, KeepsAVersionForEachMicroBatchInFlight) {
   for (int p = 1; p <= 8; ++p) {
     for (int m = 1; m <= 20; ++m) {
-      const auto stages = FindWeightVersions(*GenerateSchedule("pipedream", {p, m}));
-      ASSERT_TRUE(stages.ok()) << stages.status();
+      const Timetable table = *GenerateSchedule("pipedream", {p, m});
       for (int s = 0; s < p; ++s) {
-        const StageVersions& found = (*stages)[s];
-        EXPECT_LE(found.kept, p - s);
+        const WeightSlots slots = SlotsOf(table, s);
+        EXPECT_LE(slots.count, p - s);
         if (m >= 2 * (p - s)) {
-          EXPECT_EQ(found.kept, p - s) << p << " " << m << " " << s;
+          EXPECT_EQ(slots.count, p - s) << p << " " << m << " " << s;
         }
-        for (int b = 0; b < m; ++b) EXPECT_EQ(found.staleness[b], std::min(b, p - s - 1));
+        for (int b = 0; b < m; ++b) {
+          EXPECT_EQ(StalenessAt(table, slots, b), std::min(b, p - s - 1));
+        }
       }
     }
   }
@@ -45,21 +52,31 @@ TEST(PipeDream2Bw, KeepsTwoVersionsAndIsOneUpdateLate) {
       for (int every = std::max(1, p - 1); every <= p + 2; ++every) {
         ScheduleRequest request{p, m};
         request.update_every = every;
-        const auto stages = FindWeightVersions(*GenerateSchedule("pipedream-2bw", request));
-        ASSERT_TRUE(stages.ok()) << stages.status();
-        for (const StageVersions& found : *stages) {
-          EXPECT_LE(found.kept, 2);
+        const Timetable table = *GenerateSchedule("pipedream-2bw", request);
+        for (int s = 0; s < p; ++s) {
+          const WeightSlots slots = SlotsOf(table, s);
+          EXPECT_LE(slots.count, 2);
           if (m > 2 * every) {
-            EXPECT_EQ(found.kept, 2);
+            EXPECT_EQ(slots.count, 2);
           }
           for (int b = 0; b < m; ++b) {
-            EXPECT_EQ(found.staleness[b], b < every ? 0 : 1);
-            EXPECT_EQ(found.version[b], std::max(b / every - 1, 0));
+            EXPECT_EQ(StalenessAt(table, slots, b), b < every ? 0 : 1);
+            EXPECT_EQ(slots.version[static_cast<size_t>(b)], std::max(b / every - 1, 0));
           }
         }
       }
     }
   }
+}
+
+// The oldest and the mean age over the stages of each micro-batch.
+TEST(Staleness, IsOverTheStages) {
+  const std::vector<Staleness> found = StalenessOf(*GenerateSchedule("pipedream", {4, 8}));
+  ASSERT_EQ(found.size(), 8);
+  EXPECT_EQ(found[0].max, 0);
+  EXPECT_EQ(found[7].max, 3);
+  EXPECT_DOUBLE_EQ(found[7].mean, (3 + 2 + 1 + 0) / 4.0);
+  EXPECT_TRUE(StalenessOf(*GenerateSchedule("1f1b", {4, 8})).empty());
 }
 
 TEST(PipeDream2Bw, RefusesUpdatesThatComeTooFast) {
@@ -72,13 +89,34 @@ TEST(PipeDream2Bw, RefusesUpdatesThatComeTooFast) {
 TEST(Synchronous, KeepsOneVersion) {
   for (const CatalogueEntry& entry : Catalogue()) {
     if (entry.updates != WeightUpdates::kFlush) continue;
-    const auto stages =
-        FindWeightVersions(*GenerateSchedule(entry.name, {4, 8, entry.default_chunks}));
-    ASSERT_TRUE(stages.ok()) << stages.status();
-    for (const StageVersions& found : *stages) {
-      EXPECT_EQ(found.kept, 1);
-      EXPECT_EQ(found.max_staleness, 0);
-      EXPECT_EQ(found.mean_staleness, 0);
+    const Timetable table = *GenerateSchedule(entry.name, {4, 8, entry.default_chunks});
+    for (int s = 0; s < table.placement.stages(); ++s) {
+      const WeightSlots slots = SlotsOf(table, s);
+      EXPECT_EQ(slots.count, 1);
+      EXPECT_EQ(slots.version, std::vector<int>(8, 0));
+    }
+  }
+}
+
+// Replays each row: no version is overwritten while a micro-batch that reads it is in flight.
+TEST(WeightSlots, HoldEveryVersionInFlight) {
+  for (const char* name : {"pipedream", "pipedream-2bw"}) {
+    const Timetable table = *GenerateSchedule(name, {4, 12});
+    for (int s = 0; s < 4; ++s) {
+      const WeightSlots slots = SlotsOf(table, s);
+      std::vector<int> lies_in(static_cast<size_t>(slots.count), -1);  // [slot] the version there
+      lies_in[static_cast<size_t>(slots.slot(0))] = 0;
+      int newest = 0;
+      for (const Action& action : table.rows[static_cast<size_t>(table.placement.rank(s))]) {
+        if (action.op == Op::kOptimizerStep) {
+          ++newest;
+          lies_in[static_cast<size_t>(slots.slot(newest))] = newest;
+        } else if (IsCompute(action.op)) {
+          const int read = slots.version[static_cast<size_t>(action.micro_batch)];
+          EXPECT_EQ(lies_in[static_cast<size_t>(slots.SlotOf(action.micro_batch))], read)
+              << name << ", stage " << s << ", " << ToString(action);
+        }
+      }
     }
   }
 }
