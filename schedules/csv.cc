@@ -218,7 +218,6 @@ void FindUpdates(Timetable& table) {
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name) {
   Timetable table;
   table.name = std::string(name);
-  table.crlf = absl::StrContains(text, "\r\n");
   absl::ConsumeSuffix(&text, "\n");
   if (absl::StripAsciiWhitespace(text).empty()) {
     return absl::InvalidArgumentError(
@@ -257,7 +256,11 @@ absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string
   return table;
 }
 
-std::string FormatTimetableCsv(const Timetable& timetable) {
+LineEnd LineEndOf(absl::string_view text) {
+  return absl::StrContains(text, "\r\n") ? LineEnd::kCrLf : LineEnd::kLf;
+}
+
+std::string FormatTimetableCsv(const Timetable& timetable, LineEnd line_end) {
   std::string text;
   for (const auto& row : timetable.rows) {
     for (size_t i = 0; i < row.size(); ++i) {
@@ -269,7 +272,7 @@ std::string FormatTimetableCsv(const Timetable& timetable) {
         text += ToString(row[i]);
       }
     }
-    text += timetable.crlf ? "\r\n" : "\n";
+    text += line_end == LineEnd::kCrLf ? "\r\n" : "\n";
   }
   return text;
 }

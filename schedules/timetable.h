@@ -30,8 +30,8 @@ class Placement {
   // One copy, with any map stage -> rank. InvalidArgument when a rank of 0..max has no stage or the
   // map is empty.
   static absl::StatusOr<Placement> FromRanks(std::vector<int> rank_of_stage);
-  // Stages that several ranks share (StageDeal): each on the first of them, ascending. For what is
-  // drawn; nobody runs or validates a table on it.
+  // Stages that several ranks share (StageDeal), each on the first of its ranks, ascending. Only for
+  // drawing: a table on this placement is neither run nor validated.
   static Placement OfFirstRanks(std::vector<int> first_ranks, int ranks);
 
   int ranks() const { return ranks_; }
@@ -90,9 +90,6 @@ struct Timetable {
   WeightUpdates updates = WeightUpdates::kFlush;
   int update_every = 0;  // micro-batches that an update of kDoubleBuffered includes; else 0
   std::vector<std::vector<Action>> rows;  // [rank][position]
-  // Whether the lines of its CSV end in CR LF (as Python's csv module writes them) or in LF; kept
-  // so that an imported file is written back unchanged.
-  bool crlf = false;
 
   // Which copy of the model `micro_batch` runs through: contiguous blocks, so that each copy sums
   // gradients in micro-batch order.

@@ -60,7 +60,7 @@ TEST(PyTorchFiles, AreSoundAndComeBackByteForByte) {
     const std::string text = Contents(entry.path());
     const auto table = ParseTimetableCsv(text, entry.path().string());
     ASSERT_TRUE(table.ok()) << table.status();
-    EXPECT_EQ(FormatTimetableCsv(*table), text);
+    EXPECT_EQ(FormatTimetableCsv(*table, LineEndOf(text)), text);
     EXPECT_TRUE(ValidateTimetable(*table).ok()) << ValidateTimetable(*table);
     const auto lowered = LowerTimetable(ComputeOnly(*table));
     EXPECT_TRUE(lowered.ok()) << lowered.status();
@@ -100,14 +100,15 @@ TEST(TimetableCsv, RoundTripsRandomTables) {
   for (int i = 0; i < 2000; ++i) {
     Timetable table = RandomTimetable(random);
     if (i % 2 == 1) table = *LowerTimetable(table);
-    table.crlf = i % 3 == 0;
-    const std::string text = FormatTimetableCsv(table);
+    const LineEnd line_end = i % 3 == 0 ? LineEnd::kCrLf : LineEnd::kLf;
+    const std::string text = FormatTimetableCsv(table, line_end);
+    EXPECT_EQ(LineEndOf(text), line_end);
     const auto back = ParseTimetableCsv(text, "random");
     ASSERT_TRUE(back.ok()) << back.status() << "\n" << text;
     EXPECT_EQ(back->rows, table.rows);
     EXPECT_EQ(back->micro_batches, table.micro_batches);
     EXPECT_EQ(back->placement.rank_of_stage(), table.placement.rank_of_stage());
-    EXPECT_EQ(FormatTimetableCsv(*back), text);
+    EXPECT_EQ(FormatTimetableCsv(*back, line_end), text);
   }
 }
 

@@ -46,10 +46,10 @@ std::string FormatDefects(const CheckQuestion& question, const Timetable& table,
 absl::Status CheckTimetable(const CheckQuestion& question) {
   ScheduleQuestion asked;
   asked.placement = question.placement;
-  const absl::StatusOr<Timetable> table = ReadTable(question.file, asked);
-  if (!table.ok()) return table.status();
-  const std::vector<Defect> defects = FindDefects(*table, kMostDefects);
-  const absl::Status written = WriteOutput("", FormatDefects(question, *table, defects));
+  const absl::StatusOr<FoundTable> found = ReadTable(question.file, asked);
+  if (!found.ok()) return found.status();
+  const std::vector<Defect> defects = FindDefects(found->table, kMostDefects);
+  const absl::Status written = WriteOutput("", FormatDefects(question, found->table, defects));
   if (!written.ok() || defects.empty()) return written;
   return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
                           question.file, ": not a sound timetable: ", defects.size(),

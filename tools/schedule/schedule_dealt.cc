@@ -27,15 +27,15 @@ absl::StatusOr<Timetable> WideTable(const ShowQuestion& question) {
 }
 
 // A row for each stage, as the file has them.
-absl::StatusOr<Timetable> FileTable(const ShowQuestion& question) {
-  absl::StatusOr<Timetable> table = ReadSoundTable(question.what, question.asked);
-  if (!table.ok()) return table;
+absl::StatusOr<FoundTable> FileTable(const ShowQuestion& question) {
+  absl::StatusOr<FoundTable> found = ReadSoundTable(question.what, question.asked);
+  if (!found.ok()) return found;
   const std::vector<int>& replicas = question.asked.stage_replicas;
   const int stages = static_cast<int>(replicas.size());
-  const Placement& placement = table->placement;
+  const Placement& placement = found->table.placement;
   if (placement.stages() == stages && placement.ranks() == stages &&
-      table->updates == WeightUpdates::kFlush) {
-    return table;
+      found->table.updates == WeightUpdates::kFlush) {
+    return found;
   }
   return absl::InvalidArgumentError(
       absl::StrCat(question.what, " has ", placement.stages(), " stages in ", placement.ranks(),
@@ -43,10 +43,13 @@ absl::StatusOr<Timetable> FileTable(const ShowQuestion& question) {
                    " takes a synchronous table with a row for each of ", stages, " stages"));
 }
 
-absl::StatusOr<Timetable> StageTable(const ShowQuestion& question) {
+absl::StatusOr<FoundTable> StageTable(const ShowQuestion& question) {
   if (NamesFile(question.what)) return FileTable(question);
   const absl::StatusOr<Timetable> wide = WideTable(question);
-  return wide.ok() ? NarrowTimetable(*wide, question.asked.stage_replicas) : wide;
+  if (!wide.ok()) return wide.status();
+  absl::StatusOr<Timetable> narrow = NarrowTimetable(*wide, question.asked.stage_replicas);
+  if (!narrow.ok()) return narrow.status();
+  return FoundTable{.table = *std::move(narrow)};
 }
 
 // All ranks do the same work: without a file of costs, a stage costs as many times as much.
@@ -84,12 +87,13 @@ absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleQuestion& asked, const Place
 
 absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question) {
   const ScheduleQuestion& asked = question.asked;
-  absl::StatusOr<Timetable> table = StageTable(question);
-  if (!table.ok()) return table.status();
-  absl::StatusOr<ScheduleCosts> costs = CostsOf(asked, table->placement);
+  absl::StatusOr<FoundTable> found = StageTable(question);
+  if (!found.ok()) return found.status();
+  absl::StatusOr<ScheduleCosts> costs = CostsOf(asked, found->table.placement);
   if (!costs.ok()) return costs.status();
-  const DealtTimetable dealt(*table, StageDeal(asked.stage_replicas, 1));
-  DealtSchedule schedule{.table = *std::move(table),
+  const DealtTimetable dealt(found->table, StageDeal(asked.stage_replicas, 1));
+  DealtSchedule schedule{.table = std::move(found->table),
+                         .line_end = found->line_end,
                          .shown = {.table = DrawnTable(dealt),
                                    .costs = *std::move(costs),
                                    .activation_limit = asked.memory_limit,

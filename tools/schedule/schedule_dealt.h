@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_SCHEDULE_SCHEDULE_DEALT_H_
 
 #include "absl/status/statusor.h"
+#include "schedules/csv.h"
 #include "tools/schedule/schedule_page.h"
 
 namespace sluice {
@@ -9,6 +10,7 @@ namespace sluice {
 // A schedule whose stages several ranks share.
 struct DealtSchedule {
   Timetable table;      // a row per stage, as `sluice train` takes it
+  LineEnd line_end;     // of the file that it is from
   ShownSchedule shown;  // a row per rank
 };
 

@@ -36,9 +36,9 @@ absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
   if (name == kAuto) return AutoTimetable(asked);
   asked.placement.clear();
   if (NamesFile(name)) asked.chunks.reset();
-  absl::StatusOr<Timetable> table = FindTable(name, asked);
-  if (!table.ok()) return table.status();
-  return PriceTimetable(*std::move(table), asked);
+  absl::StatusOr<FoundTable> found = FindTable(name, asked);
+  if (!found.ok()) return found.status();
+  return PriceTimetable(std::move(found->table), asked);
 }
 
 HtmlPanel PanelOf(const ShownSchedule& shown) {

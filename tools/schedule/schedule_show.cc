@@ -23,11 +23,12 @@ bool IsCsv(ScheduleFormat format) {
   return format == ScheduleFormat::kCsv || format == ScheduleFormat::kCommsCsv;
 }
 
-absl::StatusOr<std::string> FormatCsv(const Timetable& table, ScheduleFormat format) {
-  if (format == ScheduleFormat::kCsv || table.lowered()) return FormatTimetableCsv(table);
+absl::StatusOr<std::string> FormatCsv(const Timetable& table, LineEnd line_end,
+                                      ScheduleFormat format) {
+  if (format == ScheduleFormat::kCsv || table.lowered()) return FormatTimetableCsv(table, line_end);
   const absl::StatusOr<Timetable> lowered = LowerTimetable(table);
   if (!lowered.ok()) return lowered.status();
-  return FormatTimetableCsv(*lowered);
+  return FormatTimetableCsv(*lowered, line_end);
 }
 
 void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
@@ -71,7 +72,9 @@ absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
   const absl::StatusOr<DealtSchedule> dealt = DealSchedule(question);
   if (!dealt.ok()) return dealt.status();
   const ShownSchedule& shown = dealt->shown;
-  if (question.view.format == ScheduleFormat::kCsv) return FormatTimetableCsv(dealt->table);
+  if (question.view.format == ScheduleFormat::kCsv) {
+    return FormatTimetableCsv(dealt->table, dealt->line_end);
+  }
   if (question.view.format == ScheduleFormat::kHtml) return PageOf({shown});
   return FormatRun(shown.run, shown.table, shown.costs, question.view);
 }
@@ -79,18 +82,22 @@ absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
 absl::StatusOr<std::string> FormatAuto(const ShowQuestion& question) {
   const absl::StatusOr<PricedTimetable> best = AutoTimetable(question.asked);
   if (!best.ok()) return best.status();
-  if (IsCsv(question.view.format)) return FormatCsv(best->table, question.view.format);
+  if (IsCsv(question.view.format))
+    return FormatCsv(best->table, LineEnd::kLf, question.view.format);
   return FormatPriced(*best, question);
 }
 
 absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
   // Of two schedules on one page, each takes what it understands.
-  absl::StatusOr<Timetable> table = FindTable(
+  absl::StatusOr<FoundTable> found = FindTable(
       question.what,
       question.against.empty() ? question.asked : QuestionFor(question.what, question.asked));
-  if (!table.ok()) return table.status();
-  if (IsCsv(question.view.format)) return FormatCsv(*table, question.view.format);
-  const absl::StatusOr<PricedTimetable> priced = PriceTimetable(*std::move(table), question.asked);
+  if (!found.ok()) return found.status();
+  if (IsCsv(question.view.format)) {
+    return FormatCsv(found->table, found->line_end, question.view.format);
+  }
+  const absl::StatusOr<PricedTimetable> priced =
+      PriceTimetable(std::move(found->table), question.asked);
   if (!priced.ok()) return priced.status();
   return FormatPriced(*priced, question);
 }

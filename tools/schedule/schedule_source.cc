@@ -127,11 +127,11 @@ ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
   return asked;
 }
 
-absl::StatusOr<Timetable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
+absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
   const absl::StatusOr<std::string> text = ReadFile(file);
   if (!text.ok()) return text.status();
   absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
-  if (!table.ok()) return table;
+  if (!table.ok()) return table.status();
   if (!asked.placement.empty()) {
     const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
     if (!placement.ok()) return placement.status();
@@ -142,15 +142,17 @@ absl::StatusOr<Timetable> ReadTable(const std::string& file, const ScheduleQuest
                                  CheckCount("-v", asked.chunks, table->placement.chunks())}) {
     if (!ok.ok()) return ok;
   }
-  return asked.recompute ? RecomputeAhead(*table) : table;
+  if (asked.recompute) table = RecomputeAhead(*table);
+  if (!table.ok()) return table.status();
+  return FoundTable{*std::move(table), LineEndOf(*text)};
 }
 
-absl::StatusOr<Timetable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {
-  absl::StatusOr<Timetable> table = ReadTable(file, asked);
-  if (!table.ok()) return table;
-  absl::Status sound = ValidateTimetable(*table);
+absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {
+  absl::StatusOr<FoundTable> found = ReadTable(file, asked);
+  if (!found.ok()) return found;
+  absl::Status sound = ValidateTimetable(found->table);
   if (!sound.ok()) return WithExitCode(std::move(sound), kExitInvalidTimetable);
-  return table;
+  return found;
 }
 
 absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked) {
@@ -173,8 +175,11 @@ absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQ
   return table;
 }
 
-absl::StatusOr<Timetable> FindTable(const std::string& what, const ScheduleQuestion& asked) {
-  return NamesFile(what) ? ReadSoundTable(what, asked) : GenerateTable(what, asked);
+absl::StatusOr<FoundTable> FindTable(const std::string& what, const ScheduleQuestion& asked) {
+  if (NamesFile(what)) return ReadSoundTable(what, asked);
+  absl::StatusOr<Timetable> table = GenerateTable(what, asked);
+  if (!table.ok()) return table.status();
+  return FoundTable{.table = *std::move(table)};
 }
 
 }  // namespace sluice

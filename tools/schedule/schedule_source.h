@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "schedules/csv.h"
 #include "schedules/timetable.h"
 #include "tools/schedule/schedule_question.h"
 
@@ -23,15 +24,21 @@ bool NamesFile(const std::string& what);
 // groups where that schedule has none.
 ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked);
 
+// A timetable, and how the lines of its file end: it is written back as it was read.
+struct FoundTable {
+  Timetable table;
+  LineEnd line_end = LineEnd::kLf;
+};
+
 // The table in `file`, placed as --placement says, rebuilding activations as --recompute does; it
 // need not be sound. InvalidArgument where it is not of the size that was asked for.
-absl::StatusOr<Timetable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
+absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
 // ReadTable; an error carries exit code 4 where the table is not sound.
-absl::StatusOr<Timetable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked);
+absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked);
 // The schedule `name` of the catalogue, of the size and with what else is asked for.
 absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked);
 // ReadSoundTable or GenerateTable.
-absl::StatusOr<Timetable> FindTable(const std::string& what, const ScheduleQuestion& asked);
+absl::StatusOr<FoundTable> FindTable(const std::string& what, const ScheduleQuestion& asked);
 
 }  // namespace sluice
 
