@@ -20,8 +20,8 @@ enum class Op : uint8_t {
   kRecvBackward,  // RECV_B: the gradient of this stage's output from stage + 1
   kReduceGrad,    // REDUCE_GRAD: sums this stage's gradients over its replicas (no micro-batch)
   kRecompute,     // RECOMPUTE: rebuilds the activations of a (stage, micro-batch) for its backward
-  // OPTIMIZER_STEP: changes this stage's weights. Of a synchronous table without a micro-batch; of
-  // an asynchronous one with the last micro-batch whose gradient it includes.
+  // OPTIMIZER_STEP: changes this stage's weights. In a synchronous table it has no micro-batch; in
+  // an asynchronous one, the last micro-batch whose gradient it includes.
   kOptimizerStep,
 };
 

@@ -18,14 +18,14 @@ struct LayerRange {
   friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 
-// One range a stage, in order, no layer left out.
+// One range per stage, in order, without gaps.
 using Partition = std::vector<LayerRange>;
 
-// Reads "0-3,4,5-7". InvalidArgument names the part that is wrong: not a range, a gap, an overlap,
-// a layer too many.
+// Reads "0-3,4,5-7". InvalidArgument names the part that is wrong: it is not a range, leaves a gap,
+// overlaps the one before, or goes past the last layer.
 absl::StatusOr<Partition> ParsePartition(absl::string_view text, int layer_count);
 std::string FormatPartition(const Partition& partition);
-// `layer_count` layers over `stages` stages, sizes as equal as can be, the longer ones first.
+// `layer_count` layers over `stages` stages: sizes differ by at most one, the longer ones first.
 // InvalidArgument when there are more stages than layers, or either is below 1.
 absl::StatusOr<Partition> EvenPartition(int layer_count, int stages);
 

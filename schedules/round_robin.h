@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-// Whether every rank has as many stages, stage s on rank s mod ranks.
+// Whether all ranks have the same number of stages, and stage s is on rank s mod ranks.
 bool IsRoundRobin(const Placement& placement);
 
 }  // namespace sluice

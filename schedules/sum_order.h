@@ -15,13 +15,13 @@ namespace sluice {
 // order), and trains to other bits.
 class SumOrder {
  public:
-  // The order of `timetable`'s stages where all have the same one, complete and each micro-batch
-  // once. Ascending where they differ (CheckRows names who does), where the timetable holds several
+  // The order of the stages of `timetable`, where all have the same one, with each micro-batch once.
+  // Ascending where stages differ (CheckRows then names the stage), where the timetable holds several
   // copies of the model, and where it is asynchronous. Linear in the number of actions.
   static SumOrder Of(const Timetable& timetable);
 
   bool ascending() const { return micro_batches_.empty(); }
-  // Of a micro-batch in the order, from 0; and the reverse.
+  // The position of a micro-batch in the order, from 0; and the micro-batch at a position.
   int position(int micro_batch) const {
     return ascending() ? micro_batch : positions_[static_cast<size_t>(micro_batch)];
   }

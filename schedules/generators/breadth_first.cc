@@ -2,7 +2,7 @@
 
 namespace sluice {
 
-// Looped breadth-first: GPipe over v chunks a rank; all micro-batches through a chunk before the
+// Looped breadth-first: GPipe over v chunks per rank; all micro-batches through a chunk before the
 // next chunk starts (p = 2, m = 4, v = 2; a dash marks the second chunk, B = 2 F):
 //
 //   rank 0 (stages 0, 2)  0 1 2 3 0'1'2'3' . . .[0'][1'][2'][3'][0 ][1 ][2 ][3 ]

@@ -23,9 +23,9 @@ struct ScheduleRequest {
   int group = 0;
   // PipeDream-2BW: micro-batches that an update includes; 0 means `ranks`.
   int update_every = 0;
-  // Schedules that are made for costs (zb-2p): what actions cost, null for F = I = W = 1, and how
-  // many activations a rank may hold, 0 for the paper's limit (in bytes, where costs have them).
-  // Others ignore both.
+  // For schedules that depend on costs (zb-2p): what actions cost, null for F = I = W = 1; and how
+  // many activations a rank may hold, 0 for the limit of the paper (in bytes, where costs have
+  // them). Other schedules ignore both.
   const StageCosts* costs = nullptr;
   int memory_limit = 0;
 };
@@ -39,7 +39,7 @@ struct CatalogueEntry {
   const char* bubble;   // closed form for equal stages: "(p-1)/(m+p-1)"
   const char* memory;   // peak (stage, micro-batch) activations of rank r: "min(m, p-r)"; "<="
                         // where it is an upper bound
-  const char* weights = "once";  // what a rank keeps of its stages' weights
+  const char* weights = "once";  // how many times a rank keeps the weights of its stages
   const char* source;            // paper, section
   bool splits_backward;          // uses I and W instead of B
   int default_chunks;

@@ -4,7 +4,7 @@ namespace sluice {
 namespace {
 
 // Synchronous schedules first, each near its relatives. p ranks, r the rank (from 0), m
-// micro-batches, v chunks a rank, g the (largest) group, k micro-batches an update.
+// micro-batches, v chunks per rank, g the (largest) group, k micro-batches per update.
 constexpr CatalogueEntry kCatalogue[] = {
     {.name = "gpipe",
      .summary = "all forwards, a flush, all backwards",
@@ -35,7 +35,7 @@ constexpr CatalogueEntry kCatalogue[] = {
      .default_chunks = 1,
      .generate = GenerateEagerOneFOneB},
     {.name = "interleaved",
-     .summary = "1F1B over v chunks a rank, in groups of g",
+     .summary = "1F1B over v chunks per rank, in groups of g",
      .needs = "any v, g",
      .bubble = "<= (p-1)/(vm+p-1), m >= p",
      .memory = "<= min(vm, 2(p-r-1)+(v-1)g+1)",
@@ -46,7 +46,7 @@ constexpr CatalogueEntry kCatalogue[] = {
      .takes_group = true,
      .generate = GenerateInterleaved},
     {.name = "interleaved-zb",
-     .summary = "ZB-H1 over v chunks a rank",
+     .summary = "ZB-H1 over v chunks per rank",
      .needs = "any v, g",
      .bubble = "<= (p-1)/(3vm+p-1), m >= p, F = I = W",
      .memory = "<= min(vm, (v-1)g+p)",
@@ -57,7 +57,7 @@ constexpr CatalogueEntry kCatalogue[] = {
      .takes_group = true,
      .generate = GenerateInterleavedZb},
     {.name = "bfs",
-     .summary = "GPipe over v chunks a rank, chunk by chunk",
+     .summary = "GPipe over v chunks per rank, chunk by chunk",
      .needs = "any v",
      .bubble = "(p-1)/(vm+p-1), m >= p",
      .memory = "vm",

@@ -7,7 +7,7 @@
 #include "schedules/generators/catalogue.h"
 #include "schedules/timetable.h"
 
-// One generator a file. Each requires positive counts (GenerateSchedule checks them) and returns a
+// One generator per file. Each requires positive counts (GenerateSchedule checks them) and returns a
 // compute-only table without idle cells; InvalidArgument says what the schedule needs.
 namespace sluice {
 
@@ -31,7 +31,7 @@ absl::StatusOr<Timetable> GeneratePipeDream2Bw(const ScheduleRequest& request);
 
 // For the generators: InvalidArgument unless the request asks for `chunks` stages per rank.
 absl::Status RequireChunks(const char* name, int chunks, const ScheduleRequest& request);
-// An empty table of `request` on `placement`: a row per rank.
+// A table for `request` on `placement` with one empty row per rank.
 Timetable EmptyTimetable(const char* name, const ScheduleRequest& request, Placement placement);
 Action ComputeAction(Op op, int stage, int micro_batch);
 // Appends m micro-batches of `stage` to `row`: `warm_up` forwards, then a forward and a backward in
@@ -41,8 +41,8 @@ void AppendOneFOneB(int stage, int micro_batches, int warm_up, std::vector<Actio
 // are left come last.
 void AppendOneFOneBOneW(int stage, int micro_batches, int warm_up, int lag,
                         std::vector<Action>& row);
-// Leaves out the micro-batches of `table` from `micro_batches` on. A table stays sound: dropping
-// whole micro-batches only takes constraints away.
+// Leaves out the micro-batches of `table` from number `micro_batches` on. A sound table stays sound:
+// leaving whole micro-batches out only removes constraints.
 void KeepMicroBatches(int micro_batches, Timetable& table);
 
 }  // namespace sluice

@@ -8,10 +8,10 @@
 namespace sluice {
 
 // `table` with a RECOMPUTE before each B or I of the stages of the model for which `stages` is true
-// (of all where it is empty). It needs nothing from other ranks, so that a rank rebuilds
-// activations while it waits for the gradient that they are for; rebuilt within the backward, they
-// would make everybody before it wait. In the cool-down of 1F1B that shortens each rank's wait by
-// one recomputation: (p - 1) R of the makespan.
+// (of all stages where `stages` is empty). A RECOMPUTE needs nothing from other ranks, so a rank
+// rebuilds activations while it waits for the gradient that they are for; rebuilt within the
+// backward, they would make all ranks before it wait. In the cool-down of 1F1B this shortens the wait
+// of each rank by one recomputation, and the makespan by (p - 1) R.
 //
 // The price is memory: between RECOMPUTE and B the rank holds all activations of one micro-batch,
 // where a backward that rebuilds its own needs those of one layer at a time. None is added where
