@@ -1,7 +1,5 @@
 #include "partitioner/partition_problem.h"
 
-#include <cmath>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -11,43 +9,6 @@ namespace {
 
 // Of a rank, so that no sum overflows: 2^62.
 constexpr double kMostBytes = 4611686018427387904.0;
-
-absl::Status CheckLink(const Link& link) {
-  if (!std::isfinite(link.latency) || link.latency < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the link's latency is ", link.latency, " s; expected 0 or more, finite"));
-  }
-  if (!(link.bandwidth > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the link's bandwidth is ", link.bandwidth, " B/s; expected more than 0"));
-  }
-  return absl::OkStatus();
-}
-
-// What is given once a rank or stage.
-absl::Status CheckDevices(const PartitionProblem& problem) {
-  const auto ranks = static_cast<size_t>(problem.timetable->placement.ranks());
-  const auto one_each = [](size_t given, size_t expected) {
-    return given == 0 || given == expected;
-  };
-  if (!one_each(problem.rank_costs.size(), ranks) || !one_each(problem.rank_memory.size(), ranks)) {
-    return absl::InvalidArgumentError(absl::StrCat("costs or memory by rank are for ",
-                                                   problem.rank_costs.size(), " and ",
-                                                   problem.rank_memory.size(), " of ", ranks));
-  }
-  for (const CostTable* costs : problem.rank_costs) {
-    if (costs->layer_count() == problem.layer_count()) continue;
-    return absl::InvalidArgumentError("ranks disagree about the number of layers");
-  }
-  if (!one_each(problem.links.size(), static_cast<size_t>(problem.stages() - 1))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got ", problem.links.size(), " links for ", problem.stages(), " stages"));
-  }
-  for (const Link& link : problem.links) {
-    if (absl::Status status = CheckLink(link); !status.ok()) return status;
-  }
-  return CheckLink(problem.link);
-}
 
 // All layers on one rank with every micro-batch in flight is the most that is ever counted.
 absl::Status CheckBytes(const CostTable& costs, int micro_batches) {
@@ -80,7 +41,7 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
         absl::StrCat("schedule ", problem.timetable->name, " updates weights without a flush and ",
                      "keeps several versions of them; plans are for synchronous schedules"));
   }
-  const int layers = problem.costs->layer_count();
+  const int layers = problem.layer_count();
   if (problem.stages() > layers) {
     return absl::InvalidArgumentError(
         absl::StrCat("got ", problem.stages(), " stages for ", layers,
@@ -93,17 +54,13 @@ absl::Status ValidateProblem(const PartitionProblem& problem) {
   if (problem.policies.empty()) {
     return absl::InvalidArgumentError("a stage needs at least one recompute policy to choose from");
   }
-  if (absl::Status status = CheckDevices(problem); !status.ok()) return status;
-  absl::Status bytes = CheckBytes(*problem.costs, problem.timetable->micro_batches);
-  for (const CostTable* costs : problem.rank_costs) {
-    bytes.Update(CheckBytes(*costs, problem.timetable->micro_batches));
+  const Machines& machines = problem.machines;
+  absl::Status status = ValidateMachines(machines, problem.timetable->placement.ranks());
+  status.Update(CheckBytes(*machines.costs, problem.timetable->micro_batches));
+  for (const auto& costs : machines.rank_costs) {
+    status.Update(CheckBytes(*costs, problem.timetable->micro_batches));
   }
-  if (!bytes.ok()) return bytes;
-  if (problem.memory_limit.has_value() && *problem.memory_limit <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the memory limit is ", *problem.memory_limit,
-                                                   " bytes; expected more than 0"));
-  }
-  return absl::OkStatus();
+  return status;
 }
 
 std::vector<RangeCost> PriceStages(const PartitionProblem& problem,

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "partitioner/costs/link.h"
 #include "partitioner/cuts/cost_table.h"
+#include "partitioner/machines.h"
 #include "partitioner/memory/in_flight.h"
 #include "schedules/partition.h"
 #include "schedules/simulate/simulate.h"
@@ -18,38 +18,27 @@ namespace sluice {
 // One timetable for which layers are to be cut into stages. Pointers stay the caller's and must
 // outlive it.
 struct PartitionProblem {
-  const CostTable* costs = nullptr;
-  // [rank] what the layers cost there, where devices differ; empty: `costs` on all of them.
-  std::vector<const CostTable*> rank_costs;
-  const Timetable* timetable = nullptr;  // compute-only, valid
-  const InFlight* in_flight = nullptr;   // of it, where it is known already
-  Link link;
-  std::vector<Link> links;              // [stage] the way to the next one; empty: `link` everywhere
-  std::optional<int64_t> memory_limit;  // bytes of each device
-  std::vector<int64_t> rank_memory;     // [rank] bytes, where devices differ; else empty
+  Machines machines;
+  const Timetable* timetable = nullptr;                  // compute-only, valid
+  const InFlight* in_flight = nullptr;                   // of it, where it is known already
   std::vector<Recompute> policies = {Recompute::kNone};  // what a stage may choose from
   std::optional<Partition> fixed;                        // only this one; policies are still chosen
 
   int stages() const { return timetable->placement.stages(); }
-  int layer_count() const { return costs->layer_count(); }
+  int layer_count() const { return machines.costs->layer_count(); }
   const CostTable& CostsOf(int stage) const {
-    return rank_costs.empty() ? *costs : *rank_costs[timetable->placement.rank(stage)];
-  }
-  // Every table that a rank's costs could come from.
-  std::vector<const CostTable*> tables() const {
-    return rank_costs.empty() ? std::vector<const CostTable*>{costs} : rank_costs;
+    return machines.CostsOf(timetable->placement.rank(stage));
   }
   RangeCost Price(int stage, int first, int end, Recompute recompute) const {
     return CostsOf(stage).Price(first, end, recompute);
   }
-  const Link& LinkAfter(int stage) const { return links.empty() ? link : links[stage]; }
+  // The way from `stage` to the next one.
+  Link LinkAfter(int stage) const {
+    const Placement& placement = timetable->placement;
+    return machines.LinkBetween(placement.rank(stage), placement.rank(stage + 1));
+  }
   // Seconds of a message of `bytes` from `stage` to the next one; 0 on one rank.
   double SendSeconds(int stage, int64_t bytes) const;
-  bool limits_memory() const { return memory_limit.has_value() || !rank_memory.empty(); }
-  // Requires limits_memory().
-  int64_t MemoryOf(int rank) const {
-    return rank_memory.empty() ? *memory_limit : rank_memory[rank];
-  }
 };
 
 // A partition with what its stages recompute.
@@ -58,8 +47,8 @@ struct StageAssignment {
   std::vector<Recompute> recompute;  // [stage]
 };
 
-// InvalidArgument when there are more stages than layers, no policies, a link or limit that
-// makes no sense, or more bytes than can be counted.
+// InvalidArgument when there are more stages than layers, no policies, machines that
+// make no sense, or more bytes than can be counted.
 absl::Status ValidateProblem(const PartitionProblem& problem);
 
 // What Simulate() takes, and what it does not know: the end of a step.

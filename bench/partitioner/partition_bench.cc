@@ -51,13 +51,12 @@ void Partition(benchmark::State& state, const std::vector<LayerCost>& layers, co
   const int ranks = static_cast<int>(state.range(1));
   const Timetable timetable =
       *GenerateSchedule(schedule, {.ranks = ranks, .micro_batches = 2 * ranks});
-  const CostTable costs = *CostTable::Create(layers);
   PartitionProblem problem;
-  problem.costs = &costs;
+  problem.machines.costs = *CostTable::CreateShared(layers);
   problem.timetable = &timetable;
-  problem.link = {5e-6, 1e6};
+  problem.machines.link = {5e-6, 1e6};
   if (memory > 0) {
-    problem.memory_limit = memory;
+    problem.machines.memory_limit = memory;
     problem.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   }
   double gap = 0;

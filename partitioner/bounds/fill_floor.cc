@@ -60,9 +60,9 @@ class Filling {
  public:
   explicit Filling(const PlanRequest& request) : micro_batches_(request.micro_batches) {
     for (int rank = 0; rank < request.devices; ++rank) {
-      memory_ = std::max(memory_, static_cast<double>(request.memory_of(rank)));
+      memory_ = std::max(memory_, static_cast<double>(request.machines.MemoryOf(rank)));
     }
-    for (int at = 0; at < request.costs->layer_count(); ++at) AddLayer(request, at);
+    for (int at = 0; at < request.machines.costs->layer_count(); ++at) AddLayer(request, at);
     KeepLongest(request.devices);
     FindPrices();
   }
@@ -80,7 +80,7 @@ class Filling {
 
  private:
   void AddLayer(const PlanRequest& request, int at) {
-    const LayerCost& cost = request.costs->layers()[at];
+    const LayerCost& cost = request.machines.costs->layers()[at];
     const LeastLayer least = LeastOf(request, at);
     down_ += least.forward;
     up_ += least.input_grad + least.recompute;

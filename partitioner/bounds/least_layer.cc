@@ -4,18 +4,10 @@
 #include <functional>
 
 namespace sluice {
-namespace {
-
-std::vector<const CostTable*> TablesOf(const PlanRequest& request) {
-  return request.rank_costs.empty() ? std::vector<const CostTable*>{request.costs}
-                                    : request.rank_costs;
-}
-
-}  // namespace
 
 LeastLayer LeastOf(const PlanRequest& request, int layer) {
   LeastLayer least;
-  for (const CostTable* table : TablesOf(request)) {
+  for (const CostTable* table : request.machines.tables()) {
     const LayerCost& cost = table->layers()[layer];
     least.forward = std::min(least.forward, cost.forward_seconds);
     least.input_grad = std::min(least.input_grad, cost.input_grad_seconds);
@@ -30,7 +22,7 @@ LeastLayer LeastOf(const PlanRequest& request, int layer) {
 
 double LeastRecompute(const PlanRequest& request, int layer, Recompute policy) {
   double least = std::numeric_limits<double>::infinity();
-  for (const CostTable* table : TablesOf(request)) {
+  for (const CostTable* table : request.machines.tables()) {
     least = std::min(least, table->layers()[layer].recompute_seconds(policy));
   }
   return least;

@@ -21,7 +21,7 @@ double WorkOf(const LayerCost& layer) {
 
 // [layer] the least that any device takes for the layers before it.
 std::vector<double> WorkBefore(const PartitionProblem& problem) {
-  const std::vector<const CostTable*> tables = problem.tables();
+  const std::vector<const CostTable*> tables = problem.machines.tables();
   std::vector<double> before = {0};
   for (int i = 0; i < problem.layer_count(); ++i) {
     double least = kInfinity;
@@ -110,8 +110,8 @@ bool RankColumns::ListColumns(const StageArcs& arcs, int rank) {
       bytes[chunk] = chosen.bytes;
     }
     steps_ += feasible_.check_steps() / problem_.timetable->placement.ranks();
-    if (problem_.limits_memory() &&
-        feasible_.in_flight().PeakBytes(rank, bytes) > problem_.MemoryOf(rank)) {
+    if (problem_.machines.limits_memory() &&
+        feasible_.in_flight().PeakBytes(rank, bytes) > problem_.machines.MemoryOf(rank)) {
       continue;
     }
     column.own = SecondsIn(chains_[0][rank], rank, column);

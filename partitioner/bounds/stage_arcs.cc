@@ -20,7 +20,7 @@ class StageFloor {
   explicit StageFloor(const PartitionProblem& problem)
       : micro_batches_(problem.timetable->micro_batches),
         splits_(problem.timetable->splits_backward()) {
-    const std::vector<const CostTable*> tables = problem.tables();
+    const std::vector<const CostTable*> tables = problem.machines.tables();
     for (int i = 0; i < problem.layer_count(); ++i) {
       double forward = kInfinity, back = kInfinity;
       for (const CostTable* table : tables) {

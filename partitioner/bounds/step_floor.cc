@@ -15,9 +15,9 @@ namespace {
 // policy keeps of it: a rank holds its part of that when the first micro-batch comes to its last
 // stage.
 bool CanFit(const PlanRequest& request) {
-  if (!request.limits_memory()) return true;
+  if (!request.machines.limits_memory()) return true;
   double bytes = 0, memory = 0;
-  for (const LayerCost& layer : request.costs->layers()) {
+  for (const LayerCost& layer : request.machines.costs->layers()) {
     int64_t saved = std::numeric_limits<int64_t>::max();
     for (Recompute policy : request.policies) {
       saved = std::min(saved, layer.saved_bytes[static_cast<size_t>(policy)]);
@@ -25,7 +25,7 @@ bool CanFit(const PlanRequest& request) {
     bytes += static_cast<double>(layer.parameter_bytes) + static_cast<double>(saved);
   }
   for (int rank = 0; rank < request.devices; ++rank) {
-    memory += static_cast<double>(request.memory_of(rank));
+    memory += static_cast<double>(request.machines.MemoryOf(rank));
   }
   return bytes <= memory;
 }
@@ -40,13 +40,13 @@ class MemoryFloor {
  public:
   explicit MemoryFloor(const PlanRequest& request) : request_(request) {
     for (int rank = 0; rank < request.devices; ++rank) {
-      room_ += static_cast<double>(request.memory_of(rank));
+      room_ += static_cast<double>(request.machines.MemoryOf(rank));
     }
-    for (const LayerCost& layer : request.costs->layers()) {
+    for (const LayerCost& layer : request.machines.costs->layers()) {
       room_ -= static_cast<double>(layer.parameter_bytes);
     }
     double through = 0;  // seconds forth and back through the layers from here on
-    for (int layer = request.costs->layer_count() - 1; layer >= 0; --layer) {
+    for (int layer = request.machines.costs->layer_count() - 1; layer >= 0; --layer) {
       const LeastLayer least = LeastOf(request, layer);
       through += least.chained();
       through_.push_back(through);
@@ -70,8 +70,8 @@ class MemoryFloor {
   double Mixture(double share) const {
     const double micro_batches = request_.micro_batches;
     double seconds = 0;
-    for (int at = 0; at < request_.costs->layer_count(); ++at) {
-      const LayerCost& layer = request_.costs->layers()[at];
+    for (int at = 0; at < request_.machines.costs->layer_count(); ++at) {
+      const LayerCost& layer = request_.machines.costs->layers()[at];
       const LeastLayer least = LeastOf(request_, at);
       const double work = least.forward + least.input_grad + least.weight_grad;
       double here = std::numeric_limits<double>::infinity();
@@ -99,7 +99,7 @@ double StepFloor(const PlanRequest& request) {
   const double micro_batches = request.micro_batches;
   double all = 0, once = 0;
   std::vector<double> each;  // seconds of a micro-batch in a layer
-  for (int layer = 0; layer < request.costs->layer_count(); ++layer) {
+  for (int layer = 0; layer < request.machines.costs->layer_count(); ++layer) {
     const LeastLayer least = LeastOf(request, layer);
     const double chained = least.chained();
     all += micro_batches * (chained + least.weight_grad) + least.tail;
@@ -108,7 +108,7 @@ double StepFloor(const PlanRequest& request) {
   }
   const double time = std::max(
       {all / request.devices, once, micro_batches * FullestRank(each, request.devices).sum});
-  if (!request.limits_memory()) return time;
+  if (!request.machines.limits_memory()) return time;
   return std::max({time, MemoryFloor(request).Seconds(), FillFloor(request)});
 }
 

@@ -30,6 +30,13 @@ absl::StatusOr<CostTable> CostTable::Create(std::vector<LayerCost> layers) {
   return table;
 }
 
+absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::CreateShared(
+    std::vector<LayerCost> layers) {
+  absl::StatusOr<CostTable> table = Create(std::move(layers));
+  if (!table.ok()) return table.status();
+  return std::make_shared<const CostTable>(*std::move(table));
+}
+
 CostTable::CostTable(std::vector<LayerCost> layers) : layers_(std::move(layers)) {
   BuildSums();
   BuildMaxima();

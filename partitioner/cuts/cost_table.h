@@ -37,6 +37,8 @@ class CostTable {
  public:
   // InvalidArgument as ValidateLayerCosts.
   static absl::StatusOr<CostTable> Create(std::vector<LayerCost> layers);
+  static absl::StatusOr<std::shared_ptr<const CostTable>> CreateShared(
+      std::vector<LayerCost> layers);
 
   const std::vector<LayerCost>& layers() const { return layers_; }
   // The costs where timetables run W apart from I.

@@ -67,7 +67,7 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
   std::vector<Choice> choices;
   for (Recompute policy : problem_.policies) {
     const RangeCost cost = problem_.Price(stage, first, end, policy);
-    if (problem_.limits_memory() && StageBytes(stage, cost) > MemoryOf(stage)) continue;
+    if (problem_.machines.limits_memory() && StageBytes(stage, cost) > MemoryOf(stage)) continue;
     choices.push_back({cost, policy});
   }
   std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
@@ -84,7 +84,7 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
       continue;
     }
     kept.push_back(choice);
-    if (one_stage_a_rank() || !problem_.limits_memory()) break;
+    if (one_stage_a_rank() || !problem_.machines.limits_memory()) break;
   }
   std::vector<Recompute> policies;
   policies.reserve(kept.size());
@@ -93,10 +93,10 @@ std::vector<Recompute> Feasible::Policies(int stage, int first, int end) const {
 }
 
 bool Feasible::Fits(const std::vector<RangeCost>& stages) const {
-  if (!problem_.limits_memory()) return true;
+  if (!problem_.machines.limits_memory()) return true;
   const std::vector<int64_t> peaks = PeakBytes(*in_flight_, stages);
   for (int rank = 0; rank < in_flight_->ranks(); ++rank) {
-    if (peaks[rank] > problem_.MemoryOf(rank)) return false;
+    if (peaks[rank] > problem_.machines.MemoryOf(rank)) return false;
   }
   return true;
 }

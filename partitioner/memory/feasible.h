@@ -49,7 +49,7 @@ class Feasible {
   };
   void ListAlone(int stage);
   int64_t MemoryOf(int stage) const {
-    return problem_.MemoryOf(problem_.timetable->placement.rank(stage));
+    return problem_.machines.MemoryOf(problem_.timetable->placement.rank(stage));
   }
   Recompute LeanestPolicy(int stage, int first, int end, int64_t* bytes) const;
   StageAssignment WithLeanestPolicies(const Partition& partition) const;

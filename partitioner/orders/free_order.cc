@@ -29,9 +29,9 @@ bool WorthTrying(const PlanRequest& request) {
   const int64_t actions = int64_t{3} * kChunks * request.devices * request.micro_batches;
   return request.schedule == "auto" && request.chunks == 0 && !request.round_robin &&
          !request.partition && request.objective == PlanObjective::kStep &&
-         request.rank_costs.empty() && request.rank_memory.empty() && request.devices > 1 &&
-         actions >= kFewActions && actions <= kManyActions &&
-         request.costs->layer_count() >= kChunks * request.devices;
+         request.machines.rank_costs.empty() && request.machines.rank_memory.empty() &&
+         request.devices > 1 && actions >= kFewActions && actions <= kManyActions &&
+         request.machines.costs->layer_count() >= kChunks * request.devices;
 }
 
 // A cut and what its stages recompute; an empty partition where a policy is not allowed or the
@@ -52,7 +52,7 @@ Layout Lay(const PlanRequest& request, const FreeOrderTrial& trial) {
   layout.recompute =
       trial.fit > 0
           ? RecomputeToFit(request, layout.cut, trial.fit, trial.longer)
-          : RecomputeInSpareTime(*request.costs, layout.cut.partition, trial.everywhere,
+          : RecomputeInSpareTime(*request.machines.costs, layout.cut.partition, trial.everywhere,
                                  may(trial.in_spare_time) ? trial.in_spare_time : trial.everywhere);
   return layout;
 }
@@ -71,10 +71,10 @@ bool Prompt(const RangeCost& stage) { return stage.weight_grad_bytes > stage.act
 std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
   std::vector<double> room;
   const Placement& placement = problem.timetable->placement;
-  for (int rank = 0; problem.limits_memory() && rank < placement.ranks(); ++rank) {
+  for (int rank = 0; problem.machines.limits_memory() && rank < placement.ranks(); ++rank) {
     std::vector<RangeCost> of_rank;
     for (int stage : placement.StagesOf(rank)) of_rank.push_back(stages[stage]);
-    room.push_back(RoomInFlight(problem.MemoryOf(rank), of_rank));
+    room.push_back(RoomInFlight(problem.machines.MemoryOf(rank), of_rank));
   }
   return room;
 }

@@ -175,7 +175,7 @@ PlacedCut FullRanksLast(const std::vector<double>& work, int ranks, double most,
 PlacedCut LeastCut(const PlanRequest& request, FullRanks full, double front_share) {
   std::vector<double> work;
   double all = 0;
-  for (const LayerCost& layer : request.costs->layers()) {
+  for (const LayerCost& layer : request.machines.costs->layers()) {
     work.push_back(layer.forward_seconds + layer.input_grad_seconds + layer.weight_grad_seconds);
     all += work.back();
   }

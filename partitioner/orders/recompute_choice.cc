@@ -64,7 +64,7 @@ class ToFit {
 
  private:
   RangeCost Price(int stage) const {
-    return request_.costs->Price(cut_.partition[stage], recompute_[stage]);
+    return request_.machines.costs->Price(cut_.partition[stage], recompute_[stage]);
   }
 
   void FindInFlight() {
@@ -105,7 +105,7 @@ class ToFit {
       held += in_flight_[stage] * static_cast<double>(costs.back().activation_bytes);
     }
     choice.work = WorkOf(costs);
-    choice.lacks = std::max(0.0, held - RoomInFlight(request_.memory_of(rank), costs));
+    choice.lacks = std::max(0.0, held - RoomInFlight(request_.machines.MemoryOf(rank), costs));
     if (choice.work > cycle_ * (1 + kRounding)) return;
     if (choice.lacks < best->lacks || (choice.lacks == best->lacks && choice.work < best->work)) {
       *best = std::move(choice);
@@ -153,7 +153,7 @@ std::vector<Recompute> RecomputeInSpareTime(const CostTable& costs, const Partit
 
 std::vector<Recompute> RecomputeToFit(const PlanRequest& request, const PlacedCut& cut,
                                       double slowness, bool longer) {
-  if (!request.limits_memory()) return std::vector<Recompute>(cut.partition.size());
+  if (!request.machines.limits_memory()) return std::vector<Recompute>(cut.partition.size());
   ToFit fit(request, cut, slowness);
   return longer ? fit.ChooseLonger() : fit.Choose();
 }

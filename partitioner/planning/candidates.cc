@@ -39,7 +39,8 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
   }
   if (entry.chunk_step == 0) return {entry.default_chunks};
   std::vector<int> chunks;
-  const int most = std::min(kMostChunksTried, request.costs->layer_count() / request.devices);
+  const int most =
+      std::min(kMostChunksTried, request.machines.costs->layer_count() / request.devices);
   // With one chunk, interleaved is eager-1f1b, interleaved-zb is zb-h1 and bfs is gpipe.
   for (int count = 2; count <= most; count += entry.chunk_step) {
     chunks.push_back(count);
@@ -49,7 +50,7 @@ std::vector<int> ChunksToTry(const PlanRequest& request, const CatalogueEntry& e
 
 absl::Status CheckStages(const PlanRequest& request, int chunks) {
   const int64_t stages = int64_t{request.devices} * chunks;
-  const int layers = request.costs->layer_count();
+  const int layers = request.machines.costs->layer_count();
   if (stages > layers) {
     return absl::InvalidArgumentError(absl::StrCat(
         request.devices, " devices x ", chunks, chunks == 1 ? " chunk are " : " chunks are ",

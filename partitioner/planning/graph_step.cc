@@ -58,7 +58,7 @@ absl::Status CheckRequest(const GraphStepRequest& request) {
 
 // The nodes as layers of a chain, in some order with sources first: of all cuts those before the
 // k-th, k = 1, 2, ...
-absl::StatusOr<CostTable> ChainOf(const ProfileGraph& graph) {
+absl::StatusOr<std::shared_ptr<const CostTable>> ChainOf(const ProfileGraph& graph) {
   const Downsets sets = Downsets::Prefixes(graph);
   const GraphWork work(graph, sets);
   std::vector<LayerCost> layers;
@@ -76,7 +76,7 @@ absl::StatusOr<CostTable> ChainOf(const ProfileGraph& graph) {
     layer.output_bytes = std::llround(sets.cut_bytes(end));
     layers.push_back(std::move(layer));
   }
-  return CostTable::Create(std::move(layers));
+  return CostTable::CreateShared(std::move(layers));
 }
 
 std::vector<int> OrderOfFile(const ProfileGraph& graph) {
@@ -125,7 +125,7 @@ class GraphStepPlanner {
 
   absl::StatusOr<GraphStepPlan> Run() {
     const std::vector<int> in_file = OrderOfFile(*request_.graph);
-    const absl::StatusOr<CostTable> chain = ChainOf(*request_.graph);
+    const auto chain = ChainOf(*request_.graph);
     if (!chain.ok()) return chain.status();
     const PlanRequest along = AlongChain(*chain);
     bool stopped = false;
@@ -183,16 +183,17 @@ class GraphStepPlanner {
            request_.devices;
   }
 
-  PlanRequest AlongChain(const CostTable& chain) const {
+  PlanRequest AlongChain(std::shared_ptr<const CostTable> chain) const {
     PlanRequest along;
-    along.costs = &chain;
+    along.machines.costs = std::move(chain);
     along.devices = request_.devices;
     along.micro_batches = request_.micro_batches;
     along.schedule = request_.schedule;
     along.chunks = request_.chunks;
-    along.link = request_.link;
+    along.machines.link = request_.link;
     if (std::isfinite(request_.memory)) {
-      along.memory_limit = static_cast<int64_t>(std::max(1.0, std::floor(request_.memory)));
+      along.machines.memory_limit =
+          static_cast<int64_t>(std::max(1.0, std::floor(request_.memory)));
     }
     along.gap = request_.gap;
     along.budget = request_.budget / kShareOfSeeds;
@@ -203,8 +204,8 @@ class GraphStepPlanner {
 
   // Several stages a device along an order of hundreds of nodes take longer than all the rest, and
   // are seldom the best.
-  PlanRequest SeedOf(const CostTable& chain) const {
-    PlanRequest along = AlongChain(chain);
+  PlanRequest SeedOf(std::shared_ptr<const CostTable> chain) const {
+    PlanRequest along = AlongChain(std::move(chain));
     const bool many = request_.graph->nodes.size() > kManyNodes;
     if (many && along.schedule == "auto" && along.chunks == 0) along.chunks = 1;
     return along;
@@ -243,7 +244,7 @@ class GraphStepPlanner {
   void SeedBottleneck(const std::vector<int>& in_file) {
     const std::vector<int> order = OrderOfBottleneck(request_);
     if (order.empty() || order == in_file) return;
-    const absl::StatusOr<CostTable> chain = ChainOf(InOrder(*request_.graph, order));
+    const auto chain = ChainOf(InOrder(*request_.graph, order));
     if (chain.ok()) Seed(SeedOf(*chain), order).IgnoreError();  // as good as none
   }
 
@@ -307,8 +308,8 @@ class GraphStepPlanner {
     const std::vector<int64_t>& bytes = leanest->peak_bytes;
     const auto fullest = std::max_element(bytes.begin(), bytes.end());
     return absl::FailedPreconditionError(
-        absl::StrCat("no plan fits into ", DescribeMemory(*along.memory_limit), " a device; ",
-                     leanest->description, " along the order of the file needs ",
+        absl::StrCat("no plan fits into ", DescribeMemory(*along.machines.memory_limit),
+                     " a device; ", leanest->description, " along the order of the file needs ",
                      DescribeMemory(*fullest), ", most of it on device ", fullest - bytes.begin()));
   }
 

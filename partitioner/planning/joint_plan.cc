@@ -30,7 +30,7 @@ constexpr int64_t kLeastBudget = 10'000'000;
 
 struct Entrant {
   const PlanSetting* setting = nullptr;
-  std::shared_ptr<const PricedSetting> priced;
+  bool priced = false;
   PlanRequest request;
   double floor = kInfinity;  // seconds
   double quick = kInfinity;
@@ -89,13 +89,13 @@ class JointPlanner {
     tbb::parallel_for(size_t{0}, entrants_.size(), [&](size_t i) {
       Entrant& entrant = entrants_[i];
       entrant.setting = &request_.settings[i];
-      absl::StatusOr<PricedSetting> priced = request_.price(*entrant.setting);
-      if (!priced.ok()) {
-        entrant.plan = priced.status();
+      absl::StatusOr<Machines> machines = request_.price(*entrant.setting);
+      if (!machines.ok()) {
+        entrant.plan = machines.status();
         return;
       }
-      entrant.priced = std::make_shared<const PricedSetting>(*std::move(priced));
-      entrant.request = RequestOf(request_, *entrant.setting, *entrant.priced);
+      entrant.priced = true;
+      entrant.request = RequestOf(request_, *entrant.setting, *std::move(machines));
       entrant.floor = StepFloor(entrant.request);
     });
   }
@@ -103,7 +103,7 @@ class JointPlanner {
   std::vector<Entrant*> ByFloor() {
     std::vector<Entrant*> order;
     for (Entrant& entrant : entrants_) {
-      if (entrant.priced != nullptr) order.push_back(&entrant);
+      if (entrant.priced) order.push_back(&entrant);
     }
     std::stable_sort(order.begin(), order.end(),
                      [](const Entrant* a, const Entrant* b) { return a->floor < b->floor; });
@@ -150,7 +150,7 @@ class JointPlanner {
 
   // What is proved of one setting.
   double BoundOf(const Entrant& entrant) const {
-    if (entrant.priced == nullptr) return kInfinity;
+    if (!entrant.priced) return kInfinity;
     if (!entrant.tried) return entrant.floor;
     if (entrant.plan.ok()) return std::max(entrant.floor, entrant.plan->lower_bound);
     switch (entrant.plan.status().code()) {
@@ -189,7 +189,7 @@ class JointPlanner {
           *std::max_element(leanest->peak_bytes.begin(), leanest->peak_bytes.end());
       if (bytes >= least) continue;
       least = bytes;
-      memory = NothingFits(*leanest, entrant.request.least_memory());
+      memory = NothingFits(*leanest, entrant.request.machines.least_memory());
       if (entrants_.size() == 1) continue;
       memory = absl::FailedPreconditionError(
           absl::StrCat(memory.message(), " (", entrant.setting->Describe(), ")"));
@@ -199,7 +199,7 @@ class JointPlanner {
     return memory.ok() ? first : memory;
   }
   static absl::Status WhyNot(const Entrant& entrant) {
-    if (entrant.priced == nullptr || entrant.tried) return entrant.plan.status();
+    if (!entrant.priced || entrant.tried) return entrant.plan.status();
     if (entrant.floor < kInfinity) return absl::DeadlineExceededError("not tried in the time");
     return absl::FailedPreconditionError("needs more memory than all devices have");
   }
@@ -229,8 +229,8 @@ class JointPlanner {
     }
     const absl::Status status = WhyNot(entrant);
     if (status.code() == absl::StatusCode::kNotFound) return "proved slower, where it fits";
-    const bool by_floor = !entrant.tried && entrant.priced != nullptr &&
-                          entrant.floor >= incumbent_ / (1 + request_.common.gap);
+    const bool by_floor =
+        !entrant.tried && entrant.priced && entrant.floor >= incumbent_ / (1 + request_.common.gap);
     if (by_floor && entrant.floor < kInfinity) {
       return absl::StrFormat("proved slower: at least %+.1f %%",
                              100 * (entrant.floor / incumbent_ - 1));
@@ -246,7 +246,7 @@ class JointPlanner {
     joint.plan.SetLowerBound(bound);
     joint.plan.rejected.insert(joint.plan.rejected.begin(), rejected.begin(), rejected.end());
     joint.setting = *best_->setting;
-    joint.priced = best_->priced;
+    joint.machines = std::move(best_->request.machines);
     joint.settings_tried = done_;
     joint.settings_in_all = static_cast<int>(entrants_.size());
     return joint;
@@ -262,17 +262,11 @@ class JointPlanner {
 
 }  // namespace
 
-PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
-                      const PricedSetting& priced) {
+PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting, Machines machines) {
   PlanRequest request = joint.common;
-  request.costs = priced.costs.get();
-  for (const auto& table : priced.rank_costs) request.rank_costs.push_back(table.get());
+  request.machines = std::move(machines);
   request.devices = setting.pipeline;
   request.micro_batches = setting.micro_batches;
-  request.link = priced.link;
-  request.rank_links = priced.rank_links;
-  request.memory_limit = priced.memory_limit;
-  request.rank_memory = priced.rank_memory;
   return request;
 }
 

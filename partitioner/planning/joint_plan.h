@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/machines.h"
 #include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/planner.h"
@@ -28,16 +28,6 @@ struct PlanSetting {
   std::string Describe() const;  // "data 2 x pipeline 4, 16 micro-batches of 1"
 };
 
-// A setting with its costs: of one replica, and one of the devices that share a stage.
-struct PricedSetting {
-  std::shared_ptr<const CostTable> costs;
-  std::vector<std::shared_ptr<const CostTable>> rank_costs;  // where kinds differ; else empty
-  Link link;
-  std::vector<Link> rank_links;  // [rank], as in PlanRequest; empty: `link` everywhere
-  std::optional<int64_t> memory_limit;
-  std::vector<int64_t> rank_memory;
-};
-
 // How far the search is.
 struct PlanProgress {
   int settings = 0, settings_done = 0;
@@ -49,20 +39,20 @@ struct JointRequest {
   // What holds for all settings: schedule, chunks, policies, objective, partition, gap, stop.
   PlanRequest common;
   std::vector<PlanSetting> settings;
-  // Called from several threads.
-  std::function<absl::StatusOr<PricedSetting>(const PlanSetting&)> price;
+  // The machines of a setting, with the costs of one replica and of one of the devices that share a
+  // stage. Called from several threads.
+  std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
   // Called now and then from the thread that asked for the plan; may be empty.
   std::function<void(const PlanProgress&)> progress;
 };
 
-// The request of one setting on its own. `priced` must outlive it.
-PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting,
-                      const PricedSetting& priced);
+// The request of one setting on its own.
+PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting, Machines machines);
 
 struct JointPlan {
   Plan plan;
   PlanSetting setting;
-  std::shared_ptr<const PricedSetting> priced;
+  Machines machines;       // what they are in that setting
   int settings_tried = 0;  // the others were proved slower by StepFloor alone
   int settings_in_all = 0;
 };

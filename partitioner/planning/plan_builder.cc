@@ -1,6 +1,5 @@
 #include "partitioner/planning/plan_builder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "partitioner/bounds/step_model.h"
@@ -19,42 +18,16 @@ bool RunsWeightGradsApart(const Timetable& timetable) {
   return false;
 }
 
-// Of the links from each rank to the next one, round the ring. A link serves both directions: a
-// placement that turns back uses the one it came over. Ranks further apart are taken to have what
-// is slowest between them.
-Link LinkBetween(const std::vector<Link>& links, int from, int to) {
-  const int ranks = static_cast<int>(links.size());
-  if (to == (from + 1) % ranks) return links[from];
-  Link slowest = links[std::min(from, to)];
-  for (int rank = std::min(from, to); rank < std::max(from, to); ++rank) {
-    slowest.latency = std::max(slowest.latency, links[rank].latency);
-    slowest.bandwidth = std::min(slowest.bandwidth, links[rank].bandwidth);
-  }
-  return slowest;
-}
-
 }  // namespace
 
 PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate) {
   PartitionProblem problem;
-  const bool apart = RunsWeightGradsApart(candidate.timetable);
-  problem.costs = apart ? &request.costs->apart() : request.costs;
+  problem.machines =
+      RunsWeightGradsApart(candidate.timetable) ? request.machines.Apart() : request.machines;
   problem.timetable = &candidate.timetable;
   problem.in_flight = candidate.in_flight.get();
-  problem.link = request.link;
-  problem.memory_limit = request.memory_limit;
   problem.policies = request.policies;
   problem.fixed = request.partition;
-  problem.rank_costs = request.rank_costs;
-  if (apart) {
-    for (const CostTable*& costs : problem.rank_costs) costs = &costs->apart();
-  }
-  problem.rank_memory = request.rank_memory;
-  const Placement& placement = candidate.timetable.placement;
-  for (int stage = 0; !request.rank_links.empty() && stage + 1 < placement.stages(); ++stage) {
-    problem.links.push_back(
-        LinkBetween(request.rank_links, placement.rank(stage), placement.rank(stage + 1)));
-  }
   return problem;
 }
 

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// The question that `candidate`'s timetable poses. Points into both arguments.
+// The question that `candidate`'s timetable poses. Points into `candidate`.
 PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate);
 
 // Everything about one assignment; the bound and what was rejected are left empty.

@@ -203,7 +203,7 @@ class Planner {
   }
 
   std::string DoesNotFit(const Candidate& candidate) const {
-    if (!request_.limits_memory()) return "proved slower";
+    if (!request_.machines.limits_memory()) return "proved slower";
     const PartitionProblem problem = ProblemOf(request_, candidate);
     const Feasible feasible(problem);
     const std::vector<RangeCost> stages = PriceStages(problem, feasible.LeastMemory());
@@ -214,13 +214,13 @@ class Planner {
   absl::Status WhyNothing() const {
     if (!stopped_.ok()) return stopped_;
     if (request_.cutoff < kInfinity) return absl::NotFoundError("no plan is fast enough");
-    if (!request_.limits_memory()) {
+    if (!request_.machines.limits_memory()) {
       return absl::InvalidArgumentError(rejected_.empty() ? "there is nothing to try"
                                                           : rejected_.back().why);
     }
     const absl::StatusOr<Plan> leanest = MakeLeanestPlan(request_);
     if (!leanest.ok()) return leanest.status();
-    return NothingFits(*leanest, request_.least_memory());
+    return NothingFits(*leanest, request_.machines.least_memory());
   }
 
   // The closest to the best one first.

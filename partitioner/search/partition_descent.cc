@@ -65,7 +65,7 @@ void PartitionSearch::Visit(const StageArc& arc, int stage, double bound) {
 // Whether the stages chosen so far leave their rank within memory; `stage` is the last of them.
 bool PartitionSearch::RankFits(int stage) {
   const Placement& placement = problem_.timetable->placement;
-  if (!problem_.limits_memory() || placement.chunks() == 1)
+  if (!problem_.machines.limits_memory() || placement.chunks() == 1)
     return true;  // its arcs fit by themselves
   const int rank = placement.rank(stage);
   std::vector<RangeCost> chunks;
@@ -76,7 +76,7 @@ bool PartitionSearch::RankFits(int stage) {
   }
   const InFlight& in_flight = feasible_.in_flight();
   steps_ += static_cast<int64_t>(in_flight.moments(rank).size() * chunks.size());
-  return in_flight.PeakBytes(rank, chunks) <= problem_.MemoryOf(rank);
+  return in_flight.PeakBytes(rank, chunks) <= problem_.machines.MemoryOf(rank);
 }
 
 void PartitionSearch::Leaf() {

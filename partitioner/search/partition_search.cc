@@ -112,7 +112,7 @@ double PartitionSearch::Seed() {
        {balanced->partition, *EvenPartition(layers, problem_.stages())}) {
     if (const auto seed = feasible_.WithFastestPolicies(partition)) Try(*seed);
   }
-  if (problem_.limits_memory() && problem_.timetable->placement.chunks() > 1) {
+  if (problem_.machines.limits_memory() && problem_.timetable->placement.chunks() > 1) {
     for (Recompute policy : problem_.policies) {
       Try({balanced->partition, std::vector<Recompute>(problem_.stages(), policy)});
     }
@@ -122,7 +122,7 @@ double PartitionSearch::Seed() {
 
 // What fits where nothing quicker to find does.
 void PartitionSearch::SeedLeastMemory() {
-  if (problem_.limits_memory() && problem_.timetable->placement.chunks() > 1) {
+  if (problem_.machines.limits_memory() && problem_.timetable->placement.chunks() > 1) {
     Try(feasible_.LeastMemory());
   }
 }
@@ -142,7 +142,8 @@ std::optional<MinimaxAnswer> PartitionSearch::FixedAnswer() const {
 // says which waits are the long ones, or of none that recomputes.
 StepCosts PartitionSearch::EvenCosts() const {
   const int stages = problem_.stages();
-  RangeCost all = problem_.costs->Price(0, problem_.layer_count(), problem_.policies.front());
+  RangeCost all =
+      problem_.machines.costs->Price(0, problem_.layer_count(), problem_.policies.front());
   if (!best_.assignment.partition.empty()) {
     all = RangeCost();
     for (const RangeCost& stage : PriceStages(problem_, best_.assignment)) {
@@ -160,7 +161,8 @@ StepCosts PartitionSearch::EvenCosts() const {
   even.backward = share(all.backward());
   even.tail = share(all.tail);
   for (int stage = 0; stage + 1 < stages; ++stage) {
-    even.send.push_back(problem_.SendSeconds(stage, problem_.costs->layers()[stage].output_bytes));
+    even.send.push_back(
+        problem_.SendSeconds(stage, problem_.machines.costs->layers()[stage].output_bytes));
   }
   return even;
 }

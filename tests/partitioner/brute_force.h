@@ -2,9 +2,7 @@
 #define SLUICE_TESTS_PARTITIONER_BRUTE_FORCE_H_
 
 #include <algorithm>
-#include <deque>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,10 +41,11 @@ inline int64_t WalkedBytes(const Timetable& timetable, int rank,
 }
 
 inline bool Fits(const PartitionProblem& problem, const StageAssignment& assignment) {
-  if (!problem.limits_memory()) return true;
+  if (!problem.machines.limits_memory()) return true;
   const std::vector<RangeCost> stages = PriceStages(problem, assignment);
   for (int rank = 0; rank < problem.timetable->placement.ranks(); ++rank) {
-    if (WalkedBytes(*problem.timetable, rank, stages) > problem.MemoryOf(rank)) return false;
+    if (WalkedBytes(*problem.timetable, rank, stages) > problem.machines.MemoryOf(rank))
+      return false;
   }
   return true;
 }
@@ -55,7 +54,7 @@ inline bool Fits(const PartitionProblem& problem, const StageAssignment& assignm
 template <typename Value>
 double BruteForce(const PartitionProblem& problem, const Value& value) {
   double best = kNothing;
-  ForEachPartition(problem.costs->layer_count(), problem.stages(), [&](const Partition& partition) {
+  ForEachPartition(problem.layer_count(), problem.stages(), [&](const Partition& partition) {
     ForEachRecompute(problem.policies, problem.stages(),
                      [&](const std::vector<Recompute>& recompute) {
                        const StageAssignment assignment{partition, recompute};
@@ -70,47 +69,42 @@ double BruteForce(const PartitionProblem& problem, const Value& value) {
 struct RandomCase {
   explicit RandomCase(uint64_t seed) : random(seed) {
     const int layers = 1 + Below(random, 8);
-    costs.emplace(*CostTable::Create(RandomLayers(random, layers)));
+    problem.machines.costs = *CostTable::CreateShared(RandomLayers(random, layers));
     timetable = RandomTimetable(random, layers);
-    problem.costs = &*costs;
     problem.timetable = &timetable;
-    problem.link = RandomLink(random);
+    problem.machines.link = RandomLink(random);
     if (random() % 2 == 0) {
       problem.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
     }
-    if (random() % 3 != 0) problem.memory_limit = 100 + Below(random, 1500);
+    if (random() % 3 != 0) problem.machines.memory_limit = 100 + Below(random, 1500);
     if (random() % 4 == 0) MakeDevicesDiffer(layers);
   }
   // Devices that are faster or slower, larger or smaller than others, on links of their own.
   void MakeDevicesDiffer(int layers) {
     const int ranks = timetable.placement.ranks();
+    Machines& machines = problem.machines;
     for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<LayerCost> priced = costs->layers();
+      std::vector<LayerCost> priced = machines.costs->layers();
       for (int i = 0; i < layers; ++i) {
         const double slower = 0.5 + Below(random, 4);
         priced[i].forward_seconds *= slower;
         priced[i].input_grad_seconds *= slower;
         priced[i].weight_grad_seconds *= slower;
       }
-      tables.push_back(*CostTable::Create(priced));
+      machines.rank_costs.push_back(*CostTable::CreateShared(priced));
     }
-    for (const CostTable& table : tables) problem.rank_costs.push_back(&table);
-    for (int stage = 0; stage + 1 < problem.stages(); ++stage) {
-      problem.links.push_back(RandomLink(random));
-    }
-    for (int rank = 0; rank < ranks && problem.memory_limit; ++rank) {
-      problem.rank_memory.push_back(100 + Below(random, 1500));
+    for (int rank = 0; rank < ranks; ++rank) machines.rank_links.push_back(RandomLink(random));
+    for (int rank = 0; rank < ranks && machines.memory_limit; ++rank) {
+      machines.rank_memory.push_back(100 + Below(random, 1500));
     }
   }
   std::string Describe() const {
     return timetable.name + " ranks " + std::to_string(timetable.placement.ranks()) + " stages " +
            std::to_string(problem.stages()) + " micro-batches " +
            std::to_string(timetable.micro_batches) + " layers " +
-           std::to_string(costs->layer_count());
+           std::to_string(problem.layer_count());
   }
   Random random;
-  std::optional<CostTable> costs;
-  std::deque<CostTable> tables;  // [rank]
   Timetable timetable;
   PartitionProblem problem;
 };

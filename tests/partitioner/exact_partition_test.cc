@@ -28,7 +28,7 @@ TEST(ExactPartition, IsAsGoodAsTheBestOfAllAssignments) {
       EXPECT_EQ(answer.status().code(), absl::StatusCode::kNotFound) << answer.status();
       continue;
     }
-    limited += test.problem.memory_limit.has_value();
+    limited += test.problem.machines.memory_limit.has_value();
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_TRUE(answer->optimal);
     EXPECT_TRUE(Fits(test.problem, answer->assignment));
@@ -127,10 +127,10 @@ TEST(ExactPartition, RefusesProblemsThatMakeNoSense) {
   EXPECT_THAT(std::string(FindExactPartition(test.problem).status().message()),
               testing::HasSubstr("9 stages for"));
   RandomCase slow(2);
-  slow.problem.link.bandwidth = 0;
+  slow.problem.machines.link.bandwidth = 0;
   EXPECT_EQ(FindExactPartition(slow.problem).status().code(), absl::StatusCode::kInvalidArgument);
   RandomCase small(3);
-  small.problem.memory_limit = 0;
+  small.problem.machines.memory_limit = 0;
   EXPECT_EQ(FindExactPartition(small.problem).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -142,12 +142,12 @@ TEST(ExactPartition, RefusesMoreBytesThanCanBeCounted) {
   };
   EXPECT_THAT(std::string(CostTable::Create(layers_of(int64_t{1} << 59)).status().message()),
               testing::HasSubstr("micro-batches smaller"));
-  const CostTable costs = *CostTable::Create(layers_of(int64_t{1} << 57));
+  const auto costs = *CostTable::CreateShared(layers_of(int64_t{1} << 57));
   const auto find = [&](int micro_batches) {
     const Timetable timetable =
         *GenerateSchedule("gpipe", {.ranks = 2, .micro_batches = micro_batches});
     PartitionProblem problem;
-    problem.costs = &costs;
+    problem.machines.costs = costs;
     problem.timetable = &timetable;
     return FindExactPartition(problem).status();
   };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -29,12 +30,12 @@ std::vector<std::string> NamesOf(const CostTable& costs) {
 struct SomePlan {
   SomePlan() : random(3), costs(*CostTable::Create(RandomLayers(random, 9))) {
     PlanRequest request;
-    request.costs = &costs;
+    request.machines.costs = std::make_shared<const CostTable>(costs);
     request.devices = 3;
     request.micro_batches = 6;
     request.schedule = "1f1b";
     request.policies = {Recompute::kNone, Recompute::kFull};
-    request.memory_limit = 900;
+    request.machines.memory_limit = 900;
     plan = *MakePlan(request);
     context.model = "mlp";
     context.spec = ModelSpec{"mlp", MlpConfig{{9, 8, 7, 6, 5, 4, 3, 2, 2, 2}}};

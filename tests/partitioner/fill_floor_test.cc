@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "partitioner/bounds/step_floor.h"
@@ -31,13 +32,13 @@ std::vector<LayerCost> RandomModel(Random& random, int count) {
 
 PlanRequest RandomRequest(Random& random, const CostTable& costs) {
   PlanRequest request;
-  request.costs = &costs;
+  request.machines.costs = std::make_shared<const CostTable>(costs);
   request.devices = 1 + Below(random, 3);
   request.micro_batches = 1 + Below(random, 10);
   if (random() % 2 == 0) {
     request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   }
-  request.memory_limit = 100 + Below(random, 1'500);
+  request.machines.memory_limit = 100 + Below(random, 1'500);
   return request;
 }
 
@@ -45,7 +46,7 @@ PlanRequest RandomRequest(Random& random, const CostTable& costs) {
 double BestOrder(const PlanRequest& request, const Timetable& shape,
                  const StageAssignment& assignment) {
   PartitionProblem problem;
-  problem.costs = request.costs;
+  problem.machines = request.machines;
   problem.timetable = &shape;
   problem.policies = request.policies;
   const std::vector<RangeCost> stages = PriceStages(problem, assignment);
@@ -55,7 +56,7 @@ double BestOrder(const PlanRequest& request, const Timetable& shape,
   wanted.costs = ToStepCosts(problem, stages);
   wanted.effort = 0.05;
   for (int rank = 0; rank < shape.placement.ranks(); ++rank) {
-    int64_t room = *request.memory_limit;
+    int64_t room = *request.machines.memory_limit;
     for (int stage : shape.placement.StagesOf(rank)) room -= stages[stage].parameter_bytes;
     wanted.limits.bytes.push_back(static_cast<double>(room));
   }
@@ -72,7 +73,7 @@ TEST(FillFloor, IsBelowAnyOrderOfAnyCut) {
     const PlanRequest request = RandomRequest(random, costs);
     const double floor = FillFloor(request);
     PlanRequest roomy = request;
-    roomy.memory_limit = 1'000'000;
+    roomy.machines.memory_limit = 1'000'000;
     above_work += floor > StepFloor(roomy) * (1 + 1e-9);
     for (int chunks = 1; chunks * request.devices <= costs.layer_count(); ++chunks) {
       Timetable shape;
@@ -109,14 +110,14 @@ TEST(FillFloor, AddsWhatTheFullestRankWaits) {
   layer.weight_grad_bytes = 5;
   const CostTable costs = *CostTable::Create(std::vector<LayerCost>(4, layer));
   PlanRequest request;
-  request.costs = &costs;
+  request.machines.costs = std::make_shared<const CostTable>(costs);
   request.devices = 2;
   request.micro_batches = 50;
-  request.memory_limit = 2 * 10 + 3 * 5;
+  request.machines.memory_limit = 2 * 10 + 3 * 5;
   EXPECT_DOUBLE_EQ(FillFloor(request), 301);
   EXPECT_DOUBLE_EQ(StepFloor(request), 301);
   // Room for one: before the first gradient 1 F, after the last one 1 I and W.
-  request.memory_limit = 2 * 10 + 1 * 5;
+  request.machines.memory_limit = 2 * 10 + 1 * 5;
   EXPECT_DOUBLE_EQ(FillFloor(request), 300 + (4 - 1) + (4 - 2));
 }
 

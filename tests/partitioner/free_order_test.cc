@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -43,10 +44,10 @@ std::vector<LayerCost> SomeModel() {
 
 PlanRequest RequestFor(const CostTable& costs, int64_t memory) {
   PlanRequest request;
-  request.costs = &costs;
+  request.machines.costs = std::make_shared<const CostTable>(costs);
   request.devices = 16;
   request.micro_batches = 600;
-  request.memory_limit = memory;
+  request.machines.memory_limit = memory;
   return request;
 }
 
@@ -323,7 +324,7 @@ TEST(FreeOrder, IsLeftOutWhereTheCatalogueWillDoOrIsAskedFor) {
   EXPECT_FALSE(with([](PlanRequest& other) { other.schedule = "1f1b"; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.chunks = 2; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.cutoff = StepFloor(other); }));
-  EXPECT_FALSE(with([](PlanRequest& other) { other.memory_limit = 60; }));
+  EXPECT_FALSE(with([](PlanRequest& other) { other.machines.memory_limit = 60; }));
 }
 
 void ExpectReadAsWritten(const Plan& plan, const CostTable& costs) {

@@ -164,7 +164,7 @@ TEST(GraphStepSearch, StopsWithABoundThatHolds) {
   }
 }
 
-CostTable LayersOf(const ProfileGraph& graph) {
+std::shared_ptr<const CostTable> LayersOf(const ProfileGraph& graph) {
   std::vector<LayerCost> layers;
   for (const ProfileNode& node : graph.nodes) {
     LayerCost layer;
@@ -175,7 +175,7 @@ CostTable LayersOf(const ProfileGraph& graph) {
     layer.output_bytes = node.users.empty() ? 0 : std::llround(node.activation_bytes);
     layers.push_back(layer);
   }
-  return *CostTable::Create(std::move(layers));
+  return *CostTable::CreateShared(std::move(layers));
 }
 
 TEST(GraphStepSearch, EqualsTheSearchOverLayersOnChains) {
@@ -183,12 +183,13 @@ TEST(GraphStepSearch, EqualsTheSearchOverLayersOnChains) {
   for (int i = 0; i < kTrials / 20; ++i) {
     Trial trial = RandomTrial(random);
     trial.graph = RandomGraph(random, 8 + Below(random, 16), /*chain=*/true);
-    const CostTable layers = LayersOf(trial.graph);
+    const auto layers = LayersOf(trial.graph);
     PartitionProblem problem;
-    problem.costs = &layers;
+    problem.machines.costs = layers;
     problem.timetable = &trial.timetable;
-    problem.link = trial.link;
-    if (trial.memory < kInfinity) problem.memory_limit = static_cast<int64_t>(trial.memory);
+    problem.machines.link = trial.link;
+    if (trial.memory < kInfinity)
+      problem.machines.memory_limit = static_cast<int64_t>(trial.memory);
     const auto expected = FindExactPartition(problem);
     const auto sets = Downsets::Enumerate(trial.graph, 1000);
     ASSERT_TRUE(sets.ok());

@@ -32,7 +32,7 @@ struct RandomModel {
     if (random() % 2 == 0) memory = 60 + Below(random, 1500);
   }
 
-  absl::StatusOr<PricedSetting> Price(const PlanSetting& setting) const {
+  absl::StatusOr<Machines> Price(const PlanSetting& setting) const {
     std::vector<LayerCost> priced = layers;
     for (LayerCost& layer : priced) {
       const double samples = 0.5 + static_cast<double>(setting.micro_batch_size);
@@ -44,8 +44,8 @@ struct RandomModel {
       layer.parameter_bytes /= setting.tensor;
       for (int64_t& bytes : layer.saved_bytes) bytes *= setting.micro_batch_size;
     }
-    PricedSetting result;
-    result.costs = std::make_shared<const CostTable>(*CostTable::Create(std::move(priced)));
+    Machines result;
+    result.costs = *CostTable::CreateShared(std::move(priced));
     result.link = link;
     result.memory_limit = memory;
     return result;
@@ -82,8 +82,7 @@ TEST(JointPlan, IsTheBestOfAllSettingsPlannedApart) {
     const JointRequest request = RequestFor(model, settings);
     double least = std::numeric_limits<double>::infinity();
     for (const PlanSetting& setting : settings) {
-      const PricedSetting priced = *model.Price(setting);
-      const PlanRequest alone = RequestOf(request, setting, priced);
+      const PlanRequest alone = RequestOf(request, setting, *model.Price(setting));
       const absl::StatusOr<Plan> plan = MakePlan(alone);
       if (!plan.ok()) continue;
       least = std::min(least, plan->step_seconds);
@@ -155,9 +154,8 @@ TEST(JointPlan, TakesTheOrderOfDifferentDevicesThatIsBest) {
     layer.input_grad_seconds /= 4;
     layer.weight_grad_seconds /= 4;
   }
-  const std::vector<std::shared_ptr<const CostTable>> kinds = {
-      std::make_shared<const CostTable>(*CostTable::Create(slow)),
-      std::make_shared<const CostTable>(*CostTable::Create(fast))};
+  const std::vector<std::shared_ptr<const CostTable>> kinds = {*CostTable::CreateShared(slow),
+                                                               *CostTable::CreateShared(fast)};
   JointRequest request;
   for (const std::vector<int>& order : {std::vector<int>{0, 1}, std::vector<int>{1, 0}}) {
     PlanSetting setting;
@@ -166,11 +164,11 @@ TEST(JointPlan, TakesTheOrderOfDifferentDevicesThatIsBest) {
     setting.rank_devices = order;
     request.settings.push_back(setting);
   }
-  request.price = [&](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
-    PricedSetting priced;
-    priced.costs = kinds[0];
-    for (int kind : setting.rank_devices) priced.rank_costs.push_back(kinds[kind]);
-    return priced;
+  request.price = [&](const PlanSetting& setting) -> absl::StatusOr<Machines> {
+    Machines machines;
+    machines.costs = kinds[0];
+    for (int kind : setting.rank_devices) machines.rank_costs.push_back(kinds[kind]);
+    return machines;
   };
   const absl::StatusOr<JointPlan> joint = MakeJointPlan(request);
   ASSERT_TRUE(joint.ok()) << joint.status();

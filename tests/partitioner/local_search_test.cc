@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "partitioner/bounds/known_chains.h"
@@ -119,15 +120,15 @@ TEST(StepFloor, CountsWhatKeepingActivationsTakes) {
     for (LayerCost& layer : layers) layer.parameter_bytes = layer.workspace_bytes = 0;
     const CostTable costs = *CostTable::Create(layers);
     PlanRequest request;
-    request.costs = &costs;
+    request.machines.costs = std::make_shared<const CostTable>(costs);
     request.devices = 1 + Below(random, std::min(4, costs.layer_count()));
     request.micro_batches = 4 + Below(random, 12);
-    request.link = RandomLink(random);
+    request.machines.link = RandomLink(random);
     if (random() % 2 == 0) {
       request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
     }
     const double without = StepFloor(request);
-    request.memory_limit = 60 + Below(random, 400);
+    request.machines.memory_limit = 60 + Below(random, 400);
     const double floor = StepFloor(request);
     EXPECT_GE(floor, without);
     const absl::StatusOr<Plan> plan = MakePlan(request);

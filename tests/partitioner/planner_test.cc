@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ constexpr double kTolerance = 1e-7;
 
 PlanRequest SomeRequest(const CostTable& costs, int devices, int micro_batches) {
   PlanRequest request;
-  request.costs = &costs;
+  request.machines.costs = std::make_shared<const CostTable>(costs);
   request.devices = devices;
   request.micro_batches = micro_batches;
   return request;
@@ -65,8 +66,8 @@ TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
     const CostTable costs = *CostTable::Create(RandomLayers(random, layers));
     PlanRequest request =
         SomeRequest(costs, 1 + Below(random, std::min(4, layers)), 1 + Below(random, 8));
-    request.link = RandomLink(random);
-    if (trial % 2 == 0) request.memory_limit = 500 + Below(random, 2000);
+    request.machines.link = RandomLink(random);
+    if (trial % 2 == 0) request.machines.memory_limit = 500 + Below(random, 2000);
     request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
     const absl::StatusOr<Plan> best = MakePlan(request);
     double least = std::numeric_limits<double>::infinity();
@@ -89,7 +90,7 @@ TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
     EXPECT_NEAR(best->step_seconds, SimulatedSeconds(best->timetable, best->stage_costs),
                 kTolerance);
     for (int64_t bytes : best->peak_bytes) {
-      EXPECT_LE(bytes, request.memory_limit.value_or(bytes));
+      EXPECT_LE(bytes, request.machines.memory_limit.value_or(bytes));
     }
   }
 }
@@ -103,7 +104,7 @@ TEST(MakePlan, SaysHowMuchMemoryWouldDoAndItDoes) {
     PlanRequest request = SomeRequest(costs, 2 + Below(random, 2), 4);
     request.schedule = "1f1b";
     request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
-    request.memory_limit = 50 + Below(random, 400);
+    request.machines.memory_limit = 50 + Below(random, 400);
     const absl::StatusOr<Plan> plan = MakePlan(request);
     if (plan.ok()) continue;
     ++refused;
@@ -112,9 +113,9 @@ TEST(MakePlan, SaysHowMuchMemoryWouldDoAndItDoes) {
     EXPECT_THAT(message, HasSubstr("stage "));
     const size_t at = message.find('(', message.find("leanest needs"));
     const int64_t enough = std::stoll(message.substr(at + 1));
-    request.memory_limit = enough;
+    request.machines.memory_limit = enough;
     EXPECT_TRUE(MakePlan(request).ok()) << message;
-    request.memory_limit = enough - 1;
+    request.machines.memory_limit = enough - 1;
     EXPECT_FALSE(MakePlan(request).ok()) << message;
   }
   EXPECT_GT(refused, 30);

@@ -62,10 +62,10 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   double largest = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Case test = RandomCase(seed);
-    const CostTable costs = *CostTable::Create(
+    const auto costs = *CostTable::CreateShared(
         *DeclaredCosts(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW));
     PartitionProblem problem;
-    problem.costs = &costs;
+    problem.machines.costs = costs;
     problem.timetable = &test.timetable;
     const std::vector<int64_t> declared =
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
@@ -94,9 +94,9 @@ TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
     std::vector<LayerCost> layers =
         *DeclaredCosts(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW);
     ShareOverReplicas({.replicas = replicas, .zero = zero}, &layers);
-    const CostTable costs = *CostTable::Create(layers);
+    const auto costs = *CostTable::CreateShared(layers);
     PartitionProblem problem;
-    problem.costs = &costs;
+    problem.machines.costs = costs;
     problem.timetable = &test.timetable;
     const std::vector<int64_t> declared =
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));

@@ -52,7 +52,7 @@ nlohmann::ordered_json VariantsJson(const std::vector<PlanVariant>& variants) {
 
 std::string FormatJson(const PlanFlags& flags, const PlanSource& source, const Found& found) {
   nlohmann::ordered_json json =
-      PlanToJson(found.best.plan, source.context, LayerNames(*found.best.priced->costs));
+      PlanToJson(found.best.plan, source.context, LayerNames(*found.best.machines.costs));
   if (flags.pareto) json["pareto"] = VariantsJson(found.front);
   if (flags.what_if) json["what_if"] = VariantsJson(found.variants);
   return json.dump(2) + "\n";
@@ -65,8 +65,9 @@ absl::StatusOr<std::string> Render(const PlanFlags& flags, const PlanSource& sou
   if (flags.json || flags.format == "json" || json_file) return FormatJson(flags, source, found);
   if (flags.format == "svg") return RenderSvg(plan.simulation, plan.timetable);
   if (flags.format == "megatron") {
-    absl::StatusOr<std::string> layout = FormatMegatronLayout(
-        plan.timetable.placement, plan.assignment.partition, LayerNames(*found.best.priced->costs));
+    absl::StatusOr<std::string> layout =
+        FormatMegatronLayout(plan.timetable.placement, plan.assignment.partition,
+                             LayerNames(*found.best.machines.costs));
     if (layout.ok()) *layout += "\n";
     return layout;
   }

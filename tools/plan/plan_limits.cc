@@ -58,7 +58,7 @@ absl::Status CheckPlanLimits(const PlanFlags& flags, const PlanChoices& choices)
 
 void LimitSettings(PlanSource* source) {
   source->price = [price = std::move(source->price), seq = source->batch.seq](
-                      const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
+                      const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (absl::Status status = CheckSetting(setting, seq); !status.ok()) return status;
     return price(setting);
   };

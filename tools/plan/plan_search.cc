@@ -134,8 +134,8 @@ absl::StatusOr<Plan> LeanestRun(const PlanChoices& choices, const PlanSource& so
 // still holds.
 absl::Status FitRun(const PlanChoices& choices, const PlanSource& source, const JointRequest& joint,
                     JointPlan* best) {
-  PlanRequest request = RequestOf(joint, best->setting, *best->priced);
-  const std::optional<int64_t> limit = request.memory_limit;
+  PlanRequest request = RequestOf(joint, best->setting, best->machines);
+  const std::optional<int64_t> limit = request.machines.memory_limit;
   const double lower_bound = best->plan.lower_bound;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
     const std::vector<int64_t> declared = best->plan.peak_bytes;
@@ -145,9 +145,9 @@ absl::Status FitRun(const PlanChoices& choices, const PlanSource& source, const 
     }
     best->plan.SetLowerBound(lower_bound);
     if (!limit || LargestOf(best->plan) <= *limit) return absl::OkStatus();
-    request.memory_limit =
-        TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.memory_limit);
-    if (repair == kMostRepairs || *request.memory_limit <= 0) break;
+    request.machines.memory_limit =
+        TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
+    if (repair == kMostRepairs || *request.machines.memory_limit <= 0) break;
     absl::StatusOr<Plan> plan = MakePlan(request);
     if (!plan.ok() && plan.status().code() != absl::StatusCode::kFailedPrecondition) {
       return plan.status();
@@ -167,10 +167,10 @@ absl::Status WhyNoRun(const PlanChoices& choices, const PlanSource& source,
                       const JointRequest& joint, const absl::Status& why) {
   if (why.code() != absl::StatusCode::kFailedPrecondition) return why;
   const PlanSetting& setting = joint.settings.front();
-  const absl::StatusOr<PricedSetting> priced = joint.price(setting);
-  if (!priced.ok() || !priced->memory_limit) return why;
+  const absl::StatusOr<Machines> machines = joint.price(setting);
+  if (!machines.ok() || !machines->memory_limit) return why;
   const absl::StatusOr<Plan> leanest = LeanestRun(
-      choices, source, setting, RequestOf(joint, setting, *priced), *priced->memory_limit);
+      choices, source, setting, RequestOf(joint, setting, *machines), *machines->memory_limit);
   return leanest.ok() ? why : leanest.status();
 }
 

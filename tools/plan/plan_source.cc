@@ -57,23 +57,14 @@ DType DefaultDType(const PlanFlags& flags) {
 }
 
 // What flags say instead of the device.
-void ApplyFlags(const PlanChoices& choices, PricedSetting* priced) {
-  if (choices.memory) {
-    priced->memory_limit = choices.memory;
-    priced->rank_memory.clear();
-  }
-  for (Link& link : priced->rank_links) {
+void ApplyFlags(const PlanChoices& choices, Machines* machines) {
+  if (choices.memory) machines->SetMemory(choices.memory);
+  for (Link& link : machines->rank_links) {
     link.bandwidth = choices.bandwidth.value_or(link.bandwidth);
     link.latency = choices.latency.value_or(link.latency);
   }
-  priced->link.bandwidth = choices.bandwidth.value_or(priced->link.bandwidth);
-  priced->link.latency = choices.latency.value_or(priced->link.latency);
-}
-
-absl::StatusOr<std::shared_ptr<const CostTable>> Table(std::vector<LayerCost> layers) {
-  absl::StatusOr<CostTable> table = CostTable::Create(std::move(layers));
-  if (!table.ok()) return table.status();
-  return std::make_shared<const CostTable>(*std::move(table));
+  machines->link.bandwidth = choices.bandwidth.value_or(machines->link.bandwidth);
+  machines->link.latency = choices.latency.value_or(machines->link.latency);
 }
 
 // --cluster, or as many of --device as are asked for in one node.
@@ -108,7 +99,7 @@ class ClusterPrices {
         seq_(source.batch.seq),
         cluster_(std::move(cluster)) {}
 
-  absl::StatusOr<PricedSetting> operator()(const PlanSetting& setting) const {
+  absl::StatusOr<Machines> operator()(const PlanSetting& setting) const {
     Parallel parallel;
     parallel.data = setting.data;
     parallel.tensor = setting.tensor;
@@ -124,40 +115,40 @@ class ClusterPrices {
     training.dtype = dtype_;
     training.state_copies = choices_.optimizer == OptimizerKind::kAdamW ? 2 : 1;
     training.overlap_sync = flags_.overlap_sync;
-    PricedSetting priced;
+    Machines machines;
     std::vector<std::shared_ptr<const CostTable>> kinds;
     for (size_t kind = 0; kind < cluster_.devices.size(); ++kind) {
-      absl::StatusOr<std::shared_ptr<const CostTable>> table =
-          Table(DecoderCosts(config_, training, parallel, cluster_, static_cast<int>(kind)));
+      absl::StatusOr<std::shared_ptr<const CostTable>> table = CostTable::CreateShared(
+          DecoderCosts(config_, training, parallel, cluster_, static_cast<int>(kind)));
       if (!table.ok()) return table.status();
       kinds.push_back(*std::move(table));
     }
-    priced.costs = kinds.front();
-    TakeRanks(setting, parallel, kinds, &priced);
-    ApplyFlags(choices_, &priced);
-    return priced;
+    machines.costs = kinds.front();
+    TakeRanks(setting, parallel, kinds, &machines);
+    ApplyFlags(choices_, &machines);
+    return machines;
   }
 
  private:
   // Links and, where devices differ, costs and memory by rank.
   void TakeRanks(const PlanSetting& setting, const Parallel& parallel,
                  const std::vector<std::shared_ptr<const CostTable>>& kinds,
-                 PricedSetting* priced) const {
-    priced->link = cluster_.inside;
+                 Machines* machines) const {
+    machines->link = cluster_.inside;
     for (int rank = 0; rank < setting.pipeline; ++rank) {
       const int next = (rank + 1) % setting.pipeline;
-      priced->rank_links.push_back(RankLink(cluster_, parallel, rank, next));
+      machines->rank_links.push_back(RankLink(cluster_, parallel, rank, next));
     }
     if (kinds.size() == 1) {
       if (cluster_.devices[0].memory_bytes > 0) {
-        priced->memory_limit = cluster_.devices[0].memory_bytes;
+        machines->memory_limit = cluster_.devices[0].memory_bytes;
       }
       return;
     }
     for (int kind : setting.rank_devices) {
-      priced->rank_costs.push_back(kinds[kind]);
+      machines->rank_costs.push_back(kinds[kind]);
       const int64_t bytes = cluster_.devices[kind].memory_bytes;
-      priced->rank_memory.push_back(bytes > 0 ? bytes : std::numeric_limits<int64_t>::max());
+      machines->rank_memory.push_back(bytes > 0 ? bytes : std::numeric_limits<int64_t>::max());
     }
   }
 
@@ -226,10 +217,9 @@ void TakeReplicas(const PlanSetting& setting, int zero, OptimizerKind optimizer,
 }
 
 // The price of a model on a device, with the bytes of sluice's own kernels.
-absl::StatusOr<PricedSetting> PriceOwn(const ModelSpec& model, const PlanChoices& choices,
-                                       const DeviceSpec& device, const Kernels& kernels,
-                                       int64_t seq, DType dtype, int zero,
-                                       const PlanSetting& setting) {
+absl::StatusOr<Machines> PriceOwn(const ModelSpec& model, const PlanChoices& choices,
+                                  const DeviceSpec& device, const Kernels& kernels, int64_t seq,
+                                  DType dtype, int zero, const PlanSetting& setting) {
   if (setting.tensor > 1) return WholeStagesOnly("the model's own costs");
   const BatchShape shape{setting.micro_batch_size, seq};
   absl::StatusOr<std::vector<LayerCost>> layers =
@@ -237,14 +227,15 @@ absl::StatusOr<PricedSetting> PriceOwn(const ModelSpec& model, const PlanChoices
   if (!layers.ok()) return layers.status();
   SetAnalyticSeconds(DescribeLayers(model, shape), shape, dtype, device, &*layers);
   TakeReplicas(setting, zero, choices.optimizer, device.link, &*layers);
-  absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(*std::move(layers));
+  absl::StatusOr<std::shared_ptr<const CostTable>> table =
+      CostTable::CreateShared(*std::move(layers));
   if (!table.ok()) return table.status();
-  PricedSetting priced;
-  priced.costs = *std::move(table);
-  priced.link = device.link;
-  if (device.memory_bytes > 0) priced.memory_limit = device.memory_bytes;
-  ApplyFlags(choices, &priced);
-  return priced;
+  Machines machines;
+  machines.costs = *std::move(table);
+  machines.link = device.link;
+  if (device.memory_bytes > 0) machines.memory_limit = device.memory_bytes;
+  ApplyFlags(choices, &machines);
+  return machines;
 }
 
 // How sluice runs `spec` on a device whose rates are known or measured.
@@ -340,17 +331,18 @@ absl::StatusOr<PlanSource> FromProfile(const PlanFlags& flags, const PlanChoices
   if (source.device == "cpu") source.kernels = &CpuKernels();
   source.context.zero = flags.zero;
   source.price = [layers = std::move(profile->layers), link = profile->link, zero = flags.zero,
-                  choices](const PlanSetting& setting) -> absl::StatusOr<PricedSetting> {
+                  choices](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");
     std::vector<LayerCost> shared = layers;
     TakeReplicas(setting, zero, choices.optimizer, link, &shared);
-    absl::StatusOr<std::shared_ptr<const CostTable>> table = Table(std::move(shared));
+    absl::StatusOr<std::shared_ptr<const CostTable>> table =
+        CostTable::CreateShared(std::move(shared));
     if (!table.ok()) return table.status();
-    PricedSetting priced;
-    priced.costs = *std::move(table);
-    priced.link = link;
-    ApplyFlags(choices, &priced);
-    return priced;
+    Machines machines;
+    machines.costs = *std::move(table);
+    machines.link = link;
+    ApplyFlags(choices, &machines);
+    return machines;
   };
   return source;
 }

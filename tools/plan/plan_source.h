@@ -26,9 +26,9 @@ struct PlanSource {
   bool runs_here = false;  // whether `sluice train` could run what is planned: bytes are its own
   // Those that need these bytes: this machine's where it was measured, else any processor's.
   const Kernels* kernels = &PortableCpuKernels();
-  // Costs of any setting; thread-safe. InvalidArgument for one that the source knows nothing of: a
+  // The machines of any setting, with their costs; thread-safe. InvalidArgument for one that the source knows nothing of: a
   // profile is of one micro-batch size, and neither it nor a measured CPU of shared stages.
-  std::function<absl::StatusOr<PricedSetting>(const PlanSetting&)> price;
+  std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
   // How many ranks of each kind of device, in the order of the cluster; one number where all are
   // alike.
   std::vector<int> kinds;

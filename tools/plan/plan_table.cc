@@ -69,7 +69,7 @@ class Table {
       : best_(best),
         plan_(best.plan),
         source_(source),
-        layers_(best.priced->costs->layers()),
+        layers_(best.machines.costs->layers()),
         columns_(columns),
         colour_(colour) {
     names_ = columns >= kNamesFrom ? kNamesColumns : 0;
@@ -133,8 +133,9 @@ class Table {
 
   // Bytes that a rank may use.
   std::optional<int64_t> Memory(int rank) const {
-    const PricedSetting& priced = *best_.priced;
-    return priced.rank_memory.empty() ? priced.memory_limit : priced.rank_memory[rank];
+    const Machines& machines = best_.machines;
+    if (!machines.limits_memory()) return std::nullopt;
+    return machines.MemoryOf(rank);
   }
 
   void StageHead() {
@@ -221,8 +222,8 @@ class Table {
                                Rate(), FormatShare(plan_.simulation.bubble)));
     }
     Fact("bottleneck", Bottleneck());
-    if (best_.priced->memory_limit) {
-      Fact("memory", FormatBytes(static_cast<double>(*best_.priced->memory_limit)) + " a device");
+    if (best_.machines.memory_limit) {
+      Fact("memory", FormatBytes(static_cast<double>(*best_.machines.memory_limit)) + " a device");
     }
     if (best_.settings_in_all > 1) {
       Fact("settings", fmt::format("best of {} ways to use the devices; {} searched",

@@ -24,9 +24,9 @@ absl::StatusOr<JointPlan> Replan(const PlanFlags& flags, const PlanChoices& choi
   if (!request.ok()) return request.status();
   request->common.gap = std::max(request->common.gap, kGoodEnough);
   request->price = [&](const PlanSetting& setting) {
-    absl::StatusOr<PricedSetting> priced = source.price(setting);
-    if (priced.ok()) change(&*priced);
-    return priced;
+    absl::StatusOr<Machines> machines = source.price(setting);
+    if (machines.ok()) change(&*machines);
+    return machines;
   };
   return FindPlan(choices, source, *request);
 }
@@ -45,11 +45,6 @@ PlanVariant Variant(std::string what, const absl::StatusOr<JointPlan>& found) {
   return variant;
 }
 
-void SetMemory(std::optional<int64_t> limit, PricedSetting* priced) {
-  priced->memory_limit = limit;
-  priced->rank_memory.clear();
-}
-
 // One more rank of what the plan has: devices that share a stage stay together.
 PlanVariant MoreDevices(const PlanFlags& flags, const PlanChoices& choices,
                         const PlanSource& source, const JointPlan& best) {
@@ -59,7 +54,7 @@ PlanVariant MoreDevices(const PlanFlags& flags, const PlanChoices& choices,
   larger.devices += more;
   const std::string what =
       open ? "twice the devices" : absl::StrCat(more, " more ", more == 1 ? "device" : "devices");
-  const auto same = [](PricedSetting*) {};
+  const auto same = [](Machines*) {};
   // What was measured stays as it is.
   if (source.kinds.empty()) return Variant(what, Replan(larger, choices, source, same));
   const absl::StatusOr<PlanSource> again = LoadPlanSource(larger, choices);
@@ -76,19 +71,18 @@ std::vector<PlanVariant> WhatIf(const PlanFlags& flags, const PlanChoices& choic
   const auto with = [&](const char* what, const auto& change) {
     variants.push_back(Variant(what, Replan(flags, choices, source, change)));
   };
-  const PricedSetting& now = *best.priced;
-  if (now.memory_limit || !now.rank_memory.empty()) {
-    with("10 GB more memory a device", [](PricedSetting* priced) {
-      if (priced->memory_limit) *priced->memory_limit += kMoreMemory;
-      for (int64_t& bytes : priced->rank_memory) {
+  if (best.machines.limits_memory()) {
+    with("10 GB more memory a device", [](Machines* machines) {
+      if (machines->memory_limit) *machines->memory_limit += kMoreMemory;
+      for (int64_t& bytes : machines->rank_memory) {
         bytes = std::min(bytes, std::numeric_limits<int64_t>::max() - kMoreMemory) + kMoreMemory;
       }
     });
-    with("memory without end", [](PricedSetting* priced) { SetMemory(std::nullopt, priced); });
+    with("memory without end", [](Machines* machines) { machines->SetMemory(std::nullopt); });
   }
-  with("twice the bandwidth", [](PricedSetting* priced) {
-    priced->link.bandwidth *= kMoreBandwidth;
-    for (Link& link : priced->rank_links) link.bandwidth *= kMoreBandwidth;
+  with("twice the bandwidth", [](Machines* machines) {
+    machines->link.bandwidth *= kMoreBandwidth;
+    for (Link& link : machines->rank_links) link.bandwidth *= kMoreBandwidth;
   });
   return variants;
 }
@@ -98,10 +92,9 @@ std::vector<PlanVariant> ParetoFront(const PlanFlags& flags, const PlanChoices& 
   std::vector<PlanVariant> front;
   std::optional<int64_t> limit = choices.memory;
   while (front.size() < kMostPoints) {
-    const absl::StatusOr<JointPlan> found =
-        Replan(flags, choices, source, [&](PricedSetting* priced) {
-          if (limit || !front.empty()) SetMemory(limit, priced);
-        });
+    const absl::StatusOr<JointPlan> found = Replan(flags, choices, source, [&](Machines* machines) {
+      if (limit || !front.empty()) machines->SetMemory(limit);
+    });
     if (!found.ok()) break;
     PlanVariant point = Variant("", found);
     limit = static_cast<int64_t>(static_cast<double>(point.bytes) * kSmaller);

@@ -1,6 +1,6 @@
 #include "tools/train/default_partition.h"
 
-#include <deque>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,10 +29,11 @@ LayerCost Price(const LayerSpec& layer, double ranks) {
   return cost;
 }
 
-absl::StatusOr<CostTable> PriceAll(const ModelSpec& spec, const BatchShape& batch, double ranks) {
+absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const ModelSpec& spec,
+                                                          const BatchShape& batch, double ranks) {
   std::vector<LayerCost> layers;
   for (const LayerSpec& layer : DescribeLayers(spec, batch)) layers.push_back(Price(layer, ranks));
-  return CostTable::Create(std::move(layers));
+  return CostTable::CreateShared(std::move(layers));
 }
 
 // What the search simulates. It knows one copy of the model, and steps with a flush: for others, a
@@ -50,19 +51,17 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
 absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
                                            const Timetable& timetable,
                                            const std::vector<int>& replicas) {
-  absl::StatusOr<CostTable> costs = PriceAll(spec, batch, 1);
+  PartitionProblem problem;
+  auto costs = PriceAll(spec, batch, 1);
   if (!costs.ok()) return costs.status();
-  std::deque<CostTable> of_stages;
+  problem.machines.costs = *std::move(costs);
   for (const int count : replicas) {
-    absl::StatusOr<CostTable> of_stage = PriceAll(spec, batch, count);
+    auto of_stage = PriceAll(spec, batch, count);
     if (!of_stage.ok()) return of_stage.status();
-    of_stages.push_back(*std::move(of_stage));
+    problem.machines.rank_costs.push_back(*std::move(of_stage));
   }
   const absl::StatusOr<Timetable> computed = StandIn(timetable);
   if (!computed.ok()) return computed.status();
-  PartitionProblem problem;
-  problem.costs = &*costs;
-  for (const CostTable& of_stage : of_stages) problem.rank_costs.push_back(&of_stage);
   problem.timetable = &*computed;
   SearchOptions options;
   options.budget = kSearchBudget;
