@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/memory/in_flight.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
 
 namespace sluice {
 

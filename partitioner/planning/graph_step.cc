@@ -11,10 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "models/spec/units.h"
 #include "partitioner/cuts/downsets.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
+#include "partitioner/planning/graph_stage.h"
 #include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/planner.h"
 #include "partitioner/planning/replicated_plan.h"
 #include "partitioner/search/graph_step_search.h"
@@ -123,7 +124,7 @@ class GraphStepPlanner {
                    double cutoff = kInfinity)
       : request_(request), cutoff_(cutoff), work_(work) {}
 
-  absl::StatusOr<GraphStepPlan> Run() {
+  absl::StatusOr<Plan> Run() {
     const std::vector<int> in_file = OrderOfFile(*request_.graph);
     const auto chain = ChainOf(*request_.graph);
     if (!chain.ok()) return chain.status();
@@ -234,7 +235,7 @@ class GraphStepPlanner {
       const Candidate& candidate = *entrant.candidate;
       if (candidate.schedule != plan->schedule || candidate.chunks != plan->chunks) continue;
       GraphStepAnswer answer;
-      answer.cuts = CutsOf(plan->assignment.partition, order);
+      answer.cuts = CutsOf(plan->partition(), order);
       answer.seconds = Seconds(entrant.problem, answer.cuts);
       Keep(std::move(answer), &entrant);
     }
@@ -328,37 +329,41 @@ class GraphStepPlanner {
                            proved ? "" : "not ");
   }
 
-  GraphStepStage StageOf(int s) const {
+  PlanStage StageOf(int s) const {
     const GraphStepProblem& problem = best_->problem;
     const GraphCuts& cuts = best_->answer.cuts;
-    GraphStepStage stage;
-    stage.work = work_.StageBetween(cuts[s], cuts[s + 1]);
-    stage.work.in_flight = problem.in_flight->peak(s);
-    stage.rank = problem.timetable->placement.rank(s);
-    stage.peak_bytes = problem.RankBytes(stage.rank, cuts);
+    PlanStage stage =
+        ToPlanStage(work_.StageBetween(cuts[s], cuts[s + 1]), problem.timetable->placement.rank(s));
+    stage.in_flight = problem.in_flight->peak(s);
     return stage;
   }
 
-  absl::StatusOr<GraphStepPlan> Finish() const {
-    GraphStepPlan plan;
-    plan.timetable = *best_->problem.timetable;
-    plan.costs = best_->problem.Costs(best_->answer.cuts);
-    const absl::StatusOr<Simulation> run = Simulate(plan.timetable, plan.costs, Detail::kSummary);
+  absl::StatusOr<Plan> Finish() const {
+    const GraphStepProblem& problem = best_->problem;
+    Plan plan;
+    plan.devices = request_.devices;
+    plan.micro_batches = request_.micro_batches;
+    plan.cuts = work_.sets.size() - 2;
+    plan.timetable = *problem.timetable;
+    plan.stage_costs = problem.Costs(best_->answer.cuts);
+    absl::StatusOr<Simulation> run = Simulate(plan.timetable, plan.stage_costs);
     if (!run.ok()) return run.status();
     plan.schedule = best_->candidate->schedule;
     plan.description = best_->candidate->Describe();
     plan.chunks = best_->candidate->chunks;
     plan.step_seconds = run->makespan;
     plan.bubble = run->bubble;
+    plan.simulation = *std::move(run);
     std::vector<double> busy(request_.devices);
-    for (int s = 0; s < best_->problem.stages(); ++s) {
-      const GraphStepStage& stage = plan.stages.emplace_back(StageOf(s));
-      busy[stage.rank] += stage.work.forward_seconds + stage.work.backward_seconds;
+    for (int s = 0; s < problem.stages(); ++s) {
+      const PlanStage& stage = plan.stages.emplace_back(StageOf(s));
+      busy[stage.rank] += stage.cost.forward + stage.cost.backward();
+    }
+    for (int rank = 0; rank < request_.devices; ++rank) {
+      plan.peak_bytes.push_back(WholeBytes(problem.RankBytes(rank, best_->answer.cuts)));
     }
     plan.bottleneck_seconds = *std::max_element(busy.begin(), busy.end());
-    plan.lower_bound = std::min(lower_bound_, plan.step_seconds);
-    plan.optimal = plan.gap() <= kProofTolerance;
-    plan.cuts = work_.sets.size() - 2;
+    plan.SetLowerBound(lower_bound_);
     plan.rejected = Rejected();
     return plan;
   }
@@ -374,7 +379,7 @@ class GraphStepPlanner {
 };
 
 // The best plan with one device a stage, faster than that with several, of which it tells.
-GraphStepPlan WithSeveral(GraphStepPlan straight, const absl::StatusOr<GraphStepPlan>& several) {
+Plan WithSeveral(Plan straight, const absl::StatusOr<Plan>& several) {
   const double longer = several.ok() ? several->step_seconds / straight.step_seconds - 1 : 0;
   if (!several.ok()) {
     straight.rejected.push_back(
@@ -390,19 +395,18 @@ GraphStepPlan WithSeveral(GraphStepPlan straight, const absl::StatusOr<GraphStep
 }
 
 // The best plan with several devices a stage, faster than all that `planner` tried with one.
-GraphStepPlan WithOne(GraphStepPlan replicated, const GraphStepPlanner& planner) {
+Plan WithOne(Plan replicated, const GraphStepPlanner& planner) {
   replicated.rejected = planner.Rejected();
   for (RejectedPlan& each : replicated.rejected) each.what += ", a device a stage";
   return replicated;
 }
 
 // The better of the best plan with several devices a stage, and the best with one.
-absl::StatusOr<GraphStepPlan> PlanWithReplicas(const GraphStepRequest& request,
-                                               const GraphWork& work) {
+absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const GraphWork& work) {
   GraphStepRequest half = request;
   half.budget = request.budget / 2;
   double bound = 0;
-  const absl::StatusOr<GraphStepPlan> replicated = FindReplicatedPlan(half, work, &bound);
+  const absl::StatusOr<Plan> replicated = FindReplicatedPlan(half, work, &bound);
   if (static_cast<int>(request.graph->nodes.size()) < request.devices) {
     const bool none = absl::IsFailedPrecondition(replicated.status());
     return none ? WhyNoReplicatedPlan(request, work) : replicated;
@@ -414,20 +418,18 @@ absl::StatusOr<GraphStepPlan> PlanWithReplicas(const GraphStepRequest& request,
     cutoff = replicated->step_seconds * (one ? 1 + kSame : 1);
   }
   GraphStepPlanner planner(half, work, cutoff);
-  const absl::StatusOr<GraphStepPlan> straight = planner.Run();
+  const absl::StatusOr<Plan> straight = planner.Run();
   if (!straight.ok() && !replicated.ok()) return straight.status();
-  GraphStepPlan best =
-      straight.ok() ? WithSeveral(*straight, replicated) : WithOne(*replicated, planner);
+  Plan best = straight.ok() ? WithSeveral(*straight, replicated) : WithOne(*replicated, planner);
   // Where no schedule is for several devices a stage, none of them is asked for.
   if (absl::IsInvalidArgument(replicated.status())) bound = kInfinity;
-  best.lower_bound = std::min({planner.lower_bound(), bound, best.step_seconds});
-  best.optimal = best.gap() <= kProofTolerance;
+  best.SetLowerBound(std::min(planner.lower_bound(), bound));
   return best;
 }
 
 }  // namespace
 
-absl::StatusOr<GraphStepPlan> FindGraphStepPlan(const GraphStepRequest& request) {
+absl::StatusOr<Plan> FindGraphStepPlan(const GraphStepRequest& request) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
   const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
   if (!sets.ok()) return sets.status();

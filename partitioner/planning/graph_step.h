@@ -5,13 +5,11 @@
 #include <functional>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "models/spec/profile_graph.h"
-#include "partitioner/plan.h"
-#include "partitioner/search/exact_partition.h"
-#include "partitioner/search/graph_partition.h"
+#include "partitioner/costs/link.h"
+#include "partitioner/planning/plan.h"
 
 namespace sluice {
 
@@ -31,29 +29,6 @@ struct GraphStepRequest {
   std::function<bool()> stop;  // asked now and then; true ends the search with what it has
 };
 
-struct GraphStepStage {
-  GraphStage work;        // work.in_flight: most micro-batches held at once
-  int rank = 0;           // the first of work.replicas
-  double peak_bytes = 0;  // of its rank, with all of the rank's stages
-};
-
-struct GraphStepPlan {
-  std::string schedule, description;  // "interleaved", "interleaved, 2 chunks"
-  int chunks = 1;
-  std::vector<GraphStepStage> stages;
-  Timetable timetable;            // compute-only; a row a stage where stages have several devices
-  StepCosts costs;                // of the stages
-  double step_seconds = 0;        // Simulate()'s makespan, or SimulateDealt()'s
-  double bubble = 0;              // as Simulation::bubble
-  double bottleneck_seconds = 0;  // the most that a device computes a micro-batch
-  double lower_bound = 0;         // no plan takes less, of those asked for, over all cuts
-  bool optimal = false;
-  int64_t cuts = 0;  // ways to cut the graph in two
-  std::vector<RejectedPlan> rejected;
-
-  double gap() const { return RelativeGap(step_seconds, lower_bound); }
-};
-
 // The stages of a graph, and the timetable that runs them, with the shortest step: over all cuts
 // that send nothing backwards, and over the schedules asked for ("auto": all synchronous ones of
 // the catalogue, with as many chunks as suit them). A stage takes the sum of its nodes' seconds;
@@ -68,7 +43,7 @@ struct GraphStepPlan {
 // InvalidArgument when the request makes no sense, or there are fewer nodes than stages;
 // ResourceExhausted when the graph has too many cuts to list; FailedPrecondition when nothing fits
 // in memory, DeadlineExceeded when the budget ended before anything did.
-absl::StatusOr<GraphStepPlan> FindGraphStepPlan(const GraphStepRequest& request);
+absl::StatusOr<Plan> FindGraphStepPlan(const GraphStepRequest& request);
 
 }  // namespace sluice
 

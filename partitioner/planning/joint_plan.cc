@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "partitioner/bounds/step_floor.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/planner.h"
 #include "partitioner/search/exact_partition.h"
 
@@ -185,8 +185,7 @@ class JointPlanner {
       if (status.code() != absl::StatusCode::kFailedPrecondition) continue;
       const absl::StatusOr<Plan> leanest = MakeLeanestPlan(entrant.request);
       if (!leanest.ok()) continue;
-      const int64_t bytes =
-          *std::max_element(leanest->peak_bytes.begin(), leanest->peak_bytes.end());
+      const int64_t bytes = leanest->largest_peak_bytes();
       if (bytes >= least) continue;
       least = bytes;
       memory = NothingFits(*leanest, entrant.request.machines.least_memory());

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/machines.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/planner.h"
 
 namespace sluice {

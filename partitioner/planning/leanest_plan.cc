@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/planning/candidates.h"
-#include "partitioner/planning/leanest_plan.h"
 #include "partitioner/planning/plan_builder.h"
 
 namespace sluice {
@@ -42,19 +41,19 @@ absl::Status NothingFits(const Plan& leanest, int64_t limit) {
   const std::vector<int64_t>& peaks = leanest.peak_bytes;
   const int rank = static_cast<int>(std::max_element(peaks.begin(), peaks.end()) - peaks.begin());
   const auto bytes_of = [&leanest](int stage) {
-    const RangeCost& cost = leanest.stages[stage];
-    return cost.parameter_bytes + leanest.in_flight[stage] * cost.activation_bytes;
+    const RangeCost& cost = leanest.stages[stage].cost;
+    return cost.parameter_bytes + leanest.stages[stage].in_flight * cost.activation_bytes;
   };
   const std::vector<int> stages = leanest.timetable.placement.StagesOf(rank);
-  const int stage = *std::max_element(stages.begin(), stages.end(),
-                                      [&](int a, int b) { return bytes_of(a) < bytes_of(b); });
-  const int in_flight = leanest.in_flight[stage];
+  const int number = *std::max_element(stages.begin(), stages.end(),
+                                       [&](int a, int b) { return bytes_of(a) < bytes_of(b); });
+  const PlanStage& stage = leanest.stages[number];
   return absl::FailedPreconditionError(absl::StrCat(
       "no plan fits into ", DescribeMemory(limit), " a device: even the leanest needs ",
-      DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", stage, " (layers ",
-      FormatPartition({leanest.assignment.partition[stage]}), ", ", in_flight,
-      in_flight == 1 ? " micro-batch" : " micro-batches", " in flight, recompute ",
-      RecomputeName(leanest.assignment.recompute[stage]), ") needs most"));
+      DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", number, " (layers ",
+      FormatPartition({LayerRange{stage.layers.front(), stage.layers.back()}}), ", ",
+      stage.in_flight, stage.in_flight == 1 ? " micro-batch" : " micro-batches",
+      " in flight, recompute ", RecomputeName(stage.recompute), ") needs most"));
 }
 
 }  // namespace sluice

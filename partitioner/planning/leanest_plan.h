@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
 
 namespace sluice {
 

@@ -1,6 +1,8 @@
 #include "partitioner/planning/plan_builder.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "partitioner/bounds/step_model.h"
 #include "partitioner/search/exact_partition.h"
@@ -16,6 +18,21 @@ bool RunsWeightGradsApart(const Timetable& timetable) {
     }
   }
   return false;
+}
+
+std::vector<PlanStage> StagesOf(const Candidate& candidate, const StageAssignment& assignment,
+                                const std::vector<RangeCost>& costs) {
+  std::vector<PlanStage> stages(costs.size());
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const LayerRange& range = assignment.partition[s];
+    stages[s].layers.resize(static_cast<size_t>(range.size()));
+    std::iota(stages[s].layers.begin(), stages[s].layers.end(), range.first);
+    stages[s].rank = candidate.timetable.placement.rank(static_cast<int>(s));
+    stages[s].recompute = assignment.recompute[s];
+    stages[s].cost = costs[s];
+    stages[s].in_flight = candidate.in_flight->peak(static_cast<int>(s));
+  }
+  return stages;
 }
 
 }  // namespace
@@ -42,17 +59,14 @@ absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& cand
   plan.chunks = candidate.chunks;
   plan.micro_batches = request.micro_batches;
   plan.timetable = candidate.timetable;
-  plan.assignment = assignment;
-  plan.stages = PriceStages(problem, assignment);
-  plan.stage_costs = ToStepCosts(problem, plan.stages);
+  const std::vector<RangeCost> costs = PriceStages(problem, assignment);
+  plan.stage_costs = ToStepCosts(problem, costs);
   absl::StatusOr<Simulation> simulation = Simulate(plan.timetable, plan.stage_costs);
   if (!simulation.ok()) return simulation.status();
   plan.simulation = *std::move(simulation);
-  const InFlight& in_flight = *candidate.in_flight;
-  for (int stage = 0; stage < problem.stages(); ++stage) {
-    plan.in_flight.push_back(in_flight.peak(stage));
-  }
-  plan.peak_bytes = PeakBytes(in_flight, plan.stages);
+  plan.bubble = plan.simulation.bubble;
+  plan.stages = StagesOf(candidate, assignment, costs);
+  plan.peak_bytes = PeakBytes(*candidate.in_flight, costs);
   absl::StatusOr<StepModel> model = StepModel::Compile(plan.timetable);
   if (!model.ok()) return model.status();
   plan.step_seconds = model->Makespan(plan.stage_costs);

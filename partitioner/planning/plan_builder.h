@@ -4,9 +4,9 @@
 #include "absl/status/statusor.h"
 #include "models/spec/units.h"
 #include "partitioner/partition_problem.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
+#include "partitioner/planning/plan.h"
 
 namespace sluice {
 

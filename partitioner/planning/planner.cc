@@ -15,10 +15,10 @@
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/orders/free_order.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/plan_builder.h"
 #include "partitioner/search/exact_partition.h"
 #include "partitioner/search/partition_search.h"
@@ -282,11 +282,6 @@ class Planner {
 };
 
 }  // namespace
-
-void Plan::SetLowerBound(double bound) {
-  lower_bound = std::min(bound, objective_seconds());
-  optimal = gap() <= kProofTolerance;
-}
 
 double QuickSeconds(const PlanRequest& request) {
   PlanRequest quick = request;

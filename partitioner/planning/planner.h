@@ -2,8 +2,8 @@
 #define SLUICE_PARTITIONER_PLANNING_PLANNER_H_
 
 #include "absl/status/statusor.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
 
 namespace sluice {
 

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/spec/units.h"
+#include "partitioner/planning/graph_stage.h"
 #include "partitioner/search/replica_search.h"
 #include "schedules/generators/catalogue.h"
+#include "schedules/simulate/dealt_times.h"
 
 namespace sluice {
 namespace {
@@ -46,21 +47,49 @@ absl::StatusOr<std::vector<Timetable>> WideTimetables(const GraphStepRequest& re
                    request.schedule, " with ", request.chunks, " chunks"));
 }
 
-GraphStepStage StageOf(const GraphWork& work, const ReplicaAnswer& answer, size_t s) {
-  const std::vector<int>& replicas = answer.stages.replicas;
-  GraphStepStage stage;
-  stage.work = work.StageBetween(answer.stages.cuts[s], answer.stages.cuts[s + 1]);
-  stage.work.replicas = replicas[s];
-  stage.work.in_flight = answer.step.in_flight[s];
-  stage.rank = std::accumulate(replicas.begin(), replicas.begin() + static_cast<ptrdiff_t>(s), 0);
-  stage.peak_bytes = stage.work.peak_bytes();
-  return stage;
+std::vector<GraphStage> StagesOf(const GraphWork& work, const ReplicaAnswer& answer) {
+  std::vector<GraphStage> stages;
+  for (size_t s = 0; s < answer.stages.replicas.size(); ++s) {
+    GraphStage& stage =
+        stages.emplace_back(work.StageBetween(answer.stages.cuts[s], answer.stages.cuts[s + 1]));
+    stage.replicas = answer.stages.replicas[s];
+    stage.in_flight = answer.step.in_flight[s];
+  }
+  return stages;
+}
+
+// The stages stand on neighbouring ranks.
+void TakeStages(const std::vector<GraphStage>& stages, Plan* plan) {
+  int rank = 0;
+  for (const GraphStage& stage : stages) {
+    plan->stages.push_back(ToPlanStage(stage, rank));
+    plan->bottleneck_seconds =
+        std::max(plan->bottleneck_seconds,
+                 (stage.forward_seconds + stage.backward_seconds) / stage.replicas);
+    rank += stage.replicas;
+  }
+  plan->peak_bytes = PeakBytesByRank(stages);
+}
+
+// Its number; every rank has one stage alone.
+size_t FullestStage(const Plan& plan) {
+  const auto fuller = [&plan](const PlanStage& a, const PlanStage& b) {
+    return plan.peak_bytes[a.rank] < plan.peak_bytes[b.rank];
+  };
+  return static_cast<size_t>(std::max_element(plan.stages.begin(), plan.stages.end(), fuller) -
+                             plan.stages.begin());
+}
+
+// One step of `plan` on its ranks, which share out the micro-batches of a stage.
+Simulation SimulateReplicas(const Plan& plan, const std::vector<int>& replicas) {
+  const DealtTimetable dealt(plan.timetable, StageDeal(replicas, 1));
+  return SimulateDealt(dealt, plan.stage_costs, plan.stage_costs.tail, Detail::kEveryAction);
 }
 
 }  // namespace
 
-absl::StatusOr<GraphStepPlan> FindReplicatedPlan(const GraphStepRequest& request,
-                                                 const GraphWork& work, double* lower_bound) {
+absl::StatusOr<Plan> FindReplicatedPlan(const GraphStepRequest& request, const GraphWork& work,
+                                        double* lower_bound) {
   absl::StatusOr<std::vector<Timetable>> wide = WideTimetables(request);
   if (!wide.ok()) return wide.status();
   const ReplicaProblem problem = {.work = &work,
@@ -83,22 +112,20 @@ absl::StatusOr<GraphStepPlan> FindReplicatedPlan(const GraphStepRequest& request
   const Timetable& chosen = problem.wide[answer.step.wide];
   absl::StatusOr<Timetable> table = NarrowTimetable(chosen, answer.stages.replicas);
   if (!table.ok()) return table.status();
-  GraphStepPlan plan;
+  Plan plan;
+  plan.devices = request.devices;
+  plan.micro_batches = request.micro_batches;
+  plan.cuts = work.sets.size() - 2;
   plan.schedule = chosen.name;
   plan.timetable = *std::move(table);
-  plan.costs = std::move(answer.costs);
+  plan.stage_costs = std::move(answer.costs);
   plan.description =
       absl::StrCat(plan.schedule, ", stages of ", absl::StrJoin(answer.stages.replicas, "+"));
   plan.step_seconds = answer.step.seconds;
   plan.bubble = answer.step.bubble;
-  for (size_t s = 0; s < answer.stages.replicas.size(); ++s) {
-    const GraphStage& stage = plan.stages.emplace_back(StageOf(work, answer, s)).work;
-    plan.bottleneck_seconds = std::max(
-        plan.bottleneck_seconds, (stage.forward_seconds + stage.backward_seconds) / stage.replicas);
-  }
-  plan.lower_bound = std::min(answer.lower_bound, plan.step_seconds);
-  plan.optimal = plan.gap() <= kProofTolerance;
-  plan.cuts = work.sets.size() - 2;
+  TakeStages(StagesOf(work, answer), &plan);
+  plan.simulation = SimulateReplicas(plan, answer.stages.replicas);
+  plan.SetLowerBound(answer.lower_bound);
   return plan;
 }
 
@@ -110,35 +137,28 @@ absl::Status WhyNoReplicatedPlan(const GraphStepRequest& request, const GraphWor
     any.gap = 1e9;  // the first one will do
     return FindReplicatedPlan(any, work, &bound);
   };
-  absl::StatusOr<GraphStepPlan> leanest = within(kInfinity);
+  absl::StatusOr<Plan> leanest = within(kInfinity);
   if (absl::IsDeadlineExceeded(leanest.status())) return leanest.status();
   if (!leanest.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "stages whose devices divide ", request.micro_batches, " micro-batches do not add up to ",
         request.devices, " devices; choose a number of micro-batches that has more divisors"));
   }
-  const auto fuller = [](const GraphStepStage& a, const GraphStepStage& b) {
-    return a.peak_bytes < b.peak_bytes;
-  };
-  const auto fullest = [&](const GraphStepPlan& plan) {
-    return std::max_element(plan.stages.begin(), plan.stages.end(), fuller);
-  };
-  double low = request.memory, high = fullest(*leanest)->peak_bytes;
+  double low = request.memory, high = static_cast<double>(leanest->largest_peak_bytes());
   while (high - low > kByte) {
     const double middle = low + (high - low) / 2;
-    absl::StatusOr<GraphStepPlan> leaner = within(middle);
+    absl::StatusOr<Plan> leaner = within(middle);
     if (absl::IsDeadlineExceeded(leaner.status())) return leaner.status();
     if (!leaner.ok()) {
       low = middle;
       continue;
     }
     leanest = std::move(leaner);
-    high = fullest(*leanest)->peak_bytes;
+    high = static_cast<double>(leanest->largest_peak_bytes());
   }
-  const auto stage = fullest(*leanest);
   return absl::FailedPreconditionError(absl::StrCat(
       "no plan fits into ", Describe(request.memory), " a device: even the leanest needs ",
-      Describe(high), ", of each device of stage ", stage - leanest->stages.begin(), ", of ",
+      Describe(high), ", of each device of stage ", FullestStage(*leanest), ", of ",
       leanest->description));
 }
 

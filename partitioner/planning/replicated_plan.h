@@ -11,8 +11,8 @@ namespace sluice {
 // of request.schedule that have one stage a device: InvalidArgument where there is none.
 // FailedPrecondition when nothing fits, DeadlineExceeded when the search ended before it found
 // anything that does: `lower_bound`, which no such plan is below, is set then as well.
-absl::StatusOr<GraphStepPlan> FindReplicatedPlan(const GraphStepRequest& request,
-                                                 const GraphWork& work, double* lower_bound);
+absl::StatusOr<Plan> FindReplicatedPlan(const GraphStepRequest& request, const GraphWork& work,
+                                        double* lower_bound);
 
 // Why there is no such plan at all, where that is proved: FailedPrecondition with the least memory
 // that works, and the stage that needs it, or InvalidArgument where no replicas that divide the

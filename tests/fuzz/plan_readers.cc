@@ -12,7 +12,7 @@
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/cuts/cost_table.h"
-#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/file.h"
 #include "partitioner/search/graph_partition.h"
 #include "promises.h"
 #include "readers.h"

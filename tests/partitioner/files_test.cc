@@ -10,9 +10,10 @@
 
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
-#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/file.h"
+#include "partitioner/planning/megatron_layout.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/planner.h"
 #include "tests/partitioner/random_chain.h"
 
@@ -38,11 +39,12 @@ struct SomePlan {
     request.machines.memory_limit = 900;
     plan = *MakePlan(request);
     context.model = "mlp";
+    context.layer_names = NamesOf(costs);
     context.spec = ModelSpec{"mlp", MlpConfig{{9, 8, 7, 6, 5, 4, 3, 2, 2, 2}}};
     context.micro_batch_size = 4;
     context.seq = 16;
     context.dtype = DType::kBFloat16;
-    text = FormatPlan(plan, context, NamesOf(costs));
+    text = FormatPlan(plan, context);
   }
   Random random;
   CostTable costs;
@@ -63,8 +65,8 @@ TEST(PlanFile, IsReadBackAsItWasPlanned) {
   EXPECT_EQ(file->micro_batch_size, 4);
   EXPECT_EQ(file->seq, 16);
   EXPECT_EQ(file->dtype, DType::kBFloat16);
-  EXPECT_EQ(file->assignment.partition, some.plan.assignment.partition);
-  EXPECT_EQ(file->assignment.recompute, some.plan.assignment.recompute);
+  EXPECT_EQ(file->assignment.partition, some.plan.partition());
+  EXPECT_EQ(file->assignment.recompute, AssignmentOf(some.plan).recompute);
   EXPECT_EQ(file->step_seconds, some.plan.step_seconds);
   EXPECT_EQ(file->layer_count(), 9);
   EXPECT_EQ(file->spec->mlp()->widths, some.context.spec->mlp()->widths);
@@ -74,8 +76,7 @@ TEST(PlanFile, CountsTheDevicesOfOneReplica) {
   SomePlan some;
   some.context.data_parallel = 2;
   some.context.zero = 1;
-  const absl::StatusOr<PlanFile> file =
-      ParsePlan(FormatPlan(some.plan, some.context, NamesOf(some.costs)), "plan.json");
+  const absl::StatusOr<PlanFile> file = ParsePlan(FormatPlan(some.plan, some.context), "plan.json");
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->devices, 3);
   EXPECT_EQ(file->data_parallel, 2);

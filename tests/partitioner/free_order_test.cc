@@ -11,10 +11,10 @@
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/file.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/plan_builder.h"
-#include "partitioner/planning/plan_file.h"
 #include "partitioner/planning/planner.h"
 #include "partitioner/search/exact_partition.h"
 #include "schedules/check/validate.h"
@@ -328,11 +328,10 @@ TEST(FreeOrder, IsLeftOutWhereTheCatalogueWillDoOrIsAskedFor) {
 }
 
 void ExpectReadAsWritten(const Plan& plan, const CostTable& costs) {
-  std::vector<std::string> names;
-  for (const LayerCost& layer : costs.layers()) names.push_back(layer.name);
   PlanContext context;
   context.model = "profile";
-  const absl::StatusOr<PlanFile> file = ParsePlan(FormatPlan(plan, context, names), "plan.json");
+  for (const LayerCost& layer : costs.layers()) context.layer_names.push_back(layer.name);
+  const absl::StatusOr<PlanFile> file = ParsePlan(FormatPlan(plan, context), "plan.json");
   ASSERT_TRUE(file.ok()) << file.status();
   const absl::StatusOr<Timetable> order = ParseTimetableCsv(file->timetable, "plan.json");
   ASSERT_TRUE(order.ok()) << order.status();

@@ -213,12 +213,12 @@ GraphStepRequest RequestFor(const ProfileGraph& graph, int devices, int micro_ba
 }
 
 // Every node once, sources no later than users; the fields add up.
-void ExpectSound(const GraphStepRequest& request, const GraphStepPlan& plan) {
+void ExpectSound(const GraphStepRequest& request, const Plan& plan) {
   std::vector<int> stage_of(request.graph->nodes.size(), -1);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    EXPECT_FALSE(plan.stages[s].work.nodes.empty());
-    EXPECT_LE(plan.stages[s].peak_bytes, request.memory);
-    for (const int node : plan.stages[s].work.nodes) {
+    EXPECT_FALSE(plan.stages[s].layers.empty());
+    EXPECT_LE(static_cast<double>(plan.peak_bytes[plan.stages[s].rank]), request.memory);
+    for (const int node : plan.stages[s].layers) {
       EXPECT_EQ(stage_of[node], -1);
       stage_of[node] = static_cast<int>(s);
     }

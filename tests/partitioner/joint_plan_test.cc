@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "partitioner/bounds/step_floor.h"
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/planning/planner.h"
 #include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/random_chain.h"

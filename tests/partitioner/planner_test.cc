@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/plan.h"
 #include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
 #include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 
@@ -132,10 +132,10 @@ TEST(MakePlan, PricesAGivenPartition) {
     request.partition = *EvenPartition(layers, 4);
     const absl::StatusOr<Plan> given = MakePlan(request);
     ASSERT_TRUE(given.ok()) << given.status();
-    EXPECT_EQ(given->assignment.partition, *request.partition);
+    EXPECT_EQ(given->partition(), *request.partition);
     EXPECT_GE(given->step_seconds, best->step_seconds - kTolerance);
     // The best partition, given back, costs what the plan said.
-    request.partition = best->assignment.partition;
+    request.partition = best->partition();
     EXPECT_NEAR(MakePlan(request)->step_seconds, best->step_seconds, kTolerance);
   }
 }
@@ -153,7 +153,9 @@ TEST(MakePlan, OfEquallyFastSchedulesTakesTheOneThatKeepsLessInFlight) {
   const absl::StatusOr<Plan> plan = MakePlan(request);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->schedule, "1f1b");
-  EXPECT_EQ(plan->in_flight, (std::vector<int>{4, 3, 2, 1}));
+  std::vector<int> in_flight;
+  for (const PlanStage& stage : plan->stages) in_flight.push_back(stage.in_flight);
+  EXPECT_EQ(in_flight, (std::vector<int>{4, 3, 2, 1}));
   EXPECT_EQ(plan->bottleneck_seconds, 3);
   EXPECT_TRUE(std::any_of(plan->rejected.begin(), plan->rejected.end(),
                           [](const RejectedPlan& r) { return r.what == "gpipe"; }));

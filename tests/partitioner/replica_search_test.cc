@@ -274,8 +274,8 @@ TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
   const auto plan = FindGraphStepPlan(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->stages.size(), 2u);
-  EXPECT_EQ(plan->stages[0].work.replicas, 3);
-  EXPECT_EQ(plan->stages[1].work.replicas, 1);
+  EXPECT_EQ(plan->stages[0].replicas, 3);
+  EXPECT_EQ(plan->stages[1].replicas, 1);
   EXPECT_EQ(plan->stages[1].rank, 3);
   EXPECT_TRUE(plan->optimal);
   EXPECT_DOUBLE_EQ(plan->bottleneck_seconds, 3e-3);
@@ -291,7 +291,7 @@ TEST(ReplicatedPlan, SaysWhatCannotBe) {
   const auto plan = FindGraphStepPlan(RequestFor(graph, 8, 8));
   ASSERT_TRUE(plan.ok()) << plan.status();
   int devices = 0;
-  for (const GraphStepStage& stage : plan->stages) devices += stage.work.replicas;
+  for (const PlanStage& stage : plan->stages) devices += stage.replicas;
   EXPECT_EQ(devices, 8);
   GraphStepRequest request = RequestFor(graph, 8, 7);  // no stage but of 1 or 7 devices
   const auto seven_and_one = FindGraphStepPlan(request);

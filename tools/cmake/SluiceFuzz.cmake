@@ -19,7 +19,7 @@ set(SLUICE_FUZZ_SOURCES
     partitioner/costs/parallel.cc partitioner/costs/profile.cc
     partitioner/cuts/downsets.cc partitioner/search/graph_partition.cc partitioner/search/graph_search.cc
     schedules/partition.cc
-    partitioner/planning/plan_file.cc
+    partitioner/planning/file_read.cc
     pipeline/checkpoint/checkpoint.cc pipeline/checkpoint/checkpoint_files.cc pipeline/checkpoint/finite_tensors.cc
     pipeline/checkpoint/load_weights.cc
     tools/schedule/json_position.cc tools/schedule/schedule_costs_json.cc)

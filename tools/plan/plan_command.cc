@@ -1,15 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "partitioner/planning/plan_file.h"
-#include "schedules/render/render.h"
+#include "partitioner/planning/file.h"
+#include "partitioner/planning/megatron_layout.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/plan/plan_drawing.h"
 #include "tools/plan/plan_flags.h"
 #include "tools/plan/plan_graph.h"
 #include "tools/plan/plan_limits.h"
@@ -24,7 +25,7 @@ namespace {
 // All that is shown of a plan.
 struct Found {
   JointPlan best;
-  std::vector<PlanVariant> front, variants;
+  PlanVariants variants;
 };
 
 std::vector<std::string> LayerNames(const CostTable& costs) {
@@ -33,48 +34,29 @@ std::vector<std::string> LayerNames(const CostTable& costs) {
   return names;
 }
 
-nlohmann::ordered_json VariantsJson(const std::vector<PlanVariant>& variants) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const PlanVariant& variant : variants) {
-    nlohmann::ordered_json entry;
-    if (!variant.what.empty()) entry["what"] = variant.what;
-    if (variant.why.empty()) {
-      entry["step_seconds"] = variant.seconds;
-      entry["peak_bytes"] = variant.bytes;
-      entry["plan"] = variant.description;
-    } else {
-      entry["why"] = variant.why;
-    }
-    list.push_back(std::move(entry));
-  }
-  return list;
-}
-
-std::string FormatJson(const PlanFlags& flags, const PlanSource& source, const Found& found) {
-  nlohmann::ordered_json json =
-      PlanToJson(found.best.plan, source.context, LayerNames(*found.best.machines.costs));
-  if (flags.pareto) json["pareto"] = VariantsJson(found.front);
-  if (flags.what_if) json["what_if"] = VariantsJson(found.variants);
-  return json.dump(2) + "\n";
-}
-
 absl::StatusOr<std::string> Render(const PlanFlags& flags, const PlanSource& source,
                                    const Found& found) {
   const Plan& plan = found.best.plan;
+  const PlanContext& context = source.context;
   const bool json_file = absl::EndsWith(flags.output, ".json") && flags.format == "text";
-  if (flags.json || flags.format == "json" || json_file) return FormatJson(flags, source, found);
-  if (flags.format == "svg") return RenderSvg(plan.simulation, plan.timetable);
+  if (flags.json || flags.format == "json" || json_file) {
+    return FormatPlan(plan, context, found.variants);
+  }
+  if (flags.format == "svg") return DrawPlan(plan);
   if (flags.format == "megatron") {
     absl::StatusOr<std::string> layout =
-        FormatMegatronLayout(plan.timetable.placement, plan.assignment.partition,
-                             LayerNames(*found.best.machines.costs));
+        FormatMegatronLayout(plan.timetable.placement, plan.partition(), context.layer_names);
     if (layout.ok()) *layout += "\n";
     return layout;
   }
   const bool colour = WantsColour() && flags.output.empty();
+  const auto table = [&](const char* title,
+                         const std::optional<std::vector<PlanVariant>>& variants) {
+    return variants ? FormatVariants(title, *variants, plan, OutputColumns()) : "";
+  };
   return FormatPlanTable(found.best, source, OutputColumns(), colour) +
-         FormatVariants("fastest for its memory", found.front, plan, OutputColumns()) +
-         FormatVariants("what if", found.variants, plan, OutputColumns());
+         table("fastest for its memory", found.variants.pareto) +
+         table("what if", found.variants.what_if);
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
@@ -92,10 +74,11 @@ absl::Status RunPlan(const PlanFlags& flags) {
   if (!request.ok()) return request.status();
   absl::StatusOr<JointPlan> best = FindPlan(*choices, *source, *request);
   if (!best.ok()) return best.status();
-  Found found{*std::move(best), {}, {}};
-  if (flags.pareto) found.front = ParetoFront(flags, *choices, *source);
-  if (flags.what_if) found.variants = WhatIf(flags, *choices, *source, found.best);
+  Found found{*std::move(best), {}};
+  if (flags.pareto) found.variants.pareto = ParetoFront(flags, *choices, *source);
+  if (flags.what_if) found.variants.what_if = WhatIf(flags, *choices, *source, found.best);
   PlanContext& context = source->context;
+  context.layer_names = LayerNames(*found.best.machines.costs);
   context.micro_batch_size = found.best.setting.micro_batch_size;
   context.data_parallel = found.best.setting.data;
   context.tensor_parallel = found.best.setting.tensor;

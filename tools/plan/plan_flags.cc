@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "models/spec/units.h"
-#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/file.h"
 
 namespace sluice {
 namespace {

@@ -96,14 +96,10 @@ absl::Status SetRunMemory(const PlanChoices& choices, const PlanSource& source,
   const BatchShape batch{setting.micro_batch_size, source.batch.seq};
   absl::StatusOr<std::vector<int64_t>> exact = RunMemory(
       *source.context.spec, batch, source.context.dtype, choices.optimizer, plan->timetable,
-      plan->assignment, setting.data, source.context.zero, *source.kernels);
+      AssignmentOf(*plan), setting.data, source.context.zero, *source.kernels);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();
-}
-
-int64_t LargestOf(const Plan& plan) {
-  return *std::max_element(plan.peak_bytes.begin(), plan.peak_bytes.end());
 }
 
 // Limits the layers' own bytes so that the device that was over saves what it was over.
@@ -124,7 +120,7 @@ absl::StatusOr<Plan> LeanestRun(const PlanChoices& choices, const PlanSource& so
   if (absl::Status status = SetRunMemory(choices, source, setting, &*leanest); !status.ok()) {
     return status;
   }
-  if (LargestOf(*leanest) > limit) return NothingFits(*leanest, limit);
+  if (leanest->largest_peak_bytes() > limit) return NothingFits(*leanest, limit);
   return leanest;
 }
 
@@ -144,7 +140,7 @@ absl::Status FitRun(const PlanChoices& choices, const PlanSource& source, const 
       return status;
     }
     best->plan.SetLowerBound(lower_bound);
-    if (!limit || LargestOf(best->plan) <= *limit) return absl::OkStatus();
+    if (!limit || best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
     request.machines.memory_limit =
         TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
     if (repair == kMostRepairs || *request.machines.memory_limit <= 0) break;

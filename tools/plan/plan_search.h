@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/planning/joint_plan.h"
+#include "partitioner/planning/plan_variant.h"
 #include "partitioner/planning/planner.h"
 #include "tools/plan/plan_flags.h"
 #include "tools/plan/plan_source.h"
@@ -28,15 +29,6 @@ std::function<bool()> StopAfter(const std::optional<double>& seconds);
 // as MakePlan.
 absl::StatusOr<JointPlan> FindPlan(const PlanChoices& choices, const PlanSource& source,
                                    const JointRequest& request);
-
-// A plan for other circumstances, or why there is none.
-struct PlanVariant {
-  std::string what;         // "10 GB more memory a device"
-  std::string description;  // "zbv, 2 chunks; pipeline 4, 16 micro-batches of 1"
-  int64_t bytes = 0;        // of the fullest device
-  double seconds = 0;       // 0 where there is no plan
-  std::string why;          // there is none
-};
 
 // What more devices, memory or bandwidth would buy.
 std::vector<PlanVariant> WhatIf(const PlanFlags& flags, const PlanChoices& choices,

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "models/kernels/portable_kernels.h"
 #include "partitioner/costs/layer_cost.h"
+#include "partitioner/planning/file.h"
 #include "partitioner/planning/joint_plan.h"
-#include "partitioner/planning/plan_file.h"
 #include "tools/plan/plan_flags.h"
 
 namespace sluice {

@@ -75,15 +75,15 @@ class Table {
     names_ = columns >= kNamesFrom ? kNamesColumns : 0;
     const int ranks = plan_.chunks > 1 ? kRankColumns : 0;
     bar_ = std::clamp(columns - kFixedColumns - ranks - names_, kNarrowBar, kWidestBar);
-    for (const RangeCost& stage : plan_.stages) {
-      longest_ = std::max(longest_, stage.forward + stage.backward());
+    for (const PlanStage& stage : plan_.stages) {
+      longest_ = std::max(longest_, stage.cost.forward + stage.cost.backward());
     }
   }
 
   std::string Format() {
     Head();
     StageHead();
-    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage) Stage(stage);
+    for (size_t stage = 0; stage < plan_.stages.size(); ++stage) Stage(stage);
     Summary();
     Rejected();
     return out_;
@@ -163,10 +163,11 @@ class Table {
     return share > 0.95 ? Paint("33", text) : text;
   }
 
-  void Stage(int stage) {
-    const RangeCost& cost = plan_.stages[stage];
-    const LayerRange& range = plan_.assignment.partition[stage];
-    const int rank = plan_.timetable.placement.rank(stage);
+  void Stage(size_t number) {
+    const PlanStage& stage = plan_.stages[number];
+    const RangeCost& cost = stage.cost;
+    const LayerRange range{stage.layers.front(), stage.layers.back()};
+    const int rank = stage.rank;
     std::string names;
     if (names_ > 0) {
       names = NameLayers(layers_, range);
@@ -176,11 +177,11 @@ class Table {
     }
     const std::string ranks = plan_.chunks > 1 ? fmt::format("{:>4} ", rank) : "";
     const int64_t bytes = plan_.peak_bytes[rank];
-    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", stage, ranks,
+    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", number, ranks,
                      FormatPartition({range}), names, Right(FormatSeconds(cost.forward), 9),
                      Right(FormatSeconds(cost.backward()), 9), Bar(cost),
                      FormatBytes(static_cast<double>(bytes)), Share(rank, bytes),
-                     RecomputeName(plan_.assignment.recompute[stage])));
+                     RecomputeName(stage.recompute)));
   }
 
   static std::string Right(const std::string& text, size_t width) {
@@ -219,7 +220,7 @@ class Table {
     Fact("schedule", Paint("1", plan_.description));
     if (plan_.step_seconds > 0) {
       Fact("step", fmt::format("{}   {}   bubble {}", Paint("1", FormatSeconds(plan_.step_seconds)),
-                               Rate(), FormatShare(plan_.simulation.bubble)));
+                               Rate(), FormatShare(plan_.bubble)));
     }
     Fact("bottleneck", Bottleneck());
     if (best_.machines.memory_limit) {

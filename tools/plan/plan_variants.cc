@@ -40,7 +40,7 @@ PlanVariant Variant(std::string what, const absl::StatusOr<JointPlan>& found) {
   }
   const Plan& plan = found->plan;
   variant.description = absl::StrCat(plan.description, "; ", found->setting.Describe());
-  variant.bytes = *std::max_element(plan.peak_bytes.begin(), plan.peak_bytes.end());
+  variant.bytes = plan.largest_peak_bytes();
   variant.seconds = plan.objective_seconds();
   return variant;
 }

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "models/data/open_dataset.h"
-#include "partitioner/planning/plan_file.h"
+#include "partitioner/planning/file.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/default_partition.h"

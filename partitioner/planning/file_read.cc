@@ -1,5 +1,3 @@
-#include "partitioner/planning/plan_file.h"
-
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -10,39 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/costs/json_fields.h"
 #include "partitioner/costs/model_json.h"
-#include "schedules/csv.h"
-#include "schedules/round_robin.h"
+#include "partitioner/planning/file.h"
 
 namespace sluice {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json StageJson(const Plan& plan, int stage, int replicas,
-               const std::vector<std::string>& layer_names) {
-  const LayerRange& range = plan.assignment.partition[stage];
-  const RangeCost& cost = plan.stages[stage];
-  const bool last = stage + 1 == static_cast<int>(plan.stages.size());
-  const int rank = plan.timetable.placement.rank(stage);
-  Json names = Json::array();
-  for (int layer = range.first; layer <= range.last; ++layer) names.push_back(layer_names[layer]);
-  return {{"stage", stage},
-          {"rank", rank},
-          {"first_layer", range.first},
-          {"last_layer", range.last},
-          {"layer_names", std::move(names)},
-          {"replicas", replicas},
-          {"forward_seconds", cost.forward},
-          {"backward_seconds", cost.backward()},
-          {"tail_seconds", cost.tail},
-          {"parameters", cost.parameters},
-          {"parameter_bytes", cost.parameter_bytes},
-          {"activation_bytes_per_micro_batch", cost.activation_bytes},
-          {"send_bytes", last ? 0 : cost.output_bytes},
-          {"peak_bytes", plan.peak_bytes[rank]},
-          {"in_flight", plan.in_flight[stage]},
-          {"recompute", RecomputeName(plan.assignment.recompute[stage])}};
-}
 
 // So wide that no real plan meets them, so narrow that nothing computed of them overflows.
 constexpr int kMostLayers = 1 << 20;
@@ -130,7 +99,7 @@ void TakeStageReplicas(JsonFields* document, PlanFile* plan) {
   }
 }
 
-// An order of its own may give some devices fewer stages than others; its timetable says which.
+// An order made for the costs may give some devices fewer stages than others; its timetable says which.
 void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) {
   const int64_t most = int64_t{plan.devices} * plan.chunks;
   const int64_t least = plan.schedule == kOwnOrder ? plan.devices : most;
@@ -150,68 +119,27 @@ void ReadBatch(JsonFields* fields, PlanFile* plan) {
   }
 }
 
-// When micro-batches run, and what they are.
+// When micro-batches run, and how long that takes.
 void ReadStep(JsonFields* fields, PlanFile* plan) {
   plan->schedule = fields->String("schedule");
   if (plan->schedule == kOwnOrder) plan->timetable = fields->String("timetable");
   plan->chunks = ReadInt(fields, "chunks", 1);
   plan->micro_batches = ReadInt(fields, "micro_batches", 1);
-  // A plan of a profiled graph has none of the three.
-  plan->says_batch = fields->Has("micro_batch_size") || fields->Has("seq") || fields->Has("dtype");
-  if (plan->says_batch) ReadBatch(fields, plan);
   plan->step_seconds = fields->Number("step_seconds");
   plan->bubble = fields->Number("bubble", -1);
 }
 
-bool IsForBottleneckAlone(JsonFields* fields) {
-  return !fields->Has("schedule") && fields->Has("objective") &&
-         fields->String("objective") == "bottleneck";
+// The two parts of a plan that not every model and objective has; PLAN.md names their keys. Each
+// is whole or absent: one key of a part asks for all of them.
+bool HasStep(JsonFields* fields) {
+  return fields->Has("schedule") || !fields->Has("objective") ||
+         fields->String("objective") != "bottleneck";
+}
+bool HasBatch(JsonFields* fields) {
+  return fields->Has("micro_batch_size") || fields->Has("seq") || fields->Has("dtype");
 }
 
 }  // namespace
-
-nlohmann::ordered_json PlanToJson(const Plan& plan, const PlanContext& context,
-                                  const std::vector<std::string>& layer_names) {
-  Json json = {{"model", context.model},
-               {"devices", context.DeviceCount(plan)},
-               {"schedule", plan.schedule},
-               {"chunks", plan.chunks},
-               {"micro_batches", plan.micro_batches},
-               {"micro_batch_size", context.micro_batch_size},
-               {"seq", context.seq},
-               {"dtype", DTypeName(context.dtype)},
-               {"data_parallel", context.data_parallel},
-               {"tensor_parallel", context.tensor_parallel},
-               {"pipeline_parallel", plan.devices},
-               {"sequence_parallel", context.sequence_parallel},
-               {"zero", context.zero},
-               {"objective", plan.objective == PlanObjective::kStep ? "step" : "bottleneck"},
-               {"step_seconds", plan.step_seconds},
-               {"lower_bound", plan.lower_bound},
-               {"gap", plan.gap()},
-               {"optimal", plan.optimal},
-               {"bottleneck_seconds", plan.bottleneck_seconds},
-               {"bubble", plan.simulation.bubble},
-               {"tokens_per_second",
-                plan.step_seconds > 0 ? context.TokensPerStep(plan) / plan.step_seconds : 0.0},
-               {"partition", FormatPartition(plan.assignment.partition)}};
-  if (plan.schedule == kOwnOrder) json["timetable"] = FormatTimetableCsv(plan.timetable);
-  if (context.spec) json["model_config"] = ModelToJson(*context.spec);
-  json["stages"] = Json::array();
-  for (int stage = 0; stage < static_cast<int>(plan.stages.size()); ++stage) {
-    json["stages"].push_back(StageJson(plan, stage, context.data_parallel, layer_names));
-  }
-  json["rejected"] = Json::array();
-  for (const RejectedPlan& rejected : plan.rejected) {
-    json["rejected"].push_back({{"what", rejected.what}, {"why", rejected.why}});
-  }
-  return json;
-}
-
-std::string FormatPlan(const Plan& plan, const PlanContext& context,
-                       const std::vector<std::string>& layer_names) {
-  return PlanToJson(plan, context, layer_names).dump(2) + "\n";
-}
 
 absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view file) {
   const absl::StatusOr<nlohmann::json> object = JsonFields::ParseObject(json, file);
@@ -219,7 +147,11 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   JsonFields fields(*object, std::string(file), "");
   PlanFile plan;
   plan.model = fields.String("model");
-  if (!IsForBottleneckAlone(&fields)) ReadStep(&fields, &plan);
+  if (HasStep(&fields)) {
+    ReadStep(&fields, &plan);
+    plan.says_batch = HasBatch(&fields);
+    if (plan.says_batch) ReadBatch(&fields, &plan);
+  }
   plan.devices = ReadInt(&fields, "devices", 1);
   if (fields.Has("tensor_parallel") && fields.Integer("tensor_parallel", 1) > 1)
     fields.Fail("tensor_parallel", "is more than 1, which cannot be trained yet");
@@ -242,35 +174,6 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
   }
   plan.spec = *std::move(spec);
   return plan;
-}
-
-absl::StatusOr<std::string> FormatMegatronLayout(const Placement& placement,
-                                                 const Partition& partition,
-                                                 const std::vector<std::string>& layer_names) {
-  if (!IsRoundRobin(placement)) {
-    return absl::InvalidArgumentError(
-        "Megatron-LM deals its stages out to the ranks round robin, and this plan does not; choose "
-        "a schedule that does, as --schedule 1f1b or interleaved");
-  }
-  std::string layout;
-  for (const LayerRange& range : partition) {
-    if (!layout.empty()) layout += '|';
-    for (int layer = range.first; layer <= range.last; ++layer) {
-      const std::string& name = layer_names[layer];
-      if (name == "embedding") {
-        layout += 'E';
-      } else if (name == "head") {
-        layout += 'L';
-      } else if (name.rfind("block ", 0) == 0) {
-        layout += 't';
-      } else {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "Megatron's layout knows an embedding, transformer blocks and a head, not '", name,
-            "'"));
-      }
-    }
-  }
-  return layout;
 }
 
 }  // namespace sluice

@@ -1,0 +1,87 @@
+#include "tools/plan/graph_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "models/spec/units.h"
+#include "tools/plan/plan_table.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kFixedColumns = 73;  // of a line without the names of operations
+constexpr int kLeastColumns = 12, kEnoughColumns = 17;
+constexpr size_t kMostRejected = 6;
+
+// "node4 node5 node10", as many as fit.
+std::string NameNodes(const PlanContext& context, const std::vector<int>& nodes, size_t columns) {
+  std::string text;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::string part = fmt::format("{}{}", i == 0 ? "" : " ", context.layer_names[nodes[i]]);
+    const bool last = i + 1 == nodes.size();
+    if (text.size() + part.size() + (last ? 0 : 4) > columns) return text + " ...";
+    text += part;
+  }
+  return text;
+}
+
+// "3", or "0-7"; without a schedule how many, since nothing says which.
+std::string DevicesOf(const Plan& plan, const PlanStage& stage) {
+  if (!plan.has_schedule()) return fmt::format("{}", stage.replicas);
+  if (stage.replicas == 1) return fmt::format("{}", stage.rank);
+  return fmt::format("{}-{}", stage.rank, stage.rank + stage.replicas - 1);
+}
+
+std::string Bytes(int64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
+
+std::string FormatHead(const Plan& plan, const PlanContext& context) {
+  std::string out = fmt::format("{} on {} devices", context.model, plan.devices);
+  if (plan.has_schedule()) {
+    out += fmt::format(": {}, {} micro-batches", plan.description, plan.micro_batches);
+  }
+  return out + fmt::format("\n  {} operations, which can be cut in {} ways\n\n",
+                           context.layer_names.size(), plan.cuts);
+}
+
+std::string FormatStage(const Plan& plan, const PlanContext& context, size_t s, int columns) {
+  const PlanStage& stage = plan.stages[s];
+  const bool last = s + 1 == plan.stages.size();
+  std::string line = fmt::format(
+      "  {:>5} {:>7} {:>10} {:>9} {:>9} {:>11} {:>11} {:>11}  {}", s, DevicesOf(plan, stage),
+      stage.layers.size(), FormatSeconds(stage.cost.forward), FormatSeconds(stage.cost.backward()),
+      Bytes(stage.cost.parameter_bytes), last ? "" : Bytes(stage.cost.output_bytes),
+      Bytes(plan.peak_bytes[stage.rank]),
+      columns >= kEnoughColumns ? NameNodes(context, stage.layers, static_cast<size_t>(columns))
+                                : "");
+  while (line.back() == ' ') line.pop_back();
+  return line + "\n";
+}
+
+std::string FormatProof(const Plan& plan) {
+  if (!plan.has_schedule()) {
+    return fmt::format("\n  bottleneck {} a micro-batch\n  optimal    proved over every cut\n",
+                       FormatSeconds(plan.bottleneck_seconds));
+  }
+  const std::string step = fmt::format("\n  step       {}, bubble {:.1f} %\n",
+                                       FormatSeconds(plan.step_seconds), 100 * plan.bubble);
+  if (plan.optimal) return step + "  optimal    proved over every cut and the schedules tried\n";
+  return step + fmt::format("  at best    {}, so at most {:.2f} % longer than need be\n",
+                            FormatSeconds(plan.lower_bound), 100 * plan.gap());
+}
+
+}  // namespace
+
+std::string FormatGraphTable(const Plan& plan, const PlanContext& context, int columns) {
+  std::string out = FormatHead(plan, context);
+  out += "  stage devices operations   forward  backward  parameters       sends        peak\n";
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    out += FormatStage(plan, context, s, std::max(kLeastColumns, columns - kFixedColumns));
+  }
+  out += FormatProof(plan);
+  if (plan.rejected.empty()) return out;
+  return out + "\n  not chosen\n" + FormatRejected(plan.rejected, kMostRejected, columns);
+}
+
+}  // namespace sluice

@@ -1,0 +1,15 @@
+#ifndef SLUICE_TOOLS_PLAN_PLAN_DRAWING_H_
+#define SLUICE_TOOLS_PLAN_PLAN_DRAWING_H_
+
+#include <string>
+
+#include "partitioner/planning/plan.h"
+
+namespace sluice {
+
+// One step of `plan` as SVG, with a row per rank. Requires that it has a schedule.
+std::string DrawPlan(const Plan& plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_PLAN_PLAN_DRAWING_H_
