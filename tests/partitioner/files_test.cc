@@ -14,7 +14,7 @@
 #include "partitioner/planning/file.h"
 #include "partitioner/planning/megatron_layout.h"
 #include "partitioner/planning/plan.h"
-#include "partitioner/planning/planner.h"
+#include "partitioner/planning/race/planner.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

@@ -15,7 +15,7 @@
 #include "partitioner/planning/file.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/planning/plan_builder.h"
-#include "partitioner/planning/planner.h"
+#include "partitioner/planning/race/planner.h"
 #include "partitioner/search/exact_partition.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"

@@ -1,4 +1,4 @@
-#include "partitioner/planning/joint_plan.h"
+#include "partitioner/planning/race/joint_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/plan.h"
-#include "partitioner/planning/planner.h"
+#include "partitioner/planning/race/planner.h"
+#include "partitioner/planning/race/settings.h"
 #include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 

@@ -11,7 +11,7 @@
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/plan.h"
-#include "partitioner/planning/planner.h"
+#include "partitioner/planning/race/planner.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/planning/planner.h"
+#include "partitioner/planning/race/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,9 +7,10 @@
 
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/partition_problem.h"
+#include "partitioner/planning/run_memory.h"
+#include "partitioner/planning/sources/layer_memory.h"
+#include "partitioner/planning/sources/replica_costs.h"
 #include "schedules/generators/catalogue.h"
-#include "tools/plan/layer_memory.h"
-#include "tools/plan/replica_costs.h"
 
 namespace sluice {
 namespace {

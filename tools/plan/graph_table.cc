@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/spec/units.h"
-#include "tools/plan/plan_table.h"
+#include "tools/plan/table_text.h"
 
 namespace sluice {
 namespace {

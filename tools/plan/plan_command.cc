@@ -2,89 +2,68 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "partitioner/planning/answer.h"
 #include "partitioner/planning/file.h"
 #include "partitioner/planning/megatron_layout.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/plan/plan_drawing.h"
 #include "tools/plan/plan_flags.h"
-#include "tools/plan/plan_graph.h"
-#include "tools/plan/plan_limits.h"
-#include "tools/plan/plan_search.h"
-#include "tools/plan/plan_source.h"
+#include "tools/plan/plan_question.h"
 #include "tools/plan/plan_table.h"
+#include "tools/plan/progress_line.h"
 #include "tools/terminal.h"
+#include "tools/train/bf16_note.h"
 
 namespace sluice {
 namespace {
 
-// All that is shown of a plan.
-struct Found {
-  JointPlan best;
-  PlanVariants variants;
-};
+enum class PlanFormat { kText, kJson, kSvg, kMegatron };
 
-std::vector<std::string> LayerNames(const CostTable& costs) {
-  std::vector<std::string> names;
-  for (const LayerCost& layer : costs.layers()) names.push_back(layer.name);
-  return names;
+PlanFormat FormatOf(const PlanFlags& flags) {
+  const bool json_file = flags.format == "text" && absl::EndsWith(flags.output, ".json");
+  if (flags.json || flags.format == "json" || json_file) return PlanFormat::kJson;
+  if (flags.format == "svg") return PlanFormat::kSvg;
+  return flags.format == "megatron" ? PlanFormat::kMegatron : PlanFormat::kText;
 }
 
-absl::StatusOr<std::string> Render(const PlanFlags& flags, const PlanSource& source,
-                                   const Found& found) {
-  const Plan& plan = found.best.plan;
-  const PlanContext& context = source.context;
-  const bool json_file = absl::EndsWith(flags.output, ".json") && flags.format == "text";
-  if (flags.json || flags.format == "json" || json_file) {
-    return FormatPlan(plan, context, found.variants);
+absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format, bool colour) {
+  const Plan& plan = answer.plan;
+  switch (format) {
+    case PlanFormat::kJson:
+      return FormatPlan(plan, answer.context, answer.variants);
+    case PlanFormat::kSvg:
+      return DrawPlan(plan);
+    case PlanFormat::kMegatron: {
+      absl::StatusOr<std::string> layout = FormatMegatronLayout(
+          plan.timetable.placement, plan.partition(), answer.context.layer_names);
+      if (layout.ok()) *layout += "\n";
+      return layout;
+    }
+    case PlanFormat::kText:
+      break;
   }
-  if (flags.format == "svg") return DrawPlan(plan);
-  if (flags.format == "megatron") {
-    absl::StatusOr<std::string> layout =
-        FormatMegatronLayout(plan.timetable.placement, plan.partition(), context.layer_names);
-    if (layout.ok()) *layout += "\n";
-    return layout;
-  }
-  const bool colour = WantsColour() && flags.output.empty();
-  const auto table = [&](const char* title,
-                         const std::optional<std::vector<PlanVariant>>& variants) {
-    return variants ? FormatVariants(title, *variants, plan, OutputColumns()) : "";
-  };
-  return FormatPlanTable(found.best, source, OutputColumns(), colour) +
-         table("fastest for its memory", found.variants.pareto) +
-         table("what if", found.variants.what_if);
+  return FormatPlanTable(answer, OutputColumns(), colour);
+}
+
+absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
+  ProgressLine line;
+  return AnswerQuestion(question, [&line](const PlanProgress& progress) { line.Show(progress); });
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
-  const absl::StatusOr<PlanChoices> choices = ReadChoices(flags);
-  if (!choices.ok()) return choices.status();
-  if (absl::Status status = CheckPlanLimits(flags, *choices); !status.ok()) return status;
-  if (NamesGraphFile(flags.model)) {
-    const absl::StatusOr<std::string> text = PlanGraph(flags, *choices);
-    return text.ok() ? WriteOutput(flags.output, *text) : text.status();
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  if (!question.ok()) return question.status();
+  if (question->measures_processor()) {
+    NoteSlowBFloat16("cpu", question->dtype.value_or(DType::kFloat32));
   }
-  absl::StatusOr<PlanSource> source = LoadPlanSource(flags, *choices);
-  if (!source.ok()) return source.status();
-  LimitSettings(&*source);
-  const absl::StatusOr<JointRequest> request = MakeJointRequest(flags, *choices, *source);
-  if (!request.ok()) return request.status();
-  absl::StatusOr<JointPlan> best = FindPlan(*choices, *source, *request);
-  if (!best.ok()) return best.status();
-  Found found{*std::move(best), {}};
-  if (flags.pareto) found.variants.pareto = ParetoFront(flags, *choices, *source);
-  if (flags.what_if) found.variants.what_if = WhatIf(flags, *choices, *source, found.best);
-  PlanContext& context = source->context;
-  context.layer_names = LayerNames(*found.best.machines.costs);
-  context.micro_batch_size = found.best.setting.micro_batch_size;
-  context.data_parallel = found.best.setting.data;
-  context.tensor_parallel = found.best.setting.tensor;
-  context.sequence_parallel = flags.sequence_parallel && found.best.setting.tensor > 1;
-  context.zero = flags.zero;
-  const absl::StatusOr<std::string> text = Render(flags, *source, found);
+  const absl::StatusOr<PlanAnswer> answer = Answer(*question);
+  if (!answer.ok()) return answer.status();
+  const absl::StatusOr<std::string> text =
+      Render(*answer, FormatOf(flags), WantsColour() && flags.output.empty());
   if (!text.ok()) return text.status();
   return WriteOutput(flags.output, *text);
 }

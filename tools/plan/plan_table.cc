@@ -3,275 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "models/spec/units.h"
+#include "tools/plan/graph_table.h"
+#include "tools/plan/layer_table.h"
+#include "tools/plan/table_text.h"
 
 namespace sluice {
 namespace {
 
-constexpr int kNarrowBar = 8, kWidestBar = 40;
-constexpr int kNamesColumns = 24;  // of the column that says what the layers are
-constexpr int kNamesFrom = 112;    // columns from which there is room for it
-constexpr int kFixedColumns = 65;  // of a line without bar, ranks and names
-constexpr int kRankColumns = 5;    // where a rank has several stages
-constexpr size_t kMostRejected = 8;
-
-// "embedding, block 0-2".
-std::string NameLayers(const std::vector<LayerCost>& layers, const LayerRange& range) {
-  std::vector<std::string> parts;
-  for (int layer = range.first; layer <= range.last;) {
-    const std::vector<std::string> words = absl::StrSplit(layers[layer].name, ' ');
-    int number = 0, last = layer;
-    const bool counted = words.size() == 2 && absl::SimpleAtoi(words[1], &number);
-    while (counted && last < range.last &&
-           layers[last + 1].name == absl::StrCat(words[0], " ", number + last + 1 - layer)) {
-      ++last;
-    }
-    parts.push_back(layers[layer].name);
-    if (last > layer) absl::StrAppend(&parts.back(), "-", number + last - layer);
-    layer = last + 1;
-  }
-  return absl::StrJoin(parts, ", ");
-}
-
-// Characters, not bytes: a µ is one.
-bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCharacter));
-}
-
-std::string Repeat(const char* text, int count) {
-  std::string out;
-  for (int i = 0; i < count; ++i) out += text;
-  return out;
-}
-
-// A line of at most `columns` characters.
-std::string Clipped(std::string line, int columns) {
-  if (Width(line) <= static_cast<size_t>(columns)) return line;
-  auto end = line.begin();
-  for (int left = columns; end != line.end(); ++end) {
-    if (StartsCharacter(*end) && --left == 0) break;
-  }
-  line.erase(end, line.end());
-  return line + "…";
-}
-
-class Table {
- public:
-  Table(const JointPlan& best, const PlanSource& source, int columns, bool colour)
-      : best_(best),
-        plan_(best.plan),
-        source_(source),
-        layers_(best.machines.costs->layers()),
-        columns_(columns),
-        colour_(colour) {
-    names_ = columns >= kNamesFrom ? kNamesColumns : 0;
-    const int ranks = plan_.chunks > 1 ? kRankColumns : 0;
-    bar_ = std::clamp(columns - kFixedColumns - ranks - names_, kNarrowBar, kWidestBar);
-    for (const PlanStage& stage : plan_.stages) {
-      longest_ = std::max(longest_, stage.cost.forward + stage.cost.backward());
-    }
-  }
-
-  std::string Format() {
-    Head();
-    StageHead();
-    for (size_t stage = 0; stage < plan_.stages.size(); ++stage) Stage(stage);
-    Summary();
-    Rejected();
-    return out_;
-  }
-
- private:
-  std::string Paint(const char* code, const std::string& text) const {
-    return colour_ && !text.empty() ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;
-  }
-  void Line(std::string text) {
-    while (!text.empty() && text.back() == ' ') text.pop_back();
-    absl::StrAppend(&out_, text, "\n");
-  }
-
-  void Head() {
-    int64_t parameters = 0;
-    for (const LayerCost& layer : layers_) parameters += layer.parameters;
-    const PlanContext& context = source_.context;
-    Line(fmt::format("{} on {} x {}", Paint("1", context.model), context.DeviceCount(plan_),
-                     source_.device));
-    Line(fmt::format("  {} parameters in {} layers, {}",
-                     FormatCount(static_cast<double>(parameters)), layers_.size(),
-                     DTypeName(context.dtype)));
-    const std::string samples =
-        context.seq == 1 ? fmt::format("{} samples", context.micro_batch_size)
-                         : fmt::format("{} x {} tokens", context.micro_batch_size, context.seq);
-    Line(fmt::format("  {} micro-batches of {} a step{}", plan_.micro_batches, samples,
-                     context.data_parallel > 1 ? " and replica" : ""));
-    if (!Degrees().empty()) Line("  " + Degrees());
-    Line(Paint("2", fmt::format("  costs: {}", source_.costs)));
-    Line("");
-  }
-
-  // How the devices are used, beside the pipeline.
-  std::string Degrees() const {
-    const PlanContext& context = source_.context;
-    std::vector<std::string> parts;
-    if (context.data_parallel > 1)
-      parts.push_back(fmt::format("{} replicas", context.data_parallel));
-    if (context.tensor_parallel > 1) {
-      parts.push_back(fmt::format("{} tensor-parallel devices a stage{}", context.tensor_parallel,
-                                  context.sequence_parallel ? ", sequence-parallel" : ""));
-    }
-    if (context.zero > 0) parts.push_back(fmt::format("ZeRO {}", context.zero));
-    return absl::StrJoin(parts, ", ");
-  }
-
-  // Bytes that a rank may use.
-  std::optional<int64_t> Memory(int rank) const {
-    const Machines& machines = best_.machines;
-    if (!machines.limits_memory()) return std::nullopt;
-    return machines.MemoryOf(rank);
-  }
-
-  void StageHead() {
-    const std::string bar = fmt::format("{:<{}}", "time", bar_);
-    const std::string names = names_ > 0 ? fmt::format("{:<{}}", "", names_) : "";
-    Line(Paint("2", fmt::format("  stage {}layers  {}{:>9} {:>9}  {}  {:>10}       recompute",
-                                plan_.chunks > 1 ? "rank " : "", names, "forward", "backward", bar,
-                                "memory")));
-  }
-
-  std::string Bar(const RangeCost& cost) const {
-    if (longest_ <= 0) return std::string(static_cast<size_t>(bar_), ' ');
-    const double scale = bar_ / longest_;
-    const int all =
-        std::max(1, static_cast<int>(std::lround((cost.forward + cost.backward()) * scale)));
-    const int forward = std::min(all, static_cast<int>(std::lround(cost.forward * scale)));
-    return Paint("34", Repeat("█", forward)) + Paint("32", Repeat("▓", all - forward)) +
-           std::string(static_cast<size_t>(std::max(0, bar_ - all)), ' ');
-  }
-
-  std::string Share(int rank, int64_t bytes) const {
-    if (!Memory(rank)) return "     ";
-    const double share = static_cast<double>(bytes) / static_cast<double>(*Memory(rank));
-    const std::string text = fmt::format("{:3.0f} %", 100 * share);
-    return share > 0.95 ? Paint("33", text) : text;
-  }
-
-  void Stage(size_t number) {
-    const PlanStage& stage = plan_.stages[number];
-    const RangeCost& cost = stage.cost;
-    const LayerRange range{stage.layers.front(), stage.layers.back()};
-    const int rank = stage.rank;
-    std::string names;
-    if (names_ > 0) {
-      names = NameLayers(layers_, range);
-      if (names.size() + 1 > static_cast<size_t>(names_))
-        names.resize(static_cast<size_t>(names_ - 1));
-      names.resize(static_cast<size_t>(names_), ' ');
-    }
-    const std::string ranks = plan_.chunks > 1 ? fmt::format("{:>4} ", rank) : "";
-    const int64_t bytes = plan_.peak_bytes[rank];
-    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", number, ranks,
-                     FormatPartition({range}), names, Right(FormatSeconds(cost.forward), 9),
-                     Right(FormatSeconds(cost.backward()), 9), Bar(cost),
-                     FormatBytes(static_cast<double>(bytes)), Share(rank, bytes),
-                     RecomputeName(stage.recompute)));
-  }
-
-  static std::string Right(const std::string& text, size_t width) {
-    const size_t have = Width(text);
-    return std::string(have < width ? width - have : 0, ' ') + text;
-  }
-
-  void Fact(const char* name, const std::string& text) {
-    Line(fmt::format("  {}{}", Paint("2", fmt::format("{:<11}", name)), text));
-  }
-
-  std::string Rate() const {
-    const double rate = source_.context.TokensPerStep(plan_) / plan_.step_seconds;
-    return FormatCount(rate) + (source_.context.seq == 1 ? " samples/s" : " tokens/s");
-  }
-
-  std::string Proof() const {
-    if (plan_.optimal) return "proved: no partition of any schedule tried is better";
-    return fmt::format("within {} of the best possible (nothing is below {})",
-                       FormatShare(plan_.gap()), FormatSeconds(plan_.lower_bound));
-  }
-
-  std::string Bottleneck() const {
-    const std::vector<double>& work = plan_.simulation.work;
-    const auto rank = std::max_element(work.begin(), work.end()) - work.begin();
-    const double share = plan_.step_seconds > 0 ? work[rank] / plan_.step_seconds : 0;
-    std::string busy = fmt::format("rank {} works {} of the step", rank, FormatShare(share));
-    if (plan_.chunks > 1) return busy;
-    return fmt::format("{}, {} a micro-batch", busy, FormatSeconds(plan_.bottleneck_seconds));
-  }
-
-  void Summary() {
-    Line("");
-    Line(Paint("2", fmt::format("  {} forward  {} backward, of one micro-batch", "█", "▓")));
-    Line("");
-    Fact("schedule", Paint("1", plan_.description));
-    if (plan_.step_seconds > 0) {
-      Fact("step", fmt::format("{}   {}   bubble {}", Paint("1", FormatSeconds(plan_.step_seconds)),
-                               Rate(), FormatShare(plan_.bubble)));
-    }
-    Fact("bottleneck", Bottleneck());
-    if (best_.machines.memory_limit) {
-      Fact("memory", FormatBytes(static_cast<double>(*best_.machines.memory_limit)) + " a device");
-    }
-    if (best_.settings_in_all > 1) {
-      Fact("settings", fmt::format("best of {} ways to use the devices; {} searched",
-                                   best_.settings_in_all, best_.settings_tried));
-    }
-    Fact("optimal", Proof());
-  }
-
-  void Rejected() {
-    if (plan_.rejected.empty()) return;
-    Line("");
-    Line(Paint("2", "  not chosen"));
-    out_ += FormatRejected(plan_.rejected, kMostRejected, columns_);
-  }
-
-  const JointPlan& best_;
-  const Plan& plan_;
-  const PlanSource& source_;
-  const std::vector<LayerCost>& layers_;
-  int columns_, names_ = 0, bar_ = kNarrowBar;
-  bool colour_;
-  double longest_ = 0;
-  std::string out_;
-};
-
-}  // namespace
-
-std::string FormatRejected(const std::vector<RejectedPlan>& rejected, size_t most, int columns) {
-  size_t width = 0;
-  for (const RejectedPlan& each : rejected) width = std::max(width, each.what.size());
-  std::string out;
-  for (size_t i = 0; i < std::min(most, rejected.size()); ++i) {
-    const std::string line =
-        fmt::format("    {:<{}}  {}", rejected[i].what, width, rejected[i].why);
-    absl::StrAppend(&out, Clipped(line, columns), "\n");
-  }
-  if (rejected.size() > most) {
-    absl::StrAppend(&out, "    and ", rejected.size() - most, " more (--format json has all)\n");
-  }
-  return out;
-}
-
-std::string FormatPlanTable(const JointPlan& best, const PlanSource& source, int columns,
-                            bool colour) {
-  return Table(best, source, columns, colour).Format();
-}
-
+// What `variants` of `plan` would take and need, under `title`; empty without any.
 std::string FormatVariants(const char* title, const std::vector<PlanVariant>& variants,
                            const Plan& plan, int columns) {
   if (variants.empty()) return "";
@@ -291,6 +33,19 @@ std::string FormatVariants(const char* title, const std::vector<PlanVariant>& va
     out += Clipped(line, columns) + "\n";
   }
   return out;
+}
+
+}  // namespace
+
+std::string FormatPlanTable(const PlanAnswer& answer, int columns, bool colour) {
+  if (answer.context.graph) return FormatGraphTable(answer.plan, answer.context, columns);
+  std::string table = FormatLayerTable(answer, columns, colour);
+  const PlanVariants& variants = answer.variants;
+  if (variants.pareto) {
+    table += FormatVariants("fastest for its memory", *variants.pareto, answer.plan, columns);
+  }
+  if (variants.what_if) table += FormatVariants("what if", *variants.what_if, answer.plan, columns);
+  return table;
 }
 
 }  // namespace sluice

@@ -8,10 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "models/data/open_dataset.h"
+#include "partitioner/planning/default_partition.h"
 #include "partitioner/planning/file.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/train/default_partition.h"
 #include "tools/train/train_timetable.h"
 
 namespace sluice {

@@ -1,0 +1,45 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_RACE_JOINT_PLAN_H_
+#define SLUICE_PARTITIONER_PLANNING_RACE_JOINT_PLAN_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "partitioner/machines.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
+#include "partitioner/planning/progress.h"
+#include "partitioner/planning/setting.h"
+
+namespace sluice {
+
+struct JointRequest {
+  // What holds for all settings: schedule, chunks, policies, objective, partition, gap, stop.
+  PlanRequest common;
+  std::vector<PlanSetting> settings;
+  // The machines of a setting, with the costs of one replica and of one of the devices that share a
+  // stage. Called from several threads.
+  std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
+  // Called now and then from the thread that asked for the plan; may be empty.
+  ProgressCallback progress;
+};
+
+// The request of one setting on its own.
+PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting, Machines machines);
+
+struct JointPlan {
+  Plan plan;
+  PlanSetting setting;
+  Machines machines;       // what they are in that setting
+  int settings_tried = 0;  // the others were proved slower by StepFloor alone
+  int settings_in_all = 0;
+};
+
+// The best plan over all settings. Its lower bound holds over all of them, and its `rejected` tells
+// of the other settings first. Settings are taken by QuickSeconds, least first, and those whose
+// StepFloor the best plan found already meets are not searched. Errors as MakePlan.
+absl::StatusOr<JointPlan> MakeJointPlan(const JointRequest& request);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_RACE_JOINT_PLAN_H_

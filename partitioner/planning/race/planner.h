@@ -1,0 +1,24 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_RACE_PLANNER_H_
+#define SLUICE_PARTITIONER_PLANNING_RACE_PLANNER_H_
+
+#include "absl/status/statusor.h"
+#include "partitioner/plan_request.h"
+#include "partitioner/planning/plan.h"
+
+namespace sluice {
+
+// Seconds of a plan that is quick to find, by 1F1B or the one schedule that was asked for; infinite
+// where none of the few tried fits.
+double QuickSeconds(const PlanRequest& request);
+
+// The best plan over the schedules asked for: of two equally fast ones, the one with fewer
+// activations in flight. Deterministic. InvalidArgument when the request makes no sense (names
+// what); NotFound when there is a cutoff and nothing is below it; FailedPrecondition when nothing
+// fits: names the stage that needs most in the leanest plan, and how much memory would do;
+// DeadlineExceeded when it was stopped before anything that fits was found. Runs on as many threads
+// as oneTBB gives; the answer does not depend on how many.
+absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_RACE_PLANNER_H_

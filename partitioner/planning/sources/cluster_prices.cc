@@ -1,0 +1,81 @@
+#include "partitioner/planning/sources/cluster_prices.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/costs/decoder_cost.h"
+
+namespace sluice {
+
+void ApplyQuestion(const PlanQuestion& question, Machines* machines) {
+  if (question.memory) machines->SetMemory(question.memory);
+  for (Link& link : machines->rank_links) {
+    link.bandwidth = question.bandwidth.value_or(link.bandwidth);
+    link.latency = question.latency.value_or(link.latency);
+  }
+  machines->link.bandwidth = question.bandwidth.value_or(machines->link.bandwidth);
+  machines->link.latency = question.latency.value_or(machines->link.latency);
+}
+
+ClusterPrices::ClusterPrices(DecoderConfig config, const PlanQuestion& question, DType dtype,
+                             int64_t seq, ClusterSpec cluster)
+    : config_(std::move(config)),
+      question_(&question),
+      dtype_(dtype),
+      seq_(seq),
+      cluster_(std::move(cluster)) {}
+
+absl::StatusOr<Machines> ClusterPrices::operator()(const PlanSetting& setting) const {
+  Parallel parallel;
+  parallel.data = setting.data;
+  parallel.tensor = setting.tensor;
+  parallel.sequence = question_->sequence_parallel && setting.tensor > 1;
+  parallel.zero = question_->zero;
+  if (absl::Status status = ValidateParallel(parallel); !status.ok()) return status;
+  if (config_.heads % setting.tensor != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(config_.heads, " heads do not share out over ",
+                                                   setting.tensor, " tensor-parallel devices"));
+  }
+  DecoderTraining training;
+  training.batch = {setting.micro_batch_size, seq_};
+  training.dtype = dtype_;
+  training.state_copies = question_->optimizer == OptimizerKind::kAdamW ? 2 : 1;
+  training.overlap_sync = question_->overlap_sync;
+  std::vector<std::shared_ptr<const CostTable>> kinds;
+  for (size_t kind = 0; kind < cluster_.devices.size(); ++kind) {
+    absl::StatusOr<std::shared_ptr<const CostTable>> table = CostTable::CreateShared(
+        DecoderCosts(config_, training, parallel, cluster_, static_cast<int>(kind)));
+    if (!table.ok()) return table.status();
+    kinds.push_back(*std::move(table));
+  }
+  Machines machines;
+  machines.costs = kinds.front();
+  TakeRanks(setting, parallel, kinds, &machines);
+  ApplyQuestion(*question_, &machines);
+  return machines;
+}
+
+void ClusterPrices::TakeRanks(const PlanSetting& setting, const Parallel& parallel,
+                              const std::vector<std::shared_ptr<const CostTable>>& kinds,
+                              Machines* machines) const {
+  machines->link = cluster_.inside;
+  for (int rank = 0; rank < setting.pipeline; ++rank) {
+    const int next = (rank + 1) % setting.pipeline;
+    machines->rank_links.push_back(RankLink(cluster_, parallel, rank, next));
+  }
+  if (kinds.size() == 1) {
+    if (cluster_.devices[0].memory_bytes > 0) {
+      machines->memory_limit = cluster_.devices[0].memory_bytes;
+    }
+    return;
+  }
+  for (int kind : setting.rank_devices) {
+    machines->rank_costs.push_back(kinds[kind]);
+    const int64_t bytes = cluster_.devices[kind].memory_bytes;
+    machines->rank_memory.push_back(bytes > 0 ? bytes : std::numeric_limits<int64_t>::max());
+  }
+}
+
+}  // namespace sluice

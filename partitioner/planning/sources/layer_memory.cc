@@ -1,0 +1,98 @@
+#include "partitioner/planning/sources/layer_memory.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "models/layers/layer.h"
+#include "pipeline/run/kernel_threads.h"
+
+namespace sluice {
+namespace {
+
+int64_t SumOf(const LayerDecl& decl, std::initializer_list<Lifetime> lifetimes) {
+  int64_t bytes = 0;
+  for (const TensorDecl& tensor : decl.tensors) {
+    if (std::find(lifetimes.begin(), lifetimes.end(), tensor.lifetime) != lifetimes.end()) {
+      bytes += tensor.bytes();
+    }
+  }
+  return bytes;
+}
+
+int64_t RestorableBytes(const LayerDecl& decl) {
+  int64_t bytes = 0;
+  for (const TensorDecl& tensor : decl.tensors) {
+    if (tensor.restorable) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+int64_t BoundaryBytes(const Shape& shape, DType dtype) {
+  return shape.empty() ? 0 : ElementCount(shape) * SizeOf(dtype);
+}
+
+int64_t ParameterBytes(const LayerDecl& decl, OptimizerKind optimizer) {
+  int64_t elements = 0;
+  for (const ParameterDecl& parameter : decl.parameters) elements += ElementCount(parameter.shape);
+  const int64_t moments = optimizer == OptimizerKind::kAdamW ? 2 : 1;
+  const int64_t copies = 1 + 1 + moments;  // weights, gradients, moments
+  return copies * SizeOf(DType::kFloat32) * elements + static_cast<int64_t>(decl.packed_bytes);
+}
+
+// The largest of F, I and W: what the call needs while everything saved is there.
+int64_t WorkspaceBytes(const LayerDecl& decl, int64_t input, int64_t output) {
+  const int64_t forward = SumOf(decl, {Lifetime::kForwardScratch}) + output;
+  const int64_t input_grad =
+      SumOf(decl, {Lifetime::kInputGradScratch, Lifetime::kInputGradToWeightGrad}) + output +
+      (decl.has_input_grad ? input : 0);
+  return std::max(forward, input_grad);
+}
+
+LayerCost CostOf(const LayerDecl& decl, const LayerSpec& spec, OptimizerKind optimizer) {
+  const int64_t input = BoundaryBytes(decl.input_shape, decl.input_dtype);
+  const int64_t output = BoundaryBytes(decl.output_shape, decl.output_dtype);
+  const int64_t kept = SumOf(decl, {Lifetime::kForwardToInputGrad, Lifetime::kForwardToWeightGrad});
+  const int64_t held_input = decl.input_use == LastUse::kForward ? 0 : input;
+  LayerCost cost;
+  cost.name = decl.name;
+  cost.parameters = spec.parameters;
+  cost.parameter_bytes = ParameterBytes(decl, optimizer);
+  cost.saved_bytes = {held_input + kept, held_input + kept - RestorableBytes(decl), input};
+  cost.weight_grad_bytes =
+      SumOf(decl, {Lifetime::kForwardToWeightGrad, Lifetime::kInputGradToWeightGrad}) +
+      (decl.input_use == LastUse::kWeightGrad ? input : 0) +
+      (decl.output_grad_use == LastUse::kWeightGrad ? output : 0);
+  cost.output_bytes = output;
+  cost.workspace_bytes = WorkspaceBytes(decl, input, output);
+  return cost;
+}
+
+bool SameShape(const LayerSpec& a, const LayerSpec& b) {
+  return a.parameters == b.parameters && a.forward_flops == b.forward_flops &&
+         a.input_grad_flops == b.input_grad_flops && a.output_elements == b.output_elements;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
+                                                     DType dtype, OptimizerKind optimizer,
+                                                     const Kernels& kernels) {
+  const std::vector<LayerSpec> specs = DescribeLayers(spec, batch);
+  const KernelThreads one_core(1);  // work areas depend on it
+  std::vector<LayerCost> costs;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    // A transformer's blocks are alike, and making one prepares its kernels.
+    if (i > 1 && SameShape(specs[i], specs[i - 1])) {
+      costs.push_back(costs.back());
+      costs.back().name = specs[i].name;
+      continue;
+    }
+    absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, static_cast<int>(i), batch, dtype, kernels);
+    if (!layer.ok()) return layer.status();
+    costs.push_back(CostOf((*layer)->decl(), specs[i], optimizer));
+  }
+  return costs;
+}
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_SOURCES_LAYER_MEMORY_H_
+#define SLUICE_PARTITIONER_PLANNING_SOURCES_LAYER_MEMORY_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/kernels/kernels.h"
+#include "models/spec/model_spec.h"
+#include "partitioner/costs/layer_cost.h"
+#include "pipeline/compile/predict_memory.h"
+
+namespace sluice {
+
+// One entry a layer, with its name, parameters and bytes as its implementation declares them; no
+// seconds. What a stage needs by these bytes is at most what the run will allocate: alignment,
+// messages ahead of their use and the packing of buffers come on top (see RunMemory).
+absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
+                                                     DType dtype, OptimizerKind optimizer,
+                                                     const Kernels& kernels = CpuKernels());
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_SOURCES_LAYER_MEMORY_H_

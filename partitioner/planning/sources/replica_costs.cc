@@ -1,0 +1,30 @@
+#include "partitioner/planning/sources/replica_costs.h"
+
+#include "partitioner/costs/collectives.h"
+
+namespace sluice {
+
+void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers) {
+  if (share.replicas == 1) return;
+  const int64_t replicas = share.replicas;
+  const int64_t moments = share.optimizer == OptimizerKind::kAdamW ? 2 : 1;
+  const int sums = share.zero == 2 ? share.micro_batches : 1;
+  for (LayerCost& layer : *layers) {
+    const int64_t bytes = layer.parameters * SizeOf(DType::kFloat32);
+    const auto seconds = [&](Collective collective) {
+      return CollectiveSeconds(collective, static_cast<double>(bytes), share.replicas, share.link);
+    };
+    // Latencies belong to layers that have something to sum.
+    if (bytes > 0) {
+      layer.sync_seconds +=
+          sums * seconds(Collective::kReduceScatter) + seconds(Collective::kAllGather);
+    }
+    if (share.zero == 0) continue;
+    layer.update_seconds /= static_cast<double>(replicas);
+    layer.parameter_bytes -= moments * (bytes - bytes / replicas);
+    // What is summed at a time lies among the step's buffers, which RunMemory knows.
+    if (share.zero == 2) layer.parameter_bytes -= bytes - bytes / replicas;
+  }
+}
+
+}  // namespace sluice

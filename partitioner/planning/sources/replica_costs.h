@@ -1,0 +1,29 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_SOURCES_REPLICA_COSTS_H_
+#define SLUICE_PARTITIONER_PLANNING_SOURCES_REPLICA_COSTS_H_
+
+#include <vector>
+
+#include "partitioner/costs/layer_cost.h"
+#include "partitioner/partition_problem.h"
+#include "pipeline/run/optimizer.h"
+
+namespace sluice {
+
+// Replicas of a pipeline that `sluice train` runs, and what they divide among themselves.
+struct ReplicaShare {
+  int replicas = 1;
+  int zero = 0;           // 0, 1 or 2, as --zero
+  int micro_batches = 1;  // of one replica, a step
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  Link link = {};  // between two replicas
+};
+
+// Turns the costs of layers of one pipeline into those of one replica: gradients are summed over
+// the replicas once a step (with ZeRO-2 once a micro-batch), by a reduce-scatter and an all-gather
+// that no computation hides; of the optimizer's state and its work, with ZeRO-2 of the sums too,
+// there is a share. What a run allocates to the byte says RunMemory.
+void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_SOURCES_REPLICA_COSTS_H_

@@ -1,0 +1,179 @@
+#include "partitioner/planning/sources/source.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "partitioner/costs/analytic_cost.h"
+#include "partitioner/planning/profiling/cpu_device.h"
+#include "partitioner/planning/sources/cluster_prices.h"
+#include "partitioner/planning/sources/layer_memory.h"
+#include "partitioner/planning/sources/replica_costs.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kDefaultMicroBatchSize = 4;
+constexpr int64_t kDefaultDecoderSeq = 4096;
+// Devices that could share a stage where no cluster says how many a node has.
+constexpr int kDevicesPerNode = 8;
+
+DType DTypeOf(const PlanQuestion& question) {
+  return question.dtype.value_or(question.on_this_processor() ? DType::kFloat32 : DType::kBFloat16);
+}
+
+absl::Status WholeStagesOnly(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " says nothing of tensor parallelism; name a device: --device h200, or a FILE.json"));
+}
+
+// Devices whose rates are known: a cluster, or as many of one device as are asked for in one node.
+void TakeCluster(const PlanQuestion& question, DecoderConfig config, PlanSource* source) {
+  const bool alike = !question.cluster.has_value();
+  ClusterSpec cluster =
+      alike ? UniformCluster(*question.device, question.devices) : *question.cluster;
+  source->device = alike ? cluster.devices[0].name : cluster.name;
+  source->costs = alike ? cluster.devices[0].source : cluster.source;
+  source->most_tensor =
+      alike ? std::min(question.devices, kDevicesPerNode) : cluster.devices_per_node;
+  source->kinds = cluster.counts;
+  source->layers = static_cast<int>(DescribeDecoder(config, {}, source->dtype).size());
+  source->price = ClusterPrices(std::move(config), question, source->dtype, source->batch.seq,
+                                std::move(cluster));
+}
+
+// A model that sluice does not train: its layers cannot be timed here.
+absl::Status TakeDecoder(const PlanQuestion& question, const DecoderConfig& config,
+                         PlanSource* source) {
+  if (question.on_this_processor()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(question.model, " is a ", config.family,
+                     ", which sluice plans for but does not run; give its device: --device h200, "
+                     "or a FILE.json"));
+  }
+  source->batch.seq = question.seq.value_or(std::min<int64_t>(config.max_seq, kDefaultDecoderSeq));
+  if (source->batch.seq < 1 || source->batch.seq > config.max_seq) {
+    return absl::InvalidArgumentError(absl::StrCat("--seq is ", source->batch.seq, "; ",
+                                                   question.model, " takes 1 to ", config.max_seq));
+  }
+  TakeCluster(question, config, source);
+  return absl::OkStatus();
+}
+
+// The price of layers that sluice itself runs, of one of the replicas that `setting` asks for.
+absl::StatusOr<Machines> PriceReplica(const PlanQuestion& question, const PlanSetting& setting,
+                                      const Link& link, std::vector<LayerCost> layers) {
+  ShareOverReplicas({.replicas = setting.data,
+                     .zero = question.zero,
+                     .micro_batches = setting.micro_batches,
+                     .optimizer = question.optimizer,
+                     .link = link},
+                    &layers);
+  absl::StatusOr<std::shared_ptr<const CostTable>> table =
+      CostTable::CreateShared(std::move(layers));
+  if (!table.ok()) return table.status();
+  Machines machines;
+  machines.costs = *std::move(table);
+  machines.link = link;
+  return machines;
+}
+
+// The price of a model on a device, with the bytes of sluice's own kernels.
+absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec& device,
+                                  const Kernels& kernels, int64_t seq, DType dtype,
+                                  const PlanSetting& setting) {
+  if (setting.tensor > 1) return WholeStagesOnly("the model's own costs");
+  const ModelSpec& model = std::get<ModelSpec>(question.subject);
+  const BatchShape shape{setting.micro_batch_size, seq};
+  absl::StatusOr<std::vector<LayerCost>> layers =
+      DeclaredCosts(model, shape, dtype, question.optimizer, kernels);
+  if (!layers.ok()) return layers.status();
+  SetAnalyticSeconds(DescribeLayers(model, shape), shape, dtype, device, &*layers);
+  absl::StatusOr<Machines> machines =
+      PriceReplica(question, setting, device.link, *std::move(layers));
+  if (!machines.ok()) return machines;
+  if (device.memory_bytes > 0) machines->memory_limit = device.memory_bytes;
+  ApplyQuestion(question, &*machines);
+  return machines;
+}
+
+// How sluice itself runs `spec`, on a device whose rates are known or measured.
+absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
+  const absl::StatusOr<DeviceSpec> device =
+      question.device ? *question.device
+                      : MeasureCpu(spec, source->batch, source->dtype, question.devices);
+  if (!device.ok()) return device.status();
+  source->device = device->name;
+  source->costs = device->source;
+  source->runs_here = true;
+  if (question.on_this_processor()) source->kernels = &CpuKernels();
+  source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
+                   dtype = source->dtype](const PlanSetting& setting) {
+    return PriceOwn(question, device, *kernels, seq, dtype, setting);
+  };
+  return absl::OkStatus();
+}
+
+// The same model where devices share stages or stand in a cluster.
+absl::Status TakeShared(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
+  if (spec.gpt() == nullptr) {
+    return absl::InvalidArgumentError(
+        "replicas, tensor parallelism and clusters are planned for transformers only");
+  }
+  if (question.on_this_processor()) return WholeStagesOnly("the measured CPU");
+  TakeCluster(question, DecoderOf(*spec.gpt()), source);
+  return absl::OkStatus();
+}
+
+// A model that sluice trains.
+absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
+  source->batch.seq = spec.gpt() == nullptr ? 1 : question.seq.value_or(spec.gpt()->max_seq);
+  source->spec = spec;
+  source->layers = spec.layer_count();
+  // Replicas on the processor are sluice's own, too.
+  const bool own = !question.cluster && (question.only_pipelines() ||
+                                         (!question.device && question.tensor_parallel == 1));
+  return own ? TakeOwn(question, spec, source) : TakeShared(question, spec, source);
+}
+
+void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSource* source) {
+  source->model = profile.model;
+  source->spec = profile.spec;
+  source->dtype = profile.dtype;
+  source->batch = {profile.micro_batch_size, profile.seq};
+  source->device = profile.device;
+  source->costs = absl::StrCat("measured, ", question.model);
+  source->layers = static_cast<int>(profile.layers.size());
+  source->runs_here = true;
+  if (source->device == "cpu") source->kernels = &CpuKernels();
+  source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
+    if (setting.tensor > 1) return WholeStagesOnly("a profile");
+    absl::StatusOr<Machines> machines =
+        PriceReplica(question, setting, profile.link, profile.layers);
+    if (machines.ok()) ApplyQuestion(question, &*machines);
+    return machines;
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<PlanSource> MakeSource(const PlanQuestion& question) {
+  PlanSource source;
+  source.model = question.model;
+  source.dtype = DTypeOf(question);
+  source.batch.size = question.micro_batch_size.value_or(kDefaultMicroBatchSize);
+  absl::Status status;
+  if (const auto* profile = std::get_if<Profile>(&question.subject)) {
+    TakeProfile(question, *profile, &source);
+  } else if (const auto* decoder = std::get_if<DecoderConfig>(&question.subject)) {
+    status = TakeDecoder(question, *decoder, &source);
+  } else {
+    status = TakeModel(question, std::get<ModelSpec>(question.subject), &source);
+  }
+  if (!status.ok()) return status;
+  return source;
+}
+
+}  // namespace sluice

@@ -1,0 +1,231 @@
+#include "tools/plan/layer_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "models/spec/units.h"
+#include "tools/plan/table_text.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kNarrowBar = 8, kWidestBar = 40;
+constexpr int kNamesColumns = 24;  // of the column that says what the layers are
+constexpr int kNamesFrom = 112;    // columns from which there is room for it
+constexpr int kFixedColumns = 65;  // of a line without bar, ranks and names
+constexpr int kRankColumns = 5;    // where a rank has several stages
+constexpr size_t kMostRejected = 8;
+
+// "embedding, block 0-2".
+std::string NameLayers(const std::vector<LayerCost>& layers, const LayerRange& range) {
+  std::vector<std::string> parts;
+  for (int layer = range.first; layer <= range.last;) {
+    const std::vector<std::string> words = absl::StrSplit(layers[layer].name, ' ');
+    int number = 0, last = layer;
+    const bool counted = words.size() == 2 && absl::SimpleAtoi(words[1], &number);
+    while (counted && last < range.last &&
+           layers[last + 1].name == absl::StrCat(words[0], " ", number + last + 1 - layer)) {
+      ++last;
+    }
+    parts.push_back(layers[layer].name);
+    if (last > layer) absl::StrAppend(&parts.back(), "-", number + last - layer);
+    layer = last + 1;
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+class LayerTable {
+ public:
+  LayerTable(const PlanAnswer& answer, int columns, bool colour)
+      : answer_(answer),
+        plan_(answer.plan),
+        context_(answer.context),
+        layers_(answer.machines.costs->layers()),
+        columns_(columns),
+        colour_(colour) {
+    names_ = columns >= kNamesFrom ? kNamesColumns : 0;
+    const int ranks = plan_.chunks > 1 ? kRankColumns : 0;
+    bar_ = std::clamp(columns - kFixedColumns - ranks - names_, kNarrowBar, kWidestBar);
+    for (const PlanStage& stage : plan_.stages) {
+      longest_ = std::max(longest_, stage.cost.forward + stage.cost.backward());
+    }
+  }
+
+  std::string Format() {
+    Head();
+    StageHead();
+    for (size_t stage = 0; stage < plan_.stages.size(); ++stage) Stage(stage);
+    Summary();
+    Rejected();
+    return out_;
+  }
+
+ private:
+  std::string Paint(const char* code, const std::string& text) const {
+    return colour_ && !text.empty() ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;
+  }
+  void Line(std::string text) {
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    absl::StrAppend(&out_, text, "\n");
+  }
+
+  void Head() {
+    int64_t parameters = 0;
+    for (const LayerCost& layer : layers_) parameters += layer.parameters;
+    Line(fmt::format("{} on {} x {}", Paint("1", context_.model), context_.DeviceCount(plan_),
+                     answer_.device));
+    Line(fmt::format("  {} parameters in {} layers, {}",
+                     FormatCount(static_cast<double>(parameters)), layers_.size(),
+                     DTypeName(context_.dtype)));
+    const std::string samples =
+        context_.seq == 1 ? fmt::format("{} samples", context_.micro_batch_size)
+                          : fmt::format("{} x {} tokens", context_.micro_batch_size, context_.seq);
+    Line(fmt::format("  {} micro-batches of {} a step{}", plan_.micro_batches, samples,
+                     context_.data_parallel > 1 ? " and replica" : ""));
+    if (!Degrees().empty()) Line("  " + Degrees());
+    Line(Paint("2", fmt::format("  costs: {}", answer_.costs)));
+    Line("");
+  }
+
+  // How the devices are used, beside the pipeline.
+  std::string Degrees() const {
+    std::vector<std::string> parts;
+    if (context_.data_parallel > 1)
+      parts.push_back(fmt::format("{} replicas", context_.data_parallel));
+    if (context_.tensor_parallel > 1) {
+      parts.push_back(fmt::format("{} tensor-parallel devices a stage{}", context_.tensor_parallel,
+                                  context_.sequence_parallel ? ", sequence-parallel" : ""));
+    }
+    if (context_.zero > 0) parts.push_back(fmt::format("ZeRO {}", context_.zero));
+    return absl::StrJoin(parts, ", ");
+  }
+
+  // Bytes that a rank may use.
+  std::optional<int64_t> Memory(int rank) const {
+    if (!answer_.machines.limits_memory()) return std::nullopt;
+    return answer_.machines.MemoryOf(rank);
+  }
+
+  void StageHead() {
+    const std::string bar = fmt::format("{:<{}}", "time", bar_);
+    const std::string names = names_ > 0 ? fmt::format("{:<{}}", "", names_) : "";
+    Line(Paint("2", fmt::format("  stage {}layers  {}{:>9} {:>9}  {}  {:>10}       recompute",
+                                plan_.chunks > 1 ? "rank " : "", names, "forward", "backward", bar,
+                                "memory")));
+  }
+
+  std::string Bar(const RangeCost& cost) const {
+    if (longest_ <= 0) return std::string(static_cast<size_t>(bar_), ' ');
+    const double scale = bar_ / longest_;
+    const int all =
+        std::max(1, static_cast<int>(std::lround((cost.forward + cost.backward()) * scale)));
+    const int forward = std::min(all, static_cast<int>(std::lround(cost.forward * scale)));
+    return Paint("34", Repeat("█", forward)) + Paint("32", Repeat("▓", all - forward)) +
+           std::string(static_cast<size_t>(std::max(0, bar_ - all)), ' ');
+  }
+
+  std::string Share(int rank, int64_t bytes) const {
+    if (!Memory(rank)) return "     ";
+    const double share = static_cast<double>(bytes) / static_cast<double>(*Memory(rank));
+    const std::string text = fmt::format("{:3.0f} %", 100 * share);
+    return share > 0.95 ? Paint("33", text) : text;
+  }
+
+  void Stage(size_t number) {
+    const PlanStage& stage = plan_.stages[number];
+    const RangeCost& cost = stage.cost;
+    const LayerRange range{stage.layers.front(), stage.layers.back()};
+    const int rank = stage.rank;
+    std::string names;
+    if (names_ > 0) {
+      names = NameLayers(layers_, range);
+      if (names.size() + 1 > static_cast<size_t>(names_))
+        names.resize(static_cast<size_t>(names_ - 1));
+      names.resize(static_cast<size_t>(names_), ' ');
+    }
+    const std::string ranks = plan_.chunks > 1 ? fmt::format("{:>4} ", rank) : "";
+    const int64_t bytes = plan_.peak_bytes[rank];
+    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", number, ranks,
+                     FormatPartition({range}), names, AlignRight(FormatSeconds(cost.forward), 9),
+                     AlignRight(FormatSeconds(cost.backward()), 9), Bar(cost),
+                     FormatBytes(static_cast<double>(bytes)), Share(rank, bytes),
+                     RecomputeName(stage.recompute)));
+  }
+
+  void Fact(const char* name, const std::string& text) {
+    Line(fmt::format("  {}{}", Paint("2", fmt::format("{:<11}", name)), text));
+  }
+
+  std::string Rate() const {
+    const double rate = context_.TokensPerStep(plan_) / plan_.step_seconds;
+    return FormatCount(rate) + (context_.seq == 1 ? " samples/s" : " tokens/s");
+  }
+
+  std::string Proof() const {
+    if (plan_.optimal) return "proved: no partition of any schedule tried is better";
+    return fmt::format("within {} of the best possible (nothing is below {})",
+                       FormatShare(plan_.gap()), FormatSeconds(plan_.lower_bound));
+  }
+
+  std::string Bottleneck() const {
+    const std::vector<double>& work = plan_.simulation.work;
+    const auto rank = std::max_element(work.begin(), work.end()) - work.begin();
+    const double share = plan_.step_seconds > 0 ? work[rank] / plan_.step_seconds : 0;
+    std::string busy = fmt::format("rank {} works {} of the step", rank, FormatShare(share));
+    if (plan_.chunks > 1) return busy;
+    return fmt::format("{}, {} a micro-batch", busy, FormatSeconds(plan_.bottleneck_seconds));
+  }
+
+  void Summary() {
+    Line("");
+    Line(Paint("2", fmt::format("  {} forward  {} backward, of one micro-batch", "█", "▓")));
+    Line("");
+    Fact("schedule", Paint("1", plan_.description));
+    if (plan_.step_seconds > 0) {
+      Fact("step", fmt::format("{}   {}   bubble {}", Paint("1", FormatSeconds(plan_.step_seconds)),
+                               Rate(), FormatShare(plan_.bubble)));
+    }
+    Fact("bottleneck", Bottleneck());
+    if (answer_.machines.memory_limit) {
+      Fact("memory",
+           FormatBytes(static_cast<double>(*answer_.machines.memory_limit)) + " a device");
+    }
+    if (answer_.settings_in_all > 1) {
+      Fact("settings", fmt::format("best of {} ways to use the devices; {} searched",
+                                   answer_.settings_in_all, answer_.settings_tried));
+    }
+    Fact("optimal", Proof());
+  }
+
+  void Rejected() {
+    if (plan_.rejected.empty()) return;
+    Line("");
+    Line(Paint("2", "  not chosen"));
+    out_ += FormatRejected(plan_.rejected, kMostRejected, columns_);
+  }
+
+  const PlanAnswer& answer_;
+  const Plan& plan_;
+  const PlanContext& context_;
+  const std::vector<LayerCost>& layers_;
+  int columns_, names_ = 0, bar_ = kNarrowBar;
+  bool colour_;
+  double longest_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string FormatLayerTable(const PlanAnswer& answer, int columns, bool colour) {
+  return LayerTable(answer, columns, colour).Format();
+}
+
+}  // namespace sluice

@@ -1,0 +1,16 @@
+#ifndef SLUICE_TOOLS_PLAN_LAYER_TABLE_H_
+#define SLUICE_TOOLS_PLAN_LAYER_TABLE_H_
+
+#include <string>
+
+#include "partitioner/planning/answer.h"
+
+namespace sluice {
+
+// A plan of a chain of layers for people: which layers each stage holds, what it costs, and what is
+// proved of it. At most `columns` wide.
+std::string FormatLayerTable(const PlanAnswer& answer, int columns, bool colour);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_PLAN_LAYER_TABLE_H_

@@ -1,0 +1,196 @@
+#include "tools/plan/plan_question.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "partitioner/planning/limits.h"
+#include "tools/files.h"
+#include "tools/plan/plan_choices.h"
+
+namespace sluice {
+namespace {
+
+bool NamesJsonFile(const std::string& text) { return absl::EndsWith(text, ".json"); }
+
+// What is not done for a graph of operations.
+absl::Status CheckGraphFlags(const PlanFlags& flags, const PlanQuestion& question) {
+  const auto refuse = [&](const char* what) {
+    return absl::UnimplementedError(absl::StrCat(flags.model.model, " is a graph of operations; ",
+                                                 what, " is not available for one yet"));
+  };
+  if (!flags.partition.empty()) return refuse("--partition");
+  if (flags.pareto) return refuse("--pareto");
+  if (flags.what_if) return refuse("--what-if");
+  const bool drawn = flags.format == "svg" && question.objective == PlanObjective::kStep;
+  if (flags.format != "text" && flags.format != "json" && !drawn) return refuse("this --format");
+  if (question.objective == PlanObjective::kBottleneck) {
+    // It has no timetable, and counts no latency.
+    if (question.latency) return refuse("--latency with --objective bottleneck");
+    if (question.chunks.value_or(1) != 1) return refuse("--chunks with --objective bottleneck");
+  }
+  return RefuseShapeFlags(flags.model);
+}
+
+// What does not go with a step of a graph.
+absl::Status CheckGraphStep(const PlanQuestion& question) {
+  if (question.objective != PlanObjective::kStep) return absl::OkStatus();
+  if (question.data_parallel && question.data_parallel != 1) {
+    return absl::UnimplementedError(
+        "a graph of operations is replicated stage by stage: --data-parallel auto");
+  }
+  if (question.global_batch || question.micro_batch_size || question.any_micro_batch_size) {
+    return absl::InvalidArgumentError(
+        "a graph.txt was measured with one size of micro-batch; give --micro-batches");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadGraph(const PlanFlags& flags, PlanQuestion* question) {
+  if (absl::Status status = CheckGraphFlags(flags, *question); !status.ok()) return status;
+  const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<ProfileGraph> graph = ParseProfileGraph(*text, flags.model.model);
+  if (!graph.ok()) return graph.status();
+  question->subject = *std::move(graph);
+  return CheckGraphStep(*question);
+}
+
+absl::Status ReadModel(const PlanFlags& flags, PlanQuestion* question) {
+  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq.value_or(0));
+  if (!spec.ok()) return spec.status();
+  question->subject = *std::move(spec);
+  return absl::OkStatus();
+}
+
+// A profile was measured for one shape; flags may repeat it, not change it.
+absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& question,
+                               const Profile& profile) {
+  const ModelFlags& model = flags.model;
+  const char* wrong = nullptr;
+  if (model.shapes()) {
+    wrong = kShapeFlags;
+  } else if (question.seq.value_or(profile.seq) != profile.seq) {
+    wrong = "--seq";
+  } else if (question.any_micro_batch_size ||
+             question.micro_batch_size.value_or(profile.micro_batch_size) !=
+                 profile.micro_batch_size) {
+    wrong = "--micro-batch-size";
+  } else if (question.dtype.value_or(profile.dtype) != profile.dtype) {
+    wrong = "--dtype";
+  } else if (!flags.device.empty() && flags.device != profile.device) {
+    wrong = "--device";
+  }
+  if (wrong == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      wrong, " cannot change what ", model.model, " was measured for: ", profile.micro_batch_size,
+      " x ", profile.seq, " tokens in ", DTypeName(profile.dtype), " on ", profile.device,
+      "; measure again with sluice profile"));
+}
+
+absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
+  const std::string& name = flags.model.model;
+  const absl::StatusOr<std::string> text = ReadFile(name);
+  if (!text.ok()) return text.status();
+  if (IsProfile(*text)) {
+    absl::StatusOr<Profile> profile = ParseProfile(*text, name);
+    if (!profile.ok()) return profile.status();
+    question->subject = *std::move(profile);
+    return CheckProfileFlags(flags, *question, std::get<Profile>(question->subject));
+  }
+  if (IsGptModelType(HuggingFaceModelType(*text))) return ReadModel(flags, question);
+  absl::StatusOr<DecoderConfig> config = ParseDecoderConfig(*text, name, flags.assume);
+  if (!config.ok()) return config.status();
+  question->subject = *std::move(config);
+  return RefuseShapeFlags(flags.model);
+}
+
+absl::Status ReadPreset(const PlanFlags& flags, PlanQuestion* question) {
+  if (absl::StatusOr<DecoderConfig> preset = PresetDecoder(flags.model.model); preset.ok()) {
+    question->subject = *std::move(preset);
+    return RefuseShapeFlags(flags.model);
+  }
+  const absl::Status status = ReadModel(flags, question);
+  if (!absl::IsNotFound(status)) return status;
+  return absl::NotFoundError(absl::StrCat(status.message(), ", ",
+                                          absl::StrJoin(DecoderPresets(), ", "),
+                                          ", or a file's name: FILE.json or graph.txt"));
+}
+
+absl::StatusOr<DeviceSpec> ReadDevice(const std::string& name) {
+  if (!NamesJsonFile(name)) return BuiltInDevice(name);
+  const absl::StatusOr<std::string> text = ReadFile(name);
+  if (!text.ok()) return text.status();
+  return ParseDevice(*text, name);
+}
+
+absl::StatusOr<ClusterSpec> ReadCluster(const PlanFlags& flags) {
+  if (!flags.device.empty()) {
+    return absl::InvalidArgumentError("--cluster says which devices there are; leave out --device");
+  }
+  const absl::StatusOr<std::string> text = ReadFile(flags.cluster);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<ClusterSpec> cluster = ParseCluster(*text, flags.cluster);
+  if (cluster.ok() && cluster->device_count() < flags.devices) {
+    return absl::InvalidArgumentError(absl::StrCat("--devices ", flags.devices, ": ", flags.cluster,
+                                                   " has ", cluster->device_count()));
+  }
+  return cluster;
+}
+
+// --device or --cluster, unless the costs were measured.
+absl::Status ReadHardware(const PlanFlags& flags, PlanQuestion* question) {
+  if (std::holds_alternative<Profile>(question->subject)) return absl::OkStatus();
+  if (!flags.cluster.empty()) {
+    absl::StatusOr<ClusterSpec> cluster = ReadCluster(flags);
+    if (!cluster.ok()) return cluster.status();
+    question->cluster = *std::move(cluster);
+  } else if (!flags.device.empty() && flags.device != "cpu") {
+    absl::StatusOr<DeviceSpec> device = ReadDevice(flags.device);
+    if (!device.ok()) return device.status();
+    question->device = *std::move(device);
+  }
+  return absl::OkStatus();
+}
+
+int LayerCount(const PlanSubject& subject) {
+  if (const auto* spec = std::get_if<ModelSpec>(&subject)) return spec->layer_count();
+  if (const auto* profile = std::get_if<Profile>(&subject)) {
+    return static_cast<int>(profile->layers.size());
+  }
+  return static_cast<int>(
+      DescribeDecoder(std::get<DecoderConfig>(subject), {}, DType::kFloat32).size());
+}
+
+absl::Status ReadLayers(const PlanFlags& flags, PlanQuestion* question) {
+  absl::Status status =
+      NamesJsonFile(flags.model.model) ? ReadJson(flags, question) : ReadPreset(flags, question);
+  if (!status.ok()) return status;
+  status = ReadHardware(flags, question);
+  if (!status.ok() || flags.partition.empty()) return status;
+  absl::StatusOr<Partition> partition =
+      ParsePartition(flags.partition, LayerCount(question->subject));
+  if (!partition.ok()) return partition.status();
+  question->partition = *std::move(partition);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PlanQuestion> ReadQuestion(const PlanFlags& flags) {
+  PlanQuestion question;
+  question.model = flags.model.model;
+  absl::Status status = ReadChoices(flags, &question);
+  if (!status.ok()) return status;
+  status = CheckLimits(question);
+  if (!status.ok()) return status;
+  status = NamesGraphFile(flags.model) ? ReadGraph(flags, &question) : ReadLayers(flags, &question);
+  if (!status.ok()) return status;
+  return question;
+}
+
+}  // namespace sluice
