@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "models/device/instant.h"
+#include "tests/built_files.h"
 #include "tests/comm/rank_group.h"
 #include "tests/sanitizers.h"
 
@@ -70,7 +71,7 @@ class SteppedClock : public testing::Test {
   void TearDown() override { std::filesystem::remove(file_); }
   RankGroup Start(const std::vector<std::string>& arguments) const {
     return StartGroup(3, arguments,
-                      {absl::StrCat("LD_PRELOAD=", SLUICE_STEPPED_CLOCK),
+                      {absl::StrCat("LD_PRELOAD=", SteppedClockLibrary()),
                        absl::StrCat("SLUICE_CLOCK_STEP=", file_)});
   }
   void Step(absl::Duration by) const {

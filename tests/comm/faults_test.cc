@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "models/device/instant.h"
+#include "tests/built_files.h"
 #include "tests/comm/child.h"
 #include "tests/comm/free_port.h"
 #include "tests/comm/rank_group.h"
@@ -75,7 +76,7 @@ TEST(Faults, ARankThatLeavesEarlyIsNamed) {
   for (int rank = 0; rank < 3; ++rank) {
     const char* rounds = rank == 2 ? "5" : "0";
     group.push_back(std::make_unique<Child>(
-        std::vector<std::string>{SLUICE_COMM_RANK, "tcp", rounds, "60000", "8"},
+        std::vector<std::string>{CommRankProgram(), "tcp", rounds, "60000", "8"},
         TorchrunEnvironment(rank, 3, "127.0.0.1", port)));
   }
   EXPECT_EQ(group[2]->AwaitExit(), 0);
@@ -89,8 +90,8 @@ class MpiFaults : public testing::Test {
  protected:
   static std::unique_ptr<Child> Start(const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {
-        SLUICE_MPIEXEC,    "--mca", "plm", "isolated",       "--allow-run-as-root",
-        "--oversubscribe", "-n",    "3",   SLUICE_COMM_RANK, "mpi"};
+        SLUICE_MPIEXEC,    "--mca", "plm", "isolated",        "--allow-run-as-root",
+        "--oversubscribe", "-n",    "3",   CommRankProgram(), "mpi"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return std::make_unique<Child>(command,
                                    std::vector<std::string>{"ASAN_OPTIONS=detect_leaks=0"});
@@ -170,8 +171,8 @@ class Machines {
   static std::string Address(int machine) { return absl::StrCat("10.213.7.", machine + 1); }
   std::unique_ptr<Child> Start(int machine, int rank, int size,
                                const std::vector<std::string>& arguments) const {
-    std::vector<std::string> command = {"ip",          "netns",          "exec",
-                                        Name(machine), SLUICE_COMM_RANK, "tcp"};
+    std::vector<std::string> command = {"ip",          "netns",           "exec",
+                                        Name(machine), CommRankProgram(), "tcp"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return std::make_unique<Child>(command, TorchrunEnvironment(rank, size, Address(0), 29555));
   }

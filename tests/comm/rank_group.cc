@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/built_files.h"
 #include "tests/comm/free_port.h"
 
 namespace sluice {
@@ -24,7 +25,7 @@ RankGroup StartGroup(int size, const std::vector<std::string>& arguments,
   const int port = FreePort();
   RankGroup group;
   for (int rank = 0; rank < size; ++rank) {
-    std::vector<std::string> command = {SLUICE_COMM_RANK, "tcp"};
+    std::vector<std::string> command = {CommRankProgram(), "tcp"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     std::vector<std::string> variables = TorchrunEnvironment(rank, size, "127.0.0.1", port);
     variables.insert(variables.end(), environment.begin(), environment.end());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "readers.h"
+#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 int Replay(const char* folder, void (*reader)(absl::string_view)) {
   int files = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(SLUICE_FUZZ_CORPUS) / folder)) {
+       std::filesystem::directory_iterator(SourceFolder() / "tests/fuzz/corpus" / folder)) {
     SCOPED_TRACE(entry.path());
     std::ifstream file(entry.path(), std::ios::binary);
     std::ostringstream text;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/pipeline/checkpoint_fixture.h"
+#include "tests/shared_folder.h"
 
 namespace sluice {
 namespace {
@@ -137,8 +138,8 @@ class TransformersTest : public ::testing::TestWithParam<bool> {
   static int Run(const std::string& arguments) {
     const char* const python = std::getenv("SLUICE_PEER_PYTHON");
     const std::string command =
-        absl::StrCat(python != nullptr ? python : "python3", " ", SLUICE_PEERS,
-                     "/transformers_checkpoint.py ", arguments);
+        absl::StrCat(python != nullptr ? python : "python3", " ", SourceFolder().string(),
+                     "/tests/peers/transformers_checkpoint.py ", arguments);
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }

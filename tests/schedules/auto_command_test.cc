@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/built_files.h"
+
 namespace sluice {
 namespace {
 
@@ -20,7 +22,7 @@ struct Outcome {
 };
 
 Outcome Sluice(const std::string& arguments) {
-  const std::string command = "COLUMNS=100 " SLUICE_BINARY " schedule " + arguments + " 2>&1";
+  const std::string command = "COLUMNS=100 " + SluiceProgram() + " schedule " + arguments + " 2>&1";
   Outcome outcome;
   std::FILE* pipe = popen(command.c_str(), "r");
   std::array<char, 4096> block;

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/built_files.h"
+
 namespace sluice {
 namespace {
 
@@ -42,8 +44,8 @@ class ScheduleCommand : public testing::Test {
   }
 
   Outcome Run(const std::string& arguments, int columns = 80) const {
-    const std::string command = "COLUMNS=" + std::to_string(columns) +
-                                " " SLUICE_BINARY " schedule " + arguments + " 2>" + Path("err");
+    const std::string command = "COLUMNS=" + std::to_string(columns) + " " + SluiceProgram() +
+                                " schedule " + arguments + " 2>" + Path("err");
     std::FILE* pipe = popen(command.c_str(), "r");
     Outcome outcome{-1, "", ""};
     std::array<char, 4096> block;

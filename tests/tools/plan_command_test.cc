@@ -12,6 +12,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/built_files.h"
+
 namespace sluice {
 namespace {
 
@@ -39,7 +41,7 @@ class PlanCommand : public testing::Test {
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
   Outcome Run(const std::string& arguments, int columns = 80) const {
-    const std::string command = "COLUMNS=" + std::to_string(columns) + " " SLUICE_BINARY " " +
+    const std::string command = "COLUMNS=" + std::to_string(columns) + " " + SluiceProgram() + " " +
                                 arguments + " 2>" + Path("err");
     std::FILE* pipe = popen(command.c_str(), "r");
     Outcome outcome;

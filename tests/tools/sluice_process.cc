@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/built_files.h"
 
 namespace sluice {
 namespace {
@@ -26,11 +27,11 @@ constexpr int kBlocksPerKib = 2;
 }  // namespace
 
 SluiceProcess::SluiceProcess(const std::vector<std::string>& arguments, int file_limit_kib) {
-  std::vector<std::string> words = {SLUICE_BINARY};
+  std::vector<std::string> words = {SluiceProgram()};
   if (file_limit_kib > 0) {
     words = {"/bin/sh", "-c",
              absl::StrCat("ulimit -f ", file_limit_kib * kBlocksPerKib, "; exec \"$0\" \"$@\""),
-             SLUICE_BINARY};
+             SluiceProgram()};
   }
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;

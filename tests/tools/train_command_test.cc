@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "tests/built_files.h"
+#include "tests/shared_folder.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
 #include "tools/command.h"
@@ -470,9 +472,10 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
 TEST(HuggingFace, TransformersGivesTheSameLogits) {
   constexpr int kNoTransformers = 77;
   const char* const python = std::getenv("SLUICE_PEER_PYTHON");
-  const int status = std::system(absl::StrCat(python != nullptr ? python : "python3", " ",
-                                              SLUICE_PEERS, "/hf_parity.py ", SLUICE_BINARY)
-                                     .c_str());
+  const int status =
+      std::system(absl::StrCat(python != nullptr ? python : "python3", " ", SourceFolder().string(),
+                               "/tests/peers/hf_parity.py ", SluiceProgram())
+                      .c_str());
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kNoTransformers) GTEST_SKIP() << "needs Python with transformers";
   EXPECT_EQ(WEXITSTATUS(status), 0);
