@@ -17,14 +17,15 @@ struct Where {
   // What a rank was doing, where that is not an action of the timetable.
   enum class Moment : uint8_t { kUnknown, kEndOfStep, kCheckpoint, kLeaving };
 
-  std::optional<int> rank;     // of the world, which reports the error
-  std::optional<int> replica;  // of that rank, where several compute the same
-  std::optional<int> stage;
-  std::optional<int> micro_batch;
-  std::string action;  // of the timetable, as in its CSV: "1F0"; at most kLongestAction letters
+  std::optional<int> rank = {};     // of the world, which reports the error
+  std::optional<int> replica = {};  // of that rank, where several compute the same
+  std::optional<int> stage = {};
+  std::optional<int> micro_batch = {};
+  std::string action =
+      {};  // of the timetable, as in its CSV: "1F0"; at most kLongestAction letters
   Moment moment = Moment::kUnknown;
-  std::optional<int64_t> step;
-  std::optional<int> peer;  // the rank that is lost or late
+  std::optional<int64_t> step = {};
+  std::optional<int> peer = {};  // the rank that is lost or late
 
   // Whether it says what the rank was doing.
   bool names_work() const { return !action.empty() || moment != Moment::kUnknown; }

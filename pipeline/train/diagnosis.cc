@@ -8,20 +8,20 @@
 namespace sluice {
 namespace {
 
-using Where = NonFinite::Where;
+using Place = NonFinite::Where;
 
 // Smaller came first.
 auto Order(const NonFinite& found) {
-  const int nowhere = found.where == Where::kNowhere ? 1 : 0;
-  const int flow = found.where == Where::kForward ? found.layer : -found.layer;
+  const int nowhere = found.where == Place::kNowhere ? 1 : 0;
+  const int flow = found.where == Place::kForward ? found.layer : -found.layer;
   return std::make_tuple(nowhere, static_cast<int>(found.where), found.micro_batch, flow);
 }
 
-const char* What(Where where) {
+const char* What(Place where) {
   switch (where) {
-    case Where::kForward:
+    case Place::kForward:
       return "the output of";
-    case Where::kInputGrad:
+    case Place::kInputGrad:
       return "the input gradient of";
     default:
       return "the weight gradients of";
@@ -41,7 +41,7 @@ absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& co
   if (!status.ok()) return status;
   NonFinite first;
   for (size_t at = 0; at < all.size(); at += kFields) {
-    const NonFinite found{.where = static_cast<Where>(static_cast<int>(all[at])),
+    const NonFinite found{.where = static_cast<Place>(static_cast<int>(all[at])),
                           .layer = static_cast<int>(all[at + 1]),
                           .stage = static_cast<int>(all[at + 2]),
                           .micro_batch = static_cast<int>(all[at + 3])};
@@ -58,7 +58,7 @@ absl::Status DescribeNonFinite(const NonFinite& first, const std::string& state,
       "; weights are as before this step",
       state.empty() ? "" : absl::StrCat(", when the values of ", state, " were not all finite"),
       kLowerRate);
-  if (first.where == Where::kNowhere) {
+  if (first.where == Place::kNowhere) {
     return absl::FailedPreconditionError(
         absl::StrCat(found, "every layer's values are finite, so their sum overflowed", advice));
   }
