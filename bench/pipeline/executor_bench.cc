@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "pipeline/compile/compile_run.h"
 #include "pipeline/run/executor.h"
 #include "pipeline/run/rank_threads.h"
 #include "schedules/generators/catalogue.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/compile_run.h"
 
 namespace sluice {
 

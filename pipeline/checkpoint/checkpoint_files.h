@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/run_state.h"
 
 // What the files that read and write checkpoints share: names on disk and the format of state.json.
 namespace sluice {

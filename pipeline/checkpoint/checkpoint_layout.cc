@@ -98,7 +98,7 @@ class FileLayout {
     if (count == 0) return;
     file_.parts.push_back({.kind = tensor.kind,
                            .parameter = tensor.parameter,
-                           .owner = plan_.HolderRank(RankOf(tensor), replica),
+                           .owner = plan_.GroupOf(RankOf(tensor)).rank(replica),
                            .first = first,
                            .count = count,
                            .offset = file_.bytes});
@@ -115,7 +115,7 @@ class FileLayout {
   void AddShares(const StoredTensor& tensor) {
     Undivided& of_rank = undivided_[RankOf(tensor)];
     const int64_t elements = Elements(tensor);
-    const int replicas = plan_.holders(RankOf(tensor));
+    const int replicas = plan_.GroupOf(RankOf(tensor)).size;
     for (int64_t first = 0; first < elements;) {
       // The share that element number `placed` is in, and where that ends.
       const auto share = static_cast<int>(of_rank.placed * replicas / of_rank.all);

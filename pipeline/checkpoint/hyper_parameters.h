@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pipeline/compile/predict_memory.h"
+#include "pipeline/compile/rank_memory.h"
 #include "pipeline/run/optimizer.h"
 
 namespace sluice {

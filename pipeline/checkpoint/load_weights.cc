@@ -1,3 +1,5 @@
+#include "pipeline/checkpoint/load_weights.h"
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -9,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "models/layers/layer.h"
-#include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
 
 namespace sluice {

@@ -155,7 +155,7 @@ class Save {
     if (leads()) {
       status = committing.Do([this] {
         const absl::StatusOr<std::string> path =
-            folder_->Commit(request_.state, records_, kCheckpointsKept);
+            folder_->Commit(request_.state, records_, request_.keep);
         if (path.ok()) path_ = *path;
         return path.status();
       });

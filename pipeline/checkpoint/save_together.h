@@ -7,11 +7,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
-#include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_layout.h"
 #include "pipeline/checkpoint/part_pieces.h"
+#include "pipeline/checkpoint/run_state.h"
 
 namespace sluice {
+
+// The newest checkpoints that a run keeps.
+constexpr int kCheckpointsKept = 2;
 
 // What a rank brings to a checkpoint that all ranks write.
 struct SaveRequest {
@@ -20,8 +23,17 @@ struct SaveRequest {
   std::vector<CheckpointFile> files;
   PartReader read;
   absl::Duration timeout;  // for a rank to show that it is still there
+  int keep = kCheckpointsKept;
 };
 
+// Saves DIRECTORY/step-N (replacing a checkpoint that is there), N = state.step, points `latest` to
+// it, and removes all but the newest `keep` of the checkpoints up to N; nothing else there is
+// touched. One run at a time may save to a directory: run_directory.h keeps others out.
+// ResourceExhausted when the disk is full; after any error the checkpoints that were there are
+// untouched, and nothing else is left behind but DIRECTORY/.sluice. FailedPrecondition where
+// step-N, `latest` or .sluice is not ours. InvalidArgument when a hyper-parameter is not finite or
+// `more` is no JSON object.
+//
 // Every rank writes what it owns straight into files that rank 0 has made; rank 0 then puts the
 // whole in its place, so that all of it is there or nothing, whoever fails and whenever. The ranks
 // tell each other little but checksums, which go from owner to owner in the order of the file.

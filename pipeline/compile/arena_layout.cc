@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "pipeline/compile/memory_plan.h"
-#include "pipeline/run/gradient_exchange.h"
-#include "pipeline/run/gradient_norms.h"
+#include "pipeline/compile/work_memory.h"
 
 namespace sluice {
 namespace {
@@ -27,7 +26,7 @@ class Layout {
       : plan_(plan),
         program_(plan.train[static_cast<size_t>(plan.pipeline_rank(world_rank))]),
         world_rank_(world_rank),
-        replica_(static_cast<size_t>(plan.holder(world_rank))),
+        slice_(static_cast<size_t>(plan.GroupOf(world_rank).index)),
         first_parameter_(FirstParameters(plan)) {}
 
   void Persistent() {
@@ -75,7 +74,7 @@ class Layout {
     return first;
   }
 
-  // The replica's slices of every parameter.
+  // The rank's slice of every parameter.
   int64_t Slices(ParameterOffsets* offsets) {
     const int64_t start = shelf_.end();
     for (const int layer : program_.layers) {
@@ -84,7 +83,7 @@ class Layout {
       for (size_t p = first_parameter_[at]; p < first_parameter_[at + 1]; ++p) {
         const std::vector<int64_t>& bounds = plan_.shards[p];
         of_layer.push_back(
-            shelf_.Take((bounds[replica_ + 1] - bounds[replica_]) * SizeOf(DType::kFloat32)));
+            shelf_.Take((bounds[slice_ + 1] - bounds[slice_]) * SizeOf(DType::kFloat32)));
       }
     }
     return shelf_.end() - start;
@@ -134,7 +133,7 @@ class Layout {
   const RunPlan& plan_;
   const RankProgram& program_;
   const int world_rank_;
-  const size_t replica_;
+  const size_t slice_;
   const std::vector<size_t> first_parameter_;
   Shelf shelf_;
   ArenaLayout arena_;

@@ -1,10 +1,11 @@
+#include "pipeline/compile/check_progress.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/compile/program.h"
 
 namespace sluice {
 namespace {

@@ -14,7 +14,7 @@ namespace {
 // Everybody tells everybody of a step, so more would only ever be a mistake.
 constexpr int kMostReplicas = 1024;
 
-// What keeps a timetable from being run by several ranks a stage; "" where nothing does.
+// What keeps a timetable from being run by several ranks per stage; "" where nothing does.
 std::string WhyNotReplicated(const Timetable& table) {
   if (table.updates != WeightUpdates::kFlush)
     return "changes the weights without a flush, in which replicas could agree";
@@ -74,7 +74,8 @@ absl::Status CheckStages(const RunPlan& plan) {
         "which replicas that have different ones would wait for each other; take ZeRO 1"));
   }
   for (const TiedPair& pair : TiedPairs(plan)) {
-    if (plan.zero() == 0 || plan.holders(pair.original_rank) == plan.holders(pair.copy_rank))
+    if (plan.zero() == 0 ||
+        plan.GroupOf(pair.original_rank).size == plan.GroupOf(pair.copy_rank).size)
       continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "stage replicas ", given, ": the model's head and embedding are tied, and the stages that ",
@@ -126,7 +127,7 @@ absl::Status CheckReplicas(const RunPlan& plan) {
   }
   if (request.zero < 0 || request.zero > 2)
     return absl::InvalidArgumentError(absl::StrCat("ZeRO ", request.zero, "; expected 0, 1 or 2"));
-  if (plan.dealt()) return CheckStages(plan);
+  if (plan.has_stage_members()) return CheckStages(plan);
   return request.replicas == 1 ? absl::OkStatus() : CheckPipelines(plan);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/layers/layer.h"
 #include "pipeline/compile/program_builder.h"
 
 namespace sluice {

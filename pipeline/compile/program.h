@@ -4,12 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "models/layers/layer.h"
-#include "pipeline/compile/sharding.h"
-#include "schedules/partition.h"
-#include "schedules/stage_deal.h"
-#include "schedules/timetable.h"
+#include "schedules/action.h"
 
 namespace sluice {
 
@@ -28,7 +23,7 @@ enum class Step : uint8_t {
   kBackwardInput,
   kBackwardWeight,
   kAddGroup,         // adds a group's gradients of one stage to the step's (index: into stages)
-  kReduceGradients,  // sums a group's gradients over the replicas (index: into reductions)
+  kReduceGradients,  // sums gradients over the RankGroup (index: into reductions)
   kUpdateWeights,    // of one stage, in an asynchronous run (index: into updates)
 };
 
@@ -39,7 +34,8 @@ inline constexpr BufferId kNoBuffer = -1;
 struct Instruction {
   Step step = Step::kBeginAction;
   int32_t micro_batch = 0;
-  // Layer steps: into calls; actions: into actions; messages: the peer; the last two say it above.
+  // Into calls for the steps of a layer, into actions for the begin and end of one, into stages,
+  // reductions and updates as their steps say; the peer for messages.
   int32_t index = 0;
   int32_t message = 0;          // number of the message on its edge, within the step
   BufferId buffer = kNoBuffer;  // messages and loads; a reduction's work memory
@@ -70,14 +66,14 @@ struct RankStage {
   int slots = 1;  // versions of its weights that are kept at a time
 };
 
-// One sum over the replicas of the gradients of local layers first..last: every replica gets the
+// One sum over a RankGroup of the gradients of local layers first..last: every rank of it gets the
 // sum of its own slices.
 struct GradientReduction {
   int first = 0;
   int last = 0;
   bool starts = false;             // the sum; else this group's is added to that of those before
   bool second_gradient = false;    // as in CallBuffers
-  bool gather = false;             // then every replica gets all slices
+  bool gather = false;             // then every rank gets all slices
   BufferId gradients = kNoBuffer;  // likewise; of one layer then
   int64_t work_elements = 0;       // of the instruction's buffer
 };
@@ -104,9 +100,9 @@ struct RankProgram {
   std::vector<Action> actions;    // compute actions, in order
   std::vector<Instruction> instructions;
   std::vector<CallBuffers> calls;
-  std::vector<GradientReduction> reductions;  // where there are replicas
-  // Replicas of the rank's stage, itself included, whose reductions meet its own; empty where they
-  // belong to other pipelines, which run the same program.
+  std::vector<GradientReduction> reductions;  // where a group has several ranks
+  // Members of the rank's stage, itself included, whose reductions meet its own; empty where the
+  // other ranks of the group belong to other pipelines, which run the same program.
   std::vector<int> reduces_with;
   std::vector<StageUpdate> updates;  // of an asynchronous timetable
   std::vector<Buffer> buffers;
@@ -120,48 +116,6 @@ struct MessageWindow {
   int receives = 2;  // receives posted on an edge beyond the last one waited for
   int sends = 2;  // sends on an edge that may be under way before the next one waits for the oldest
 };
-
-struct ProgramRequest {
-  const std::vector<LayerDecl>* layers = nullptr;  // of the whole model
-  const Timetable* timetable = nullptr;            // lowered
-  const StageDeal* deal = nullptr;                 // of its micro-batches
-  const Partition* partition = nullptr;            // a range of layers a stage of the model
-  // A policy a stage of the model: what its backward rebuilds; a RECOMPUTE of the timetable does so
-  // instead for its micro-batch, everything where the policy is none.
-  std::vector<Recompute> recompute;
-  bool recompute_ahead = false;  // only RECOMPUTE rebuilds; without one activations are kept
-  int64_t batch_rows = 1;
-  // Gradients are summed in micro-batch order within each of this many groups of consecutive
-  // micro-batches, then over the groups in order. 1 where the timetable has several copies of the
-  // model (each is a group of its own) or is asynchronous. Of one replica where there are several.
-  int sum_groups = 1;
-  // Pipelines that run the same program; each group's gradients are summed over them, slice by
-  // slice, as they are over a stage's replicas. One where stages are replicated.
-  int replicas = 1;
-  const ShardBounds* shards = nullptr;  // needed with replicas
-  // Gradients as a whole live only until they are summed over the replicas (ZeRO-2). Else all
-  // replicas get all sums, unless `gather_gradients` is false (ZeRO-1).
-  bool shard_gradients = false;
-  bool gather_gradients = true;
-};
-
-// InvalidArgument when partition and timetable do not fit each other or the layers.
-absl::StatusOr<RankProgram> CompileRank(const ProgramRequest& request, int rank,
-                                        const MessageWindow& window);
-
-// What evaluation runs: the forwards of the first `micro_batches` of a lowered timetable and their
-// messages, in the same order.
-Timetable ForwardOnly(const Timetable& lowered, int micro_batches);
-
-struct Progress {
-  absl::Status status;           // Internal: names the ranks that would wait for each other
-  std::vector<int> cannot_send;  // those of them that wait for a message of theirs to be taken
-};
-
-// Proves that the programs, run together, come to an end however slow each rank is: a send
-// completes once its receive has been posted, and the other way round, and a sum over a stage's
-// replicas once all have come to it.
-Progress CheckProgress(const std::vector<RankProgram>& programs);
 
 }  // namespace sluice
 

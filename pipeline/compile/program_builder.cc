@@ -1,5 +1,7 @@
 #include "pipeline/compile/program_builder.h"
 
+#include "models/spec/dtype.h"
+
 namespace sluice {
 
 BufferId ProgramBuilder::New(int64_t bytes) {

@@ -36,13 +36,13 @@ std::vector<int64_t> CutOne(int64_t elements, const std::vector<int64_t>& owned)
 
 ShardBounds CutParameters(const std::vector<LayerDecl>& layers,
                           const std::vector<int>& rank_of_layer,
-                          const std::vector<int>& replicas_of_layer) {
+                          const std::vector<int>& slices_of_layer) {
   ShardBounds all;
   std::map<std::string, size_t> index_of;             // by name
   std::map<int, std::vector<int64_t>> owned_on_rank;  // [pipeline rank][replica]: elements
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     std::vector<int64_t>& owned = owned_on_rank[rank_of_layer[layer]];
-    owned.resize(static_cast<size_t>(replicas_of_layer[layer]));
+    owned.resize(static_cast<size_t>(slices_of_layer[layer]));
     for (const ParameterDecl& parameter : layers[layer].parameters) {
       index_of[parameter.name] = all.size();
       std::vector<int64_t> bounds;

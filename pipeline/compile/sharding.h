@@ -8,22 +8,22 @@
 
 namespace sluice {
 
-// Parameters are cut between replicas at multiples of this many elements only. Sums of squares are
+// Parameters are cut between the ranks of a group at multiples of this many elements only. Sums of squares are
 // added up block by block too, so they have the same bits whoever computes which blocks.
 inline constexpr int64_t kShardBlock = 1024;
 
-// [canonical parameter]: its replicas + 1 bounds; replica k's slice are the elements from bounds[k]
+// [canonical parameter]: the bounds of its slices, one more than there are slices; slice k has the elements from bounds[k]
 // up to bounds[k + 1].
 using ShardBounds = std::vector<std::vector<int64_t>>;
 
 // Cuts every parameter into as equal slices as whole blocks allow, one for each of its layer's
-// `replicas_of_layer`, and gives the blocks that are left over to the replicas that own least so
-// far on the same rank of the pipeline (`rank_of_layer`). A tied parameter is cut
-// as the one that it equals, so that their slices meet on one replica, unless the two have
-// different replicas. Deterministic.
+// `slices_of_layer`, and gives the blocks that are left over to the ranks that own least so
+// far for the same rank of the pipeline (`rank_of_layer`). A tied parameter is cut like the one that
+// it equals, so that their slices meet on one rank of the group, unless the two have different
+// numbers of slices. Deterministic.
 ShardBounds CutParameters(const std::vector<LayerDecl>& layers,
                           const std::vector<int>& rank_of_layer,
-                          const std::vector<int>& replicas_of_layer);
+                          const std::vector<int>& slices_of_layer);
 
 }  // namespace sluice
 

@@ -32,9 +32,9 @@ Edges PipelineEdges(const RunPlan& plan) {
   const Placement& placement = plan.lowered.placement;
   for (int stage = 0; placement.replicas() > 1 && stage < placement.model_stages(); ++stage)
     AddBothWays(placement.rank(stage), placement.rank(stage + placement.model_stages()), &edges);
-  for (int rank = 0; plan.dealt() && rank < plan.ranks(); ++rank) {
-    for (int k = 0; k < plan.holders(rank); ++k)
-      AddBothWays(rank, plan.HolderRank(rank, k), &edges);
+  for (int rank = 0; plan.has_stage_members() && rank < plan.ranks(); ++rank) {
+    const RankGroup group = plan.GroupOf(rank);
+    for (int k = 0; k < group.size; ++k) AddBothWays(rank, group.rank(k), &edges);
   }
   return edges;
 }

@@ -9,8 +9,8 @@
 namespace sluice {
 
 // Every ordered pair of ranks of the world (from, to) between which a run sends tensors: along the
-// pipeline, between holders of tied parameters and of copies of a stage, and between replicas of
-// the pipeline or of a stage. In ascending order, each once.
+// pipeline, between ranks that hold tied parameters or copies of a stage, and within every
+// RankGroup. In ascending order, each once.
 std::vector<std::pair<int, int>> TensorEdges(const RunPlan& plan);
 
 }  // namespace sluice

@@ -7,15 +7,15 @@
 namespace sluice {
 namespace {
 
-int RankOfLayer(const RunPlan& plan, int layer, int replica) {
+int RankOfLayer(const RunPlan& plan, int layer, int model_copy) {
   const Partition& partition = plan.request.partition;
   size_t stage = 0;
   while (partition[stage].last < layer) ++stage;
-  return plan.deal.first_rank(replica * plan.lowered.placement.model_stages() +
+  return plan.deal.first_rank(model_copy * plan.lowered.placement.model_stages() +
                               static_cast<int>(stage));
 }
 
-void AddTiedPairs(const RunPlan& plan, int replica, std::vector<TiedPair>* pairs) {
+void AddTiedPairs(const RunPlan& plan, int model_copy, std::vector<TiedPair>* pairs) {
   struct Home {
     int index;
     int rank;
@@ -23,7 +23,7 @@ void AddTiedPairs(const RunPlan& plan, int replica, std::vector<TiedPair>* pairs
   std::map<std::string, Home> homes;
   int index = 0;
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
-    const int rank = RankOfLayer(plan, static_cast<int>(layer), replica);
+    const int rank = RankOfLayer(plan, static_cast<int>(layer), model_copy);
     for (const ParameterDecl& parameter : plan.layers[layer].parameters) {
       homes[parameter.name] = {index, rank};
       if (!parameter.tied_to.empty()) {
@@ -33,7 +33,7 @@ void AddTiedPairs(const RunPlan& plan, int replica, std::vector<TiedPair>* pairs
                           .original_rank = home.rank,
                           .copy_rank = rank,
                           .bytes = ElementCount(parameter.shape) * SizeOf(DType::kFloat32),
-                          .replica = replica});
+                          .model_copy = model_copy});
       }
       ++index;
     }
@@ -44,20 +44,18 @@ void AddTiedPairs(const RunPlan& plan, int replica, std::vector<TiedPair>* pairs
 
 std::vector<TiedPair> TiedPairs(const RunPlan& plan) {
   std::vector<TiedPair> pairs;
-  for (int replica = 0; replica < plan.lowered.placement.replicas(); ++replica)
-    AddTiedPairs(plan, replica, &pairs);
+  for (int model_copy = 0; model_copy < plan.lowered.placement.replicas(); ++model_copy)
+    AddTiedPairs(plan, model_copy, &pairs);
   return pairs;
 }
 
 std::vector<std::pair<int, int>> TiedSwaps(const RunPlan& plan, const TiedPair& pair) {
   std::vector<std::pair<int, int>> swaps;
-  if (!plan.dealt()) return {{pair.original_rank, pair.copy_rank}};
-  const int originals = plan.holders(pair.original_rank);
-  const int copies = plan.holders(pair.copy_rank);
-  for (int i = std::max(originals, copies) - 1; i >= 0; --i) {
-    swaps.emplace_back(plan.HolderRank(pair.original_rank, i % originals),
-                       plan.HolderRank(pair.copy_rank, i % copies));
-  }
+  if (!plan.has_stage_members()) return {{pair.original_rank, pair.copy_rank}};
+  const RankGroup originals = plan.GroupOf(pair.original_rank);
+  const RankGroup copies = plan.GroupOf(pair.copy_rank);
+  for (int i = std::max(originals.size, copies.size) - 1; i >= 0; --i)
+    swaps.emplace_back(originals.rank(i % originals.size), copies.rank(i % copies.size));
   return swaps;
 }
 

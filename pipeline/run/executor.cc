@@ -22,7 +22,7 @@ bool CallsLayer(const Instruction& instruction) {
 
 Executor::Executor(RankState* state, const RankProgram& program,
                    const std::vector<int64_t>& offsets, Communicator* communicator,
-                   const Dataset* data, Communicator* replicas)
+                   const Dataset* data, Communicator* group)
     : state_(*state),
       program_(program),
       offsets_(offsets),
@@ -30,7 +30,7 @@ Executor::Executor(RankState* state, const RankProgram& program,
       data_(*data),
       clock_(&state->device(), state->stream(), program.actions.size()),
       recordings_(program.instructions.size()),
-      replicas_(replicas) {
+      group_(group) {
   for (size_t peer = 0; peer < program.sends.size(); ++peer) {
     sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
     received_.emplace_back(static_cast<size_t>(program.receives[peer]));
@@ -154,11 +154,10 @@ absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) 
     };
   }
   absl::Status status =
-      ReduceScatter(*replicas_, reductions_[index].sums, absl::MakeSpan(work, elements),
+      ReduceScatter(*group_, reductions_[index].sums, absl::MakeSpan(work, elements),
                     Instant::Now() + pass.timeout, add);
   if (status.ok()) {
-    status =
-        AllGatherSlices(*replicas_, reductions_[index].gathered, Instant::Now() + pass.timeout);
+    status = AllGatherSlices(*group_, reductions_[index].gathered, Instant::Now() + pass.timeout);
   }
   return status;
 }
@@ -372,9 +371,9 @@ absl::Status Executor::ExplainReduction(const absl::Status& status,
 
 // Which rank this is.
 Where Executor::Self() const {
-  const RunPlan& plan = state_.plan();
+  const RankGroup group = state_.plan().GroupOf(state_.world_rank());
   Where self{.rank = state_.world_rank()};
-  if (plan.holders(state_.world_rank()) > 1) self.replica = plan.holder(state_.world_rank());
+  if (group.size > 1) self.replica = group.index;
   return self;
 }
 

@@ -51,11 +51,10 @@ class Executor {
  public:
   // `program` is the rank's training or evaluation program, `offsets` its buffers' places in the
   // state's arena.
-  // `communicator` joins the ranks of the rank's pipeline, `replicas` those that hold the same
-  // stages, one of each replica (null where there is one replica); both carry memory of the state's
-  // device.
+  // `communicator` joins the ranks of the rank's pipeline, `group` those of its RankGroup (null
+  // where it has one rank); both carry memory of the state's device.
   Executor(RankState* state, const RankProgram& program, const std::vector<int64_t>& offsets,
-           Communicator* communicator, const Dataset* data, Communicator* replicas = nullptr);
+           Communicator* communicator, const Dataset* data, Communicator* group = nullptr);
 
   // Queues the program on the state's stream and waits for its end. On failure the status carries
   // rank, stage, micro-batch and action (Where), and every rank has been told to stop.
@@ -121,7 +120,7 @@ class Executor {
     std::vector<SlicedSum> sums;
     std::vector<SlicedBytes> gathered;
   };
-  Communicator* const replicas_;
+  Communicator* const group_;
   std::vector<BoundReduction> reductions_;  // as in the program
   std::deque<std::vector<float*>>
       layer_gradients_;  // what the calls' spans of sharded ones point into

@@ -5,15 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/compile/memory_plan.h"
 #include "pipeline/compile/tied_parameters.h"
 
 namespace sluice {
 namespace {
 
-const ParameterView* FindView(const RankState& state, int global_index, int replica) {
+const ParameterView* FindView(const RankState& state, int global_index, int model_copy) {
   for (const ParameterView& view : state.parameters()) {
-    if (view.global_index == global_index && view.replica == replica) return &view;
+    if (view.global_index == global_index && view.model_copy == model_copy) return &view;
   }
   return nullptr;
 }
@@ -68,14 +67,10 @@ void AddBoth(const RankState& state, const ParameterView& first, const Parameter
   kernels.accumulate(state.stream(), first.count, first.gradient, second.gradient, false);
 }
 
-int64_t GradientBytes(const ParameterDecl& decl) {
-  return AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
-}
-
 }  // namespace
 
-absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicator,
-                                      absl::Duration timeout) {
+absl::Status ExchangeCopyGradients(RankState& state, Communicator& communicator,
+                                   absl::Duration timeout) {
   const RunPlan& plan = state.plan();
   const Placement& placement = plan.lowered.placement;
   if (placement.replicas() == 1) return absl::OkStatus();
@@ -100,8 +95,8 @@ absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicat
 absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
                                    absl::Duration timeout) {
   for (const TiedPair& pair : TiedPairs(state.plan())) {
-    const ParameterView* original = FindView(state, pair.original, pair.replica);
-    const ParameterView* copy = FindView(state, pair.copy, pair.replica);
+    const ParameterView* original = FindView(state, pair.original, pair.model_copy);
+    const ParameterView* copy = FindView(state, pair.copy, pair.model_copy);
     if (original == nullptr && copy == nullptr) continue;
     if (original != nullptr && copy != nullptr) {
       AddBoth(state, *original, *copy);
@@ -112,29 +107,6 @@ absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
       return status;
   }
   return absl::OkStatus();
-}
-
-int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
-  const int rank = plan.pipeline_rank(plan.HolderRank(world_rank, 0));
-  const auto replica = static_cast<size_t>(plan.holder(world_rank));
-  int64_t bytes = 0;
-  for (const TiedPair& pair : TiedPairs(plan)) {
-    if (pair.original_rank == pair.copy_rank) continue;
-    if (pair.original_rank != rank && pair.copy_rank != rank) continue;
-    if (plan.zero(world_rank) == 0) {
-      bytes = std::max(bytes, AlignUp(pair.bytes));
-      continue;
-    }
-    const std::vector<int64_t>& bounds = plan.shards[static_cast<size_t>(pair.original)];
-    bytes =
-        std::max(bytes, AlignUp((bounds[replica + 1] - bounds[replica]) * SizeOf(DType::kFloat32)));
-  }
-  if (plan.lowered.placement.replicas() == 1) return bytes;
-  for (int layer : plan.train[static_cast<size_t>(rank)].layers) {
-    for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
-      bytes = std::max(bytes, GradientBytes(decl));
-  }
-  return bytes;
 }
 
 }  // namespace sluice

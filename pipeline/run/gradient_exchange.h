@@ -1,8 +1,6 @@
 #ifndef SLUICE_PIPELINE_RUN_GRADIENT_EXCHANGE_H_
 #define SLUICE_PIPELINE_RUN_GRADIENT_EXCHANGE_H_
 
-#include <cstdint>
-
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
@@ -15,18 +13,15 @@ namespace sluice {
 // so both get the same bits.
 
 // Gives every copy of a parameter, where the timetable has two copies of the model, the sum of both
-// copies' gradients. Before the next.
-absl::Status ExchangeReplicaGradients(RankState& state, Communicator& communicator,
-                                      absl::Duration timeout);
-
-// Gives every parameter that is tied to another, and that other one, the sum of both gradients,
-// whichever ranks of its pipeline, whose `communicator` is, hold them. Gradients have been summed
-// over the replicas, or slices of them.
-absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
+// copies' gradients. To be called before ExchangeTiedGradients.
+absl::Status ExchangeCopyGradients(RankState& state, Communicator& communicator,
                                    absl::Duration timeout);
 
-// The bytes of the step region that rank `world_rank` of the world needs for it.
-int64_t ExchangedBytes(const RunPlan& plan, int world_rank);
+// Gives every parameter that is tied to another, and that other one, the sum of both gradients,
+// whichever ranks of its pipeline hold them; `communicator` joins these. Gradients, or slices of
+// them, have been summed over each RankGroup.
+absl::Status ExchangeTiedGradients(RankState& state, Communicator& communicator,
+                                   absl::Duration timeout);
 
 }  // namespace sluice
 

@@ -4,27 +4,13 @@
 #include <cstddef>
 #include <utility>
 
-#include "pipeline/compile/memory_plan.h"
 #include "pipeline/compile/sharding.h"
+#include "pipeline/compile/work_memory.h"
 
 namespace sluice {
 namespace {
 
-static_assert(kSquaresBlock == kShardBlock, "replicas divide parameters between blocks");
-
-int64_t Blocks(int64_t elements) { return (elements + kSquaresBlock - 1) / kSquaresBlock; }
-
-// Of GroupedSum::sums, for each parameter of the model.
-int64_t PartialCount(const RunPlan& plan) {
-  int64_t parameters = 0;
-  for (const LayerDecl& layer : plan.layers)
-    parameters += static_cast<int64_t>(layer.parameters.size());
-  return 2 * parameters;
-}
-
-int64_t PartialBytes(const RunPlan& plan) {
-  return AlignUp(PartialCount(plan) * static_cast<int64_t>(sizeof(double)));
-}
+static_assert(kSquaresBlock == kShardBlock, "groups divide parameters between blocks");
 
 size_t PartialIndex(const ParameterView& view) {
   return 2 * static_cast<size_t>(view.global_index);
@@ -33,32 +19,23 @@ size_t PartialIndex(const ParameterView& view) {
 std::vector<const ParameterView*> ViewsThatCount(const RankState& state) {
   std::vector<const ParameterView*> views;
   for (const ParameterView& view : state.parameters()) {
-    if (view.decl->tied_to.empty() && view.replica == 0) views.push_back(&view);
+    if (view.decl->tied_to.empty() && view.model_copy == 0) views.push_back(&view);
   }
   return views;
 }
 
 }  // namespace
 
-int64_t NormWorkBytes(const RunPlan& plan, int world_rank) {
-  const auto rank = static_cast<size_t>(plan.pipeline_rank(world_rank));
-  int64_t blocks = 0;
-  for (int layer : plan.train[rank].layers) {
-    for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
-      blocks += Blocks(ElementCount(decl.shape));
-  }
-  return PartialBytes(plan) + AlignUp(blocks * static_cast<int64_t>(sizeof(double)));
-}
-
 SquareSums::SquareSums(const RankState* state, std::vector<const ParameterView*> views)
     : state_(*state),
       views_(std::move(views)),
       sums_(state_.arena().at<double>(state_.layout().norm_work)),
-      blocks_(state_.arena().at<double>(state_.layout().norm_work + PartialBytes(state_.plan()))),
-      partial_(static_cast<size_t>(PartialCount(state_.plan()))) {
+      blocks_(
+          state_.arena().at<double>(state_.layout().norm_work + NormPartialBytes(state_.plan()))),
+      partial_(static_cast<size_t>(NormPartialCount(state_.plan()))) {
   const double* blocks = blocks_;
   for (const ParameterView* view : views_) {
-    const int64_t count = Blocks(view->slice_count);
+    const int64_t count = SquareBlocks(view->slice_count);
     rows_.push_back({.first = view->slice_first / kSquaresBlock,
                      .n = count,
                      .values = blocks,
@@ -72,7 +49,7 @@ void SquareSums::QueueBlocks() {
   for (const ParameterView* view : views_) {
     state_.kernels().block_squares(state_.stream(), view->slice_count, view->slice_gradient(),
                                    blocks);
-    blocks += Blocks(view->slice_count);
+    blocks += SquareBlocks(view->slice_count);
   }
 }
 
@@ -98,37 +75,37 @@ void SquareSums::AddTo(absl::Span<double> sums) {
   AddPartialTo(sums);
 }
 
-GradientNorms::GradientNorms(const RankState* state, Communicator* replicas)
-    : replicas_(replicas), sums_(state, ViewsThatCount(*state)) {}
+GradientNorms::GradientNorms(const RankState* state, Communicator* group)
+    : group_(group), sums_(state, ViewsThatCount(*state)) {}
 
 absl::Status GradientNorms::Sum(absl::Duration timeout, absl::Span<double> norms) {
   std::fill(norms.begin(), norms.end(), 0.0);
-  if (replicas_ != nullptr) return Chain(timeout, norms);
+  if (group_ != nullptr) return Chain(timeout, norms);
   sums_.AddTo(norms);
   return absl::OkStatus();
 }
 
 absl::Status GradientNorms::Chain(absl::Duration timeout, absl::Span<double> norms) {
-  // The work is done by all replicas at once; what goes from one to the next is a few additions.
+  // The work is done by all ranks of the group at once; what goes from one to the next is a few additions.
   sums_.QueueBlocks();
   const absl::Span<double> partial = sums_.partial();
   std::fill(partial.begin(), partial.end(), 0.0);
-  const int self = replicas_->rank();
+  const int self = group_->rank();
   const size_t bytes = partial.size() * sizeof(double);
   Ticket ticket = 0;
   absl::Status status = absl::OkStatus();
   if (self > 0) {
-    status = replicas_->PostReceive(self - 1, partial.data(), bytes, &ticket);
-    if (status.ok()) status = replicas_->WaitReceive(self - 1, ticket, Instant::Now() + timeout);
+    status = group_->PostReceive(self - 1, partial.data(), bytes, &ticket);
+    if (status.ok()) status = group_->WaitReceive(self - 1, ticket, Instant::Now() + timeout);
     if (!status.ok()) return status;
   }
   sums_.AddBlocks();
-  if (self + 1 == replicas_->size()) {
+  if (self + 1 == group_->size()) {
     sums_.AddPartialTo(norms);
     return status;
   }
-  status = replicas_->PostSend(self + 1, partial.data(), bytes, &ticket);
-  if (status.ok()) status = replicas_->WaitSend(self + 1, ticket, Instant::Now() + timeout);
+  status = group_->PostSend(self + 1, partial.data(), bytes, &ticket);
+  if (status.ok()) status = group_->WaitSend(self + 1, ticket, Instant::Now() + timeout);
   return status;
 }
 

@@ -43,27 +43,23 @@ class SquareSums {
   std::vector<double> partial_;
 };
 
-// Bytes of the rank's arena that square sums of all its parameters work in (ArenaLayout's
-// norm_work).
-int64_t NormWorkBytes(const RunPlan& plan, int world_rank);
-
-// Sums of squares of a rank's gradients, to the same bits whichever replica has which slices.
+// Sums of squares of a rank's gradients, to the same bits whichever rank of a group has which
+// slices.
 class GradientNorms {
  public:
-  // `replicas`: the ranks that hold the same stages, one of each replica, by ordinary memory; null
-  // where there is one.
-  GradientNorms(const RankState* state, Communicator* replicas);
+  // `group` joins the ranks of the rank's RankGroup, by ordinary memory; null where it has one rank.
+  GradientNorms(const RankState* state, Communicator* group);
 
-  // Replaces `norms` by the sum of each local gradient, at its canonical index, on the last
-  // replica; on the others all are 0. A parameter that is tied to another counts with that one and
+  // Replaces `norms` by the sum of each local gradient, at its canonical index, on the last rank
+  // of the group; on the others all are 0. A parameter that is tied to another counts with that one and
   // is left at 0, as is one of a second copy of the model.
   absl::Status Sum(absl::Duration timeout, absl::Span<double> norms);
 
  private:
-  // Each replica adds its slices' blocks to the sums that the one before it has.
+  // Each rank of the group adds its slices' blocks to the sums that the one before it has.
   absl::Status Chain(absl::Duration timeout, absl::Span<double> norms);
 
-  Communicator* const replicas_;
+  Communicator* const group_;
   SquareSums sums_;
 };
 

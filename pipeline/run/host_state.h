@@ -5,8 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "pipeline/run/rank_state.h"
+#include "models/device/device.h"
 
 namespace sluice {
 
@@ -14,7 +13,8 @@ namespace sluice {
 // go to the device that they live on: the tensors themselves where that is the host.
 class HostState {
  public:
-  explicit HostState(RankState* state) : state_(*state) {}
+  // `stream` of `device` is where work of the rank is queued; both must outlive this object.
+  HostState(Device* device, Stream stream) : device_(*device), stream_(stream) {}
 
   // Where to write `count` values that belong at `tensor`, an array of the rank's arena.
   float* Place(float* tensor, int64_t count);
@@ -27,20 +27,23 @@ class HostState {
     std::vector<float> values;
   };
 
-  RankState& state_;
+  Device& device_;
+  const Stream stream_;
   std::deque<Copy> copies_;
 };
 
 // Reads values of a rank's arena, piece by piece, in order: as they lie there, or through a buffer.
 class HostReader {
  public:
-  explicit HostReader(const RankState& state) : state_(state) {}
+  // As HostState.
+  HostReader(Device* device, Stream stream) : device_(*device), stream_(stream) {}
 
   // Values in the host's memory, until the next call.
   const float* Read(const float* tensor, int64_t count);
 
  private:
-  const RankState& state_;
+  Device& device_;
+  Stream stream_;
   std::vector<float> values_;
 };
 

@@ -11,15 +11,15 @@ namespace sluice {
 
 namespace {
 
-// Brings the slices that the other replicas have updated.
-absl::Status GatherWeights(const RankState& state, Communicator& replicas, absl::Duration timeout) {
+// Brings the slices that the other ranks of the group have updated.
+absl::Status GatherWeights(const RankState& state, Communicator& group, absl::Duration timeout) {
   std::vector<SlicedBytes> weights;
   for (const ParameterView& view : state.parameters()) {
     weights.push_back({.data = view.weight,
                        .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
                        .element_bytes = static_cast<int64_t>(sizeof(float))});
   }
-  return AllGatherSlices(replicas, weights, Instant::Now() + timeout);
+  return AllGatherSlices(group, weights, Instant::Now() + timeout);
 }
 
 }  // namespace
@@ -66,13 +66,13 @@ void UpdateParameters(const RankState& state, absl::Span<const ParameterView* co
 }
 
 absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, double lr,
-                           double grad_scale, int64_t step, Communicator* replicas,
+                           double grad_scale, int64_t step, Communicator* group,
                            absl::Duration timeout) {
   std::vector<const ParameterView*> parameters;
   for (const ParameterView& view : state.parameters()) parameters.push_back(&view);
   UpdateParameters(state, parameters, options, lr, grad_scale, step);
   absl::Status status =
-      state.zero() >= 1 ? GatherWeights(state, *replicas, timeout) : absl::OkStatus();
+      state.zero() >= 1 ? GatherWeights(state, *group, timeout) : absl::OkStatus();
   if (status.ok()) state.Pack();
   return status;
 }

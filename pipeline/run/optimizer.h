@@ -34,11 +34,10 @@ double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps
 void UpdateParameters(const RankState& state, absl::Span<const ParameterView* const> parameters,
                       const OptimizerOptions& options, double lr, double grad_scale, int64_t step);
 
-// Updates every local parameter, those slices that other replicas update included, and the compute
-// copies. `replicas`: the ranks that hold the same stages, one of each replica; null where there is
-// one.
+// Updates every local parameter, those slices that other ranks of the group update included, and
+// the compute copies. `group` joins the ranks of the RankGroup; null where it has one rank.
 absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, double lr,
-                           double grad_scale, int64_t step, Communicator* replicas,
+                           double grad_scale, int64_t step, Communicator* group,
                            absl::Duration timeout);
 
 }  // namespace sluice

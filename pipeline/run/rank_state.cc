@@ -82,13 +82,13 @@ void RankState::BindParameters() {
 
 void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
   const auto at = static_cast<size_t>(local);
-  const auto own = static_cast<size_t>(plan_.holder(world_rank_));
+  const auto own = static_cast<size_t>(plan_.GroupOf(world_rank_).index);
   const std::vector<ParameterDecl>& decls = layers_[at]->decl().parameters;
   for (size_t p = 0; p < decls.size(); ++p) {
     ParameterView view;
     view.global_index = first_index + static_cast<int>(p);
     view.stage = stage.stage;
-    view.replica = plan_.lowered.placement.replica(stage.stage);
+    view.model_copy = plan_.lowered.placement.replica(stage.stage);
     view.local = local;
     view.decl = &decls[p];
     view.elements = ElementCount(decls[p].shape);
@@ -112,7 +112,7 @@ void RankState::Initialize(uint64_t seed) {
     ParameterDecl source = *view.decl;
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live
-    HostState host(this);
+    HostState host(&device_, stream_);
     InitializeParameter(source, seed, host.Place(view.weight, view.elements));
     std::fill_n(host.Place(view.moment1, view.count), view.count, 0.0f);
     if (view.moment2 != nullptr)

@@ -14,23 +14,23 @@ namespace sluice {
 
 // One parameter on a rank that holds it. `moment2` is null for SGD.
 struct ParameterView {
-  int global_index =
-      0;  // position in the model's canonical order: by layer, then as the layer declares them
-  int stage = 0;    // that holds it
-  int replica = 0;  // copy of the model that the stage is part of
-  int local = 0;    // its layer, among the rank's
+  // Position in the model's canonical order: by layer, then as the layer declares them.
+  int global_index = 0;
+  int stage = 0;       // that holds it
+  int model_copy = 0;  // that the stage is part of, where the timetable has several (Chimera)
+  int local = 0;       // its layer, among the rank's
   const ParameterDecl* decl = nullptr;
   int64_t elements = 0;
   float* weight = nullptr;  // all elements
   // The elements that this rank updates, of which it has gradient and moments: all of them, or,
-  // where the replicas divide the optimizer's state among themselves, its replica's slice.
+  // where the ranks of a group divide the optimizer's state among themselves, its slice.
   int64_t first = 0;
   int64_t count = 0;
   float* gradient = nullptr;
   float* moment1 = nullptr;
   float* moment2 = nullptr;
-  // The elements whose gradient this rank sums over the replicas: its replica's slice, which is
-  // everything where there is one replica.
+  // The elements whose gradient this rank sums over its group: its slice, which is everything where
+  // the group has one rank.
   int64_t slice_first = 0;
   int64_t slice_count = 0;
 

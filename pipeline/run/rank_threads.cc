@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/run/kernel_threads.h"
+#include "pipeline/compile/kernel_threads.h"
 
 namespace sluice {
 namespace {

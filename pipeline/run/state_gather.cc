@@ -16,14 +16,16 @@ size_t Bytes(int64_t elements) { return static_cast<size_t>(elements) * sizeof(f
 }  // namespace
 
 StateGather::StateGather(const RankState& state, Communicator& world)
-    : plan_(state.plan()), world_(world), readers_(kUnderWay, HostReader(state)) {
+    : plan_(state.plan()),
+      world_(world),
+      readers_(kUnderWay, HostReader(&state.device(), state.stream())) {
   const std::vector<int> rank_of_layer = RankOfLayers(plan_);
   for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
     rank_of_.insert(rank_of_.end(), plan_.layers[layer].parameters.size(), rank_of_layer[layer]);
   views_.resize(rank_of_.size());
   for (const ParameterView& view : state.parameters()) {
     // Copies of the model are equal; the first stands for them.
-    if (view.replica == 0) views_[static_cast<size_t>(view.global_index)] = &view;
+    if (view.model_copy == 0) views_[static_cast<size_t>(view.global_index)] = &view;
   }
   if (world_.rank() == 0 && world_.size() > 1) pieces_.resize(kUnderWay * kPiece);
 }
@@ -44,14 +46,15 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
                                  const Sink& sink) {
   const auto index = static_cast<size_t>(parameter);
   const std::vector<int64_t>& bounds = plan_.shards[index];
-  // Every replica has all weights, and of the optimizer's state what has not been divided.
+  // Every rank of a group has all weights, and of the optimizer's state what has not been divided.
   const int first = rank_of_[index];
+  const RankGroup group = plan_.GroupOf(first);
   const bool sliced = kind != StateKind::kWeight && plan_.zero(first) >= 1;
   absl::Status status = absl::OkStatus();
-  for (int replica = 0; replica < (sliced ? plan_.holders(first) : 1) && status.ok(); ++replica) {
-    const auto at = static_cast<size_t>(replica);
+  for (int k = 0; k < (sliced ? group.size : 1) && status.ok(); ++k) {
+    const auto at = static_cast<size_t>(k);
     const int64_t count = sliced ? bounds[at + 1] - bounds[at] : bounds.back();
-    const int owner = plan_.HolderRank(first, replica);
+    const int owner = group.rank(k);
     if (owner == world_.rank()) {
       status = owner == 0 ? Give(Values(kind, parameter), count, sink)
                           : Send(Values(kind, parameter), count);

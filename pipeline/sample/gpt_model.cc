@@ -11,6 +11,7 @@
 #include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
+#include "pipeline/checkpoint/load_weights.h"
 #include "pipeline/compile/memory_plan.h"
 
 namespace sluice {

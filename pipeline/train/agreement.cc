@@ -57,7 +57,7 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
                                const Dataset& data, int64_t first_step) {
   const RunRequest& request = plan.request;
   return {
-      {"the program (another build)", options.program},
+      {"the program (another build)", options.running.program},
       {"the model", HashOf(ModelText(plan))},
       {"the micro-batches' shape, size and compute type",
        HashOf(absl::StrCat(request.batch.size, "x", request.batch.seq, DTypeName(request.dtype)))},
@@ -70,14 +70,16 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
        HashOf(absl::StrCat(plan.replicas(), "|", absl::StrJoin(request.stage_replicas, ","), "|",
                            plan.zero(), "|", plan.sum_groups()))},
       {"the data", HashOf(data.fingerprint())},
-      {"the seed", options.seed},
-      {"the optimizer and its settings", HashOf(OptimizerText(request, options.optimizer))},
+      {"the seed", options.training.seed},
+      {"the optimizer and its settings",
+       HashOf(OptimizerText(request, options.training.optimizer))},
       {"steps, and when to evaluate and save",
-       HashOf(absl::StrCat(options.steps, "|", options.eval_every, "|", options.eval_micro_batches,
-                           "|", options.save_dir.empty() ? 0 : 1, "|", options.save_every))},
+       HashOf(absl::StrCat(options.training.steps, "|", options.watching.eval_every, "|",
+                           options.watching.eval_micro_batches, "|",
+                           options.saving.directory.empty() ? 0 : 1, "|", options.saving.every))},
       {"the checkpoint to go on from",
-       HashOf(absl::StrCat(first_step, "|", options.resume.empty() ? 0 : 1, "|",
-                           options.init.empty() ? 0 : 1))},
+       HashOf(absl::StrCat(first_step, "|", options.saving.resume.empty() ? 0 : 1, "|",
+                           options.saving.init.empty() ? 0 : 1))},
   };
 }
 

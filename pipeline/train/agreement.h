@@ -10,7 +10,7 @@
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
 #include "pipeline/compile/run_plan.h"
-#include "pipeline/train/trainer.h"
+#include "pipeline/train/run.h"
 
 namespace sluice {
 

@@ -20,7 +20,7 @@ constexpr int kKinds = 3;
 class Look {
  public:
   Look(const RankState& state, SaveRounds* rounds)
-      : state_(state), rounds_(*rounds), reader_(state) {}
+      : state_(state), rounds_(*rounds), reader_(&state.device(), state.stream()) {}
 
   absl::Status At(const ParameterView& view) {
     absl::Status status = At(view, StateKind::kWeight, view.weight, view.elements);

@@ -21,7 +21,8 @@ void MixIn(std::vector<double>& mean, const std::vector<double>& value, int64_t 
 MetricsKeeper::MetricsKeeper(const RunPlan& plan)
     : plan_(plan),
       table_(ComputeOnly(plan.lowered)),
-      dealt_(plan.dealt() ? std::make_optional<DealtTimetable>(table_, plan.deal) : std::nullopt),
+      dealt_(plan.has_stage_members() ? std::make_optional<DealtTimetable>(table_, plan.deal)
+                                      : std::nullopt),
       flops_per_step_(FlopsPerMicroBatch(plan.request.spec, plan.request.batch) *
                       plan.global_micro_batches()),
       tokens_per_step_(

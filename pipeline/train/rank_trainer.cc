@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
-#include "pipeline/checkpoint/run_checkpoint.h"
 #include "pipeline/run/gradient_exchange.h"
 #include "pipeline/train/diagnosis.h"
+#include "pipeline/train/run_checkpoint.h"
 #include "pipeline/train/weights_hash.h"
 
 namespace sluice {
@@ -22,20 +22,19 @@ constexpr size_t kMaxTracedActions = 1'000'000;
 std::unique_ptr<SubGroup> PipelineOf(const RankState& state, Communicator* world) {
   const RunPlan& plan = state.plan();
   if (plan.replicas() == 1) return nullptr;
-  std::vector<int> members;
+  std::vector<int> ranks;
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    members.push_back(state.replica() * plan.ranks() + rank);
-  return std::make_unique<SubGroup>(world, members);
+    ranks.push_back(state.replica() * plan.ranks() + rank);
+  return std::make_unique<SubGroup>(world, ranks);
 }
 
-// The ranks that hold the same stages, one of each replica; null where there is one replica.
-std::unique_ptr<SubGroup> ReplicasOf(const RankState& state, Communicator* world) {
-  const RunPlan& plan = state.plan();
-  const int holders = plan.holders(state.world_rank());
-  if (holders == 1) return nullptr;
-  std::vector<int> members;
-  for (int k = 0; k < holders; ++k) members.push_back(plan.HolderRank(state.world_rank(), k));
-  return std::make_unique<SubGroup>(world, members);
+// The ranks that sum gradients with this one; null where there is no other.
+std::unique_ptr<SubGroup> GroupOf(const RankState& state, Communicator* world) {
+  const RankGroup group = state.plan().GroupOf(state.world_rank());
+  if (group.size == 1) return nullptr;
+  std::vector<int> ranks;
+  for (int k = 0; k < group.size; ++k) ranks.push_back(group.rank(k));
+  return std::make_unique<SubGroup>(world, ranks);
 }
 
 double Seconds() {
@@ -52,16 +51,16 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       state_(*state),
       world_(*world),
       pipeline_group_(PipelineOf(*state, tensors)),
-      replica_group_(ReplicasOf(*state, tensors)),
-      replica_hosts_(ReplicasOf(*state, world)),
+      tensor_group_(GroupOf(*state, tensors)),
+      host_group_(GroupOf(*state, world)),
       pipeline_(pipeline_group_ != nullptr ? *pipeline_group_ : *tensors),
-      replicas_(replica_group_.get()),
+      group_(tensor_group_.get()),
       train_(state, state->train_program(), state->layout().train, &pipeline_, context.data,
-             replicas_),
+             group_),
       evaluate_(state, state->evaluate_program(), state->layout().evaluate, &pipeline_,
                 context.data),
-      updates_(state, options_.optimizer, options_.steps),
-      gradient_norms_(state, replica_hosts_.get()),
+      updates_(state, options_.training.optimizer, options_.training.steps),
+      gradient_norms_(state, host_group_.get()),
       norms_(CanonicalParameters(plan_).size()),
       reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_),
@@ -69,34 +68,35 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       state_check_(*state, options_, world) {}
 
 absl::Status RankTrainer::Run() {
-  absl::Status alike = CheckAgreement(context_.traits, world_, options_.timeout);
+  absl::Status alike = CheckAgreement(context_.traits, world_, options_.watching.timeout);
   if (!alike.ok()) return alike;
   if (leader() && context_.resumed && context_.events->on_resume) {
     context_.events->on_resume(*context_.resumed);
   }
-  if (absl::Status status = reporter_.AlignClocks(world_, options_.timeout); !status.ok()) {
+  if (absl::Status status = reporter_.AlignClocks(world_, options_.watching.timeout);
+      !status.ok()) {
     return status;
   }
   if (absl::Status status = GatherArenas(); !status.ok()) return status;
   int64_t step = context_.first_step;
   bool stop = context_.stop != nullptr && context_.stop->load();
-  while (step < options_.steps) {
+  while (step < options_.training.steps) {
     const double start = Seconds();
     const int64_t count = StepsToPause(step);
     absl::StatusOr<std::vector<StepReport>> reports =
         plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
     if (!reports.ok()) return AfterTheActions(step + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
-    if (options_.trace && trace_.size() < kMaxTracedActions)
+    if (options_.watching.trace && trace_.size() < kMaxTracedActions)
       AppendTrace(train_, step + 1, plan_.step_micro_batches(), &trace_);
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
     }
     if ((stop = reports->back().stop)) break;
   }
-  summary_.interrupted = stop && step < options_.steps;
+  summary_.interrupted = stop && step < options_.training.steps;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
-  if (!options_.save_dir.empty() && saved_step_ != step) {
+  if (!options_.saving.directory.empty() && saved_step_ != step) {
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
   if (!summary_.interrupted) {
@@ -111,7 +111,7 @@ absl::Status RankTrainer::GatherArenas() {
   const auto mine = static_cast<double>(state_.arena().bytes());
   std::vector<double> all(static_cast<size_t>(world_.size()));
   absl::Status status =
-      world_.AllGather({&mine, 1}, absl::MakeSpan(all), Instant::Now() + options_.timeout);
+      world_.AllGather({&mine, 1}, absl::MakeSpan(all), Instant::Now() + options_.watching.timeout);
   metrics_.SetArenas({all.begin(), all.end()});
   return status;
 }
@@ -127,18 +127,18 @@ absl::Status RankTrainer::AfterTheActions(int64_t step, const absl::Status& stat
 Pass RankTrainer::TrainPass(int64_t step) const {
   Pass pass;
   pass.first_micro_batch = (step - 1) * plan_.global_micro_batches();
-  pass.timeout = options_.timeout;
-  pass.at = options_.at;
+  pass.timeout = options_.watching.timeout;
+  pass.at = options_.watching.at;
   return pass;
 }
 
 // An asynchronous timetable runs without a flush until somebody wants to see the weights.
 int64_t RankTrainer::StepsToPause(int64_t step) const {
-  int64_t count = std::min<int64_t>(plan_.window_steps(), options_.steps - step);
-  if (!options_.save_dir.empty() && options_.save_every > 0)
-    count = std::min(count, options_.save_every - step % options_.save_every);
-  if (options_.eval_every > 0)
-    count = std::min(count, options_.eval_every - step % options_.eval_every);
+  int64_t count = std::min<int64_t>(plan_.window_steps(), options_.training.steps - step);
+  if (!options_.saving.directory.empty() && options_.saving.every > 0)
+    count = std::min(count, options_.saving.every - step % options_.saving.every);
+  if (options_.watching.eval_every > 0)
+    count = std::min(count, options_.watching.eval_every - step % options_.watching.eval_every);
   return count;
 }
 
@@ -152,8 +152,8 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
   state_.Settle();
   const bool stop = context_.stop != nullptr && context_.stop->load();
-  absl::StatusOr<std::vector<StepReport>> reports =
-      reporter_.GatherSteps(train_, updates_.norms(), stop, world_, options_.timeout, count);
+  absl::StatusOr<std::vector<StepReport>> reports = reporter_.GatherSteps(
+      train_, updates_.norms(), stop, world_, options_.watching.timeout, count);
   if (!reports.ok()) return reports;
   for (const StepReport& report : *reports) {
     ++step;
@@ -184,22 +184,22 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
 
 absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
-  absl::Status status = ExchangeReplicaGradients(state_, pipeline_, options_.timeout);
-  if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.timeout);
-  if (status.ok()) status = gradient_norms_.Sum(options_.timeout, absl::MakeSpan(norms_));
+  absl::Status status = ExchangeCopyGradients(state_, pipeline_, options_.watching.timeout);
+  if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.watching.timeout);
+  if (status.ok()) status = gradient_norms_.Sum(options_.watching.timeout, absl::MakeSpan(norms_));
   if (!status.ok()) return status;
   const bool stop = context_.stop != nullptr && context_.stop->load();
   absl::StatusOr<StepReport> report =
-      reporter_.Gather(train_, norms_, stop, world_, options_.timeout);
+      reporter_.Gather(train_, norms_, stop, world_, options_.watching.timeout);
   if (!report.ok()) return report;
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm))
     return Diagnose(step, *report);
 
-  const OptimizerOptions& optimizer = options_.optimizer;
+  const OptimizerOptions& optimizer = options_.training.optimizer;
   const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
-  status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.steps),
-                         clipped ? optimizer.clip / report->grad_norm : 1.0, step, replicas_,
-                         options_.timeout);
+  status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.training.steps),
+                         clipped ? optimizer.clip / report->grad_norm : 1.0, step, group_,
+                         options_.watching.timeout);
   if (!status.ok()) return status;
   return report;
 }
@@ -209,7 +209,7 @@ absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
   Pass pass = TrainPass(step);
   pass.check_finite = &mine;
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
-  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.timeout);
+  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.watching.timeout);
   if (!first.ok()) return first.status();
   absl::StatusOr<std::string> bad = state_check_.NotFinite();
   if (!bad.ok()) return bad.status();
@@ -221,7 +221,8 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     step_seconds_.push_back(seconds);
     summary_.final_loss = report.loss;
     StepMetrics metrics = metrics_.Record(
-        step, report, LearningRate(options_.optimizer, step, options_.steps), seconds);
+        step, report, LearningRate(options_.training.optimizer, step, options_.training.steps),
+        seconds);
     if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
     // An asynchronous report is of all steps since the last pause.
@@ -230,11 +231,12 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
                           : slow_stages_.Observe(step, seconds, report.rank_seconds);
     if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
   }
-  if (!options_.save_dir.empty() && options_.save_every > 0 && step % options_.save_every == 0) {
+  if (!options_.saving.directory.empty() && options_.saving.every > 0 &&
+      step % options_.saving.every == 0) {
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
-  if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < options_.steps &&
-      !report.stop) {
+  if (options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
+      step < options_.training.steps && !report.stop) {
     return Evaluate(step);
   }
   return absl::OkStatus();
@@ -252,19 +254,20 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
   const RunRequest& request = plan_.request;
   const int64_t round = plan_.global_micro_batches();
   int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
-  if (options_.eval_micro_batches > 0) count = std::min(count, options_.eval_micro_batches);
+  if (options_.watching.eval_micro_batches > 0)
+    count = std::min(count, options_.watching.eval_micro_batches);
   Evaluation evaluation{.step = step, .samples = count * request.batch.size};
   for (int64_t first = 0; first < count; first += round) {
     Pass pass;
     pass.split = Split::kValidation;
     pass.first_micro_batch = first;
     pass.train = false;
-    pass.timeout = options_.timeout;
-    pass.at = options_.at;
+    pass.timeout = options_.watching.timeout;
+    pass.at = options_.watching.at;
     if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
     // The last round's surplus micro-batches are computed and not counted.
     absl::StatusOr<StepReport> report = reporter_.Gather(
-        evaluate_, {}, false, world_, options_.timeout, std::min(round, count - first));
+        evaluate_, {}, false, world_, options_.watching.timeout, std::min(round, count - first));
     if (!report.ok()) return report.status();
     evaluation.loss += report->loss_sum;
     evaluation.accuracy += static_cast<double>(report->correct);
@@ -295,7 +298,7 @@ absl::Status RankTrainer::Save(int64_t step) {
 }
 
 absl::Status RankTrainer::Hash() {
-  absl::StatusOr<uint64_t> hash = HashWeights(state_, world_, options_.timeout);
+  absl::StatusOr<uint64_t> hash = HashWeights(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
   summary_.weights_hash = *hash;
   return absl::OkStatus();
@@ -304,7 +307,7 @@ absl::Status RankTrainer::Hash() {
 // Together: a rank with nothing left to do would otherwise end as if all were well while the others
 // miss one, and might be the one to say so.
 absl::Status RankTrainer::Leave() {
-  absl::Status status = world_.Barrier(Instant::Now() + options_.timeout);
+  absl::Status status = world_.Barrier(Instant::Now() + options_.watching.timeout);
   if (status.ok()) return status;
   return WithWhere(status, {.rank = world_.rank(), .moment = Where::Moment::kLeaving});
 }

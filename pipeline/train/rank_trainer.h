@@ -13,9 +13,9 @@
 #include "pipeline/run/executor.h"
 #include "pipeline/run/gradient_norms.h"
 #include "pipeline/train/agreement.h"
+#include "pipeline/train/run.h"
 #include "pipeline/train/slow_stage.h"
 #include "pipeline/train/state_check.h"
-#include "pipeline/train/trainer.h"
 
 namespace sluice {
 
@@ -78,14 +78,14 @@ class RankTrainer {
   const TrainOptions& options_;
   RankState& state_;
   Communicator& world_;
-  // The ranks of this one's pipeline, and those that hold the same stages, one of each replica of
-  // the pipeline or of the stage: by device memory, the replicas by ordinary memory too. Where
-  // there is one pipeline it is the world; a group that is not needed is null.
+  // The ranks of this one's pipeline, by device memory, and those of its RankGroup, by device memory
+  // and by ordinary memory. Where there is one pipeline it is the world; a group that is not needed
+  // is null.
   std::unique_ptr<SubGroup> pipeline_group_;
-  std::unique_ptr<SubGroup> replica_group_;
-  std::unique_ptr<SubGroup> replica_hosts_;
+  std::unique_ptr<SubGroup> tensor_group_;
+  std::unique_ptr<SubGroup> host_group_;
   Communicator& pipeline_;
-  Communicator* const replicas_;
+  Communicator* const group_;
   Executor train_;
   Executor evaluate_;
   AsynchronousUpdates updates_;

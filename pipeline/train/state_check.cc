@@ -16,7 +16,7 @@ absl::Status StateCheck::Check(int64_t step) {
   if (!bad.ok()) return bad.status();
   checked_step_ = step;
   if (bad->empty()) return absl::OkStatus();
-  const char* saved = options_.save_dir.empty() ? "" : ", so they are not saved";
+  const char* saved = options_.saving.directory.empty() ? "" : ", so they are not saved";
   return GiveUp(
       absl::FailedPreconditionError(absl::StrCat("after step ", step, " the values of ", *bad,
                                                  " are not all finite", saved, kLowerRate)),
@@ -25,15 +25,16 @@ absl::Status StateCheck::Check(int64_t step) {
 
 absl::StatusOr<std::string> StateCheck::NotFinite() const {
   const absl::StatusOr<std::optional<StateTensor>> bad =
-      FindNotFinite(state_, world_, options_.timeout);
+      FindNotFinite(state_, world_, options_.watching.timeout);
   if (!bad.ok()) return bad.status();
   return bad->has_value() ? Describe(**bad, state_.plan()) : "";
 }
 
 absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
-  const std::string& path = options_.save_dir.empty() ? options_.resume : options_.save_dir;
+  const std::string& path =
+      options_.saving.directory.empty() ? options_.saving.resume : options_.saving.directory;
   if (path.empty()) return why;
-  SaveRounds rounds(&world_, options_.timeout);
+  SaveRounds rounds(&world_, options_.watching.timeout);
   if (world_.rank() != 0) {
     absl::Status ended = rounds.Finish();
     return ended.ok() ? why : ended;

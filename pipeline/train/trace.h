@@ -22,7 +22,7 @@ struct TracedAction {
 void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_batches,
                  std::vector<TracedAction>* trace);
 
-// Chrome/Perfetto trace (JSON): one thread a rank, one complete event an action, microseconds from
+// Chrome/Perfetto trace (JSON): one thread per rank, one complete event per action, microseconds from
 // the first start. Ranks of a second replica come after those of the first.
 std::string FormatTrace(const std::vector<TracedAction>& trace, const Timetable& timetable);
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "models/device/host_memory.h"
-#include "pipeline/checkpoint/run_checkpoint.h"
-#include "pipeline/run/kernel_threads.h"
+#include "pipeline/compile/kernel_threads.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/train/agreement.h"
 #include "pipeline/train/rank_trainer.h"
+#include "pipeline/train/run_checkpoint.h"
 
 namespace sluice {
 namespace {
@@ -35,7 +35,7 @@ class Run {
 
   // `bytes`: of the arenas of this process.
   absl::Status Prepare(int64_t bytes) {
-    if (context_.options->devices.empty()) {
+    if (context_.options->running.devices.empty()) {
       if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
     }
     if (absl::Status status = OpenResume(); !status.ok()) return status;
@@ -47,7 +47,7 @@ class Run {
   // After Prepare; by any number of threads at once, a rank each. `local`: its number in this
   // process.
   absl::StatusOr<TrainResult> Train(Communicator& world, int local) const {
-    const std::vector<RankDevice>& devices = context_.options->devices;
+    const std::vector<RankDevice>& devices = context_.options->running.devices;
     const RankDevice* device = devices.empty() ? nullptr : &devices[static_cast<size_t>(local)];
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
         *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
@@ -74,26 +74,26 @@ class Run {
   }
 
   absl::Status OpenResume() {
-    if (context_.options->resume.empty()) return absl::OkStatus();
-    absl::StatusOr<ResumePoint> resume = OpenResumePoint(context_.options->resume, *context_.plan,
-                                                         *context_.options, *context_.data);
+    if (context_.options->saving.resume.empty()) return absl::OkStatus();
+    absl::StatusOr<ResumePoint> resume = OpenResumePoint(
+        context_.options->saving.resume, *context_.plan, *context_.options, *context_.data);
     if (!resume.ok()) return resume.status();
     resume_ = *std::move(resume);
-    options_.optimizer = resume_.hyper_parameters.optimizer;
-    options_.steps = resume_.hyper_parameters.steps;
+    options_.training.optimizer = resume_.hyper_parameters.optimizer;
+    options_.training.steps = resume_.hyper_parameters.steps;
     context_.first_step = resume_.step;
-    context_.resumed = {resume_.step, options_.steps, resume_.differences};
+    context_.resumed = {resume_.step, options_.training.steps, resume_.differences};
     return absl::OkStatus();
   }
 
   absl::Status Start(RankState& state) const {
     const TrainOptions& options = *context_.options;
-    state.Initialize(options.seed);
+    state.Initialize(options.training.seed);
     absl::Status status = absl::OkStatus();
-    if (!options.resume.empty()) {
+    if (!options.saving.resume.empty()) {
       status = LoadState(resume_, state);
-    } else if (!options.init.empty()) {
-      status = LoadInitialWeights(options.init, state);
+    } else if (!options.saving.init.empty()) {
+      status = LoadInitialWeights(options.saving.init, state);
     }
     state.Pack();
     return status;
@@ -147,8 +147,8 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
   absl::Status prepared = run.Prepare(plan.arenas[static_cast<size_t>(world.rank())].memory.total);
   absl::StatusOr<TrainResult> result =
       prepared.ok() ? run.Train(world, 0) : absl::StatusOr<TrainResult>(prepared);
-  if (result.ok() && options.trace) {
-    absl::Status gathered = GatherTrace(world, options.timeout, &result->trace);
+  if (result.ok() && options.watching.trace) {
+    absl::Status gathered = GatherTrace(world, options.watching.timeout, &result->trace);
     if (!gathered.ok()) result = gathered;
   }
   if (!result.ok()) world.Abort(result.status());
@@ -168,14 +168,14 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
                        // Spinning pays only while every rank has a core to itself.
                        CoresForRanks() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
   std::vector<TrainResult> results(static_cast<size_t>(ranks));
-  absl::Status status =
-      RunRanks(group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.pin_threads},
-               [&run, &results](int rank, Communicator& world) {
-                 absl::StatusOr<TrainResult> result = run.Train(world, rank);
-                 if (!result.ok()) return result.status();
-                 results[static_cast<size_t>(rank)] = *std::move(result);
-                 return absl::OkStatus();
-               });
+  absl::Status status = RunRanks(
+      group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.running.pin_threads},
+      [&run, &results](int rank, Communicator& world) {
+        absl::StatusOr<TrainResult> result = run.Train(world, rank);
+        if (!result.ok()) return result.status();
+        results[static_cast<size_t>(rank)] = *std::move(result);
+        return absl::OkStatus();
+      });
   if (!status.ok()) return status;
   TrainResult all = std::move(results.front());
   for (size_t rank = 1; rank < results.size(); ++rank) Append(results[rank].trace, &all.trace);

@@ -2,90 +2,15 @@
 #define SLUICE_PIPELINE_TRAIN_TRAINER_H_
 
 #include <atomic>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
+#include <cstddef>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
-#include "models/device/device.h"
-#include "pipeline/checkpoint/hyper_parameters.h"
 #include "pipeline/compile/run_plan.h"
-#include "pipeline/run/optimizer.h"
-#include "pipeline/train/metrics.h"
-#include "pipeline/train/slow_stage.h"
-#include "pipeline/train/trace.h"
-#include "schedules/action.h"
+#include "pipeline/train/run.h"
 
 namespace sluice {
-
-// The device that a rank of this process runs on, and how its tensors travel.
-struct RankDevice {
-  Device* device = nullptr;
-  // Joins all ranks of the run by messages of the device's memory, ordered on `stream`. `world`
-  // joins them by ordinary memory.
-  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Stream stream, Communicator* world)>
-      connect;
-};
-
-struct TrainOptions {
-  int64_t steps = 100;  // in all; a resumed run goes on to this number
-  OptimizerOptions optimizer;
-  // Those of `optimizer` and `steps` that somebody asked for. A resumed run takes the others from
-  // its checkpoint, `steps` only where the learning rate follows a cosine.
-  GivenHyperParameters given;
-  uint64_t seed = 1;
-  absl::Duration timeout = absl::Seconds(30);
-  bool pin_threads = true;  // a core a rank, where there are enough
-  int64_t eval_every = 0;   // steps; 0: only at the end
-  int64_t eval_micro_batches =
-      0;                 // 0: the whole validation split, but for a rest smaller than a micro-batch
-  std::string save_dir;  // empty: nothing is saved
-  int64_t save_every = 0;  // steps; 0: only at the end
-  std::string resume;      // a checkpoint to go on from
-  std::string init;        // a model.safetensors to start from
-  std::string data_path;   // kept in checkpoints
-  bool trace = false;      // keep the times of every action
-  // Where TrainRank's rank notes which action it is at, an idle one between actions, for a thread
-  // that speaks for it; null: nowhere.
-  std::atomic<Action>* at = nullptr;
-  uint64_t program = 0;  // a hash of the program: all ranks must run the same
-  // Of the ranks of this process, in order; empty: all on the CPU, whose kernels are the plan's.
-  std::vector<RankDevice> devices;
-};
-
-struct Evaluation {
-  int64_t step = 0;
-  double loss = 0;
-  double accuracy = 0;
-  int64_t samples = 0;
-};
-
-// A run that goes on from a checkpoint.
-struct ResumedRun {
-  int64_t step = 0;   // steps already taken
-  int64_t steps = 0;  // that it goes on to
-  // A line for each thing in which it was asked to be another than the one that was saved.
-  std::vector<std::string> differences;
-};
-
-// What a run tells while it goes on; called on rank 0's thread between steps. Each may be empty.
-struct TrainEvents {
-  std::function<void(const ResumedRun&)> on_resume;  // before the first step, of a resumed run only
-  std::function<void(const StepMetrics&)> on_step;
-  std::function<void(const Evaluation&)> on_evaluation;
-  std::function<void(const std::string& path)> on_checkpoint;
-  std::function<void(const SlowStage&)> on_slow_stage;
-};
-
-struct TrainResult {
-  TrainSummary summary;
-  std::vector<TracedAction> trace;  // with TrainOptions::trace
-};
 
 // Messages that may be outstanding on an edge of the run's world.
 size_t EdgeCapacity(const RunPlan& plan);
@@ -100,7 +25,7 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
                                       const std::atomic<bool>* stop, Communicator& world);
 
-// Trains with one thread a rank, of all replicas, in this process. `stop` (may be null) asks for an
+// Trains with one thread per rank, of all replicas, in this process. `stop` (may be null) asks for an
 // end after the current step; a checkpoint is then saved if there is a place for one, and the
 // summary says interrupted. The first error of any rank ends all of them and is returned.
 absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,

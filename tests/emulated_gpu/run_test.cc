@@ -10,6 +10,7 @@
 
 #include "models/device/cuda_device.h"
 #include "models/kernels/cuda_kernels.h"
+#include "pipeline/compile/compile_run.h"
 #include "tests/emulated_gpu/gpus.h"
 #include "tests/pipeline/small_run.h"
 #include "tools/train/train_device.h"
@@ -32,7 +33,7 @@ absl::StatusOr<Outcome> TrainOnGpus(const RunPlan& plan, int gpus, bool graphs) 
   const auto devices = RunDevices::ForThreads(plan, gpus, open);
   if (!devices.ok()) return devices.status();
   TrainOptions options = SmallOptions(kSteps);
-  options.devices = (*devices)->ranks();
+  options.running.devices = (*devices)->ranks();
   return Train(plan, options);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/checkpoint_files.h"
+#include "pipeline/checkpoint/load_weights.h"
 #include "promises.h"
 #include "readers.h"
 #include "tests/pipeline/signed_state.h"

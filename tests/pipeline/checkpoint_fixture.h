@@ -10,7 +10,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/load_weights.h"
 #include "tests/models/data/files.h"
+#include "tests/pipeline/save_tensors.h"
 
 namespace sluice {
 
@@ -34,7 +36,7 @@ inline RunState SomeState(int64_t step) {
   return state;
 }
 
-// Saves small checkpoints, of step N with values that depend on N, to a folder that lives as long
+// Saves small checkpoints, with the writer that runs use: of step N with values that depend on N, to a folder that lives as long
 // as the test.
 class CheckpointTest : public ::testing::Test {
  protected:
@@ -48,9 +50,9 @@ class CheckpointTest : public ::testing::Test {
     for (size_t i = 0; i < values_.size(); ++i) {
       values_[i] = static_cast<float>(i) / 3 + static_cast<float>(state.step);
     }
-    return SaveCheckpoint(
-        dir_, state, {{"a.weight", {5, 6}, values_.data()}, {"a.bias", {5}, values_.data() + 30}},
-        {{"a.weight.m", {5, 6}, values_.data() + 35}}, keep);
+    return SaveTensors(dir_, state,
+                       {{"a.weight", {5, 6}, values_.data()}, {"a.bias", {5}, values_.data() + 30}},
+                       {{"a.weight.m", {5, 6}, values_.data() + 35}}, keep);
   }
 
   // Opens `path`, which must hold step `step` as Save wrote it.

@@ -362,8 +362,8 @@ void FillUp(const std::string& dir, Save save) {
 absl::Status SaveValues(const std::string& dir, size_t values) {
   const std::vector<float> big(values);
   const int64_t size = static_cast<int64_t>(values);
-  return SaveCheckpoint(dir, SomeState(10), {{"w", {size}, big.data()}},
-                        {{"w.m", {size}, big.data()}}, 1)
+  return SaveTensors(dir, SomeState(10), {{"w", {size}, big.data()}}, {{"w.m", {size}, big.data()}},
+                     1)
       .status();
 }
 

@@ -37,7 +37,7 @@ class Devices {
   TrainOptions On(TrainOptions options) {
     for (int rank = 0; rank < ranks_; ++rank) {
       FakeDevice* device = devices_[static_cast<size_t>(rank) % devices_.size()].get();
-      options.devices.push_back(
+      options.running.devices.push_back(
           {.device = device, .connect = [this, rank, device](Stream stream, Communicator* world) {
              return absl::StatusOr<std::unique_ptr<Communicator>>(
                  group_.Join(rank, device, stream, world));
@@ -173,7 +173,7 @@ TEST_P(OnADevice, TensorsTravelOnTheEdgesOfThePlanAndOnAllOfThem) {
   TrainOptions options = devices.On(SmallOptions(1));
   std::mutex mutex;
   WatchedSends::Seen seen;
-  for (RankDevice& device : options.devices) {
+  for (RankDevice& device : options.running.devices) {
     device.connect = [&, connect = device.connect](
                          Stream stream,
                          Communicator* world) -> absl::StatusOr<std::unique_ptr<Communicator>> {
@@ -196,21 +196,21 @@ TEST(DeviceRun, ACheckpointMovesBetweenDeviceAndCpu) {
   const RunPlan fake = FakePlan(run);
   const RunPlan cpu = MakePlan(run);
   TrainOptions first = SmallOptions(4);
-  first.save_dir = folder / "cpu";
-  first.save_every = 2;
+  first.saving.directory = folder / "cpu";
+  first.saving.every = 2;
   ASSERT_TRUE(Train(cpu, first).ok());
 
   TrainOptions second = SmallOptions(4);
-  second.resume = folder / "cpu" / "step-00000002";
-  second.save_dir = folder / "fake";
-  second.save_every = 1;
+  second.saving.resume = folder / "cpu" / "step-00000002";
+  second.saving.directory = folder / "fake";
+  second.saving.every = 1;
   Devices devices(fake, 1);
   absl::StatusOr<Outcome> resumed = Train(fake, devices.On(second));
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->weights_hash, whole.weights_hash);
 
   TrainOptions third = SmallOptions(4);
-  third.resume = folder / "fake" / "step-00000003";
+  third.saving.resume = folder / "fake" / "step-00000003";
   absl::StatusOr<Outcome> back = Train(cpu, third);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->weights_hash, whole.weights_hash);
@@ -222,9 +222,9 @@ TEST(DeviceRun, StateThatIsNotFiniteIsNotSaved) {
   const fs::path folder = fs::path(testing::TempDir()) / "device_not_finite";
   fs::remove_all(folder);
   TrainOptions options = SmallOptions(1);
-  options.optimizer.lr = 3e38;
-  options.optimizer.weight_decay = 1e3;
-  options.save_dir = folder;
+  options.training.optimizer.lr = 3e38;
+  options.training.optimizer.weight_decay = 1e3;
+  options.saving.directory = folder;
   Devices devices(plan, 2);
   const absl::Status status = Train(plan, devices.On(options)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
@@ -236,7 +236,7 @@ TEST(DeviceRun, TimesOfActionsAreTheDevices) {
   const RunPlan plan = FakePlan({.ranks = 2});
   Devices devices(plan, 2, {.longest_pause = absl::Microseconds(100)});
   TrainOptions options = devices.On(SmallOptions(2));
-  options.trace = true;
+  options.watching.trace = true;
   const HashedData data(plan.request.spec, plan.request.batch.seq);
   absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
   ASSERT_TRUE(result.ok()) << result.status();

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/local/in_process.h"
+#include "pipeline/compile/compile_run.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
 

@@ -31,7 +31,7 @@ absl::StatusOr<Outcome> TrainWith(int haunted, const std::function<void(const La
 
 TEST(Failure, ARankThatHangsIsATimeOutThatNamesTheWaiter) {
   TrainOptions options = SmallOptions(1);
-  options.timeout = absl::Milliseconds(100);
+  options.watching.timeout = absl::Milliseconds(100);
   auto hang = [](const LayerCall&) { std::this_thread::sleep_for(std::chrono::milliseconds(700)); };
   const auto start = std::chrono::steady_clock::now();
   const absl::Status status = TrainWith(7, hang, options).status();
@@ -59,8 +59,8 @@ TEST(Failure, AValueThatIsNotFiniteIsTracedToItsLayer) {
 TEST(Failure, WeightsThatOverflowStopTheRun) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     TrainOptions options = SmallOptions(50);
-    options.optimizer.lr = 1e30;
-    options.optimizer.clip = 0;
+    options.training.optimizer.lr = 1e30;
+    options.training.optimizer.clip = 0;
     const absl::Status status = Train(MakePlan({.ranks = 2, .dtype = dtype}), options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(MessageOf(status),

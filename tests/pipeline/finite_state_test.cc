@@ -14,6 +14,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "schedules/generators/catalogue.h"
 #include "tests/models/data/files.h"
+#include "tests/pipeline/save_tensors.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -128,8 +129,8 @@ class NeverSaved : public testing::Test {
   // Lets the values of one update overflow: they stay finite for one step more.
   static TrainOptions Overflowing(int64_t steps) {
     TrainOptions options = SmallOptions(steps);
-    options.optimizer.lr = 3e38;
-    options.optimizer.weight_decay = 1e3;
+    options.training.optimizer.lr = 3e38;
+    options.training.optimizer.weight_decay = 1e3;
     return options;
   }
   static std::string ErrorOf(const RunPlan& plan, const TrainOptions& options) {
@@ -164,29 +165,30 @@ TEST_F(NeverSaved, TheLastUpdateIsLookedAt) {
 TEST_F(NeverSaved, WhatWasSavedBeforeStaysAndIsNamed) {
   const RunPlan plan = MakePlan({.ranks = 3});
   TrainOptions good = SmallOptions(4);
-  good.save_dir = directory_;
-  good.save_every = 2;
+  good.saving.directory = directory_;
+  good.saving.every = 2;
   ASSERT_TRUE(Train(plan, good).ok());
   const auto before = Contents();
   TrainOptions bad = Overflowing(6);
-  bad.given = {.lr = bad.optimizer.lr, .weight_decay = bad.optimizer.weight_decay};
-  bad.resume = directory_;
-  bad.save_dir = directory_;
-  bad.save_every = 1;
+  bad.training.given = {.lr = bad.training.optimizer.lr,
+                        .weight_decay = bad.training.optimizer.weight_decay};
+  bad.saving.resume = directory_;
+  bad.saving.directory = directory_;
+  bad.saving.every = 1;
   EXPECT_THAT(ErrorOf(plan, bad),
               AllOf(HasSubstr("after step 5 "), HasSubstr("so they are not saved"),
                     HasSubstr("the newest good checkpoint is " + directory_ + "/step-00000004")));
   EXPECT_EQ(Contents(), before);
   // In the middle of steps: the loss tells first, and why.
-  bad.save_every = 0;
+  bad.saving.every = 0;
   EXPECT_THAT(ErrorOf(plan, bad),
               AllOf(HasSubstr("step 6: the loss is "), HasSubstr("weights are as before this step"),
                     HasSubstr("when the values of "), HasSubstr("were not all finite"),
                     HasSubstr(directory_ + "/step-00000004")));
   // Without a folder to save to, the one it was resumed from.
-  bad.save_dir = "";
-  bad.resume = directory_ + "/step-00000002";
-  bad.steps = 3;
+  bad.saving.directory = "";
+  bad.saving.resume = directory_ + "/step-00000002";
+  bad.training.steps = 3;
   EXPECT_THAT(ErrorOf(plan, bad),
               AllOf(HasSubstr("after step 3 "), HasSubstr(directory_ + "/step-00000002")));
   EXPECT_EQ(Contents(), before);
@@ -194,7 +196,7 @@ TEST_F(NeverSaved, WhatWasSavedBeforeStaysAndIsNamed) {
 
 TEST_F(NeverSaved, ANewFolderStaysEmpty) {
   TrainOptions bad = Overflowing(1);
-  bad.save_dir = directory_;
+  bad.saving.directory = directory_;
   fs::create_directory(directory_);
   EXPECT_THAT(ErrorOf(MakePlan({.ranks = 2}), bad),
               HasSubstr("there is no good checkpoint in " + directory_));
@@ -210,11 +212,12 @@ TEST_F(NeverSaved, WithoutAFlushTheNewestOneIsNamedToo) {
   const absl::StatusOr<RunPlan> plan = CompileRun(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   TrainOptions good = SmallOptions(2);
-  good.save_dir = directory_;
+  good.saving.directory = directory_;
   ASSERT_TRUE(Train(*plan, good).ok());
   TrainOptions bad = Overflowing(4);
-  bad.given = {.lr = bad.optimizer.lr, .weight_decay = bad.optimizer.weight_decay};
-  bad.resume = directory_;
+  bad.training.given = {.lr = bad.training.optimizer.lr,
+                        .weight_decay = bad.training.optimizer.weight_decay};
+  bad.saving.resume = directory_;
   EXPECT_THAT(ErrorOf(*plan, bad),
               AllOf(HasSubstr("step 3: "), HasSubstr("are no longer all finite"),
                     HasSubstr(directory_ + "/step-00000002")));
@@ -243,7 +246,7 @@ class NotResumed : public NeverSaved {
     values[what == "weights" ? 2 : first_moment + 1].back() = value;
     RunState state = good->state;
     state.step = step;
-    const auto saved = SaveCheckpoint(directory_, state, weights, moments, /*keep=*/10);
+    const auto saved = SaveTensors(directory_, state, weights, moments, /*keep=*/10);
     ASSERT_TRUE(saved.ok()) << saved.status();
   }
 };
@@ -251,11 +254,11 @@ class NotResumed : public NeverSaved {
 TEST_F(NotResumed, TheNewestGoodCheckpointIsNamed) {
   const RunPlan plan = MakePlan({.ranks = 2});
   TrainOptions options = SmallOptions(3);
-  options.save_dir = directory_;
+  options.saving.directory = directory_;
   ASSERT_TRUE(Train(plan, options).ok());
   SaveSpoiled(4, "weights", kNan);
   TrainOptions rest = SmallOptions(6);
-  rest.resume = directory_;
+  rest.saving.resume = directory_;
   absl::Status status = Train(plan, rest).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(

@@ -30,17 +30,18 @@ class Gpus {
   TrainOptions On(TrainOptions options) {
     for (int rank = 0; rank < plan_.world_size(); ++rank) {
       FakeDevice* device = devices_[static_cast<size_t>(rank)].get();
-      options.devices.push_back({.device = device,
-                                 .connect = [this, rank, device](Stream stream, Communicator* world)
-                                     -> absl::StatusOr<std::unique_ptr<Communicator>> {
-                                   return ConnectNccl({.nccl = &nccl_,
-                                                       .ordinal = rank,
-                                                       .edges = edges_,
-                                                       .capacity = EdgeCapacity(plan_),
-                                                       .timeout = absl::Seconds(60),
-                                                       .host = "a host"},
-                                                      world, device, stream);
-                                 }});
+      options.running.devices.push_back(
+          {.device = device,
+           .connect = [this, rank, device](Stream stream, Communicator* world)
+               -> absl::StatusOr<std::unique_ptr<Communicator>> {
+             return ConnectNccl({.nccl = &nccl_,
+                                 .ordinal = rank,
+                                 .edges = edges_,
+                                 .capacity = EdgeCapacity(plan_),
+                                 .timeout = absl::Seconds(60),
+                                 .host = "a host"},
+                                world, device, stream);
+           }});
     }
     return options;
   }

@@ -38,13 +38,13 @@ TEST(TiedParameters, StayEqual) {
     const RunPlan plan = MakePlan({.model = "tied", .ranks = ranks});
     const HashedData data(plan.request.spec, plan.request.batch.seq);
     TrainOptions options = SmallOptions(3);
-    options.save_dir = testing::TempDir() + "/tied";
+    options.saving.directory = testing::TempDir() + "/tied";
     ASSERT_TRUE(TrainInProcess(plan, data, options, {}, nullptr).ok());
     // The checkpoint stores one of them; a run that goes on from it with both computes what one
     // that never stopped does.
     TrainOptions whole = SmallOptions(5);
     absl::StatusOr<Outcome> never_stopped = Train(plan, whole);
-    whole.resume = options.save_dir;
+    whole.saving.resume = options.saving.directory;
     absl::StatusOr<Outcome> resumed = Train(plan, whole);
     ASSERT_TRUE(never_stopped.ok() && resumed.ok());
     EXPECT_EQ(resumed->weights_hash, never_stopped->weights_hash) << ranks;
@@ -55,7 +55,7 @@ TEST(Trace, IsJsonWithEveryActionOnce) {
   const RunPlan plan = MakePlan({.schedule = "zb-h1", .ranks = 3});
   const HashedData data(plan.request.spec, plan.request.batch.seq);
   TrainOptions options = SmallOptions(2);
-  options.trace = true;
+  options.watching.trace = true;
   absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
   ASSERT_TRUE(result.ok()) << result.status();
   const nlohmann::json trace = nlohmann::json::parse(FormatTrace(result->trace, plan.lowered));
@@ -75,7 +75,7 @@ TEST(Trace, KeepsTheDependencies) {
   const RunPlan plan = MakePlan({.schedule = "interleaved", .ranks = 2, .chunks = 2});
   const HashedData data(plan.request.spec, plan.request.batch.seq);
   TrainOptions options = SmallOptions(1);
-  options.trace = true;
+  options.watching.trace = true;
   absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
   ASSERT_TRUE(result.ok()) << result.status();
   std::map<std::string, ActionTime> times;

@@ -1,13 +1,13 @@
 // What is compiled of timetables of a few actions, instruction by instruction: when a suite of
 // whole runs fails, these say where.
-#include "pipeline/compile/program.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "pipeline/compile/check_progress.h"
+#include "pipeline/compile/compile_rank.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "tests/pipeline/program_listing.h"

@@ -131,7 +131,6 @@ TEST(RandomOrders, TrainLikeOneStage) {
     one.schedule = "gpipe";
     one.ranks = 1;
     EXPECT_EQ(*outcome, OutcomeOnce(one, 2)) << "trial " << trial;
-    ExpectPredictedMemory(*plan);
   }
 }
 
@@ -167,7 +166,6 @@ TEST(RandomOrders, TrainLikeOneStageWithRecomputes) {
     ASSERT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_EQ(*outcome, OutcomeOnce({.schedule = "gpipe", .ranks = 1, .micro_batches = 8}, 2))
         << "trial " << trial;
-    ExpectPredictedMemory(*plan);
   }
 }
 

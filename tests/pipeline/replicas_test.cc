@@ -80,8 +80,6 @@ TEST_P(Replicas, EqualOnePipeline) {
   EXPECT_EQ(*outcome, BaselineOutcome(GetParam()));
 }
 
-TEST_P(Replicas, TakeThePredictedMemory) { ExpectPredictedMemory(MakePlan(GetParam())); }
-
 INSTANTIATE_TEST_SUITE_P(Cuts, Replicas, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });
 
@@ -238,7 +236,7 @@ class ReplicaCheckpoint : public testing::Test {
   // Saves `run` after two steps below `name`.
   void Save(const SmallRun& run, const std::string& name) {
     TrainOptions options = SmallOptions(2);
-    options.save_dir = (directory_ / name).string();
+    options.saving.directory = (directory_ / name).string();
     absl::StatusOr<Outcome> saved = Train(MakePlan(run), options);
     ASSERT_TRUE(saved.ok()) << saved.status();
   }
@@ -284,7 +282,7 @@ TEST_F(ReplicaCheckpoint, IsTheOneOfOnePipeline) {
 TEST_F(ReplicaCheckpoint, IsNotResumedWithOtherGroups) {
   Save({.model = "wide", .replicas = 2}, "out");
   TrainOptions rest = SmallOptions(4);
-  rest.resume = (directory_ / "out").string();
+  rest.saving.resume = (directory_ / "out").string();
   const SmallRun alone{.model = "wide", .ranks = 3, .micro_batches = 8};
   const absl::Status refused = Train(MakePlan(alone), rest).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
@@ -299,7 +297,7 @@ TEST_F(ReplicaCheckpoint, IsResumedByOtherReplicas) {
     Save(runs[before], absl::StrCat(before));
     for (const SmallRun& after : runs) {
       TrainOptions rest = SmallOptions(4);
-      rest.resume = (directory_ / absl::StrCat(before)).string();
+      rest.saving.resume = (directory_ / absl::StrCat(before)).string();
       absl::StatusOr<Outcome> resumed = Train(MakePlan(after), rest);
       ASSERT_TRUE(resumed.ok()) << resumed.status();
       EXPECT_EQ(resumed->weights_hash, whole->weights_hash)
@@ -352,7 +350,7 @@ TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
   absl::StatusOr<RunPlan> plan = CompileRun(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   TrainOptions options = SmallOptions(1);
-  options.timeout = absl::Seconds(1);
+  options.watching.timeout = absl::Seconds(1);
   const absl::Status status = Train(*plan, options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(DescribeError(status),
@@ -362,8 +360,8 @@ TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
 
 TEST(ReplicaFailure, IsTracedToItsLayer) {
   TrainOptions options = SmallOptions(50);
-  options.optimizer.lr = 1e30;
-  options.optimizer.clip = 0;
+  options.training.optimizer.lr = 1e30;
+  options.training.optimizer.clip = 0;
   for (int zero : {0, 1, 2}) {
     const absl::Status status =
         Train(MakePlan({.model = "wide", .replicas = 2, .zero = zero}), options).status();

@@ -62,11 +62,11 @@ TEST_P(Resume, EndsWithTheSameBits) {
   ASSERT_TRUE(whole.ok()) << whole.status();
 
   TrainOptions first = SmallOptions(2);
-  first.save_dir = directory_.string();
+  first.saving.directory = directory_.string();
   absl::StatusOr<Outcome> stopped = Train(MakePlan(before), first);
   ASSERT_TRUE(stopped.ok()) << stopped.status();
   TrainOptions rest = SmallOptions(4);
-  rest.resume = directory_.string();
+  rest.saving.resume = directory_.string();
   absl::StatusOr<Outcome> resumed = Train(MakePlan(after), rest);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
 
@@ -82,15 +82,15 @@ INSTANTIATE_TEST_SUITE_P(Handovers, Resume, testing::ValuesIn(Handovers()), [](c
 
 TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
   TrainOptions first = SmallOptions(1);
-  first.save_dir = directory_.string();
+  first.saving.directory = directory_.string();
   ASSERT_TRUE(Train(MakePlan({}), first).ok());
   TrainOptions rest = SmallOptions(2);
-  rest.resume = directory_.string();
+  rest.saving.resume = directory_.string();
 
-  rest.seed = 7;
+  rest.training.seed = 7;
   EXPECT_THAT(std::string(Train(MakePlan({}), rest).status().message()),
               testing::HasSubstr("the seed"));
-  rest.seed = first.seed;
+  rest.training.seed = first.training.seed;
   EXPECT_THAT(std::string(Train(MakePlan({.micro_batches = 5}), rest).status().message()),
               testing::HasSubstr("number of micro-batches (saved 4, given 5)"));
   EXPECT_THAT(std::string(Train(MakePlan({.dtype = DType::kBFloat16}), rest).status().message()),
@@ -117,22 +117,22 @@ TEST_F(CheckpointTest, HyperParametersThatWereForgottenAreTheCheckpoints) {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
     const RunPlan plan = MakePlan({.optimizer = kind});
     TrainOptions whole = SmallOptions(4);
-    whole.optimizer = {.lr = 0.02,
-                       .weight_decay = 0.3,
-                       .clip = 0.25,
-                       .beta1 = 0.8,
-                       .beta2 = 0.9,
-                       .momentum = 0.6,
-                       .warmup = 3,
-                       .schedule = LrSchedule::kCosine,
-                       .final_lr_fraction = 0.3};
-    whole.save_dir = directory_;
-    whole.save_every = 2;
+    whole.training.optimizer = {.lr = 0.02,
+                                .weight_decay = 0.3,
+                                .clip = 0.25,
+                                .beta1 = 0.8,
+                                .beta2 = 0.9,
+                                .momentum = 0.6,
+                                .warmup = 3,
+                                .schedule = LrSchedule::kCosine,
+                                .final_lr_fraction = 0.3};
+    whole.saving.directory = directory_;
+    whole.saving.every = 2;
     const absl::StatusOr<Outcome> unbroken = Train(plan, whole);
     ASSERT_TRUE(unbroken.ok()) << unbroken.status();
     TrainOptions rest;  // says nothing of any
-    rest.pin_threads = false;
-    rest.resume = directory_ / "step-00000002";
+    rest.running.pin_threads = false;
+    rest.saving.resume = directory_ / "step-00000002";
     const absl::StatusOr<Outcome> resumed = Train(plan, rest);
     ASSERT_TRUE(resumed.ok()) << resumed.status();
     EXPECT_EQ(resumed->weights_hash, unbroken->weights_hash);
@@ -147,12 +147,12 @@ TEST_F(CheckpointTest, HyperParametersThatWereForgottenAreTheCheckpoints) {
 TEST_F(CheckpointTest, HyperParametersThatWereGivenAreUsedAndSaid) {
   const RunPlan plan = MakePlan({});
   TrainOptions first = SmallOptions(2);
-  first.save_dir = directory_;
+  first.saving.directory = directory_;
   ASSERT_TRUE(Train(plan, first).ok());
   TrainOptions rest = SmallOptions(4);
-  rest.resume = directory_;
+  rest.saving.resume = directory_;
   const absl::StatusOr<Outcome> same = Train(plan, rest);
-  rest.given.lr = rest.optimizer.lr = 0.5;
+  rest.training.given.lr = rest.training.optimizer.lr = 0.5;
   const absl::StatusOr<Outcome> other = Train(plan, rest);
   ASSERT_TRUE(same.ok() && other.ok());
   EXPECT_NE(other->weights_hash, same->weights_hash);
@@ -162,9 +162,9 @@ TEST_F(CheckpointTest, HyperParametersThatWereGivenAreUsedAndSaid) {
 
 TEST_F(CheckpointTest, RunsWithAndWithoutAFlushAreOtherRuns) {
   TrainOptions first = SmallOptions(1);
-  first.save_dir = directory_;
+  first.saving.directory = directory_;
   TrainOptions rest = SmallOptions(2);
-  rest.resume = directory_;
+  rest.saving.resume = directory_;
   const SmallRun flush;
   const SmallRun none{.schedule = "pipedream"};
   ASSERT_TRUE(Train(MakePlan(flush), first).ok());
@@ -194,9 +194,9 @@ TEST_F(CheckpointTest, RunsThatSumInAnotherOrderAreOtherRuns) {
   }
   const RunPlan other = *CompileRun(MakeRequest(run, descending));
   TrainOptions first = SmallOptions(1);
-  first.save_dir = directory_;
+  first.saving.directory = directory_;
   TrainOptions rest = SmallOptions(2);
-  rest.resume = directory_;
+  rest.saving.resume = directory_;
   ASSERT_TRUE(Train(other, first).ok());
   EXPECT_THAT(std::string(Train(MakePlan(run), rest).status().message()),
               testing::HasSubstr("the order in which they are summed, --schedule (saved "

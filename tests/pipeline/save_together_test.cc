@@ -15,7 +15,6 @@
 #include "absl/time/clock.h"
 #include "comm/local/in_process.h"
 #include "models/files/file_writer.h"
-#include "models/files/safetensors_header.h"
 #include "pipeline/checkpoint/running_checksum.h"
 #include "tests/comm/tcp_group.h"
 #include "tests/pipeline/checkpoint_fixture.h"
@@ -83,12 +82,8 @@ Cut RandomCut(int ranks, std::mt19937& random, int64_t longest = int64_t{1} << 4
   }
   const char* const names[] = {"model.safetensors", "optimizer.safetensors"};
   for (size_t file = 0; file < 2; ++file) {
-    const std::string header = *FormatSafetensorsHeader(cut.sources[file], {{"format", "pt"}});
-    const uint64_t length = header.size();
-    CheckpointFile& made = cut.files.emplace_back();
-    made.name = names[file];
-    made.head.assign(reinterpret_cast<const char*>(&length), sizeof(length));
-    made.head += header;
+    CheckpointFile& made = cut.files.emplace_back(*FileOf(names[file], cut.sources[file], 0));
+    made.parts.clear();
     made.bytes = made.head.size();
     for (size_t tensor = file; tensor < cut.values.size(); tensor += 2) {
       const auto elements = static_cast<int64_t>(cut.values[tensor].size());
@@ -98,6 +93,17 @@ Cut RandomCut(int ranks, std::mt19937& random, int64_t longest = int64_t{1} << 4
     }
   }
   return cut;
+}
+
+// What the file must hold: its head, then the values of its tensors, one behind the other.
+std::string BytesOf(const Cut& cut, size_t file) {
+  std::string bytes = cut.files[file].head;
+  for (size_t tensor = file; tensor < cut.values.size(); tensor += 2) {
+    const std::vector<float>& values = cut.values[tensor];
+    if (!values.empty())
+      bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  }
+  return bytes;
 }
 
 class SaveTogetherTest : public testing::Test {
@@ -149,7 +155,7 @@ TEST_F(SaveTogetherTest, LeavesTheBytesOfOneWriterWhoeverOwnsWhatAndSeesWhat) {
     const int ranks = 1 + static_cast<int>(random() % 5);
     const Cut cut = RandomCut(ranks, random);
     const auto wanted =
-        SaveCheckpoint(folder_ / "one", SomeState(seed), cut.sources[0], cut.sources[1]);
+        SaveTensors(folder_ / "one", SomeState(seed), cut.sources[0], cut.sources[1]);
     ASSERT_TRUE(wanted.ok()) << wanted.status();
 
     std::vector<SaveRequest> requests(static_cast<size_t>(ranks), RequestOf(cut, seed));
@@ -170,6 +176,8 @@ TEST_F(SaveTogetherTest, LeavesTheBytesOfOneWriterWhoeverOwnsWhatAndSeesWhat) {
     EXPECT_EQ(*ends[0], absl::StrCat(dir_, "/", fs::path(*wanted).filename().string()));
     for (int rank = 1; rank < ranks; ++rank) EXPECT_EQ(*ends[static_cast<size_t>(rank)], "");
     ExpectSameFiles(*ends[0], *wanted);
+    for (size_t file = 0; file < 2; ++file)
+      EXPECT_EQ(ReadBytes(absl::StrCat(*ends[0], "/", cut.files[file].name)), BytesOf(cut, file));
     EXPECT_TRUE(OpenCheckpoint(dir_).ok());
     EXPECT_FALSE(fs::exists(folder_ / "elsewhere"));
     for (const auto& entry : fs::directory_iterator(dir_ + "/.sluice"))
@@ -203,7 +211,7 @@ TEST_F(SaveTogetherTest, ARankMayTakeLongerThanTheTimeout) {
 TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   std::mt19937 random(2);
   const Cut cut = RandomCut(3, random);
-  ASSERT_TRUE(SaveCheckpoint(dir_, SomeState(1), cut.sources[0], cut.sources[1]).ok());
+  ASSERT_TRUE(SaveTensors(dir_, SomeState(1), cut.sources[0], cut.sources[1]).ok());
   std::vector<SaveRequest> requests(3, RequestOf(cut, 2));
   for (SaveRequest& request : requests) request.timeout = absl::Milliseconds(500);
   InProcessGroup group(3, 16);

@@ -16,8 +16,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "comm/where.h"
-#include "pipeline/compile/predict_memory.h"
-#include "pipeline/run/rank_state.h"
 #include "schedules/generators/catalogue.h"
 
 namespace sluice {
@@ -215,10 +213,11 @@ absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options) 
 
 TrainOptions SmallOptions(int64_t steps) {
   TrainOptions options;
-  options.steps = steps;
-  options.optimizer.lr = 0.01;
-  options.optimizer.clip = 0.5;  // low enough to act, so that the norm's bits reach the weights
-  options.pin_threads = false;
+  options.training.steps = steps;
+  options.training.optimizer.lr = 0.01;
+  options.training.optimizer.clip =
+      0.5;  // low enough to act, so that the norm's bits reach the weights
+  options.running.pin_threads = false;
   return options;
 }
 
@@ -232,21 +231,6 @@ const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps) {
     found = outcomes->emplace(key, outcome.ok() ? *outcome : Outcome{}).first;
   }
   return found->second;
-}
-
-void ExpectPredictedMemory(const RunPlan& plan) {
-  absl::StatusOr<std::vector<RankMemory>> predicted = PredictMemory(plan.request);
-  ASSERT_TRUE(predicted.ok()) << predicted.status();
-  ASSERT_EQ(predicted->size(), static_cast<size_t>(plan.world_size()));
-  for (int rank = 0; rank < plan.world_size(); ++rank) {
-    absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
-    ASSERT_TRUE(state.ok()) << state.status();
-    const RankMemory& memory = (*predicted)[static_cast<size_t>(rank)];
-    EXPECT_EQ((*state)->arena().bytes(), memory.total) << "rank " << rank;
-    EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
-                  memory.stashed + memory.activations,
-              memory.total);
-  }
 }
 
 }  // namespace sluice

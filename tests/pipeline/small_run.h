@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/compile/compile_run.h"
 #include "pipeline/train/trainer.h"
 
 namespace sluice {
@@ -84,9 +85,6 @@ void PrintTo(const Outcome& outcome, std::ostream* out);
 // Trains `plan` and collects its bits; `options` may ask for checkpoints.
 absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options);
 TrainOptions SmallOptions(int64_t steps);
-// Whether every rank of `plan` allocates the bytes that PredictMemory says, all of them accounted
-// for.
-void ExpectPredictedMemory(const RunPlan& plan);
 // The bits of `run` after so many steps; trained once, however often it is asked for.
 const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps);
 

@@ -58,7 +58,7 @@ TEST_P(TrainRankTest, GivesTheBitsOfOneProcess) {
   absl::StatusOr<Outcome> wanted = Train(MakePlan(GetParam()), options);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
 
-  options.save_dir = directory.string();
+  options.saving.directory = directory.string();
   const std::vector<RankEnd> ends = TrainOverTcp(GetParam(), options);
   for (const RankEnd& end : ends) ASSERT_EQ(end.status, absl::OkStatus());
   EXPECT_EQ(ends.front().outcome, *wanted);
@@ -67,7 +67,7 @@ TEST_P(TrainRankTest, GivesTheBitsOfOneProcess) {
   // What rank 0 has saved goes on as it would have.
   TrainOptions more = SmallOptions(kSteps + 1);
   absl::StatusOr<Outcome> whole = Train(MakePlan(GetParam()), more);
-  more.resume = directory.string();
+  more.saving.resume = directory.string();
   const std::vector<RankEnd> resumed = TrainOverTcp(GetParam(), more);
   ASSERT_EQ(resumed.front().status, absl::OkStatus());
   EXPECT_EQ(resumed.front().outcome.weights_hash, whole->weights_hash);
@@ -100,7 +100,7 @@ TEST(TrainRank, TellsTheOthersWhyItEnds) {
       const RunPlan plan = MakePlan(run);
       const HashedData data(plan.request.spec, plan.request.batch.seq);
       TrainOptions options = SmallOptions(kSteps);
-      if (rank == 3) options.resume = "/nowhere/at/all";
+      if (rank == 3) options.saving.resume = "/nowhere/at/all";
       ends[rank] = TrainRank(plan, data, options, {}, nullptr, *group[rank]).status();
     });
   }

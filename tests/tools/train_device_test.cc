@@ -46,7 +46,7 @@ void ExpectTheCpusBits(const SmallRun& run, const RunPlan& plan,
                        const absl::StatusOr<std::unique_ptr<RunDevices>>& devices) {
   ASSERT_TRUE(devices.ok()) << devices.status();
   TrainOptions options = SmallOptions(2);
-  options.devices = (*devices)->ranks();
+  options.running.devices = (*devices)->ranks();
   absl::StatusOr<Outcome> outcome = Train(plan, options);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(*outcome, OutcomeOnce(run, 2));

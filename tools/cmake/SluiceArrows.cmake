@@ -13,6 +13,7 @@ set(SLUICE_MAY_USE_partitioner schedules optimise spec)
 set(SLUICE_MAY_USE_planning schedules optimise spec partitioner comm device kernels models pipeline)
 # Arrows between the folders of one room: each may include what lies in those before it.
 set(SLUICE_FOLDERS_partitioner "")
+set(SLUICE_FOLDERS_pipeline compile run checkpoint train sample)
 
 # The room of a folder: that of the first of these which the folder's path begins with.
 set(SLUICE_ROOM_FOLDERS

@@ -14,6 +14,7 @@
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
 #include "pipeline/checkpoint/run_directory.h"
+#include "pipeline/compile/compile_run.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -67,13 +68,13 @@ TrainEvents EventsFor(TrainOutput* output) {
 // `*saving` keeps others out of the directory from now on.
 absl::Status CheckOutputs(const TrainFlags& flags, const TrainOptions& options,
                           std::unique_ptr<RunDirectory>* saving) {
-  if (!options.save_dir.empty()) {
+  if (!options.saving.directory.empty()) {
     absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
-        RunDirectory::Open({.directory = options.save_dir,
-                            .resume = options.resume,
+        RunDirectory::Open({.directory = options.saving.directory,
+                            .resume = options.saving.resume,
                             .overwrite = flags.overwrite,
-                            .steps = options.steps,
-                            .save_every = options.save_every});
+                            .steps = options.training.steps,
+                            .save_every = options.saving.every});
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
   }
@@ -112,7 +113,7 @@ absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
 std::unique_ptr<TrainOutput> StartOutput(const TrainFlags& flags, const CompiledJob& compiled) {
   NoteSlowBFloat16(flags.kernels.device, compiled.plan.request.dtype);
   std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
-  output->Start(compiled.plan, *compiled.job.data, compiled.job.options.steps);
+  output->Start(compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
   return output;
 }
 
@@ -152,13 +153,13 @@ absl::Status OpenDevices(const TrainFlags& flags, const WorldChoice& choice,
     if (!nccl.ok()) return nccl.status();
     std::vector<int> ranks = {choice.launch.rank};
     for (int rank = 1; threads && rank < plan.world_size(); ++rank) ranks.push_back(rank);
-    devices =
-        RunDevices::OverNccl(plan, ranks, std::max(choice.launch.local_rank, 0), CudaDeviceCount(),
-                             open, {.nccl = *nccl, .timeout = compiled->job.options.timeout});
+    devices = RunDevices::OverNccl(
+        plan, ranks, std::max(choice.launch.local_rank, 0), CudaDeviceCount(), open,
+        {.nccl = *nccl, .timeout = compiled->job.options.watching.timeout});
   }
   if (!devices.ok()) return devices.status();
   compiled->devices = *std::move(devices);
-  compiled->job.options.devices = compiled->devices->ranks();
+  compiled->job.options.running.devices = compiled->devices->ranks();
   return absl::OkStatus();
 }
 
@@ -200,7 +201,7 @@ class WorldTrainer {
     if (ready.ok()) ready = CheckSize(compiled->plan, choice_.launch.size);
     if (ready.ok()) ready = OpenDevices(flags_, choice_, &*compiled);
     const absl::Duration timeout =
-        compiled.ok() ? compiled->job.options.timeout : TrainOptions().timeout;
+        compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
     std::optional<LastWords> last_words;
     if (under_mpi.load()) {
       last_words.emplace([this] { return Starting(); }, terminated, kUnderMpirun,
@@ -237,7 +238,7 @@ class WorldTrainer {
 
   // What makes up the ranks of the run.
   static std::string Made(const RunPlan& plan) {
-    if (plan.dealt()) {
+    if (plan.has_stage_members()) {
       return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_replicas, " + "));
     }
     return absl::StrCat(plan.ranks(), " of the pipeline x ", plan.replicas(),
@@ -258,14 +259,14 @@ class WorldTrainer {
 
   int Train(CompiledJob* compiled, Communicator& world) {
     TrainJob& job = compiled->job;
-    job.options.program = ProgramHash();
+    job.options.running.program = ProgramHash();
     PinRankThreads(choice_.launch.local_rank, compiled->plan.request.threads_per_stage,
-                   job.options.pin_threads);
+                   job.options.running.pin_threads);
     std::unique_ptr<TrainOutput> output;
     if (leads()) output = StartOutput(flags_, *compiled);
     CatchSignals();
     std::atomic<Action> at{Action()};
-    job.options.at = &at;
+    job.options.watching.at = &at;
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
     {
       std::optional<LastWords> last_words;

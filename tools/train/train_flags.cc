@@ -38,7 +38,8 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::PositiveNumber)
       ->group("Model and data");
   command
-      .add_option("--init", flags->options.init, "Start from the weights in this model.safetensors")
+      .add_option("--init", flags->options.saving.init,
+                  "Start from the weights in this model.safetensors")
       ->group("Model and data");
 }
 
@@ -148,7 +149,7 @@ void AddKernelOptions(CLI::App& command, TrainFlags* flags) {
 
 void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
   const char* group = "Optimizer";
-  GivenHyperParameters& given = flags->options.given;
+  GivenHyperParameters& given = flags->options.training.given;
   const HyperParameters usual;
   command
       .add_option("--steps", given.steps,
@@ -190,7 +191,7 @@ void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::IsMember({"constant", "cosine"}))
       ->default_str("constant")
       ->group(group);
-  command.add_option("--seed", flags->options.seed, "Of weights and data order")
+  command.add_option("--seed", flags->options.training.seed, "Of weights and data order")
       ->capture_default_str()
       ->group(group);
 }
@@ -199,18 +200,18 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
   const char* group = "Evaluation and output";
   TrainOptions& options = flags->options;
   command
-      .add_option("--eval-every", options.eval_every,
+      .add_option("--eval-every", options.watching.eval_every,
                   "Steps between evaluations (default: only at the end)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
   command
-      .add_option("--eval-micro-batches", options.eval_micro_batches,
+      .add_option("--eval-micro-batches", options.watching.eval_micro_batches,
                   "Micro-batches an evaluation (default: all)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
   command
       .add_option(
-          "--save", options.save_dir,
+          "--save", options.saving.directory,
           "Directory for checkpoints, of this run alone: one that holds another run's takes "
           "--resume or --overwrite")
       ->group(group);
@@ -220,12 +221,12 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       ->needs("--save")
       ->group(group);
   command
-      .add_option("--save-every", options.save_every,
+      .add_option("--save-every", options.saving.every,
                   "Steps between checkpoints (default: only at the end)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
   command
-      .add_option("--resume", options.resume,
+      .add_option("--resume", options.saving.resume,
                   "Go on from a checkpoint, its directory or one step's, with its learning rate "
                   "and the like unless they are given")
       ->group(group);
@@ -346,12 +347,12 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainFlags& flags, const ModelSpec&
 void TakeHyperParameters(TrainFlags* flags) {
   TrainOptions& options = flags->options;
   if (flags->lr_schedule) {
-    options.given.schedule =
+    options.training.given.schedule =
         *flags->lr_schedule == "cosine" ? LrSchedule::kCosine : LrSchedule::kConstant;
   }
-  const HyperParameters values = WithGiven({}, options.given);
-  options.optimizer = values.optimizer;
-  options.steps = values.steps;
+  const HyperParameters values = WithGiven({}, options.training.given);
+  options.training.optimizer = values.optimizer;
+  options.training.steps = values.steps;
 }
 
 // Ids of bytes mean something else to a model whose tokens are words.
@@ -426,7 +427,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& typed) {
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
   absl::StatusOr<std::unique_ptr<Dataset>> data =
-      OpenDataset(flags.data, job.request.batch.seq, flags.options.seed,
+      OpenDataset(flags.data, job.request.batch.seq, flags.options.training.seed,
                   flags.bytes ? Bytes::kAny : Bytes::kOfText);
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
@@ -435,10 +436,10 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainFlags& typed) {
   if (!timeout.ok()) return timeout.status();
 
   job.options = flags.options;
-  job.options.timeout = *timeout;
-  job.options.pin_threads = !flags.no_pin;
-  job.options.data_path = flags.data;
-  job.options.trace = !flags.trace.empty();
+  job.options.watching.timeout = *timeout;
+  job.options.running.pin_threads = !flags.no_pin;
+  job.options.saving.data_path = flags.data;
+  job.options.watching.trace = !flags.trace.empty();
   return job;
 }
 

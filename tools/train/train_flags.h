@@ -48,7 +48,7 @@ struct TrainFlags {
   int threads_per_stage = 1;
   std::string timeout = "30s";
   std::string trace;
-  bool overwrite = false;  // replace another run's checkpoints in options.save_dir
+  bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
   bool json = false;
   bool no_pin = false;
   TrainOptions options;

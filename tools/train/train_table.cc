@@ -83,7 +83,7 @@ class TableOutput : public TrainOutput {
                   plan.replicas(), plan.global_micro_batches(), plan.sum_groups(),
                   plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
     }
-    if (plan.dealt()) {
+    if (plan.has_stage_members()) {
       std::printf("replicas  %s of the stages, gradients in %d sums%s\n",
                   absl::StrJoin(request.stage_replicas, ", ").c_str(), plan.sum_groups(),
                   plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());

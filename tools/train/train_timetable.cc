@@ -148,10 +148,11 @@ absl::StatusOr<Timetable> RunTimetable(const TrainFlags& flags, const Timetable&
   const int64_t most = std::max<int64_t>(kMicroBatchesWithoutFlush / step.micro_batches, 1);
   const TrainOptions& options = flags.options;
   // A checkpoint may know better how many steps there are.
-  const bool known = options.resume.empty() || options.given.steps.has_value();
-  int64_t steps = known ? std::clamp<int64_t>(options.steps, 1, most) : most;
+  const bool known = options.saving.resume.empty() || options.training.given.steps.has_value();
+  int64_t steps = known ? std::clamp<int64_t>(options.training.steps, 1, most) : most;
   // Looking at the weights takes a flush anyway.
-  for (int64_t pause : {options.eval_every, options.save_dir.empty() ? 0 : options.save_every}) {
+  for (int64_t pause :
+       {options.watching.eval_every, options.saving.directory.empty() ? 0 : options.saving.every}) {
     if (pause > 0) steps = std::min(steps, pause);
   }
   return Generate(flags, static_cast<int>(steps) * step.micro_batches, step.micro_batches);

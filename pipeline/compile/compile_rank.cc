@@ -1,4 +1,4 @@
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/compile_rank.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_CHECKPOINT_RUN_CHECKPOINT_H_
-#define SLUICE_PIPELINE_CHECKPOINT_RUN_CHECKPOINT_H_
+#ifndef SLUICE_PIPELINE_TRAIN_RUN_CHECKPOINT_H_
+#define SLUICE_PIPELINE_TRAIN_RUN_CHECKPOINT_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "pipeline/checkpoint/checkpoint.h"
 #include "pipeline/checkpoint/hyper_parameters.h"
 #include "pipeline/run/rank_state.h"
-#include "pipeline/train/trainer.h"
+#include "pipeline/train/run.h"
 
 namespace sluice {
 
@@ -24,7 +24,7 @@ struct ResumePoint {
   std::vector<std::string> differences;
 };
 
-// Writes weights and optimizer state of all ranks after `step` steps below options.save_dir, and
+// Writes weights and optimizer state of all ranks after `step` steps below options.saving.directory, and
 // returns the path. Called by every rank of `world`, between steps: each writes what it holds (see
 // save_together.h) into files that are the same however the state was divided. Ranks other than 0
 // return an empty path.
@@ -35,7 +35,7 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
 // micro-batches and groups of them, seed, data, compute type, optimizer and rule by which weights
 // are updated (at a flush, or without one). Stages, schedule, recomputation, replicas and what they
 // divide may differ. InvalidArgument names what differs. Hyper-parameters are the checkpoint's, but
-// for options.given.
+// for options.training.given.
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
                                             const TrainOptions& options, const Dataset& data);
 
@@ -47,4 +47,4 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state);
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_CHECKPOINT_RUN_CHECKPOINT_H_
+#endif  // SLUICE_PIPELINE_TRAIN_RUN_CHECKPOINT_H_

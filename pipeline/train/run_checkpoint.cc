@@ -1,10 +1,11 @@
-#include "pipeline/checkpoint/run_checkpoint.h"
+#include "pipeline/train/run_checkpoint.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "pipeline/checkpoint/load_weights.h"
 #include "pipeline/checkpoint/save_together.h"
 #include "pipeline/run/host_state.h"
 #include "schedules/sum_order.h"
@@ -45,10 +46,10 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   const RunRequest& request = plan.request;
   RunState state;
   state.step = step;
-  state.seed = options.seed;
+  state.seed = options.training.seed;
   state.model = request.spec;
   state.optimizer = OptimizerName(request.optimizer);
-  state.hyper_parameters = ToNamedNumbers({options.optimizer, options.steps});
+  state.hyper_parameters = ToNamedNumbers({options.training.optimizer, options.training.steps});
   state.updates = UpdatesName(plan.lowered.updates);
   if (plan.asynchronous()) state.partition = FormatPartition(request.partition);
   state.micro_batch_size = request.batch.size;
@@ -58,7 +59,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.sum_order = SumOrder::Of(plan.lowered).ToString();
   state.seq = request.batch.seq;
   state.dtype = request.dtype;
-  state.data_path = options.data_path;
+  state.data_path = options.saving.data_path;
   state.data_fingerprint = data.fingerprint();
   return state;
 }
@@ -144,14 +145,14 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
   std::vector<const ParameterView*> views(CanonicalParameters(plan).size());
   for (const ParameterView& view : state.parameters()) {
     // Copies of the model are equal; the first stands for them.
-    if (view.replica == 0) views[static_cast<size_t>(view.global_index)] = &view;
+    if (view.model_copy == 0) views[static_cast<size_t>(view.global_index)] = &view;
   }
   SaveRequest request;
-  request.directory = options.save_dir;
+  request.directory = options.saving.directory;
   request.state = Describe(plan, options, data, step);
   request.files = *std::move(files);
-  request.timeout = options.timeout;
-  HostReader reader(state);
+  request.timeout = options.watching.timeout;
+  HostReader reader(&state.device(), state.stream());
   request.read = [&](const CheckpointPart& part, int64_t first, int64_t count) {
     return reader.Read(Values(*views[static_cast<size_t>(part.parameter)], part) + first, count);
   };
@@ -177,9 +178,9 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
         Join(differences), "; give the saved ones, or start anew from its weights with --init"));
   }
   if (absl::Status status = CheckFinite(*checkpoint); !status.ok()) return status;
-  absl::StatusOr<ResumedHyperParameters> resumed =
-      ResumeHyperParameters(checkpoint->state.hyper_parameters, {options.optimizer, options.steps},
-                            options.given, plan.request.optimizer);
+  absl::StatusOr<ResumedHyperParameters> resumed = ResumeHyperParameters(
+      checkpoint->state.hyper_parameters, {options.training.optimizer, options.training.steps},
+      options.training.given, plan.request.optimizer);
   if (!resumed.ok()) {
     return absl::Status(resumed.status().code(),
                         absl::StrCat(checkpoint->path, ": ", resumed.status().message()));
@@ -194,7 +195,7 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
 }
 
 absl::Status LoadState(const ResumePoint& resume, RankState& state) {
-  HostState host(&state);
+  HostState host(&state.device(), state.stream());
   std::vector<TensorTarget> weights;
   std::vector<TensorTarget> moments;
   for (const ParameterView& view : state.parameters()) {
@@ -219,7 +220,7 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
     model.all.push_back(StoredName(*decl));
   }
-  HostState host(&state);
+  HostState host(&state.device(), state.stream());
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
     float* place = host.Place(view.weight, view.elements);
