@@ -24,14 +24,14 @@ ModelSpec WithHeads(int heads, int dim) {
 TEST(CheckModel, RefusesHeadsThatAttentionOnCudaDoesNotTake) {
   for (const int dim : {256, 264}) {
     const ModelSpec spec = WithHeads(1, dim);
-    EXPECT_EQ(CheckModel({.device = "cuda"}, DType::kFloat32, spec).ok(), dim == 256);
-    EXPECT_TRUE(CheckModel({.device = "cpu"}, DType::kFloat32, spec).ok());
+    EXPECT_EQ(CheckModel({.cuda = true}, DType::kFloat32, spec).ok(), dim == 256);
+    EXPECT_TRUE(CheckModel({.cuda = false}, DType::kFloat32, spec).ok());
   }
-  EXPECT_TRUE(CheckModel({.device = "cuda"}, DType::kFloat32, SmallModel("mlp")).ok());
+  EXPECT_TRUE(CheckModel({.cuda = true}, DType::kFloat32, SmallModel("mlp")).ok());
 }
 
 TEST(CheckModel, RefusesHeadsThatCudnnDoesNotTake) {
-  const KernelFlags cudnn = {.device = "cuda", .attention = "cudnn"};
+  const KernelChoice cudnn = {.cuda = true, .attention = CudaAttention::kCudnn};
   EXPECT_TRUE(CheckModel(cudnn, DType::kBFloat16, WithHeads(2, 128)).ok());
   EXPECT_TRUE(CheckModel(cudnn, DType::kBFloat16, WithHeads(2, 256)).ok());
   EXPECT_TRUE(CheckModel(cudnn, DType::kFloat32, SmallModel("mlp")).ok());
@@ -45,16 +45,16 @@ TEST(CheckModel, RefusesHeadsThatCudnnDoesNotTake) {
 
 TEST(KernelsOf, KnowsCpuAndCudaOnly) {
   EXPECT_EQ(*KernelsOf({}), &CpuKernels());
-  EXPECT_THAT(MessageOf(KernelsOf({.device = "tpu"}).status()),
+  EXPECT_THAT(MessageOf(ChoiceOf({.device = "tpu"}).status()),
               HasSubstr("--device tpu: expected cpu or cuda"));
-  EXPECT_THAT(MessageOf(KernelsOf({.attention = "cudnn"}).status()),
+  EXPECT_THAT(MessageOf(KernelsOf(*ChoiceOf({.attention = "cudnn"})).status()),
               HasSubstr("it needs --device cuda"));
 }
 
 // Where their libraries are, both can be planned with, and ranks can tell them apart.
 TEST(KernelsOf, NamesWhoseAttentionItIs) {
-  const auto own = KernelsOf({.device = "cuda"});
-  const auto cudnn = KernelsOf({.device = "cuda", .attention = "cudnn"});
+  const auto own = KernelsOf(*ChoiceOf({.device = "cuda"}));
+  const auto cudnn = KernelsOf(*ChoiceOf({.device = "cuda", .attention = "cudnn"}));
   if (!own.ok() || !cudnn.ok()) {
     GTEST_SKIP() << (own.ok() ? cudnn.status() : own.status());
   }

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tools/train/model_flags.h"
+
 // Flags are added in the order in which --help shows them.
 namespace sluice {
 namespace {

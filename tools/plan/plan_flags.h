@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/train/model_flags.h"
+#include "tools/train/model_choice.h"
 
 namespace CLI {
 class App;
@@ -15,7 +15,7 @@ namespace sluice {
 // `sluice plan` as it was typed; empty or nullopt where a flag was not. ReadQuestion() makes a
 // question of it, and nothing else reads it.
 struct PlanFlags {
-  ModelFlags model;
+  ModelChoice model;
   int devices = 1;
   std::string assume, device, memory, bandwidth, latency, cluster;
   std::string micro_batch_size;

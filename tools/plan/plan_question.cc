@@ -70,7 +70,7 @@ absl::Status ReadModel(const PlanFlags& flags, PlanQuestion* question) {
 // A profile was measured for one shape; flags may repeat it, not change it.
 absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& question,
                                const Profile& profile) {
-  const ModelFlags& model = flags.model;
+  const ModelChoice& model = flags.model;
   const char* wrong = nullptr;
   if (model.shapes()) {
     wrong = kShapeFlags;

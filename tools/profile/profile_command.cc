@@ -27,13 +27,14 @@ namespace {
 constexpr int kDefaultRepetitions = 7;
 
 struct Flags {
-  ModelFlags model;
+  ModelChoice model;
   KernelFlags kernels;
   std::string dtype = "fp32", optimizer = "adamw", output;
   int micro_batch_size = 4, seq = 0, stages = 1, repetitions = kDefaultRepetitions;
 };
 
-absl::StatusOr<Profile> Describe(const Flags& flags, const Kernels& kernels) {
+absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
+                                 const Kernels& kernels) {
   if (flags.optimizer != "adamw" && flags.optimizer != "sgd") {
     return absl::InvalidArgumentError(
         absl::StrCat("--optimizer is '", flags.optimizer, "'; expected adamw or sgd"));
@@ -45,7 +46,7 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const Kernels& kernels) {
     return absl::InvalidArgumentError(
         absl::StrCat("--dtype is '", flags.dtype, "'; expected fp32 or bf16"));
   }
-  if (absl::Status status = CheckModel(flags.kernels, profile.dtype, *spec); !status.ok()) {
+  if (absl::Status status = CheckModel(choice, profile.dtype, *spec); !status.ok()) {
     return status;
   }
   profile.model = flags.model.model;
@@ -131,14 +132,16 @@ std::string FormatTable(const std::string& place, const Profile& profile) {
 }
 
 absl::Status RunProfile(const Flags& flags) {
-  const bool on_gpu = flags.kernels.device == "cuda";
+  const absl::StatusOr<KernelChoice> choice = ChoiceOf(flags.kernels);
+  if (!choice.ok()) return choice.status();
+  const bool on_gpu = choice->cuda;
   if (on_gpu && flags.stages > 1) {
     return absl::InvalidArgumentError(
         "--stages is of cores that share their memory; on a GPU a layer is measured alone");
   }
-  const absl::StatusOr<const Kernels*> kernels = KernelsOf(flags.kernels);
+  const absl::StatusOr<const Kernels*> kernels = KernelsOf(*choice);
   if (!kernels.ok()) return kernels.status();
-  absl::StatusOr<Profile> profile = Describe(flags, **kernels);
+  absl::StatusOr<Profile> profile = Describe(flags, *choice, **kernels);
   if (!profile.ok()) return profile.status();
   std::unique_ptr<Device> gpu;
   if (on_gpu) {

@@ -23,6 +23,7 @@
 #include "tools/train/mpi_end.h"
 #include "tools/train/train_device.h"
 #include "tools/train/train_flags.h"
+#include "tools/train/train_job.h"
 #include "tools/train/train_output.h"
 #include "tools/train/train_world.h"
 
@@ -66,27 +67,27 @@ TrainEvents EventsFor(TrainOutput* output) {
 
 // Whether what the run is to leave can be written, before hours go into it. Where it saves,
 // `*saving` keeps others out of the directory from now on.
-absl::Status CheckOutputs(const TrainFlags& flags, const TrainOptions& options,
+absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,
                           std::unique_ptr<RunDirectory>* saving) {
   if (!options.saving.directory.empty()) {
     absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
         RunDirectory::Open({.directory = options.saving.directory,
                             .resume = options.saving.resume,
-                            .overwrite = flags.overwrite,
+                            .overwrite = question.overwrite,
                             .steps = options.training.steps,
                             .save_every = options.saving.every});
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
   }
-  return flags.trace.empty() ? absl::OkStatus() : WriteOutput(flags.trace, "");
+  return question.trace.empty() ? absl::OkStatus() : WriteOutput(question.trace, "");
 }
 
 // The file that CheckOutputs has tried to write is of no use to anybody when the run fails.
-void DropEmptyTrace(const TrainFlags& flags) {
+void DropEmptyTrace(const TrainQuestion& question) {
   std::error_code error;
-  if (flags.trace.empty() || !std::filesystem::is_regular_file(flags.trace, error)) return;
-  if (std::filesystem::file_size(flags.trace, error) == 0 && !error)
-    std::filesystem::remove(flags.trace, error);
+  if (question.trace.empty() || !std::filesystem::is_regular_file(question.trace, error)) return;
+  if (std::filesystem::file_size(question.trace, error) == 0 && !error)
+    std::filesystem::remove(question.trace, error);
 }
 
 void CatchSignals() {
@@ -102,47 +103,48 @@ struct CompiledJob {
   std::unique_ptr<RunDevices> devices;  // null on the CPU
 };
 
-absl::StatusOr<CompiledJob> Compile(const TrainFlags& flags) {
-  absl::StatusOr<TrainJob> job = MakeTrainJob(flags);
+absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question) {
+  absl::StatusOr<TrainJob> job = MakeTrainJob(question);
   if (!job.ok()) return job.status();
   absl::StatusOr<RunPlan> plan = CompileRun(job->request);
   if (!plan.ok()) return plan.status();
   return CompiledJob{*std::move(job), *std::move(plan), nullptr};
 }
 
-std::unique_ptr<TrainOutput> StartOutput(const TrainFlags& flags, const CompiledJob& compiled) {
-  NoteSlowBFloat16(flags.kernels.device, compiled.plan.request.dtype);
-  std::unique_ptr<TrainOutput> output = flags.json ? MakeJsonOutput() : MakeTableOutput();
+std::unique_ptr<TrainOutput> StartOutput(const TrainQuestion& question,
+                                         const CompiledJob& compiled) {
+  NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan.request.dtype);
+  std::unique_ptr<TrainOutput> output = question.json ? MakeJsonOutput() : MakeTableOutput();
   output->Start(compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
   return output;
 }
 
 // Of the rank that people see.
-int Report(const TrainFlags& flags, const CompiledJob& compiled, const TrainResult& result,
+int Report(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
            TrainOutput* output) {
   output->Done(result.summary);
-  if (!flags.trace.empty()) {
+  if (!question.trace.empty()) {
     absl::Status written =
-        WriteOutput(flags.trace, FormatTrace(result.trace, compiled.plan.lowered));
+        WriteOutput(question.trace, FormatTrace(result.trace, compiled.plan.lowered));
     if (!written.ok()) return Fail(written);
   }
   return result.summary.interrupted ? kExitInterrupted : kExitDone;
 }
 
 // The devices of this process's ranks, for the job's options; none on the CPU.
-absl::Status OpenDevices(const TrainFlags& flags, const WorldChoice& choice,
+absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,
                          CompiledJob* compiled) {
   const bool threads = choice.transport == Transport::kInProcess;
-  if (flags.cuda_graphs && flags.kernels.device != "cuda")
+  if (question.cuda_graphs && !question.kernels.cuda)
     return absl::InvalidArgumentError("--cuda-graphs are kept by GPUs; they need --device cuda");
-  if (flags.kernels.device != "cuda") {
+  if (!question.kernels.cuda) {
     return choice.nccl ? absl::InvalidArgumentError(
                              "--transport nccl carries tensors of GPUs; it needs --device cuda")
                        : absl::OkStatus();
   }
   const RunPlan& plan = compiled->plan;
-  const OpenDevice open = [graphs = flags.cuda_graphs](int number,
-                                                       const DeviceAllocator& allocator) {
+  const OpenDevice open = [graphs = question.cuda_graphs](int number,
+                                                          const DeviceAllocator& allocator) {
     return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
   };
   absl::StatusOr<std::unique_ptr<RunDevices>> devices;
@@ -164,31 +166,31 @@ absl::Status OpenDevices(const TrainFlags& flags, const WorldChoice& choice,
 }
 
 // All ranks are threads of this process.
-int TrainHere(const TrainFlags& flags, const WorldChoice& choice) {
-  absl::StatusOr<CompiledJob> compiled = Compile(flags);
+int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
+  absl::StatusOr<CompiledJob> compiled = Compile(question);
   if (!compiled.ok()) return Fail(compiled.status());
-  if (absl::Status status = OpenDevices(flags, choice, &*compiled); !status.ok())
+  if (absl::Status status = OpenDevices(question, choice, &*compiled); !status.ok())
     return Fail(status);
   std::unique_ptr<RunDirectory> saving;
-  if (absl::Status status = CheckOutputs(flags, compiled->job.options, &saving); !status.ok())
+  if (absl::Status status = CheckOutputs(question, compiled->job.options, &saving); !status.ok())
     return Fail(status);
-  std::unique_ptr<TrainOutput> output = StartOutput(flags, *compiled);
+  std::unique_ptr<TrainOutput> output = StartOutput(question, *compiled);
   CatchSignals();
   const TrainJob& job = compiled->job;
   absl::StatusOr<TrainResult> result =
       TrainInProcess(compiled->plan, *job.data, job.options, EventsFor(output.get()), &interrupted);
   if (!result.ok()) {
-    DropEmptyTrace(flags);
+    DropEmptyTrace(question);
     return Fail(result.status());
   }
-  return Report(flags, *compiled, *result, output.get());
+  return Report(question, *compiled, *result, output.get());
 }
 
 // One rank of many processes.
 class WorldTrainer {
  public:
-  WorldTrainer(const TrainFlags& flags, WorldChoice choice, MpiProcess* mpi)
-      : flags_(flags), choice_(std::move(choice)), mpi_(mpi) {}
+  WorldTrainer(const absl::StatusOr<TrainQuestion>& question, WorldChoice choice, MpiProcess* mpi)
+      : question_(question), choice_(std::move(choice)), mpi_(mpi) {}
 
   int Run() {
     if (choice_.transport == Transport::kMpi) {
@@ -196,10 +198,11 @@ class WorldTrainer {
       std::signal(SIGTERM, OnStop);  // from now on: a rank may be lost while the others start
     }
     // What this rank alone knows to be wrong is told to the others, who would wait for it.
-    absl::StatusOr<CompiledJob> compiled = Compile(flags_);
+    absl::StatusOr<CompiledJob> compiled =
+        question_.ok() ? Compile(*question_) : absl::StatusOr<CompiledJob>(question_.status());
     absl::Status ready = Ready(compiled);
     if (ready.ok()) ready = CheckSize(compiled->plan, choice_.launch.size);
-    if (ready.ok()) ready = OpenDevices(flags_, choice_, &*compiled);
+    if (ready.ok()) ready = OpenDevices(*question_, choice_, &*compiled);
     const absl::Duration timeout =
         compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
     std::optional<LastWords> last_words;
@@ -210,8 +213,8 @@ class WorldTrainer {
                          });
     }
     absl::StatusOr<std::unique_ptr<Communicator>> world = OpenWorld(
-        choice_, flags_.world, timeout,
-        compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy, &terminated, mpi_);
+        choice_, timeout, compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy,
+        &terminated, mpi_);
     last_words.reset();
     if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
     rank_ = (*world)->rank();
@@ -233,7 +236,7 @@ class WorldTrainer {
   absl::Status Ready(const absl::StatusOr<CompiledJob>& compiled) {
     if (!compiled.ok()) return compiled.status();
     if (choice_.launch.rank != 0) return absl::OkStatus();
-    return CheckOutputs(flags_, compiled->job.options, &saving_);
+    return CheckOutputs(*question_, compiled->job.options, &saving_);
   }
 
   // What makes up the ranks of the run.
@@ -263,7 +266,7 @@ class WorldTrainer {
     PinRankThreads(choice_.launch.local_rank, compiled->plan.request.threads_per_stage,
                    job.options.running.pin_threads);
     std::unique_ptr<TrainOutput> output;
-    if (leads()) output = StartOutput(flags_, *compiled);
+    if (leads()) output = StartOutput(*question_, *compiled);
     CatchSignals();
     std::atomic<Action> at{Action()};
     job.options.watching.at = &at;
@@ -278,10 +281,10 @@ class WorldTrainer {
                          leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
     }
     if (!result.ok()) {
-      if (leads()) DropEmptyTrace(flags_);
+      if (leads()) DropEmptyTrace(*question_);
       return FailTogether(result.status());
     }
-    if (leads()) return Report(flags_, *compiled, *result, output.get());
+    if (leads()) return Report(*question_, *compiled, *result, output.get());
     return interrupted.load() ? kExitInterrupted : kExitDone;
   }
 
@@ -311,7 +314,7 @@ class WorldTrainer {
     return SpeaksFor(rank_, status) ? Fail(status) : ExitCodeOf(status);
   }
 
-  const TrainFlags& flags_;
+  const absl::StatusOr<TrainQuestion>& question_;
   const WorldChoice choice_;
   MpiProcess* const mpi_;
   int rank_ = choice_.launch.rank;
@@ -319,12 +322,14 @@ class WorldTrainer {
 };
 
 int RunTrain(const TrainFlags& flags) {
-  absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
+  const absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
   if (!choice.ok()) return Fail(choice.status());
-  if (flags.kernels.device == "cuda") PrepareEnvironmentForNccl();
-  if (choice->transport == Transport::kInProcess) return TrainHere(flags, *choice);
+  const absl::StatusOr<TrainQuestion> question = QuestionOf(flags);
+  if (question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
+  if (choice->transport == Transport::kInProcess)
+    return question.ok() ? TrainHere(*question, *choice) : Fail(question.status());
   MpiProcess mpi;
-  const int exit_code = WorldTrainer(flags, *std::move(choice), &mpi).Run();
+  const int exit_code = WorldTrainer(question, *choice, &mpi).Run();
   return EndMpi(mpi, exit_code);
 }
 

@@ -16,7 +16,6 @@
 namespace sluice {
 namespace {
 
-constexpr char kSecretVariable[] = "SLUICE_SECRET";
 constexpr absl::Duration kSpin = absl::Microseconds(100);
 // mpirun kills a second after it has told a rank to stop; the error is to be said before.
 constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
@@ -86,38 +85,12 @@ absl::StatusOr<std::string> Secret(const std::string& file) {
 
 }  // namespace
 
-void AddWorldFlags(CLI::App& command, WorldFlags* flags) {
-  const char* group = "Processes";
-  command
-      .add_option("--transport", flags->transport,
-                  "inprocess, mpi or tcp (default: mpi under mpirun, tcp under torchrun or with "
-                  "--rank, else inprocess); nccl: the default, with tensors of GPUs over NCCL, as "
-                  "always between processes")
-      ->group(group);
-  command.add_option("--rank", flags->launch.rank, "This process, from 0; a launcher says it too")
-      ->group(group);
-  command
-      .add_option("--world-size", flags->launch.world_size,
-                  "Processes: stages x replicas, or the sum of "
-                  "--stage-replicas")
-      ->group(group);
-  command.add_option("--master-addr", flags->launch.master_addr, "The machine of rank 0")
-      ->group(group);
-  command
-      .add_option("--master-port", flags->launch.master_port,
-                  absl::StrCat("Where rank 0 listens (default: ", kDefaultMasterPort, ")"))
-      ->group(group);
-  command
-      .add_option(
-          "--secret-file", flags->secret_file,
-          absl::StrCat("What all ranks know, for tcp between machines (or ", kSecretVariable, ")"))
-      ->group(group);
-}
-
 absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environment& environment) {
   const absl::StatusOr<Launch> launch = FindLaunch(flags.launch, environment);
   if (!launch.ok()) return launch.status();
-  WorldChoice choice{Suggested(*launch, environment), *launch};
+  WorldChoice choice{.transport = Suggested(*launch, environment),
+                     .launch = *launch,
+                     .secret_file = flags.secret_file};
   choice.nccl = flags.transport == "nccl";
   if (!flags.transport.empty() && !choice.nccl) {
     const absl::StatusOr<Transport> named = Named(flags.transport);
@@ -129,7 +102,6 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
-                                                        const WorldFlags& flags,
                                                         absl::Duration timeout, size_t capacity,
                                                         const std::atomic<bool>* told_to_stop,
                                                         MpiProcess* mpi) {
@@ -145,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
     return mpi->Open(options);
   }
   TcpOptions options;
-  absl::StatusOr<std::string> secret = Secret(flags.secret_file);
+  absl::StatusOr<std::string> secret = Secret(choice.secret_file);
   if (!secret.ok()) return secret.status();
   options.secret = *std::move(secret);
   options.timeout = timeout;

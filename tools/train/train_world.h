@@ -1,7 +1,6 @@
 #ifndef SLUICE_TOOLS_TRAIN_TRAIN_WORLD_H_
 #define SLUICE_TOOLS_TRAIN_TRAIN_WORLD_H_
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +20,7 @@ struct WorldFlags {
   std::string secret_file;
 };
 
-void AddWorldFlags(CLI::App& command, WorldFlags* flags);
+inline constexpr char kSecretVariable[] = "SLUICE_SECRET";
 
 enum class Transport : uint8_t { kInProcess, kMpi, kTcp };
 
@@ -32,6 +31,7 @@ struct WorldChoice {
   // Tensors of devices travel over NCCL, even between threads of one process; all else, and what
   // NCCL needs to begin, by `transport`.
   bool nccl = false;
+  std::string secret_file = {};  // of tcp; empty: the secret is in kSecretVariable, if anywhere
 };
 
 // MPI under mpirun, and under an srun that speaks PMI; TCP under torchrun, a plain srun, or with
@@ -43,7 +43,6 @@ absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environme
 // an edge. `told_to_stop`: set once this process got SIGTERM; under mpirun that may mean that
 // another rank is lost. `mpi` outlives the group. Errors are OpenTcp's and MpiProcess::Open's.
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
-                                                        const WorldFlags& flags,
                                                         absl::Duration timeout, size_t capacity,
                                                         const std::atomic<bool>* told_to_stop,
                                                         MpiProcess* mpi);

@@ -1,0 +1,34 @@
+#include "tools/train/kernel_choice.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice) {
+  if (!choice.cuda) {
+    if (choice.attention == CudaAttention::kSluice) return &CpuKernels();
+    return absl::InvalidArgumentError(
+        "--attention cudnn is a choice that GPUs have; it needs --device cuda");
+  }
+  const absl::Status own = PrepareCudaKernels();
+  if (!own.ok()) return absl::Status(own.code(), absl::StrCat("--device cuda: ", own.message()));
+  const absl::Status all = PrepareCudaKernels(choice.attention);
+  if (!all.ok())
+    return absl::Status(all.code(), absl::StrCat("--attention cudnn: ", all.message()));
+  return &CudaKernels(choice.attention);
+}
+
+absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec& spec) {
+  if (!choice.cuda || spec.gpt() == nullptr) return absl::OkStatus();
+  const int64_t dim = spec.gpt()->dim, heads = std::max(spec.gpt()->heads, 1);
+  if (dim / heads > kWidestCudaHead) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--device cuda: heads of ", dim / heads, " values; attention there takes at most ",
+        kWidestCudaHead, "; take more heads, or --device cpu"));
+  }
+  if (choice.attention == CudaAttention::kSluice) return absl::OkStatus();
+  return CheckCudnnAttention({.dim = dim, .heads = heads, .dtype = dtype});
+}
+
+}  // namespace sluice

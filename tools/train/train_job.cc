@@ -1,0 +1,187 @@
+#include "tools/train/train_job.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "models/data/open_dataset.h"
+#include "partitioner/planning/default_partition.h"
+#include "partitioner/planning/file.h"
+#include "tools/files.h"
+#include "tools/train/train_timetable.h"
+
+namespace sluice {
+namespace {
+
+// A plan stands for the answers that it decides.
+absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
+  TimetableChoice& timetable = question->timetable;
+  if (!question->partition.empty()) {
+    return absl::InvalidArgumentError(
+        "--plan and --partition both say which layers a stage holds; give one of them");
+  }
+  timetable.stages = plan.devices;
+  if (!plan.stage_replicas.empty()) {
+    timetable.stage_replicas = plan.stage_replicas;
+    timetable.stages = static_cast<int>(plan.stage_replicas.size());
+  }
+  question->data_parallel = plan.data_parallel;
+  if (!plan.says_step()) return absl::OkStatus();
+  timetable.schedule = plan.schedule;
+  timetable.timetable = plan.timetable;
+  timetable.chunks = plan.chunks;
+  timetable.micro_batches = plan.micro_batches;
+  question->zero = plan.zero;
+  if (!plan.says_batch) return absl::OkStatus();
+  question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
+  question->dtype = plan.dtype;
+  if (question->seq == 0) question->seq = static_cast<int>(plan.seq);
+  return absl::OkStatus();
+}
+
+// The model that was asked for; the plan's own, where nothing was said about it. A plan of a
+// profiled chain knows what layers cost, not what they are.
+absl::StatusOr<ModelSpec> ChooseModel(const TrainQuestion& question, const PlanFile* plan) {
+  ModelChoice model = question.model;
+  if (model.model.empty() && !model.shapes() && plan != nullptr && plan->spec.has_value())
+    return *plan->spec;
+  if (model.model.empty())
+    model.model = plan != nullptr && plan->says_batch ? plan->model : "char-gpt";
+  return ResolveModel(model, question.seq);
+}
+
+// The plan's, the one that was given, or a balanced one.
+absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const PlanFile* plan,
+                                          const RunRequest& request, const Timetable& step) {
+  const int stages = step.placement.model_stages();
+  absl::StatusOr<Partition> partition =
+      plan != nullptr ? plan->assignment.partition
+      : !question.partition.empty()
+          ? ParsePartition(question.partition, request.spec.layer_count())
+          : DefaultPartition(request.spec, request.batch, step, question.timetable.stage_replicas);
+  if (!partition.ok() || static_cast<int>(partition->size()) == stages) return partition;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the partition ", FormatPartition(*partition), " has ", partition->size(),
+                   " stages; ", step.placement.ranks(), " ranks with ", stages,
+                   " stages of schedule '", step.name, "' need ", stages));
+}
+
+absl::Status CheckRecomputation(const RunRequest& request) {
+  const bool recomputes = std::any_of(request.recompute.begin(), request.recompute.end(),
+                                      [](Recompute policy) { return policy != Recompute::kNone; });
+  if (!request.recompute_ahead || recomputes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--recompute-ahead: nothing is computed again; add --recompute selective or full");
+}
+
+absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const ModelSpec& spec,
+                                       const PlanFile* plan) {
+  // The timetable of a step, by which layers are divided; an asynchronous run goes on to a longer
+  // one.
+  absl::StatusOr<Timetable> timetable = StepTimetable(question.timetable);
+  if (!timetable.ok()) return timetable.status();
+  absl::StatusOr<const Kernels*> kernels = KernelsOf(question.kernels);
+  if (!kernels.ok()) return kernels.status();
+  RunRequest request;
+  request.kernels = *kernels;
+  request.spec = spec;
+  request.batch.size = question.micro_batch_size;
+  request.batch.seq = spec.gpt() == nullptr ? 1
+                      : question.seq > 0    ? question.seq
+                                            : spec.gpt()->max_seq;
+  request.threads_per_stage = question.threads_per_stage;
+  request.optimizer = question.optimizer;
+  request.dtype = question.dtype;
+  if (absl::Status status = CheckModel(question.kernels, request.dtype, spec); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<Partition> partition = ChoosePartition(question, plan, request, *timetable);
+  if (!partition.ok()) return partition.status();
+  request.recompute = plan != nullptr && plan->says_step()
+                          ? plan->assignment.recompute
+                          : std::vector<Recompute>(partition->size(), question.recompute);
+  request.partition = *std::move(partition);
+  request.replicas = question.data_parallel;
+  request.stage_replicas = question.timetable.stage_replicas;
+  request.zero = question.zero;
+  request.sum_groups = GroupsOf(question.sum_groups, *timetable);
+  request.step_micro_batches = timetable->micro_batches;
+  absl::StatusOr<Timetable> whole = RunTimetable(question.timetable, question.options, *timetable);
+  if (!whole.ok()) return whole.status();
+  request.timetable = *std::move(whole);
+  request.recompute_ahead = question.recompute_ahead;
+  if (absl::Status status = CheckRecomputation(request); !status.ok()) return status;
+  return request;
+}
+
+// Ids of bytes mean something else to a model whose tokens are words.
+absl::Status CheckTokens(const Dataset& data, const ModelSpec& spec,
+                         const TrainQuestion& question) {
+  if (question.bytes || spec.gpt() == nullptr || spec.gpt()->vocab <= data.classes()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(question.data, " is text, whose tokens are its bytes, ", data.classes(),
+                   " of them; model '", spec.name, "' has a vocabulary of ", spec.gpt()->vocab,
+                   " tokens that are not bytes; give a model of bytes (a preset with --vocab ",
+                   data.classes(), "), or --bytes to train on raw bytes all the same"));
+}
+
+absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQuestion& question) {
+  const std::string& path = question.data;
+  const int64_t takes = spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
+  if ((data.input_dtype() == DType::kInt32) != (spec.gpt() != nullptr)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds ", data.description(), ", which model '", spec.name,
+                     "' cannot read: a GPT takes text, an MLP images"));
+  }
+  if (question.bytes && spec.gpt() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bytes is for text; ", path, " holds ", data.description()));
+  }
+  if (data.classes() > takes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.classes(),
+                                                   " distinct ids, model '", spec.name, "' only ",
+                                                   takes, "; give a larger --vocab"));
+  }
+  if (absl::Status status = CheckTokens(data, spec, question); !status.ok()) return status;
+  if (spec.mlp() != nullptr && data.input_size() != spec.mlp()->widths.front()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.input_size(),
+                                                   " pixels an image, model '", spec.name,
+                                                   "' takes ", spec.mlp()->widths.front()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
+  TrainQuestion question = asked;
+  std::unique_ptr<PlanFile> plan;
+  if (const std::string& file = question.timetable.plan; !file.empty()) {
+    absl::StatusOr<std::string> text = ReadFile(file);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<PlanFile> parsed = ParsePlan(*text, file);
+    if (!parsed.ok()) return parsed.status();
+    if (absl::Status status = TakePlan(*parsed, &question); !status.ok()) return status;
+    plan = std::make_unique<PlanFile>(*std::move(parsed));
+  }
+  const absl::StatusOr<ModelSpec> spec = ChooseModel(question, plan.get());
+  if (!spec.ok()) return spec.status();
+  TrainJob job;
+  absl::StatusOr<RunRequest> request = MakeRequest(question, *spec, plan.get());
+  if (!request.ok()) return request.status();
+  job.request = *std::move(request);
+  absl::StatusOr<std::unique_ptr<Dataset>> data =
+      OpenDataset(question.data, job.request.batch.seq, question.options.training.seed,
+                  question.bytes ? Bytes::kAny : Bytes::kOfText);
+  if (!data.ok()) return data.status();
+  job.data = *std::move(data);
+  if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
+  job.options = std::move(question.options);
+  return job;
+}
+
+}  // namespace sluice

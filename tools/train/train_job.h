@@ -1,0 +1,27 @@
+#ifndef SLUICE_TOOLS_TRAIN_TRAIN_JOB_H_
+#define SLUICE_TOOLS_TRAIN_TRAIN_JOB_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "models/data/dataset.h"
+#include "pipeline/compile/run_request.h"
+#include "pipeline/train/run.h"
+#include "tools/train/train_question.h"
+
+namespace sluice {
+
+// A question that has been answered: what to train, with the data set open.
+struct TrainJob {
+  RunRequest request;
+  std::unique_ptr<Dataset> data;
+  TrainOptions options;
+};
+
+// Reads the plan, where there is one, chooses model and partition, and opens the data.
+// InvalidArgument says which flag is wrong, and what it takes.
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& question);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_TRAIN_JOB_H_

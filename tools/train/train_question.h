@@ -1,0 +1,58 @@
+#ifndef SLUICE_TOOLS_TRAIN_TRAIN_QUESTION_H_
+#define SLUICE_TOOLS_TRAIN_TRAIN_QUESTION_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/spec/dtype.h"
+#include "pipeline/compile/run_request.h"
+#include "pipeline/train/run.h"
+#include "tools/train/kernel_choice.h"
+#include "tools/train/model_choice.h"
+
+namespace sluice {
+
+// Which timetable a step follows.
+struct TimetableChoice {
+  static constexpr int kDefaultRanks = 1;
+  static constexpr int kDefaultMicroBatches = 8;
+
+  std::optional<int> stages;      // ranks of the pipeline
+  std::string schedule = "1f1b";  // a name, "auto" or a FILE.csv
+  std::string timetable;          // instead of it: CSV, of a plan with an order of its own
+  std::string plan;               // the file that `timetable` stands in
+  int chunks = 0;                 // stages of each rank; 0: the schedule's
+  std::string placement;          // "looped" or "v", of a file or auto; empty: as it says
+  std::optional<int> micro_batches;
+  std::vector<int> stage_replicas;  // ranks of each stage; empty: one each
+};
+
+// What `sluice train` is asked: typed values, made once from the flags (train_flags.h).
+struct TrainQuestion {
+  ModelChoice model;
+  std::string data;
+  bool bytes = false;  // take those of `data` for tokens, whatever they are and the model reads
+  int seq = 0;         // tokens of a sample; 0: the model's
+  TimetableChoice timetable;
+  std::string partition;  // layers of each stage, "0-3,4-7"; empty: balanced
+  int micro_batch_size = 4;
+  std::optional<int> sum_groups;
+  DType dtype = DType::kFloat32;
+  Recompute recompute = Recompute::kNone;
+  bool recompute_ahead = false;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  KernelChoice kernels;
+  bool cuda_graphs = false;
+  int data_parallel = 1;
+  int zero = 0;
+  int threads_per_stage = 1;
+  std::string trace;       // file to write; empty: none
+  bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
+  bool json = false;
+  TrainOptions options;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_TRAIN_QUESTION_H_
