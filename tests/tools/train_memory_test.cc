@@ -1,0 +1,70 @@
+// What `sluice plan` says beforehand about memory is what `sluice train` then takes.
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "tests/tools/sluice_process.h"
+#include "tests/tools/tiny_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+// The most that any process started by this one has had in memory at a time, in bytes.
+int64_t LargestResidentSize() {
+  rusage usage = {};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return int64_t{usage.ru_maxrss} << 10U;
+}
+
+// [rank]: the peak that the plan in `file` promises.
+std::vector<int64_t> PromisedBytes(const std::string& file, size_t ranks) {
+  std::vector<int64_t> bytes(ranks);
+  const Json plan = Json::parse(ReadBytes(file), nullptr, /*allow_exceptions=*/false);
+  EXPECT_FALSE(plan.is_discarded());
+  for (const Json& stage : plan.value("stages", Json::array()))
+    bytes.at(stage.at("rank").get<size_t>()) = stage.at("peak_bytes").get<int64_t>();
+  return bytes;
+}
+
+TEST(TrainMemory, IsWhatThePlanSaid) {
+  const TempFolder folder;
+  WriteText(folder / "text");
+  const std::string file = folder / "plan.json";
+  const ProcessResult planned = RunSluice(
+      Words(absl::StrCat("plan char-gpt --devices 2 --device cpu --memory 4GiB --dtype fp32 --seq "
+                         "64 --micro-batch-size 2 --micro-batches 4 --format json -o ",
+                         file)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const std::vector<int64_t> promised = PromisedBytes(file, 2);
+  const int64_t sum = std::accumulate(promised.begin(), promised.end(), int64_t{0});
+  ASSERT_LT(LargestResidentSize(), sum / 2) << "planning must not hide what training takes";
+
+  const ProcessResult trained =
+      RunSluice(Words(absl::StrCat("train --json --no-pin --steps 2 --eval-micro-batches 1 --data ",
+                                   folder / "text", " --plan ", file)));
+  ASSERT_EQ(trained.exit_code, kExitDone) << trained.err;
+  const std::vector<std::string> lines = absl::StrSplit(trained.out, '\n');
+  const Json step = Json::parse(lines.front(), nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(step.is_object()) << trained.out;
+  EXPECT_EQ(step.value("arena_bytes", Json()), Json(promised));
+  EXPECT_EQ(step.value("peak_bytes", Json()), Json(promised));
+
+  // Beside the arenas a process has its program, its libraries and what these keep; a part of the
+  // arenas may never be touched.
+  constexpr int64_t kBeside = int64_t{256} << 20U;
+  EXPECT_GT(LargestResidentSize(), sum * 3 / 4);
+  EXPECT_LT(LargestResidentSize(), sum + kBeside);
+}
+
+}  // namespace
+}  // namespace sluice
