@@ -73,14 +73,24 @@ absl::Status CheckOwner(const SavingRun& run, bool goes_on, const std::vector<in
                               ", or have them replaced with --overwrite"));
 }
 
-// The steps done at `folder`; where nobody can say, whoever resumes from it will say why.
-std::optional<int64_t> StepOf(const fs::path& folder) {
+// What the checkpoint in `folder` says; where nobody can say, whoever resumes from it will say why.
+std::optional<RunState> StateOf(const fs::path& folder) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open((folder / kStateFile).string());
   if (!file.ok()) return std::nullopt;
   const auto* text = reinterpret_cast<const char*>(file->bytes().data());
-  const absl::StatusOr<StateFile> state = ParseState({text, file->bytes().size()});
+  absl::StatusOr<StateFile> state = ParseState({text, file->bytes().size()});
   if (!state.ok()) return std::nullopt;
-  return state->state.step;
+  return std::move(state->state);
+}
+
+// The steps that the run goes on to from `state`.
+int64_t StepsFrom(const RunState& state, const SavingRun& run) {
+  HyperParameters usual;
+  usual.steps = run.steps;
+  // Which optimizer it is does not matter to the number of steps.
+  const absl::StatusOr<ResumedHyperParameters> resumed =
+      ResumeHyperParameters(state.hyper_parameters, usual, run.given, OptimizerKind::kAdamW);
+  return resumed.ok() ? resumed->values.steps : run.steps;
 }
 
 // Whether `run`, from step `first` on, saves after `step`, unless it is stopped.
@@ -102,9 +112,14 @@ absl::Status CheckNames(const SavingRun& run, int64_t first) {
 }
 
 // With the lock held.
-absl::Status Prepare(const SavingRun& run, const std::optional<fs::path>& from) {
+absl::Status Prepare(SavingRun run, const std::optional<fs::path>& from) {
   const bool goes_on = from && LiesIn(*from, run.directory);
-  const std::optional<int64_t> first = from ? StepOf(*from) : 0;
+  std::optional<int64_t> first = 0;
+  if (from) {
+    const std::optional<RunState> state = StateOf(*from);
+    first = state ? std::optional<int64_t>(state->step) : std::nullopt;
+    if (state) run.steps = StepsFrom(*state, run);
+  }
   SettleReplaced(run.directory, goes_on ? first : std::nullopt);
   const std::vector<int64_t> steps = CheckpointsIn(run.directory);
   absl::Status status = CheckOwner(run, goes_on, steps);

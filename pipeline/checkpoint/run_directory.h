@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/checkpoint/folder_lock.h"
+#include "pipeline/checkpoint/hyper_parameters.h"
 
 namespace sluice {
 
@@ -16,8 +17,9 @@ struct SavingRun {
   std::string directory;   // of --save
   std::string resume;      // the checkpoint that it goes on from; empty: it starts anew
   bool overwrite = false;  // replace the checkpoints that are in `directory`
-  int64_t steps = 0;       // in all
+  int64_t steps = 0;       // in all; of a resumed run as long as its checkpoint knows no better
   int64_t save_every = 0;  // steps; 0: only at the end
+  GivenHyperParameters given = {};  // by which a checkpoint decides what it knows better
 };
 
 // The directory of --save while it is one run's: no other run saves there as long as this lives.

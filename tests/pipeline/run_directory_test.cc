@@ -131,6 +131,22 @@ TEST_F(RunDirectoryTest, NamesThatTheRunWillNeedAreLookedAtBefore) {
   EXPECT_TRUE(Resume(dir_).ok()) << "is past it";
 }
 
+// A cosine goes on to the steps of its checkpoint, unless others are given.
+TEST_F(RunDirectoryTest, NamesThatAResumedRunWillNeedAreLookedAtBefore) {
+  RunState state = SomeState(30);
+  state.hyper_parameters = {{"lr", 1e-3}, {"cosine", 1}, {"steps", 300}};
+  ASSERT_TRUE(TrySave(state).ok());
+  SavingRun run = NewRun();
+  run.resume = dir_;
+  run.save_every = 0;
+  Foreign("step-00000100");
+  EXPECT_TRUE(RunDirectory::Open(run).ok()) << "saves only step 300";
+  Foreign("step-00000300");
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("step-00000300"));
+  run.given.steps = run.steps;
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("step-00000100"));
+}
+
 TEST_F(RunDirectoryTest, AnOwnFolderThatIsNotOursIsLeftAlone) {
   fs::create_directories(dir_ + "/.sluice");
   WriteBytes(dir_ + "/.sluice/latest", "theirs");

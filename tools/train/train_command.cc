@@ -75,7 +75,8 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
                             .resume = options.saving.resume,
                             .overwrite = question.overwrite,
                             .steps = options.training.steps,
-                            .save_every = options.saving.every});
+                            .save_every = options.saving.every,
+                            .given = options.training.given});
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
   }
