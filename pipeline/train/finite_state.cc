@@ -5,22 +5,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/checkpoint/finite_tensors.h"
 #include "pipeline/checkpoint/save_rounds.h"
-#include "pipeline/run/host_state.h"
 
 namespace sluice {
 namespace {
 
-// Values between two meetings of the ranks, and at a time from a device: 1 MiB.
+// Values between two meetings of the ranks: 1 MiB.
 constexpr int64_t kPiece = int64_t{1} << 18U;
 constexpr int kKinds = 3;
 
 // One rank's look at its own state.
 class Look {
  public:
-  Look(const RankState& state, SaveRounds* rounds)
-      : state_(state), rounds_(*rounds), reader_(&state.device(), state.stream()) {}
+  // `finite`: memory that host and device share.
+  Look(const RankState& state, SaveRounds* rounds, bool* finite)
+      : state_(state), rounds_(*rounds), finite_(*finite) {}
 
   absl::Status At(const ParameterView& view) {
     absl::Status status = At(view, StateKind::kWeight, view.weight, view.elements);
@@ -38,11 +37,14 @@ class Look {
   absl::Status At(const ParameterView& view, StateKind kind, const float* values, int64_t count) {
     for (int64_t first = 0; first < count; first += kPiece) {
       const int64_t size = std::min(kPiece, count - first);
-      if (FirstNotFinite(reader_.Read(values + first, size), size) < size) {
+      state_.kernels().all_finite(state_.stream(), DType::kFloat32, size, values + first, &finite_);
+      absl::Status status = state_.device().Synchronize(state_.stream(), Instant::InfiniteFuture());
+      if (!status.ok()) return status;
+      if (!finite_) {
         Note({view.global_index, kind, view.stage, state_.world_rank()});
         return absl::OkStatus();
       }
-      if (absl::Status status = rounds_.Tick(); !status.ok()) return status;
+      if (status = rounds_.Tick(); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -58,7 +60,7 @@ class Look {
 
   const RankState& state_;
   SaveRounds& rounds_;
-  HostReader reader_;
+  bool& finite_;
   double word_ = 0;
 };
 
@@ -86,8 +88,10 @@ std::string Describe(const StateTensor& tensor, const RunPlan& plan) {
 absl::StatusOr<std::optional<StateTensor>> FindNotFinite(const RankState& state,
                                                          Communicator& world,
                                                          absl::Duration timeout) {
+  const absl::StatusOr<DeviceMemory> finite = state.device().AllocateShared(sizeof(bool));
+  if (!finite.ok()) return finite.status();
   SaveRounds rounds(&world, timeout);
-  Look look(state, &rounds);
+  Look look(state, &rounds, reinterpret_cast<bool*>(finite->data()));
   for (const ParameterView& view : state.parameters()) {
     if (absl::Status status = look.At(view); !status.ok()) return status;
   }

@@ -25,8 +25,8 @@ std::string Describe(const StateTensor& tensor, const RunPlan& plan);
 
 // The first tensor of any rank, in canonical order, with a value that is not finite; of several
 // ranks that have it, the lowest. Every rank of `world` calls this, between steps, and looks at its
-// own weights and optimizer state, once, through a buffer of 1 MiB where they are on a device. The
-// result is the same on every rank. `timeout`: for a rank to show that it is still there, however
+// own weights and optimizer state, once, with the kernels of its device. The result is the same on
+// every rank. `timeout`: for a rank to show that it is still there, however
 // long it looks.
 absl::StatusOr<std::optional<StateTensor>> FindNotFinite(const RankState& state,
                                                          Communicator& world,
