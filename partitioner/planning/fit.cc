@@ -54,7 +54,7 @@ absl::StatusOr<Plan> LeanestRun(const PlanQuestion& question, const PlanSource& 
 
 absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best) {
-  PlanRequest request = RequestOf(joint, best->setting, best->machines);
+  PlanRequest request = RequestOf(joint.common, best->setting, best->machines);
   const std::optional<int64_t> limit = request.machines.memory_limit;
   const double lower_bound = best->plan.lower_bound;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
@@ -88,8 +88,9 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
   const PlanSetting& setting = joint.settings.front();
   const absl::StatusOr<Machines> machines = joint.price(setting);
   if (!machines.ok() || !machines->memory_limit) return why;
-  const absl::StatusOr<Plan> leanest = LeanestRun(
-      question, source, setting, RequestOf(joint, setting, *machines), *machines->memory_limit);
+  const absl::StatusOr<Plan> leanest =
+      LeanestRun(question, source, setting, RequestOf(joint.common, setting, *machines),
+                 *machines->memory_limit);
   return leanest.ok() ? why : leanest.status();
 }
 

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/machines.h"
+#include "partitioner/plan_request.h"
+
 namespace sluice {
 
 // One way to use a number of devices: data * tensor * pipeline of them, and the samples of a step
@@ -19,6 +22,9 @@ struct PlanSetting {
 
   std::string Describe() const;  // "data 2 x pipeline 4, 16 micro-batches of 1"
 };
+
+// The request of one setting on its own: `common` with its devices, micro-batches and machines.
+PlanRequest RequestOf(const PlanRequest& common, const PlanSetting& setting, Machines machines);
 
 }  // namespace sluice
 

@@ -83,7 +83,7 @@ TEST(JointPlan, IsTheBestOfAllSettingsPlannedApart) {
     const JointRequest request = RequestFor(model, settings);
     double least = std::numeric_limits<double>::infinity();
     for (const PlanSetting& setting : settings) {
-      const PlanRequest alone = RequestOf(request, setting, *model.Price(setting));
+      const PlanRequest alone = RequestOf(request.common, setting, *model.Price(setting));
       const absl::StatusOr<Plan> plan = MakePlan(alone);
       if (!plan.ok()) continue;
       least = std::min(least, plan->step_seconds);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -93,6 +95,26 @@ TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
       EXPECT_LE(bytes, request.machines.memory_limit.value_or(bytes));
     }
   }
+}
+
+// Wherever the time ends, each timetable is said to be rejected once.
+TEST(MakePlan, RejectsEachTimetableOnceWhenItIsStopped) {
+  Random random(17);
+  const CostTable costs = *CostTable::Create(RandomLayers(random, 8));
+  PlanRequest request = SomeRequest(costs, 4, 8);
+  int stopped = 0;
+  for (int asked = 1; asked < 60; ++asked) {
+    std::atomic<int> left = asked;
+    request.stop = [&left] { return --left < 0; };
+    const absl::StatusOr<Plan> plan = MakePlan(request);
+    if (!plan.ok()) continue;
+    std::set<std::string> rejected;
+    for (const RejectedPlan& each : plan->rejected) {
+      EXPECT_TRUE(rejected.insert(each.what).second) << each.what << ": " << each.why;
+      stopped += each.why == "not tried in the time" ? 1 : 0;
+    }
+  }
+  EXPECT_GT(stopped, 0);
 }
 
 TEST(MakePlan, SaysHowMuchMemoryWouldDoAndItDoes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,10 +16,13 @@
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/leanest_plan.h"
 #include "partitioner/planning/plan.h"
+#include "partitioner/planning/race/graph_chain.h"
+#include "partitioner/planning/race/graph_contestant.h"
 #include "partitioner/planning/race/graph_stage.h"
 #include "partitioner/planning/race/planner.h"
+#include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/replicated_plan.h"
-#include "partitioner/search/graph_step_search.h"
+#include "partitioner/search/graph_partition.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {
@@ -57,29 +61,6 @@ absl::Status CheckRequest(const GraphStepRequest& request) {
   return absl::OkStatus();
 }
 
-// The nodes as layers of a chain, in some order with sources first: of all cuts those before the
-// k-th, k = 1, 2, ...
-absl::StatusOr<std::shared_ptr<const CostTable>> ChainOf(const ProfileGraph& graph) {
-  const Downsets sets = Downsets::Prefixes(graph);
-  const GraphWork work(graph, sets);
-  std::vector<LayerCost> layers;
-  const auto bytes = [](double more, double less) { return std::llround(more - less); };
-  // Prefixes are numbered by seconds and then by size: in order.
-  for (int end = 1; end < sets.size(); ++end) {
-    LayerCost layer;
-    layer.name = absl::StrCat(end - 1);
-    layer.forward_seconds = work.forward[end] - work.forward[end - 1];
-    layer.input_grad_seconds = (work.backward[end] - work.backward[end - 1]) / 2;
-    layer.weight_grad_seconds = layer.input_grad_seconds;
-    layer.parameter_bytes = 4 * bytes(sets.parameter_bytes(end), sets.parameter_bytes(end - 1));
-    layer.saved_bytes[0] = bytes(sets.activation_bytes(end), sets.activation_bytes(end - 1));
-    layer.weight_grad_bytes = layer.saved_bytes[0];
-    layer.output_bytes = std::llround(sets.cut_bytes(end));
-    layers.push_back(std::move(layer));
-  }
-  return CostTable::CreateShared(std::move(layers));
-}
-
 std::vector<int> OrderOfFile(const ProfileGraph& graph) {
   std::vector<int> order(graph.nodes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -102,29 +83,22 @@ std::vector<int> OrderOfBottleneck(const GraphStepRequest& request) {
   return order;
 }
 
-ProfileGraph InOrder(const ProfileGraph& graph, const std::vector<int>& order) {
-  std::vector<int> place(order.size());
-  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
-  ProfileGraph sorted;
-  for (const int node : order) {
-    ProfileNode& added = sorted.nodes.emplace_back(graph.nodes[node]);
-    for (std::vector<int>* others : {&added.sources, &added.users}) {
-      for (int& other : *others) other = place[other];
-      std::sort(others->begin(), others->end());
-    }
-  }
-  return sorted;
-}
-
-// Tries one timetable after the other against the best plan so far.
+// Tries every timetable that a request allows for the stages of a graph.
 class GraphStepPlanner {
  public:
   // Plans that take `cutoff` seconds or longer are of no interest.
   GraphStepPlanner(const GraphStepRequest& request, const GraphWork& work,
                    double cutoff = kInfinity)
-      : request_(request), cutoff_(cutoff), work_(work) {}
+      : request_(request),
+        cutoff_(cutoff),
+        work_(work),
+        race_({.cutoff = cutoff,
+               .gap = request.gap,
+               .budget = request.budget - request.budget / kShareOfSeeds,
+               .stop = request.stop}) {}
 
-  absl::StatusOr<Plan> Run() {
+  // Nothing where no plan was found below the cutoff.
+  absl::StatusOr<std::optional<Plan>> Run() {
     const std::vector<int> in_file = OrderOfFile(*request_.graph);
     const auto chain = ChainOf(*request_.graph);
     if (!chain.ok()) return chain.status();
@@ -135,17 +109,16 @@ class GraphStepPlanner {
     candidates_ = *std::move(candidates);
     if (stopped) lower_bound_ = EvenSeconds();
     for (const Candidate& candidate : candidates_) {
-      entrants_.push_back({&candidate, ProblemOf(candidate), {}});
+      order_.push_back(&contestants_.emplace_back(candidate, ProblemOf(candidate)));
     }
-    // Bounds are tighter with one stage a device: what these find helps with the others.
-    std::stable_sort(entrants_.begin(), entrants_.end(), [](const Entrant& a, const Entrant& b) {
-      return a.candidate->chunks == 1 && b.candidate->chunks > 1;
-    });
+    // Bounds are tighter with one stage per device: what these find helps with the others.
+    std::stable_partition(order_.begin(), order_.end(),
+                          [](const auto* each) { return each->candidate().chunks == 1; });
     if (absl::Status status = Seed(SeedOf(*chain), in_file); !status.ok()) return status;
     SeedBottleneck(in_file);
     if (absl::Status status = Search(); !status.ok()) return status;
-    if (best_ == nullptr && cutoff_ < kInfinity) return absl::NotFoundError("nothing faster found");
-    if (best_ == nullptr) return WhyNothing(along);
+    if (race_.best() == nullptr && cutoff_ < kInfinity) return std::nullopt;
+    if (race_.best() == nullptr) return WhyNothing(along);
     return Finish();
   }
 
@@ -154,29 +127,23 @@ class GraphStepPlanner {
 
   // The closest to the best one first, then what could not be had.
   std::vector<RejectedPlan> Rejected() const {
-    std::vector<const Entrant*> others;
-    for (const Entrant& entrant : entrants_) {
-      if (&entrant != best_) others.push_back(&entrant);
+    std::vector<const GraphContestant*> others;
+    for (const GraphContestant* each : order_) {
+      if (each != race_.best()) others.push_back(each);
     }
-    std::stable_sort(others.begin(), others.end(), [](const Entrant* a, const Entrant* b) {
-      return a->answer.seconds < b->answer.seconds;
+    std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
+      return a->result.seconds < b->result.seconds;
     });
     std::vector<RejectedPlan> rejected;
     rejected.reserve(others.size() + refused_.size());
-    for (const Entrant* other : others) {
-      rejected.push_back({other->candidate->Describe(), WhyNot(*other)});
+    for (const GraphContestant* other : others) {
+      rejected.push_back({other->candidate().Describe(), WhyNot(*other)});
     }
     rejected.insert(rejected.end(), refused_.begin(), refused_.end());
     return rejected;
   }
 
  private:
-  struct Entrant {
-    const Candidate* candidate = nullptr;
-    GraphStepProblem problem;
-    GraphStepAnswer answer;
-  };
-
   // All the work shared evenly: no schedule takes less.
   double EvenSeconds() const {
     const int whole = work_.whole();
@@ -224,20 +191,18 @@ class GraphStepPlanner {
 
   // The best plan along one order of the nodes is something to beat.
   absl::Status Seed(const PlanRequest& along, const std::vector<int>& order) {
-    const absl::StatusOr<Plan> plan = MakePlan(along);
+    const absl::StatusOr<std::optional<Plan>> plan = MakePlanBelowCutoff(along);
     if (!plan.ok()) {
-      const bool nothing = absl::IsFailedPrecondition(plan.status()) ||
-                           absl::IsDeadlineExceeded(plan.status()) ||
-                           absl::IsNotFound(plan.status());
+      const bool nothing =
+          absl::IsFailedPrecondition(plan.status()) || absl::IsDeadlineExceeded(plan.status());
       return nothing ? absl::OkStatus() : plan.status();
     }
-    for (Entrant& entrant : entrants_) {
-      const Candidate& candidate = *entrant.candidate;
-      if (candidate.schedule != plan->schedule || candidate.chunks != plan->chunks) continue;
-      GraphStepAnswer answer;
-      answer.cuts = CutsOf(plan->partition(), order);
-      answer.seconds = Seconds(entrant.problem, answer.cuts);
-      Keep(std::move(answer), &entrant);
+    if (!*plan) return absl::OkStatus();
+    for (GraphContestant* each : order_) {
+      const Candidate& candidate = each->candidate();
+      if (candidate.schedule != (*plan)->schedule || candidate.chunks != (*plan)->chunks) continue;
+      each->Know(CutsAlong(work_, (*plan)->partition(), order));
+      race_.Take(each);
     }
     return absl::OkStatus();
   }
@@ -249,57 +214,19 @@ class GraphStepPlanner {
     if (chain.ok()) Seed(SeedOf(*chain), order).IgnoreError();  // as good as none
   }
 
-  // The sets before and after each range of nodes in `order`.
-  GraphCuts CutsOf(const Partition& partition, const std::vector<int>& order) const {
-    const std::vector<int> prefixes = work_.sets.Along(order);
-    GraphCuts cuts = {0};
-    for (const LayerRange& range : partition) cuts.push_back(prefixes[range.last + 1]);
-    return cuts;
-  }
-
-  static double Seconds(const GraphStepProblem& problem, const GraphCuts& cuts) {
-    const absl::StatusOr<Simulation> run =
-        Simulate(*problem.timetable, problem.Costs(cuts), Detail::kSummary);
-    return run.ok() ? run->makespan : kInfinity;
-  }
-
-  double incumbent() const { return best_ == nullptr ? cutoff_ : best_->answer.seconds; }
-
   absl::Status Search() {
-    int64_t left = request_.budget - request_.budget / kShareOfSeeds;
-    auto waiting = static_cast<int64_t>(entrants_.size());
-    for (Entrant& entrant : entrants_) {
-      absl::StatusOr<std::unique_ptr<GraphStepSearch>> search =
-          GraphStepSearch::Create(entrant.problem);
-      if (!search.ok()) return search.status();
-      SearchOptions options;
-      options.cutoff = incumbent() * (1 + 2 * kProofTolerance);
-      options.gap = request_.gap;
-      options.budget = left / waiting--;
-      options.stop = request_.stop;
-      GraphStepAnswer answer = (*search)->Run(options);
-      left -= std::min(left, answer.steps);
-      lower_bound_ = std::min(lower_bound_, answer.lower_bound);
-      Keep(std::move(answer), &entrant);
+    race_.Run({order_.begin(), order_.end()});
+    for (const GraphContestant& each : contestants_) {
+      if (each.result.outcome == RaceOutcome::kRefused) return each.result.why;
+      lower_bound_ = std::min(lower_bound_, each.result.lower_bound);
     }
     return absl::OkStatus();
   }
 
-  void Keep(GraphStepAnswer answer, Entrant* entrant) {
-    const double known = incumbent();
-    const bool better = answer.seconds < entrant->answer.seconds;
-    if (!better) {
-      answer.cuts = std::move(entrant->answer.cuts);
-      answer.seconds = entrant->answer.seconds;
-    }
-    entrant->answer = std::move(answer);
-    if (better && entrant->answer.seconds < known * (1 - kProofTolerance)) best_ = entrant;
-  }
-
   // Names the leanest plan along the order of the file, which another order may undercut.
   absl::Status WhyNothing(const PlanRequest& along) const {
-    const bool proved = std::all_of(entrants_.begin(), entrants_.end(),
-                                    [](const Entrant& each) { return each.answer.complete; });
+    const bool proved = std::all_of(contestants_.begin(), contestants_.end(),
+                                    [](const auto& each) { return each.result.complete; });
     if (!proved) {
       return absl::DeadlineExceededError(
           "the search ended before it found anything that fits; give it more time or memory");
@@ -314,53 +241,51 @@ class GraphStepPlanner {
                      DescribeMemory(*fullest), ", most of it on device ", fullest - bytes.begin()));
   }
 
-  std::string WhyNot(const Entrant& entrant) const {
-    const GraphStepAnswer& answer = entrant.answer;
-    const double best = incumbent();
-    const bool proved = answer.complete || answer.lower_bound >= best * (1 - kProofTolerance);
+  std::string WhyNot(const GraphContestant& contestant) const {
+    const bool none = race_.best() == nullptr;
+    const double best = none ? cutoff_ : race_.best()->result.seconds;
+    const bool proved = contestant.ProvedNoBetter(best);
     // What was found on the way to a proof that all take longer is no good measure of them.
-    if (std::isinf(answer.seconds) || (best_ == nullptr && cutoff_ < kInfinity)) {
+    if (!contestant.result.found() || (none && cutoff_ < kInfinity)) {
       if (!proved) return "nothing better found; not proved slower";
       return std::isinf(request_.memory) ? "proved slower" : "does not fit, or is proved slower";
     }
-    const double longer = answer.seconds / best - 1;
-    if (longer <= kProofTolerance) return "as fast, but keeps as much or more in flight";
-    return absl::StrFormat("+%.1f %% (best found; %sproved slower)", 100 * longer,
-                           proved ? "" : "not ");
+    return WhyLonger(contestant.result.seconds, best, proved);
   }
 
-  PlanStage StageOf(int s) const {
-    const GraphStepProblem& problem = best_->problem;
-    const GraphCuts& cuts = best_->answer.cuts;
+  PlanStage StageOf(const GraphContestant& best, int s) const {
+    const GraphStepProblem& problem = best.problem();
+    const GraphCuts& cuts = best.cuts();
     PlanStage stage =
         ToPlanStage(work_.StageBetween(cuts[s], cuts[s + 1]), problem.timetable->placement.rank(s));
     stage.in_flight = problem.in_flight->peak(s);
     return stage;
   }
 
-  absl::StatusOr<Plan> Finish() const {
-    const GraphStepProblem& problem = best_->problem;
+  absl::StatusOr<std::optional<Plan>> Finish() const {
+    const auto& best = static_cast<const GraphContestant&>(*race_.best());
+    const GraphStepProblem& problem = best.problem();
     Plan plan;
     plan.devices = request_.devices;
     plan.micro_batches = request_.micro_batches;
     plan.cuts = work_.sets.size() - 2;
     plan.timetable = *problem.timetable;
-    plan.stage_costs = problem.Costs(best_->answer.cuts);
+    plan.stage_costs = problem.Costs(best.cuts());
     absl::StatusOr<Simulation> run = Simulate(plan.timetable, plan.stage_costs);
     if (!run.ok()) return run.status();
-    plan.schedule = best_->candidate->schedule;
-    plan.description = best_->candidate->Describe();
-    plan.chunks = best_->candidate->chunks;
+    plan.schedule = best.candidate().schedule;
+    plan.description = best.candidate().Describe();
+    plan.chunks = best.candidate().chunks;
     plan.step_seconds = run->makespan;
     plan.bubble = run->bubble;
     plan.simulation = *std::move(run);
     std::vector<double> busy(request_.devices);
     for (int s = 0; s < problem.stages(); ++s) {
-      const PlanStage& stage = plan.stages.emplace_back(StageOf(s));
+      const PlanStage& stage = plan.stages.emplace_back(StageOf(best, s));
       busy[stage.rank] += stage.cost.forward + stage.cost.backward();
     }
     for (int rank = 0; rank < request_.devices; ++rank) {
-      plan.peak_bytes.push_back(WholeBytes(problem.RankBytes(rank, best_->answer.cuts)));
+      plan.peak_bytes.push_back(WholeBytes(problem.RankBytes(rank, best.cuts())));
     }
     plan.bottleneck_seconds = *std::max_element(busy.begin(), busy.end());
     plan.SetLowerBound(lower_bound_);
@@ -372,9 +297,10 @@ class GraphStepPlanner {
   const double cutoff_;
   const GraphWork& work_;
   std::vector<Candidate> candidates_;
-  std::vector<Entrant> entrants_;  // those with the fewest in flight first
+  std::deque<GraphContestant> contestants_;
+  std::vector<GraphContestant*> order_;  // in which they race
   std::vector<RejectedPlan> refused_;
-  Entrant* best_ = nullptr;
+  Race race_;
   double lower_bound_ = kInfinity;
 };
 
@@ -418,9 +344,10 @@ absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const Gra
     cutoff = replicated->step_seconds * (one ? 1 + kSame : 1);
   }
   GraphStepPlanner planner(half, work, cutoff);
-  const absl::StatusOr<Plan> straight = planner.Run();
+  const absl::StatusOr<std::optional<Plan>> straight = planner.Run();
   if (!straight.ok() && !replicated.ok()) return straight.status();
-  Plan best = straight.ok() ? WithSeveral(*straight, replicated) : WithOne(*replicated, planner);
+  Plan best = straight.ok() && *straight ? WithSeveral(**straight, replicated)
+                                         : WithOne(*replicated, planner);
   // Where no schedule is for several devices a stage, none of them is asked for.
   if (absl::IsInvalidArgument(replicated.status())) bound = kInfinity;
   best.SetLowerBound(std::min(planner.lower_bound(), bound));
@@ -434,8 +361,10 @@ absl::StatusOr<Plan> FindGraphStepPlan(const GraphStepRequest& request) {
   const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
   if (!sets.ok()) return sets.status();
   const GraphWork work(*request.graph, *sets);
-  return request.replicate ? PlanWithReplicas(request, work)
-                           : GraphStepPlanner(request, work).Run();
+  if (request.replicate) return PlanWithReplicas(request, work);
+  const absl::StatusOr<std::optional<Plan>> plan = GraphStepPlanner(request, work).Run();
+  if (!plan.ok()) return plan.status();
+  return **plan;
 }
 
 }  // namespace sluice

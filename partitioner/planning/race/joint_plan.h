@@ -24,9 +24,6 @@ struct JointRequest {
   ProgressCallback progress;
 };
 
-// The request of one setting on its own.
-PlanRequest RequestOf(const JointRequest& joint, const PlanSetting& setting, Machines machines);
-
 struct JointPlan {
   Plan plan;
   PlanSetting setting;

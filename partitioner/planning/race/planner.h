@@ -1,6 +1,8 @@
 #ifndef SLUICE_PARTITIONER_PLANNING_RACE_PLANNER_H_
 #define SLUICE_PARTITIONER_PLANNING_RACE_PLANNER_H_
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/plan.h"
@@ -12,11 +14,14 @@ namespace sluice {
 double QuickSeconds(const PlanRequest& request);
 
 // The best plan over the schedules asked for: of two equally fast ones, the one with fewer
-// activations in flight. Deterministic. InvalidArgument when the request makes no sense (names
-// what); NotFound when there is a cutoff and nothing is below it; FailedPrecondition when nothing
-// fits: names the stage that needs most in the leanest plan, and how much memory would do;
-// DeadlineExceeded when it was stopped before anything that fits was found. Runs on as many threads
-// as oneTBB gives; the answer does not depend on how many.
+// activations in flight. Nothing where it is proved that no plan is below request.cutoff.
+// Deterministic. InvalidArgument when the request makes no sense (names what); FailedPrecondition
+// when nothing fits: names the stage that needs most in the plan that needs least memory, and how
+// much memory would do; DeadlineExceeded when it was stopped before anything that fits was found.
+// Runs on as many threads as oneTBB gives; the answer does not depend on how many.
+absl::StatusOr<std::optional<Plan>> MakePlanBelowCutoff(const PlanRequest& request);
+
+// The same for a request without a cutoff: NotFound where it has one, and nothing is below it.
 absl::StatusOr<Plan> MakePlan(const PlanRequest& request);
 
 }  // namespace sluice

@@ -82,15 +82,6 @@ absl::StatusOr<int64_t> GlobalBatch(const PlanQuestion& question, int64_t micro_
 
 }  // namespace
 
-std::string PlanSetting::Describe() const {
-  std::string text;
-  if (data > 1) absl::StrAppend(&text, "data ", data, " x ");
-  if (tensor > 1) absl::StrAppend(&text, "tensor ", tensor, " x ");
-  absl::StrAppend(&text, "pipeline ", pipeline, ", ", micro_batches,
-                  micro_batches == 1 ? " micro-batch of " : " micro-batches of ", micro_batch_size);
-  return text;
-}
-
 absl::StatusOr<std::vector<PlanSetting>> ListSettings(const SettingChoices& choices) {
   std::vector<PlanSetting> settings;
   for (int tensor : Degrees(choices.tensor, choices.devices, choices.most_tensor)) {
