@@ -1,0 +1,108 @@
+#include "tools/plan/plan_question.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+PlanFlags FlagsFor(std::string model, std::string device) {
+  PlanFlags flags;
+  flags.model.model = std::move(model);
+  flags.device = std::move(device);
+  flags.devices = 4;
+  return flags;
+}
+
+std::string MessageOf(const PlanFlags& flags) {
+  return std::string(ReadQuestion(flags).status().message());
+}
+
+TEST(ReadQuestion, LeavesOpenWhatWasNotSaid) {
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(FlagsFor("gpt2", ""));
+  ASSERT_TRUE(question.ok()) << question.status();
+  EXPECT_TRUE(std::holds_alternative<ModelSpec>(question->subject));
+  EXPECT_TRUE(question->on_this_processor());
+  EXPECT_TRUE(question->measures_processor());
+  EXPECT_EQ(question->devices, 4);
+  EXPECT_EQ(question->schedule, std::nullopt);
+  EXPECT_EQ(question->chunks, std::nullopt);
+  EXPECT_EQ(question->micro_batch_size, std::nullopt);
+  EXPECT_FALSE(question->any_micro_batch_size);
+  EXPECT_EQ(question->data_parallel, 1);
+  EXPECT_EQ(question->policies.size(), 3u);
+}
+
+TEST(ReadQuestion, AutoIsAnyAndNumbersHaveUnits) {
+  PlanFlags flags = FlagsFor("llama-3.1-8b", "h200");
+  flags.schedule = "zbv";
+  flags.data_parallel = flags.micro_batch_size = "auto";
+  flags.tensor_parallel = "2";
+  flags.memory = "80GiB";
+  flags.latency = "5us";
+  flags.gap = "1%";
+  flags.partition = "0-10,11-33";
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  ASSERT_TRUE(question.ok()) << question.status();
+  EXPECT_TRUE(std::holds_alternative<DecoderConfig>(question->subject));
+  EXPECT_EQ(question->schedule, "zbv");
+  EXPECT_EQ(question->data_parallel, std::nullopt);
+  EXPECT_TRUE(question->any_micro_batch_size);
+  EXPECT_EQ(question->tensor_parallel, 2);
+  EXPECT_FALSE(question->only_pipelines());
+  EXPECT_EQ(question->memory, int64_t{80} << 30);
+  EXPECT_DOUBLE_EQ(*question->latency, 5e-6);
+  EXPECT_DOUBLE_EQ(question->gap, 0.01);
+  EXPECT_EQ(FormatPartition(*question->partition), "0-10,11-33");
+  EXPECT_EQ(question->device->name, "h200");
+  EXPECT_FALSE(question->on_this_processor());
+}
+
+TEST(ReadQuestion, ListsTheModelsOrTheDevicesThatThereAre) {
+  EXPECT_THAT(MessageOf(FlagsFor("gtp2", "h200")), HasSubstr("llama-3.1-8b"));
+  const std::string device = MessageOf(FlagsFor("gpt2", "tpu"));
+  EXPECT_THAT(device, HasSubstr("no device 'tpu'; there are: a100"));
+  EXPECT_THAT(device, Not(HasSubstr("llama")));
+}
+
+TEST(ReadQuestion, NamesTheFlagThatIsWrong) {
+  PlanFlags flags = FlagsFor("gpt2", "h200");
+  flags.devices = 1 << 20;
+  EXPECT_THAT(MessageOf(flags), HasSubstr("--devices is 1048576"));
+  flags = FlagsFor("gpt2", "h200");
+  flags.cluster = "cluster.json";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("leave out --device"));
+  flags = FlagsFor("gpt2", "h200");
+  flags.tensor_parallel = "some";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("--tensor-parallel is 'some'"));
+  flags = FlagsFor("gpt2", "h200");
+  flags.partition = "0-3,5-13";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("5-13"));
+}
+
+TEST(ReadQuestion, TakesAGraphWithoutADevice) {
+  const std::string file =
+      (std::filesystem::path(testing::TempDir()) / "plan_question_graph.txt").string();
+  std::ofstream(file) << "node1 -- A -- forward_compute_time=1, backward_compute_time=2, "
+                         "activation_size=8, parameter_size=4\n";
+  PlanFlags flags = FlagsFor(file, "");
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  ASSERT_TRUE(question.ok()) << question.status();
+  ASSERT_NE(question->graph(), nullptr);
+  EXPECT_EQ(question->graph()->nodes.size(), 1u);
+  flags.micro_batch_size = "4";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("give --micro-batches"));
+  flags.what_if = true;
+  EXPECT_EQ(ReadQuestion(flags).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace sluice
