@@ -99,7 +99,7 @@ void TakeStageReplicas(JsonFields* document, PlanFile* plan) {
   }
 }
 
-// An order made for the costs may give some devices fewer stages than others; its timetable says which.
+// An order made for the costs may give some devices fewer stages; its timetable says which.
 void CheckStageCount(size_t stages, JsonFields* document, const PlanFile& plan) {
   const int64_t most = int64_t{plan.devices} * plan.chunks;
   const int64_t least = plan.schedule == kOwnOrder ? plan.devices : most;

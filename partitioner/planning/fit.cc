@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/least_memory_plan.h"
 #include "partitioner/planning/race/planner.h"
 #include "partitioner/planning/run_memory.h"
 
@@ -37,11 +37,12 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
   return tightened;
 }
 
-// The leanest plan, with what a run of it allocates; FailedPrecondition when that is too much.
-absl::StatusOr<Plan> LeanestRun(const PlanQuestion& question, const PlanSource& source,
-                                const PlanSetting& setting, const PlanRequest& request,
-                                int64_t limit) {
-  absl::StatusOr<Plan> leanest = MakeLeanestPlan(request);
+// The plan that needs least memory, with what a run of it allocates. FailedPrecondition when that
+// is too much.
+absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
+                                    const PlanSetting& setting, const PlanRequest& request,
+                                    int64_t limit) {
+  absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(request);
   if (!leanest.ok()) return leanest.status();
   if (absl::Status status = SetRunMemory(question, source, setting, &*leanest); !status.ok()) {
     return status;
@@ -75,7 +76,7 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
     if (!plan.ok()) break;
     best->plan = *std::move(plan);
   }
-  absl::StatusOr<Plan> leanest = LeanestRun(question, source, best->setting, request, *limit);
+  absl::StatusOr<Plan> leanest = LeastMemoryRun(question, source, best->setting, request, *limit);
   if (!leanest.ok()) return leanest.status();
   leanest->SetLowerBound(lower_bound);
   best->plan = *std::move(leanest);
@@ -89,8 +90,8 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
   const absl::StatusOr<Machines> machines = joint.price(setting);
   if (!machines.ok() || !machines->memory_limit) return why;
   const absl::StatusOr<Plan> leanest =
-      LeanestRun(question, source, setting, RequestOf(joint.common, setting, *machines),
-                 *machines->memory_limit);
+      LeastMemoryRun(question, source, setting, RequestOf(joint.common, setting, *machines),
+                     *machines->memory_limit);
   return leanest.ok() ? why : leanest.status();
 }
 

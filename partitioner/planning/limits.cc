@@ -13,7 +13,7 @@ constexpr int64_t kMostChunks = 1 << 12;
 constexpr int64_t kMostTokens = 1 << 24;  // of a micro-batch: a layer's bytes stay below 2^62
 constexpr int64_t kMostMicroBatches = 1 << 16;
 constexpr int64_t kMostSamples = 1 << 24;
-// Of one timetable, with one stage a device. A plan holds some twenty of them at a time, together
+// Of one timetable, with one stage per device. A plan holds some twenty of them at a time, together
 // 3 kB for each.
 constexpr int64_t kMostForwards = 1 << 21;
 

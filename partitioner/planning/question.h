@@ -32,7 +32,7 @@ struct PlanQuestion {
   std::string model;  // the name that was given: a preset or a file
   PlanSubject subject;
 
-  // What runs it: at most one of the two. With neither, this machine's processor, which is measured.
+  // What runs it: at most one of the two. With neither, this machine's processor, measured now.
   std::optional<DeviceSpec> device;
   std::optional<ClusterSpec> cluster;
   int devices = 1;  // in all

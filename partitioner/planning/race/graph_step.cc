@@ -14,7 +14,7 @@
 #include "partitioner/cuts/downsets.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
-#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/least_memory_plan.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/planning/race/graph_chain.h"
 #include "partitioner/planning/race/graph_contestant.h"
@@ -170,8 +170,8 @@ class GraphStepPlanner {
     return along;
   }
 
-  // Several stages a device along an order of hundreds of nodes take longer than all the rest, and
-  // are seldom the best.
+  // Several stages per device along an order of hundreds of nodes take longer than all the rest,
+  // and are seldom the best.
   PlanRequest SeedOf(std::shared_ptr<const CostTable> chain) const {
     PlanRequest along = AlongChain(std::move(chain));
     const bool many = request_.graph->nodes.size() > kManyNodes;
@@ -223,7 +223,7 @@ class GraphStepPlanner {
     return absl::OkStatus();
   }
 
-  // Names the leanest plan along the order of the file, which another order may undercut.
+  // Names the plan that needs least memory along the order of the file; another may need less.
   absl::Status WhyNothing(const PlanRequest& along) const {
     const bool proved = std::all_of(contestants_.begin(), contestants_.end(),
                                     [](const auto& each) { return each.result.complete; });
@@ -231,7 +231,7 @@ class GraphStepPlanner {
       return absl::DeadlineExceededError(
           "the search ended before it found anything that fits; give it more time or memory");
     }
-    const absl::StatusOr<Plan> leanest = MakeLeanestPlan(along);
+    const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(along);
     if (!leanest.ok()) return leanest.status();
     const std::vector<int64_t>& bytes = leanest->peak_bytes;
     const auto fullest = std::max_element(bytes.begin(), bytes.end());
@@ -304,7 +304,7 @@ class GraphStepPlanner {
   double lower_bound_ = kInfinity;
 };
 
-// The best plan with one device a stage, faster than that with several, of which it tells.
+// The best plan with one device per stage, faster than that with several, of which it tells.
 Plan WithSeveral(Plan straight, const absl::StatusOr<Plan>& several) {
   const double longer = several.ok() ? several->step_seconds / straight.step_seconds - 1 : 0;
   if (!several.ok()) {
@@ -320,14 +320,14 @@ Plan WithSeveral(Plan straight, const absl::StatusOr<Plan>& several) {
   return straight;
 }
 
-// The best plan with several devices a stage, faster than all that `planner` tried with one.
+// The best plan with several devices per stage, faster than all that `planner` tried with one.
 Plan WithOne(Plan replicated, const GraphStepPlanner& planner) {
   replicated.rejected = planner.Rejected();
   for (RejectedPlan& each : replicated.rejected) each.what += ", a device a stage";
   return replicated;
 }
 
-// The better of the best plan with several devices a stage, and the best with one.
+// The better of the best plan with several devices per stage, and the best with one.
 absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const GraphWork& work) {
   GraphStepRequest half = request;
   half.budget = request.budget / 2;
@@ -348,7 +348,7 @@ absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const Gra
   if (!straight.ok() && !replicated.ok()) return straight.status();
   Plan best = straight.ok() && *straight ? WithSeveral(**straight, replicated)
                                          : WithOne(*replicated, planner);
-  // Where no schedule is for several devices a stage, none of them is asked for.
+  // Where no schedule is for several devices per stage, none of them is asked for.
   if (absl::IsInvalidArgument(replicated.status())) bound = kInfinity;
   best.SetLowerBound(std::min(planner.lower_bound(), bound));
   return best;

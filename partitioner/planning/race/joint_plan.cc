@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/least_memory_plan.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/setting_contestant.h"
 
@@ -123,7 +123,7 @@ class JointPlanner {
       first.Update(status);
       if (absl::IsDeadlineExceeded(status)) stopped.Update(status);
       if (!absl::IsFailedPrecondition(status)) continue;
-      const absl::StatusOr<Plan> leanest = MakeLeanestPlan(contestant->request());
+      const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(contestant->request());
       if (!leanest.ok() || leanest->largest_peak_bytes() >= least) continue;
       least = leanest->largest_peak_bytes();
       memory = NothingFits(*leanest, contestant->request().machines.least_memory());

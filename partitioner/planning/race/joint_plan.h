@@ -27,7 +27,7 @@ struct JointRequest {
 struct JointPlan {
   Plan plan;
   PlanSetting setting;
-  Machines machines;       // what they are in that setting
+  Machines machines;       // of that setting
   int settings_tried = 0;  // the others were proved slower by StepFloor alone
   int settings_in_all = 0;
 };

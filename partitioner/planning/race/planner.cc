@@ -15,7 +15,7 @@
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/orders/free_order.h"
 #include "partitioner/planning/candidates.h"
-#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/least_memory_plan.h"
 #include "partitioner/planning/plan_builder.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/timetable_contestant.h"
@@ -154,7 +154,7 @@ class Planner {
       return absl::InvalidArgumentError(rejected_.empty() ? "there is nothing to try"
                                                           : rejected_.back().why);
     }
-    const absl::StatusOr<Plan> leanest = MakeLeanestPlan(request_);
+    const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(request_);
     if (!leanest.ok()) return leanest.status();
     return NothingFits(*leanest, request_.machines.least_memory());
   }

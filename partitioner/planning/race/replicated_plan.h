@@ -3,12 +3,13 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/bounds/graph_chains.h"
-#include "partitioner/planning/race/graph_step.h"
+#include "partitioner/planning/plan.h"
+#include "partitioner/planning/race/graph_step_request.h"
 
 namespace sluice {
 
-// The best plan of a graph with one or several devices a stage (ReplicaSearch), by those schedules
-// of request.schedule that have one stage a device: InvalidArgument where there is none.
+// The best plan of a graph with one or several devices per stage (ReplicaSearch), by those
+// schedules asked for that have one stage per device: InvalidArgument where there is none.
 // FailedPrecondition when nothing fits, DeadlineExceeded when the search ended before it found
 // anything that does: `lower_bound`, which no such plan is below, is set then as well.
 absl::StatusOr<Plan> FindReplicatedPlan(const GraphStepRequest& request, const GraphWork& work,

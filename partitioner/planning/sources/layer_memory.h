@@ -11,9 +11,9 @@
 
 namespace sluice {
 
-// One entry a layer, with its name, parameters and bytes as its implementation declares them; no
+// One entry per layer, with its name, parameters and bytes as its implementation declares them; no
 // seconds. What a stage needs by these bytes is at most what the run will allocate: alignment,
-// messages ahead of their use and the packing of buffers come on top (see RunMemory).
+// messages ahead of their use and the packing of buffers come on top (RunMemory counts them).
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
                                                      DType dtype, OptimizerKind optimizer,
                                                      const Kernels& kernels = CpuKernels());

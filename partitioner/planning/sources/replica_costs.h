@@ -19,9 +19,9 @@ struct ReplicaShare {
 };
 
 // Turns the costs of layers of one pipeline into those of one replica: gradients are summed over
-// the replicas once a step (with ZeRO-2 once a micro-batch), by a reduce-scatter and an all-gather
-// that no computation hides; of the optimizer's state and its work, with ZeRO-2 of the sums too,
-// there is a share. What a run allocates to the byte says RunMemory.
+// the replicas once per step (with ZeRO-2 once per micro-batch), by a reduce-scatter and an
+// all-gather that no computation hides; of the optimizer's state and its work, with ZeRO-2 of the
+// sums too, each replica has a share. RunMemory counts what a run allocates, to the byte.
 void ShareOverReplicas(const ReplicaShare& share, std::vector<LayerCost>* layers);
 
 }  // namespace sluice

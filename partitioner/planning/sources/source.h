@@ -29,8 +29,9 @@ struct PlanSource {
   // Those that need these bytes: this machine's where it was measured, else any processor's.
   const Kernels* kernels = &PortableCpuKernels();
   // The machines of any setting, with what layers cost on them: of one replica, and of one of the
-  // devices that share a stage. Thread-safe. InvalidArgument for one that the source knows nothing of: a
-  // profile is of one micro-batch size, and neither it nor a measured processor of shared stages.
+  // devices that share a stage. Thread-safe. InvalidArgument for one that the source knows nothing
+  // of: a profile is of one micro-batch size, and neither it nor a measured processor of shared
+  // stages.
   std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
   // How many ranks of each kind of device, in the order of the cluster; empty where all are alike.
   std::vector<int> kinds;

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PARTITIONER_PLANNING_LEANEST_PLAN_H_
-#define SLUICE_PARTITIONER_PLANNING_LEANEST_PLAN_H_
+#ifndef SLUICE_PARTITIONER_PLANNING_LEAST_MEMORY_PLAN_H_
+#define SLUICE_PARTITIONER_PLANNING_LEAST_MEMORY_PLAN_H_
 
 #include <cstdint>
 
@@ -12,10 +12,10 @@ namespace sluice {
 // The plan whose fullest device needs the least memory, whatever the limit (the least there is
 // where devices have one stage each, a local optimum where they have several). Without a bound.
 // InvalidArgument as MakePlan.
-absl::StatusOr<Plan> MakeLeanestPlan(const PlanRequest& request);
-// The FailedPrecondition for a limit that even `leanest` does not meet.
+absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request);
+// The FailedPrecondition for a limit that even `leanest`, which needs least memory, does not meet.
 absl::Status NothingFits(const Plan& leanest, int64_t limit);
 
 }  // namespace sluice
 
-#endif  // SLUICE_PARTITIONER_PLANNING_LEANEST_PLAN_H_
+#endif  // SLUICE_PARTITIONER_PLANNING_LEAST_MEMORY_PLAN_H_

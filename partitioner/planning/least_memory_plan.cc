@@ -1,4 +1,4 @@
-#include "partitioner/planning/leanest_plan.h"
+#include "partitioner/planning/least_memory_plan.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-absl::StatusOr<Plan> MakeLeanestPlan(const PlanRequest& request) {
+absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request) {
   std::vector<RejectedPlan> rejected;
   bool stopped = false;
   const absl::StatusOr<std::vector<Candidate>> candidates =
