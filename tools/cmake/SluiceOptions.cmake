@@ -1,6 +1,7 @@
 option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_BENCH "Build the benchmarks" ON)
 option(SLUICE_FUZZ "Build the fuzzers, and only them (needs clang)" OFF)
+option(SLUICE_UNITS "Compile several sources as one (tools/cmake/SluiceUnits.cmake)" ON)
 option(SLUICE_STRICT "Treat every warning as an error" OFF)
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 set(SLUICE_MPI AUTO CACHE STRING "Build the MPI transport: AUTO (where MPI is found), ON or OFF")
