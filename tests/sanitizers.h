@@ -1,6 +1,9 @@
 #ifndef SLUICE_TESTS_SANITIZERS_H_
 #define SLUICE_TESTS_SANITIZERS_H_
 
+#include <cstddef>
+#include <vector>
+
 // Whether AddressSanitizer or ThreadSanitizer watches: GCC says so by a macro, clang by a feature.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLUICE_SANITIZED 1
@@ -21,6 +24,17 @@ inline constexpr bool kSanitized = false;
 // Trials of a property: all of them, or under sanitizers, which make them many times slower, the
 // first few.
 constexpr int Trials(int all, int sanitized) { return kSanitized ? sanitized : all; }
+
+// Cases that combine every value of several parameters: all of them, or under sanitizers every
+// `step`-th. With a step that shares no factor with the number of values of any parameter, each
+// value stays in.
+template <typename Case>
+std::vector<Case> Sample(std::vector<Case> all, size_t step) {
+  if (!kSanitized) return all;
+  std::vector<Case> some;
+  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  return some;
+}
 
 }  // namespace sluice
 

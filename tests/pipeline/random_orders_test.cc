@@ -8,6 +8,7 @@
 
 #include "schedules/check/validate.h"
 #include "tests/pipeline/small_run.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -108,7 +109,7 @@ Placement RandomPlacement(Random& random) {
 
 TEST(RandomOrders, AllRun) {
   Random random(1);
-  for (int trial = 0; trial < 150; ++trial) {
+  for (int trial = 0; trial < Trials(150, 40); ++trial) {
     const Timetable table =
         RandomOrder(random, RandomPlacement(random), 1 + Below(random, 24)).Make();
     ASSERT_TRUE(ValidateTimetable(table).ok()) << ValidateTimetable(table);

@@ -19,6 +19,7 @@
 #include "comm/where.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/small_run.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -69,7 +70,7 @@ std::vector<SmallRun> Runs() {
       }
     }
   }
-  return runs;
+  return Sample(runs, 5);  // 6 cuts, 4 numbers of replicas, 3 levels of ZeRO
 }
 
 class Replicas : public testing::TestWithParam<SmallRun> {};

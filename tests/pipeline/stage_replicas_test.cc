@@ -18,6 +18,7 @@
 #include "schedules/generators/catalogue.h"
 #include "schedules/simulate/dealt_times.h"
 #include "tests/pipeline/small_run.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -49,7 +50,7 @@ std::vector<SmallRun> Runs() {
     return static_cast<int>(random() % static_cast<uint64_t>(n));
   };
   std::vector<SmallRun> runs;
-  for (int number = 0; number < 36; ++number) {
+  for (int number = 0; number < Trials(36, 20); ++number) {
     SmallRun run{.model = models[number % 4],
                  .schedule = schedules[number % 5],
                  .micro_batches = 12,
