@@ -9,8 +9,8 @@
 #include "partitioner/cuts/cost_table.h"
 #include "partitioner/machines.h"
 #include "partitioner/memory/in_flight.h"
+#include "partitioner/step_costs.h"
 #include "schedules/partition.h"
-#include "schedules/simulate/simulate.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
@@ -50,11 +50,6 @@ struct StageAssignment {
 // InvalidArgument when there are more stages than layers, no policies, machines that
 // make no sense, or more bytes than can be counted.
 absl::Status ValidateProblem(const PartitionProblem& problem);
-
-// What Simulate() takes, and what it does not know: the end of a step.
-struct StepCosts : StageCosts {
-  std::vector<double> tail;  // [stage] seconds after the last action of its rank, once a step
-};
 
 // [stage] what each stage costs.
 std::vector<RangeCost> PriceStages(const PartitionProblem& problem,

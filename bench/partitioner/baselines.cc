@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "bench/partitioner/rules.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
+#include "partitioner/search/graph_partition.h"
 
 namespace sluice {
 namespace {

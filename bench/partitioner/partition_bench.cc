@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/partition_answer.h"
 #include "schedules/generators/catalogue.h"
 
 namespace sluice {

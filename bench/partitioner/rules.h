@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "partitioner/search/graph_partition.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
 
 // How other systems cut a model into stages, written anew from what they publish, for comparison
 // with FindGraphPartition. All are for stages on one device each (`replicate` false). No stages

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/bounds/stage_arcs.h"
-#include "partitioner/bounds/step_model.h"
 
 namespace sluice {
 

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/bounds/chain_mean.h"
+#include "partitioner/bounds/graph_lengths.h"
+#include "partitioner/cuts/graph_work.h"
+#include "partitioner/graph_problem.h"
 
 namespace sluice {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/bounds/stage_arcs.h"
-#include "partitioner/bounds/step_model.h"
 
 namespace sluice {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/bounds/stage_arcs.h"
-#include "partitioner/bounds/step_model.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/partition_problem.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "partitioner/bounds/step_model.h"
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/partition_problem.h"
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/bounds/step_model.h"
 #include "partitioner/bounds/step_slots.h"
+#include "partitioner/step_costs.h"
 
 namespace sluice {
 

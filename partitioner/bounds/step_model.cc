@@ -29,16 +29,6 @@ int SlotOf(const Action& action) {
 
 }  // namespace
 
-double ChainCounts::Seconds(const StepCosts& costs) const {
-  double seconds = 0;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    seconds += stages[s].forward * costs.forward[s] + stages[s].input_grad * costs.input_grad[s] +
-               stages[s].weight_grad * costs.weight_grad[s] + stages[s].tail * costs.tail[s];
-    if (s + 1 < stages.size()) seconds += stages[s].send * costs.send[s];
-  }
-  return seconds;
-}
-
 // Numbers the actions in an order in which every input is made before it is used, by running the
 // ranks' rows as far as they go, round after round.
 class StepModel::Compiler {

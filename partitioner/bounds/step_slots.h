@@ -1,7 +1,7 @@
 #ifndef SLUICE_PARTITIONER_BOUNDS_STEP_SLOTS_H_
 #define SLUICE_PARTITIONER_BOUNDS_STEP_SLOTS_H_
 
-#include "partitioner/bounds/step_model.h"
+#include "partitioner/bounds/chain_counts.h"
 
 namespace sluice {
 

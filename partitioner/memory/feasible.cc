@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "partitioner/search/minimax.h"
+#include "partitioner/cuts/minimax.h"
 
 namespace sluice {
 namespace {

@@ -13,7 +13,6 @@
 #include "partitioner/orders/free_order_trials.h"
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
-#include "partitioner/planning/plan_builder.h"
 #include "schedules/optimise/dispatch.h"
 
 namespace sluice {

@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "partitioner/candidate.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/plan_request.h"
-#include "partitioner/planning/candidates.h"
 
 namespace sluice {
 

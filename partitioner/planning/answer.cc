@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "partitioner/graph_plan.h"
 #include "partitioner/planning/race/graph_bottleneck.h"
 #include "partitioner/planning/race/graph_step.h"
 #include "partitioner/planning/race/joint_plan.h"

@@ -97,12 +97,6 @@ absl::StatusOr<std::vector<const CatalogueEntry*>> EntriesAskedFor(const PlanReq
 
 }  // namespace
 
-std::string Candidate::Describe() const {
-  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(schedule);
-  if (chunks == 1 && entry.ok() && (*entry)->default_chunks == 1) return schedule;
-  return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
-}
-
 absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,
                                                       std::vector<RejectedPlan>* rejected,
                                                       bool* stopped) {

@@ -1,31 +1,20 @@
 #ifndef SLUICE_PARTITIONER_PLANNING_CANDIDATES_H_
 #define SLUICE_PARTITIONER_PLANNING_CANDIDATES_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/candidate.h"
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/plan.h"
 
 namespace sluice {
 
-// A timetable that a plan could use.
-struct Candidate {
-  std::string schedule;
-  int chunks = 1;
-  Timetable timetable;
-  std::shared_ptr<const InFlight> in_flight;
-
-  std::string Describe() const;  // "1f1b", "interleaved, 2 chunks"
-};
-
 // The timetables that `request` allows, those that keep the fewest micro-batches in flight first.
 // What could not be generated is added to `rejected`; `stopped` says whether that was for want of
-// time. InvalidArgument when a named schedule cannot
-// be had, or none can.
+// time. InvalidArgument when a named schedule cannot be had, or none can.
 absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request,
                                                       std::vector<RejectedPlan>* rejected,
                                                       bool* stopped);

@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 

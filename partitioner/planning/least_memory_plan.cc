@@ -7,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
+#include "partitioner/candidate.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/plan_builder.h"

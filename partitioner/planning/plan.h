@@ -10,6 +10,7 @@
 #include "partitioner/partition_problem.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/partition_answer.h"
 #include "schedules/simulate/simulate.h"
 #include "schedules/timetable.h"
 

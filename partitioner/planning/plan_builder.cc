@@ -11,15 +11,6 @@ namespace sluice {
 
 namespace {
 
-bool RunsWeightGradsApart(const Timetable& timetable) {
-  for (const auto& row : timetable.rows) {
-    for (const Action& action : row) {
-      if (action.op == Op::kWeightGrad) return true;
-    }
-  }
-  return false;
-}
-
 std::vector<PlanStage> StagesOf(const Candidate& candidate, const StageAssignment& assignment,
                                 const std::vector<RangeCost>& costs) {
   std::vector<PlanStage> stages(costs.size());
@@ -36,17 +27,6 @@ std::vector<PlanStage> StagesOf(const Candidate& candidate, const StageAssignmen
 }
 
 }  // namespace
-
-PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate) {
-  PartitionProblem problem;
-  problem.machines =
-      RunsWeightGradsApart(candidate.timetable) ? request.machines.Apart() : request.machines;
-  problem.timetable = &candidate.timetable;
-  problem.in_flight = candidate.in_flight.get();
-  problem.policies = request.policies;
-  problem.fixed = request.partition;
-  return problem;
-}
 
 absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& candidate,
                                const StageAssignment& assignment) {

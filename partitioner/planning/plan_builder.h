@@ -2,16 +2,13 @@
 #define SLUICE_PARTITIONER_PLANNING_PLAN_BUILDER_H_
 
 #include "absl/status/statusor.h"
-#include "models/spec/units.h"
+#include "partitioner/candidate.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/plan.h"
 
 namespace sluice {
-
-// The question that `candidate`'s timetable poses. Points into `candidate`.
-PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate);
 
 // Everything about one assignment; the bound and what was rejected are left empty.
 absl::StatusOr<Plan> BuildPlan(const PlanRequest& request, const Candidate& candidate,

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "partitioner/cuts/minimax.h"
 #include "partitioner/memory/feasible.h"
+#include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
-#include "partitioner/search/minimax.h"
+#include "partitioner/search/partition_answer.h"
 
 namespace sluice {
 namespace {

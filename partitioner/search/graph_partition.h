@@ -1,44 +1,13 @@
 #ifndef SLUICE_PARTITIONER_SEARCH_GRAPH_PARTITION_H_
 #define SLUICE_PARTITIONER_SEARCH_GRAPH_PARTITION_H_
 
-#include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/spec/profile_graph.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
 
 namespace sluice {
-
-struct GraphRequest {
-  const ProfileGraph* graph = nullptr;
-  int devices = 1;
-  double bandwidth = std::numeric_limits<double>::infinity();  // bytes/s
-  bool replicate = false;  // a stage may run on several devices, each with its own micro-batches
-  double memory = std::numeric_limits<double>::infinity();  // bytes of each device
-};
-
-struct GraphStage {
-  std::vector<int> nodes;  // ascending, which is an order with sources first
-  int replicas = 1;
-  double forward_seconds = 0;
-  double backward_seconds = 0;
-  double parameter_bytes = 0;
-  double send_bytes = 0;        // across the cut after it; 0 for the last
-  double activation_bytes = 0;  // outputs of its nodes, of one micro-batch
-  int in_flight = 1;            // micro-batches that one replica keeps them of
-
-  // What each of its devices holds: of parameters four copies, which are weights, their gradients
-  // and Adam's two moments, all in the type of the profile (fp32).
-  double state_bytes() const { return 4 * parameter_bytes; }
-  double peak_bytes() const { return state_bytes() + in_flight * activation_bytes; }
-};
-
-struct GraphPlan {
-  std::vector<GraphStage> stages;
-  double bottleneck_seconds = 0;  // proved: no other partition has less
-  int64_t cuts = 0;               // ways to cut the graph in two, all of them considered
-};
 
 // The partition of a graph into stages whose bottleneck is least, over all cuts that send nothing
 // backwards. The bottleneck is the largest of, with b the bandwidth,

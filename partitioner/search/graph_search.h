@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "partitioner/cuts/downsets.h"
-#include "partitioner/search/graph_partition.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
 
 namespace sluice {
 

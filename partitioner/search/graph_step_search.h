@@ -9,10 +9,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/bounds/chain_mean.h"
 #include "partitioner/bounds/graph_arcs.h"
-#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/bounds/graph_lengths.h"
 #include "partitioner/bounds/step_model.h"
-#include "partitioner/search/exact_partition.h"
+#include "partitioner/cuts/graph_work.h"
+#include "partitioner/graph_problem.h"
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
+#include "partitioner/step_costs.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "partitioner/search/chain_descent.h"
-#include "partitioner/search/exact_partition.h"
+#include "partitioner/search/partition_answer.h"
 
 namespace sluice {
 namespace {

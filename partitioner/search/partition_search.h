@@ -9,13 +9,17 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/bounds/chain_pool.h"
 #include "partitioner/bounds/stage_arcs.h"
 #include "partitioner/bounds/step_model.h"
+#include "partitioner/cuts/minimax.h"
 #include "partitioner/memory/feasible.h"
-#include "partitioner/search/exact_partition.h"
+#include "partitioner/partition_problem.h"
 #include "partitioner/search/local_search.h"
-#include "partitioner/search/minimax.h"
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
+#include "partitioner/step_costs.h"
 
 namespace sluice {
 

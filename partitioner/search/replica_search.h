@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "partitioner/bounds/graph_chains.h"
-#include "partitioner/search/exact_partition.h"
+#include "partitioner/cuts/graph_work.h"
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
 #include "schedules/simulate/dealt_times.h"
 #include "schedules/timetable.h"
 

@@ -1,5 +1,5 @@
 // The reading of measured steps, the fit of the constants, and what it reaches on published tables.
-#include "partitioner/costs/calibration/calibration.h"
+#include "partitioner/calibration/calibration.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/partition_problem.h"
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "partitioner/bounds/step_floor.h"
-#include "partitioner/planning/plan_builder.h"
+#include "partitioner/search/partition_answer.h"
 #include "schedules/optimise/optimise.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"

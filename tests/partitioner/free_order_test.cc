@@ -9,14 +9,17 @@
 #include <vector>
 
 #include "partitioner/bounds/step_floor.h"
+#include "partitioner/candidate.h"
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
+#include "partitioner/partition_problem.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/file.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/planning/plan_builder.h"
 #include "partitioner/planning/race/planner.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/partition_answer.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "tests/partitioner/brute_force.h"

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
 #include "partitioner/cuts/downsets.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
 #include "tests/partitioner/profiles.h"
 #include "tests/sanitizers.h"
 

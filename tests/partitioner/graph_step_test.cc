@@ -13,8 +13,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/cuts/graph_work.h"
+#include "partitioner/graph_problem.h"
+#include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/graph_partition.h"
 #include "partitioner/search/graph_step_search.h"
+#include "partitioner/search/search_options.h"
 #include "tests/partitioner/graph_assignments.h"
 #include "tests/partitioner/random_chain.h"
 #include "tests/partitioner/random_graph.h"

@@ -15,6 +15,7 @@
 #include "partitioner/planning/race/planner.h"
 #include "partitioner/planning/race/settings.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/partition_answer.h"
 #include "tests/partitioner/random_chain.h"
 
 namespace sluice {

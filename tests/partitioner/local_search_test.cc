@@ -12,6 +12,8 @@
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/planning/race/planner.h"
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

@@ -5,6 +5,9 @@
 #include <deque>
 #include <vector>
 
+#include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_options.h"
+
 namespace sluice {
 namespace {
 

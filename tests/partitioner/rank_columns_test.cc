@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "partitioner/bounds/neighbour_columns.h"
-#include "partitioner/search/exact_partition.h"
+#include "partitioner/bounds/step_model.h"
+#include "partitioner/partition_problem.h"
+#include "partitioner/search/search_options.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
 

@@ -13,8 +13,10 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "partitioner/cuts/graph_work.h"
 #include "partitioner/planning/race/graph_step.h"
 #include "partitioner/planning/race/replicated_plan.h"
+#include "partitioner/search/search_options.h"
 #include "schedules/generators/catalogue.h"
 #include "tests/partitioner/graph_assignments.h"
 #include "tests/partitioner/random_chain.h"

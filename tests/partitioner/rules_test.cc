@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 
+#include "partitioner/graph_plan.h"
+#include "partitioner/search/graph_partition.h"
 #include "tests/partitioner/profiles.h"
 
 namespace sluice {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <random>
 
+#include "partitioner/bounds/chain_counts.h"
 #include "partitioner/memory/in_flight.h"
+#include "partitioner/step_costs.h"
 #include "schedules/simulate/simulate.h"
 #include "tests/partitioner/random_chain.h"
 

@@ -12,7 +12,7 @@ set(SLUICE_FUZZ_SOURCES
     models/files/file_writer.cc models/files/mapped_file.cc models/layers/layer.cc models/files/safetensors.cc
     models/files/safetensors_header.cc models/spec/model_spec.cc models/spec/decoder.cc models/spec/decoder_import.cc models/spec/describe_layers.cc
     models/spec/huggingface.cc models/spec/json.cc models/spec/profile_graph.cc models/spec/validate.cc
-    partitioner/costs/calibration/calibration_rows.cc
+    partitioner/calibration/calibration_rows.cc
     partitioner/costs/cluster.cc partitioner/costs/cluster_file.cc partitioner/costs/collectives.cc
     partitioner/cuts/cost_table.cc partitioner/costs/decoder_cost.cc partitioner/costs/device.cc
     partitioner/costs/json_fields.cc partitioner/costs/layer_cost.cc partitioner/costs/model_json.cc

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "partitioner/costs/calibration/calibration.h"
+#include "partitioner/calibration/calibration.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/layer_cost.h"
 #include "tools/command.h"

@@ -1,5 +1,6 @@
 #include "partitioner/planning/race/graph_bottleneck.h"
 
+#include "partitioner/cuts/graph_stage.h"
 #include "partitioner/planning/race/graph_stage.h"
 
 namespace sluice {

@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_PLANNING_RACE_GRAPH_BOTTLENECK_H_
 
 #include "absl/status/statusor.h"
+#include "partitioner/graph_plan.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/search/graph_partition.h"
 

@@ -6,8 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "models/spec/profile_graph.h"
-#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/bounds/graph_lengths.h"
 #include "partitioner/cuts/cost_table.h"
+#include "partitioner/cuts/graph_work.h"
 #include "schedules/partition.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/search/graph_step_search.h"
+#include "partitioner/search/partition_answer.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {

@@ -1,9 +1,12 @@
 #ifndef SLUICE_PARTITIONER_PLANNING_RACE_GRAPH_CONTESTANT_H_
 #define SLUICE_PARTITIONER_PLANNING_RACE_GRAPH_CONTESTANT_H_
 
-#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/bounds/graph_lengths.h"
+#include "partitioner/candidate.h"
+#include "partitioner/graph_problem.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/race/race.h"
+#include "partitioner/search/search_options.h"
 
 namespace sluice {
 

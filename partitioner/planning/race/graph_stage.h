@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "partitioner/cuts/graph_stage.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/search/graph_partition.h"
 

@@ -11,7 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/spec/units.h"
+#include "partitioner/candidate.h"
 #include "partitioner/cuts/downsets.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/cuts/graph_work.h"
+#include "partitioner/graph_plan.h"
+#include "partitioner/graph_problem.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/least_memory_plan.h"
@@ -23,6 +28,7 @@
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/replicated_plan.h"
 #include "partitioner/search/graph_partition.h"
+#include "partitioner/search/graph_step_search.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {

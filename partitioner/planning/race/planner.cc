@@ -13,12 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/bounds/step_floor.h"
+#include "partitioner/candidate.h"
 #include "partitioner/orders/free_order.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/least_memory_plan.h"
 #include "partitioner/planning/plan_builder.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/timetable_contestant.h"
+#include "partitioner/search/partition_answer.h"
 
 namespace sluice {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "partitioner/search/partition_answer.h"
 
 namespace sluice {
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "partitioner/search/exact_partition.h"
+#include "partitioner/search/search_options.h"
 
 namespace sluice {
 

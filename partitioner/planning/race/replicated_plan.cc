@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/spec/units.h"
+#include "partitioner/cuts/graph_stage.h"
 #include "partitioner/planning/race/graph_stage.h"
 #include "partitioner/search/replica_search.h"
+#include "partitioner/search/search_options.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/simulate/dealt_times.h"
 

@@ -2,7 +2,7 @@
 #define SLUICE_PARTITIONER_PLANNING_RACE_REPLICATED_PLAN_H_
 
 #include "absl/status/statusor.h"
-#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/cuts/graph_work.h"
 #include "partitioner/planning/plan.h"
 #include "partitioner/planning/race/graph_step_request.h"
 

@@ -12,6 +12,7 @@
 #include "partitioner/planning/plan.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/setting.h"
+#include "partitioner/search/search_options.h"
 
 namespace sluice {
 

@@ -4,10 +4,13 @@
 #include <memory>
 #include <string>
 
+#include "partitioner/candidate.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/race/race.h"
+#include "partitioner/search/partition_answer.h"
 #include "partitioner/search/partition_search.h"
+#include "partitioner/search/search_options.h"
 
 namespace sluice {
 

@@ -1,4 +1,4 @@
-#include "partitioner/costs/calibration/calibration_step.h"
+#include "partitioner/calibration/calibration_step.h"
 
 #include <utility>
 

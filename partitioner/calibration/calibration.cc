@@ -1,4 +1,4 @@
-#include "partitioner/costs/calibration/calibration.h"
+#include "partitioner/calibration/calibration.h"
 
 #include <nlopt.h>
 
@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "partitioner/costs/calibration/calibration_step.h"
+#include "partitioner/calibration/calibration_step.h"
 
 namespace sluice {
 namespace {

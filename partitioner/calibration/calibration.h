@@ -1,5 +1,5 @@
-#ifndef SLUICE_PARTITIONER_COSTS_CALIBRATION_CALIBRATION_H_
-#define SLUICE_PARTITIONER_COSTS_CALIBRATION_CALIBRATION_H_
+#ifndef SLUICE_PARTITIONER_CALIBRATION_CALIBRATION_H_
+#define SLUICE_PARTITIONER_CALIBRATION_CALIBRATION_H_
 
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "partitioner/costs/calibration/calibration_rows.h"
+#include "partitioner/calibration/calibration_rows.h"
 #include "partitioner/costs/cluster.h"
 
 namespace sluice {
@@ -57,4 +57,4 @@ absl::StatusOr<std::vector<double>> PredictSteps(absl::Span<const MeasuredStep> 
 
 }  // namespace sluice
 
-#endif  // SLUICE_PARTITIONER_COSTS_CALIBRATION_CALIBRATION_H_
+#endif  // SLUICE_PARTITIONER_CALIBRATION_CALIBRATION_H_

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PARTITIONER_COSTS_CALIBRATION_CALIBRATION_STEP_H_
-#define SLUICE_PARTITIONER_COSTS_CALIBRATION_CALIBRATION_STEP_H_
+#ifndef SLUICE_PARTITIONER_CALIBRATION_CALIBRATION_STEP_H_
+#define SLUICE_PARTITIONER_CALIBRATION_CALIBRATION_STEP_H_
 
 #include <cstdint>
 #include <vector>
@@ -7,10 +7,11 @@
 #include "absl/status/statusor.h"
 #include "models/spec/decoder.h"
 #include "partitioner/bounds/step_model.h"
-#include "partitioner/costs/calibration/calibration_rows.h"
+#include "partitioner/calibration/calibration_rows.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/decoder_cost.h"
 #include "partitioner/partition_problem.h"
+#include "partitioner/step_costs.h"
 
 namespace sluice {
 
@@ -44,4 +45,4 @@ class PredictedStep {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PARTITIONER_COSTS_CALIBRATION_CALIBRATION_STEP_H_
+#endif  // SLUICE_PARTITIONER_CALIBRATION_CALIBRATION_STEP_H_

@@ -1,4 +1,4 @@
-#include "partitioner/costs/calibration/calibration_rows.h"
+#include "partitioner/calibration/calibration_rows.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-#ifndef SLUICE_PARTITIONER_SEARCH_MINIMAX_H_
-#define SLUICE_PARTITIONER_SEARCH_MINIMAX_H_
+#ifndef SLUICE_PARTITIONER_CUTS_MINIMAX_H_
+#define SLUICE_PARTITIONER_CUTS_MINIMAX_H_
 
 #include <algorithm>
 #include <cmath>
@@ -113,4 +113,4 @@ class MonotoneMinimax {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PARTITIONER_SEARCH_MINIMAX_H_
+#endif  // SLUICE_PARTITIONER_CUTS_MINIMAX_H_

@@ -1,0 +1,25 @@
+#include "partitioner/candidate.h"
+
+#include "absl/strings/str_cat.h"
+#include "schedules/generators/catalogue.h"
+
+namespace sluice {
+
+std::string Candidate::Describe() const {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(schedule);
+  if (chunks == 1 && entry.ok() && (*entry)->default_chunks == 1) return schedule;
+  return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
+}
+
+PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate) {
+  PartitionProblem problem;
+  problem.machines =
+      candidate.timetable.splits_backward() ? request.machines.Apart() : request.machines;
+  problem.timetable = &candidate.timetable;
+  problem.in_flight = candidate.in_flight.get();
+  problem.policies = request.policies;
+  problem.fixed = request.partition;
+  return problem;
+}
+
+}  // namespace sluice
