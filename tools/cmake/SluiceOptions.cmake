@@ -1,6 +1,6 @@
 option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_BENCH "Build the benchmarks" ON)
-option(SLUICE_FUZZ "Build the fuzzers, and only them (needs clang)" OFF)
+option(SLUICE_FUZZ "Build the fuzzers instead of the tests (needs clang)" OFF)
 option(SLUICE_UNITS "Compile several sources as one (tools/cmake/SluiceUnits.cmake)" ON)
 option(SLUICE_STRICT "Treat every warning as an error" OFF)
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
@@ -22,6 +22,10 @@ endif()
 if(SLUICE_SANITIZE)
   sluice_cxx_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+if(SLUICE_FUZZ)
+  # So that libFuzzer sees which branches an input takes.
+  sluice_cxx_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(SLUICE_CCACHE ccache)
