@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// The micro-batches from the first to the last one of a stage's actions of one kind, none left out.
+// The micro-batches of the actions of one kind on one stage: a range without gaps.
 struct Range {
   int first = 0;
   int last = 0;
@@ -35,7 +35,7 @@ constexpr Kind kKinds[] = {{Bit(Op::kForward), "forward"},
                            {kMakesInputGrad, "backward"},
                            {kMakesWeightGrad, "weight gradient"}};
 
-// Of stage `stage`'s actions of `kind`; absent where there are none or some between are left out.
+// The range of the actions of `kind` on `stage`; absent where there are none, or where it has gaps.
 std::optional<Range> RangeOf(const Timetable& table, int stage, const Kind& kind) {
   std::set<int> found;
   for (const Action& action : table.rows[static_cast<size_t>(table.placement.rank(stage))]) {

@@ -93,9 +93,9 @@ class Progress {
     return rank == from ? to : from;
   }
 
-  // The stage, on another rank, that the next action (or pair) of `rank` still waits for. Data that
-  // a lowered table receives, and data from the same rank, are a matter of the row's order: see
-  // CheckRows.
+  // The stage, on another rank, that the next action (or pair) of `rank` still waits for. For data
+  // that a lowered table receives, and for data from the same rank, CheckRows checks the order of
+  // the row.
   int Awaited(int rank) const {
     const auto& row = table_.rows[rank];
     if (lowered_) return kNoStage;
@@ -114,18 +114,18 @@ class Progress {
     const OpMask makes = action.op == Op::kForward ? Bit(Op::kForward) : kMakesInputGrad;
     const size_t cell = census_.cell(producer, action.micro_batch);
     if (ran_[cell] & makes) return kNoStage;
-    // What is absent altogether is reported as such; waiting for it would hide other defects.
+    // CheckComplete reports an action that is absent; waiting for it would hide other defects.
     return census_.seen[cell] & makes ? producer : kNoStage;
   }
 
-  // What does not is reported elsewhere; here it neither waits nor wakes anyone.
+  // An action that does not is reported by another check; here it neither waits nor wakes a rank.
   bool Belongs(int rank, const Action& action) const {
     return action.stage < table_.placement.stages() && action.micro_batch >= 0 &&
            action.micro_batch < table_.micro_batches && table_.placement.rank(action.stage) == rank;
   }
 
   void Finish(int rank, const Action& action) {
-    // In a lowered table nobody waits for anything but messages.
+    // In a lowered table, ranks wait for nothing but messages.
     if (lowered_ || !IsCompute(action.op) || !Belongs(rank, action)) return;
     ran_[census_.cell(action)] |= Bit(action.op);
     const int consumer = ConsumerStage(table_.placement, action.op, action.stage);

@@ -32,14 +32,14 @@ constexpr OpMask MustFollowOf(Op op) {
   }
 }
 
-// Ops that would do the work of `op` a second time.
+// The ops that would do the work of `op` a second time.
 constexpr OpMask DoublesOf(Op op) {
   if (op == Op::kBackward) return Bit(Op::kBackward) | Bit(Op::kInputGrad) | Bit(Op::kWeightGrad);
   if (op == Op::kInputGrad || op == Op::kWeightGrad) return Bit(op) | Bit(Op::kBackward);
   return Bit(op);
 }
 
-// Looked up for every action, so worked out once.
+// It is looked up for every action, so it is computed once.
 constexpr size_t kOps = static_cast<size_t>(Op::kOptimizerStep) + 1;
 using MaskTable = std::array<OpMask, kOps>;
 constexpr MaskTable TableOf(OpMask (*mask)(Op)) {
@@ -100,11 +100,11 @@ class RowChecker {
     }
   }
 
-  // What is asked of every action, looked up once a stage.
+  // What every action is checked against, computed once per stage.
   struct Stage {
     int rank;
     int first, end;  // micro-batches that run through it
-    // The neighbours on the same rank, kNoStage for others.
+    // The neighbours that are on the same rank; kNoStage where they are elsewhere.
     int next_here, previous_here;
     bool next_elsewhere, previous_elsewhere;
   };
@@ -123,7 +123,7 @@ class RowChecker {
       stages.push_back({placement.rank(s), first, end, is_here(next) ? next : kNoStage,
                         is_here(previous) ? previous : kNoStage, next != kNoStage && !is_here(next),
                         previous != kNoStage && !is_here(previous)});
-      if (next == kNoStage) first = end;  // the next copy of the model takes the next ones
+      if (next == kNoStage) first = end;  // the next copy of the model takes those that follow
     }
     return stages;
   }

@@ -9,7 +9,7 @@ namespace {
 
 // Where the weights of one stage change.
 struct StageUpdates {
-  int updates = 0;      // so far along the row
+  int updates = 0;      // how many so far along the row
   size_t position = 0;  // of the last one
   int gradients = 0;    // micro-batches whose weight gradients came so far
 };
@@ -26,7 +26,7 @@ class VersionChecker {
     const auto& row = table_.rows[rank];
     for (size_t i = 0; i < row.size() && !defects_.full(); ++i) {
       const Action& action = row[i];
-      // What stands on the wrong rank or outside the table is reported as such.
+      // CheckRows reports an action on the wrong rank or outside the table.
       if (action.stage >= table_.placement.stages() || table_.placement.rank(action.stage) != rank)
         continue;
       if (action.op == Op::kOptimizerStep) {

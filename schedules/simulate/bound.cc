@@ -18,9 +18,9 @@ struct Least {
   double backward = 0;    // input and weight gradient: B, or I + W
 };
 
-// A pair lasts X, so an action in it cannot be charged more than a share of X. With one share for
-// forwards and the other for backwards, the charges of a pair's halves add up to at most X: sums of
-// charges bound a rank's busy time.
+// A pair lasts X, so each of its two actions can be charged a share of X. Where forwards are charged
+// one share and backwards the rest, the charges of the two halves add up to at most X, and the sum
+// of all charges is a lower bound on the busy time of a rank.
 Least LeastOf(const StageCosts& costs, int stage, double forward_share, double backward_share) {
   const double f = std::min(costs.forward[stage], forward_share);
   const double i = std::min(costs.input_grad[stage], backward_share);
@@ -30,7 +30,7 @@ Least LeastOf(const StageCosts& costs, int stage, double forward_share, double b
 }
 
 // The proof. Follow one micro-batch down and up again: F on stages 0..S-1, then the gradient on
-// stages S-1..0, each hop between ranks costing its latency. No F of stage s starts before
+// stages S-1..0; each edge between two ranks costs its latency. No F of stage s starts before
 // forward_start[s], no B or I before gradient_start[s], and after the gradient of stage s (after F
 // of stage s) at least the rest of the chain remains. Take a rank, the least of each of these
 // numbers over its stages, and the micro-batches that run through each:

@@ -50,7 +50,7 @@ class DealtRun {
   }
 
  private:
-  // Runs the rank as far as it gets; false where that is nowhere.
+  // Runs the rank as far as it gets; false where it cannot run a single action.
   bool Advance(size_t rank) {
     const size_t before = next_[rank];
     for (; next_[rank] < rows_[rank].size(); ++next_[rank]) {
@@ -82,9 +82,9 @@ class DealtRun {
     return std::max(0.0, 1 - work_ / (static_cast<double>(rows_.size()) * seconds));
   }
 
-  // What follows from the rows.
+  // Fills what follows from the rows.
   void Describe(const Timetable& drawn) {
-    // [stage]: micro-batches, and how many of them are rebuilt, of the rank with the most.
+    // [stage] how many micro-batches its busiest rank has, and how many of them are rebuilt.
     std::vector<std::pair<int, int>> most(static_cast<size_t>(placement_.stages()));
     for (const std::vector<TimedAction>& row : run_.rows) {
       double work = 0;

@@ -57,7 +57,7 @@ class Simulator {
   absl::Status CheckActions() const;
   bool Known(const Action& action) const;
   void Advance(int rank);
-  // When `action` has its inputs; kNotYet, and what it waits for, when they are not made yet.
+  // When the inputs of `action` arrive; kNotYet, and what it waits for, where they are not made yet.
   double InputsAt(const Action& action, size_t& waits_for) const;
   void Record(Rank& rank, int number, const Action& action, double start, double end);
   void Finish(const Action& action, double end);
@@ -163,7 +163,7 @@ double Simulator::InputsAt(const Action& action, size_t& waits_for) const {
   if (!IsCompute(action.op)) return 0;
   const size_t cell = cell_(action);
   const uint8_t done = done_[cell];
-  waits_for = kNothing;  // the order of the row itself is at fault where one of these two fails
+  waits_for = kNothing;  // where one of the next two checks fails, the order of the row is wrong
   if (action.op == Op::kWeightGrad) return (done & kInputGradDone) ? 0 : kNotYet;
   const bool forward = action.op == Op::kForward;
   if (!forward && !(done & kForwardDone)) return kNotYet;
@@ -193,14 +193,14 @@ inline void Simulator::Finish(const Action& action, double end) {
   const StageLink& to = forward ? links.next : links.previous;
   if (!IsSend(action.op)) {
     done_[cell_(action)] |= forward ? kForwardDone : kInputGradDone;
-    // In a lowered table what crosses to another rank leaves with its send.
+    // In a lowered table, a result for another rank leaves with its send.
     if (lowered_ && to.crosses) return;
   }
   if (to.stage != kNoStage) Deliver(action, forward, to, end);
 }
 
-// Makes what `action` (F, B, I or a send) passes on available to its consumer, and wakes the rank
-// that waits for it. It leaves when its link is free.
+// Makes the result of `action` (F, B, I or a send) available to its consumer, and wakes the rank
+// that waits for it. The result leaves when its link is free.
 inline void Simulator::Deliver(const Action& action, bool forward, const StageLink& link,
                                double time) {
   if (link.crosses && !costs_.link_busy.empty()) {

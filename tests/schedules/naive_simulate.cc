@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-struct Spot {
+struct Place {
   size_t rank, position;
 };
 
@@ -13,8 +13,8 @@ bool MakesGradient(Op op) { return op == Op::kBackward || op == Op::kInputGrad; 
 
 // Every place where `wanted` holds.
 template <typename Wanted>
-std::vector<Spot> Where(const Timetable& table, Wanted wanted) {
-  std::vector<Spot> spots;
+std::vector<Place> Where(const Timetable& table, Wanted wanted) {
+  std::vector<Place> spots;
   for (size_t r = 0; r < table.rows.size(); ++r) {
     for (size_t i = 0; i < table.rows[r].size(); ++i) {
       if (wanted(table.rows[r][i])) spots.push_back({r, i});
@@ -41,7 +41,7 @@ bool SameCopy(const Placement& placement, int stage, int other) {
 
 // What must have ended before `a` starts (for F, B and I), and the latency between.
 struct Input {
-  std::vector<Spot> from;
+  std::vector<Place> from;
   double latency = 0;
 };
 
@@ -73,7 +73,7 @@ int Receiver(const Timetable& table, const Action& a) {
 
 // When the result of the action at `spot` leaves: when it ends, or when the last message before it
 // in its row to the same rank has let go of the link.
-double LeavesAt(const Timetable& table, const StageCosts& costs, const NaiveRun& run, Spot spot) {
+double LeavesAt(const Timetable& table, const StageCosts& costs, const NaiveRun& run, Place spot) {
   const auto& row = run.rows[spot.rank];
   const int to = Receiver(table, row[spot.position].action);
   if (to < 0 || costs.link_busy.empty()) return row[spot.position].end;
@@ -160,7 +160,7 @@ std::optional<NaiveRun> NaiveSimulate(const Timetable& table, const StageCosts& 
         double duration = 0;
         for (size_t k = i; k <= last; ++k) {
           duration += DurationOf(row[k].action, costs);
-          for (const Spot& from : inputs[r][k].from) {
+          for (const Place& from : inputs[r][k].from) {
             const double leaves = LeavesAt(table, costs, run, from);
             start = std::max(start, leaves + inputs[r][k].latency);
           }

@@ -11,6 +11,7 @@
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schedules/optimise/optimise.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {
