@@ -21,8 +21,8 @@ struct PlanRequest {
   Machines machines;
   int devices = 1;
   int micro_batches = 1;
-  std::string schedule = "auto";  // or a name of the catalogue
-  int chunks = 0;                 // stages a device; 0: what suits the schedule
+  std::optional<std::string> schedule;  // a name of the catalogue; nullopt: any
+  int chunks = 0;                       // stages per device; 0: what suits the schedule
   std::vector<Recompute> policies = {Recompute::kNone};
   PlanObjective objective = PlanObjective::kStep;
   std::optional<Partition> partition;  // prices this one only

@@ -26,10 +26,10 @@ constexpr int64_t kManyActions = 1'000'000;
 
 bool WorthTrying(const PlanRequest& request) {
   const int64_t actions = int64_t{3} * kChunks * request.devices * request.micro_batches;
-  return request.schedule == "auto" && request.chunks == 0 && !request.round_robin &&
-         !request.partition && request.objective == PlanObjective::kStep &&
-         request.machines.rank_costs.empty() && request.machines.rank_memory.empty() &&
-         request.devices > 1 && actions >= kFewActions && actions <= kManyActions &&
+  return !request.schedule && request.chunks == 0 && !request.round_robin && !request.partition &&
+         request.objective == PlanObjective::kStep && request.machines.rank_costs.empty() &&
+         request.machines.rank_memory.empty() && request.devices > 1 && actions >= kFewActions &&
+         actions <= kManyActions &&
          request.machines.costs->layer_count() >= kChunks * request.devices;
 }
 

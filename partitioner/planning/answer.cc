@@ -28,7 +28,7 @@ absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& 
   request.graph = &graph;
   request.devices = question.devices;
   request.micro_batches = question.micro_batches.value_or(kPlannedMicroBatches);
-  if (question.schedule) request.schedule = *question.schedule;
+  request.schedule = question.schedule;
   request.chunks = question.chunks.value_or(0);
   if (question.bandwidth) request.link.bandwidth = *question.bandwidth;
   if (question.latency) request.link.latency = *question.latency;

@@ -29,7 +29,7 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
                                               const PlanSource& source) {
   JointRequest request;
   PlanRequest& common = request.common;
-  if (question.schedule) common.schedule = *question.schedule;
+  common.schedule = question.schedule;
   common.round_robin = question.round_robin;
   common.chunks = question.chunks.value_or(0);
   common.policies = question.policies;

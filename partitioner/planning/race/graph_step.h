@@ -8,8 +8,8 @@
 namespace sluice {
 
 // The stages of a graph, and the timetable that runs them, with the shortest step: over all cuts
-// that send nothing backwards, and over the schedules asked for ("auto": all synchronous ones of
-// the catalogue, with as many chunks as suit them). A stage takes the sum of its nodes' seconds;
+// that send nothing backwards, and over the schedules asked for (any: all synchronous ones of the
+// catalogue, with as many chunks as suit them). A stage takes the sum of its nodes' seconds;
 // half of a backward is I and half W, for schedules that split it. A message between stages on two
 // ranks takes latency + bytes / bandwidth either way, the bytes being all that crosses the cut (a
 // tensor once; one that skips a stage is forwarded). Each device holds four copies of its

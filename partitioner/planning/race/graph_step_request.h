@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "models/spec/profile_graph.h"
@@ -16,8 +17,8 @@ struct GraphStepRequest {
   const ProfileGraph* graph = nullptr;
   int devices = 1;
   int micro_batches = 1;
-  std::string schedule = "auto";  // or a name of the catalogue
-  int chunks = 0;                 // stages per device; 0: what suits the schedule
+  std::optional<std::string> schedule;  // a name of the catalogue; nullopt: any
+  int chunks = 0;                       // stages per device; 0: what suits the schedule
   Link link;
   double memory = std::numeric_limits<double>::infinity();  // bytes of each device
   // A stage may have several devices, which share out its micro-batches in turn.

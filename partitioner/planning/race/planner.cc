@@ -141,7 +141,7 @@ class Planner {
     } else if (result.outcome == RaceOutcome::kStopped) {
       lower_bound_ = std::min(lower_bound_, floor_);
       stopped_ = result.why;
-    } else if (request_.schedule != "auto") {
+    } else if (request_.schedule) {
       return result.why;
     }
     // The bottleneck objective skips timetables with chunks when it may choose.
@@ -215,7 +215,7 @@ class Planner {
 double QuickSeconds(const PlanRequest& request) {
   PlanRequest quick = request;
   quick.stop = {};
-  if (quick.schedule == "auto" && quick.chunks <= 1 && !quick.partition) {
+  if (!quick.schedule && quick.chunks <= 1 && !quick.partition) {
     quick.schedule = "1f1b";
     quick.chunks = 1;
   }

@@ -32,8 +32,8 @@ absl::StatusOr<std::vector<Timetable>> WideTimetables(const GraphStepRequest& re
   std::vector<Timetable> wide;
   absl::Status why;
   for (const CatalogueEntry& entry : Catalogue()) {
-    if (request.schedule != "auto" && request.schedule != entry.name) continue;
-    if (request.schedule == "auto" && entry.default_chunks != 1) continue;
+    if (request.schedule && *request.schedule != entry.name) continue;
+    if (!request.schedule && entry.default_chunks != 1) continue;
     absl::StatusOr<Timetable> table = GenerateSchedule(
         entry.name,
         {.ranks = request.devices, .micro_batches = request.micro_batches, .chunks = 1});
@@ -42,11 +42,11 @@ absl::StatusOr<std::vector<Timetable>> WideTimetables(const GraphStepRequest& re
     if (table.ok()) wide.push_back(*std::move(table));
   }
   if (!wide.empty() && request.chunks <= 1) return wide;
-  if (!why.ok() && request.schedule != "auto") return why;
+  if (!why.ok() && request.schedule) return why;
   return absl::InvalidArgumentError(
       absl::StrCat("stages on several devices take a schedule with a flush and one stage a device, "
                    "not ",
-                   request.schedule, " with ", request.chunks, " chunks"));
+                   request.schedule.value_or("auto"), " with ", request.chunks, " chunks"));
 }
 
 std::vector<GraphStage> StagesOf(const GraphWork& work, const ReplicaAnswer& answer) {

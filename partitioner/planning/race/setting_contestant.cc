@@ -53,7 +53,7 @@ RaceResult SettingContestant::Search(const SearchOptions& options) {
 
 bool SettingContestant::TakeQuickPlan() {
   PlanRequest quick = request_;
-  if (quick.schedule == "auto" && quick.chunks <= 1) quick.schedule = "1f1b";
+  if (!quick.schedule && quick.chunks <= 1) quick.schedule = "1f1b";
   quick.stop = {};
   quick.budget = 0;
   absl::StatusOr<Plan> plan = MakePlan(quick);
