@@ -1,26 +1,30 @@
 #include "schedules/optimise/bounds.h"
 
 #include <algorithm>
-#include <queue>
-#include <utility>
+#include <limits>
 
 namespace sluice::optimise {
 namespace {
 
-// The jobs of one rank in the relaxation.
-std::vector<Job> JobsOf(const Problem& problem, const Relaxation& relaxation, int rank) {
+constexpr double kFar = std::numeric_limits<double>::infinity();
+
+// The chains of one rank in the relaxation.
+std::vector<Chain> ChainsOf(const Problem& problem, const Relaxation& relaxation, int rank) {
   const auto& heads = relaxation.heads();
   const auto& tails = relaxation.tails();
-  std::vector<Job> jobs;
+  const int all = problem.micro_batches;
+  std::vector<Chain> chains;
   for (int s : problem.stages_of[rank]) {
-    for (int k = 0; k < problem.micro_batches; ++k) {
-      const size_t cell = problem.cell(s, k);
-      jobs.push_back({heads.forward[cell], problem.forward[s], tails.forward[cell]});
-      jobs.push_back({heads.input_grad[cell], problem.input_grad[s], tails.input_grad[cell]});
-      jobs.push_back({heads.weight_grad[cell], problem.weight_grad[s], tails.weight_grad[cell]});
-    }
+    const size_t cell = problem.cell(s, 0);
+    const auto add = [&](const std::vector<double>& head, const std::vector<double>& tail,
+                         double duration) {
+      chains.push_back({&head[cell], &tail[cell], duration, all, duration});
+    };
+    add(heads.forward, tails.forward, problem.forward[s]);
+    add(heads.input_grad, tails.input_grad, problem.input_grad[s]);
+    add(heads.weight_grad, tails.weight_grad, problem.weight_grad[s]);
   }
-  return jobs;
+  return chains;
 }
 
 // The least time from the start of F of each stage until the gradient of its input is made.
@@ -50,32 +54,42 @@ double TailAfterGradient(const Problem& problem, int stage) {
 
 }  // namespace
 
-double OneRankBound(std::vector<Job>& jobs) {
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
-  std::priority_queue<std::pair<double, double>> ready;  // tail, time left
+// Of the actions that have arrived, the one with the longest tail runs, until it ends or another one
+// arrives. Only the first action left of each chain can be that one.
+double OneRankBound(std::vector<Chain>& chains, double enough) {
   double now = 0;
   double bound = 0;
-  size_t next = 0;
-  while (next < jobs.size() || !ready.empty()) {
-    if (ready.empty()) now = std::max(now, jobs[next].head);
-    for (; next < jobs.size() && jobs[next].head <= now; ++next) {
-      ready.emplace(jobs[next].tail, jobs[next].duration);
+  for (;;) {
+    Chain* next = nullptr;
+    double arrival = kFar;
+    for (Chain& chain : chains) {
+      if (chain.actions == 0) continue;
+      if (*chain.heads > now) {
+        arrival = std::min(arrival, *chain.heads);
+      } else if (next == nullptr || *chain.tails > *next->tails) {
+        next = &chain;
+      }
     }
-    const auto [tail, left] = ready.top();
-    ready.pop();
-    const double until = next < jobs.size() ? std::min(now + left, jobs[next].head) : now + left;
-    if (until < now + left) ready.emplace(tail, left - (until - now));
-    now = until;
-    bound = std::max(bound, now + tail);
+    if (next == nullptr && arrival == kFar) return bound;
+    if (next == nullptr) {
+      now = arrival;
+    } else if (now + next->left > arrival) {
+      next->left -= arrival - now;
+      now = arrival;
+    } else {
+      now += next->left;
+      bound = std::max(bound, now + *next->tails);
+      if (bound >= enough) return bound;
+      *next = {next->heads + 1, next->tails + 1, next->duration, next->actions - 1, next->duration};
+    }
   }
-  return bound;
 }
 
 double RankBound(const Problem& problem, const Relaxation& relaxation) {
   double best = 0;
   for (int rank = 0; rank < problem.ranks; ++rank) {
-    std::vector<Job> jobs = JobsOf(problem, relaxation, rank);
-    best = std::max(best, OneRankBound(jobs));
+    std::vector<Chain> chains = ChainsOf(problem, relaxation, rank);
+    best = std::max(best, OneRankBound(chains, kFar));
   }
   return best;
 }

@@ -8,17 +8,22 @@
 
 namespace sluice::optimise {
 
-// One action of a rank: it cannot start before `head`, and `tail` must pass after its end.
-struct Job {
-  double head;
-  double duration;
-  double tail;
+// The actions of one kind (F, I or W) of one stage, from some micro-batch on. Each cannot start before
+// its head, and its tail must pass after its end. Heads never fall and tails never rise along the
+// chain.
+struct Chain {
+  const double* heads;  // [action]
+  const double* tails;  // [action]
+  double duration;      // of each action
+  int actions;
+  double left;  // what is left of the first action: its duration, unless it was interrupted
 };
 
-// The least time by which one rank can have done all jobs and their tails if it may interrupt jobs
-// (Jackson's preemptive schedule; Carlier 1982). No order without interruptions does better. Sorts
-// the jobs. O(n log n).
-double OneRankBound(std::vector<Job>& jobs);
+// The least time by which one rank can have done all actions of its chains and their tails, were it
+// allowed to interrupt them (Jackson's preemptive schedule; Carlier 1982): no real order does better.
+// Stops early, with a bound of at least `enough`, when it sees that the bound is not below that.
+// Uses the chains up. O(actions * chains).
+double OneRankBound(std::vector<Chain>& chains, double enough);
 
 // The largest OneRankBound of all ranks, with the heads and tails of the relaxation.
 double RankBound(const Problem& problem, const Relaxation& relaxation);

@@ -10,18 +10,17 @@
 namespace sluice::optimise {
 
 struct ExactResult {
-  Schedule better;         // value kNever: nothing better than `upper` was found
-  bool exhausted = false;  // proved: nothing is better than `better` and `upper`
-  int64_t nodes = 0;
+  Schedule better;   // value kNever: nothing better than `upper` was found
+  double lower = 0;  // no order has an objective below this
+  int64_t prefixes = 0;
 };
 
-// Branch and bound over all active schedules, in which no action could run earlier without delaying
-// another one; one of them is optimal. Branches as Giffler and Thompson (1960): of all actions that
-// could come next, take the one that would end first; one of the actions on its rank that can start
-// before that end comes next on this rank. (An F that starts earlier takes memory from the F of
-// other stages of the rank; where that can matter, a branch puts the F off.) Prefixes are pruned by
-// PartialOrder::Bound and by dominance. Gives up after `most_nodes` prefixes or at the deadline.
-ExactResult SearchExactly(const Problem& problem, double lower, double upper, int64_t most_nodes,
+// Closes in on the optimum between `lower`, a proved bound, and `upper`, a known objective, with
+// SearchLayers. Each search looks for an order below a limit: one that is exhausted without finding
+// any raises the lower bound to the limit, one that is exhausted with the best one ends it all.
+// Limits rise from the lower bound, as low ones leave few prefixes; where a limit leaves too many to
+// exhaust, they fall again. Gives up after about `most_prefixes` prefixes or at the deadline.
+ExactResult SearchExactly(const Problem& problem, double lower, double upper, int64_t most_prefixes,
                           const Deadline& deadline);
 
 }  // namespace sluice::optimise

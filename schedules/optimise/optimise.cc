@@ -26,12 +26,12 @@ using optimise::Problem;
 // Values that differ by less are the same but for rounding.
 constexpr double kRounding = 1e-10;
 
-// The exhaustive search is worth trying up to this many actions. Without a time limit, the number of
-// prefixes times actions is limited, to a fraction of a second. With one, the number of prefixes is
-// limited, since they take memory.
-constexpr int kMostActionsToExhaust = 400;
-constexpr double kMostExhaustiveWork = 1e7;
-constexpr int64_t kMostPrefixes = 4'000'000;
+// The exhaustive search is worth trying up to this size. Without a time limit it may look at so
+// many prefixes, times actions: about a second. With one, it starts again with this many times as
+// many for as long as there is time.
+constexpr int kMostActionsToExhaust = 450;
+constexpr double kMostExhaustiveWork = 1.5e8;
+constexpr double kMoreWork = 4;
 
 // With more actions than this, the search ends at a timetable within this share of the bound, since
 // each try takes milliseconds.
@@ -99,7 +99,9 @@ class Optimiser {
   absl::Status OfferSeeds(const std::vector<Timetable>& seeds);
   absl::Status OfferOrder(const optimise::Order& order, const std::string& found_by);
   absl::Status Exhaust();
-  absl::Status Polish(const optimise::SearchSettings& settings);
+  optimise::Schedule Best() const { return {optimise::OrderOf(best_.table), value_}; }
+  absl::Status Polish(const optimise::Schedule& start, const optimise::SearchSettings& settings,
+                      const Deadline& deadline);
   absl::StatusOr<OptimisedTimetable> Finish();
 
   const OptimiseRequest& request_;
@@ -174,8 +176,13 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
     const optimise::Schedule fused = optimise::SearchRules(whole, settings, deadline_);
     if (absl::Status ok = OfferOrder(fused.order, "search"); !ok.ok()) return ok;
   }
+  const optimise::Schedule start = Best();
   if (absl::Status ok = Exhaust(); !ok.ok()) return ok;
-  if (absl::Status ok = Polish(settings); !ok.ok()) return ok;
+  // Local search may get further from where it was than from something better.
+  if (value_ < start.value) {
+    if (absl::Status ok = Polish(start, settings, deadline_.Half()); !ok.ok()) return ok;
+  }
+  if (absl::Status ok = Polish(Best(), settings, deadline_); !ok.ok()) return ok;
   return Finish();
 }
 
@@ -185,22 +192,29 @@ absl::StatusOr<OptimisedTimetable> Optimiser::Run() {
 absl::Status Optimiser::Exhaust() {
   const bool modelled = !fuse_ && request_.costs.overlap < 0 && request_.costs.link_busy.empty();
   const int actions = 3 * problem_.stages * problem_.micro_batches;
-  if (AtBound() || !modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
-  const double work = std::max(0.0, request_.effort) * kMostExhaustiveWork / actions;
-  const int64_t prefixes = deadline_.bounded() ? kMostPrefixes : static_cast<int64_t>(work);
-  const optimise::ExactResult result =
-      optimise::SearchExactly(problem_, bound_, value_, prefixes, deadline_.Half());
-  if (result.better.value < optimise::kNever) {
-    if (absl::Status ok = OfferOrder(result.better.order, "exhaustive search"); !ok.ok()) return ok;
-  }
-  if (result.exhausted) bound_ = value_;
+  if (!modelled || actions > kMostActionsToExhaust) return absl::OkStatus();
+  const Deadline half = deadline_.Half();
+  double work = std::max(0.0, request_.effort) * kMostExhaustiveWork;
+  do {
+    if (AtBound()) return absl::OkStatus();
+    const optimise::ExactResult result = optimise::SearchExactly(
+        problem_, bound_, value_, static_cast<int64_t>(work / actions), half);
+    if (result.better.value < optimise::kNever) {
+      absl::Status ok = OfferOrder(result.better.order, "exhaustive search");
+      if (!ok.ok()) return ok;
+    }
+    bound_ = std::max(bound_, std::min(result.lower, value_));
+    work *= kMoreWork;
+    // Without a deadline, one round; with one, as many as there is time for.
+  } while (half.bounded() && !half.passed());
   return absl::OkStatus();
 }
 
-absl::Status Optimiser::Polish(const optimise::SearchSettings& settings) {
+// Starts from `start`, a timetable within the limits.
+absl::Status Optimiser::Polish(const optimise::Schedule& start,
+                               const optimise::SearchSettings& settings, const Deadline& deadline) {
   if (AtBound()) return absl::OkStatus();
-  const optimise::Schedule start{optimise::OrderOf(best_.table), value_};
-  const optimise::Schedule better = optimise::Improve(problem_, start, settings, deadline_);
+  const optimise::Schedule better = optimise::Improve(problem_, start, settings, deadline);
   if (better.value >= start.value) return absl::OkStatus();
   return OfferOrder(better.order, "local search");
 }

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "schedules/optimise/exact.h"
 #include "schedules/optimise/optimise.h"
+#include "schedules/optimise/problem.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {
@@ -161,6 +164,55 @@ TEST(Optimum, IsFoundAndProvedWithSeveralStagesARank) {
     if (round < 2) ExpectOptimum(requests.Next(*mixed, 2));
   }
   for (int round = 0; round < 2; ++round) ExpectOptimum(requests.Next(Placement::Looped(1, 2), 2));
+}
+
+TEST(Optimum, IsFoundAndProvedWhereStagesOfARankHaveEqualWeights) {
+  RandomRequests requests(14);
+  for (int round = 0; round < 30; ++round) {
+    OptimiseRequest request = requests.Next(Placement::V(2, 2), 1);
+    if (round < 2) request = requests.Next(Placement::Looped(1, 2), 2);
+    request.costs.weight_grad.assign(request.costs.weight_grad.size(), 2);
+    for (size_t s = 0; s < request.costs.backward.size(); ++s) {
+      request.costs.backward[s] = request.costs.input_grad[s] + 2;
+    }
+    ExpectOptimum(request);
+  }
+}
+
+TEST(Optimum, IsFoundAndProvedForCostsThatAreNotWholeNumbers) {
+  RandomRequests requests(15);
+  for (int round = 0; round < 40; ++round) {
+    OptimiseRequest request = requests.Next(Placement::Looped(3), 2);
+    for (auto* costs : {&request.costs.forward, &request.costs.input_grad,
+                        &request.costs.weight_grad, &request.costs.backward, &request.costs.send}) {
+      for (double& cost : *costs) cost *= 0.1;
+    }
+    const auto best = OptimiseTimetable(request);
+    ASSERT_TRUE(best.ok()) << best.status();
+    EXPECT_TRUE(best->optimal);
+    const double optimum = AllTimetables(request).Best();
+    EXPECT_NEAR(ObjectiveValue(best->run, request.objective), optimum, 1e-9 * optimum);
+  }
+}
+
+// However little the search may look at, what it says of the optimum is true.
+TEST(Optimum, LiesBetweenTheBoundsOfASearchThatGivesUp) {
+  RandomRequests requests(16);
+  const optimise::Deadline never(std::nullopt);
+  for (int round = 0; round < 100; ++round) {
+    const bool several = round % 2 == 0;
+    const OptimiseRequest request =
+        several ? requests.Next(Placement::V(2, 2), 1) : requests.Next(Placement::Looped(2), 3);
+    const double optimum = AllTimetables(request).Best();
+    const auto problem = optimise::MakeProblem(request);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    for (int64_t most_prefixes : {1'001, 1'200, 1'500, 3'000}) {
+      const double upper = 1.5 * optimum;
+      const auto found = optimise::SearchExactly(*problem, 0, upper, most_prefixes, never);
+      EXPECT_LE(found.lower, optimum * (1 + 1e-9));
+      EXPECT_GE(found.better.value, optimum * (1 - 1e-9));
+    }
+  }
 }
 
 TEST(Optimum, IsProvedOfLargerUnevenCases) {
