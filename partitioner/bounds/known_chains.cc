@@ -9,7 +9,7 @@ void KnownChains::Add(const ChainCounts& chain) {
   ++size_;
 }
 
-std::vector<double> KnownChains::Seconds(absl::Span<const StageArc> stages) const {
+std::vector<double> KnownChains::Seconds(absl::Span<const LayerChoice> stages) const {
   std::vector<double> seconds(size_);
   for (size_t stage = 0; stage < counts_.size(); ++stage) {
     for (int chain = 0; chain < size_; ++chain) {
@@ -19,7 +19,7 @@ std::vector<double> KnownChains::Seconds(absl::Span<const StageArc> stages) cons
   return seconds;
 }
 
-void KnownChains::AddChange(int stage, const StageArc& before, const StageArc& after,
+void KnownChains::AddChange(int stage, const LayerChoice& before, const LayerChoice& after,
                             double* seconds) const {
   for (int chain = 0; chain < size_; ++chain) {
     const ChainCounts::Stage& counts = counts_[stage][chain];

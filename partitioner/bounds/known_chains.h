@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 #include "partitioner/bounds/chain_counts.h"
-#include "partitioner/bounds/stage_arcs.h"
+#include "partitioner/bounds/layer_choices.h"
 
 namespace sluice {
 
@@ -18,9 +18,10 @@ class KnownChains {
   int size() const { return size_; }
   void Add(const ChainCounts& chain);
   // [chain] seconds with `stages`.
-  std::vector<double> Seconds(absl::Span<const StageArc> stages) const;
+  std::vector<double> Seconds(absl::Span<const LayerChoice> stages) const;
   // Adds to `seconds`, a number for each chain, what changes where `stage` becomes `after`.
-  void AddChange(int stage, const StageArc& before, const StageArc& after, double* seconds) const;
+  void AddChange(int stage, const LayerChoice& before, const LayerChoice& after,
+                 double* seconds) const;
 
  private:
   int size_ = 0;

@@ -15,8 +15,9 @@ constexpr double kRounding = 1e-9;
 bool Beats(const RankColumn& a, const RankColumn& b) {
   if (a.lengths != b.lengths || a.work < b.work) return false;
   for (size_t chunk = 0; chunk < a.costs.size(); ++chunk) {
-    for (double StageArc::*seconds : {&StageArc::forward, &StageArc::input_grad,
-                                      &StageArc::weight_grad, &StageArc::send, &StageArc::tail}) {
+    for (double LayerChoice::*seconds :
+         {&LayerChoice::forward, &LayerChoice::input_grad, &LayerChoice::weight_grad,
+          &LayerChoice::send, &LayerChoice::tail}) {
       if (a.costs[chunk].*seconds > b.costs[chunk].*seconds) return false;
     }
   }

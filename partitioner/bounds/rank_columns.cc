@@ -33,17 +33,17 @@ std::vector<double> WorkBefore(const PartitionProblem& problem) {
 
 }  // namespace
 
-// All arcs of a stage with so many layers under one policy, or any.
+// All choices of a stage with so many layers under one policy, or any.
 struct RankColumns::ColumnClass {
   int16_t length = 0;
   Recompute policy = Recompute::kNone;
-  StageArc least;   // of each kind of seconds
-  RangeCost bytes;  // the least of each kind
-  double work = 0;  // the most
+  LayerChoice least;  // of each kind of seconds
+  RangeCost bytes;    // the least of each kind
+  double work = 0;    // the most
 };
 
 RankColumns::RankColumns(const PartitionProblem& problem, const Feasible& feasible,
-                         const StageArcs& arcs, std::vector<std::vector<ChainCounts>> chains)
+                         const LayerChoices& choices, std::vector<std::vector<ChainCounts>> chains)
     : problem_(problem),
       feasible_(feasible),
       chains_(std::move(chains)),
@@ -51,29 +51,30 @@ RankColumns::RankColumns(const PartitionProblem& problem, const Feasible& feasib
   const int ranks = problem.timetable->placement.ranks();
   columns_.resize(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    if (ListColumns(arcs, rank)) continue;
+    if (ListColumns(choices, rank)) continue;
     columns_.clear();
     return;
   }
 }
 
-std::vector<RankColumns::ColumnClass> RankColumns::ClassesOf(const StageArcs& arcs,
+std::vector<RankColumns::ColumnClass> RankColumns::ClassesOf(const LayerChoices& choices,
                                                              int stage) const {
   std::vector<ColumnClass> classes;
-  for (const StageArc& arc : arcs.Of(stage)) {
-    const auto length = static_cast<int16_t>(arc.end - arc.first);
-    const RangeCost cost = problem_.Price(stage, arc.first, arc.end, arc.policy);
-    const double work = work_before_[arc.end] - work_before_[arc.first];
+  for (const LayerChoice& choice : choices.Of(stage)) {
+    const auto length = static_cast<int16_t>(choice.to - choice.from);
+    const RangeCost cost = problem_.Price(stage, choice.from, choice.to, choice.policy);
+    const double work = work_before_[choice.to] - work_before_[choice.from];
     const auto found = std::find_if(classes.begin(), classes.end(), [&](const ColumnClass& known) {
-      return known.length == length && known.policy == arc.policy;
+      return known.length == length && known.policy == choice.policy;
     });
     if (found == classes.end()) {
-      classes.push_back({length, arc.policy, arc, cost, work});
+      classes.push_back({length, choice.policy, choice, cost, work});
       continue;
     }
-    for (double StageArc::*seconds : {&StageArc::forward, &StageArc::input_grad,
-                                      &StageArc::weight_grad, &StageArc::send, &StageArc::tail}) {
-      found->least.*seconds = std::min(found->least.*seconds, arc.*seconds);
+    for (double LayerChoice::*seconds :
+         {&LayerChoice::forward, &LayerChoice::input_grad, &LayerChoice::weight_grad,
+          &LayerChoice::send, &LayerChoice::tail}) {
+      found->least.*seconds = std::min(found->least.*seconds, choice.*seconds);
     }
     for (int64_t RangeCost::*bytes : {&RangeCost::parameter_bytes, &RangeCost::activation_bytes,
                                       &RangeCost::weight_grad_bytes, &RangeCost::workspace_bytes}) {
@@ -85,13 +86,13 @@ std::vector<RankColumns::ColumnClass> RankColumns::ClassesOf(const StageArcs& ar
 }
 
 // False where there are too many. A rank without any column is one where nothing fits.
-bool RankColumns::ListColumns(const StageArcs& arcs, int rank) {
+bool RankColumns::ListColumns(const LayerChoices& choices, int rank) {
   const std::vector<int>& stages = feasible_.in_flight().stages(rank);
   std::vector<std::vector<ColumnClass>> classes;
   size_t product = 1;
   for (int stage : stages) {
-    classes.push_back(ClassesOf(arcs, stage));
-    steps_ += static_cast<int64_t>(arcs.Of(stage).size());
+    classes.push_back(ClassesOf(choices, stage));
+    steps_ += static_cast<int64_t>(choices.Of(stage).size());
     product *= classes.back().size();
     if (product > kMostColumns) return false;
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "partitioner/bounds/chain_counts.h"
-#include "partitioner/bounds/stage_arcs.h"
+#include "partitioner/bounds/layer_choices.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/partition_problem.h"
 
@@ -18,13 +18,13 @@ namespace sluice {
 struct RankColumn {
   std::vector<int16_t> lengths;     // [chunk] layers
   std::vector<Recompute> policies;  // [chunk]
-  std::vector<StageArc> costs;      // [chunk] only the seconds count
+  std::vector<LayerChoice> costs;   // [chunk] only the seconds count
   int layers = 0;                   // sum of `lengths`
   double work = 0;                  // most seconds of work, recomputation aside, that it takes over
   double own = 0;                   // seconds in the chain that runs through this rank
 };
 
-// A bound that sees ranks as wholes, where the arcs see stages: how the layers share out over the
+// A bound that sees ranks as wholes, where the choices see stages: how the layers share out over the
 // ranks is a matter of whole layers (200 over 64 ranks: some rank has four), and of what fits into
 // a rank's memory together.
 //   Let r be the rank that spends most in its own chain. A step takes as long as that chain: what r
@@ -37,11 +37,11 @@ class RankColumns {
  public:
   // `chains` are sets of a chain for each rank; the first set says what a rank's own chain is, the
   // others may only raise the bound. Not usable (empty) where a rank has too many columns.
-  RankColumns(const PartitionProblem& problem, const Feasible& feasible, const StageArcs& arcs,
-              std::vector<std::vector<ChainCounts>> chains);
+  RankColumns(const PartitionProblem& problem, const Feasible& feasible,
+              const LayerChoices& choices, std::vector<std::vector<ChainCounts>> chains);
 
   bool usable() const { return !columns_.empty(); }
-  // No assignment over these arcs makes a shorter step. Infinite where no columns fit; 0 where
+  // No assignment over these choices makes a shorter step. Infinite where no columns fit; 0 where
   // `budget` steps were not enough to say.
   double LeastSeconds(int64_t budget) const;
   // Assignments made of columns, the `count` most promising: the least limits on what a rank may
@@ -72,8 +72,8 @@ class RankColumns {
   };
   struct ColumnClass;
 
-  std::vector<ColumnClass> ClassesOf(const StageArcs& arcs, int stage) const;
-  bool ListColumns(const StageArcs& arcs, int rank);
+  std::vector<ColumnClass> ClassesOf(const LayerChoices& choices, int stage) const;
+  bool ListColumns(const LayerChoices& choices, int rank);
   std::vector<Point> Hull(int rank, const ChainCounts& chain, double most_own) const;
   double LeastLimit() const;
   std::optional<StageAssignment> Fill(double most_own) const;

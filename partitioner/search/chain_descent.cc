@@ -50,13 +50,13 @@ ChainDescent::Found ChainDescent::Run(const StageAssignment& start, double targe
 }
 
 void ChainDescent::Measure() {
-  arcs_.clear();
+  choices_.clear();
   for (size_t stage = 0; stage < now_.partition.size(); ++stage) {
     const LayerRange& range = now_.partition[stage];
-    arcs_.push_back(MakeArc(problem_, static_cast<int>(stage), range.first, range.last + 1,
-                            now_.recompute[stage]));
+    choices_.push_back(MakeChoice(problem_, static_cast<int>(stage), range.first, range.last + 1,
+                                  now_.recompute[stage]));
   }
-  seconds_ = chains_.Seconds(arcs_);
+  seconds_ = chains_.Seconds(choices_);
 }
 
 double ChainDescent::Penalty() const {
@@ -83,9 +83,9 @@ double ChainDescent::PenaltyWith(const Change& one, const Change* other) const {
 void ChainDescent::AddChanges(int stage, int first, int end, std::vector<Change>* changes) const {
   if (first >= end) return;
   for (Recompute policy : feasible_.Policies(stage, first, end)) {
-    Change change{stage, policy, MakeArc(problem_, stage, first, end, policy), {}, 0};
+    Change change{stage, policy, MakeChoice(problem_, stage, first, end, policy), {}, 0};
     change.seconds.assign(seconds_.size(), 0);
-    chains_.AddChange(stage, arcs_[stage], change.arc, change.seconds.data());
+    chains_.AddChange(stage, choices_[stage], change.choice, change.seconds.data());
     for (size_t chain = 0; chain < seconds_.size(); ++chain) {
       change.slope += std::max(0.0, seconds_[chain] - target_) * change.seconds[chain];
     }
@@ -140,7 +140,7 @@ bool ChainDescent::Take(const Move& move, int64_t* steps) {
   now_.partition = Shifted(now_.partition, move.from, move.to);
   now_.recompute[move.from] = move.from_policy;
   now_.recompute[move.to] = move.to_policy;
-  *steps += feasible_.check_steps() + static_cast<int64_t>(arcs_.size() * seconds_.size());
+  *steps += feasible_.check_steps() + static_cast<int64_t>(choices_.size() * seconds_.size());
   if (feasible_.Fits(PriceStages(problem_, now_))) {
     Measure();
     if (Penalty() < penalty) return true;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "partitioner/bounds/known_chains.h"
-#include "partitioner/bounds/stage_arcs.h"
+#include "partitioner/bounds/layer_choices.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/partition_problem.h"
 
@@ -36,7 +36,7 @@ class ChainDescent {
   struct Change {
     int stage = 0;
     Recompute policy = Recompute::kNone;
-    StageArc arc;
+    LayerChoice choice;
     std::vector<double> seconds;  // [chain] more than now
     double slope = 0;             // of the penalty
   };
@@ -60,8 +60,8 @@ class ChainDescent {
   KnownChains chains_;
   double target_ = 0;
   StageAssignment now_;
-  std::vector<StageArc> arcs_;   // [stage]
-  std::vector<double> seconds_;  // [chain]
+  std::vector<LayerChoice> choices_;  // [stage]
+  std::vector<double> seconds_;       // [chain]
 };
 
 }  // namespace sluice

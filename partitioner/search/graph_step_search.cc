@@ -6,9 +6,9 @@
 //   1. Rounds look for the mean that bounds best. Each shortest pipeline is simulated: it may be
 //      the best so far, and its critical chain joins the others; chains longer there than the mean
 //      gain weight (exponentiated gradient on the dual of the linear relaxation).
-//   2. Cuts that the best mean proves too long are dropped. What is left of pairs becomes arcs, and
-//      the rounds go on over these, which know about memory.
-//   3. A depth-first search over the arcs, stage by stage, cut where any chain collected, or the
+//   2. Cuts that the best mean proves too long are dropped. What is left of pairs becomes choices,
+//      and the rounds go on over these, which know about memory.
+//   3. A depth-first search over the choices (branch_and_bound.h), cut where any chain collected, or the
 //      mean, takes too long with its exact seconds so far and its least to the end.
 #include "partitioner/search/graph_step_search.h"
 
@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "absl/memory/memory.h"
+#include "partitioner/search/branch_and_bound.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +28,8 @@ constexpr int kPatience = 12;
 constexpr int kHalvings = 6;
 constexpr double kProgress = 1e-5;
 constexpr size_t kMostChains = 400;
-constexpr size_t kMostProofs = 160;
-constexpr int64_t kMostArcs = 3'000'000;
+constexpr int kMostProofs = 160;
+constexpr int64_t kMostChoices = 3'000'000;
 // Of the pairs of a cut and a stage: lengths are kept for each.
 constexpr int64_t kMostCells = 20'000'000;
 // Of the budget, for measuring chain by chain.
@@ -44,7 +45,7 @@ absl::StatusOr<std::unique_ptr<GraphStepSearch>> GraphStepSearch::Create(
 }
 
 GraphStepAnswer GraphStepSearch::Run(const SearchOptions& options) {
-  options_ = options;
+  limits_.options = options;
   const int64_t cells = static_cast<int64_t>(problem_.stages() + 1) * problem_.work->sets.size();
   // Every rank is as busy as the work shared evenly, at least.
   const int whole = problem_.work->whole();
@@ -58,22 +59,23 @@ GraphStepAnswer GraphStepSearch::Run(const SearchOptions& options) {
   GraphLengths lengths(problem_);
   Probe();
   Rounds([&](const ChainMean& mean, GraphCuts* cuts) { return lengths.Shortest(mean, cuts); },
-         lengths.pass_steps(), options_.budget / 3);
+         lengths.pass_steps(), limits_.options.budget / 3);
   if (best_mean_.stages.empty() || bound_ >= Target() || !DropCuts(&lengths)) {
     Finish(bound_);
     return answer_;
   }
-  if (BoundArcs()) Descend();
-  Finish(std::max(bound_, std::min(unsearched_, Target())));
+  if (BoundChoices()) Descend();
+  Finish(std::max(bound_, std::min(limits_.unsearched, Target())));
   return answer_;
 }
 
 void GraphStepSearch::Finish(double lower_bound) {
+  answer_.steps = limits_.steps;
   const double target = Target();
-  const double incumbent = std::min(answer_.seconds, options_.cutoff);
+  const double incumbent = std::min(answer_.seconds, limits_.options.cutoff);
   answer_.complete = lower_bound >= target;
   answer_.lower_bound =
-      answer_.complete ? incumbent / (1 + options_.gap) : std::min(lower_bound, incumbent);
+      answer_.complete ? incumbent / (1 + limits_.options.gap) : std::min(lower_bound, incumbent);
 }
 
 void GraphStepSearch::Probe() {
@@ -94,7 +96,7 @@ void GraphStepSearch::Probe() {
   }
   for (const double slowdown : kSlowdowns) {
     for (const ChainCounts& chain : model_.RankChains(even, slowdown)) AddChain(ChainMean(chain));
-    answer_.steps += 4 * model_.action_count();
+    limits_.steps += 4 * model_.action_count();
   }
 }
 
@@ -118,7 +120,7 @@ ChainMean GraphStepSearch::Mean() const {
 
 double GraphStepSearch::Consider(const GraphCuts& cuts, const StepCosts& costs) {
   const double seconds = model_.Makespan(costs);
-  answer_.steps += model_.action_count();
+  limits_.steps += model_.action_count();
   if (seconds < answer_.seconds && problem_.Fits(cuts)) {
     answer_.seconds = seconds;
     answer_.cuts = cuts;
@@ -131,14 +133,14 @@ void GraphStepSearch::Rounds(const ShortestWay& shortest, int64_t pass_steps, in
   int stalled = 0;
   double shown = bound_;  // the bound when progress was last made
   GraphCuts cuts;
-  const int64_t end = answer_.steps + budget;
+  const int64_t end = limits_.steps + budget;
   // Where there are few cuts, looking at all of them is quicker.
   const int64_t most = std::min(kMostRounds, kLeastRounds + pass_steps / kLeastRounds);
-  for (int64_t round = 0; round < most && answer_.steps < end; ++round) {
-    if (round > 0 && out_of_budget()) return;
+  for (int64_t round = 0; round < most && limits_.steps < end; ++round) {
+    if (round > 0 && limits_.OutOfBudget()) return;
     const ChainMean mean = Mean();
     const double least = shortest(mean, &cuts);
-    answer_.steps += pass_steps;
+    limits_.steps += pass_steps;
     if (least > bound_ || best_mean_.stages.empty()) {
       bound_ = std::max(bound_, least);
       best_mean_ = mean;
@@ -153,7 +155,7 @@ void GraphStepSearch::Rounds(const ShortestWay& shortest, int64_t pass_steps, in
       stride /= 2;
       if (stalled >= kPatience * kHalvings) return;
     }
-    answer_.steps += model_.action_count();
+    limits_.steps += model_.action_count();
     AddChain(ChainMean(model_.CriticalChain(costs)));
     Reweigh(costs, least, stride);
   }
@@ -167,9 +169,9 @@ void GraphStepSearch::Reweigh(const StepCosts& costs, double least, double strid
     excess.push_back(chain.Seconds(costs) - least);
     most = std::max(most, std::abs(excess.back()));
   }
-  answer_.steps += static_cast<int64_t>(chains_.size()) * problem_.stages();
+  limits_.steps += static_cast<int64_t>(chains_.size()) * problem_.stages();
   if (most == 0) return;
-  const double open = std::min(std::min(answer_.seconds, options_.cutoff) - bound_, most);
+  const double open = std::min(std::min(answer_.seconds, limits_.options.cutoff) - bound_, most);
   double sum = 0;
   for (size_t i = 0; i < chains_.size(); ++i) {
     weights_[i] *= std::exp(stride * open / most * excess[i] / most);
@@ -182,27 +184,27 @@ void GraphStepSearch::Reweigh(const StepCosts& costs, double least, double strid
 bool GraphStepSearch::DropCuts(GraphLengths* lengths) {
   const int64_t once = 2 * lengths->pass_steps();
   if (!std::isinf(Target()) &&
-      once * static_cast<int64_t>(chains_.size()) < options_.budget / kShareOfMeasures) {
+      once * static_cast<int64_t>(chains_.size()) < limits_.options.budget / kShareOfMeasures) {
     for (const ChainMean& chain : chains_) lengths->Drop(chain, Target());
-    answer_.steps += once * static_cast<int64_t>(chains_.size());
+    limits_.steps += once * static_cast<int64_t>(chains_.size());
   }
   lengths->Drop(best_mean_, Target());
-  answer_.steps += once;
+  limits_.steps += once;
   if (!lengths->Alive(0, 0)) {
     bound_ = std::max(bound_, Target());
     return false;
   }
-  return arcs_.Build(problem_, *lengths, best_mean_, Target(), kMostArcs);
+  return choices_.Build(problem_, *lengths, best_mean_, Target(), kMostChoices);
 }
 
 // False when the bounds alone are proof.
-bool GraphStepSearch::BoundArcs() {
+bool GraphStepSearch::BoundChoices() {
   const auto shortest = [&](const ChainMean& mean, GraphCuts* cuts) {
-    arcs_.Cut(Target());
-    return arcs_.Shortest(mean, cuts);
+    choices_.DropSlow(Target());
+    return choices_.Shortest(mean, cuts);
   };
-  Rounds(shortest, 6 * arcs_.count(), options_.budget / 3);
-  arcs_.Cut(Target());
+  Rounds(shortest, 6 * choices_.count(), limits_.options.budget / 3);
+  choices_.DropSlow(Target());
   return bound_ < Target();
 }
 
@@ -212,86 +214,43 @@ void GraphStepSearch::Descend() {
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return weights_[a] > weights_[b]; });
-  proofs_ = {best_mean_};
-  const int64_t once = 4 * arcs_.count();
-  for (const size_t i : order) {
-    if (proofs_.size() < kMostProofs / 2 &&
-        once * static_cast<int64_t>(proofs_.size()) < options_.budget / kShareOfMeasures) {
-      proofs_.push_back(chains_[i]);
-    }
+  const int64_t once = 4 * choices_.count();
+  const auto add = [&](const ChainMean& chain) {
+    proofs_.Add(chain, &choices_);
+    limits_.steps += once;
+  };
+  size_t proofs = 1;
+  for (; proofs <= order.size() && proofs < kMostProofs / 2; ++proofs) {
+    if (once * static_cast<int64_t>(proofs) >= limits_.options.budget / kShareOfMeasures) break;
   }
-  for (const ChainMean& proof : proofs_) to_end_.push_back(arcs_.Measure(proof));
-  answer_.steps += once * static_cast<int64_t>(proofs_.size());
-  bounds_to_end_ = arcs_.BoundsToEnd();
-  bound_ = std::max(bound_, bounds_to_end_[0].empty() ? kInfinity : bounds_to_end_[0][0]);
+  add(best_mean_);
+  for (size_t i = 0; i + 1 < proofs; ++i) add(chains_[order[i]]);
+  bound_ = std::max(bound_, choices_.LeastBound(nullptr));
   if (bound_ >= Target()) return;
-  spent_.assign(static_cast<size_t>(problem_.stages()) + 1, {});
-  spent_[0].assign(proofs_.size(), 0);
-  path_ = {0};
-  Branch(0, 0);
+  using Path = std::vector<GraphChoice>;
+  BranchAndBound<GraphChoice> search(&choices_, &proofs_, &limits_,
+                                     {.target = [this] { return Target(); },
+                                      .fits = [this](const Path& path) { return RankFits(path); },
+                                      .leaf = [this](const Path& path) { return Leaf(path); }});
+  search.Run();
 }
 
-// The least seconds of a pipeline that goes on with `arc`. Fills spent_ after it.
-double GraphStepSearch::BoundOf(const GraphArc& arc, int stage) {
-  double bound = std::max(arc.bound, bounds_to_end_[stage + 1][arc.to]);
-  std::vector<double>& spent = spent_[stage + 1];
-  spent.resize(proofs_.size());
-  for (size_t i = 0; i < proofs_.size(); ++i) {
-    spent[i] = spent_[stage][i] + arc.Seconds(proofs_[i].stages[stage]);
-    bound = std::max(bound, spent[i] + to_end_[i][stage + 1][arc.to]);
-  }
-  answer_.steps += static_cast<int64_t>(proofs_.size());
-  return bound;
-}
-
-void GraphStepSearch::Branch(int stage, int cut) {
-  if (stage == problem_.stages()) return Leaf();
-  std::vector<std::pair<double, const GraphArc*>> children;
-  for (const GraphArc& arc : arcs_.From(stage, cut)) {
-    if (!(arc.bound < Target())) continue;
-    const double bound = BoundOf(arc, stage);
-    if (bound < Target()) children.emplace_back(bound, &arc);
-  }
-  std::stable_sort(children.begin(), children.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [bound, arc] : children) Visit(*arc, stage, bound);
-}
-
-void GraphStepSearch::Visit(const GraphArc& arc, int stage, double bound) {
-  if (bound >= Target()) return;
-  if (out_of_budget()) {
-    unsearched_ = std::min(unsearched_, bound);
-    return;
-  }
-  if (BoundOf(arc, stage) >= Target()) return;  // chains found since may say more
-  path_.push_back(arcs_.sets(stage + 1)[arc.to]);
-  path_arcs_.push_back(arc);
-  if (RankFits(stage)) Branch(stage + 1, arc.to);
-  path_.pop_back();
-  path_arcs_.pop_back();
-}
-
-// Whether the stages cut so far leave the rank of the last one within memory.
-bool GraphStepSearch::RankFits(int stage) const {
+// Whether the stages chosen so far leave the rank of the last one within memory.
+bool GraphStepSearch::RankFits(const std::vector<GraphChoice>& path) const {
   const Placement& placement = problem_.timetable->placement;
-  if (std::isinf(problem_.memory) || placement.chunks() == 1) return true;  // its arcs fit
-  return problem_.RankBytes(placement.rank(stage), path_) <= problem_.memory;
+  // With one stage per rank, each choice was listed because it fits.
+  if (std::isinf(problem_.memory) || placement.chunks() == 1) return true;
+  const int rank = placement.rank(static_cast<int>(path.size()) - 1);
+  return problem_.RankBytes(rank, choices_.CutsOf(path)) <= problem_.memory;
 }
 
-void GraphStepSearch::Leaf() {
-  const StepCosts costs = problem_.Costs(path_);
-  Consider(path_, costs);
-  if (proofs_.size() >= kMostProofs) return;
-  answer_.steps += model_.action_count() + 4 * arcs_.count();
-  const ChainMean chain(model_.CriticalChain(costs));
-  proofs_.push_back(chain);
-  to_end_.push_back(arcs_.Measure(chain));
-  double spent = 0;
-  for (size_t stage = 0; stage <= path_arcs_.size(); ++stage) {
-    spent_[stage].resize(proofs_.size());
-    spent_[stage].back() = spent;
-    if (stage < path_arcs_.size()) spent += path_arcs_[stage].Seconds(chain.stages[stage]);
-  }
+std::optional<ChainMean> GraphStepSearch::Leaf(const std::vector<GraphChoice>& path) {
+  const GraphCuts cuts = choices_.CutsOf(path);
+  const StepCosts costs = problem_.Costs(cuts);
+  Consider(cuts, costs);
+  if (proofs_.size() >= kMostProofs) return std::nullopt;
+  limits_.steps += model_.action_count() + 4 * choices_.count();
+  return ChainMean(model_.CriticalChain(costs));
 }
 
 }  // namespace sluice

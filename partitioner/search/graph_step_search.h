@@ -5,17 +5,20 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "partitioner/bounds/chain_mean.h"
-#include "partitioner/bounds/graph_arcs.h"
+#include "partitioner/bounds/chain_pool.h"
+#include "partitioner/bounds/graph_choices.h"
 #include "partitioner/bounds/graph_lengths.h"
 #include "partitioner/bounds/step_model.h"
 #include "partitioner/cuts/graph_work.h"
 #include "partitioner/graph_problem.h"
 #include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_limits.h"
 #include "partitioner/search/search_options.h"
 #include "partitioner/step_costs.h"
 
@@ -44,12 +47,7 @@ class GraphStepSearch {
   GraphStepSearch(const GraphStepProblem& problem, StepModel model)
       : problem_(problem), model_(std::move(model)) {}
 
-  double Target() const {
-    return std::min(answer_.seconds, options_.cutoff) / (1 + options_.gap) * (1 - kProofTolerance);
-  }
-  bool out_of_budget() const {
-    return answer_.steps >= options_.budget || (options_.stop && options_.stop());
-  }
+  double Target() const { return limits_.Target(answer_.seconds); }
 
   void Probe();
   void AddChain(ChainMean chain);
@@ -59,34 +57,23 @@ class GraphStepSearch {
   void Reweigh(const StepCosts& costs, double least, double stride);
   double Consider(const GraphCuts& cuts, const StepCosts& costs);
   bool DropCuts(GraphLengths* lengths);
-  bool BoundArcs();
+  bool BoundChoices();
 
   void Descend();
-  void Branch(int stage, int cut);
-  void Visit(const GraphArc& arc, int stage, double bound);
-  double BoundOf(const GraphArc& arc, int stage);
-  bool RankFits(int stage) const;
-  void Leaf();
+  bool RankFits(const std::vector<GraphChoice>& path) const;
+  std::optional<ChainMean> Leaf(const std::vector<GraphChoice>& path);
   void Finish(double lower_bound);
 
   const GraphStepProblem& problem_;
   StepModel model_;
-  SearchOptions options_;
+  SearchLimits limits_;
   GraphStepAnswer answer_;
   double bound_ = 0;  // of all pipelines
   ChainMean best_mean_;
   std::vector<ChainMean> chains_;
   std::vector<double> weights_;  // [chain] adding up to 1
-  GraphArcs arcs_;
-  // Depth first: the chains and their least seconds from each cut to the end; the cuts made, and
-  // what each chain takes up to there; the least bound that was not searched.
-  std::vector<ChainMean> proofs_;
-  std::vector<std::vector<std::vector<double>>> to_end_;  // [proof][stage][cut]
-  std::vector<std::vector<double>> bounds_to_end_;
-  std::vector<std::vector<double>> spent_;  // [stage][proof]
-  GraphCuts path_;
-  std::vector<GraphArc> path_arcs_;
-  double unsearched_ = kInfinity;
+  GraphChoices choices_;
+  ChainPool<GraphChoice> proofs_;  // the chains that bound the depth-first search
 };
 
 }  // namespace sluice

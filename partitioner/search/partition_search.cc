@@ -3,19 +3,17 @@
 // A step lasts as long as the longest chain of actions that wait for one another, so any chain P of
 // the timetable is a lower bound, and what P takes is a sum over stages: of the counts of F, I and
 // W in P times what these cost in the stage. Over all assignments that is a shortest path through
-// "stage, layer" (chain_pool.h). Hence:
+// "stage, cut" (chain_pool.h). Hence:
 //   1. Seeds: assignments that are good for sure (bottleneck, even, least memory).
-//   2. The root: each rank's own chain bounds the arcs, and the ranks as wholes (rank_columns.h),
-//   one
-//      by one and each with the next (neighbour_columns.h), the step; their columns suggest more
-//      assignments, and single layers are moved to improve the best.
-//   3. Rounds: the arcs' bounds give a minimax path; it is simulated, its critical chain joins the
-//      pool, which raises bounds and cuts arcs that cannot beat the best assignment known. This
-//      alone often closes the gap.
-//   4. A depth-first search over the arcs left, stage by stage (partition_descent.cc). A partial
-//      assignment is cut when for some chain its exact seconds so far plus its least seconds to the
-//      end reach the best known. Leaves are simulated; one that turns out no better adds its
-//      critical chain, so that its like are cut earlier.
+//   2. The root: each rank's own chain bounds the choices, and the ranks as wholes
+//      (rank_columns.h), one by one and each with the next (neighbour_columns.h), the step; their
+//      columns suggest more assignments, and single layers are moved to improve the best.
+//   3. Rounds: the bounds of the choices give a minimax path; it is simulated, its critical chain
+//      joins the pool, which raises bounds and drops choices that cannot beat the best assignment
+//      known. This alone often closes the gap.
+//   4. A depth-first search over the choices left, stage by stage (branch_and_bound.h). Leaves are
+//      simulated; one that turns out no better adds its critical chain, so that its like are left
+//      out earlier.
 // When the budget ends, the least bound among what was not searched is the proven lower bound.
 #include "partitioner/search/partition_search.h"
 
@@ -28,13 +26,16 @@
 #include "absl/status/status.h"
 #include "partitioner/bounds/neighbour_columns.h"
 #include "partitioner/bounds/rank_columns.h"
+#include "partitioner/search/branch_and_bound.h"
 
 namespace sluice {
 namespace {
 
+// Chains that a search collects.
+constexpr int kMaxChains = 600;
 constexpr int kMaxRounds = 400;
 constexpr int kMaxStalledRounds = 3;
-constexpr int64_t kMostProbed = 20'000'000;  // arcs measured for the ranks' chains
+constexpr int64_t kMostProbed = 20'000'000;  // choices measured for the ranks' chains
 constexpr int kSuggestions = 12;
 constexpr int kPassesOfRankChains = 4;
 constexpr int kPassesOfPairChains = 6;
@@ -44,6 +45,15 @@ constexpr double kWorthAnother = 1.0005;
 constexpr double kNeighbourSlowdowns[] = {4, 1};
 // Makes one rank the slowest, so that its chain stays on it.
 constexpr double kProbeSlowdowns[] = {4, 2, 1.1};
+
+StageAssignment AssignmentOf(const std::vector<LayerChoice>& path) {
+  StageAssignment assignment;
+  for (const LayerChoice& choice : path) {
+    assignment.partition.push_back({choice.from, choice.to - 1});
+    assignment.recompute.push_back(choice.policy);
+  }
+  return assignment;
+}
 
 }  // namespace
 
@@ -56,9 +66,9 @@ absl::StatusOr<std::unique_ptr<PartitionSearch>> PartitionSearch::Create(
 }
 
 absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& options) {
-  options_ = options;
+  limits_.options = options;
   // With something to beat, a look at the whole ranks may be all that it takes.
-  const bool bounded = options_.cutoff < kInfinity;
+  const bool bounded = limits_.options.cutoff < kInfinity;
   const double target = Target();
   if (bounded && BoundRoot() >= Target()) return Answer();
   if (!seeded_) Seed();
@@ -67,8 +77,8 @@ absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& option
     SeedLeastMemory();
     if (!best_.assignment.partition.empty()) BoundRoot();
   }
-  if (stopped() && root_bound_ < Target()) unsearched_ = 0;
-  if (unsearched_ == 0) return Answer();
+  if (limits_.Stopped() && root_bound_ < Target()) limits_.unsearched = 0;
+  if (limits_.unsearched == 0) return Answer();
   if (root_bound_ < Target()) ImproveBest();
   if (root_bound_ < Target()) {
     root_bound_ = std::max(root_bound_, Rounds());
@@ -79,7 +89,7 @@ absl::StatusOr<PartitionAnswer> PartitionSearch::Run(const SearchOptions& option
 
 double PartitionSearch::Consider(const StageAssignment& assignment, const StepCosts& costs) {
   const double seconds = model_.Makespan(costs);
-  steps_ += model_.action_count();
+  limits_.steps += model_.action_count();
   if (seconds < best_.seconds) best_ = {assignment, seconds};
   return seconds;
 }
@@ -92,8 +102,9 @@ void PartitionSearch::Try(const StageAssignment& assignment) {
 
 void PartitionSearch::ImproveBest() {
   if (best_.assignment.partition.empty()) return;
-  const int64_t share = steps_ + options_.budget / 10;
-  best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &steps_, options_.stop);
+  const int64_t share = limits_.steps + limits_.options.budget / 10;
+  best_ = Improve(problem_, feasible_, std::move(best_), share, &model_, &limits_.steps,
+                  limits_.options.stop);
 }
 
 double PartitionSearch::Seed() {
@@ -107,7 +118,7 @@ double PartitionSearch::Seed() {
   };
   const std::optional<MinimaxAnswer> balanced =
       problem_.fixed ? FixedAnswer() : MonotoneMinimax(layers, problem_.stages(), seconds).Run();
-  if (!balanced) return kInfinity;  // not even one stage a rank fits: the arcs will say so
+  if (!balanced) return kInfinity;  // not even one stage per rank fits: the choices will say so
   for (const Partition& partition :
        {balanced->partition, *EvenPartition(layers, problem_.stages())}) {
     if (const auto seed = feasible_.WithFastestPolicies(partition)) Try(*seed);
@@ -128,8 +139,8 @@ void PartitionSearch::SeedLeastMemory() {
 }
 
 void PartitionSearch::AddChain(const ChainCounts& chain) {
-  pool_.Add(chain, &*arcs_);
-  steps_ += 2 * arcs_->count();
+  pool_.Add(chain, &*choices_);
+  limits_.steps += 2 * choices_->count();
 }
 
 std::optional<MinimaxAnswer> PartitionSearch::FixedAnswer() const {
@@ -173,44 +184,45 @@ std::vector<std::vector<ChainCounts>> PartitionSearch::Probe() {
   const StepCosts even = EvenCosts();
   std::vector<std::vector<ChainCounts>> chains;
   for (double slowdown : kProbeSlowdowns) {
-    if (stopped() && !chains.empty()) break;
+    if (limits_.Stopped() && !chains.empty()) break;
     chains.push_back(model_.RankChains(even, slowdown));
-    steps_ += kPassesOfRankChains * model_.action_count();
+    limits_.steps += kPassesOfRankChains * model_.action_count();
   }
   const std::vector<ChainCounts>& own = chains.front();
-  const int64_t most = std::max<int64_t>(1, kMostProbed / std::max<int64_t>(1, arcs_->count()));
+  const int64_t most = std::max<int64_t>(1, kMostProbed / std::max<int64_t>(1, choices_->count()));
   const size_t stride = 1 + own.size() / static_cast<size_t>(most);
-  for (size_t rank = 0; rank < own.size() && !stopped(); rank += stride) AddChain(own[rank]);
+  for (size_t rank = 0; rank < own.size() && !limits_.Stopped(); rank += stride)
+    AddChain(own[rank]);
   return chains;
 }
 
-// The least that a step takes, over the arcs that could make it shorter than what is known.
+// The least that a step takes, over the choices that could make it shorter than what is known.
 double PartitionSearch::BoundRoot() {
-  if (stopped()) {
-    unsearched_ = 0;
+  if (limits_.Stopped()) {
+    limits_.unsearched = 0;
     return root_bound_;
   }
-  arcs_.emplace(problem_, feasible_, Target());
-  pool_ = ChainPool();
-  unsearched_ = arcs_->complete() ? kInfinity : 0;  // nothing can be said of what is not listed
-  if (!arcs_->complete()) return root_bound_;
-  if (!arcs_->DropDeadEnds()) return root_bound_ = kInfinity;
+  choices_.emplace(problem_, feasible_, Target());
+  pool_ = {};
+  limits_.unsearched =
+      choices_->complete() ? kInfinity : 0;  // nothing can be said of what is not listed
+  if (!choices_->complete()) return root_bound_;
+  if (!choices_->DropDeadEnds()) return root_bound_ = kInfinity;
   const std::vector<std::vector<ChainCounts>> chains = Probe();
-  root_bound_ = std::max(root_bound_, arcs_->LeastBound(nullptr));
-  if (!out_of_budget() && root_bound_ < Target()) BoundRanks(chains);
+  root_bound_ = std::max(root_bound_, choices_->LeastBound(nullptr));
+  if (!limits_.OutOfBudget() && root_bound_ < Target()) BoundRanks(chains);
   return root_bound_;
 }
 
 void PartitionSearch::BoundRanks(std::vector<std::vector<ChainCounts>> chains) {
-  arcs_->Cut(Target());
-  if (!arcs_->DropDeadEnds()) {
+  if (!choices_->DropSlow(Target())) {
     root_bound_ = kInfinity;
     return;
   }
-  const RankColumns columns(problem_, feasible_, *arcs_, std::move(chains));
+  const RankColumns columns(problem_, feasible_, *choices_, std::move(chains));
   if (!columns.usable()) return;
-  root_bound_ = std::max(root_bound_, columns.LeastSeconds(options_.budget / 2));
-  steps_ += columns.steps();
+  root_bound_ = std::max(root_bound_, columns.LeastSeconds(limits_.options.budget / 2));
+  limits_.steps += columns.steps();
   if (root_bound_ >= Target()) return;
   for (const StageAssignment& assignment : columns.Suggest(kSuggestions)) Try(assignment);
   if (root_bound_ < Target()) BoundNeighbours(columns);
@@ -223,7 +235,7 @@ void PartitionSearch::BoundNeighbours(const RankColumns& columns) {
   if (!neighbours.usable()) return;
   AddNeighbourChains(EvenCosts(), &neighbours);
   double bound = 0;
-  for (bool better = true; better && !out_of_budget();) {
+  for (bool better = true; better && !limits_.OutOfBudget();) {
     const double known = best_.seconds, before = bound;
     bound = neighbours.LeastSeconds();
     root_bound_ = std::max(root_bound_, bound);
@@ -243,69 +255,97 @@ void PartitionSearch::AddNeighbourChains(const StepCosts& costs, NeighbourColumn
   const int64_t before = neighbours->steps();
   for (double slowdown : kNeighbourSlowdowns) {
     neighbours->Add(model_.PairChains(costs, slowdown));
-    steps_ += kPassesOfPairChains * model_.action_count();
+    limits_.steps += kPassesOfPairChains * model_.action_count();
   }
   std::vector<ChainCounts> own = model_.RankChains(costs, kNeighbourSlowdowns[0]);
-  steps_ += kPassesOfRankChains * model_.action_count();
+  limits_.steps += kPassesOfRankChains * model_.action_count();
   neighbours->Add(own);
   own.erase(own.begin());  // the last rank's, too, and the others with the rank before
   neighbours->Add(own);
-  steps_ += neighbours->steps() - before;
+  limits_.steps += neighbours->steps() - before;
 }
 
 double PartitionSearch::Rounds() {
   double bound = 0;
   for (int round = 0, stalled = 0; round < kMaxRounds && stalled < kMaxStalledRounds; ++round) {
-    if (out_of_budget()) break;
-    arcs_->Cut(Target());
-    if (!arcs_->DropDeadEnds()) return kInfinity;
-    const double least = arcs_->LeastBound(&path_);
+    if (limits_.OutOfBudget()) break;
+    if (!choices_->DropSlow(Target())) return kInfinity;
+    std::vector<LayerChoice> path;
+    const double least = choices_->LeastBound(&path);
     if (least >= Target()) return least;
     stalled = least > bound * (1 + kProofTolerance) ? 0 : stalled + 1;
     bound = std::max(bound, least);
-    const StageAssignment assignment = PathAssignment();
+    const StageAssignment assignment = AssignmentOf(path);
     const std::vector<RangeCost> stages = PriceStages(problem_, assignment);
     const StepCosts costs = ToStepCosts(problem_, stages);
     const double before = best_.seconds;
     if (feasible_.Fits(stages)) Consider(assignment, costs);
     if (best_.seconds < before) ImproveBest();
-    steps_ += model_.action_count();
+    limits_.steps += model_.action_count();
     AddChain(model_.CriticalChain(costs));
   }
-  if (stopped()) return std::max(bound, arcs_->LeastBound(nullptr));
-  pool_.Refresh(&*arcs_);
-  steps_ += 2 * arcs_->count() * pool_.size();
-  arcs_->Cut(Target());
-  if (!arcs_->DropDeadEnds()) return kInfinity;
-  return std::max(bound, arcs_->LeastBound(nullptr));
+  if (limits_.Stopped()) return std::max(bound, choices_->LeastBound(nullptr));
+  pool_.Refresh(&*choices_);
+  limits_.steps += 2 * choices_->count() * pool_.size();
+  if (!choices_->DropSlow(Target())) return kInfinity;
+  return std::max(bound, choices_->LeastBound(nullptr));
 }
 
-StageAssignment PartitionSearch::PathAssignment() const {
-  StageAssignment assignment;
-  for (const StageArc& arc : path_) {
-    assignment.partition.push_back({arc.first, arc.end - 1});
-    assignment.recompute.push_back(arc.policy);
+// Where rounds of bounds leave something open.
+void PartitionSearch::Descend() {
+  using Path = std::vector<LayerChoice>;
+  BranchAndBound<LayerChoice> search(&*choices_, &pool_, &limits_,
+                                     {.target = [this] { return Target(); },
+                                      .fits = [this](const Path& path) { return RankFits(path); },
+                                      .leaf = [this](const Path& path) { return Leaf(path); }});
+  search.Run();
+}
+
+// Whether the stages chosen so far leave the rank of the last one within memory.
+bool PartitionSearch::RankFits(const std::vector<LayerChoice>& path) {
+  const Placement& placement = problem_.timetable->placement;
+  // With one stage per rank, each choice was listed because it fits.
+  if (!problem_.machines.limits_memory() || placement.chunks() == 1) return true;
+  const int stage = static_cast<int>(path.size()) - 1;
+  const int rank = placement.rank(stage);
+  std::vector<RangeCost> chunks;
+  for (int held : feasible_.in_flight().stages(rank)) {
+    if (held > stage) break;
+    const LayerChoice& choice = path[held];
+    chunks.push_back(problem_.Price(held, choice.from, choice.to, choice.policy));
   }
-  return assignment;
+  const InFlight& in_flight = feasible_.in_flight();
+  limits_.steps += static_cast<int64_t>(in_flight.moments(rank).size() * chunks.size());
+  return in_flight.PeakBytes(rank, chunks) <= problem_.machines.MemoryOf(rank);
+}
+
+std::optional<ChainCounts> PartitionSearch::Leaf(const std::vector<LayerChoice>& path) {
+  const StageAssignment assignment = AssignmentOf(path);  // fits: each rank was checked
+  const StepCosts costs = ToStepCosts(problem_, PriceStages(problem_, assignment));
+  Consider(assignment, costs);
+  if (pool_.size() >= kMaxChains) return std::nullopt;
+  limits_.steps += model_.action_count() + 2 * choices_->count();
+  return model_.CriticalChain(costs);
 }
 
 absl::StatusOr<PartitionAnswer> PartitionSearch::Answer() const {
-  const bool complete = unsearched_ >= Target();
+  const bool complete = limits_.unsearched >= Target();
   if (best_.assignment.partition.empty()) {
     if (!complete) {
       return absl::DeadlineExceededError("no partition that fits was found within the budget");
     }
-    return absl::NotFoundError(options_.cutoff == kInfinity
+    return absl::NotFoundError(limits_.options.cutoff == kInfinity
                                    ? "no partition fits into memory"
                                    : "no partition that fits is fast enough");
   }
   PartitionAnswer answer;
   answer.assignment = best_.assignment;
   answer.seconds = best_.seconds;
-  answer.lower_bound = complete ? std::min(best_.seconds, options_.cutoff) / (1 + options_.gap)
-                                : std::min(best_.seconds, std::max(root_bound_, unsearched_));
-  answer.optimal = complete && options_.gap == 0 && best_.seconds <= options_.cutoff;
-  answer.steps = steps_;
+  answer.lower_bound =
+      complete ? std::min(best_.seconds, limits_.options.cutoff) / (1 + limits_.options.gap)
+               : std::min(best_.seconds, std::max(root_bound_, limits_.unsearched));
+  answer.optimal = complete && limits_.options.gap == 0 && best_.seconds <= limits_.options.cutoff;
+  answer.steps = limits_.steps;
   return answer;
 }
 

@@ -11,13 +11,14 @@
 #include "absl/status/statusor.h"
 #include "partitioner/bounds/chain_counts.h"
 #include "partitioner/bounds/chain_pool.h"
-#include "partitioner/bounds/stage_arcs.h"
+#include "partitioner/bounds/layer_choices.h"
 #include "partitioner/bounds/step_model.h"
 #include "partitioner/cuts/minimax.h"
 #include "partitioner/memory/feasible.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/search/local_search.h"
 #include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_limits.h"
 #include "partitioner/search/search_options.h"
 #include "partitioner/step_costs.h"
 
@@ -26,8 +27,8 @@ namespace sluice {
 class NeighbourColumns;
 class RankColumns;
 
-// FindExactPartition() in two steps, for who has many timetables to try: first what is good for
-// sure and quick to find, for all of them; then, with the best of these to beat, the search.
+// FindExactPartition() in two steps, for callers that try many timetables: first what is
+// quick to find, for all of them; then, with the best of these to beat, the search.
 // See partition_search.cc for how. What the problem points to stays the caller's.
 class PartitionSearch {
  public:
@@ -46,11 +47,7 @@ class PartitionSearch {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
   // What an assignment must stay below to be of interest.
-  double Target() const {
-    return std::min(best_.seconds, options_.cutoff) / (1 + options_.gap) * (1 - kProofTolerance);
-  }
-  bool stopped() const { return options_.stop && options_.stop(); }
-  bool out_of_budget() const { return steps_ >= options_.budget || stopped(); }
+  double Target() const { return limits_.Target(best_.seconds); }
 
   void Try(const StageAssignment& assignment);
   void ImproveBest();
@@ -68,31 +65,20 @@ class PartitionSearch {
   void AddChain(const ChainCounts& chain);
 
   void Descend();
-  void Branch(int stage, int layer);
-  void Visit(const StageArc& arc, int stage, double bound);
-  double BoundOf(const StageArc& arc, int stage);
-  bool RankFits(int stage);
-  void Leaf();
-  StageAssignment PathAssignment() const;
+  bool RankFits(const std::vector<LayerChoice>& path);
+  std::optional<ChainCounts> Leaf(const std::vector<LayerChoice>& path);
 
   absl::StatusOr<PartitionAnswer> Answer() const;
 
   const PartitionProblem problem_;
-  SearchOptions options_;
+  SearchLimits limits_;
   const Feasible feasible_;
   StepModel model_;
   TimedAssignment best_{{}, kInfinity};
-  std::optional<StageArcs> arcs_;
-  ChainPool pool_;
+  std::optional<LayerChoices> choices_;
+  ChainPool<LayerChoice> pool_;
   bool seeded_ = false;
-  int64_t steps_ = 0;
   double root_bound_ = 0;
-  // Depth-first search: the arcs chosen, the seconds of each chain over them, and the least bound
-  // not searched.
-  std::vector<StageArc> path_;
-  std::vector<std::vector<double>> spent_;  // [stage][chain]
-  std::vector<std::vector<double>> to_end_;
-  double unsearched_ = kInfinity;
 };
 
 }  // namespace sluice

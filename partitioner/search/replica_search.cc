@@ -154,7 +154,7 @@ bool ReplicaSearch::Reach(double seconds) {
       if (!work_.sets.Inside(sets_[from], sets_[to])) continue;
       for (const int r : divisors_) Relabel(from, to, r, seconds);
     }
-    answer_.steps += static_cast<int64_t>(to * divisors_.size());
+    limits_.steps += static_cast<int64_t>(to * divisors_.size());
   }
   return std::isfinite(LabelOf(problem_.devices, sets_.size() - 1).sends);
 }
@@ -198,7 +198,7 @@ void ReplicaSearch::NarrowDown() {
   double within = bound_ * (1 + kProofTolerance);
   const double longest = kLongest * bound_;
   double most = kInfinity;  // within which there are stages
-  while (!out_of_budget() && bound_ < Target() && most > bound_ * (1 + kNarrow)) {
+  while (!limits_.OutOfBudget() && bound_ < Target() && most > bound_ * (1 + kNarrow)) {
     if (Reach(std::min(within, Target()))) {
       most = within;
       for (bool better = Consider(Reached()); better;) better = Climb();
@@ -219,7 +219,7 @@ const std::vector<ReplicaSearch::Dealt>& ReplicaSearch::DealtBy(const std::vecto
     if (!narrow.ok()) continue;  // not one of those that `wide` is said to hold
     DealtTimetable table(*std::move(narrow), StageDeal(replicas, 1));
     std::vector<int> in_flight = DealtInFlight(table);
-    answer_.steps += 4 * table.table.action_count();
+    limits_.steps += 4 * table.table.action_count();
     place->second.push_back({static_cast<int>(wide), std::move(table), std::move(in_flight)});
   }
   return place->second;
@@ -241,14 +241,14 @@ ReplicatedStep ReplicaSearch::Price(const ReplicatedStages& stages) {
   const StepCosts costs = CostsOf(stages);
   ReplicatedStep best;
   for (const Dealt& dealt : DealtBy(stages.replicas)) {
-    answer_.steps += static_cast<int64_t>(stages.replicas.size());
+    limits_.steps += static_cast<int64_t>(stages.replicas.size());
     bool fits = true;
     for (size_t stage = 0; stage < stages.replicas.size(); ++stage) {
       fits = fits && StageFits(stages.cuts[stage], stages.cuts[stage + 1], dealt.in_flight[stage]);
     }
     if (!fits) continue;
     const Simulation times = SimulateDealt(dealt.table, costs, costs.tail);
-    answer_.steps += 4 * dealt.table.table.action_count();
+    limits_.steps += 4 * dealt.table.table.action_count();
     const bool faster = times.makespan < best.seconds * (1 - kProofTolerance);
     const bool leaner = times.makespan <= best.seconds * (1 + kProofTolerance) &&
                         Sum(dealt.in_flight) < Sum(best.in_flight);
@@ -310,7 +310,7 @@ std::vector<ReplicatedStages> ReplicaSearch::Neighbours() const {
 bool ReplicaSearch::Climb() {
   bool better = false;
   for (const ReplicatedStages& stages : Neighbours()) {
-    if (out_of_budget() || bound_ >= Target()) return false;
+    if (limits_.OutOfBudget() || bound_ >= Target()) return false;
     better = Consider(stages) || better;
   }
   return better;
@@ -327,7 +327,7 @@ std::vector<ReplicaSearch::Choice> ReplicaSearch::Choices(size_t place, int devi
     for (const int r : divisors_) {
       if (r > devices || (r == devices) != (from == 0)) continue;
       const double sends = LabelOf(devices - r, from).sends;
-      ++answer_.steps;
+      ++limits_.steps;
       if (std::isinf(sends) || !CanFit(sets_[from], sets_[place], devices - r, r)) continue;
       const Bounds own = BoundsOf(sets_[from], sets_[place], r);
       const Bounds all = {
@@ -357,8 +357,8 @@ void ReplicaSearch::Branch(size_t place, int devices, const Bounds& after) {
   const double sends_behind = after_sends_;
   for (const Choice& choice : Choices(place, devices, after)) {
     if (choice.bound >= Target()) break;
-    if (out_of_budget()) {
-      unsearched_ = std::min(unsearched_, choice.bound);
+    if (limits_.OutOfBudget()) {
+      limits_.LeaveOut(choice.bound);
       break;
     }
     path_.cuts.push_back(sets_[choice.from]);
@@ -372,7 +372,7 @@ void ReplicaSearch::Branch(size_t place, int devices, const Bounds& after) {
 }
 
 ReplicaAnswer ReplicaSearch::Run(const SearchOptions& options) {
-  options_ = options;
+  limits_.options = options;
   const int whole = work_.whole();
   // All the work shared evenly.
   const double even =
@@ -386,12 +386,13 @@ ReplicaAnswer ReplicaSearch::Run(const SearchOptions& options) {
   }
   const double target = Target();
   // Other cuts have only the work for a bound.
-  const double proved = all_sets_ ? std::max(bound_, std::min(unsearched_, target)) : even;
+  const double proved = all_sets_ ? std::max(bound_, std::min(limits_.unsearched, target)) : even;
   answer_.complete = proved >= target;
-  const double incumbent = std::min(answer_.step.seconds, options_.cutoff);
+  const double incumbent = std::min(answer_.step.seconds, limits_.options.cutoff);
   answer_.lower_bound =
-      answer_.complete ? incumbent / (1 + options_.gap) : std::min(proved, incumbent);
+      answer_.complete ? incumbent / (1 + limits_.options.gap) : std::min(proved, incumbent);
   answer_.costs = CostsOf(answer_.stages);
+  answer_.steps = limits_.steps;
   return std::move(answer_);
 }
 

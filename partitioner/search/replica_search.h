@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "partitioner/cuts/graph_work.h"
 #include "partitioner/search/partition_answer.h"
+#include "partitioner/search/search_limits.h"
 #include "partitioner/search/search_options.h"
 #include "schedules/simulate/dealt_times.h"
 #include "schedules/timetable.h"
@@ -88,13 +89,7 @@ class ReplicaSearch {
     std::vector<int> in_flight;
   };
 
-  double Target() const {
-    return std::min(answer_.step.seconds, options_.cutoff) / (1 + options_.gap) *
-           (1 - kProofTolerance);
-  }
-  bool out_of_budget() const {
-    return answer_.steps >= options_.budget || (options_.stop && options_.stop());
-  }
+  double Target() const { return limits_.Target(answer_.step.seconds); }
   double SendSeconds(int set) const;
   double ReduceSeconds(int from, int to, int replicas) const;
   Bounds BoundsOf(int from, int to, int replicas) const;
@@ -133,12 +128,11 @@ class ReplicaSearch {
   std::vector<Label> labels_;                             // [devices][place]
   double labels_for_ = kInfinity;                         // the seconds within which they are
   std::map<std::vector<int>, std::vector<Dealt>> dealt_;  // by replicas
-  SearchOptions options_;
+  SearchLimits limits_;
   ReplicaAnswer answer_;
   double bound_ = 0;  // of all stages made of sets_
   ReplicatedStages path_;
   double after_sends_ = 0;  // of the cuts behind where the search is, there and back
-  double unsearched_ = kInfinity;
 };
 
 }  // namespace sluice

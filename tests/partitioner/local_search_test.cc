@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "partitioner/bounds/known_chains.h"
-#include "partitioner/bounds/stage_arcs.h"
+#include "partitioner/bounds/layer_choices.h"
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/plan.h"
@@ -20,14 +20,15 @@
 namespace sluice {
 namespace {
 
-std::vector<StageArc> ArcsOf(const PartitionProblem& problem, const StageAssignment& assignment) {
-  std::vector<StageArc> arcs;
+std::vector<LayerChoice> ChoicesOf(const PartitionProblem& problem,
+                                   const StageAssignment& assignment) {
+  std::vector<LayerChoice> choices;
   for (int stage = 0; stage < problem.stages(); ++stage) {
     const LayerRange& range = assignment.partition[stage];
-    arcs.push_back(
-        MakeArc(problem, stage, range.first, range.last + 1, assignment.recompute[stage]));
+    choices.push_back(
+        MakeChoice(problem, stage, range.first, range.last + 1, assignment.recompute[stage]));
   }
-  return arcs;
+  return choices;
 }
 
 // The first assignment that fits, which is rarely a good one.
@@ -93,14 +94,14 @@ TEST(KnownChains, SayNoMoreThanASimulationAndAddUpTheirChanges) {
     KnownChains chains(test.problem.stages());
     chains.Add(model.CriticalChain(costs));
     for (const ChainCounts& chain : model.RankChains(costs, 2)) chains.Add(chain);
-    std::vector<StageArc> arcs = ArcsOf(test.problem, *first);
+    std::vector<LayerChoice> choices = ChoicesOf(test.problem, *first);
     // The first is the chain that decides this step.
-    EXPECT_NEAR(chains.Seconds(arcs)[0], model.Makespan(costs), 1e-9);
+    EXPECT_NEAR(chains.Seconds(choices)[0], model.Makespan(costs), 1e-9);
     BruteForce(test.problem, [&](const StageAssignment& other) {
-      const std::vector<StageArc> changed = ArcsOf(test.problem, other);
-      std::vector<double> seconds = chains.Seconds(arcs);
+      const std::vector<LayerChoice> changed = ChoicesOf(test.problem, other);
+      std::vector<double> seconds = chains.Seconds(choices);
       for (int stage = 0; stage < test.problem.stages(); ++stage) {
-        chains.AddChange(stage, arcs[stage], changed[stage], seconds.data());
+        chains.AddChange(stage, choices[stage], changed[stage], seconds.data());
       }
       const double step = SimulatedSeconds(test.problem, other);
       for (int chain = 0; chain < chains.size(); ++chain) {

@@ -49,7 +49,7 @@ std::vector<std::vector<ChainCounts>> RandomChains(const PartitionProblem& probl
 
 TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
   constexpr uint64_t kTrials = Trials(3'000, /*sanitized=*/600);
-  int unusable = 0, compared = 0, tight = 0, near = 0, tighter_than_arcs = 0;
+  int unusable = 0, compared = 0, tight = 0, near = 0, tighter_than_choices = 0;
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     RandomCase test(seed);
     SCOPED_TRACE(test.Describe() + " seed " + std::to_string(seed));
@@ -57,8 +57,8 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
       return SimulatedSeconds(test.problem, assignment);
     });
     const Feasible feasible(test.problem);
-    const StageArcs arcs(test.problem, feasible, kNothing);
-    const RankColumns columns(test.problem, feasible, arcs,
+    const LayerChoices choices(test.problem, feasible, kNothing);
+    const RankColumns columns(test.problem, feasible, choices,
                               RandomChains(test.problem, test.random));
     if (!columns.usable()) {  // a rank of three stages, with every policy at each
       ++unusable;
@@ -72,17 +72,17 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
     ++compared;
     tight += bound > best * (1 - 1e-6);
     near += bound > best * 0.8;
-    tighter_than_arcs += bound > arcs.LeastBound(nullptr);
+    tighter_than_choices += bound > choices.LeastBound(nullptr);
   }
   RecordProperty("compared", compared);
   RecordProperty("tight", tight);
   RecordProperty("near", near);
-  RecordProperty("tighter_than_arcs", tighter_than_arcs);
+  RecordProperty("tighter_than_choices", tighter_than_choices);
   EXPECT_LT(unusable, compared / 10);
   // A bound of 0 would pass until here.
   EXPECT_GT(tight, compared / 3);
   EXPECT_GT(near, compared / 2);
-  EXPECT_GT(tighter_than_arcs, compared / 4);
+  EXPECT_GT(tighter_than_choices, compared / 4);
 }
 
 TEST(NeighbourColumns, NeverBoundAboveTheBestOfAllAssignments) {
@@ -92,8 +92,8 @@ TEST(NeighbourColumns, NeverBoundAboveTheBestOfAllAssignments) {
     RandomCase test(seed);
     SCOPED_TRACE(test.Describe() + " seed " + std::to_string(seed));
     const Feasible feasible(test.problem);
-    const StageArcs arcs(test.problem, feasible, kNothing);
-    const RankColumns columns(test.problem, feasible, arcs,
+    const LayerChoices choices(test.problem, feasible, kNothing);
+    const RankColumns columns(test.problem, feasible, choices,
                               RandomChains(test.problem, test.random));
     NeighbourColumns neighbours(columns, test.problem.layer_count());
     if (!neighbours.usable()) continue;

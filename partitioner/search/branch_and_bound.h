@@ -1,0 +1,113 @@
+#ifndef SLUICE_PARTITIONER_SEARCH_BRANCH_AND_BOUND_H_
+#define SLUICE_PARTITIONER_SEARCH_BRANCH_AND_BOUND_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "partitioner/bounds/chain_pool.h"
+#include "partitioner/bounds/stage_choices.h"
+#include "partitioner/search/search_limits.h"
+
+namespace sluice {
+
+// Depth-first branch and bound over what each stage could be, first stage first: for layers of a
+// chain and for cuts of a graph alike. Of the choices at a cut, the one with the least bound comes
+// first. The bound of a partial assignment is the largest of what is proved of its choices, of the
+// least to the end, and, for each chain of actions collected, of its exact seconds so far and its
+// least from there. Each whole assignment may add the chain that decides its step.
+template <typename Choice>
+class BranchAndBound {
+ public:
+  using Chain = typename Choice::Chain;
+  using Path = std::vector<Choice>;  // [stage] what was chosen so far
+
+  // What only the caller knows.
+  struct Caller {
+    std::function<double()> target;  // seconds from which on a bound is of no interest
+    // Whether the rank of the last stage chosen has memory for its stages chosen so far.
+    std::function<bool(const Path&)> fits;
+    // Takes a whole assignment that fits; returns its critical chain where that is to be collected.
+    std::function<std::optional<Chain>(const Path&)> leaf;
+  };
+
+  // All must outlive the search. Choices that are left out for want of budget are told to `limits`.
+  BranchAndBound(StageChoices<Choice>* choices, ChainPool<Choice>* chains, SearchLimits* limits,
+                 Caller caller)
+      : choices_(*choices), chains_(*chains), limits_(*limits), caller_(std::move(caller)) {}
+
+  void Run() {
+    bounds_to_end_ = choices_.BoundsToEnd();
+    spent_.assign(static_cast<size_t>(choices_.stages()) + 1, {});
+    spent_[0].assign(static_cast<size_t>(chains_.size()), 0);
+    Branch(0, 0);
+  }
+
+ private:
+  // The least seconds of an assignment that continues path_ with `choice`. Fills spent_ for the
+  // stage after it.
+  double BoundOf(const Choice& choice, int stage) {
+    const size_t next = choices_.Cell(stage + 1, choice.to);
+    double bound = std::max(choice.bound, bounds_to_end_[next]);
+    const std::vector<double>& before = spent_[stage];
+    std::vector<double>& spent = spent_[stage + 1];
+    spent.resize(static_cast<size_t>(chains_.size()));
+    for (int chain = 0; chain < chains_.size(); ++chain) {
+      spent[chain] = before[chain] + choice.Seconds(chains_.counts(chain, stage));
+      bound = std::max(bound, spent[chain] + chains_.ToEnd(chain, next));
+    }
+    limits_.steps += chains_.size();
+    return bound;
+  }
+
+  void Branch(int stage, int cut) {
+    if (stage == choices_.stages()) return Leaf();
+    std::vector<std::pair<double, const Choice*>> children;
+    for (const Choice& choice : choices_.From(stage, cut)) {
+      if (!(choice.bound < caller_.target())) continue;
+      const double bound = BoundOf(choice, stage);
+      if (bound < caller_.target()) children.emplace_back(bound, &choice);
+    }
+    std::stable_sort(children.begin(), children.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [bound, choice] : children) Visit(*choice, stage, bound);
+  }
+
+  void Visit(const Choice& choice, int stage, double bound) {
+    if (bound >= caller_.target()) return;
+    if (limits_.OutOfBudget()) return limits_.LeaveOut(bound);
+    if (BoundOf(choice, stage) >= caller_.target()) return;  // chains found since may say more
+    path_.push_back(choice);
+    if (caller_.fits(path_)) Branch(stage + 1, choice.to);
+    path_.pop_back();
+  }
+
+  void Leaf() {
+    std::optional<Chain> chain = caller_.leaf(path_);
+    if (!chain) return;
+    chains_.Add(*std::move(chain), &choices_);
+    const int added = chains_.size() - 1;
+    double spent = 0;
+    for (size_t stage = 0; stage <= path_.size(); ++stage) {
+      spent_[stage].resize(static_cast<size_t>(chains_.size()));
+      spent_[stage].back() = spent;
+      if (stage == path_.size()) break;
+      spent += path_[stage].Seconds(chains_.counts(added, static_cast<int>(stage)));
+    }
+  }
+
+  StageChoices<Choice>& choices_;
+  ChainPool<Choice>& chains_;
+  SearchLimits& limits_;
+  const Caller caller_;
+  Path path_;
+  std::vector<double> bounds_to_end_;       // [cell] seconds
+  std::vector<std::vector<double>> spent_;  // [stage][chain] seconds on the path before the stage
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_SEARCH_BRANCH_AND_BOUND_H_
