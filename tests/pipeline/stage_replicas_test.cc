@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/compile/check_progress.h"
 #include "pipeline/compile/tensor_edges.h"
 #include "schedules/check/validate.h"
 #include "schedules/generators/catalogue.h"

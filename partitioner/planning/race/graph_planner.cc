@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
 #include "partitioner/planning/least_memory_plan.h"
 #include "partitioner/planning/race/graph_chain.h"
 #include "partitioner/planning/race/graph_stage.h"

@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "partitioner/bounds/graph_chains.h"
+#include "partitioner/candidate.h"
+#include "partitioner/cuts/graph_work.h"
+#include "partitioner/graph_problem.h"
 #include "partitioner/plan_request.h"
 #include "partitioner/planning/candidates.h"
 #include "partitioner/planning/plan.h"
