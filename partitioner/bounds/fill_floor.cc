@@ -12,8 +12,9 @@ namespace sluice {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Sorts of ranks, and prices at each end, that are told apart; models have few kinds of layers.
-constexpr size_t kMostSorts = 12;
+// How many kinds of ranks, and of prices at each end, are told apart; models have few kinds of
+// layers.
+constexpr size_t kMostKinds = 12;
 
 // Prices of a byte; negative: this end does not count.
 struct Prices {
@@ -26,8 +27,8 @@ struct Choice {
   double forward = 0, back = 0, weight_grad = 0;  // seconds; back: R + I + W
   double saved = 0, weight_bytes = 0;
 
-  double forward_a_byte() const { return saved > 0 ? forward / saved : 0; }
-  // Seconds that are not done while a rank waits, dearer for what is.
+  double forward_per_byte() const { return saved > 0 ? forward / saved : 0; }
+  // Seconds that cannot be done while the rank waits, with the price of the bytes held.
   double Seconds(const Prices& prices) const {
     double seconds = forward + back;
     if (prices.first >= 0) seconds -= std::max(0.0, forward - prices.first * saved);
@@ -49,7 +50,7 @@ struct Layer {
 std::vector<double> Sample(std::vector<double> all) {
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
-  const size_t step = (all.size() + kMostSorts - 1) / kMostSorts;
+  const size_t step = (all.size() + kMostKinds - 1) / kMostKinds;
   std::vector<double> some;
   for (size_t at = all.size(); at > 0; at -= std::min(step, at)) some.push_back(all[at - 1]);
   std::reverse(some.begin(), some.end());
@@ -67,12 +68,12 @@ class Filling {
     FindPrices();
   }
 
-  // The least over the sorts of ranks that there may be.
+  // The least over the kinds of ranks that there may be.
   double Seconds() const {
-    double least = OfSort(-1, 0);  // none keeps anything
+    double least = OfKind(-1, 0);  // none keeps anything
     double below = 0;
-    for (double best : sorts_) {
-      least = std::min(least, OfSort(below, best));
+    for (double best : kinds_) {
+      least = std::min(least, OfKind(below, best));
       below = best;
     }
     return least;
@@ -110,25 +111,26 @@ class Filling {
     layers_.resize(fullest.of);
   }
 
-  // At these prices some layer's doing is worth just what it keeps: the corners of the bound.
+  // Break-even prices, where computing a layer saves exactly the memory that it costs: the bound
+  // has its corners there.
   void FindPrices() {
-    std::vector<double> sorts, last;
+    std::vector<double> kinds, last;
     for (const Layer& layer : layers_) {
       for (const Choice& choice : layer.choices) {
-        sorts.push_back(choice.forward_a_byte());
+        kinds.push_back(choice.forward_per_byte());
         if (choice.saved > 0) last.push_back(choice.back / choice.saved);
         if (choice.weight_bytes > 0) last.push_back(choice.weight_grad / choice.weight_bytes);
       }
     }
-    sorts_ = Sample(std::move(sorts));
-    first_prices_ = sorts_;
+    kinds_ = Sample(std::move(kinds));
+    first_prices_ = kinds_;
     last_prices_ = Sample(std::move(last));
     first_prices_.push_back(-1);
     last_prices_.push_back(-1);
   }
 
   // Ranks whose best F per byte is above `below` and at most `best`.
-  double OfSort(double below, double best) const {
+  double OfKind(double below, double best) const {
     double most = 0;
     for (double first : first_prices_) {
       for (double last : last_prices_) {
@@ -140,17 +142,17 @@ class Filling {
 
   double At(const Prices& prices, double below, double best) const {
     std::vector<double> terms;
-    double pays = kInfinity;  // at least what one layer pays for being of this sort
+    double pays = kInfinity;  // at least what one layer pays for being of this kind
     for (const Layer& layer : layers_) {
-      double least = kInfinity, least_of_sort = kInfinity;
+      double least = kInfinity, least_of_kind = kInfinity;
       for (const Choice& choice : layer.choices) {
-        if (choice.forward_a_byte() > best) continue;
+        if (choice.forward_per_byte() > best) continue;
         const double seconds = choice.Seconds(prices);
         least = std::min(least, seconds);
-        if (choice.forward_a_byte() > below) least_of_sort = std::min(least_of_sort, seconds);
+        if (choice.forward_per_byte() > below) least_of_kind = std::min(least_of_kind, seconds);
       }
       if (least == kInfinity) continue;  // no such rank has this layer
-      pays = std::min(pays, least_of_sort - least);
+      pays = std::min(pays, least_of_kind - least);
       terms.push_back(micro_batches_ * least + prices.sum() * layer.parameter_bytes);
     }
     if (pays == kInfinity || terms.size() < together_) return kInfinity;  // no such rank
@@ -165,7 +167,7 @@ class Filling {
   double down_ = 0, up_ = 0;   // seconds
   std::vector<Layer> layers_;  // those that work longest
   size_t together_ = 0;        // of them, on one rank
-  std::vector<double> sorts_;  // upper ends of F per byte
+  std::vector<double> kinds_;  // upper ends of F per byte
   std::vector<double> first_prices_, last_prices_;
 };
 

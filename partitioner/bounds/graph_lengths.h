@@ -13,7 +13,7 @@ namespace sluice {
 
 // What a ChainMean takes at least over all pipelines of a graph. A stage from set D to set E takes
 // w(E) - w(D), its weight by the chain's counts, so the least up to a cut needs no pairs of sets,
-// only the least of (length so far - w) inside each: one pass over the sets a stage.
+// only the least of (length so far - w) inside each: one pass over the sets per stage.
 class GraphLengths {
  public:
   explicit GraphLengths(const GraphStepProblem& problem);

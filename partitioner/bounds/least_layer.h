@@ -7,7 +7,8 @@
 
 #include "partitioner/plan_request.h"
 
-// What every plan for a request pays at least: the ground that floors of a step stand on.
+// What every plan for a request pays at least for each layer: what lower bounds of a step are made
+// of.
 namespace sluice {
 
 // The least seconds that any of the request's devices takes for one micro-batch of a layer.
@@ -15,7 +16,7 @@ struct LeastLayer {
   double forward = std::numeric_limits<double>::infinity();
   double input_grad = forward, weight_grad = forward;
   double recompute = forward;  // by the policy that costs least
-  double tail = forward;       // once a step
+  double tail = forward;       // once per step
 
   double chained() const { return forward + input_grad + recompute; }
 };

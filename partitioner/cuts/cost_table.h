@@ -18,7 +18,7 @@ struct RangeCost {
   double forward = 0;      // seconds
   double input_grad = 0;   // seconds, with what the recompute policy rebuilds first
   double weight_grad = 0;  // seconds
-  double tail = 0;         // seconds once a step, after the last gradient: update and sync
+  double tail = 0;         // seconds once per step, after the last gradient: update and sync
   int64_t parameters = 0;
   int64_t parameter_bytes = 0;
   int64_t activation_bytes = 0;   // per micro-batch in flight

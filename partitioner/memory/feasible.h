@@ -23,7 +23,7 @@ class Feasible {
   int64_t StageBytes(int stage, const RangeCost& cost) const;
   // The policies worth trying for a stage of layers first..end - 1, fastest first: those that fit
   // with the stage alone on its rank, less those that another beats in time and bytes. With one
-  // stage a rank, the fastest alone is enough.
+  // stage per rank, the fastest alone is enough.
   std::vector<Recompute> Policies(int stage, int first, int end) const;
   // Elementary steps of one Fits(), for search budgets.
   int64_t check_steps() const { return check_steps_; }

@@ -9,24 +9,29 @@
 
 namespace sluice {
 
-// A plan whose timetable is no schedule of the catalogue: each rank takes, whenever it is free,
-// what has arrived.
+// A plan whose timetable is no schedule of the catalogue, but a custom order, made for its costs:
+// whenever a rank is free, it takes an action whose input has arrived.
 struct FreeOrder {
   Candidate candidate;  // called "auto"
   StageAssignment assignment;
   double seconds = 0;
 };
 
-// A catalogue's order suits equal stages. Where layers do not share out evenly, a few ranks have
-// one more than the others and decide how long a step takes; an order made for these very costs
-// can keep them busy throughout. Puts the full ranks first on a V (they start first, end last, and
-// the others have time to spare), with half or less of their layers in first stages, or last (they
-// hold little), lets the others recompute in the time they have to spare, or all of them longer
-// where all lack memory, dispatches by a few rules, and keeps the fastest that fits into memory.
-// Unless that is `enough` seconds or less, tries others near it too. Nothing where that is not
-// worth trying: few actions (the exact search of the catalogue is quick and proves more), less than
-// two layers a device, devices that differ, a schedule, chunks or partition that was asked for, or
-// nothing below `request.cutoff`.
+// The orders of the catalogue suit equal stages. Where layers do not divide evenly over the ranks,
+// a few ranks are full: they have one layer more than the others, and decide how long a step takes.
+// An order made for these very costs can keep them busy throughout. For each row of
+// FreeOrderTrials():
+//   1. A cut on a V puts the full ranks first, where they start first and end last, or last, where
+//      they hold few micro-batches (full_rank_cut.h).
+//   2. The other ranks recompute in the time that they have to spare; where all ranks lack memory,
+//      all may work longer (recompute_choice.h).
+//   3. The row's rules dispatch the actions; of all timetables the fastest that fits is kept.
+// Where that takes more than `enough` seconds, 4. the rows near the best one (TrialsNear) are tried
+// as well.
+// Returns nothing where this does not pay: with few actions, since the exact search of the
+// catalogue is quick and proves more; with less than two layers per device; where devices differ;
+// where a schedule, chunks or a partition was asked for; or where nothing is below
+// `request.cutoff`.
 std::optional<FreeOrder> FindFreeOrder(const PlanRequest& request, double enough = 0);
 
 }  // namespace sluice

@@ -31,29 +31,33 @@ constexpr Trial Longer(FullRanks full, double front_share, double slowness,
 constexpr Recompute kNone = Recompute::kNone, kSelective = Recompute::kSelective,
                     kFull = Recompute::kFull;
 
-// The optimiser's long search finds little better.
+// Set by hand on the cases of bench/plan_search: 200 layers on 64 devices of 140 to 40 GiB. At 140
+// GiB they brought the step from 21.06 s, by the catalogue's orders, to 20.45 s; at 80 and 60 GiB
+// from 21.35 and 22.26 s, by the first rows of this kind, to 20.94 and 21.39 s. The last run is in
+// bench/results/plan_search.txt. A long search of the optimiser (schedules/optimise) finds little
+// better. Whoever changes a row runs bench/plan_search before and after.
 constexpr Trial kTrials[] = {
-    // Where there is room: as much in flight as it is likely to allow.
+    // Where there is memory: as many micro-batches in flight as it is likely to allow.
     First(kHalf, kNone, kNone,
           optimise::Preferences{.in_flight = 2.75, .forward_first = true, .late_share = 2}),
     First(kHalf, kNone, kNone, optimise::Preferences{.in_flight = 3, .forward_first = true}),
     First(kHalf, kNone, kSelective, Slow(2.5, 20)),
     First(kHalf, kNone, kSelective, Slow(3, 4)),
-    // Little room: first stages are short, and hold less.
+    // Little memory: first stages are short, and hold less.
     First(kLess, kNone, kSelective, Slow(3, 0)),
     First(kLess, kNone, kSelective, Slow(2.6, 4)),
     Fit(FullRanks::kFirst, 2.1, Slow(2.4, 0)),
     Fit(FullRanks::kFirst, 1.5, Slow(1.72, 0)),
-    // Less: full ranks hold hardly any.
+    // Less memory: full ranks stand last, where they hold few micro-batches.
     Fit(FullRanks::kLast, 1.8, Slow(1.8, 4)),
     Fit(FullRanks::kLast, 2.1, Slow(2.1, 0)),
     Fit(FullRanks::kLast, 2.1, Slow(2.4, 0)),
-    // Too little for anybody to go without recomputing.
+    // So little memory that every rank must recompute.
     Longer(FullRanks::kFirst, kHalf, 2, Slow(2.3, 0)),
     Longer(FullRanks::kFirst, kHalf, 2.4, Slow(2.6, 0)),
     Longer(FullRanks::kFirst, kLess, 2.1, Slow(2.4, 0)),
     Longer(FullRanks::kLast, kLess, 2.1, Slow(2.4, 0)),
-    // Room for nothing else.
+    // Where nothing else fits.
     First(kHalf, kSelective, kSelective, Slow(2, 4)),
     First(kHalf, kFull, kFull, optimise::Preferences{.in_flight = 3, .forward_first = true}),
     First(kHalf, kFull, kFull, Slow(3, 4)),

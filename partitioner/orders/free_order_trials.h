@@ -10,20 +10,21 @@
 
 namespace sluice {
 
-// Where the full ranks and their layers are, what stages recompute, and the order.
+// One way to make a custom order: a cut, what its stages recompute, and rules of dispatch.
 struct FreeOrderTrial {
-  FullRanks full;
-  double front_share;  // as LeastCut takes it
-  Recompute everywhere, in_spare_time;
-  double fit;   // not 0: recompute to fit at this slowness instead
-  bool longer;  // and work longer than the fullest rank for it, where that is needed
+  FullRanks full;                       // where on the V the full ranks stand
+  double front_share;                   // as LeastCut() takes it
+  Recompute everywhere, in_spare_time;  // as RecomputeInSpareTime() takes them
+  double fit;                           // not 0: RecomputeToFit() instead, with this slowness
+  bool longer;                          // and as RecomputeToFit() takes it
   optimise::DispatchRules rules;
 };
 
 // What FindFreeOrder tries.
 absl::Span<const FreeOrderTrial> FreeOrderTrials();
 
-// Which rank waits for which is a matter of chance: some of these do better than `trial`.
+// The same with slightly other numbers. Small changes decide which rank happens to wait for which,
+// so some of these do better than `trial`.
 std::vector<FreeOrderTrial> TrialsNear(const FreeOrderTrial& trial);
 
 }  // namespace sluice

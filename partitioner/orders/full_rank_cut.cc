@@ -16,14 +16,14 @@ constexpr double kMostOverLeast = 1.1;
 constexpr double kNextMost = 1.005;
 constexpr double kRounding = 1e-9;
 
-// Of layers first..end - 1, the seconds of `front` from the front and the rest of `count` from the
-// back; `before` are sums of seconds.
+// Seconds of `count` of the layers [first, end): `front` of them at the start, the others at the
+// end. `before` holds prefix sums of the layers' seconds.
 double WorkOf(const std::vector<double>& before, int first, int end, int front, int count) {
   return before[first + front] - before[first] + before[end] - before[end - (count - front)];
 }
 
-// How many of them come from the front, so that about `share` of the work does; where that is open,
-// fewer, since more is in flight there.
+// How many of these `count` layers to take at the start, so that about `share` of the work is
+// there. Of two equally good numbers the smaller one, since the start holds more micro-batches.
 int FrontOf(const std::vector<double>& before, int first, int end, int count, double share) {
   int best = 1;
   double least = 0;
@@ -37,13 +37,13 @@ int FrontOf(const std::vector<double>& before, int first, int end, int count, do
   return best;
 }
 
-// Layers that a rank takes from both ends of those that are left.
+// How many layers a rank takes at either end of those that are left.
 struct Ends {
   int front = 0, back = 0;
 };
 
-// `count` of layers first..end - 1, or as many fewer as it takes to work at most `most`; none where
-// that leaves too few for two stages.
+// `count` of the layers [first, end), or fewer, so that they take at most `most` seconds; none
+// where too few for two stages would be left.
 Ends TakeEnds(const std::vector<double>& before, int first, int end, int count, double most,
               double front_share) {
   for (; count >= kChunks; --count) {

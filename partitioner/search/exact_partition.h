@@ -19,7 +19,7 @@ absl::StatusOr<PartitionAnswer> FindExactPartition(const PartitionProblem& probl
 // The other partitioners' objective: the least largest of the stages' forward + backward seconds
 // and, on a link of finite bandwidth, the boundaries' 2 * output_bytes / bandwidth (activation and
 // its gradient; transfers overlap compute). `seconds` and `lower_bound` are that number; always
-// optimal. Memory is that of the timetable, which must have one stage a rank. Errors as above.
+// optimal. Memory is that of the timetable, which must have one stage per rank. Errors as above.
 absl::StatusOr<PartitionAnswer> FindBottleneckPartition(const PartitionProblem& problem);
 // That number for a given assignment.
 double BottleneckSeconds(const PartitionProblem& problem, const StageAssignment& assignment);

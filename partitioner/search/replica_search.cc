@@ -1,19 +1,27 @@
 // Branch and bound over the cuts of a graph and the devices of every stage.
 //
-// With c = m / r micro-batches for each of a stage's r devices, D what lies before it, E before its
-// end, the step lasts at least as long as
-//   the first micro-batch takes to get there, c (f + b), and one more back through D or the sum of
-//   gradients over the r devices;
-//   one micro-batch takes through everything and back, and the other c - 1 through the stage one
-//   way: none of its backwards can start before one micro-batch has been to the end, no micro-batch
-//   goes on before its forward.
-// (Where W is apart, only I must wait or be waited for.) Messages count at every cut on the way.
-// Are there stages whose bounds are all within some seconds? A bound grows with the messages before
-// the stage, so of all ways to a cut with as many devices only the one with the quickest messages
-// matters, and one pass over all pairs of cuts answers (Reach). Halving the seconds gives a bound
-// for all pipelines, and pipelines to start from, each made better by cutting two neighbours anew
-// with their devices shared out otherwise (Climb). Then a search, depth first from the end and
-// least bound first, looks at all others that the bounds leave and simulates them.
+// A stage takes f seconds forward and b backward for each micro-batch, what lies before it F and B,
+// everything F' and B'. Each of its r devices has c = m / r of the m micro-batches, and the sum of
+// its gradients over them takes G. Others wait for the share i of a backward: all of it, or half
+// where W is an action of its own. With the messages at the cuts on the way, a step lasts at least
+//   F + c (f + b) + G
+//     The first micro-batch comes to the stage, a device works on all of its own, and the gradients
+//     are summed.
+//   F + c (f + i b) + i B
+//     The same, but the last gradient goes back through what lies before.
+//   F' + i B' + (c - 1) max(f, i b)
+//     One micro-batch goes through everything and back. None of the stage's backwards starts before
+//     one has been to the end, and none goes on before its forward, so the c - 1 others go through
+//     the stage one way besides.
+//
+//   1. Reach: are there stages whose bounds are all within some number of seconds? A bound grows
+//      with the messages before the stage, so of all ways to a cut with the same number of devices
+//      only the one with the quickest messages matters: one pass over all pairs of cuts.
+//   2. Halving that number of seconds gives a bound for all pipelines, and pipelines to start from.
+//   3. Climb makes each of them better: it cuts two neighbours anew and divides their devices
+//      otherwise.
+//   4. A depth-first search from the end, least bound first, simulates all others that the bounds
+//      leave.
 #include "partitioner/search/replica_search.h"
 
 #include <algorithm>
