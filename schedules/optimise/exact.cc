@@ -53,8 +53,8 @@ class ExactSearch {
   bool Closed() const { return result_.lower >= upper_ * (1 - kRounding); }
   // Every objective is a multiple of the grain: a bound between two of them is as good as the upper.
   void Raise(double lower);
-  // Most of what is left, as what leaves many prefixes is also what is worth most.
-  int64_t MostPrefixes() const { return left_ - left_ / 4; }
+  // Half of what is left, so that lower limits can follow where this one leaves too many prefixes.
+  int64_t MostPrefixes() const { return left_ / 2; }
   // Looks for an order below `limit`. Returns whether the search was exhaustive.
   bool TryBelow(double limit);
 
@@ -88,6 +88,7 @@ bool ExactSearch::TryBelow(double limit) {
 
 ExactResult ExactSearch::Run() {
   double step = std::max(grain_, (upper_ - result_.lower) * kFirstStep);
+  const double smallest = std::max(grain_, upper_ * kRounding);
   bool tried_upper = false;
   while (!Closed() && left_ > kLeastPrefixes && !deadline_.passed()) {
     const double limit = std::min(result_.lower + step, upper_);
@@ -98,8 +99,8 @@ ExactResult ExactSearch::Run() {
     // Too many prefixes: what is left is to find a better order, and to raise the bound a little.
     if (!tried_upper && !Closed() && limit < upper_) TryBelow(upper_);
     tried_upper = true;
-    step /= 4;
-    if (step < std::max(grain_, upper_ * kRounding)) break;
+    if (step <= smallest) break;
+    step = std::max(smallest, step / 4);
   }
   return std::move(result_);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "pipeline/compile/compile_rank.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -10,6 +10,7 @@
 
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
+#include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {
