@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "pipeline/compile/check_progress.h"
 #include "pipeline/compile/compile_rank.h"
 #include "tests/pipeline/small_run.h"
 
