@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "partitioner/bounds/stage_choices.h"
 
 namespace sluice {
@@ -17,33 +18,33 @@ template <typename Choice>
 class ChainPool {
  public:
   using Chain = typename Choice::Chain;
+  using Counts = typename Chain::Stage;
 
-  int size() const { return static_cast<int>(measured_.size()); }
-  // What `chain` counts in `stage`.
-  const typename Chain::Stage& counts(int chain, int stage) const {
-    return measured_[chain].chain.stages[stage];
-  }
-  // Least seconds of `chain` from the cut of a cell (StageChoices::Cell) to the end; infinite where
-  // no choices lead there.
-  double ToEnd(int chain, size_t cell) const { return measured_[chain].to_end[cell]; }
+  int size() const { return static_cast<int>(chains_.size()); }
+  // [chain] what each chain counts in `stage`.
+  absl::Span<const Counts> CountsIn(int stage) const { return counts_[stage]; }
+  // [chain][cell] least seconds of each chain from the cut of a cell (StageChoices::Cell) to the
+  // end; infinite where no choices lead there.
+  absl::Span<const std::vector<double>> to_end() const { return to_end_; }
 
   // Adds a chain of the timetable, and raises the bound of every choice to what the chain says.
   void Add(Chain chain, StageChoices<Choice>* choices) {
-    std::vector<double> to_end = choices->Measure(chain);
-    measured_.push_back({std::move(chain), std::move(to_end)});
+    to_end_.push_back(choices->Measure(chain));
+    counts_.resize(chain.stages.size());
+    for (size_t stage = 0; stage < counts_.size(); ++stage) {
+      counts_[stage].push_back(chain.stages[stage]);
+    }
+    chains_.push_back(std::move(chain));
   }
   // Measures all chains again, over the choices that are left, and raises their bounds.
   void Refresh(StageChoices<Choice>* choices) {
-    for (Measured& each : measured_) each.to_end = choices->Measure(each.chain);
+    for (size_t i = 0; i < chains_.size(); ++i) to_end_[i] = choices->Measure(chains_[i]);
   }
 
  private:
-  struct Measured {
-    Chain chain;
-    std::vector<double> to_end;  // [cell] seconds
-  };
-
-  std::vector<Measured> measured_;
+  std::vector<Chain> chains_;
+  std::vector<std::vector<Counts>> counts_;  // [stage][chain], side by side for the search
+  std::vector<std::vector<double>> to_end_;  // [chain][cell] seconds
 };
 
 }  // namespace sluice

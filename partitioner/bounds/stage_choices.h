@@ -114,15 +114,19 @@ bool StageChoices<Choice>::DropDeadEnds() {
   from_start.front() = 1;
   to_end.back() = 1;
   for (int stage = 0; stage < stages(); ++stage) {
+    const char* here = from_start.data() + first_cells_[stage];
+    char* next = from_start.data() + first_cells_[stage + 1];
     for (const Choice& choice : choices_[stage]) {
-      if (from_start[Cell(stage, choice.from)]) from_start[Cell(stage + 1, choice.to)] = 1;
+      if (here[choice.from]) next[choice.to] = 1;
     }
   }
   for (int stage = stages() - 1; stage >= 0; --stage) {
-    std::erase_if(choices_[stage], [&](const Choice& choice) {
-      const bool dead =
-          !from_start[Cell(stage, choice.from)] || !to_end[Cell(stage + 1, choice.to)];
-      if (!dead) to_end[Cell(stage, choice.from)] = 1;
+    const char* reached = from_start.data() + first_cells_[stage];
+    const char* next = to_end.data() + first_cells_[stage + 1];
+    char* here = to_end.data() + first_cells_[stage];
+    std::erase_if(choices_[stage], [=](const Choice& choice) {
+      const bool dead = !reached[choice.from] || !next[choice.to];
+      if (!dead) here[choice.from] = 1;
       return dead;
     });
   }
@@ -136,19 +140,23 @@ std::vector<double> StageChoices<Choice>::Measure(const Chain& chain) {
   to_end.back() = 0;
   from_start.front() = 0;
   for (int stage = stages() - 1; stage >= 0; --stage) {
+    const auto& counts = chain.stages[stage];
+    double* here = to_end.data() + first_cells_[stage];
+    const double* next = to_end.data() + first_cells_[stage + 1];
     for (const Choice& choice : choices_[stage]) {
-      double& least = to_end[Cell(stage, choice.from)];
-      least =
-          std::min(least, choice.Seconds(chain.stages[stage]) + to_end[Cell(stage + 1, choice.to)]);
+      const double least = choice.Seconds(counts) + next[choice.to];
+      here[choice.from] = std::min(here[choice.from], least);
     }
   }
   for (int stage = 0; stage < stages(); ++stage) {
+    const auto& counts = chain.stages[stage];
+    const double* here = from_start.data() + first_cells_[stage];
+    double* next = from_start.data() + first_cells_[stage + 1];
+    const double* rest = to_end.data() + first_cells_[stage + 1];
     for (Choice& choice : choices_[stage]) {
-      const double here =
-          from_start[Cell(stage, choice.from)] + choice.Seconds(chain.stages[stage]);
-      const size_t next = Cell(stage + 1, choice.to);
-      from_start[next] = std::min(from_start[next], here);
-      choice.bound = std::max(choice.bound, here + to_end[next]);
+      const double there = here[choice.from] + choice.Seconds(counts);
+      next[choice.to] = std::min(next[choice.to], there);
+      choice.bound = std::max(choice.bound, there + rest[choice.to]);
     }
   }
   return to_end;
@@ -159,9 +167,10 @@ std::vector<double> StageChoices<Choice>::BoundsToEnd() const {
   std::vector<double> bounds = Cells(kInfinity);
   bounds.back() = 0;
   for (int stage = stages() - 1; stage >= 0; --stage) {
+    double* here = bounds.data() + first_cells_[stage];
+    const double* next = bounds.data() + first_cells_[stage + 1];
     for (const Choice& choice : choices_[stage]) {
-      double& bound = bounds[Cell(stage, choice.from)];
-      bound = std::min(bound, std::max(choice.bound, bounds[Cell(stage + 1, choice.to)]));
+      here[choice.from] = std::min(here[choice.from], std::max(choice.bound, next[choice.to]));
     }
   }
   return bounds;

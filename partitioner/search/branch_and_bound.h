@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "partitioner/bounds/chain_pool.h"
 #include "partitioner/bounds/stage_choices.h"
 #include "partitioner/search/search_limits.h"
@@ -48,16 +49,22 @@ class BranchAndBound {
 
  private:
   // The least seconds of an assignment that continues path_ with `choice`. Fills spent_ for the
-  // stage after it.
-  double BoundOf(const Choice& choice, int stage) {
+  // stage after it. Not inlined: the search spends most of its time in this loop, which loses its
+  // registers to Branch() otherwise.
+  ABSL_ATTRIBUTE_NOINLINE double BoundOf(const Choice& choice, int stage) {
     const size_t next = choices_.Cell(stage + 1, choice.to);
     double bound = std::max(choice.bound, bounds_to_end_[next]);
-    const std::vector<double>& before = spent_[stage];
-    std::vector<double>& spent = spent_[stage + 1];
-    spent.resize(static_cast<size_t>(chains_.size()));
-    for (int chain = 0; chain < chains_.size(); ++chain) {
-      spent[chain] = before[chain] + choice.Seconds(chains_.counts(chain, stage));
-      bound = std::max(bound, spent[chain] + chains_.ToEnd(chain, next));
+    const auto chains = static_cast<size_t>(chains_.size());
+    spent_[stage + 1].resize(chains);
+    const double* before = spent_[stage].data();
+    double* spent = spent_[stage + 1].data();
+    const auto* counts = chains == 0 ? nullptr : chains_.CountsIn(stage).data();
+    const std::vector<double>* to_end = chains_.to_end().data();
+    const Choice taken = choice;  // a copy, which writing to `spent` cannot change
+    for (size_t chain = 0; chain < chains; ++chain) {
+      const double seconds = before[chain] + taken.Seconds(counts[chain]);
+      spent[chain] = seconds;
+      bound = std::max(bound, seconds + to_end[chain][next]);
     }
     limits_.steps += chains_.size();
     return bound;
@@ -65,11 +72,12 @@ class BranchAndBound {
 
   void Branch(int stage, int cut) {
     if (stage == choices_.stages()) return Leaf();
+    const double target = caller_.target();
     std::vector<std::pair<double, const Choice*>> children;
     for (const Choice& choice : choices_.From(stage, cut)) {
-      if (!(choice.bound < caller_.target())) continue;
+      if (!(choice.bound < target)) continue;
       const double bound = BoundOf(choice, stage);
-      if (bound < caller_.target()) children.emplace_back(bound, &choice);
+      if (bound < target) children.emplace_back(bound, &choice);
     }
     std::stable_sort(children.begin(), children.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -77,9 +85,10 @@ class BranchAndBound {
   }
 
   void Visit(const Choice& choice, int stage, double bound) {
-    if (bound >= caller_.target()) return;
+    const double target = caller_.target();
+    if (bound >= target) return;
     if (limits_.OutOfBudget()) return limits_.LeaveOut(bound);
-    if (BoundOf(choice, stage) >= caller_.target()) return;  // chains found since may say more
+    if (BoundOf(choice, stage) >= target) return;  // chains found since may say more
     path_.push_back(choice);
     if (caller_.fits(path_)) Branch(stage + 1, choice.to);
     path_.pop_back();
@@ -89,13 +98,12 @@ class BranchAndBound {
     std::optional<Chain> chain = caller_.leaf(path_);
     if (!chain) return;
     chains_.Add(*std::move(chain), &choices_);
-    const int added = chains_.size() - 1;
     double spent = 0;
     for (size_t stage = 0; stage <= path_.size(); ++stage) {
       spent_[stage].resize(static_cast<size_t>(chains_.size()));
       spent_[stage].back() = spent;
       if (stage == path_.size()) break;
-      spent += path_[stage].Seconds(chains_.counts(added, static_cast<int>(stage)));
+      spent += path_[stage].Seconds(chains_.CountsIn(static_cast<int>(stage)).back());
     }
   }
 
