@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "schedules/weight_versions.h"
 #include "pipeline/train/step_report.h"
 #include "schedules/simulate/dealt_times.h"
+#include "schedules/weight_versions.h"
 
 namespace sluice {
 
