@@ -6,7 +6,6 @@
 
 #include "partitioner/bounds/fill_floor.h"
 #include "partitioner/bounds/least_layer.h"
-#include "partitioner/bounds/step_floor.h"
 
 namespace sluice {
 namespace {
