@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "partitioner/search/exact_partition.h"
 #include "partitioner/search/search_options.h"
 
 namespace sluice {
