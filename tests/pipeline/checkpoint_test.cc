@@ -18,6 +18,12 @@
 #include "tests/pipeline/checkpoint_fixture.h"
 #include "tests/pipeline/forged_checkpoint.h"
 
+#ifdef __SANITIZE_THREAD__
+// A test forks, and its child saves, which begins threads: ThreadSanitizer ends it unless told not
+// to.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
 namespace sluice {
 namespace {
 
