@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 
 #include "pipeline/compile/check_progress.h"
 #include "pipeline/compile/compile_rank.h"
+#include "pipeline/run/rank_state.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -87,6 +89,25 @@ TEST(Arena, RebuildingAheadTakesRoomForOneMicroBatch) {
   for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
     EXPECT_LT(most(recompute, false), most(recompute, true));
     EXPECT_LT(most(recompute, true), none);
+  }
+}
+
+// What a plan says of a rank's bytes adds up, and is what the rank then allocates.
+TEST(Arena, IsTheSumOfItsParts) {
+  for (const char* schedule : {"1f1b", "zb-h1", "pipedream", "pipedream-2bw"}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      const RunPlan plan =
+          MakePlan({.schedule = schedule, .ranks = 3, .micro_batches = 6, .dtype = dtype});
+      for (int rank = 0; rank < plan.world_size(); ++rank) {
+        const RankMemory& memory = plan.arenas[static_cast<size_t>(rank)].memory;
+        EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
+                      memory.stashed + memory.activations,
+                  memory.total);
+        const absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
+        ASSERT_TRUE(state.ok()) << state.status();
+        EXPECT_EQ((*state)->arena().bytes(), memory.total) << schedule << ", rank " << rank;
+      }
+    }
   }
 }
 
