@@ -12,7 +12,7 @@ set(SLUICE_MAY_USE_pipeline schedules spec comm device kernels models)
 set(SLUICE_MAY_USE_partitioner schedules optimise spec)
 set(SLUICE_MAY_USE_planning schedules optimise spec partitioner comm device kernels models pipeline)
 # Arrows between the folders of one room: each may include what lies in those before it.
-set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration planning)
+set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
 set(SLUICE_FOLDERS_pipeline compile run checkpoint train sample)
 
 # The room of a folder: that of the first of these which the folder's path begins with.
@@ -25,7 +25,6 @@ set(SLUICE_ROOM_FOLDERS
     models=models
     comm=comm
     pipeline=pipeline
-    partitioner/orders=planning
     partitioner/planning=planning
     partitioner=partitioner)
 
