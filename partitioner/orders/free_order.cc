@@ -13,7 +13,7 @@
 #include "partitioner/orders/free_order_trials.h"
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
-#include "schedules/optimise/dispatch.h"
+#include "schedules/optimise/dispatch/dispatch.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/orders/full_rank_cut.h"
-#include "schedules/optimise/dispatch_rules.h"
+#include "schedules/optimise/dispatch/dispatch_rules.h"
 
 namespace sluice {
 

@@ -14,7 +14,7 @@
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/plan_request.h"
-#include "pipeline/compile/rank_memory.h"
+#include "pipeline/compile/plan/rank_memory.h"
 #include "schedules/partition.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 #include "models/kernels/kernels.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/partition_problem.h"
-#include "pipeline/compile/rank_memory.h"
+#include "pipeline/compile/plan/rank_memory.h"
 #include "schedules/timetable.h"
 
 namespace sluice {

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/compile/arena_layout.h"
-#include "pipeline/compile/check_progress.h"
-#include "pipeline/compile/check_replicas.h"
-#include "pipeline/compile/compile_rank.h"
-#include "pipeline/compile/kernel_threads.h"
-#include "pipeline/compile/memory_plan.h"
-#include "pipeline/compile/sharding.h"
-#include "pipeline/compile/tied_parameters.h"
+#include "pipeline/compile/memory/arena_layout.h"
+#include "pipeline/compile/memory/memory_plan.h"
+#include "pipeline/compile/plan/kernel_threads.h"
+#include "pipeline/compile/plan/sharding.h"
+#include "pipeline/compile/program/check_progress.h"
+#include "pipeline/compile/program/compile_rank.h"
+#include "pipeline/compile/replicas/check_replicas.h"
+#include "pipeline/compile/replicas/tied_parameters.h"
 #include "schedules/generators/recompute_ahead.h"
 #include "schedules/lower.h"
 

@@ -2,7 +2,7 @@
 #define SLUICE_PIPELINE_COMPILE_COMPILE_RUN_H_
 
 #include "absl/status/statusor.h"
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 
 namespace sluice {
 

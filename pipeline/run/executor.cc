@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/compile/memory_plan.h"
+#include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/compile/tied_parameters.h"
+#include "pipeline/compile/replicas/tied_parameters.h"
 
 namespace sluice {
 namespace {

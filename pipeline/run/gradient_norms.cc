@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "pipeline/compile/sharding.h"
-#include "pipeline/compile/work_memory.h"
+#include "pipeline/compile/memory/work_memory.h"
+#include "pipeline/compile/plan/sharding.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/layers/layer.h"
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/run/arena.h"
 
 namespace sluice {

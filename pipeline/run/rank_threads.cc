@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/compile/kernel_threads.h"
+#include "pipeline/compile/plan/kernel_threads.h"
 
 namespace sluice {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/mapped_file.h"
-#include "pipeline/checkpoint/checkpoint.h"
-#include "pipeline/checkpoint/checkpoint_files.h"
-#include "pipeline/checkpoint/load_weights.h"
-#include "pipeline/compile/memory_plan.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "pipeline/checkpoint/files/load_weights.h"
+#include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
 namespace {

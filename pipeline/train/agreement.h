@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/train/run.h"
 
 namespace sluice {

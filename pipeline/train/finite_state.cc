@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/checkpoint/save_rounds.h"
+#include "pipeline/checkpoint/saving/save_rounds.h"
 
 namespace sluice {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "comm/communicator.h"
 #include "models/device/device.h"
-#include "pipeline/checkpoint/hyper_parameters.h"
+#include "pipeline/checkpoint/files/hyper_parameters.h"
 #include "pipeline/run/optimizer.h"
 #include "pipeline/train/metrics.h"
 #include "pipeline/train/slow_stage.h"

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
-#include "pipeline/checkpoint/load_weights.h"
-#include "pipeline/checkpoint/save_together.h"
+#include "pipeline/checkpoint/files/load_weights.h"
+#include "pipeline/checkpoint/saving/save_together.h"
 #include "pipeline/run/host_state.h"
 #include "schedules/sum_order.h"
 

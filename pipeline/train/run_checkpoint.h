@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
-#include "pipeline/checkpoint/checkpoint.h"
-#include "pipeline/checkpoint/hyper_parameters.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/hyper_parameters.h"
 #include "pipeline/run/rank_state.h"
 #include "pipeline/train/run.h"
 

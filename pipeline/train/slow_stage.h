@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 
 namespace sluice {
 

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/checkpoint/checkpoint.h"
-#include "pipeline/checkpoint/save_rounds.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/saving/save_rounds.h"
 #include "pipeline/train/diagnosis.h"
 #include "pipeline/train/finite_state.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/device/host_memory.h"
-#include "pipeline/compile/kernel_threads.h"
+#include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/train/agreement.h"
 #include "pipeline/train/rank_trainer.h"

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/train/run.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schedules/optimise/request.h"
+#include "schedules/optimise/problem/request.h"
 
 // Chooses the placement and the number of chunks as well; and the trade-off of memory and time.
 namespace sluice {

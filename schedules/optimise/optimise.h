@@ -2,7 +2,7 @@
 #define SLUICE_SCHEDULES_OPTIMISE_OPTIMISE_H_
 
 #include "absl/status/statusor.h"
-#include "schedules/optimise/request.h"
+#include "schedules/optimise/problem/request.h"
 
 namespace sluice {
 

@@ -9,7 +9,7 @@
 
 #include "comm/device_group.h"
 #include "comm/local/in_process.h"
-#include "tests/comm/tcp_group.h"
+#include "tests/comm/tcp/tcp_group.h"
 
 namespace sluice {
 namespace {

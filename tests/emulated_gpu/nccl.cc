@@ -1,4 +1,4 @@
-// NCCL's functions as comm/nccl_library.cc uses them, as libnccl.so.2: communicators of two ranks,
+// NCCL's functions as comm/nccl/nccl_library.cc uses them, as libnccl.so.2: communicators of two ranks,
 // whose messages go through a socket of this machine, whatever processes the ranks are in. Streams
 // and memory are those of the program that loads it.
 #include <nccl.h>

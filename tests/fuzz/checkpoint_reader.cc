@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "pipeline/checkpoint/checkpoint.h"
-#include "pipeline/checkpoint/checkpoint_files.h"
-#include "pipeline/checkpoint/load_weights.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "pipeline/checkpoint/files/load_weights.h"
 #include "promises.h"
 #include "readers.h"
-#include "tests/pipeline/signed_state.h"
+#include "tests/pipeline/checkpoint/signed_state.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate/simulate.h"
-#include "tools/schedule/schedule_costs_json.h"
+#include "tools/schedule/question/schedule_costs_json.h"
 
 namespace sluice {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "comm/device_group.h"
-#include "pipeline/compile/tensor_edges.h"
+#include "pipeline/compile/replicas/tensor_edges.h"
 #include "tests/pipeline/fake_run.h"
 #include "tests/pipeline/haunted_layer.h"
 

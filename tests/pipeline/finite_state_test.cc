@@ -9,12 +9,12 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/checkpoint/checkpoint.h"
-#include "pipeline/checkpoint/finite_tensors.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/files/finite_tensors.h"
 #include "pipeline/run/rank_threads.h"
 #include "schedules/generators/catalogue.h"
 #include "tests/models/data/files.h"
-#include "tests/pipeline/save_tensors.h"
+#include "tests/pipeline/checkpoint/save_tensors.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "pipeline/checkpoint/checkpoint.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
 #include "tests/models/data/files.h"
 #include "tests/models/model_runner.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/layers/layer.h"
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 
 namespace sluice {
 

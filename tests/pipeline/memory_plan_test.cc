@@ -1,4 +1,4 @@
-#include "pipeline/compile/memory_plan.h"
+#include "pipeline/compile/memory/memory_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <memory>
 #include <random>
 
-#include "pipeline/compile/check_progress.h"
-#include "pipeline/compile/compile_rank.h"
+#include "pipeline/compile/program/check_progress.h"
+#include "pipeline/compile/program/compile_rank.h"
 #include "pipeline/run/rank_state.h"
 #include "tests/pipeline/small_run.h"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "comm/nccl/nccl.h"
-#include "pipeline/compile/tensor_edges.h"
-#include "tests/comm/fake_nccl.h"
+#include "pipeline/compile/replicas/tensor_edges.h"
+#include "tests/comm/nccl/fake_nccl.h"
 #include "tests/pipeline/fake_run.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/compile/program.h"
+#include "pipeline/compile/plan/program.h"
 
 namespace sluice {
 

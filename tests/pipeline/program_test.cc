@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/compile/check_progress.h"
-#include "pipeline/compile/compile_rank.h"
+#include "pipeline/compile/program/check_progress.h"
+#include "pipeline/compile/program/compile_rank.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "tests/pipeline/program_listing.h"

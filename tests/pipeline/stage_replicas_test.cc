@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/compile/check_progress.h"
-#include "pipeline/compile/tensor_edges.h"
+#include "pipeline/compile/program/check_progress.h"
+#include "pipeline/compile/replicas/tensor_edges.h"
 #include "schedules/check/validate.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/simulate/dealt_times.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "tests/comm/tcp_group.h"
+#include "tests/comm/tcp/tcp_group.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
-#include "tests/pipeline/forged_checkpoint.h"
+#include "tests/pipeline/checkpoint/forged_checkpoint.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
 #include "tools/command.h"

@@ -1,4 +1,4 @@
-#include "tools/schedule/measured_trace.h"
+#include "tools/schedule/timetable/measured_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

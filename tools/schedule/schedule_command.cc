@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/schedule/schedule_check.h"
-#include "tools/schedule/schedule_compare.h"
+#include "tools/schedule/answer/schedule_check.h"
+#include "tools/schedule/answer/schedule_compare.h"
+#include "tools/schedule/answer/schedule_list.h"
+#include "tools/schedule/answer/schedule_show.h"
 #include "tools/schedule/schedule_flags.h"
-#include "tools/schedule/schedule_list.h"
-#include "tools/schedule/schedule_show.h"
 #include "tools/terminal.h"
 
 namespace sluice {

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
-#include "tools/schedule/schedule_source.h"
+#include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
 namespace {

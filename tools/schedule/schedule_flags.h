@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/schedule/schedule_question.h"
+#include "tools/schedule/question/schedule_question.h"
 
 namespace CLI {
 class App;

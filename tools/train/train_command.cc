@@ -13,7 +13,7 @@
 #include "comm/nccl/nccl.h"
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
-#include "pipeline/checkpoint/run_directory.h"
+#include "pipeline/checkpoint/directory/run_directory.h"
 #include "pipeline/compile/compile_run.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"

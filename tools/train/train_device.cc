@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
-#include "pipeline/compile/tensor_edges.h"
+#include "pipeline/compile/replicas/tensor_edges.h"
 #include "tools/command.h"
 
 namespace sluice {

@@ -13,7 +13,7 @@
 #include "comm/nccl/nccl_memory.h"
 #include "models/device/device.h"
 #include "models/device/device_allocator.h"
-#include "pipeline/compile/run_plan.h"
+#include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/train/trainer.h"
 
 namespace sluice {

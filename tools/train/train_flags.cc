@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "partitioner/costs/layer_cost.h"
 #include "tools/command.h"
-#include "tools/schedule/schedule_source.h"
+#include "tools/schedule/timetable/schedule_source.h"
 #include "tools/train/model_flags.h"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
-#include "pipeline/compile/run_request.h"
+#include "pipeline/compile/plan/run_request.h"
 #include "pipeline/train/run.h"
 #include "tools/train/train_question.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/spec/dtype.h"
-#include "pipeline/compile/run_request.h"
+#include "pipeline/compile/plan/run_request.h"
 #include "pipeline/train/run.h"
 #include "tools/train/kernel_choice.h"
 #include "tools/train/model_choice.h"

@@ -18,7 +18,7 @@
 #include "schedules/stage_deal.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/schedule/schedule_source.h"
+#include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
 namespace {

@@ -13,7 +13,7 @@
 #include "models/spec/units.h"
 #include "partitioner/planning/profiling/machine.h"
 #include "partitioner/planning/profiling/stopwatch.h"
-#include "pipeline/compile/kernel_threads.h"
+#include "pipeline/compile/plan/kernel_threads.h"
 
 namespace sluice {
 namespace {

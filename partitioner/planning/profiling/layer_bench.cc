@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "pipeline/compile/memory_plan.h"
+#include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "models/layers/layer.h"
-#include "pipeline/compile/kernel_threads.h"
+#include "pipeline/compile/plan/kernel_threads.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 #include "models/kernels/kernels.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/layer_cost.h"
-#include "pipeline/compile/rank_memory.h"
+#include "pipeline/compile/plan/rank_memory.h"
 
 namespace sluice {
 

@@ -1,4 +1,4 @@
-// What models/kernels/cuda/attention.h declares of launches, on the CPU.
+// What models/kernels/cuda/attention/attention.h declares of launches, on the CPU.
 #include "tests/models/kernels/cuda_emulation/attention_launch.h"
 
 #include "models/kernels/cuda/attention/attention.h"

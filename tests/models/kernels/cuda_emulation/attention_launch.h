@@ -9,7 +9,7 @@
 
 namespace sluice::emulation {
 
-// Stands where models/kernels/cuda/attention_launch.cuh puts kernels on a stream.
+// Stands where models/kernels/cuda/attention/attention_launch.cuh puts kernels on a stream.
 struct AttentionLauncher {
   const cuda::attention::AttentionArguments& args;
 

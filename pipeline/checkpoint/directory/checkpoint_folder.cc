@@ -1,0 +1,90 @@
+#include "pipeline/checkpoint/directory/checkpoint_folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "models/files/file_writer.h"
+#include "pipeline/checkpoint/directory/replaced_run.h"
+#include "pipeline/checkpoint/directory/step_folders.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Steps beyond the one just saved are of a run that was given up; they go once they are overtaken.
+void Prune(const std::string& directory, int64_t saved, int keep) {
+  std::vector<int64_t> steps = CheckpointsIn(directory);
+  steps.erase(std::upper_bound(steps.begin(), steps.end(), saved), steps.end());
+  const size_t kept = std::min(steps.size(), static_cast<size_t>(keep));
+  steps.resize(steps.size() - kept);
+  for (const int64_t step : steps) RemoveCheckpoint(directory, step);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Create(
+    const std::string& directory) {
+  if (absl::Status status = MakeOwnFolder(directory); !status.ok()) return status;
+  ClearOwnFolder(directory);
+  std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(directory, SomeNonce()));
+  if (mkdir(folder->path().c_str(), 0777) != 0) {
+    return FileError(errno, absl::StrCat("cannot create ", folder->path()));
+  }
+  return folder;
+}
+
+CheckpointFolder::~CheckpointFolder() { ClearOwnFolder(directory_); }
+
+absl::Status CheckpointFolder::WriteTexts(const RunState& state,
+                                          std::map<std::string, FileRecord> files) const {
+  const fs::path folder = path();
+  const absl::StatusOr<FileRecord> config =
+      WriteTextFile((folder / kConfigFile).string(), FormatModelConfig(state.model));
+  if (!config.ok()) return config.status();
+  files[kConfigFile] = *config;
+  const absl::StatusOr<std::string> text = FormatState(state, files);
+  if (!text.ok()) return text.status();
+  return WriteTextFile((folder / kStateFile).string(), *text).status();
+}
+
+absl::StatusOr<std::string> CheckpointFolder::Commit(const RunState& state,
+                                                     std::map<std::string, FileRecord> files,
+                                                     int keep) {
+  assert(keep >= 1 && state.step >= 0);
+  const fs::path dir = directory_;
+  // The link before the renames, though it leads nowhere yet: all that can fail for want of room
+  // comes before them.
+  const std::string new_link = OwnPath(directory_, kNewLink);
+  const std::string name = StepFolderName(state.step);
+  absl::Status status = CheckLatestLink(directory_);
+  if (!status.ok()) return status;
+  if (symlink(name.c_str(), new_link.c_str()) != 0) {
+    return FileError(errno, absl::StrCat("cannot create the link ", new_link));
+  }
+  status = WriteTexts(state, std::move(files));
+  if (status.ok()) status = SyncDirectory(path());
+  if (status.ok()) status = MoveIntoPlace(path(), directory_, state.step);
+  if (status.ok()) status = SyncDirectory(directory_);
+  if (!status.ok()) return status;
+  if (std::rename(new_link.c_str(), (dir / kLatestLink).c_str()) != 0) {
+    return FileError(errno, absl::StrCat("cannot replace the link ", directory_, "/", kLatestLink));
+  }
+  status = SyncDirectory(directory_);
+  if (!status.ok()) return status;
+  // The new checkpoint is safe; one that cannot be removed is no reason to stop a run.
+  RemoveReplaced(directory_, state.step);
+  Prune(directory_, state.step, keep);
+  return (dir / name).string();
+}
+
+}  // namespace sluice

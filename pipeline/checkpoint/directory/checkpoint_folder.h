@@ -1,0 +1,49 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_CHECKPOINT_FOLDER_H_
+#define SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline/checkpoint/directory/own_folder.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
+
+namespace sluice {
+
+// A checkpoint below `directory` that is being written: made, and at the end committed, by one
+// process, filled by any number of them. What an earlier one left behind by a crash is cleared away
+// when it is made; when it ends without Commit, nothing is left behind. One at a time may exist of
+// a directory: who saves there holds its RunDirectory.
+class CheckpointFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Create(const std::string& directory);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  // Of SavingFolder, which is path().
+  uint64_t nonce() const { return nonce_; }
+  std::string path() const { return SavingFolder(directory_, nonce_); }
+
+  // Adds config.json and state.json, which lists `files`, all on the disk by now; puts the folder
+  // in its place, points `latest` to it, and removes what this run replaces and all but the newest
+  // `keep` of the checkpoints up to this step. Returns the folder's path. FailedPrecondition where
+  // its name, or `latest`, belongs to something that sluice did not make. Call it once.
+  absl::StatusOr<std::string> Commit(const RunState& state, std::map<std::string, FileRecord> files,
+                                     int keep);
+
+ private:
+  CheckpointFolder(std::string directory, uint64_t nonce)
+      : directory_(std::move(directory)), nonce_(nonce) {}
+  absl::Status WriteTexts(const RunState& state, std::map<std::string, FileRecord> files) const;
+
+  const std::string directory_;
+  const uint64_t nonce_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_CHECKPOINT_FOLDER_H_

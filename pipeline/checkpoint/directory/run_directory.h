@@ -1,0 +1,46 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_RUN_DIRECTORY_H_
+#define SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_RUN_DIRECTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "pipeline/checkpoint/directory/folder_lock.h"
+#include "pipeline/checkpoint/files/hyper_parameters.h"
+
+namespace sluice {
+
+// A run that is about to save.
+struct SavingRun {
+  std::string directory;   // of --save
+  std::string resume;      // the checkpoint that it goes on from; empty: it starts anew
+  bool overwrite = false;  // replace the checkpoints that are in `directory`
+  int64_t steps = 0;       // in all; of a resumed run as long as its checkpoint knows no better
+  int64_t save_every = 0;  // steps; 0: only at the end
+  GivenHyperParameters given = {};  // by which a checkpoint decides what it knows better
+};
+
+// The directory of --save while it is one run's: no other run saves there as long as this lives.
+// Rank 0's process has it, from before the training until its end. Reading needs no such thing:
+// another run may resume from the directory all the while.
+class RunDirectory {
+ public:
+  // Makes the directory if need be, takes its lock, and finds out what would keep the run from
+  // saving before hours go into it. All errors are of bad input but for a full disk
+  // (ResourceExhausted): the directory cannot be written; another run is saving there; it holds the
+  // checkpoints of another run, and this one neither goes on from one of them nor is to overwrite
+  // them, or both; `latest`, or a name that a checkpoint of this run will need, is not ours; or
+  // there is no checkpoint to resume from.
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(const SavingRun& run);
+
+ private:
+  explicit RunDirectory(std::unique_ptr<FolderLock> lock) : lock_(std::move(lock)) {}
+
+  const std::unique_ptr<FolderLock> lock_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_RUN_DIRECTORY_H_

@@ -1,0 +1,100 @@
+#include "pipeline/checkpoint/directory/step_folders.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "models/files/file_writer.h"
+#include "models/files/mapped_file.h"
+#include "pipeline/checkpoint/directory/own_folder.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsThere(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+absl::Status CannotMove(const fs::path& from, const fs::path& to) {
+  return FileError(errno, absl::StrCat("cannot rename ", from.string(), " to ", to.string()));
+}
+
+// For a file system that can neither exchange two names nor rename only to one that is free.
+absl::Status MoveInTwoSteps(const fs::path& from, const fs::path& to, const fs::path& aside) {
+  const bool replaces = IsThere(to);
+  if (replaces && std::rename(to.c_str(), aside.c_str()) != 0) return CannotMove(to, aside);
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    absl::Status status = CannotMove(from, to);
+    if (replaces) std::rename(aside.c_str(), to.c_str());
+    return status;
+  }
+  std::error_code ignored;
+  fs::remove_all(aside, ignored);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsCheckpoint(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(fs::symlink_status(folder, ignored))) return false;
+  const absl::StatusOr<MappedFile> file =
+      MappedFile::Open((fs::path(folder) / kStateFile).string());
+  if (!file.ok()) return false;
+  const auto* text = reinterpret_cast<const char*>(file->bytes().data());
+  return BeginsAsState({text, file->bytes().size()});
+}
+
+std::vector<int64_t> CheckpointsIn(const std::string& directory) {
+  std::vector<int64_t> steps = StepsIn(directory);
+  std::erase_if(steps, [&directory](int64_t step) {
+    return !IsCheckpoint((fs::path(directory) / StepFolderName(step)).string());
+  });
+  return steps;
+}
+
+absl::Status MoveIntoPlace(const std::string& from, const std::string& directory, int64_t step) {
+  const fs::path to = fs::path(directory) / StepFolderName(step);
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return absl::OkStatus();
+  }
+  if (IsThere(to) && !IsCheckpoint(to.string())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot save ", to.string(),
+                     ": what is there is not a checkpoint that sluice wrote; move it away"));
+  }
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+    return absl::OkStatus();
+  }
+  return MoveInTwoSteps(from, to, RemovingFolder(directory, SomeNonce()));
+}
+
+absl::Status CheckLatestLink(const std::string& directory) {
+  const fs::path link = fs::path(directory) / kLatestLink;
+  std::error_code ignored;
+  if (!IsThere(link) || ParseStepFolder(fs::read_symlink(link, ignored).string())) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(link.string(), " is not a link that sluice made; move it away"));
+}
+
+void RemoveCheckpoint(const std::string& directory, int64_t step) {
+  const fs::path aside = RemovingFolder(directory, SomeNonce());
+  std::error_code error;
+  fs::rename(fs::path(directory) / StepFolderName(step), aside, error);
+  if (!error) fs::remove_all(aside, error);
+}
+
+}  // namespace sluice

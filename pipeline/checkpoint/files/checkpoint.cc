@@ -1,0 +1,200 @@
+#include "pipeline/checkpoint/files/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "models/files/file_writer.h"
+#include "models/files/mapped_file.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "pipeline/checkpoint/files/finite_tensors.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::string_view AsText(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+absl::Status Damaged(const fs::path& file, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(file.string(), " ", what));
+}
+
+absl::StatusOr<MappedFile> MapPart(const fs::path& path) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path.string());
+  if (absl::IsNotFound(file.status())) return Damaged(path, "is missing");
+  return file;
+}
+
+absl::Status VerifyFile(const fs::path& path, const FileRecord& expected) {
+  const absl::StatusOr<MappedFile> file = MapPart(path);
+  if (!file.ok()) return file.status();
+  const absl::Span<const uint8_t> bytes = file->bytes();
+  if (bytes.size() != expected.bytes) {
+    return Damaged(path, absl::StrCat("is damaged: it has ", bytes.size(), " bytes, ", kStateFile,
+                                      " says ", expected.bytes));
+  }
+  const std::string checksum = Checksum(bytes.data(), bytes.size());
+  if (checksum != expected.checksum) {
+    return Damaged(path, absl::StrCat("is damaged: its checksum is ", checksum, ", ", kStateFile,
+                                      " says ", expected.checksum));
+  }
+  return absl::OkStatus();
+}
+
+// Reads state.json and verifies it and every other file.
+absl::StatusOr<StateFile> Verify(const fs::path& folder) {
+  const fs::path path = folder / kStateFile;
+  const absl::StatusOr<MappedFile> file = MapPart(path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<StateFile> state = ParseState(AsText(*file));
+  if (!state.ok()) {
+    return absl::Status(state.status().code(),
+                        absl::StrCat(path.string(), " ", state.status().message()));
+  }
+  for (const char* name : {kWeightsFile, kConfigFile, kOptimizerFile}) {
+    const auto record = state->files.find(name);
+    if (record == state->files.end()) {
+      return Damaged(path, absl::StrCat("does not list ", name));
+    }
+    const absl::Status status = VerifyFile(folder / name, record->second);
+    if (!status.ok()) return status;
+  }
+  return state;
+}
+
+bool HasFiniteTensors(const fs::path& folder) {
+  for (const char* name : {kWeightsFile, kOptimizerFile}) {
+    const auto file = SafetensorsFile::Open((folder / name).string());
+    if (!file.ok() || !CheckFiniteTensors(**file).ok()) return false;
+  }
+  return true;
+}
+
+// The newest checkpoint in `directory` that is whole and finite, other than that of step `without`,
+// earlier ones than `end` first; "" without any.
+std::string NewestGood(const fs::path& directory, int64_t end, int64_t without) {
+  std::vector<int64_t> steps = StepsIn(directory.string());
+  const auto later = std::lower_bound(steps.begin(), steps.end(), end);
+  std::reverse(steps.begin(), later);
+  std::reverse(later, steps.end());
+  for (const int64_t step : steps) {
+    const fs::path folder = directory / StepFolderName(step);
+    if (step != without && Verify(folder).ok() && HasFiniteTensors(folder)) return folder.string();
+  }
+  return "";
+}
+
+// The directory of the checkpoint in `folder`.
+fs::path DirectoryOf(const fs::path& folder) {
+  return folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+}
+
+// Adds to the error of `folder` which checkpoint to take instead.
+absl::Status WithAdvice(const absl::Status& status, const fs::path& folder) {
+  const int64_t step = ParseStepFolder(folder.filename().string()).value_or(-1);
+  const std::string good = NewestGood(DirectoryOf(folder), step, step);
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), good.empty()
+                                         ? "; there is no other good checkpoint beside it"
+                                         : absl::StrCat("; the newest good checkpoint is ", good,
+                                                        ": name it to go on from there")));
+}
+
+bool IsLink(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_symlink(fs::symlink_status(path, ignored));
+}
+
+bool Exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::status(path, ignored));
+}
+
+// Where `link` leads, so that errors tell the step.
+fs::path Follow(const fs::path& link) {
+  std::error_code ignored;
+  return link.parent_path() / fs::read_symlink(link, ignored);
+}
+
+// "DIR" of "DIR/".
+fs::path WithoutSlash(const fs::path& path) {
+  return !path.has_filename() && path.has_parent_path() ? path.parent_path() : path;
+}
+
+absl::StatusOr<fs::path> StepFolder(const std::string& path) {
+  const fs::path given = WithoutSlash(path);
+  if (given.filename() == kLatestLink && IsLink(given)) return Follow(given);
+  std::error_code error;
+  const fs::file_status info = fs::status(given, error);
+  if (!fs::exists(info)) {
+    return absl::NotFoundError(absl::StrCat("no checkpoint: cannot open ", path,
+                                            error ? absl::StrCat(": ", error.message()) : ""));
+  }
+  if (!fs::is_directory(info)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is not a directory; expected a checkpoint or a directory of them"));
+  }
+  if (Exists(given / kStateFile) || ParseStepFolder(given.filename().string())) return given;
+  if (IsLink(given / kLatestLink)) return Follow(given / kLatestLink);
+  const std::string good = NewestGood(given, /*end=*/0, /*without=*/-1);
+  return absl::NotFoundError(absl::StrCat(
+      path, " has no checkpoint '", kLatestLink, "'",
+      good.empty() ? "; expected a directory that --save wrote, or one step-... folder of it"
+                   : absl::StrCat("; the newest good one is ", good, ": name it to go on")));
+}
+
+absl::StatusOr<ModelSpec> ReadModel(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / kConfigFile;
+  const absl::StatusOr<MappedFile> file = MapPart(path);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<ModelSpec> spec = ParseModelConfig(AsText(*file), path.string());
+  if (spec.ok()) spec->name = name;
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
+  const absl::StatusOr<fs::path> folder = StepFolder(path);
+  if (!folder.ok()) return folder.status();
+  return folder->string();
+}
+
+absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
+  const absl::StatusOr<fs::path> folder = StepFolder(path);
+  if (!folder.ok()) return folder.status();
+  absl::StatusOr<StateFile> verified = Verify(*folder);
+  if (!verified.ok()) return WithAdvice(verified.status(), *folder);
+  LoadedCheckpoint checkpoint;
+  checkpoint.path = folder->string();
+  checkpoint.state = std::move(verified->state);
+  absl::StatusOr<ModelSpec> model = ReadModel(*folder, checkpoint.state.model.name);
+  if (!model.ok()) return model.status();
+  checkpoint.state.model = *std::move(model);
+  auto weights = SafetensorsFile::Open((*folder / kWeightsFile).string());
+  if (!weights.ok()) return weights.status();
+  auto optimizer = SafetensorsFile::Open((*folder / kOptimizerFile).string());
+  if (!optimizer.ok()) return optimizer.status();
+  checkpoint.weights = *std::move(weights);
+  checkpoint.optimizer = *std::move(optimizer);
+  return checkpoint;
+}
+
+absl::Status CheckFinite(const LoadedCheckpoint& checkpoint) {
+  absl::Status status = CheckFiniteTensors(*checkpoint.weights);
+  if (status.ok()) status = CheckFiniteTensors(*checkpoint.optimizer);
+  return status.ok() ? status : WithAdvice(status, checkpoint.path);
+}
+
+std::string NewestGoodCheckpoint(const std::string& path, int64_t step) {
+  const fs::path given = WithoutSlash(path);
+  const bool is_one = given.filename() == kLatestLink || Exists(given / kStateFile) ||
+                      ParseStepFolder(given.filename().string()).has_value();
+  return NewestGood(is_one ? DirectoryOf(given) : given, step + 1, /*without=*/-1);
+}
+
+}  // namespace sluice

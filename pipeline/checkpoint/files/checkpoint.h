@@ -1,0 +1,49 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_FILES_CHECKPOINT_H_
+#define SLUICE_PIPELINE_CHECKPOINT_FILES_CHECKPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/files/safetensors.h"
+#include "pipeline/checkpoint/files/run_state.h"
+
+namespace sluice {
+
+// A checkpoint is everything that a run needs to go on as if it had never stopped: named fp32
+// tensors and a RunState. It says nothing of stages, so a run may go on with another number of
+// them. ../README.md describes what is on the disk below the DIR of --save: a folder
+// for each checkpoint, DIR/step-00000100, and a link to the newest, DIR/latest. At every moment
+// `latest` is a whole checkpoint. A GPT's folder is one that transformers' from_pretrained loads.
+
+struct LoadedCheckpoint {
+  std::string path;  // of the step's folder
+  RunState state;
+  std::unique_ptr<SafetensorsFile> weights;
+  std::unique_ptr<SafetensorsFile> optimizer;
+};
+
+// The folder of the step that `path` means: itself, or where DIR/latest leads for DIR. Nothing in
+// it is verified. NotFound when there is no checkpoint, InvalidArgument when `path` is not a
+// directory.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
+
+// Opens the folder of one step, or DIR, which means DIR/latest. Sizes and checksums of all files
+// are verified before anything is made of them. NotFound when there is no checkpoint; DataLoss
+// names the damaged file and the newest good checkpoint beside it, which is never taken silently.
+absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path);
+
+// DataLoss where a weight or a part of the optimizer's state is NaN or infinite, as programs before
+// this check may have saved it; names the tensor, and the newest good checkpoint beside it.
+absl::Status CheckFinite(const LoadedCheckpoint& checkpoint);
+
+// The checkpoint to go on from after `step` steps of a run that saves to `path`, or was resumed
+// from it (a directory of checkpoints, or one of them): the newest one up to that step, else the
+// newest of all, that is whole and has finite values only. "" without any.
+std::string NewestGoodCheckpoint(const std::string& path, int64_t step);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_FILES_CHECKPOINT_H_

@@ -1,0 +1,43 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_FILES_LOAD_WEIGHTS_H_
+#define SLUICE_PIPELINE_CHECKPOINT_FILES_LOAD_WEIGHTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "models/files/safetensors.h"
+
+namespace sluice {
+
+// Where to read a tensor to: row-major fp32 of `shape`, or `count` of its elements from element
+// `first` on.
+struct TensorTarget {
+  std::string name;
+  std::vector<int64_t> shape;
+  float* data = nullptr;
+  int64_t first = 0;
+  int64_t count = -1;  // negative: all
+};
+
+// Reads all of `targets`, or none: NotFound names the tensors that `file` lacks, InvalidArgument
+// the one of another shape. Tensors that are not asked for are ignored.
+absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets);
+
+// A whole model's weights, of which the targets may be a part: a rank asks only for its own.
+struct WeightNames {
+  std::vector<std::string> all;  // of every tensor that the model stores
+  // Tied tensors, which are not stored, with the values that they must have.
+  std::vector<TensorTarget> copies;
+};
+
+// Reads a Hugging Face model.safetensors (`path` is the file or its folder) for --init. As
+// ReadTensors, but names match with or without "transformer." in front. InvalidArgument where the
+// file is of another model: it holds blocks ("h.7...") that `model` has not, or a tensor of its own
+// where the model is tied, with other values. Further tensors (attention masks) are ignored.
+absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
+                         const WeightNames& model);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_FILES_LOAD_WEIGHTS_H_

@@ -1,0 +1,50 @@
+#ifndef SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_
+#define SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "pipeline/checkpoint/files/run_state.h"
+#include "pipeline/checkpoint/saving/checkpoint_layout.h"
+#include "pipeline/checkpoint/saving/part_pieces.h"
+
+namespace sluice {
+
+// The newest checkpoints that a run keeps.
+constexpr int kCheckpointsKept = 2;
+
+// What a rank brings to a checkpoint that all ranks write.
+struct SaveRequest {
+  std::string directory;  // as this rank sees it
+  RunState state;         // rank 0's is written
+  std::vector<CheckpointFile> files;
+  PartReader read;
+  absl::Duration timeout;  // for a rank to show that it is still there
+  int keep = kCheckpointsKept;
+};
+
+// Saves DIRECTORY/step-N (replacing a checkpoint that is there), N = state.step, points `latest` to
+// it, and removes all but the newest `keep` of the checkpoints up to N; nothing else there is
+// touched. One run at a time may save to a directory: run_directory.h keeps others out.
+// ResourceExhausted when the disk is full; after any error the checkpoints that were there are
+// untouched, and nothing else is left behind but DIRECTORY/.sluice. FailedPrecondition where
+// step-N, `latest` or .sluice is not ours. InvalidArgument when a hyper-parameter is not finite or
+// `more` is no JSON object.
+//
+// Every rank writes what it owns straight into files that rank 0 has made; rank 0 then puts the
+// whole in its place, so that all of it is there or nothing, whoever fails and whenever. The ranks
+// tell each other little but checksums, which go from owner to owner in the order of the file.
+//
+// A rank that does not see rank 0's new folder (another machine, without a file system that both
+// share) sends its parts to rank 0, a piece at a time.
+//
+// Called by every rank of `world`, with the same files. Rank 0 gets the path of the checkpoint, the
+// others "". An error of one rank is for it to Abort with.
+absl::StatusOr<std::string> SaveTogether(const SaveRequest& request, Communicator& world);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_

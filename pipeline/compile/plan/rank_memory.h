@@ -1,0 +1,31 @@
+#ifndef SLUICE_PIPELINE_COMPILE_PLAN_RANK_MEMORY_H_
+#define SLUICE_PIPELINE_COMPILE_PLAN_RANK_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+enum class OptimizerKind : uint8_t { kAdamW, kSgd };
+
+// The bytes of one rank's arena, by what they are for. total is the arena's size, alignment
+// included.
+struct RankMemory {
+  int64_t parameters = 0;  // fp32 master weights
+  // With the accumulator of the groups after the first, where there are some.
+  int64_t gradients = 0;
+  int64_t optimizer = 0;  // AdamW: two moments; with ZeRO the replica's slices of them
+  int64_t packed = 0;     // compute copies of the weights
+  int64_t stashed = 0;    // older versions of weights and compute copies (asynchronous schedules)
+  // Everything that lives within a step: activations, their gradients, work areas, messages, weight
+  // gradients that ZeRO 2 has not summed over the replicas yet.
+  int64_t activations = 0;
+  int64_t total = 0;
+};
+
+// "1.50 GiB (1610612736 bytes): parameters 400 MiB, ...": what takes it, for people.
+std::string DescribeArena(const RankMemory& memory);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_COMPILE_PLAN_RANK_MEMORY_H_

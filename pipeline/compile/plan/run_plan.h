@@ -1,0 +1,116 @@
+#ifndef SLUICE_PIPELINE_COMPILE_PLAN_RUN_PLAN_H_
+#define SLUICE_PIPELINE_COMPILE_PLAN_RUN_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/compile/plan/program.h"
+#include "pipeline/compile/plan/rank_memory.h"
+#include "pipeline/compile/plan/run_request.h"
+#include "pipeline/compile/plan/sharding.h"
+#include "schedules/stage_deal.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// Offsets of one tensor for each parameter: [local layer][parameter].
+using ParameterOffsets = std::vector<std::vector<int64_t>>;
+
+constexpr int64_t kNoOffset = -1;
+
+// Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,
+// then the region that a step's buffers share (training and evaluation use it in turn). Of what the
+// replicas divide among themselves, the rank has its replica's slices.
+struct ArenaLayout {
+  ParameterOffsets weights;
+  ParameterOffsets gradients;
+  ParameterOffsets second_gradients;  // of the groups after the first; empty without groups
+  ParameterOffsets moments1;          // AdamW's m, SGD's momentum
+  ParameterOffsets moments2;          // AdamW's v; empty for SGD
+  std::vector<int64_t> packed;        // [local layer]
+  // Slots 1, 2, ... of the weights and their compute copies: [slot - 1][local layer]. Slot 0 is
+  // `weights` and `packed`. Layers of a stage with fewer slots have empty lists and kNoOffset.
+  std::vector<ParameterOffsets> stashed_weights;
+  std::vector<std::vector<int64_t>> stashed_packed;
+  int64_t step_region = 0;        // where the shared region starts
+  int64_t norm_work = 0;          // work memory of GradientNorms
+  std::vector<int64_t> train;     // [buffer of the training program]
+  std::vector<int64_t> evaluate;  // [buffer of the evaluation program]
+  RankMemory memory;
+};
+
+// The ranks of the world that hold the same stages, and sum their gradients together: one rank of
+// each replica of the pipeline, or the members of a stage.
+struct RankGroup {
+  int size = 1;
+  int index = 0;   // which of them the rank is that was asked about
+  int first = 0;   // their first rank
+  int stride = 1;  // from one of them to the next
+
+  int rank(int k) const { return first + k * stride; }  // the k-th, from 0
+};
+
+// Compiled once, before step 0: programs and arenas of all ranks. Of the run's world_size() ranks,
+// number replica * ranks() + rank is rank `rank` of that replica's pipeline. With replicated stages
+// there is one pipeline, and ranks are numbered as StageDeal says.
+struct RunPlan {
+  RunRequest request;
+  Timetable lowered;  // one row per stage where stages have members, else one per rank
+  StageDeal deal;     // of one pipeline
+  std::vector<LayerDecl> layers = {};      // of the whole model
+  std::vector<RankProgram> train = {};     // [rank of a pipeline]
+  std::vector<RankProgram> evaluate = {};  // [rank of a pipeline]
+  std::vector<ArenaLayout> arenas = {};    // [rank of the world]
+  ShardBounds shards = {};                 // which rank of a group sums which gradients
+  // The most messages that one edge carries in a step.
+  int max_messages = 0;
+
+  int ranks() const { return deal.ranks(); }  // of one pipeline
+  int replicas() const { return request.replicas; }
+  int world_size() const { return ranks() * replicas(); }
+  int pipeline_rank(int world_rank) const { return world_rank % ranks(); }
+  int replica(int world_rank) const { return world_rank / ranks(); }
+  // Whether stages have members of their own (RunRequest::stage_replicas).
+  bool has_stage_members() const { return !request.stage_replicas.empty(); }
+  // That of rank `world_rank` of the world.
+  RankGroup GroupOf(int world_rank) const;
+  // What is divided at all, and what the group of a rank divides.
+  int zero() const { return world_size() > lowered.placement.ranks() ? request.zero : 0; }
+  int zero(int world_rank) const { return GroupOf(world_rank).size > 1 ? request.zero : 0; }
+  int sum_groups() const;
+  // In how many groups of its own micro-batches a rank sums gradients.
+  int rank_groups(int world_rank) const { return sum_groups() / GroupOf(world_rank).size; }
+  bool asynchronous() const { return lowered.updates != WeightUpdates::kFlush; }
+  // Of one replica.
+  int step_micro_batches() const {
+    return request.step_micro_batches > 0 ? request.step_micro_batches : lowered.micro_batches;
+  }
+  int global_micro_batches() const { return step_micro_batches() * replicas(); }
+  // The number, among the micro-batches of a step of all replicas (of a pass, where the timetable
+  // covers several steps), of `replica`'s micro-batch `local`. Replicas take turns, a group of
+  // micro-batches each.
+  int GlobalMicroBatch(int replica, int local) const;
+  // Steps that the timetable covers; 1 of a synchronous one.
+  int window_steps() const { return lowered.micro_batches / step_micro_batches(); }
+  // Micro-batches of one replica whose mean gradient makes one update of the weights.
+  int update_micro_batches() const;
+  // Updates of each stage's weights in a step.
+  int step_updates() const { return step_micro_batches() / update_micro_batches(); }
+};
+
+// [layer]: the rank of the pipeline that holds it; its first copy, where the timetable has several,
+// and the first of a replicated stage's ranks.
+std::vector<int> RankOfLayers(const RunPlan& plan);
+
+// A stage on one of the ranks that hold it.
+struct StageOnRank {
+  int rank = 0;  // of the world
+  int stage = 0;
+};
+
+// All of a run's, rank by rank.
+std::vector<StageOnRank> StagesOnRanks(const RunPlan& plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_COMPILE_PLAN_RUN_PLAN_H_

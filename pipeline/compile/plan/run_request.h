@@ -1,0 +1,65 @@
+#ifndef SLUICE_PIPELINE_COMPILE_PLAN_RUN_REQUEST_H_
+#define SLUICE_PIPELINE_COMPILE_PLAN_RUN_REQUEST_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/layers/layer.h"
+#include "models/spec/model_spec.h"
+#include "pipeline/compile/plan/rank_memory.h"
+#include "schedules/partition.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// Makes a layer of the model by its index.
+using LayerFactory = std::function<absl::StatusOr<std::unique_ptr<Layer>>(int index)>;
+
+// What a run computes and how it is cut; everything else follows from it.
+struct RunRequest {
+  ModelSpec spec;
+  BatchShape batch;
+  DType dtype = DType::kFloat32;
+  Timetable timetable;               // sound; compute-only or lowered
+  Partition partition;               // a range of layers per stage of the model
+  std::vector<Recompute> recompute;  // as in ProgramRequest: one policy per stage
+  // Rebuilds activations ahead of the backward, as RecomputeAhead does, not within it; where the
+  // backward follows its forward at once, they are kept.
+  bool recompute_ahead = false;
+  // Copies of the whole pipeline, each on ranks of its own. A step takes the timetable's
+  // micro-batches times these; the run computes, to the bit, what one pipeline with so many
+  // micro-batches and as many `sum_groups` does.
+  int replicas = 1;
+  // Instead of those: ranks of each stage, which share out its micro-batches in groups (StageDeal;
+  // PipeDream's replicated stages): the members of a stage. The timetable has one row per stage, and a step takes no more
+  // micro-batches than it has. Empty: one rank each.
+  std::vector<int> stage_replicas = {};
+  // What the replicas divide among themselves: 1: the optimizer's state (ZeRO-1); 2: the sums of
+  // gradients too. Nothing where there is one replica.
+  int zero = 0;
+  // Groups of a step's micro-batches whose gradients are summed before the groups are, in order; a
+  // multiple of the replicas, of every stage's. 0: as many as replicas; with zero 2 as many as
+  // micro-batches, since only what is summed over the replicas can be divided among them; likewise
+  // with replicated stages, which work at the same time on as many groups as they have replicas.
+  int sum_groups = 0;
+  // Micro-batches of a step where the timetable covers several steps, as asynchronous ones may:
+  // what is reported and what the learning rate goes by. 0: all of the timetable's.
+  int step_micro_batches = 0;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  // Threads of each rank's kernels. Kernel libraries fix algorithms and work areas by it when a
+  // layer is made.
+  int threads_per_stage = 1;
+  // Of the device that the run is on.
+  const Kernels* kernels = &CpuKernels();
+  // Where layers come from; empty: MakeLayer over `kernels`. Called by every rank's thread for its
+  // own layers.
+  LayerFactory make_layer = {};
+
+  absl::StatusOr<std::unique_ptr<Layer>> MakeLayerAt(int index) const;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_COMPILE_PLAN_RUN_REQUEST_H_

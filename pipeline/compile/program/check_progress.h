@@ -1,0 +1,23 @@
+#ifndef SLUICE_PIPELINE_COMPILE_PROGRAM_CHECK_PROGRESS_H_
+#define SLUICE_PIPELINE_COMPILE_PROGRAM_CHECK_PROGRESS_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "pipeline/compile/plan/program.h"
+
+namespace sluice {
+
+struct Progress {
+  absl::Status status;           // Internal: names the ranks that would wait for each other
+  std::vector<int> cannot_send;  // those of them that wait for a message of theirs to be taken
+};
+
+// Proves that the programs, run together, come to an end however slow each rank is: a send
+// completes once its receive has been posted, and the other way round, and a sum over a stage's
+// replicas once all have come to it.
+Progress CheckProgress(const std::vector<RankProgram>& programs);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_COMPILE_PROGRAM_CHECK_PROGRESS_H_

@@ -1,0 +1,447 @@
+#include "pipeline/compile/program/compile_rank.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "comm/collectives.h"
+#include "pipeline/compile/memory/memory_plan.h"
+#include "pipeline/compile/program/layer_calls.h"
+#include "pipeline/compile/program/messages.h"
+#include "pipeline/compile/program/program_builder.h"
+#include "schedules/dependency.h"
+#include "schedules/recomputed.h"
+#include "schedules/sum_order.h"
+#include "schedules/weight_versions.h"
+
+namespace sluice {
+namespace {
+
+class RankCompiler {
+ public:
+  RankCompiler(const ProgramRequest& request, int rank, const MessageWindow& window)
+      : request_(request),
+        table_(*request.timetable),
+        deal_(*request.deal),
+        placement_(table_.placement),
+        sum_order_(SumOrder::Of(table_)),
+        micro_batches_(static_cast<size_t>(table_.micro_batches)),
+        messages_(
+            table_, deal_, rank, window,
+            [this](const Action& receive) { return MessageBytes(receive); }, &builder_),
+        layers_(HoldStages(rank)),
+        calls_(layers_, table_.micro_batches, &builder_) {
+    activations_.assign(static_cast<size_t>(placement_.stages()) * micro_batches_, kNoBuffer);
+    gradients_ = activations_;
+  }
+
+  RankProgram Run() {
+    messages_.Open();
+    const auto row = static_cast<size_t>(placement_.rank(builder_.program().stages.front().stage));
+    rebuilt_ahead_ = RecomputedIn(table_.rows[row]);
+    for (const Action& action : table_.rows[row]) {
+      if (MakesWeightGrad(action.op)) ReduceBefore(action);
+      if (IsMine(action)) Compile(action);
+    }
+    ReduceDealt();
+    messages_.Close();
+    return std::move(builder_.program());
+  }
+
+ private:
+  // Lists the rank's stages and layers in the program; returns the layers' declarations.
+  std::vector<const LayerDecl*> HoldStages(int rank) {
+    RankProgram& program = builder_.program();
+    program.rank = rank;
+    std::vector<const LayerDecl*> decls;
+    local_stage_.assign(static_cast<size_t>(placement_.stages()), 0);
+    for (int stage : deal_.StagesOf(rank)) {
+      local_stage_[static_cast<size_t>(stage)] = program.stages.size();
+      const auto first = static_cast<int>(decls.size());
+      for (int layer = Layers(stage).first; layer <= Layers(stage).last; ++layer) {
+        program.layers.push_back(layer);
+        decls.push_back(&Decl(layer));
+      }
+      slots_.push_back(SlotsOf(table_, stage));
+      program.stages.push_back({.stage = stage,
+                                .first = first,
+                                .last = static_cast<int>(decls.size()) - 1,
+                                .slots = slots_.back().count});
+      for (int k = 0; deal_.replicas(stage) > 1 && k < deal_.replicas(stage); ++k)
+        program.reduces_with.push_back(deal_.first_rank(stage) + k);
+    }
+    return decls;
+  }
+
+  void Compile(const Action& action) {
+    switch (action.op) {
+      case Op::kIdle:
+      case Op::kSendForward:  // messages are placed by the actions that make or need their data
+      case Op::kRecvForward:
+      case Op::kSendBackward:
+      case Op::kRecvBackward:
+        return;
+      case Op::kForward:
+        Forward(action);
+        return;
+      case Op::kRecompute:
+        RebuildAhead(action);
+        return;
+      case Op::kBackward:
+      case Op::kInputGrad:
+        Backward(action);
+        return;
+      case Op::kWeightGrad:
+        WeightGrad(action);
+        return;
+      case Op::kReduceGrad:  // of a synchronous table: the end of the step, which is the trainer's
+        return;
+      case Op::kOptimizerStep:
+        if (table_.updates != WeightUpdates::kFlush) UpdateWeights(action);
+        return;
+    }
+  }
+
+  void Forward(const Action& action) {
+    const int mb = action.micro_batch;
+    const int previous = placement_.PreviousStage(action.stage);
+    BufferId current = kNoBuffer;
+    if (previous != kNoStage) {
+      current = Here(previous) ? At(activations_, previous, mb)
+                               : messages_.Receive({Op::kRecvForward, false, action.stage, mb});
+    }
+    builder_.Begin(action);
+    if (previous == kNoStage) current = builder_.Load(Step::kLoadInput, InputBytes(Decl(0)), mb);
+    const RankStage& stage = Local(action);
+    for (int local = stage.first; local <= stage.last; ++local) {
+      const CallPlace place = PlaceOf(action, local);
+      const bool loss = layers_[static_cast<size_t>(local)]->output_shape.empty();
+      calls_.SetInput(
+          place, current,
+          loss ? builder_.Load(Step::kLoadTargets, request_.batch_rows * SizeOf(DType::kInt32), mb)
+               : kNoBuffer);
+      current = calls_.Forward(place);
+    }
+    builder_.End();
+    At(activations_, action.stage, mb) = current;
+    const int next = placement_.NextStage(action.stage);
+    if (next != kNoStage && !Here(next)) messages_.Send(deal_.rank(next, mb), current, mb);
+  }
+
+  // The stage as a whole, so that its backward need not.
+  void RebuildAhead(const Action& action) {
+    builder_.Begin(action);
+    const RankStage& stage = Local(action);
+    for (int local = stage.first; local <= stage.last; ++local)
+      calls_.Rebuild(PlaceOf(action, local));
+    builder_.End();
+  }
+
+  // I; or B, where the weights' gradients follow at once, layer by layer.
+  void Backward(const Action& action) {
+    const int mb = action.micro_batch;
+    const int next = placement_.NextStage(action.stage);
+    BufferId gradient = kNoBuffer;
+    if (next != kNoStage) {
+      gradient = Here(next) ? At(gradients_, next, mb)
+                            : messages_.Receive({Op::kRecvBackward, false, action.stage, mb});
+    }
+    builder_.Begin(action);
+    const RankStage& stage = Local(action);
+    const bool rebuilt_ahead = RebuiltAhead(action);
+    for (int local = stage.last; local >= stage.first; --local) {
+      const CallPlace place = PlaceOf(action, local);
+      if (!rebuilt_ahead) calls_.Rebuild(place);
+      gradient = calls_.InputGrad(place, gradient);
+      if (local == stage.first) PassGradient(action.stage, gradient, mb);
+      if (action.op == Op::kBackward) LayerWeightGrad(action, local);
+    }
+    if (action.op == Op::kBackward) CloseGroup(action);
+    builder_.End();
+    if (action.op == Op::kBackward) ReduceStage(action);
+  }
+
+  // The previous stage waits for it, so it leaves before the weight gradients of this stage's first
+  // layer.
+  void PassGradient(int stage, BufferId gradient, int mb) {
+    const int previous = placement_.PreviousStage(stage);
+    if (previous == kNoStage) return;
+    At(gradients_, stage, mb) = gradient;
+    if (!Here(previous)) messages_.Send(deal_.rank(previous, mb), gradient, mb);
+  }
+
+  void WeightGrad(const Action& action) {
+    builder_.Begin(action);
+    const RankStage& stage = Local(action);
+    for (int local = stage.last; local >= stage.first; --local) LayerWeightGrad(action, local);
+    CloseGroup(action);
+    builder_.End();
+    ReduceStage(action);
+  }
+
+  void LayerWeightGrad(const Action& action, int local) {
+    CallPlace place = PlaceOf(action, local);
+    const int64_t bytes = GradientBytes(Layer(local));
+    if (!request_.shard_gradients || replicas() == 1 || bytes == 0) {
+      calls_.WeightGrad(place);
+      return;
+    }
+    if (!place.accumulate) summing_[local] = builder_.New(bytes);
+    place.gradients = summing_[local];
+    calls_.WeightGrad(place);
+    if (EndsSum(action.micro_batch)) Reduce(action, local, local, place.gradients);
+  }
+
+  static int64_t GradientBytes(const LayerDecl& decl) {
+    int64_t bytes = 0;
+    for (const ParameterDecl& parameter : decl.parameters)
+      bytes += AlignUp(ElementCount(parameter.shape) * SizeOf(DType::kFloat32));
+    return bytes;
+  }
+
+  // Sums the stage's gradients over the replicas once a group of micro-batches is in them. After
+  // the action, so that the previous stage need not wait for it.
+  void ReduceStage(const Action& action) {
+    if (replicas() == 1 || request_.shard_gradients || !EndsSum(action.micro_batch)) return;
+    if (DealtTo() > 1) {
+      to_reduce_ = action;
+    } else {
+      Reduce(action, Local(action).first, Local(action).last, kNoBuffer);
+    }
+  }
+
+  // Replicas of one stage must come to a sum at one place in the stage's row: any of them may have
+  // something to do before it that another one's part of the sum waits for. So the sum waits until
+  // the row begins with the next groups' gradients, whoever has them; which is also when their
+  // memory is needed.
+  void ReduceBefore(const Action& action) {
+    const int round = action.micro_batch / deal_.round(action.stage);
+    if (std::exchange(round_, round) != round) ReduceDealt();
+  }
+
+  void ReduceDealt() {
+    if (!to_reduce_.has_value()) return;
+    Reduce(*to_reduce_, Local(*to_reduce_).first, Local(*to_reduce_).last, kNoBuffer);
+    to_reduce_.reset();
+  }
+
+  void Reduce(const Action& action, int first, int last, BufferId gradients) {
+    const int mb = action.micro_batch;
+    const int64_t largest = LargestSlice(first, last);
+    if (largest == 0) return;  // no parameters
+    const bool last_group = OwnGroupOf(mb) + 1 == request_.sum_groups / DealtTo();
+    builder_.Reduce({.first = first,
+                     .last = last,
+                     .starts = OwnGroupOf(mb) == 0,
+                     .second_gradient = OwnGroupOf(mb) > 0,
+                     .gather = last_group && request_.gather_gradients,
+                     .gradients = gradients,
+                     .work_elements = ReduceScatterWorkBytes(replicas(), largest) /
+                                      static_cast<int64_t>(SizeOf(DType::kFloat32))},
+                    mb);
+  }
+
+  // Elements of the largest slice of any parameter of local layers first..last, on any replica.
+  int64_t LargestSlice(int first, int last) const {
+    int64_t largest = 0;
+    for (int local = first; local <= last; ++local) {
+      const auto layer = static_cast<size_t>(builder_.program().layers[static_cast<size_t>(local)]);
+      size_t parameter = 0;
+      for (size_t before = 0; before < layer; ++before)
+        parameter += (*request_.layers)[before].parameters.size();
+      for (size_t p = 0; p < Layer(local).parameters.size(); ++p) {
+        const std::vector<int64_t>& bounds = (*request_.shards)[parameter + p];
+        for (size_t k = 0; k + 1 < bounds.size(); ++k)
+          largest = std::max(largest, bounds[k + 1] - bounds[k]);
+      }
+    }
+    return largest;
+  }
+
+  // Adds the sum of a group that is complete to those of the groups before it.
+  void CloseGroup(const Action& action) {
+    const int mb = action.micro_batch;
+    if (replicas() > 1 || !EndsSum(mb) || GroupOf(mb) == 0) return;
+    builder_.Append({.step = Step::kAddGroup,
+                     .micro_batch = mb,
+                     .index = static_cast<int32_t>(LocalIndex(action.stage))});
+  }
+
+  void UpdateWeights(const Action& action) {
+    const size_t local = LocalIndex(action.stage);
+    const int newest = updated_[action.stage]++;
+    builder_.Begin(action);
+    builder_.program().updates.push_back({.stage = static_cast<int>(local),
+                                          .number = newest,
+                                          .from = slots_[local].slot(newest),
+                                          .to = slots_[local].slot(newest + 1)});
+    builder_.Append({.step = Step::kUpdateWeights,
+                     .micro_batch = action.micro_batch,
+                     .index = static_cast<int32_t>(builder_.program().updates.size()) - 1});
+    builder_.End();
+  }
+
+  // Both directions of a boundary carry what its right-hand layer takes as input.
+  int64_t MessageBytes(const Action& receive) const {
+    const LayerRange& layers = Layers(receive.stage);
+    return InputBytes(Decl(receive.op == Op::kRecvForward ? layers.first : layers.last + 1));
+  }
+
+  // Gradients are summed in this group; of several copies of the model, each is on ranks of its
+  // own.
+  int GroupOf(int mb) const {
+    return static_cast<int>(int64_t{mb} * request_.sum_groups / table_.micro_batches);
+  }
+
+  // The same among the groups that this rank has.
+  int OwnGroupOf(int mb) const { return GroupOf(mb) / DealtTo(); }
+
+  // Ranks that the rank's stage is dealt to, and all that sum gradients with this one.
+  int DealtTo() const { return deal_.replicas(builder_.program().stages.front().stage); }
+  int replicas() const { return request_.replicas * DealtTo(); }
+
+  // Whether the gradient of `mb` overwrites those before it, which have been used or are kept
+  // elsewhere.
+  bool StartsSum(int mb) const {
+    const int position = sum_order_.position(mb);
+    if (position == 0) return true;
+    if (position % MicroBatchesPerUpdate(table_) == 0) return true;
+    const int before = sum_order_.micro_batch(position - 1);
+    return GroupOf(mb) != GroupOf(before) || table_.replica(mb) != table_.replica(before);
+  }
+
+  bool EndsSum(int mb) const {
+    const int next = sum_order_.position(mb) + 1;
+    return next == table_.micro_batches || StartsSum(sum_order_.micro_batch(next));
+  }
+
+  // By a RECOMPUTE of the timetable.
+  bool RebuiltAhead(const Action& action) const {
+    return rebuilt_ahead_.count({action.stage, action.micro_batch}) > 0;
+  }
+
+  Recompute PolicyOf(const Action& action) const {
+    const auto of_model = static_cast<size_t>(placement_.model_stage(action.stage));
+    const Recompute policy = request_.recompute[of_model];
+    if (!RebuiltAhead(action)) return request_.recompute_ahead ? Recompute::kNone : policy;
+    return policy == Recompute::kNone ? Recompute::kFull : policy;
+  }
+
+  CallPlace PlaceOf(const Action& action, int local) const {
+    return {.layer = local,
+            .micro_batch = action.micro_batch,
+            .recompute = PolicyOf(action),
+            .slot = slots_[LocalIndex(action.stage)].SlotOf(action.micro_batch),
+            .second_gradient = OwnGroupOf(action.micro_batch) > 0,
+            .accumulate = !StartsSum(action.micro_batch)};
+  }
+
+  // Of neighbours; those of a stage that is dealt are elsewhere.
+  bool Here(int stage) const { return deal_.first_rank(stage) == builder_.program().rank; }
+  bool IsMine(const Action& action) const {
+    return deal_.rank(action.stage, std::max(action.micro_batch, 0)) == builder_.program().rank;
+  }
+  const LayerRange& Layers(int stage) const {
+    return (*request_.partition)[static_cast<size_t>(placement_.model_stage(stage))];
+  }
+  const LayerDecl& Layer(int local) const { return *layers_[static_cast<size_t>(local)]; }
+  const LayerDecl& Decl(int layer) const { return (*request_.layers)[static_cast<size_t>(layer)]; }
+  size_t LocalIndex(int stage) const { return local_stage_[static_cast<size_t>(stage)]; }
+  const RankStage& Local(const Action& action) const {
+    return builder_.program().stages[LocalIndex(action.stage)];
+  }
+  BufferId& At(std::vector<BufferId>& boundary, int stage, int mb) {
+    return boundary[static_cast<size_t>(stage) * micro_batches_ + static_cast<size_t>(mb)];
+  }
+
+  const ProgramRequest& request_;
+  const Timetable& table_;
+  const StageDeal& deal_;
+  const Placement& placement_;
+  const SumOrder sum_order_;
+  const size_t micro_batches_;
+  ProgramBuilder builder_;
+  MessageScheduler messages_;
+  std::vector<size_t> local_stage_;  // [stage]: its position among the rank's
+  std::vector<WeightSlots> slots_;   // [local stage]
+  // In this order: HoldStages fills what stands above, and the program's stages.
+  const std::vector<const LayerDecl*> layers_;  // [local layer]
+  LayerCalls calls_;
+  Recomputed rebuilt_ahead_;
+  std::vector<BufferId> activations_;  // [stage][micro-batch]: the stage's output
+  std::vector<BufferId> gradients_;    // [stage][micro-batch]: the gradient of the stage's input
+  std::map<int, int> updated_;         // [stage]: updates so far
+  int round_ = 0;                      // of a dealt stage's groups, in its row
+  std::optional<Action> to_reduce_;    // the last gradient of a dealt group that is complete
+  std::map<int, BufferId> summing_;    // [local layer]: gradients of the group that is being summed
+};
+
+absl::Status CheckGroups(const ProgramRequest& request) {
+  const Timetable& table = *request.timetable;
+  const int groups = request.sum_groups;
+  if (groups < 1 || table.micro_batches % groups != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("gradients cannot be summed in ", groups,
+                                                   " groups of ", table.micro_batches,
+                                                   " micro-batches; give a divisor"));
+  }
+  if (groups > 1 && (table.placement.replicas() > 1 || table.updates != WeightUpdates::kFlush)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients cannot be summed in ", groups, " groups: schedule '", table.name, "' ",
+        table.placement.replicas() > 1
+            ? absl::StrCat("has ", table.placement.replicas(), ", one a copy of the model")
+            : std::string("changes the weights as gradients come, without a step to sum over")));
+  }
+  const SumOrder order = SumOrder::Of(table);
+  if (groups > 1 && !order.ascending()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients cannot be summed in ", groups, " groups: schedule '", table.name,
+        "' sums the micro-batches in ", order.ToString(), " order, in which groups of ",
+        "consecutive micro-batches are not complete one after another; give one group"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const ProgramRequest& request) {
+  const Partition& partition = *request.partition;
+  const auto stages = static_cast<size_t>(request.timetable->placement.model_stages());
+  if (partition.size() != stages || request.recompute.size() != stages) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the schedule has ", stages, " stages, the partition ", partition.size(),
+        " and the recomputation policy ", request.recompute.size(), "; they must agree"));
+  }
+  if (partition.back().last + 1 != static_cast<int>(request.layers->size())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the partition ", FormatPartition(partition), " ends at layer ", partition.back().last,
+        ", the model at layer ", static_cast<int>(request.layers->size()) - 1));
+  }
+  return CheckGroups(request);
+}
+
+}  // namespace
+
+absl::StatusOr<RankProgram> CompileRank(const ProgramRequest& request, int rank,
+                                        const MessageWindow& window) {
+  if (absl::Status status = CheckRequest(request); !status.ok()) return status;
+  return RankCompiler(request, rank, window).Run();
+}
+
+Timetable ForwardOnly(const Timetable& lowered, int micro_batches) {
+  Timetable forward = lowered;
+  forward.micro_batches = micro_batches;
+  forward.updates = WeightUpdates::kFlush;
+  forward.update_every = 0;
+  for (std::vector<Action>& row : forward.rows) {
+    std::erase_if(row, [micro_batches](const Action& action) {
+      if (action.micro_batch >= micro_batches) return true;
+      return action.op != Op::kForward && action.op != Op::kSendForward &&
+             action.op != Op::kRecvForward;
+    });
+  }
+  return forward;
+}
+
+}  // namespace sluice

@@ -1,0 +1,134 @@
+#include "pipeline/compile/replicas/check_replicas.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "pipeline/compile/replicas/tied_parameters.h"
+
+namespace sluice {
+namespace {
+
+// Everybody tells everybody of a step, so more would only ever be a mistake.
+constexpr int kMostReplicas = 1024;
+
+// What keeps a timetable from being run by several ranks per stage; "" where nothing does.
+std::string WhyNotReplicated(const Timetable& table) {
+  if (table.updates != WeightUpdates::kFlush)
+    return "changes the weights without a flush, in which replicas could agree";
+  if (table.placement.replicas() > 1) return "has two copies of the model already";
+  return "";
+}
+
+absl::Status CheckPipelines(const RunPlan& plan) {
+  const RunRequest& request = plan.request;
+  if (const std::string why = WhyNotReplicated(plan.lowered); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(request.replicas, " replicas: schedule '",
+                                                   plan.lowered.name, "' ", why,
+                                                   "; take another schedule, or one replica"));
+  }
+  const int groups = plan.sum_groups();
+  const int micro_batches = plan.global_micro_batches();
+  if (groups < 1 || groups % request.replicas != 0 || micro_batches % groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients cannot be summed in ", groups, " groups by ", request.replicas,
+                     " replicas with ", plan.step_micro_batches(),
+                     " micro-batches each: give a multiple of the replicas that divides all ",
+                     micro_batches, " micro-batches"));
+  }
+  if (plan.zero() == 2 && groups == request.replicas && micro_batches > groups) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ZeRO 2 would save nothing with ", groups,
+        " groups of gradients: each replica sums all of ", "its ", plan.step_micro_batches(),
+        " micro-batches before the replicas can be summed, and ",
+        "keeps whole gradients meanwhile; sum in more groups, best in ", micro_batches,
+        ", or take ZeRO 1"));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the groups can be dealt to every stage's replicas, all of them as many.
+absl::Status CheckDeal(const RunPlan& plan) {
+  const std::vector<int>& replicas = plan.request.stage_replicas;
+  const int groups = plan.sum_groups();
+  const int micro_batches = plan.step_micro_batches();
+  if (groups < 1 || micro_batches % groups != 0) return absl::OkStatus();  // compiling says it
+  for (size_t stage = 0; stage < replicas.size(); ++stage) {
+    if (groups % replicas[stage] == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        micro_batches, " micro-batches in ", groups, " sums cannot be dealt to the ",
+        replicas[stage], " replicas of stage ", stage, ", a sum each in turn: give --sum-groups, ",
+        "and so --micro-batches, that every stage's replicas divide"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStages(const RunPlan& plan) {
+  const std::vector<int>& replicas = plan.request.stage_replicas;
+  const std::string given = absl::StrJoin(replicas, ",");
+  if (plan.request.zero == 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "stage replicas ", given, ": ZeRO 2 sums gradients within a micro-batch's backward, in ",
+        "which replicas that have different ones would wait for each other; take ZeRO 1"));
+  }
+  for (const TiedPair& pair : TiedPairs(plan)) {
+    if (plan.zero() == 0 ||
+        plan.GroupOf(pair.original_rank).size == plan.GroupOf(pair.copy_rank).size)
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "stage replicas ", given, ": the model's head and embedding are tied, and the stages that ",
+        "hold them have different replicas, which cannot divide them alike; take ZeRO 0, or train ",
+        "without --tied"));
+  }
+  return CheckDeal(plan);
+}
+
+}  // namespace
+
+absl::Status CheckStageReplicas(const RunRequest& request, const Timetable& table) {
+  const std::vector<int>& replicas = request.stage_replicas;
+  if (replicas.empty()) return absl::OkStatus();
+  const std::string given = absl::StrJoin(replicas, ",");
+  std::string why = WhyNotReplicated(table);
+  if (why.empty() && table.placement.chunks() > 1) why = "gives a rank several stages";
+  if (!why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given, ": schedule '",
+                                                   table.name, "' ", why,
+                                                   "; take another schedule, or no replicas"));
+  }
+  if (request.replicas != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage replicas ", given, " and ", request.replicas,
+                     " replicas of the whole pipeline: give one of the two"));
+  }
+  if (static_cast<int>(replicas.size()) != table.placement.stages()) {
+    return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given, " are of ",
+                                                   replicas.size(), " stages; schedule '",
+                                                   table.name, "' has ", table.placement.stages()));
+  }
+  int64_t ranks = 0;
+  for (const int count : replicas) {
+    ranks += count;
+    if (count >= 1 && ranks <= kMostReplicas) continue;
+    return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given,
+                                                   ": expected 1 or more of each stage, and ",
+                                                   kMostReplicas, " ranks at most"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReplicas(const RunPlan& plan) {
+  const RunRequest& request = plan.request;
+  if (request.replicas < 1 || request.replicas > kMostReplicas) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.replicas, " replicas; expected 1 to ", kMostReplicas));
+  }
+  if (request.zero < 0 || request.zero > 2)
+    return absl::InvalidArgumentError(absl::StrCat("ZeRO ", request.zero, "; expected 0, 1 or 2"));
+  if (plan.has_stage_members()) return CheckStages(plan);
+  return request.replicas == 1 ? absl::OkStatus() : CheckPipelines(plan);
+}
+
+}  // namespace sluice

@@ -1,9 +1,0 @@
-#include "pipeline/compile/run_request.h"
-
-namespace sluice {
-
-absl::StatusOr<std::unique_ptr<Layer>> RunRequest::MakeLayerAt(int index) const {
-  return make_layer ? make_layer(index) : MakeLayer(spec, index, batch, dtype, *kernels);
-}
-
-}  // namespace sluice

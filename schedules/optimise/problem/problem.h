@@ -1,0 +1,96 @@
+#ifndef SLUICE_SCHEDULES_OPTIMISE_PROBLEM_PROBLEM_H_
+#define SLUICE_SCHEDULES_OPTIMISE_PROBLEM_PROBLEM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schedules/optimise/problem/request.h"
+
+// What the search works on. All micro-batches cost the same, so renumbering them at any stage
+// changes nothing, and the k-th F (I, W) of a stage may be taken to be that of micro-batch k. An
+// order is then one sequence of (op, stage) per rank, and what a rank holds at any point follows
+// from its own sequence alone.
+namespace sluice::optimise {
+
+// Sums of bytes may differ in their last bits with the order of adding.
+constexpr double kSlack = 1e-12;
+
+struct Step {
+  Op op;  // F, I or W
+  uint16_t stage;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+using Order = std::vector<std::vector<Step>>;  // [rank][position]
+
+// One kind of memory: activations, or bytes.
+struct MemoryRule {
+  std::vector<double> held;   // [stage] from the start of F to the end of I
+  std::vector<double> kept;   // [stage] of these, until the end of W
+  std::vector<double> limit;  // [rank]
+
+  // By how much `step` changes what its rank holds.
+  double change(const Step& step) const {
+    if (step.op == Op::kForward) return held[step.stage];
+    return step.op == Op::kInputGrad ? kept[step.stage] - held[step.stage] : -kept[step.stage];
+  }
+};
+
+struct Problem {
+  Placement placement = Placement::Looped(1);
+  int ranks = 0;
+  int stages = 0;
+  int micro_batches = 0;
+  std::vector<std::vector<int>> stages_of;  // [rank], ascending
+  std::vector<double> forward, input_grad, weight_grad;
+  std::vector<double> hop;  // [stage] latency between stage and stage + 1, 0 on one rank
+  std::vector<MemoryRule> memory;
+  // [rank] when its first action can start at the earliest: the first micro-batch must come to it.
+  std::vector<double> head;
+  // [rank] what the objective subtracts from the end of a rank: its head for the span, 0 for the
+  // makespan. The first action of every rank is F of its lowest stage for micro-batch 0, and starts
+  // at the head.
+  std::vector<double> grace;
+
+  size_t cell(int stage, int micro_batch) const {
+    return static_cast<size_t>(stage) * static_cast<size_t>(micro_batches) +
+           static_cast<size_t>(micro_batch);
+  }
+  double duration(const Step& step) const {
+    return step.op == Op::kForward     ? forward[step.stage]
+           : step.op == Op::kInputGrad ? input_grad[step.stage]
+                                       : weight_grad[step.stage];
+  }
+};
+
+// InvalidArgument for costs, counts or limits that make no sense; ResourceExhausted, with the least
+// memory that would do, when a rank cannot hold one micro-batch at each of its stages, without which
+// no micro-batch gets through.
+absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request);
+
+// Seconds that the busiest rank works on one micro-batch: no steady state is faster.
+double BusiestWork(const Problem& problem);
+
+// What a rank holds, by each memory rule, as its sequence goes by.
+class RankMemory {
+ public:
+  RankMemory(const Problem& problem, int rank)
+      : problem_(problem), rank_(rank), held_(problem.memory.size(), 0) {}
+
+  bool Fits(int stage) const;    // whether F of `stage` could start now
+  void Apply(const Step& step);  // runs `step`
+
+ private:
+  const Problem& problem_;
+  int rank_;
+  std::vector<double> held_;
+};
+
+// The order as a timetable, with the micro-batches numbered in order at every stage.
+Timetable TimetableOf(const Problem& problem, const Order& order);
+// The order of a compute-only timetable, with each B as I and W.
+Order OrderOf(const Timetable& table);
+
+}  // namespace sluice::optimise
+
+#endif  // SLUICE_SCHEDULES_OPTIMISE_PROBLEM_PROBLEM_H_

@@ -1,0 +1,152 @@
+#include "schedules/optimise/search/search.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "schedules/optimise/dispatch/dispatch.h"
+
+namespace sluice::optimise {
+namespace {
+
+// Preferences are tried this many at a time, whatever the number of threads; fewer where each takes
+// long.
+constexpr size_t kBatch = 8;
+constexpr size_t kSmallBatch = 2;
+constexpr size_t kManyActions = 20'000;
+// At most this many actions are dispatched in all, which takes a fraction of a second. Small
+// problems stop earlier.
+constexpr size_t kMostActions = 3'000'000;
+constexpr size_t kMostRules = 1'000;
+constexpr size_t kLeastRules = 2 * kBatch;
+
+// The preferences that win most often, over published and random tables of costs.
+std::vector<Preferences> Favourites() {
+  std::vector<Preferences> rules;
+  for (double in_flight : {2.0, 2.5, 1.5, 3.0}) {
+    for (bool forward_first : {false, true}) {
+      rules.push_back({.in_flight = in_flight, .forward_first = forward_first});
+    }
+  }
+  return rules;
+}
+
+template <size_t kCount>
+double Pick(const double (&values)[kCount], std::mt19937_64& random) {
+  return values[std::uniform_int_distribution<size_t>(0, kCount - 1)(random)];
+}
+
+// Random preferences, of values that do well for some problems. Where a rank has several stages, a
+// steady pace of micro-batches keeps one stage from taking all the memory of the others.
+Preferences DrawRules(bool several_chunks, std::mt19937_64& random) {
+  constexpr double kInFlight[] = {0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 4.0, kNever};
+  constexpr double kPatience[] = {0.0, 0.0, 0.3, 0.6, 1.0};
+  constexpr double kForwardPatience[] = {0.0, 0.0, 0.5, 1.0};
+  constexpr double kPace[] = {1.0, 1.0, 1.03, 1.06, 1.1, 1.2, 1.3};
+  constexpr double kLateShare[] = {0.5, 1.0, 1.0, 1.0, 2.0};
+  std::uniform_real_distribution<double> unit(0, 1);
+  Preferences rules;
+  rules.in_flight = Pick(kInFlight, random);
+  rules.patience = Pick(kPatience, random);
+  rules.forward_patience = Pick(kForwardPatience, random);
+  rules.forward_first = unit(random) < 0.5;
+  rules.late_share = Pick(kLateShare, random);
+  if (unit(random) < (several_chunks ? 0.6 : 0.3)) {
+    rules.pace = Pick(kPace, random);
+    rules.burst = std::uniform_int_distribution<int>(0, 4)(random);
+  }
+  if (several_chunks) rules.deep_first = unit(random) < 0.8;
+  return rules;
+}
+
+class RuleSearch {
+ public:
+  RuleSearch(const Problem& problem, const SearchSettings& settings, const Deadline& deadline)
+      : problem_(problem), settings_(settings), deadline_(deadline), random_(settings.seed) {
+    const size_t actions =
+        3 * static_cast<size_t>(problem.stages) * static_cast<size_t>(problem.micro_batches);
+    const double most =
+        settings.effort * static_cast<double>(kMostActions) / static_cast<double>(actions);
+    budget_ = std::clamp(static_cast<size_t>(most), kLeastRules, kMostRules);
+    if (actions > kManyActions) batch_ = kSmallBatch;
+    for (double w : problem.weight_grad) longest_weight_ = std::max(longest_weight_, w);
+  }
+
+  Schedule Run() {
+    TryAll(Favourites());
+    while (!Done() && tried_ < budget_ / 2) {
+      std::vector<Preferences> drawn;
+      for (size_t i = 0; i < kBatch; ++i) {
+        drawn.push_back(DrawRules(problem_.stages > problem_.ranks, random_));
+      }
+      TryAll(drawn);
+    }
+    while (!Done()) {
+      std::vector<Preferences> variations;
+      for (size_t i = 0; i < kBatch; ++i) variations.push_back(Vary(best_rules_));
+      TryAll(variations);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  bool Done() const {
+    return best_.value <= settings_.good_enough || tried_ >= budget_ ||
+           (tried_ > 0 && deadline_.passed());
+  }
+
+  void TryAll(const std::vector<Preferences>& rules) {
+    for (size_t from = 0; from < rules.size() && !Done(); from += batch_) {
+      const size_t count = std::min(batch_, rules.size() - from);
+      std::vector<Schedule> results(count);
+      tbb::parallel_for(size_t{0}, count, [&](size_t i) {
+        // The very first preferences always run, so that there is a result.
+        const bool needed = from + i == 0 && tried_ == 0;
+        if (needed || !deadline_.passed()) results[i] = Dispatch(problem_, rules[from + i]);
+      });
+      for (size_t i = 0; i < count; ++i) {
+        if (results[i].value >= best_.value) continue;
+        best_ = std::move(results[i]);
+        best_rules_ = rules[from + i];
+      }
+      tried_ += count;
+    }
+  }
+
+  Preferences Vary(Preferences rules) {
+    std::uniform_real_distribution<double> unit(0, 1);
+    if (rules.in_flight == kNever) rules.in_flight = 4;
+    rules.in_flight *= 0.8 + 0.4 * unit(random_);
+    if (unit(random_) < 0.5) rules.patience = unit(random_);
+    if (unit(random_) < 0.5) rules.forward_patience = unit(random_);
+    if (unit(random_) < 0.5) rules.idle_budget = 8 * longest_weight_ * unit(random_);
+    if (unit(random_) < 0.3) rules.pace *= 0.95 + 0.1 * unit(random_);
+    if (unit(random_) < 0.2) rules.burst = static_cast<int>(5 * unit(random_));
+    if (unit(random_) < 0.2) rules.late_share *= 0.7 + 0.6 * unit(random_);
+    if (unit(random_) < 0.2) rules.forward_first = !rules.forward_first;
+    return rules;
+  }
+
+  const Problem& problem_;
+  const SearchSettings& settings_;
+  const Deadline& deadline_;
+  std::mt19937_64 random_;
+  size_t batch_ = kBatch;
+  size_t budget_ = 0;
+  size_t tried_ = 0;
+  double longest_weight_ = 0;
+  Schedule best_;
+  Preferences best_rules_;
+};
+
+}  // namespace
+
+Schedule SearchRules(const Problem& problem, const SearchSettings& settings,
+                     const Deadline& deadline) {
+  return RuleSearch(problem, settings, deadline).Run();
+}
+
+}  // namespace sluice::optimise

@@ -1,0 +1,28 @@
+#ifndef SLUICE_TESTS_COMM_FAULTS_RANK_GROUP_H_
+#define SLUICE_TESTS_COMM_FAULTS_RANK_GROUP_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/comm/faults/child.h"
+
+namespace sluice {
+
+// Ranks that are processes of this machine (comm_rank), [rank].
+using RankGroup = std::vector<std::unique_ptr<Child>>;
+
+// The environment of torchrun's worker.
+std::vector<std::string> TorchrunEnvironment(int rank, int size, const std::string& address,
+                                             int port);
+
+// `arguments`: comm_rank's after the transport, which is TCP. `environment`: NAME=VALUE.
+RankGroup StartGroup(int size, const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& environment = {});
+void AwaitReady(const RankGroup& group);
+// It ends with exit code 5, and has said `what`.
+void ExpectLost(Child& child, const std::string& what);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_COMM_FAULTS_RANK_GROUP_H_

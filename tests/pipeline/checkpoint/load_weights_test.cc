@@ -1,0 +1,182 @@
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "tests/pipeline/checkpoint/checkpoint_fixture.h"
+#include "tests/shared_folder.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LoadWeightsTest : public ::testing::Test {
+ protected:
+  void Write(const std::vector<std::string>& names) {
+    std::vector<TensorSource> tensors;
+    tensors.reserve(names.size());
+    for (const std::string& name : names) tensors.push_back({name, {2}, source_.data()});
+    ASSERT_TRUE(WriteSafetensors(path_, tensors, {}).ok());
+  }
+  absl::Status Load() {
+    return LoadWeights(path_,
+                       {{"transformer.wte.weight", {2}, a_.data()},
+                        {"transformer.h.0.ln_1.weight", {2}, b_.data()},
+                        {"lm_head.weight", {2}, c_.data()}},
+                       model_);
+  }
+
+  TempFolder folder_;
+  std::string path_ = folder_ / "model.safetensors";
+  WeightNames model_ = {
+      .all = {"transformer.wte.weight", "transformer.h.0.ln_1.weight", "lm_head.weight"},
+      .copies = {}};
+  std::vector<float> source_ = {1.5f, -2};
+  std::vector<float> a_ = {0, 0};
+  std::vector<float> b_ = {0, 0};
+  std::vector<float> c_ = {0, 0};
+};
+
+TEST_F(LoadWeightsTest, NamesMatchWithAndWithoutThePrefix) {
+  for (const std::string prefix : {"transformer.", ""}) {
+    a_ = b_ = c_ = {0, 0};
+    Write({"lm_head.weight", prefix + "h.0.ln_1.weight", prefix + "h.0.attn.bias",
+           prefix + "h.0.attn.masked_bias", prefix + "wte.weight", "score.weight"});
+    const absl::Status status = Load();
+    ASSERT_TRUE(status.ok()) << status;
+    for (const std::vector<float>& values : {a_, b_, c_})
+      EXPECT_THAT(values, ElementsAre(1.5f, -2));
+  }
+  path_ = folder_.path();  // the folder that holds it
+  EXPECT_TRUE(Load().ok());
+}
+
+TEST_F(LoadWeightsTest, NamesWhatIsMissingAndReadsNothing) {
+  Write({"wte.weight"});
+  const absl::Status status = Load();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(path_), HasSubstr("lacks 2 of 3 tensors: "),
+                                      HasSubstr("transformer.h.0.ln_1.weight, lm_head.weight")));
+  EXPECT_THAT(a_, ElementsAre(0, 0));
+}
+
+TEST_F(LoadWeightsTest, NamesShapesThatDiffer) {
+  Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
+  const absl::Status status = LoadWeights(
+      path_,
+      {{"transformer.wte.weight", {2}, a_.data()}, {"transformer.h.0.ln_1.weight", {3}, b_.data()}},
+      model_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("'h.0.ln_1.weight' has shape [2], expected [3]"));
+  EXPECT_THAT(a_, ElementsAre(0, 0));
+}
+
+TEST_F(LoadWeightsTest, RefusesADeeperModel) {
+  Write({"wte.weight", "h.0.ln_1.weight", "h.1.ln_1.weight", "lm_head.weight"});
+  const absl::Status status = Load();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("deeper"), HasSubstr("'h.1.ln_1.weight'")));
+}
+
+TEST_F(LoadWeightsTest, ARankReadsItsPartOfADeeperModel) {
+  Write({"wte.weight", "h.0.ln_1.weight", "h.1.ln_1.weight", "lm_head.weight"});
+  model_.all.emplace_back("transformer.h.1.ln_1.weight");
+  EXPECT_EQ(Load(), absl::OkStatus());
+  EXPECT_THAT(b_, ElementsAre(1.5f, -2));
+}
+
+TEST_F(LoadWeightsTest, ATiedFileIsNotForAnUntiedModel) {
+  Write({"wte.weight", "h.0.ln_1.weight"});
+  EXPECT_THAT(Load().message(),
+              AllOf(HasSubstr("lacks 1 of 3 tensors: lm_head.weight"), HasSubstr("--tied")));
+}
+
+TEST_F(LoadWeightsTest, LayerNormsAreNotForAModelWithRmsNorms) {
+  for (const std::string prefix : {"transformer.", ""}) {
+    Write({prefix + "wte.weight", prefix + "h.0.ln_1.weight", prefix + "h.0.ln_1.bias",
+           "lm_head.weight"});
+    const absl::Status status = Load();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr(path_), HasSubstr("layer norms"),
+                      HasSubstr(prefix + "h.0.ln_1.bias"), HasSubstr("--norm layer")));
+    EXPECT_THAT(b_, ElementsAre(0, 0));
+  }
+}
+
+TEST_F(LoadWeightsTest, RmsNormsAreNotForAModelWithLayerNorms) {
+  Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
+  const std::string bias = "transformer.h.0.ln_1.bias";
+  model_.all.push_back(bias);
+  EXPECT_THAT(LoadWeights(path_, {{bias, {2}, a_.data()}}, model_).message(),
+              AllOf(HasSubstr(bias), HasSubstr("--norm rms")));
+}
+
+TEST_F(LoadWeightsTest, AHeadOfItsOwnIsNotForATiedModel) {
+  Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
+  std::vector<float> head = source_;
+  model_.copies = {{"lm_head.weight", {2}, head.data()}};
+  EXPECT_EQ(Load(), absl::OkStatus());  // a copy, as older files have it
+  head[1] = 3;
+  EXPECT_THAT(Load().message(), HasSubstr("holds a 'lm_head.weight' of its own"));
+}
+
+TEST_F(LoadWeightsTest, MissingFile) {
+  EXPECT_EQ(Load().code(), absl::StatusCode::kNotFound);
+  path_ = folder_.path();
+  EXPECT_THAT(Load().message(), HasSubstr("model.safetensors"));
+}
+
+// Through transformers: it makes a model, we load that and save a checkpoint, it loads the
+// checkpoint.
+class TransformersTest : public ::testing::TestWithParam<bool> {
+ protected:
+  // Runs the script; its exit status.
+  static int Run(const std::string& arguments) {
+    const char* const python = std::getenv("SLUICE_PEER_PYTHON");
+    const std::string command =
+        absl::StrCat(python != nullptr ? python : "python3", " ", SourceFolder().string(),
+                     "/tests/peers/transformers_checkpoint.py ", arguments);
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+};
+
+TEST_P(TransformersTest, LoadsWhatWeSaveAndTheOtherWayRound) {
+  constexpr int kNoTransformers = 77;
+  TempFolder folder;
+  const int made = Run(absl::StrCat("make ", folder / "theirs", GetParam() ? " tied" : ""));
+  if (made == kNoTransformers) GTEST_SKIP() << "needs Python with transformers";
+  ASSERT_EQ(made, 0);
+
+  RunState state = SomeState(10);
+  const absl::StatusOr<ModelSpec> model = ParseHuggingFaceConfig(
+      ReadBytes(folder / "theirs/config.json"), folder / "theirs/config.json");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->gpt()->tied_head, GetParam());
+  state.model = *model;
+  const auto theirs = SafetensorsFile::Open(folder / "theirs/model.safetensors");
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+  std::vector<std::vector<float>> values;
+  std::vector<TensorTarget> targets;
+  WeightNames names;
+  std::vector<TensorSource> sources;
+  for (const TensorEntry& entry : (*theirs)->entries()) {
+    values.emplace_back((entry.end - entry.begin) / sizeof(float));
+    targets.push_back({entry.name, entry.shape, values.back().data()});
+    names.all.push_back(entry.name);
+    sources.push_back({entry.name, entry.shape, values.back().data()});
+  }
+  ASSERT_EQ(LoadWeights(folder / "theirs", targets, names), absl::OkStatus());
+  ASSERT_EQ(SaveTensors(folder / "ours", state, sources, {}).status(), absl::OkStatus());
+  EXPECT_EQ(Run(absl::StrCat("compare ", folder / "theirs", " ", folder / "ours/latest")), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, TransformersTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Tied" : "Untied"; });
+
+}  // namespace
+}  // namespace sluice

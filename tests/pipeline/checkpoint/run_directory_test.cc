@@ -1,0 +1,366 @@
+// What a run may do in the directory of --save, and what it leaves alone.
+#include "pipeline/checkpoint/directory/run_directory.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/models/data/full_disk.h"
+#include "tests/pipeline/checkpoint/checkpoint_fixture.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::UnorderedElementsAre;
+
+class RunDirectoryTest : public CheckpointTest {
+ protected:
+  using Opened = absl::StatusOr<std::unique_ptr<RunDirectory>>;
+
+  // A new run of a hundred steps that saves every tenth of them.
+  SavingRun NewRun() const {
+    return {.directory = dir_, .resume = "", .steps = 100, .save_every = 10};
+  }
+  Opened Resume(const std::string& from) const {
+    SavingRun run = NewRun();
+    run.resume = from;
+    return RunDirectory::Open(run);
+  }
+  Opened Overwrite() const {
+    SavingRun run = NewRun();
+    run.overwrite = true;
+    return RunDirectory::Open(run);
+  }
+  static std::string Why(const Opened& opened) {
+    EXPECT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition) << opened.status();
+    return std::string(opened.status().message());
+  }
+  std::vector<std::string> OwnNames() const { return NamesIn(dir_ + "/.sluice"); }
+
+  // A folder of another program's.
+  std::string Foreign(const std::string& name) const {
+    std::string file = absl::StrCat(dir_, "/", name, "/lit_model.pth");
+    fs::create_directories(fs::path(file).parent_path());
+    WriteBytes(file, name);
+    return file;
+  }
+  // Files that a run must not touch, whatever it saves.
+  std::vector<std::string> Foreigners() const {
+    std::vector<std::string> files;
+    for (const char* name :
+         {"step-00000001", "step-00000002", "step-00000099", ".saving_for_tax", ".saving",
+          ".saving-0123456789ab", ".removing", ".latest", ".sluice/keep", "step-1"}) {
+      files.push_back(Foreign(name));
+    }
+    return files;
+  }
+};
+
+TEST_F(CheckpointTest, DirectoriesAreMadeWithThoseAboveThem) {
+  dir_ = folder_ / "a/b/c";
+  Save(1);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000001"));
+  EXPECT_THAT(NamesIn(dir_ + "/.sluice"), ElementsAre("format"));
+}
+
+TEST_F(RunDirectoryTest, SavingTouchesNothingThatItDidNotWrite) {
+  Save(3);
+  const std::vector<std::string> foreign = Foreigners();
+  WriteBytes(dir_ + "/step-00000004", "a file");
+  fs::create_directory_symlink("step-00000003", dir_ + "/step-00000005");
+  for (const int64_t step : {10, 20, 30}) Save(step);
+  for (const std::string& file : foreign) {
+    EXPECT_EQ(absl::StrCat(dir_, "/", ReadBytes(file), "/lit_model.pth"), file);
+  }
+  EXPECT_EQ(ReadBytes(dir_ + "/step-00000004"), "a file");
+  EXPECT_TRUE(fs::is_symlink(dir_ + "/step-00000005"));
+  EXPECT_FALSE(fs::exists(dir_ + "/step-00000003")) << "a checkpoint that was overtaken";
+  EXPECT_FALSE(fs::exists(dir_ + "/step-00000010"));
+  ExpectStep(dir_, 30);
+}
+
+TEST_F(RunDirectoryTest, ANameThatIsNotOursIsNotTaken) {
+  Save(10);
+  const std::string theirs = Foreign("step-00000020");
+  const absl::Status status = TrySave(SomeState(20)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(dir_ + "/step-00000020"), HasSubstr("move it away")));
+  EXPECT_EQ(ReadBytes(theirs), "step-00000020");
+  EXPECT_THAT(OwnNames(), ElementsAre("format"));
+  ExpectStep(dir_, 10);
+}
+
+TEST_F(RunDirectoryTest, ALatestThatIsNotOursIsNotReplaced) {
+  fs::create_directories(dir_);
+  for (const bool link : {false, true}) {
+    fs::remove(dir_ + "/latest");
+    if (link) {
+      fs::create_symlink("../elsewhere", dir_ + "/latest");
+    } else {
+      WriteBytes(dir_ + "/latest", "news");
+    }
+    for (const absl::Status& status :
+         {RunDirectory::Open(NewRun()).status(), TrySave(SomeState(1)).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(dir_ + "/latest is not a link that"));
+    }
+    EXPECT_THAT(Names(), ElementsAre("latest"));
+  }
+}
+
+TEST_F(RunDirectoryTest, NamesThatTheRunWillNeedAreLookedAtBefore) {
+  Foreign("step-00000020");
+  EXPECT_THAT(Why(RunDirectory::Open(NewRun())),
+              AllOf(HasSubstr("--save " + dir_), HasSubstr("step-00000020")));
+  SavingRun run = NewRun();
+  run.save_every = 0;
+  EXPECT_TRUE(RunDirectory::Open(run).ok()) << "saves only step 100";
+  run.save_every = 3;
+  EXPECT_TRUE(RunDirectory::Open(run).ok()) << "never saves step 20";
+  run.steps = 20;
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("step-00000020"));
+  Save(30);
+  EXPECT_TRUE(Resume(dir_).ok()) << "is past it";
+}
+
+// A cosine goes on to the steps of its checkpoint, unless others are given.
+TEST_F(RunDirectoryTest, NamesThatAResumedRunWillNeedAreLookedAtBefore) {
+  RunState state = SomeState(30);
+  state.hyper_parameters = {{"lr", 1e-3}, {"cosine", 1}, {"steps", 300}};
+  ASSERT_TRUE(TrySave(state).ok());
+  SavingRun run = NewRun();
+  run.resume = dir_;
+  run.save_every = 0;
+  Foreign("step-00000100");
+  EXPECT_TRUE(RunDirectory::Open(run).ok()) << "saves only step 300";
+  Foreign("step-00000300");
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("step-00000300"));
+  run.given.steps = run.steps;
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("step-00000100"));
+}
+
+TEST_F(RunDirectoryTest, AnOwnFolderThatIsNotOursIsLeftAlone) {
+  fs::create_directories(dir_ + "/.sluice");
+  WriteBytes(dir_ + "/.sluice/latest", "theirs");
+  EXPECT_THAT(Why(RunDirectory::Open(NewRun())),
+              AllOf(HasSubstr("--save " + dir_), HasSubstr(dir_ + "/.sluice was not made by")));
+  EXPECT_EQ(TrySave(SomeState(1)).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReadBytes(dir_ + "/.sluice/latest"), "theirs");
+  EXPECT_THAT(OwnNames(), ElementsAre("latest"));
+  WriteBytes(dir_ + "/.sluice/format", "sluice save directory 2\n");
+  EXPECT_THAT(Why(RunDirectory::Open(NewRun())), HasSubstr("this version"));
+}
+
+TEST_F(RunDirectoryTest, AnOwnFolderThatWasHalfMadeIsMadeWhole) {
+  fs::create_directories(dir_ + "/.sluice");
+  EXPECT_TRUE(RunDirectory::Open(NewRun()).ok()) << "without its mark";
+  for (const char* written : {"", "sluice sa"}) {
+    WriteBytes(dir_ + "/.sluice/format", written);
+    EXPECT_TRUE(RunDirectory::Open(NewRun()).ok()) << written;
+    EXPECT_EQ(ReadBytes(dir_ + "/.sluice/format"), "sluice save directory 1\n");
+  }
+}
+
+TEST_F(RunDirectoryTest, ASecondRunIsRefusedWhileTheFirstLives) {
+  {
+    const Opened first = RunDirectory::Open(NewRun());
+    ASSERT_TRUE(first.ok()) << first.status();
+    const std::string pid = absl::StrCat("process ", getpid(), " on host ");
+    EXPECT_THAT(Why(RunDirectory::Open(NewRun())), HasSubstr(pid));
+    EXPECT_THAT(Why(Overwrite()), HasSubstr(pid));
+    Save(10);
+    EXPECT_THAT(Why(Resume(dir_)), HasSubstr(pid));
+    ExpectStep(dir_, 10);  // reading is for all
+  }
+  EXPECT_TRUE(Resume(dir_).ok());
+}
+
+TEST_F(RunDirectoryTest, AnotherRunsCheckpointsAreNotForANewRun) {
+  for (const int64_t step : {10, 20}) Save(step);
+  EXPECT_THAT(Why(RunDirectory::Open(NewRun())),
+              AllOf(HasSubstr("latest -> step-00000020"), HasSubstr("--resume " + dir_),
+                    HasSubstr("--overwrite")));
+  fs::remove(dir_ + "/latest");
+  EXPECT_THAT(Why(RunDirectory::Open(NewRun())), HasSubstr("newest is step-00000020"));
+  EXPECT_THAT(Names(), ElementsAre("step-00000010", "step-00000020"));
+}
+
+TEST_F(RunDirectoryTest, GoingOnFromAnyOfItsCheckpointsIsGoingOn) {
+  for (const int64_t step : {10, 20}) Save(step);
+  for (const std::string from : {"", "/", "/latest", "/step-00000010", "/step-00000020/"}) {
+    const Opened opened = Resume(dir_ + from);
+    EXPECT_TRUE(opened.ok()) << from << ": " << opened.status();
+  }
+  fs::create_directory_symlink(dir_, folder_ / "link");
+  EXPECT_TRUE(Resume(folder_ / "link").ok());
+}
+
+TEST_F(RunDirectoryTest, GoingOnFromElsewhereIsNot) {
+  Save(10);
+  const std::string other = std::exchange(dir_, folder_ / "mine");
+  Save(20);
+  EXPECT_THAT(Why(Resume(other)), HasSubstr("latest -> step-00000020"));
+  dir_ = folder_ / "new";
+  EXPECT_TRUE(Resume(other).ok());
+}
+
+TEST_F(RunDirectoryTest, WhereThereIsNothingToResumeNothingIsMade) {
+  EXPECT_EQ(Resume(dir_).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(fs::exists(dir_));
+}
+
+TEST_F(RunDirectoryTest, OverwritingAndGoingOnExcludeEachOther) {
+  Save(10);
+  SavingRun run = NewRun();
+  run.overwrite = true;
+  run.resume = dir_ + "/latest";
+  EXPECT_THAT(Why(RunDirectory::Open(run)), HasSubstr("give one of the two"));
+  run.directory = folder_ / "other";
+  EXPECT_TRUE(RunDirectory::Open(run).ok());
+}
+
+// By the program of before: the same files, without .sluice.
+TEST_F(RunDirectoryTest, CheckpointsOfAnOlderProgramAreOurs) {
+  for (const int64_t step : {10, 20}) Save(step);
+  fs::remove_all(dir_ + "/.sluice");
+  EXPECT_THAT(Why(RunDirectory::Open(NewRun())), HasSubstr("latest -> step-00000020"));
+  ASSERT_TRUE(Resume(dir_).ok());
+  Save(30);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000030"));
+}
+
+TEST_F(RunDirectoryTest, ADamagedCheckpointIsStillOurs) {
+  for (const int64_t step : {10, 20}) Save(step);
+  const std::string state = dir_ + "/step-00000010/state.json";
+  WriteBytes(state, ReadBytes(state).substr(0, 100));
+  Save(30);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000020", "step-00000030"));
+}
+
+// A new run over steps 40 to 90 of an old one.
+class OverwriteTest : public RunDirectoryTest {
+ protected:
+  void SetUp() override {
+    for (const int64_t step : {40, 70, 90}) Save(step, 9);
+  }
+  // A checkpoint of the new run.
+  void SaveNew(int64_t step) {
+    RunState state = SomeState(step);
+    state.seed = kNewSeed;
+    ASSERT_TRUE(TrySave(state).ok());
+  }
+  uint64_t SeedOfLatest() const {
+    const auto checkpoint = OpenCheckpoint(dir_);
+    return checkpoint.ok() ? checkpoint->state.seed : 0;
+  }
+
+  static constexpr uint64_t kNewSeed = 7;
+};
+
+TEST_F(OverwriteTest, TheOldOnesStayUntilTheFirstNewOneAndThenAllGo) {
+  const Opened run = Overwrite();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::string theirs = Foreign("step-00000077");
+  EXPECT_THAT(Names(), IsSupersetOf({"step-00000040", "step-00000070", "step-00000090"}));
+  ExpectStep(dir_, 90);
+  SaveNew(10);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000077"));
+  EXPECT_EQ(SeedOfLatest(), kNewSeed);
+  EXPECT_EQ(ReadBytes(theirs), "step-00000077");
+  for (const int64_t step : {20, 70, 90}) SaveNew(step);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000070", "step-00000077", "step-00000090"));
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock"));
+}
+
+TEST_F(OverwriteTest, AStepOfTheSameNumberIsExchanged) {
+  const Opened run = Overwrite();
+  SaveNew(70);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000070"));
+  EXPECT_EQ(SeedOfLatest(), kNewSeed);
+}
+
+TEST_F(OverwriteTest, ARunThatEndsBeforeItSavesReplacesNothing) {
+  ASSERT_TRUE(Overwrite().ok());
+  ASSERT_TRUE(Resume(dir_).ok());
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock")) << "the intention is forgotten";
+  Save(100, 9);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000040", "step-00000070", "step-00000090",
+                                   "step-00000100"));
+}
+
+// Killed when `latest` was the new one's and nothing was removed yet.
+TEST_F(OverwriteTest, ARunThatIsKilledWhileItRemovesIsTidiedUpAfter) {
+  fs::copy(dir_, folder_ / "old", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  ASSERT_TRUE(Overwrite().ok());
+  const std::string note = ReadBytes(dir_ + "/.sluice/replaced");
+  SaveNew(40);
+  for (const char* step : {"/step-00000070", "/step-00000090"}) {
+    fs::copy(folder_ / "old" + step, dir_ + step, fs::copy_options::recursive);
+  }
+  WriteBytes(dir_ + "/.sluice/replaced", note);
+  SavingRun run = NewRun();
+  run.resume = dir_;
+  ASSERT_TRUE(RunDirectory::Open(run).ok());
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000040"));
+  EXPECT_EQ(SeedOfLatest(), kNewSeed);
+}
+
+// As above, but somebody wants one of the old ones back.
+TEST_F(OverwriteTest, AnOldOneThatSomebodyGoesOnFromIsNotRemoved) {
+  fs::copy(dir_ + "/step-00000090", folder_ / "old", fs::copy_options::recursive);
+  ASSERT_TRUE(Overwrite().ok());
+  const std::string note = ReadBytes(dir_ + "/.sluice/replaced");
+  SaveNew(10);
+  fs::rename(folder_ / "old", dir_ + "/step-00000090");
+  WriteBytes(dir_ + "/.sluice/replaced", note);
+  ASSERT_TRUE(Resume(dir_ + "/step-00000090").ok());
+  ExpectStep(dir_ + "/step-00000090", 90);
+}
+
+// The new run came to a step of the old one, and somebody put back the note: what now has that name
+// is another checkpoint than the one noted.
+TEST_F(OverwriteTest, OnlyWhatWasNotedIsRemoved) {
+  ASSERT_TRUE(Overwrite().ok());
+  const std::string note = ReadBytes(dir_ + "/.sluice/replaced");
+  for (const int64_t step : {40, 70}) SaveNew(step);
+  WriteBytes(dir_ + "/.sluice/replaced", note);
+  ASSERT_TRUE(Resume(dir_).ok());
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000040", "step-00000070"));
+}
+
+// One that nothing can be moved over, since it is where a file system is mounted.
+TEST_F(OverwriteTest, WhatCannotBeRemovedIsTriedAgain) {
+  ASSERT_TRUE(Overwrite().ok());
+  const std::string stuck = dir_ + "/step-00000090", aside = folder_ / "aside";
+  fs::rename(stuck, aside);
+  fs::create_directory(stuck);
+  {
+    const TinyDisk disk(stuck, "256k");
+    if (!disk.mounted()) GTEST_SKIP() << "cannot mount a tmpfs here (needs root)";
+    fs::copy(aside, stuck);
+    SaveNew(10);
+    EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000090"));
+  }
+  fs::remove(stuck);
+  fs::rename(aside, stuck);
+  SaveNew(20);
+  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020"));
+  EXPECT_THAT(OwnNames(), ElementsAre("format", "lock"));
+}
+
+TEST_F(OverwriteTest, InAnEmptyDirectoryThereIsNothingToDo) {
+  dir_ = folder_ / "empty";
+  ASSERT_TRUE(Overwrite().ok());
+  EXPECT_THAT(OwnNames(), UnorderedElementsAre("format", "lock"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,28 @@
+#ifndef SLUICE_TESTS_PIPELINE_CHECKPOINT_SAVE_TENSORS_H_
+#define SLUICE_TESTS_PIPELINE_CHECKPOINT_SAVE_TENSORS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/files/safetensors.h"
+#include "pipeline/checkpoint/files/run_state.h"
+#include "pipeline/checkpoint/saving/save_together.h"
+
+namespace sluice {
+
+// The file `name` of these tensors, as SaveTogether takes it: one part per tensor, all of them rank
+// 0's; `first` is the number (CheckpointPart::parameter) of its first tensor.
+absl::StatusOr<CheckpointFile> FileOf(const char* name, const std::vector<TensorSource>& tensors,
+                                      int first);
+
+// Saves a checkpoint of these tensors as a run of one rank does, and returns its path. Errors are
+// SaveTogether's.
+absl::StatusOr<std::string> SaveTensors(const std::string& directory, const RunState& state,
+                                        const std::vector<TensorSource>& weights,
+                                        const std::vector<TensorSource>& optimizer,
+                                        int keep = kCheckpointsKept);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_PIPELINE_CHECKPOINT_SAVE_TENSORS_H_

@@ -1,0 +1,611 @@
+#!/usr/bin/env python3
+"""`sluice train` in many processes, by the program itself, mpirun and what torchrun sets: the same bits as one process;
+ranks that are killed, and what their checkpoints go on to; ranks that do not belong together.
+
+  tests/tools/train/train_processes_test.py BINARY [--configurations N] [--kills N] [--seed N] [unittest's own arguments]
+"""
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'tools'))
+
+from gpu_check.training import free_port  # noqa: E402
+
+OPTIONS = None
+MPIRUN = shutil.which('mpirun')
+MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
+GRACE = 1
+PATIENCE = 180  # seconds for anything to end, on the slowest machine
+
+
+def replaced(flags, own):
+    """`flags` with other values for some of them."""
+    mine = list(flags)
+    for flag, value in own.items():
+        if flag in mine:
+            mine[mine.index(flag) + 1] = value
+        else:
+            mine += [flag, value]
+    return mine
+
+
+class Ranks:
+    """The processes of one run over TCP, rank by rank."""
+
+    def __init__(self, world, flags, environment=None, own=None):
+        self.port = str(free_port())
+        self.processes = []
+        for rank in range(world):
+            mine = replaced(flags, (own or {}).get(rank, {}))
+            where = {} if environment is None else environment(rank, world, self.port)
+            if environment is None:
+                mine = mine + ['--rank', str(rank), '--world-size', str(world), '--master-addr', '127.0.0.1',
+                               '--master-port', self.port]
+            self.processes.append(subprocess.Popen([OPTIONS.binary, 'train', *mine], stdout=subprocess.PIPE,
+                                                   stderr=subprocess.PIPE, text=True, env={**os.environ, **where}))
+
+    def finish(self):
+        """[rank] (exit code, stdout, stderr); whatever is not done in time is killed, and fails."""
+        ended = []
+        deadline = time.monotonic() + PATIENCE
+        try:
+            for process in self.processes:
+                out, err = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+                ended.append((process.returncode, out, err))
+        finally:
+            for process in self.processes:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        return ended
+
+
+def stop_and_go(process):
+    """Lets `process` run a tenth of the time, until it ends."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.018)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.002)
+
+
+def pause(pids, seconds):
+    """Stops all of them for that time, as Ctrl-Z, `docker pause` and Slurm do."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGCONT)
+
+
+def torchrun(rank, world, port):
+    """What torchrun sets for a process."""
+    return {'RANK': str(rank), 'WORLD_SIZE': str(world), 'LOCAL_RANK': str(rank), 'MASTER_ADDR': '127.0.0.1',
+            'MASTER_PORT': port}
+
+
+def run(command, environment=None):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def here(flags):
+    return run([OPTIONS.binary, 'train', *flags])
+
+
+def mpi_environment():
+    # Open MPI leaves some memory to the end of the process, which a leak checker complains of.
+    sanitizer = os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'
+    return {**os.environ, 'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'ASAN_OPTIONS': sanitizer}
+
+
+def mpi_command(world, flags, before=()):
+    return [MPIRUN, '--mca', 'plm', 'isolated', '--oversubscribe', '-n', str(world), *before, OPTIONS.binary, 'train', *flags]
+
+
+def mpi(world, flags):
+    return run(mpi_command(world, flags), mpi_environment())
+
+
+# Runs a rank's command and says what its exit code was, whatever mpirun tells the two.
+REPORTER = ['sh', '-c', 'trap "" TERM; "$@"; code=$?; echo "rank $OMPI_COMM_WORLD_RANK ended with $code" >&2; exit $code', '-']
+
+
+def lives(pid):
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as file:
+            return ') Z ' not in file.read()
+    except OSError:
+        return False
+
+
+class UnderMpirun:
+    """The processes of one run under mpirun. `before`: a command that runs each rank's command."""
+
+    def __init__(self, world, flags, before=()):
+        self.mpirun = subprocess.Popen(mpi_command(world, flags, before), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True, env={**mpi_environment(), 'SLUICE_TEST_RUN': str(id(self))})
+        self.world = world
+        self.out = []
+        self.reader = threading.Thread(target=lambda: self.out.extend(self.mpirun.stdout))
+        self.reader.start()
+
+    def await_step(self):
+        deadline = time.monotonic() + PATIENCE
+        while not any('"step"' in line for line in list(self.out)) and time.monotonic() < deadline:
+            if self.mpirun.poll() is not None:
+                break
+            time.sleep(0.01)
+
+    def ranks(self):
+        """[rank] the number of its process of the program."""
+        found = {}
+        for name in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{name}/environ', 'rb') as file:
+                    values = dict(pair.split(b'=', 1) for pair in file.read().split(b'\0') if b'=' in pair)
+                if os.readlink(f'/proc/{name}/exe') == os.path.realpath(OPTIONS.binary) and \
+                        values.get(b'SLUICE_TEST_RUN') == str(id(self)).encode():
+                    found[int(values[b'OMPI_COMM_WORLD_RANK'])] = int(name)
+            except (OSError, KeyError):
+                continue  # it has ended
+        return [found[rank] for rank in sorted(found)]
+
+    def finish(self):
+        """(mpirun's exit code, its stderr)"""
+        try:
+            self.mpirun.wait(timeout=PATIENCE)
+        finally:
+            self.mpirun.kill()
+            self.reader.join()
+            err = self.mpirun.stderr.read()
+            self.mpirun.stderr.close()
+            self.mpirun.stdout.close()
+        return self.mpirun.returncode, err
+
+
+def bits(out):
+    """What must be equal: every loss and norm, and the final weights."""
+    lines = [json.loads(line) for line in out.splitlines()]
+    steps = [(line['step'], line['loss_hex'], line['grad_norm']) for line in lines if 'loss_hex' in line]
+    done = lines[-1]
+    return steps, done['weights_hash'], done.get('eval_loss')
+
+
+def configurations():
+    """(ranks of the pipeline, replicas, flags), small worlds first, of every schedule, ZeRO stage and type."""
+    shapes = [('1f1b', 1, []), ('gpipe', 2, []), ('1f1b', 2, []), ('zb-h1', 2, []), ('interleaved', 2, ['--chunks', '2']),
+              ('zbv', 2, []), ('v-half', 2, []), ('1f1b', 3, []), ('zb-2p', 3, []), ('eager-1f1b', 3, [])]
+    replicas = [(1, 0), (2, 0), (2, 1), (2, 2), (3, 1)]
+    found = []
+    for number, ((schedule, ranks, more), (copies, zero)) in enumerate(itertools.product(shapes, replicas)):
+        if ranks * copies > 6:
+            continue
+        dtype = 'bf16' if number % 3 == 2 else 'fp32'
+        recompute = ['none', 'selective', 'full'][number % 3]
+        ahead = ['--recompute-ahead'] if recompute != 'none' and number % 2 == 0 else []
+        flags = ['--schedule', schedule, '--stages', str(ranks), *more, '--micro-batches', '6', '--dtype', dtype,
+                 '--recompute', recompute, *ahead, '--data-parallel', str(copies), '--zero', str(zero)]
+        found.append((ranks, copies, flags))
+    # Replicated stages; fewer ranks first, and not at the end, so that short runs have some.
+    for number, (replicas, more) in enumerate([([2, 1], []), ([1, 2, 1], ['--zero', '1', '--dtype', 'bf16']),
+                                               ([3, 1], ['--schedule', 'zb-h1', '--sum-groups', '3']), ([2, 3], [])]):
+        shape = ['--stage-replicas', ','.join(map(str, replicas)), '--micro-batches', '6', *more]
+        found.insert(4 * number + 3, (sum(replicas), 1, shape))
+    return found
+
+
+class TrainProcesses(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.data = os.path.join(cls.folder.name, 'text.txt')
+        with open(cls.data, 'w', encoding='ascii') as file:
+            file.write('the quick brown fox jumps over the lazy dog. ' * 400)
+        cls.other_data = os.path.join(cls.folder.name, 'other.txt')
+        with open(cls.other_data, 'w', encoding='ascii') as file:
+            file.write('the quick brown fox jumps over the lazy cat. ' * 400)
+        cls.random = random.Random(OPTIONS.seed)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def flags(self, *more, timeout=60):
+        return ['--data', self.data, *MODEL, '--json', '--timeout', f'{timeout}s', *more]
+
+    def assert_same_bits(self, one, other, what):
+        self.assertEqual(one[0], 0, one[2])
+        self.assertEqual(other[0], 0, f'{what}: {other[2]}')
+        self.assertEqual(bits(one[1]), bits(other[1]), what)
+
+    def test_same_bits_under_mpirun(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        for ranks, copies, shape in configurations()[:OPTIONS.configurations]:
+            flags = self.flags('--steps', '3', *shape)
+            self.assert_same_bits(here(flags), mpi(ranks * copies, flags), shape)
+
+    def test_same_bits_over_tcp_by_flags_and_under_torchrun(self):
+        for number, (ranks, copies, shape) in enumerate(configurations()[3:OPTIONS.configurations:4]):
+            flags = self.flags('--steps', '3', *shape)
+            ended = Ranks(ranks * copies, flags, torchrun if number % 2 else None).finish()
+            self.assert_same_bits(here(flags), ended[0], shape)
+            for code, out, err in ended[1:]:
+                self.assertEqual((code, out, err), (0, '', ''), 'only rank 0 speaks')
+
+    def test_replicated_stages_have_the_bits_of_one_pipeline(self):
+        def flags(*shape):
+            return self.flags('--steps', '3', '--micro-batches', '6', '--sum-groups', '6', *shape)
+
+        one = here(flags('--stages', '1', '--schedule', 'gpipe'))
+        for shape in ['--stage-replicas', '2,1'], ['--stage-replicas', '1,3', '--zero', '1', '--schedule', 'zb-h1']:
+            self.assert_same_bits(one, here(flags(*shape)), shape)
+
+    def test_what_is_killed_goes_on_to_the_same_bits(self):
+        shapes = [(2, 1, 0), (3, 1, 0), (2, 2, 1), (1, 3, 2), (4, 1, 0), ([2, 1], 1, 1), (1, 1, 0)]
+
+        def flags(shape, save):
+            ranks, copies, zero = shape
+            # Six micro-batches and six groups, whoever has them.
+            each = ['--micro-batches', str(6 // copies), '--sum-groups', '6']
+            each += ['--stage-replicas', ','.join(map(str, ranks))] if isinstance(ranks, list) else ['--stages', str(ranks)]
+            return self.flags('--steps', '40', '--save-every', '4', *each, '--data-parallel', str(copies), '--zero', str(zero),
+                              '--save', save, timeout=OPTIONS.timeout)
+
+        def size(shape):
+            return sum(shape[0]) if isinstance(shape[0], list) else shape[0] * shape[1]
+
+        expected = here(flags((1, 1, 0), os.path.join(self.folder.name, 'whole')))
+        self.assertEqual(expected[0], 0, expected[2])
+        for number in range(OPTIONS.kills):
+            save = os.path.join(self.folder.name, f'killed-{number}')
+            shape = self.random.choice(shapes[:-1])
+            victim = self.random.randrange(size(shape))
+            self.kill_one(flags(shape, save), size(shape), victim)
+            # Killed between the first checkpoint and its link, it begins anew beside that checkpoint.
+            resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else ['--overwrite']
+            other = self.random.choice(shapes)
+            again = flags(other, save) + resume
+            world = size(other)
+            ended = here(again) if world == 1 or number % 2 else Ranks(world, again).finish()[0]
+            self.assertEqual(ended[0], 0, ended[2])
+            self.assertEqual(bits(ended[1])[1:], bits(expected[1])[1:], f'{shape}, rank {victim} killed, then {other}')
+            shutil.rmtree(save)
+
+    def kill_one(self, flags, world, victim):
+        ranks = Ranks(world, flags)
+        time.sleep(self.random.uniform(0, 0.6))
+        ranks.processes[victim].kill()
+        killed = time.monotonic()
+        ended = ranks.finish()
+        if ended[victim][0] != -signal.SIGKILL:
+            return  # it was done before
+        # A process that is lost is noticed by the deadline at the latest.
+        self.assertLess(time.monotonic() - killed, OPTIONS.timeout + GRACE + OPTIONS.slack)
+        told = [err for rank, (code, _, err) in enumerate(ended) if rank != victim and code == 5 and err]
+        for rank, (code, _, err) in enumerate(ended):
+            if rank != victim:
+                self.assertIn(code, (0, 5), f'rank {rank} of {world}, {victim} killed: {err}')
+        if any(code == 5 for code, _, _ in ended):
+            self.assertTrue(any(f'rank {victim}' in err for err in told), f'{victim} killed: {told}')
+
+    def killed_under_mpirun(self, world, shape, victim, before=()):
+        """mpirun's stderr, once a rank has been killed and everything has ended."""
+        flags = self.flags('--steps', '1000000', *shape, timeout=60)
+        job = UnderMpirun(world, flags, before)
+        job.await_step()
+        time.sleep(self.random.uniform(0, 0.2))
+        ranks = job.ranks()
+        self.assertEqual(len(ranks), world)
+        os.kill(ranks[victim], signal.SIGKILL)
+        killed = time.monotonic()
+        code, err = job.finish()
+        self.assertNotEqual(code, 0)
+        self.assertLess(time.monotonic() - killed, 5 + 4 * OPTIONS.slack, 'long before the time-out')
+        while any(map(lives, ranks)) and time.monotonic() < killed + PATIENCE:
+            time.sleep(0.05)
+        self.assertFalse(any(map(lives, ranks)), 'nobody lives on')
+        return err
+
+    def test_a_rank_killed_under_mpirun_is_named_once(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        in_action = 0
+        for victim, world, shape in [(0, 2, ['--stages', '2']), (1, 2, ['--stages', '2']), (1, 3, ['--stages', '3']),
+                                     (2, 3, ['--stages', '3']), (3, 4, ['--stages', '2', '--data-parallel', '2']),
+                                     (1, 3, ['--stage-replicas', '2,1'])]:
+            err = self.killed_under_mpirun(world, shape, victim)
+            said = [line for line in err.splitlines() if line.startswith('sluice: ')]
+            self.assertEqual(len(said), 1, err)
+            self.assertRegex(said[0], rf'rank \d.*(action \S+|end of (step \d+|the step)): rank {victim} is gone')
+            in_action += re.search(r'rank \d.*, stage \d, micro-batch \d, action \S+: rank ', said[0]) is not None
+        self.assertGreater(in_action, 0, 'some were killed in the middle of a step')
+
+    def test_ranks_under_mpirun_end_with_5_when_one_is_killed(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        err = self.killed_under_mpirun(3, ['--stages', '3'], 1, REPORTER)
+        for rank, code in enumerate([5, 137, 5]):
+            self.assertIn(f'rank {rank} ended with {code}', err)
+
+    def test_sigterm_under_mpirun_ends_the_job_with_a_checkpoint(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        save = os.path.join(self.folder.name, 'ended')
+        job = UnderMpirun(2, self.flags('--steps', '1000000', '--stages', '2', '--save', save))
+        job.await_step()
+        os.kill(job.ranks()[1], signal.SIGTERM)  # nobody is lost
+        _, err = job.finish()
+        self.assertNotIn('sluice: ', err)
+        self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')), err)
+
+    def test_sigterm_stops_after_the_step_with_a_checkpoint(self):
+        save = os.path.join(self.folder.name, 'terminated')
+        for world in 1, 2:
+            ranks = Ranks(world, self.flags('--steps', '1000000', '--stages', str(world), '--save', save))
+            ranks.processes[0].stdout.readline()
+            ranks.processes[0].send_signal(signal.SIGTERM)
+            ended = ranks.finish()
+            self.assertEqual(ended[0][0], 130, ended)
+            self.assertTrue(json.loads(ended[0][1].splitlines()[-1])['interrupted'])
+            self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')))
+            shutil.rmtree(save)
+
+    PAUSED = ['--steps', '800', '--stages', '2']
+    SHORT, LONGER = 3, 3.5  # seconds: a time-out, and a pause
+
+    def pause_twice(self, job, pids):
+        """Whether it was at work before each of the pauses."""
+        for _ in range(2):
+            if job.poll() is not None:
+                return False
+            pause(pids(), self.LONGER)
+            time.sleep(0.05)  # so that the two pauses meet different actions
+        return True
+
+    def test_a_pause_of_the_whole_job_is_no_fault(self):
+        flags = self.flags(*self.PAUSED, timeout=self.SHORT)
+        undisturbed = here(flags)
+        for world, environment in [(1, lambda *_: {}), (2, None)]:  # threads of one process, and TCP
+            ranks = Ranks(world, flags, environment)
+            first = ranks.processes[0].stdout.readline()
+            paused = self.pause_twice(ranks.processes[0], lambda ranks=ranks: [process.pid for process in ranks.processes])
+            ended = ranks.finish()
+            code, out, err = ended[0]
+            self.assertEqual([code for code, _, _ in ended], [0] * world, ended)
+            self.assert_same_bits(undisturbed, (code, first + out, err), f'{world} processes')
+            self.assertTrue(paused, 'it must not have been done before')
+
+    def test_a_pause_of_the_whole_job_under_mpirun_is_no_fault(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        flags = self.flags(*self.PAUSED, timeout=self.SHORT)
+        job = UnderMpirun(2, flags)
+        job.await_step()
+        paused = self.pause_twice(job.mpirun, lambda: [job.mpirun.pid, *job.ranks()])
+        code, err = job.finish()
+        self.assert_same_bits(here(flags), (code, ''.join(job.out), err), 'mpirun')
+        self.assertTrue(paused, 'it must not have been done before')
+
+    def test_checkpoints_are_the_same_whoever_shares_a_file_system(self):
+        # The second and third rank have a folder of their own of which rank 0 knows nothing.
+        names = ['model.safetensors', 'config.json', 'optimizer.safetensors', 'state.json']
+        def saved(folder):
+            return [pathlib.Path(folder, 'latest', name).read_bytes() for name in names]
+        folders = [os.path.join(self.folder.name, f'shared-{number}') for number in range(4)]
+        shape = ['--steps', '2', '--stages', '2', '--data-parallel', '2', '--zero', '1']
+        self.assertEqual(here(self.flags(*shape, '--save', folders[0]))[0], 0)
+        together = Ranks(4, self.flags(*shape, '--save', folders[1])).finish()
+        apart = Ranks(4, self.flags(*shape, '--save', folders[2]), own={1: {'--save': folders[3]},
+                                                                       2: {'--save': folders[3]}}).finish()
+        self.assertEqual([code for code, _, _ in together + apart], [0] * 8, together + apart)
+        self.assertEqual(saved(folders[0]), saved(folders[1]))
+        self.assertEqual(saved(folders[0]), saved(folders[2]))
+        self.assertFalse(os.path.exists(folders[3]))
+
+    def test_a_rank_that_cannot_write_its_part_is_named(self):
+        save = os.path.join(self.folder.name, 'limited')
+        flags = self.flags('--steps', '1000000', '--save-every', '2', '--stages', '2', '--save', save)
+        # After some saves, rank 1 may write no byte of a file beyond the first 8 KiB.
+        ranks = Ranks(2, flags)
+        while 'checkpoint' not in ranks.processes[0].stdout.readline():
+            pass
+        resource.prlimit(ranks.processes[1].pid, resource.RLIMIT_FSIZE, (8192, 8192))
+        ended = ranks.finish()
+        self.assertEqual([code for code, _, _ in ended], [6, 6], ended)
+        self.assertIn('rank 1, checkpoint of step', ended[0][2])
+        self.assertIn('cannot write', ended[0][2])
+        self.assertRegex(' '.join(sorted(os.listdir(save))), r'^\.sluice latest( step-\d+)+$')
+        self.assertEqual(sorted(os.listdir(os.path.join(save, '.sluice'))), ['format', 'lock'])
+
+    def test_ranks_of_a_second_writer_are_refused_together_with_one_message(self):
+        save = os.path.join(self.folder.name, 'taken')
+        first = Ranks(2, self.flags('--steps', '1000000', '--save-every', '100', '--stages', '2', '--save', save))
+        try:
+            while 'checkpoint' not in first.processes[0].stdout.readline():
+                pass
+            flags = self.flags('--steps', '3', '--stages', '2', '--save', save, '--resume', save)
+            ended = Ranks(2, flags).finish()
+            self.assertEqual([(code, out) for code, out, _ in ended], [(2, '')] * 2, ended)
+            told = [[err for _, _, err in ended if err]]
+            if MPIRUN is not None:
+                code, out, err = mpi(2, flags)
+                self.assertEqual((code, out), (2, ''), err)
+                told.append([line for line in err.splitlines() if line.startswith('sluice: ')])
+            for messages in told:
+                self.assertEqual(len(messages), 1, messages)
+                self.assertIn(f'process {first.processes[0].pid} on host ', messages[0])
+        finally:
+            first.processes[0].send_signal(signal.SIGTERM)
+            ended = first.finish()
+        self.assertEqual(ended[0][0], 130, ended)
+
+    def test_ranks_that_were_not_started_alike_say_in_what(self):
+        for own, named in [({'--seed': '2'}, 'the seed'), ({'--lr': '0.5'}, 'the optimizer'),
+                           ({'--steps': '9'}, 'steps'), ({'--recompute': 'full'}, 'the partition'),
+                           ({'--data': self.other_data}, 'the data')]:
+            ended = Ranks(3, self.flags('--steps', '3', '--stages', '3'), own={2: own}).finish()
+            self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
+            self.assertIn(named, ended[0][2])
+            self.assertIn('rank 2', ended[0][2])
+            self.assertEqual([err for _, _, err in ended[1:]], ['', ''], 'one message')
+
+    def test_a_resumed_run_takes_the_checkpoints_numbers_and_says_once_what_is_given(self):
+        save = os.path.join(self.folder.name, 'recipe')
+        shape = self.flags('--steps', '6', '--stages', '2')
+        recipe = ['--lr', '4e-3', '--warmup', '3', '--lr-schedule', 'cosine', '--weight-decay', '0.3']
+        code, out, err = here([*shape, *recipe, '--save', save, '--save-every', '3'])
+        self.assertEqual(code, 0, err)
+        whole = bits(out)[1]
+        forgotten = [*shape, '--resume', os.path.join(save, 'step-00000003')]
+        other = [*forgotten, '--lr', '1e-3']
+        line = 'sluice: lr 0.004 in the checkpoint, 0.001 given: going on with 0.001\n'
+        # What one rank alone gives, and is the checkpoint's, makes no difference.
+        ended = Ranks(2, forgotten, own={1: {'--lr': '4e-3'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
+        self.assertEqual(bits(ended[0][1])[1], whole)
+        self.assertEqual([err for _, _, err in ended], ['', ''])
+        ended = Ranks(2, other).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
+        self.assertEqual([err for _, _, err in ended], [line, ''])
+        # Where it is not the checkpoint's, the ranks would train another run each.
+        ended = Ranks(2, forgotten, own={1: {'--lr': '1e-3'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertIn('the optimizer and its settings (rank 1)', ended[0][2])
+        if MPIRUN is not None:
+            code, out, err = mpi(2, forgotten)
+            self.assertEqual((code, bits(out)[1]), (0, whole), err)
+            code, _, err = mpi(2, other)
+            self.assertEqual((code, err.count(line)), (0, 1), err)
+
+    def test_what_is_not_finite_ends_all_ranks_and_is_not_saved(self):
+        save = os.path.join(self.folder.name, 'finite')
+        shape = self.flags('--stages', '2', '--save', save)
+        self.assertEqual(here([*shape, '--steps', '2'])[0], 0)
+        before = sorted(os.listdir(save))
+        # Its first update makes weights infinite.
+        flags = [*shape, '--resume', save, '--steps', '3', '--lr', '3e38', '--weight-decay', '1e3']
+        ended = Ranks(2, flags).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        said = ended[0][2].splitlines()[-1]
+        self.assertRegex(said, r'after step 3 the values of .* \(rank 0, stage 0\) are not all finite')
+        self.assertIn(os.path.join(save, 'step-00000002'), said)
+        self.assertEqual(ended[1][2], '', 'one message')
+        self.assertEqual(sorted(os.listdir(save)), before)
+        if MPIRUN is not None:
+            code, _, err = mpi(2, flags)
+            self.assertEqual((code, err.count('are not all finite')), (2, 1), err)
+            self.assertEqual(sorted(os.listdir(save)), before)
+
+    def test_ranks_with_other_stage_replicas_are_told(self):
+        own = {1: {'--stage-replicas': '1,2'}}
+        ended = Ranks(3, self.flags('--steps', '3', '--stage-replicas', '2,1'), own=own).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
+        self.assertIn('replicas', ended[0][2])
+        self.assertIn('rank 1', ended[0][2])
+
+    def test_a_rank_that_cannot_start_stops_the_others_at_once(self):
+        start = time.monotonic()
+        flags = ['--steps', '3', '--stages', '2', *MODEL, '--json', '--timeout', '60s']
+        ended = Ranks(2, flags, own={0: {'--data': self.data}, 1: {'--data': '/nowhere/at/all'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertIn('rank 1', ended[0][2])
+        self.assertIn('/nowhere/at/all', ended[0][2])
+        self.assertLess(time.monotonic() - start, 30)
+
+    def test_a_world_of_another_size_is_refused(self):
+        ended = Ranks(3, self.flags('--steps', '3', '--stages', '2')).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
+        self.assertIn('3 processes', ended[0][2])
+        self.assertIn('2 ranks', ended[0][2])
+        ended = Ranks(2, self.flags('--steps', '3', '--stage-replicas', '2,1')).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        self.assertIn('3 ranks (of its stages 2 + 1); start 3', ended[0][2])
+        if MPIRUN is not None:
+            code, _, err = mpi(3, self.flags('--steps', '3', '--stages', '2'))
+            self.assertEqual(code, 2)
+            self.assertIn('2 ranks', err)
+
+    def test_transport_and_launcher_must_go_together(self):
+        for flags, environment, named in [
+                (['--transport', 'carrier-pigeon'], {}, 'carrier-pigeon'),
+                (['--transport', 'tcp'], {}, '--rank'),
+                (['--transport', 'inprocess'], torchrun(0, 2, '1'), '2 processes'),
+                (['--transport', 'mpi'], torchrun(0, 2, '1'), 'mpirun'),
+                ([], {'RANK': '5', 'WORLD_SIZE': '2', 'MASTER_ADDR': 'localhost', 'MASTER_PORT': '1'}, 'RANK'),
+                (['--rank', '1'], {}, '--world-size')]:
+            code, _, err = run([OPTIONS.binary, 'train', *self.flags('--steps', '1', *flags)],
+                               {**os.environ, **environment})
+            self.assertEqual(code, 2, err)
+            self.assertIn(named, err)
+
+    def test_the_trace_of_rank_0_has_the_actions_of_all(self):
+        trace = os.path.join(self.folder.name, 'trace.json')
+        ended = Ranks(3, self.flags('--steps', '2', '--stages', '3'), own={0: {'--trace': trace}, 1: {'--trace': '/dev/null'},
+                                                                           2: {'--trace': '/dev/null'}}).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0, 0], ended)
+        with open(trace, encoding='utf-8') as file:
+            events = json.load(file)['traceEvents']
+        self.assertEqual({event['tid'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
+
+    def test_a_stage_that_becomes_slow_is_named(self):
+        ranks = Ranks(2, self.flags('--steps', '100000', '--stages', '2'))
+        slow, lines = ranks.processes[1], []
+        begin, seconds = None, 0
+        try:
+            for line in ranks.processes[0].stdout:
+                lines.append(json.loads(line))
+                seconds += lines[-1].get('step_seconds', 0)
+                # Five blocks of a second are the history, and five are compared with it.
+                if begin is None and seconds > 12:
+                    begin = lines[-1]['step']
+                    hiccups = threading.Thread(target=stop_and_go, args=(slow,))
+                    hiccups.start()
+                # A busy machine may make another one slow before.
+                if begin and lines[-1].get('slow_stage') == 1 and lines[-1]['slow_at_step'] > begin:
+                    break
+        finally:
+            for process in ranks.processes:
+                process.kill()
+            hiccups.join()
+            ranks.finish()
+        self.assertEqual(lines[-1]['slow_stage'], 1)
+        self.assertGreaterEqual(lines[-1]['factor'], 2)
+
+    def test_two_processes_of_one_rank_are_named(self):
+        flags = self.flags('--steps', '1', '--stages', '3')
+        ended = Ranks(3, flags, lambda rank, world, port: torchrun(min(rank, 1), world, port)).finish()
+        self.assertIn(ended[0][0], (2, 5), ended)
+        self.assertIn('rank 1', ended[0][2])
+
+
+def main():
+    global OPTIONS  # what every case asks
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('binary')
+    parser.add_argument('--configurations', type=int, default=48)
+    parser.add_argument('--kills', type=int, default=10)
+    parser.add_argument('--timeout', type=int, default=5, help="of the runs that are killed, seconds")
+    parser.add_argument('--slack', type=float, default=1, help='seconds that a slow machine may take more')
+    parser.add_argument('--seed', type=int, default=1)
+    OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,61 @@
+#include "tools/schedule/answer/schedule_check.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "schedules/check/validate.h"
+#include "schedules/sum_order.h"
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/schedule/answer/schedule_report.h"
+#include "tools/schedule/timetable/schedule_source.h"
+
+namespace sluice {
+namespace {
+
+// Most defects that are listed.
+constexpr int kMostDefects = 10000;
+
+std::string SoundText(const std::string& file, const Timetable& table) {
+  std::string text =
+      absl::StrCat(file, ": sound (", table.placement.ranks(), " ranks, ", table.placement.stages(),
+                   " stages, ", table.micro_batches, " micro-batches, ", table.action_count(),
+                   " actions", table.lowered() ? ", with sends and receives" : "", ")\n");
+  const SumOrder order = SumOrder::Of(table);
+  if (order.ascending()) return text;
+  absl::StrAppend(&text, "Weight gradients are summed over the micro-batches in ", order.ToString(),
+                  " order: training gives other bits than in ascending ",
+                  "order, and the same ones for any partition.\n");
+  return text;
+}
+
+std::string FormatDefects(const CheckQuestion& question, const Timetable& table,
+                          const std::vector<Defect>& defects) {
+  if (question.json) return DefectsJson(question.file, table, defects).dump() + "\n";
+  if (defects.empty()) return SoundText(question.file, table);
+  std::string text;
+  for (const Defect& defect : defects) {
+    absl::StrAppend(&text, question.file, ": ", ToString(defect), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::Status CheckTimetable(const CheckQuestion& question) {
+  ScheduleQuestion asked;
+  asked.placement = question.placement;
+  const absl::StatusOr<FoundTable> found = ReadTable(question.file, asked);
+  if (!found.ok()) return found.status();
+  const std::vector<Defect> defects = FindDefects(found->table, kMostDefects);
+  const absl::Status written = WriteOutput("", FormatDefects(question, found->table, defects));
+  if (!written.ok() || defects.empty()) return written;
+  return WithExitCode(absl::InvalidArgumentError(absl::StrCat(
+                          question.file, ": not a sound timetable: ", defects.size(),
+                          static_cast<int>(defects.size()) == kMostDefects ? " or more" : "",
+                          defects.size() == 1 ? " defect" : " defects")),
+                      kExitInvalidTimetable);
+}
+
+}  // namespace sluice

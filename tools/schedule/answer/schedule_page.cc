@@ -1,0 +1,99 @@
+#include "tools/schedule/answer/schedule_page.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "schedules/simulate/simulate.h"
+#include "tools/schedule/timetable/measured_trace.h"
+#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_source.h"
+
+namespace sluice {
+namespace {
+
+// `priced` as it is shown; `measured` and `given` as for TakeMeasured.
+absl::StatusOr<ShownSchedule> Shown(PricedTimetable priced, const std::string& measured,
+                                    const GivenCosts& given) {
+  ShownSchedule shown{.table = std::move(priced.table),
+                      .costs = std::move(priced.costs),
+                      .activation_limit = priced.activation_limit,
+                      .run = {},
+                      .measured = {}};
+  if (absl::Status status = TakeMeasured(measured, given, &shown); !status.ok()) return status;
+  absl::StatusOr<Simulation> run = Simulate(shown.table, shown.costs.stages);
+  if (!run.ok()) return run.status();
+  shown.run = *std::move(run);
+  UseBound(priced.lower_bound, shown.run);
+  return shown;
+}
+
+// The schedule --against the first one, of the same ranks and micro-batches. A name or a file has
+// the placement that it has, and a file its own chunks.
+absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
+  const std::string& name = question.against;
+  ScheduleQuestion asked = QuestionFor(name, question.asked);
+  if (name == kAuto) return AutoTimetable(asked);
+  asked.placement.clear();
+  if (NamesFile(name)) asked.chunks.reset();
+  absl::StatusOr<FoundTable> found = FindTable(name, asked);
+  if (!found.ok()) return found.status();
+  return PriceTimetable(std::move(found->table), asked);
+}
+
+HtmlPanel PanelOf(const ShownSchedule& shown) {
+  HtmlPanel panel;
+  panel.table = &shown.table;
+  panel.run = &shown.run;
+  panel.costs = &shown.costs.stages;
+  panel.activation_limit = shown.activation_limit;
+  panel.byte_limit = shown.costs.device_memory;
+  panel.measured = shown.measured;
+  return panel;
+}
+
+}  // namespace
+
+absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
+                          ShownSchedule* shown) {
+  if (measured.empty()) return absl::OkStatus();
+  absl::StatusOr<MeasuredRun> run = ReadMeasuredRun(measured, shown->table);
+  if (!run.ok()) return run.status();
+  if (!given.given()) shown->costs.stages = FittedCosts(*run, shown->table.placement);
+  shown->measured = *std::move(run);
+  return absl::OkStatus();
+}
+
+std::string PageOf(const std::deque<ShownSchedule>& shown) {
+  std::vector<HtmlPanel> panels;
+  panels.reserve(shown.size());
+  for (const ShownSchedule& each : shown) panels.push_back(PanelOf(each));
+  // A measured run is in seconds.
+  const bool seconds = std::any_of(shown.begin(), shown.end(), [](const ShownSchedule& each) {
+    return each.measured.has_value();
+  });
+  return RenderHtml(panels, {.seconds = seconds});
+}
+
+absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
+                                         const ShowQuestion& question) {
+  std::deque<ShownSchedule> all;
+  absl::StatusOr<ShownSchedule> shown = Shown(first, question.measured, question.asked.costs);
+  if (!shown.ok()) return shown.status();
+  const absl::Status fits =
+      CheckActivationLimit(first.table.name, shown->run, first.activation_limit);
+  if (!fits.ok()) return fits;
+  all.push_back(*std::move(shown));
+  if (!question.against.empty()) {
+    absl::StatusOr<PricedTimetable> other = OtherTimetable(question);
+    if (!other.ok()) return other.status();
+    // It was the first one that ran.
+    absl::StatusOr<ShownSchedule> second =
+        Shown(*std::move(other), /*measured=*/"", question.asked.costs);
+    if (!second.ok()) return second.status();
+    all.push_back(*std::move(second));
+  }
+  return PageOf(all);
+}
+
+}  // namespace sluice

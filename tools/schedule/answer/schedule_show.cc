@@ -1,0 +1,121 @@
+#include "tools/schedule/answer/schedule_show.h"
+
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "schedules/csv.h"
+#include "schedules/lower.h"
+#include "schedules/render/render.h"
+#include "tools/files.h"
+#include "tools/schedule/answer/schedule_dealt.h"
+#include "tools/schedule/answer/schedule_page.h"
+#include "tools/schedule/answer/schedule_report.h"
+#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_source.h"
+#include "tools/terminal.h"
+
+namespace sluice {
+namespace {
+
+// Whether the format shows the table itself, which needs no costs.
+bool IsCsv(ScheduleFormat format) {
+  return format == ScheduleFormat::kCsv || format == ScheduleFormat::kCommsCsv;
+}
+
+absl::StatusOr<std::string> FormatCsv(const Timetable& table, LineEnd line_end,
+                                      ScheduleFormat format) {
+  if (format == ScheduleFormat::kCsv || table.lowered()) return FormatTimetableCsv(table, line_end);
+  const absl::StatusOr<Timetable> lowered = LowerTimetable(table);
+  if (!lowered.ok()) return lowered.status();
+  return FormatTimetableCsv(*lowered, line_end);
+}
+
+void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
+  for (size_t rank = 0; rank < costs.device_memory.size() && rank < run.peak_bytes.size(); ++rank) {
+    if (run.peak_bytes[rank] <= costs.device_memory[rank]) continue;
+    std::cerr << "sluice: warning: rank " << rank << " holds up to " << run.peak_bytes[rank]
+              << " bytes of activations; its device has " << costs.device_memory[rank] << "\n";
+  }
+}
+
+// `run` of `table` in a format that shows times, but for HTML.
+std::string FormatRun(const Simulation& run, const Timetable& table, const ScheduleCosts& costs,
+                      const ScheduleView& view) {
+  WarnOfMemory(costs, run);
+  switch (view.format) {
+    case ScheduleFormat::kJson:
+      return SimulationJson(run, table, view.actions).dump() + "\n";
+    case ScheduleFormat::kSvg:
+      return RenderSvg(run, table);
+    case ScheduleFormat::kTrace:
+      return RenderTrace(run, table, &costs.stages);
+    default:
+      break;
+  }
+  const bool to_terminal = view.output.empty();
+  return RenderText(run, table,
+                    {.columns = view.width.value_or(OutputColumns()),
+                     .colour = to_terminal && WantsColour(),
+                     .unicode = ShowsUnicode()});
+}
+
+absl::StatusOr<std::string> FormatPriced(const PricedTimetable& priced,
+                                         const ShowQuestion& question) {
+  if (question.view.format == ScheduleFormat::kHtml) return SchedulePage(priced, question);
+  const absl::StatusOr<Simulation> run = RunPriced(priced);
+  if (!run.ok()) return run.status();
+  return FormatRun(*run, priced.table, priced.costs, question.view);
+}
+
+absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
+  const absl::StatusOr<DealtSchedule> dealt = DealSchedule(question);
+  if (!dealt.ok()) return dealt.status();
+  const ShownSchedule& shown = dealt->shown;
+  if (question.view.format == ScheduleFormat::kCsv) {
+    return FormatTimetableCsv(dealt->table, dealt->line_end);
+  }
+  if (question.view.format == ScheduleFormat::kHtml) return PageOf({shown});
+  return FormatRun(shown.run, shown.table, shown.costs, question.view);
+}
+
+absl::StatusOr<std::string> FormatAuto(const ShowQuestion& question) {
+  const absl::StatusOr<PricedTimetable> best = AutoTimetable(question.asked);
+  if (!best.ok()) return best.status();
+  if (IsCsv(question.view.format))
+    return FormatCsv(best->table, LineEnd::kLf, question.view.format);
+  return FormatPriced(*best, question);
+}
+
+absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
+  // Of two schedules on one page, each takes what it understands.
+  absl::StatusOr<FoundTable> found = FindTable(
+      question.what,
+      question.against.empty() ? question.asked : QuestionFor(question.what, question.asked));
+  if (!found.ok()) return found.status();
+  if (IsCsv(question.view.format)) {
+    return FormatCsv(found->table, found->line_end, question.view.format);
+  }
+  const absl::StatusOr<PricedTimetable> priced =
+      PriceTimetable(std::move(found->table), question.asked);
+  if (!priced.ok()) return priced.status();
+  return FormatPriced(*priced, question);
+}
+
+absl::StatusOr<std::string> FormatAnswer(const ShowQuestion& question) {
+  if (!question.asked.stage_replicas.empty()) return FormatDealt(question);
+  if (question.what == kAuto) return FormatAuto(question);
+  if (question.asked.choose_chunks) {
+    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
+  }
+  return FormatNamed(question);
+}
+
+}  // namespace
+
+absl::Status ShowSchedule(const ShowQuestion& question) {
+  const absl::StatusOr<std::string> text = FormatAnswer(question);
+  return text.ok() ? WriteOutput(question.view.output, *text) : text.status();
+}
+
+}  // namespace sluice

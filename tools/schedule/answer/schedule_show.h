@@ -1,0 +1,14 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_ANSWER_SCHEDULE_SHOW_H_
+#define SLUICE_TOOLS_SCHEDULE_ANSWER_SCHEDULE_SHOW_H_
+
+#include "absl/status/status.h"
+#include "tools/schedule/question/schedule_question.h"
+
+namespace sluice {
+
+// `sluice schedule show`: writes one timetable, drawn or exported. An error carries the exit code.
+absl::Status ShowSchedule(const ShowQuestion& question);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_ANSWER_SCHEDULE_SHOW_H_

@@ -1,0 +1,174 @@
+// The trade-off curve as a line chart.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schedules/render/render_common.h"
+#include "tools/schedule/answer/schedule_sweep.h"
+
+namespace sluice {
+namespace {
+
+// Pixels.
+constexpr double kWidth = 860;
+constexpr double kHeight = 480;
+constexpr double kLeft = 76;
+constexpr double kRight = 28;
+constexpr double kTop = 84;
+constexpr double kBottom = 64;
+constexpr double kDot = 4;
+constexpr int kMostTicks = 6;
+constexpr double kHeadroom = 1.08;
+constexpr double kLabelHeight = 13;
+constexpr double kLetterWidth = 7;
+// Okabe and Ito's palette.
+constexpr char kFoundColour[] = "#0072b2";
+constexpr char kEntryColour[] = "#d55e00";
+constexpr char kBoundColour[] = "#555555";
+
+struct Label {
+  double x, y, width;
+};
+
+bool Meet(const Label& a, const Label& b) {
+  return std::abs(a.y - b.y) < kLabelHeight && a.x < b.x + b.width && b.x < a.x + a.width;
+}
+
+class Chart {
+ public:
+  explicit Chart(const TradeOffCurve& curve) : curve_(curve) {
+    first_ = curve.points.front().limit;
+    last_ = std::max(first_ + 1.0, static_cast<double>(curve.points.back().limit));
+    for (const auto& point : curve.points) highest_ = std::max(highest_, point.bubble);
+    highest_ = std::max(0.01, highest_ * kHeadroom);
+  }
+
+  std::string Draw() const {
+    return absl::StrCat(Open(), Axes(), Area(), Line(), Entries(), Legend(), "</svg>\n");
+  }
+
+ private:
+  double X(double limit) const {
+    return kLeft + (limit - first_) / (last_ - first_) * (kWidth - kLeft - kRight);
+  }
+  double Y(double bubble) const {
+    return kHeight - kBottom - bubble / highest_ * (kHeight - kTop - kBottom);
+  }
+  // The bubble that the bound leaves: work stays the same.
+  static double BoundBubble(const TradeOffCurve::Point& point) {
+    return std::max(0.0, 1 - (1 - point.bubble) * point.makespan / point.bound);
+  }
+
+  std::string Open() const {
+    return absl::StrFormat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g "
+        "%g\" "
+        "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n"
+        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
+        "<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\">Memory against time</text>\n"
+        "<text x=\"24\" y=\"52\" fill=\"#444\">%d ranks, %d micro-batches</text>\n",
+        kWidth, kHeight, kWidth, kHeight, curve_.ranks, curve_.micro_batches);
+  }
+
+  std::string Axes() const {
+    std::string svg;
+    for (double tick : AxisTicks(highest_ * 100, kMostTicks)) {
+      const double y = Y(tick / 100);
+      absl::StrAppendFormat(&svg,
+                            "<line x1=\"%g\" y1=\"%.1f\" x2=\"%g\" y2=\"%.1f\" stroke=\"#ddd\"/>"
+                            "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%s%%</text>\n",
+                            kLeft, y, kWidth - kRight, y, kLeft - 8, y + 4, FormatNumber(tick));
+    }
+    for (const auto& point : curve_.points) {
+      absl::StrAppendFormat(&svg, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%d</text>\n",
+                            X(point.limit), kHeight - kBottom + 18, point.limit);
+    }
+    absl::StrAppendFormat(
+        &svg,
+        "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"#444\"/>\n"
+        "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">activations that a rank may hold</text>\n"
+        "<text transform=\"translate(20 %g) rotate(-90)\" text-anchor=\"middle\">bubble</text>\n",
+        kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, (kLeft + kWidth - kRight) / 2,
+        kHeight - 20, (kTop + kHeight - kBottom) / 2);
+    return svg;
+  }
+
+  // What no timetable can reach.
+  std::string Area() const {
+    std::string svg =
+        absl::StrFormat("<path fill=\"#eee\" stroke=\"none\" d=\"M%.1f %.1f", X(first_), Y(0));
+    for (const auto& point : curve_.points) {
+      absl::StrAppendFormat(&svg, " L%.1f %.1f", X(point.limit), Y(BoundBubble(point)));
+    }
+    absl::StrAppendFormat(&svg, " L%.1f %.1f Z\"/>\n", X(curve_.points.back().limit), Y(0));
+    return svg;
+  }
+
+  std::string Line() const {
+    std::string svg = absl::StrCat("<polyline fill=\"none\" stroke-width=\"2\" stroke=\"",
+                                   kFoundColour, "\" points=\"");
+    for (const auto& point : curve_.points) {
+      absl::StrAppendFormat(&svg, "%.1f,%.1f ", X(point.limit), Y(point.bubble));
+    }
+    svg += "\"/>\n";
+    for (const auto& point : curve_.points) {
+      absl::StrAppendFormat(
+          &svg,
+          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"><title>limit %d, %s: makespan %s, "
+          "bubble %s, gap %s</title></circle>\n",
+          X(point.limit), Y(point.bubble), kDot, kFoundColour, point.limit, point.placement,
+          FormatNumber(point.makespan), FormatPercent(point.bubble), FormatPercent(point.gap));
+    }
+    return svg;
+  }
+
+  // The catalogue's entries that fit in; their names move where they would meet.
+  std::string Entries() const {
+    std::string svg;
+    std::vector<Label> taken;
+    for (const auto& entry : curve_.entries) {
+      if (entry.peak < first_ || entry.peak > last_ || entry.bubble > highest_) continue;
+      const double x = X(entry.peak);
+      const std::string name =
+          entry.parts > 1 ? absl::StrCat(entry.name, " /", entry.parts) : entry.name;
+      Label label{x + 6, Y(entry.bubble), kLetterWidth * static_cast<double>(name.size())};
+      for (double shift : {-8.0, 4.0, 18.0, -22.0, 32.0, -36.0, -50.0}) {
+        label.y = Y(entry.bubble) + shift;
+        if (std::none_of(taken.begin(), taken.end(),
+                         [&](const Label& other) { return Meet(label, other); })) {
+          break;
+        }
+      }
+      taken.push_back(label);
+      absl::StrAppendFormat(&svg,
+                            "<rect x=\"%.1f\" y=\"%.1f\" width=\"7\" height=\"7\" fill=\"%s\"/>"
+                            "<text x=\"%.1f\" y=\"%.1f\" fill=\"#444\">%s</text>\n",
+                            x - 3.5, Y(entry.bubble) - 3.5, kEntryColour, label.x, label.y, name);
+    }
+    return svg;
+  }
+
+  static std::string Legend() {
+    return absl::StrFormat(
+        "<circle cx=\"420\" cy=\"48\" r=\"%g\" fill=\"%s\"/><text x=\"430\" y=\"52\">best "
+        "found</text>\n"
+        "<rect x=\"516\" y=\"44\" width=\"7\" height=\"7\" fill=\"%s\"/>"
+        "<text x=\"529\" y=\"52\">catalogue</text>\n"
+        "<rect x=\"610\" y=\"42\" width=\"16\" height=\"11\" fill=\"#eee\" stroke=\"%s\"/>"
+        "<text x=\"632\" y=\"52\">proved out of reach</text>\n",
+        kDot, kFoundColour, kEntryColour, kBoundColour);
+  }
+
+  const TradeOffCurve& curve_;
+  double first_ = 0;
+  double last_ = 0;
+  double highest_ = 0;
+};
+
+}  // namespace
+
+std::string TradeOffSvg(const TradeOffCurve& curve) { return Chart(curve).Draw(); }
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_COSTS_H_
+#define SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_COSTS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "schedules/timetable.h"
+#include "tools/schedule/question/schedule_costs_json.h"
+
+namespace sluice {
+
+// What --cost or --costs say, read once. How many stages there are to cost comes later, with a
+// placement; any number of placements may be asked about.
+class GivenCosts {
+ public:
+  // Neither flag: F = I = W = 1.
+  GivenCosts() = default;
+  // --cost: "F=1,I=1,W=1,send=0", the same for all stages. InvalidArgument names the part that is
+  // wrong.
+  static absl::StatusOr<GivenCosts> FromText(const std::string& text);
+  // --costs: a JSON file with a value per stage. InvalidArgument or NotFound names the file.
+  static absl::StatusOr<GivenCosts> FromFile(const std::string& path);
+
+  // Whether either flag was given.
+  bool given() const { return file_.has_value() || !uniform_.empty(); }
+  // The path of --costs; null without it.
+  const std::string* file() const { return file_.has_value() ? &file_->name() : nullptr; }
+
+  // The costs of a table on `placement`. B = I + W unless given; B without I and W means I = W = B
+  // / 2. InvalidArgument names the flag or file, and the field: a file whose lists are for another
+  // number of stages, or sums that are too large.
+  absl::StatusOr<ScheduleCosts> On(const Placement& placement) const;
+
+ private:
+  absl::StatusOr<ScheduleCosts> UniformOn(int stages) const;
+
+  std::map<std::string, double> uniform_;  // as in --cost
+  std::optional<CostsFile> file_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_COSTS_H_

@@ -1,0 +1,62 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_QUESTION_H_
+#define SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_QUESTION_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/schedule/question/schedule_costs.h"
+
+// What `sluice schedule` is asked, as values: read once from the flags (schedule_flags.h), before
+// anything is computed.
+namespace sluice {
+
+// Which timetable is wanted. What no flag says is empty.
+struct ScheduleQuestion {
+  std::optional<int> ranks, micro_batches, chunks, group, update_every;
+  bool choose_chunks = false;       // -v auto: stages may be cut
+  bool recompute = false;           // activations are rebuilt before each backward
+  std::string placement;            // "looped", "v" or "bidirectional"
+  std::vector<int> stage_replicas;  // [stage] how many ranks share it; empty: one each
+  GivenCosts costs;
+  std::optional<int> memory_limit;   // (stage, micro-batch) activations that a rank may hold
+  std::optional<double> time_limit;  // seconds that `auto` may search
+};
+
+enum class ScheduleFormat { kText, kSvg, kHtml, kCsv, kCommsCsv, kTrace, kJson };
+
+// How the answer is shown, and where it goes.
+struct ScheduleView {
+  ScheduleFormat format = ScheduleFormat::kText;
+  std::string output;        // a path; empty: stdout
+  std::optional<int> width;  // columns of the text; empty: those of the terminal
+  bool actions = false;      // JSON also says when each action runs
+};
+
+// `schedule show`: one timetable.
+struct ShowQuestion {
+  std::string what;  // NAME or FILE.csv
+  ScheduleQuestion asked;
+  ScheduleView view;
+  std::string against;   // NAME or FILE.csv on the same page; empty: none
+  std::string measured;  // the file with the trace of a real run; empty: none
+};
+
+// `schedule compare`: a line for each of several timetables, or the best one under each limit.
+struct CompareQuestion {
+  std::vector<std::string> names;  // empty: the whole catalogue, and auto
+  ScheduleQuestion asked;
+  ScheduleView view;
+  bool memory_sweep = false;
+};
+
+// `schedule check`: whether a timetable is sound.
+struct CheckQuestion {
+  std::string file;
+  std::string placement;  // as in ScheduleQuestion
+  bool json = false;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_QUESTION_H_

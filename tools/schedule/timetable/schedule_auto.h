@@ -1,0 +1,38 @@
+#ifndef SLUICE_TOOLS_SCHEDULE_TIMETABLE_SCHEDULE_AUTO_H_
+#define SLUICE_TOOLS_SCHEDULE_TIMETABLE_SCHEDULE_AUTO_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/optimise/optimise.h"
+#include "tools/schedule/timetable/priced_timetable.h"
+
+namespace sluice {
+
+// The name under which the command line knows the optimiser.
+constexpr char kAuto[] = "auto";
+
+// What the optimiser is asked: the placement (--placement, -v; one stage per rank for `-v auto`),
+// the costs, the limits (--memory-limit, and device_memory of the costs), --time-limit.
+// InvalidArgument names the flag.
+absl::StatusOr<OptimiseRequest> AutoRequest(const ScheduleQuestion& asked);
+
+// The best timetable found; with `-v auto` over ways to cut the stages too, their costs divided
+// evenly and --memory-limit counting whole stages.
+struct AutoAnswer {
+  OptimisedTimetable best;
+  ScheduleCosts costs;                  // of the stages of `best`
+  std::optional<int> activation_limit;  // of these stages
+};
+// An error carries exit code 3 when nothing keeps the limits.
+absl::StatusOr<AutoAnswer> AnswerAuto(const ScheduleQuestion& asked);
+// The same, to be simulated again.
+absl::StatusOr<PricedTimetable> AutoTimetable(const ScheduleQuestion& asked);
+
+// What `schedule list` says of it; it has no generator.
+CatalogueEntry AutoEntry();
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SCHEDULE_TIMETABLE_SCHEDULE_AUTO_H_

@@ -1,0 +1,185 @@
+#include "tools/schedule/timetable/schedule_source.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "schedules/check/validate.h"
+#include "schedules/csv.h"
+#include "schedules/generators/catalogue.h"
+#include "schedules/generators/recompute_ahead.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace sluice {
+namespace {
+
+// A table can have this many stages.
+constexpr int kMostRanksWithCosts = 1 << 16;
+// Most ranks of all replicated stages together.
+constexpr int kMostDealtRanks = 1024;
+
+absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
+                                          const CatalogueEntry& entry) {
+  if (!asked.ranks.has_value() || !asked.micro_batches.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", entry.name,
+                     " needs -p/--ranks and -m/--micro-batches, as in: sluice schedule show ",
+                     entry.name, " -p 4 -m 8"));
+  }
+  ScheduleRequest request{*asked.ranks, *asked.micro_batches,
+                          asked.chunks.value_or(entry.default_chunks)};
+  if (asked.group.has_value()) {
+    if (*asked.group < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("group must be at least 1, not ", *asked.group));
+    }
+    if (!entry.takes_group) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule ", entry.name, " has no groups; leave --group out"));
+    }
+    request.group = *asked.group;
+  }
+  if (asked.update_every.has_value()) {
+    if (*asked.update_every < 1 || entry.updates != WeightUpdates::kDoubleBuffered) {
+      return absl::InvalidArgumentError(
+          *asked.update_every < 1
+              ? absl::StrCat("--update-every must be at least 1, not ", *asked.update_every)
+              : absl::StrCat("schedule ", entry.name,
+                             " does not choose when weights change; leave --update-every out"));
+    }
+    request.update_every = *asked.update_every;
+  }
+  return request;
+}
+
+// The placement that --placement calls `name`, of the stages and ranks of `table`.
+absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetable& table) {
+  const int ranks = static_cast<int>(table.rows.size());
+  const int stages = table.placement.stages();
+  if (name == "bidirectional") {
+    if (stages == 2 * ranks) return Placement::Bidirectional(ranks);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--placement bidirectional: two copies of the model on ", ranks,
+                     " ranks have ", 2 * ranks, " stages, not ", stages));
+  }
+  if (stages % ranks != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--placement ", name, ": ", stages, " stages do not spread evenly over ", ranks, " ranks"));
+  }
+  return UsualPlacement(name, ranks, stages / ranks);
+}
+
+absl::Status CheckCount(const char* what, const std::optional<int>& asked, int found) {
+  if (!asked.has_value() || *asked == found) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " ", *asked, " was asked for, but the file has ", found));
+}
+
+// A generated table stands where its schedule puts it; --placement may only say the same.
+absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
+                            const Timetable& table) {
+  if (wanted.empty()) return absl::OkStatus();
+  const absl::StatusOr<Placement> placement = NamedPlacement(wanted, table);
+  if (placement.ok() && placement->rank_of_stage() == table.placement.rank_of_stage() &&
+      placement->replicas() == table.placement.replicas()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
+                                                 " places its stages itself, not as --placement ",
+                                                 wanted, " says; that flag is for files"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> ParseStageReplicas(const std::string& text) {
+  std::vector<int> replicas;
+  if (text.empty()) return replicas;
+  int ranks = 0;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int count = 0;
+    const bool number = absl::SimpleAtoi(part, &count);
+    if (!number || count < 1 || count > kMostDealtRanks || (ranks += count) > kMostDealtRanks) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--stage-replicas ", text, ": expected the ranks of each stage, such as 3,1, ",
+          kMostDealtRanks, " in all at most"));
+    }
+    replicas.push_back(count);
+  }
+  return replicas;
+}
+
+Placement UsualPlacement(const std::string& name, int ranks, int chunks) {
+  return name == "v" ? Placement::V(ranks, chunks) : Placement::Looped(ranks, chunks);
+}
+
+bool NamesFile(const std::string& what) {
+  return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");
+}
+
+ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
+  if (entry.ok() && (*entry)->chunk_step == 0) asked.chunks.reset();
+  if (entry.ok() && !(*entry)->takes_group) asked.group.reset();
+  return asked;
+}
+
+absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
+  const absl::StatusOr<std::string> text = ReadFile(file);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
+  if (!table.ok()) return table.status();
+  if (!asked.placement.empty()) {
+    const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
+    if (!placement.ok()) return placement.status();
+    table->placement = *placement;
+  }
+  for (const absl::Status& ok : {CheckCount("-p", asked.ranks, table->placement.ranks()),
+                                 CheckCount("-m", asked.micro_batches, table->micro_batches),
+                                 CheckCount("-v", asked.chunks, table->placement.chunks())}) {
+    if (!ok.ok()) return ok;
+  }
+  if (asked.recompute) table = RecomputeAhead(*table);
+  if (!table.ok()) return table.status();
+  return FoundTable{*std::move(table), LineEndOf(*text)};
+}
+
+absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {
+  absl::StatusOr<FoundTable> found = ReadTable(file, asked);
+  if (!found.ok()) return found;
+  absl::Status sound = ValidateTimetable(found->table);
+  if (!sound.ok()) return WithExitCode(std::move(sound), kExitInvalidTimetable);
+  return found;
+}
+
+absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked) {
+  const absl::StatusOr<const CatalogueEntry*> entry = FindSchedule(name);
+  if (!entry.ok()) return entry.status();
+  absl::StatusOr<ScheduleRequest> request = RequestOf(asked, **entry);
+  if (!request.ok()) return request.status();
+  absl::StatusOr<ScheduleCosts> costs;
+  if ((*entry)->takes_costs && request->ranks > 0 && request->ranks <= kMostRanksWithCosts) {
+    costs = asked.costs.On(Placement::Looped(request->ranks));
+    if (!costs.ok()) return costs.status();
+    request->costs = &costs->stages;
+    request->memory_limit = asked.memory_limit.value_or(0);
+  }
+  absl::StatusOr<Timetable> table = GenerateSchedule(name, *request);
+  if (table.ok() && asked.recompute) table = RecomputeAhead(*table);
+  if (!table.ok()) return table;
+  const absl::Status placed = CheckPlacement(name, asked.placement, *table);
+  if (!placed.ok()) return placed;
+  return table;
+}
+
+absl::StatusOr<FoundTable> FindTable(const std::string& what, const ScheduleQuestion& asked) {
+  if (NamesFile(what)) return ReadSoundTable(what, asked);
+  absl::StatusOr<Timetable> table = GenerateTable(what, asked);
+  if (!table.ok()) return table.status();
+  return FoundTable{.table = *std::move(table)};
+}
+
+}  // namespace sluice
