@@ -13,7 +13,8 @@ std::string SluiceProgram();
 // One rank as a program (tests/comm/faults/comm_rank.cc).
 std::string CommRankProgram();
 
-// The library that sets a process's wall clock (tests/comm/faults/stepped_clock.cc), for LD_PRELOAD.
+// The library that sets a process's wall clock (tests/comm/faults/stepped_clock.cc), for
+// LD_PRELOAD.
 std::string SteppedClockLibrary();
 
 }  // namespace sluice

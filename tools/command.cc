@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdint>
 #include <iostream>
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
 
@@ -45,6 +47,22 @@ int ExitCodeOf(const absl::Status& status) {
 int Fail(const absl::Status& status) {
   PrintError(status);
   return ExitCodeOf(status);
+}
+
+absl::Status CheckJsonFlag(bool json, const std::string& format) {
+  if (!json || format == "text" || format == "json") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--json is short for --format json, and --format ",
+                                                 format, " is given, too; leave one of them out"));
+}
+
+CLI::Validator WholeSeed() {
+  const auto check = [](const std::string& text) -> std::string {
+    uint64_t seed = 0;
+    if (absl::SimpleAtoi(text, &seed) || absl::SimpleHexAtoi(text, &seed)) return "";
+    return absl::StrCat("'", text, "' is no seed; expected a whole number from 0 to ",
+                        std::numeric_limits<uint64_t>::max());
+  };
+  return CLI::Validator(check, "UINT64");
 }
 
 CLI::Validator FiniteNumber(double most) {

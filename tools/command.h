@@ -38,6 +38,13 @@ int ExitCodeOf(const absl::Status& status);
 // PrintError, and the exit code.
 int Fail(const absl::Status& status);
 
+// InvalidArgument where --json is given beside a --format that is neither the usual "text" nor
+// "json".
+absl::Status CheckJsonFlag(bool json, const std::string& format);
+
+// For every flag that takes a seed: refuses what is no whole number from 0 to 2^64 - 1, before
+// CLI11 takes a number modulo 2^64.
+CLI::Validator WholeSeed();
 // For every flag that takes a number with a fraction, before other checks: refuses NaN and
 // infinities, and what is further from 0 than `most`, so that kLargestFloat refuses what would be
 // an infinity where the number is used as a float.

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <regex>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "schedules/generators/edit_distance.h"
 #include "tools/command.h"
 #include "tools/help_formatter.h"
 
@@ -20,10 +22,32 @@ std::string Chosen(const CLI::App& app) {
   return name;
 }
 
+// The command that was given last: `app` itself, or one below it.
+const CLI::App& LastOf(const CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  return given.empty() ? app : LastOf(*given.front());
+}
+
+// The commands directly below `app`.
+std::vector<std::string> CommandsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
 // What is wrong, in one line, for people.
 std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
-  const std::vector<std::string> words = app.remaining();
-  if (app.get_subcommands().empty() && !words.empty()) {
+  const CLI::App& last = LastOf(app);
+  const std::vector<std::string> commands = CommandsOf(last);
+  const std::vector<std::string> words = last.remaining();
+  const auto word = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& text) { return text.rfind('-', 0) != 0; });
+  if (!commands.empty() && word != words.end()) {
+    return absl::StrCat("'", *word, "' is no command; ", sluice::DidYouMean(*word, commands));
+  }
+  if (&last == &app && !words.empty()) {
     return absl::StrCat("'", words.front(), "' is no command");
   }
   // CLI11 writes the largest double with all its 309 digits.

@@ -211,6 +211,11 @@ absl::Status ReadRow(const std::vector<std::string>& header, absl::string_view l
 
 absl::StatusOr<std::vector<MeasuredStep>> ParseMeasuredSteps(absl::string_view csv,
                                                              absl::string_view file) {
+  if (absl::StripAsciiWhitespace(csv).empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": is empty; expected a line with the names of columns, such as ",
+                     absl::StrJoin(kNeeded, ", "), ", iteration_s, and a line per measured step"));
+  }
   std::vector<std::string> header;
   std::vector<MeasuredStep> steps;
   int number = 0;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "schedules/check/validate.h"
 #include "schedules/generators/edit_distance.h"
 
@@ -19,19 +18,6 @@ constexpr int64_t kMostStages = std::numeric_limits<uint16_t>::max() + int64_t{1
 
 // 10^8 forwards and as many backwards: beyond, a table takes tens of gigabytes to simulate.
 constexpr int64_t kMostCells = 100'000'000;
-
-std::vector<std::string> NamesNearestFirst(absl::string_view name) {
-  std::vector<std::pair<int, std::string>> names;
-  for (const CatalogueEntry& entry : Catalogue()) {
-    names.emplace_back(EditDistance(name, entry.name), entry.name);
-  }
-  std::stable_sort(names.begin(), names.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> sorted;
-  sorted.reserve(names.size());
-  for (auto& [distance, known] : names) sorted.push_back(std::move(known));
-  return sorted;
-}
 
 absl::Status CheckCounts(const ScheduleRequest& request) {
   const std::pair<const char*, int> counts[] = {{"ranks", request.ranks},
@@ -72,10 +58,9 @@ absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name) {
   for (const CatalogueEntry& entry : Catalogue()) {
     if (name == entry.name) return &entry;
   }
-  const std::vector<std::string> nearest = NamesNearestFirst(name);
-  return absl::NotFoundError(absl::StrCat("no schedule '", name, "'; did you mean '",
-                                          nearest.front(),
-                                          "'? there are: ", absl::StrJoin(nearest, ", ")));
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : Catalogue()) names.emplace_back(entry.name);
+  return absl::NotFoundError(absl::StrCat("no schedule '", name, "'; ", DidYouMean(name, names)));
 }
 
 absl::Status CheckScheduleSize(const ScheduleRequest& request) { return CheckCounts(request); }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace sluice {
 
@@ -18,6 +21,17 @@ int EditDistance(absl::string_view a, absl::string_view b) {
     }
   }
   return row.back();
+}
+
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
+  std::vector<std::pair<int, std::string>> sorted;
+  sorted.reserve(names.size());
+  for (const std::string& known : names) sorted.emplace_back(EditDistance(name, known), known);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto take_name = [](std::string* out, const auto& known) { out->append(known.second); };
+  return absl::StrCat("did you mean '", sorted.front().second,
+                      "'? there are: ", absl::StrJoin(sorted, ", ", take_name));
 }
 
 }  // namespace sluice

@@ -1,12 +1,20 @@
 #ifndef SLUICE_SCHEDULES_GENERATORS_EDIT_DISTANCE_H_
 #define SLUICE_SCHEDULES_GENERATORS_EDIT_DISTANCE_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/string_view.h"
 
 namespace sluice {
 
 // Levenshtein distance: how many letters to insert, delete or replace. For "did you mean".
 int EditDistance(absl::string_view a, absl::string_view b);
+
+// What to say of a name that is none of `names`, which must not be empty:
+// "did you mean '1f1b'? there are: 1f1b, gpipe, ...", the nearest first; of names that are equally
+// near, in the order given.
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names);
 
 }  // namespace sluice
 

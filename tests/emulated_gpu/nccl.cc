@@ -1,6 +1,6 @@
-// NCCL's functions as comm/nccl/nccl_library.cc uses them, as libnccl.so.2: communicators of two ranks,
-// whose messages go through a socket of this machine, whatever processes the ranks are in. Streams
-// and memory are those of the program that loads it.
+// NCCL's functions as comm/nccl/nccl_library.cc uses them, as libnccl.so.2: communicators of two
+// ranks, whose messages go through a socket of this machine, whatever processes the ranks are in.
+// Streams and memory are those of the program that loads it.
 #include <nccl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

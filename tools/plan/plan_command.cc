@@ -55,6 +55,7 @@ absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
+  if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   if (!question.ok()) return question.status();
   if (question->measures_processor()) {

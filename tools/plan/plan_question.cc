@@ -17,6 +17,48 @@ namespace {
 
 bool NamesJsonFile(const std::string& text) { return absl::EndsWith(text, ".json"); }
 
+// What has no effect on a graph of operations, which was measured as it is: refused rather than
+// passed over. A flag that says what holds anyway is let through.
+absl::Status RefuseLayerFlags(const PlanFlags& flags) {
+  const std::pair<const char*, bool> given[] = {
+      {"--device", !flags.device.empty()},
+      {"--cluster", !flags.cluster.empty()},
+      {"--assume", !flags.assume.empty()},
+      {"--seq", flags.seq.has_value()},
+      {"--dtype", !flags.dtype.empty()},
+      {"--tensor-parallel", flags.tensor_parallel != "1"},
+      {"--sequence-parallel", flags.sequence_parallel},
+      {"--zero", flags.zero != 0},
+      {"--overlap-sync", flags.overlap_sync},
+      {"--optimizer", flags.optimizer != "adamw"},
+      {"--recompute", flags.recompute != "auto" && flags.recompute != "none"},
+  };
+  for (const auto& [flag, is_given] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " has no effect on ", flags.model.model,
+                     ", a graph whose operations were measured; leave it out"));
+  }
+  return absl::OkStatus();
+}
+
+// What the bottleneck of a graph does not depend on: it has no timetable and no step.
+absl::Status RefuseStepFlags(const PlanFlags& flags) {
+  const std::pair<const char*, bool> given[] = {
+      {"--schedule", flags.schedule != "auto"},
+      {"--micro-batch-size", !flags.micro_batch_size.empty()},
+      {"--micro-batches", flags.micro_batches.has_value()},
+      {"--global-batch", flags.global_batch.has_value()},
+  };
+  for (const auto& [flag, is_given] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " has no effect on the bottleneck of a graph; leave it out, or give ",
+                     "--objective step"));
+  }
+  return absl::OkStatus();
+}
+
 // What is not done for a graph of operations.
 absl::Status CheckGraphFlags(const PlanFlags& flags, const PlanQuestion& question) {
   const auto refuse = [&](const char* what) {
@@ -32,7 +74,9 @@ absl::Status CheckGraphFlags(const PlanFlags& flags, const PlanQuestion& questio
     // It has no timetable, and counts no latency.
     if (question.latency) return refuse("--latency with --objective bottleneck");
     if (question.chunks.value_or(1) != 1) return refuse("--chunks with --objective bottleneck");
+    if (absl::Status ok = RefuseStepFlags(flags); !ok.ok()) return ok;
   }
+  if (absl::Status ok = RefuseLayerFlags(flags); !ok.ok()) return ok;
   return RefuseShapeFlags(flags.model);
 }
 

@@ -192,6 +192,7 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--seed", flags->sampling.seed, "Same seed, same text")
+      ->check(WholeSeed())
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "Of the kernels")
       ->check(CLI::Range(1, 1024))

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
+#include "tools/command.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
@@ -84,6 +85,7 @@ ScheduleView ViewOf(const ScheduleFlags& flags) {
 }
 
 absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
+  if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
   ScheduleQuestion asked{.ranks = flags.ranks,
                          .micro_batches = flags.micro_batches,
                          .chunks = flags.chunks,

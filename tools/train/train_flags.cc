@@ -175,6 +175,7 @@ void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::IsMember({"constant", "cosine"}))
       ->default_str("constant");
   group.Add("--seed", flags->question.options.training.seed, "Of weights and data order")
+      ->check(WholeSeed())
       ->capture_default_str();
 }
 

@@ -1,4 +1,5 @@
-// What models/kernels/cuda/attention/attention_primitives.cuh declares, as the PTX manual describes it.
+// What models/kernels/cuda/attention/attention_primitives.cuh declares, as the PTX manual describes
+// it.
 #include "models/kernels/cuda/attention/attention_primitives.cuh"
 
 #include <bit>
