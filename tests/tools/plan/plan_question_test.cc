@@ -98,6 +98,13 @@ TEST(ReadQuestion, TakesAGraphWithoutADevice) {
   ASSERT_TRUE(question.ok()) << question.status();
   ASSERT_NE(question->graph(), nullptr);
   EXPECT_EQ(question->graph()->nodes.size(), 1u);
+  // What holds of a graph anyway may be said.
+  flags.recompute = "none";
+  flags.dtype = "";
+  EXPECT_TRUE(ReadQuestion(flags).ok());
+  flags.dtype = "bf16";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("--dtype has no effect on"));
+  flags.dtype = "";
   flags.micro_batch_size = "4";
   EXPECT_THAT(MessageOf(flags), HasSubstr("give --micro-batches"));
   flags.what_if = true;
