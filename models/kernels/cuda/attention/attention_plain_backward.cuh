@@ -1,7 +1,7 @@
 #ifndef SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_PLAIN_BACKWARD_CUH_
 #define SLUICE_MODELS_KERNELS_CUDA_ATTENTION_ATTENTION_PLAIN_BACKWARD_CUH_
 
-#include "models/kernels/cuda/attention/attention_plain.cuh"
+#include "models/kernels/cuda/attention/attention_plain_tile.cuh"
 
 namespace sluice::cuda::attention {
 
