@@ -43,7 +43,7 @@ void Report(const char* name, const char* pass, double flops, double seconds, do
 
 void Measure(Device& device, Stream stream, const char* name, const AttentionShape& s,
              const Kernels& kernels, double peak) {
-  const auto attention = kernels.make_attention(s);
+  const auto attention = *kernels.make_attention(s);
   attention->Prepare(stream);
   const int64_t n = s.batch * s.seq * s.dim;
   const DeviceMemory qkv = RandomTensor(device, stream, s.dtype, 3 * n);

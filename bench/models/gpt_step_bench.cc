@@ -111,7 +111,7 @@ class Block {
               .out = kDim,
               .dtype = dtype,
               .input_activation = Activation::kGelu}),
-        attention_(CpuKernels().make_attention({kBatch, kSeq, kDim, kHeads, dtype})) {
+        attention_(*CpuKernels().make_attention({kBatch, kSeq, kDim, kHeads, dtype})) {
     for (void** tensor : {&a1_, &att_, &x_mid_, &a2_, &y_, &dx_mid_, &d_norm_, &dx_}) {
       *tensor = New(kDim);
     }

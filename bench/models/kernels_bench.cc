@@ -96,7 +96,7 @@ void BM_Attention(benchmark::State& state) {
   const DType dtype = TypeOf(state);
   const int64_t seq = state.range(2), batch = kRows / seq;
   const bool backward = state.range(1) != 0;
-  const auto attention = CpuKernels().make_attention({batch, seq, kDim, 6, dtype});
+  const auto attention = *CpuKernels().make_attention({batch, seq, kDim, 6, dtype});
   Buffers b;
   void *qkv = b.New(kRows * 3 * kDim, dtype), *dqkv = b.New(kRows * 3 * kDim, dtype);
   void *out = b.New(kRows * kDim, dtype), *dout = b.New(kRows * kDim, dtype);

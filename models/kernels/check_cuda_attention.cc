@@ -1,7 +1,17 @@
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/kernels/cuda_kernels.h"
 
 namespace sluice {
+
+absl::Status CheckCudaAttention(const AttentionShape& shape) {
+  constexpr int64_t kWidest = 256;  // attention_plain_tile.cuh: more does not fit in sm_80
+  const int64_t width = shape.dim / shape.heads;
+  if (width <= kWidest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--device cuda: heads of ", width,
+                                                 " values; attention there takes at most ", kWidest,
+                                                 "; take more heads, or --device cpu"));
+}
 
 absl::Status CheckCudnnAttention(const AttentionShape& shape) {
   constexpr int64_t kWidest = 128, kMultiple = 8;

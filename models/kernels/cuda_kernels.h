@@ -8,15 +8,15 @@
 
 namespace sluice {
 
-// The widest head that attention takes there; making a wider one ends the process.
-inline constexpr int64_t kWidestCudaHead = 256;
-
 // Whose kernels compute attention on a GPU. They give different bits.
 enum class CudaAttention : uint8_t {
   kSluice,
   kCudnn,  // NVIDIA's, with wgmma on Hopper: see CheckCudnnAttention
 };
 
+// Whether attention by our own kernels takes this shape: InvalidArgument unless its heads have at
+// most 256 values.
+absl::Status CheckCudaAttention(const AttentionShape& shape);
 // Whether cuDNN's attention takes this shape: InvalidArgument unless it has bf16 heads of at most
 // 128 values, a multiple of 8.
 absl::Status CheckCudnnAttention(const AttentionShape& shape);

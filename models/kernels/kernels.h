@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "models/device/device.h"
 #include "models/spec/dtype.h"
@@ -131,7 +132,8 @@ struct Kernels {
   const char* device;
 
   std::unique_ptr<Linear> (*make_linear)(const LinearShape& shape);
-  std::unique_ptr<Attention> (*make_attention)(const AttentionShape& shape);
+  // InvalidArgument where these kernels do not take the shape.
+  absl::StatusOr<std::unique_ptr<Attention>> (*make_attention)(const AttentionShape& shape);
 
   // y[r, :] = wte[tokens[r], :] + wpe[r mod seq, :]. Tokens are within the vocabulary (the data set
   // checks).

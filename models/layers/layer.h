@@ -117,7 +117,8 @@ class Layer {
 };
 
 // Layer `index` of `spec`. InvalidArgument when the spec does not validate, the index is out of
-// range, batch.seq is larger than the model's (1 for an MLP), or `dtype` is no compute type.
+// range, batch.seq is larger than the model's (1 for an MLP), `dtype` is no compute type, or the
+// kernels' attention does not take the heads.
 // `kernels` must outlive the layer.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,
                                                  const BatchShape& batch, DType dtype,

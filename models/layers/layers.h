@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "models/layers/layer_base.h"
 
 namespace sluice {
@@ -12,9 +13,10 @@ namespace sluice {
 
 // Token + position embedding: [rows] tokens -> [rows, dim].
 std::unique_ptr<Layer> MakeEmbedding(const GptConfig& config, const LayerContext& context);
-// Transformer block `block` (counted from 0): [rows, dim] -> [rows, dim].
-std::unique_ptr<Layer> MakeTransformerBlock(const GptConfig& config, int block,
-                                            const LayerContext& context);
+// Transformer block `block` (counted from 0): [rows, dim] -> [rows, dim]. InvalidArgument where the
+// kernels' attention does not take its heads.
+absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const GptConfig& config, int block,
+                                                            const LayerContext& context);
 // Final norm, linear map to the vocabulary and cross-entropy: [rows, dim] -> loss.
 std::unique_ptr<Layer> MakeHead(const GptConfig& config, const LayerContext& context);
 // Linear map `index` of an MLP (counted from 0) with its ReLU: [rows, in] -> [rows, out]; the last

@@ -40,8 +40,8 @@ absl::Status CheckArguments(const ModelSpec& spec, int index, const BatchShape& 
   return absl::OkStatus();
 }
 
-std::unique_ptr<Layer> MakeGptLayer(const GptConfig& config, int index,
-                                    const LayerContext& context) {
+absl::StatusOr<std::unique_ptr<Layer>> MakeGptLayer(const GptConfig& config, int index,
+                                                    const LayerContext& context) {
   if (index == 0) return MakeEmbedding(config, context);
   if (index > config.layers) return MakeHead(config, context);
   return MakeTransformerBlock(config, index - 1, context);

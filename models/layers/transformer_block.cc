@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/layers/layers.h"
@@ -23,7 +24,8 @@ namespace {
 // g are cheap to rebuild.
 class TransformerBlock : public NormedLayer {
  public:
-  TransformerBlock(const GptConfig& config, int block, const LayerContext& context);
+  TransformerBlock(const GptConfig& config, int block, const LayerContext& context,
+                   std::unique_ptr<Attention> attention);
 
   void Pack(const LayerCall& call) override;
   void Forward(const LayerCall& call) override;
@@ -48,11 +50,14 @@ class TransformerBlock : public NormedLayer {
   int forward_workspace_, input_workspace_, weight_workspace_;
 };
 
-TransformerBlock::TransformerBlock(const GptConfig& config, int block, const LayerContext& context)
-    : NormedLayer(context, config), hidden_(config.mlp_width()), heads_(config.heads) {
+TransformerBlock::TransformerBlock(const GptConfig& config, int block, const LayerContext& context,
+                                   std::unique_ptr<Attention> attention)
+    : NormedLayer(context, config),
+      hidden_(config.mlp_width()),
+      heads_(config.heads),
+      attention_(std::move(attention)) {
   decl_.name = absl::StrCat("block ", block);
   AddParameters(config, block);
-  attention_ = kernels().make_attention({batch().size, batch().seq, dim(), heads_, dtype()});
   AddTensors();
   AddWorkspaces();
   decl_.input_dtype = decl_.output_dtype = dtype();
@@ -175,9 +180,16 @@ void TransformerBlock::BackwardWeight(const LayerCall& call) {
 
 }  // namespace
 
-std::unique_ptr<Layer> MakeTransformerBlock(const GptConfig& config, int block,
-                                            const LayerContext& context) {
-  return std::make_unique<TransformerBlock>(config, block, context);
+absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const GptConfig& config, int block,
+                                                            const LayerContext& context) {
+  absl::StatusOr<std::unique_ptr<Attention>> attention =
+      context.kernels->make_attention({.batch = context.batch.size,
+                                       .seq = context.batch.seq,
+                                       .dim = config.dim,
+                                       .heads = config.heads,
+                                       .dtype = context.dtype});
+  if (!attention.ok()) return attention.status();
+  return std::make_unique<TransformerBlock>(config, block, context, *std::move(attention));
 }
 
 }  // namespace sluice

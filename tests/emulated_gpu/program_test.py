@@ -158,6 +158,10 @@ class Program(unittest.TestCase):
         self.refuse(2, ['ranks 0 and 2 are both on GPU 0', 'NCCL_HOSTID'],
                     ['--layers', 2, '--dim', 32, '--heads', 2, '--seq', 8, '--stages', 3, '--transport', 'nccl'])
 
+    def test_heads_that_are_too_wide(self):
+        self.refuse(2, ['heads of 264 values', 'at most 256', 'take more heads'],
+                    ['--layers', 2, '--dim', 264, '--heads', 1, '--seq', 8, '--stages', 2])
+
     def test_what_does_not_fit_is_refused_beforehand(self):
         self.refuse(3, ['cuda:0 Emulated has 4.00 GiB', 'the run needs', 'optimizer state', 'take more devices'],
                     ['--dim', 2048, '--heads', 16, '--layers', 24, '--stages', 2])

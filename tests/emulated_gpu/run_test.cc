@@ -2,6 +2,7 @@
 // products, the kernels' bodies, graphs, copies between streams. However the work is cut, the bits
 // are those of one stage; memory is what was foretold; and the results are the CPU's but for
 // rounding.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,6 +113,21 @@ TEST_P(OnEmulatedGpus, ResultsAreTheCpusButForRounding) {
   for (size_t i = 0; i < gpu.norms.size(); ++i) {
     EXPECT_NEAR(gpu.norms[i], cpu.norms[i], relative * cpu.norms[i]) << "step " << i;
   }
+}
+
+// Attention does not take them; nothing is allocated before that is said.
+TEST(CompileRunForGpus, RefusesHeadsThatAreTooWide) {
+  RunRequest request = MakeRequest({});
+  GptConfig config = *request.spec.gpt();
+  config.dim = 264;
+  config.heads = 1;
+  request.spec.config = config;
+  ASSERT_TRUE(CompileRun(request).ok()) << "for CPUs";
+  request.kernels = &CudaKernels();
+  const absl::Status refused = CompileRun(request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("heads of 264 values; attention there takes at most 256"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, OnEmulatedGpus, testing::ValuesIn(Runs()),

@@ -63,7 +63,8 @@ class QueuedLinear : public Linear {
 
 class QueuedAttention : public Attention {
  public:
-  explicit QueuedAttention(const AttentionShape& shape) : attention_(Cpu().make_attention(shape)) {}
+  explicit QueuedAttention(const AttentionShape& shape)
+      : attention_(*Cpu().make_attention(shape)) {}
   size_t forward_workspace() const override { return attention_->forward_workspace(); }
   size_t backward_workspace() const override { return attention_->backward_workspace(); }
   void Prepare(Stream) override { prepared_ = true; }
@@ -109,7 +110,8 @@ const Kernels& FakeKernels() {
     kernels.make_linear = [](const LinearShape& shape) -> std::unique_ptr<Linear> {
       return std::make_unique<QueuedLinear>(shape);
     };
-    kernels.make_attention = [](const AttentionShape& shape) -> std::unique_ptr<Attention> {
+    kernels.make_attention =
+        [](const AttentionShape& shape) -> absl::StatusOr<std::unique_ptr<Attention>> {
       return std::make_unique<QueuedAttention>(shape);
     };
     kernels.embedding_forward = Queued<&Kernels::embedding_forward>::Call;

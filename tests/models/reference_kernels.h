@@ -32,7 +32,7 @@ double ActivateGradient(Activation activation, double x);
 void Poison(void* data, size_t bytes);
 
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
 }  // namespace reference
 }  // namespace sluice

@@ -207,7 +207,7 @@ std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
   return std::make_unique<PlainLinear>(shape);
 }
 
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape) {
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
   return std::make_unique<PlainAttention>(shape);
 }
 

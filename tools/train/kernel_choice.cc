@@ -22,13 +22,10 @@ absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice) {
 absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec& spec) {
   if (!choice.cuda || spec.gpt() == nullptr) return absl::OkStatus();
   const int64_t dim = spec.gpt()->dim, heads = std::max(spec.gpt()->heads, 1);
-  if (dim / heads > kWidestCudaHead) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--device cuda: heads of ", dim / heads, " values; attention there takes at most ",
-        kWidestCudaHead, "; take more heads, or --device cpu"));
-  }
-  if (choice.attention == CudaAttention::kSluice) return absl::OkStatus();
-  return CheckCudnnAttention({.dim = dim, .heads = heads, .dtype = dtype});
+  const AttentionShape shape = {.dim = dim, .heads = heads, .dtype = dtype};
+  const absl::Status own = CheckCudaAttention(shape);
+  if (!own.ok() || choice.attention == CudaAttention::kSluice) return own;
+  return CheckCudnnAttention(shape);
 }
 
 }  // namespace sluice

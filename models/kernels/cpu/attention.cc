@@ -74,7 +74,7 @@ class CpuAttention : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape) {
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
   return std::make_unique<CpuAttention>(shape);
 }
 

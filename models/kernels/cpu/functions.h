@@ -11,7 +11,7 @@
 namespace sluice::cpu {
 
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
 // No kernel here needs a work area of its own.
 inline size_t NoWorkspace(int64_t, int64_t) { return 0; }

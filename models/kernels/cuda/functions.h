@@ -14,7 +14,7 @@ namespace sluice::cuda {
 
 // Needs cuBLASLt once it runs. Tensors are best aligned to 16 bytes.
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
                       int64_t dim, const float* wte, const float* wpe, void* y);

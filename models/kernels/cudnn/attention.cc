@@ -12,6 +12,7 @@
 #include "models/device/cuda_error.h"
 #include "models/kernels/cuda/launch.h"
 #include "models/kernels/cuda/rehearse.h"
+#include "models/kernels/cuda_kernels.h"
 #include "models/kernels/cudnn/attention_plans.h"
 
 namespace sluice::cudnn {
@@ -172,7 +173,8 @@ class CudnnAttention : public Attention {
 
 absl::Status PrepareAttention() { return LoadLibrary().status(); }
 
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape) {
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
+  if (absl::Status fits = CheckCudnnAttention(shape); !fits.ok()) return fits;
   return std::make_unique<CudnnAttention>(shape);
 }
 

@@ -94,7 +94,7 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
 
 TEST_P(AllocationTest, AttentionAllocatesNothing) {
   const AttentionShape shape = {.batch = 2, .seq = 50, .dim = 40, .heads = 2, .dtype = GetParam()};
-  const auto attention = CpuKernels().make_attention(shape);
+  const auto attention = *CpuKernels().make_attention(shape);
   const Tensor qkv(shape.dtype, RandomMatrix(100, 120, 1)),
       dout(shape.dtype, RandomValues(4000, 2));
   Tensor out(shape.dtype, dout.size()), dqkv(shape.dtype, qkv.size());

@@ -28,7 +28,7 @@ class AttentionTest : public testing::TestWithParam<AttentionShape> {
  protected:
   AttentionTest()
       : shape_(GetParam()),
-        attention_(CpuKernels().make_attention(shape_)),
+        attention_(*CpuKernels().make_attention(shape_)),
         rows_(shape_.batch * shape_.seq),
         qkv_(Rounded(RandomValues(static_cast<size_t>(rows_ * 3 * shape_.dim), 1, -2, 2),
                      shape_.dtype)) {}
@@ -81,7 +81,7 @@ TEST(AttentionRangeTest, LargeScoresStayFinite) {
   const Tensor qkv(DType::kFloat32, values);
   Tensor out(DType::kFloat32, size_t{40} * 16);
   Tensor lse(DType::kFloat32, 40);
-  const auto attention = CpuKernels().make_attention(shape);
+  const auto attention = *CpuKernels().make_attention(shape);
   Workspace workspace(attention->forward_workspace());
   attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
   const twin::Attended want = twin::Attend(shape, Rounded(values, DType::kFloat32));
@@ -94,7 +94,7 @@ TEST(AttentionCausalityTest, TheFutureDoesNotMatter) {
   const AttentionShape shape = {.batch = 1, .seq = 70, .dim = 8, .heads = 2};
   constexpr size_t kChanged = 41;
   Values values = RandomMatrix(70, 24, 4);
-  const auto attention = CpuKernels().make_attention(shape);
+  const auto attention = *CpuKernels().make_attention(shape);
   Workspace workspace(attention->forward_workspace());
   Tensor lse(DType::kFloat32, 140);
   const auto run = [&] {
@@ -118,7 +118,7 @@ TEST(AttentionRangeTest, NaNReachesTheOutput) {
   const Tensor qkv(DType::kFloat32, values);
   Tensor out(DType::kFloat32, size_t{20} * 8);
   Tensor lse(DType::kFloat32, 20);
-  const auto attention = CpuKernels().make_attention(shape);
+  const auto attention = *CpuKernels().make_attention(shape);
   Workspace workspace(attention->forward_workspace());
   attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
   EXPECT_FALSE(std::isnan(out.Get(size_t{2} * 8)));

@@ -99,7 +99,7 @@ TEST(DeterminismTest, AttentionRepeatsItselfInEveryObjectAndThread) {
     const Tensor qkv(dtype, RandomMatrix(150, 240, 1));
     const Tensor dout(dtype, RandomMatrix(150, 80, 2));
     const auto run = [&] {
-      const auto attention = CpuKernels().make_attention(shape);
+      const auto attention = *CpuKernels().make_attention(shape);
       Tensor out(dtype, dout.size());
       Tensor lse(DType::kFloat32, size_t{2} * 2 * 75);
       Tensor dqkv(dtype, qkv.size());

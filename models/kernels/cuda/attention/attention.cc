@@ -1,8 +1,6 @@
 #include "models/kernels/cuda/attention/attention.h"
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <initializer_list>
 
 #include "models/kernels/cuda_kernels.h"
@@ -11,9 +9,8 @@ namespace sluice::cuda {
 namespace attention {
 namespace {
 
-constexpr int64_t kTileWidth = 128;           // the widest head of the tensor cores' kernels
-constexpr int64_t kWidest = kWidestCudaHead;  // of any
-constexpr uintptr_t kTileAlignment = 16;      // bytes, of tensors and of a head's rows
+constexpr int64_t kTileWidth = 128;       // the widest head of the tensor cores' kernels
+constexpr uintptr_t kTileAlignment = 16;  // bytes, of tensors and of a head's rows
 
 bool Aligned(std::initializer_list<const void*> tensors) {
   uintptr_t bits = 0;
@@ -76,12 +73,8 @@ class CudaAttention : public Attention {
 }  // namespace
 }  // namespace attention
 
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape) {
-  if (shape.dim / shape.heads > attention::kWidest) {
-    std::fprintf(stderr, "attention on CUDA takes heads of at most %d values, not %d\n",
-                 static_cast<int>(attention::kWidest), static_cast<int>(shape.dim / shape.heads));
-    std::abort();
-  }
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
+  if (absl::Status fits = CheckCudaAttention(shape); !fits.ok()) return fits;
   return std::make_unique<attention::CudaAttention>(shape);
 }
 

@@ -3,16 +3,17 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "models/kernels/cuda/attention/attention_arguments.h"
 #include "models/kernels/kernels.h"
 #include "models/spec/dtype.h"
 
 namespace sluice::cuda {
 
-// Heads of at most 256 values. bf16 heads of up to 128 values, a multiple of 8, run on tensor cores
-// where all tensors are aligned to 16 bytes; everything else in fp32 arithmetic, slower by far.
-// Needs no GPU before the first call.
-std::unique_ptr<Attention> MakeAttention(const AttentionShape& shape);
+// InvalidArgument for heads of more than 256 values (CheckCudaAttention). bf16 heads of up to 128
+// values, a multiple of 8, run on tensor cores where all tensors are aligned to 16 bytes; everything
+// else in fp32 arithmetic, slower by far. Needs no GPU before the first call.
+absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
 namespace attention {
 

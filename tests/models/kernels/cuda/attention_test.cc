@@ -21,7 +21,7 @@ AttentionShape Shape(DType dtype, int64_t batch, int64_t seq, int64_t heads, int
 class Problem {
  public:
   Problem(const Kernels& kernels, const AttentionShape& shape)
-      : attention_(kernels.make_attention(shape)),
+      : attention_(*kernels.make_attention(shape)),
         qkv_(shape.dtype, RandomMatrix(shape.batch * shape.seq, 3 * shape.dim, 1, -2, 2)),
         dout_(shape.dtype, RandomMatrix(shape.batch * shape.seq, shape.dim, 2)),
         out_(shape.dtype, dout_.size()),

@@ -1,6 +1,7 @@
 // The very bodies of the CUDA kernels of attention, run on the CPU, against the twin in fp64.
 #include "models/kernels/cuda/attention/attention.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -57,7 +58,7 @@ struct Problem {
   // Both passes by CUDA's kernels, with buffers of this kind.
   template <class Buffer>
   Result Run(bool compare) const {
-    const auto attention = cuda::MakeAttention(shape);
+    const auto attention = *cuda::MakeAttention(shape);
     Buffer in(shape.dtype, qkv);
     Buffer out(shape.dtype, gradient.size());
     Buffer lse(DType::kFloat32, static_cast<size_t>(shape.batch * shape.heads * shape.seq));
@@ -184,7 +185,7 @@ TEST(CudaAttentionTest, NaNReachesTheOutput) {
 TEST(CudaAttentionTest, LargeScoresStayFinite) {
   Problem problem(Shape(DType::kFloat32, 40, 16, 1, 1));
   for (double& value : problem.qkv) value *= 20;
-  const auto attention = cuda::MakeAttention(problem.shape);
+  const auto attention = *cuda::MakeAttention(problem.shape);
   AlignedTensor in(DType::kFloat32, problem.qkv);
   AlignedTensor out(DType::kFloat32, size_t{40} * 16);
   AlignedTensor lse(DType::kFloat32, 40);
@@ -192,6 +193,17 @@ TEST(CudaAttentionTest, LargeScoresStayFinite) {
   const twin::Attended want = twin::Attend(problem.shape, Rounded(problem.qkv, DType::kFloat32));
   ExpectClose(out.Read(), want.out, 1e-3, 1e-2, "out");
   ExpectClose(lse.Read(), want.lse, 1e-5, 1e-5, "lse");
+}
+
+// Wider heads do not fit in a GPU's shared memory.
+TEST(CudaAttentionTest, HeadsThatAreTooWideAreRefused) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    EXPECT_TRUE(cuda::MakeAttention(Shape(dtype, 8, 256, 1, 1)).ok());
+    const absl::Status refused = cuda::MakeAttention(Shape(dtype, 8, 264, 1, 1)).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                testing::HasSubstr("heads of 264 values; attention there takes at most 256"));
+  }
 }
 
 // A matrix of 8 rows is read at once only if its rows lie in 8 different banks of 16 bytes.
