@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "comm/printable.h"
 
 namespace sluice {
 namespace {
@@ -155,9 +155,7 @@ bool ReadPayload(absl::string_view payload, Greeting* greeting) {
       break;
     case GreetingKind::kRefusal:
     case GreetingKind::kIncomplete:
-      // It goes to a terminal, and nobody has signed it.
-      greeting->text = std::string(payload);
-      for (char& c : greeting->text) c = absl::ascii_isprint(static_cast<uint8_t>(c)) ? c : '?';
+      greeting->text = Printable(std::string(payload));
       return true;
     case GreetingKind::kLink:
       fields.Read(&greeting->session);

@@ -87,13 +87,7 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   if (fields.Has("update_seconds")) timings.update = ReadTiming("update", &fields);
   LayerCost layer;
   layer.name = fields.String("name");
-  layer.forward_seconds = timings.forward.median;
-  layer.input_grad_seconds = timings.input_grad.median;
-  layer.weight_grad_seconds = timings.weight_grad.median;
-  layer.apart_input_grad_seconds = timings.apart_input_grad.median;
-  layer.apart_weight_grad_seconds = timings.apart_weight_grad.median;
-  layer.restore_seconds = timings.restore.median;
-  layer.update_seconds = timings.update.median;
+  TakeMedians(timings, &layer);
   layer.parameters = ReadCount("parameters", 0, kMostBytes, &fields);
   layer.parameter_bytes = ReadCount("parameter_bytes", 0, kMostBytes, &fields);
   layer.weight_grad_bytes = ReadCount("weight_grad_bytes", 0, kMostBytes, &fields);
@@ -123,6 +117,16 @@ Link ReadLink(JsonFields* fields) {
 }
 
 }  // namespace
+
+void TakeMedians(const LayerTimings& timings, LayerCost* layer) {
+  layer->forward_seconds = timings.forward.median;
+  layer->input_grad_seconds = timings.input_grad.median;
+  layer->weight_grad_seconds = timings.weight_grad.median;
+  layer->apart_input_grad_seconds = timings.apart_input_grad.median;
+  layer->apart_weight_grad_seconds = timings.apart_weight_grad.median;
+  layer->restore_seconds = timings.restore.median;
+  layer->update_seconds = timings.update.median;
+}
 
 std::string FormatProfile(const Profile& profile) {
   Json json = {{"format", kFormat},

@@ -27,6 +27,9 @@ struct LayerTimings {
   Timing update;  // once a step: the gradient's norm, AdamW, the weights made ready again
 };
 
+// Makes the seconds of `layer` the medians.
+void TakeMedians(const LayerTimings& timings, LayerCost* layer);
+
 // A measured profile, as `sluice profile` writes it: one model at one micro-batch shape on one
 // device.
 struct Profile {

@@ -3,22 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "pipeline/run/state_pieces.h"
+
 namespace sluice {
-namespace {
-
-// Elements of a piece: 1 MiB.
-constexpr int64_t kPiece = int64_t{1} << 18;
-// Pieces under way at a time: one arrives while the other is written.
-constexpr int64_t kUnderWay = 2;
-
-size_t Bytes(int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); }
-
-}  // namespace
 
 StateGather::StateGather(const RankState& state, Communicator& world)
     : plan_(state.plan()),
       world_(world),
-      readers_(kUnderWay, HostReader(&state.device(), state.stream())) {
+      readers_(kStatePiecesUnderWay, HostReader(&state.device(), state.stream())) {
   const std::vector<int> rank_of_layer = RankOfLayers(plan_);
   for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
     rank_of_.insert(rank_of_.end(), plan_.layers[layer].parameters.size(), rank_of_layer[layer]);
@@ -27,7 +19,7 @@ StateGather::StateGather(const RankState& state, Communicator& world)
     // Copies of the model are equal; the first stands for them.
     if (view.model_copy == 0) views_[static_cast<size_t>(view.global_index)] = &view;
   }
-  if (world_.rank() == 0 && world_.size() > 1) pieces_.resize(kUnderWay * kPiece);
+  if (world_.rank() == 0 && world_.size() > 1) pieces_.resize(kStatePiecesUnderWay * kStatePiece);
 }
 
 const float* StateGather::Values(StateKind kind, int parameter) const {
@@ -67,53 +59,60 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
 
 absl::Status StateGather::Give(const float* values, int64_t count, const Sink& sink) {
   absl::Status status = absl::OkStatus();
-  for (int64_t first = 0; first < count && status.ok(); first += kPiece) {
-    const int64_t size = std::min(kPiece, count - first);
+  for (int64_t first = 0; first < count && status.ok(); first += kStatePiece) {
+    const int64_t size = std::min(kStatePiece, count - first);
     status = sink(readers_.front().Read(values + first, size), size);
   }
   return status;
 }
 
 absl::Status StateGather::Send(const float* values, int64_t count) {
-  Ticket tickets[kUnderWay] = {};
+  Ticket tickets[kStatePiecesUnderWay] = {};
   absl::Status status = absl::OkStatus();
   // Rank 0 may write for longer than any time-out; it tells all if it fails.
   const auto wait = [&](int64_t piece) {
-    return world_.WaitSend(0, tickets[piece % kUnderWay], Instant::InfiniteFuture());
+    return world_.WaitSend(0, tickets[piece % kStatePiecesUnderWay], Instant::InfiniteFuture());
   };
-  const int64_t pieces = (count + kPiece - 1) / kPiece;
+  const int64_t pieces = (count + kStatePiece - 1) / kStatePiece;
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-    if (piece >= kUnderWay) status = wait(piece - kUnderWay);
-    const int64_t first = piece * kPiece;
+    if (piece >= kStatePiecesUnderWay) status = wait(piece - kStatePiecesUnderWay);
+    const int64_t first = piece * kStatePiece;
     if (status.ok()) {
-      const int64_t size = std::min(kPiece, count - first);
-      HostReader& reader = readers_[static_cast<size_t>(piece % kUnderWay)];
-      status = world_.PostSend(0, reader.Read(values + first, size), Bytes(size),
-                               &tickets[piece % kUnderWay]);
+      const int64_t size = std::min(kStatePiece, count - first);
+      HostReader& reader = readers_[static_cast<size_t>(piece % kStatePiecesUnderWay)];
+      status = world_.PostSend(0, reader.Read(values + first, size), StateBytes(size),
+                               &tickets[piece % kStatePiecesUnderWay]);
     }
   }
-  for (int64_t piece = std::max<int64_t>(pieces - kUnderWay, 0); piece < pieces && status.ok();
-       ++piece)
+  for (int64_t piece = std::max<int64_t>(pieces - kStatePiecesUnderWay, 0);
+       piece < pieces && status.ok(); ++piece)
     status = wait(piece);
   return status;
 }
 
 absl::Status StateGather::Receive(int from, int64_t count, absl::Duration timeout,
                                   const Sink& sink) {
-  Ticket tickets[kUnderWay] = {};
-  const auto place = [&](int64_t piece) { return pieces_.data() + piece % kUnderWay * kPiece; };
-  const auto size = [&](int64_t piece) { return std::min(kPiece, count - piece * kPiece); };
-  const auto post = [&](int64_t piece) {
-    return world_.PostReceive(from, place(piece), Bytes(size(piece)), &tickets[piece % kUnderWay]);
+  Ticket tickets[kStatePiecesUnderWay] = {};
+  const auto place = [&](int64_t piece) {
+    return pieces_.data() + piece % kStatePiecesUnderWay * kStatePiece;
   };
-  const int64_t pieces = (count + kPiece - 1) / kPiece;
+  const auto size = [&](int64_t piece) {
+    return std::min(kStatePiece, count - piece * kStatePiece);
+  };
+  const auto post = [&](int64_t piece) {
+    return world_.PostReceive(from, place(piece), StateBytes(size(piece)),
+                              &tickets[piece % kStatePiecesUnderWay]);
+  };
+  const int64_t pieces = (count + kStatePiece - 1) / kStatePiece;
   absl::Status status = absl::OkStatus();
-  for (int64_t piece = 0; piece < std::min(pieces, kUnderWay) && status.ok(); ++piece)
+  for (int64_t piece = 0; piece < std::min(pieces, kStatePiecesUnderWay) && status.ok(); ++piece)
     status = post(piece);
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-    status = world_.WaitReceive(from, tickets[piece % kUnderWay], Instant::Now() + timeout);
+    status =
+        world_.WaitReceive(from, tickets[piece % kStatePiecesUnderWay], Instant::Now() + timeout);
     if (status.ok()) status = sink(place(piece), size(piece));
-    if (status.ok() && piece + kUnderWay < pieces) status = post(piece + kUnderWay);
+    if (status.ok() && piece + kStatePiecesUnderWay < pieces)
+      status = post(piece + kStatePiecesUnderWay);
   }
   return status;
 }

@@ -81,15 +81,7 @@ absl::Status Measure(int stages, const Kernels& kernels, Device* device, Profile
   if (!timings.ok()) return timings.status();
   profile->timings = *std::move(timings);
   for (size_t i = 0; i < profile->layers.size(); ++i) {
-    const LayerTimings& measured = profile->timings[i];
-    LayerCost& layer = profile->layers[i];
-    layer.forward_seconds = measured.forward.median;
-    layer.input_grad_seconds = measured.input_grad.median;
-    layer.apart_input_grad_seconds = measured.apart_input_grad.median;
-    layer.apart_weight_grad_seconds = measured.apart_weight_grad.median;
-    layer.weight_grad_seconds = measured.weight_grad.median;
-    layer.restore_seconds = measured.restore.median;
-    layer.update_seconds = measured.update.median;
+    TakeMedians(profile->timings[i], &profile->layers[i]);
   }
   const absl::StatusOr<Link> link = MeasureLink(device);
   if (link.ok()) profile->link = *link;

@@ -9,11 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "comm/printable.h"
 #include "models/files/file_writer.h"
 
 namespace sluice {
@@ -33,16 +35,13 @@ std::string Holder() {
                       "\n");
 }
 
-// What the holder wrote, in one line that is safe for a terminal.
+// What the holder wrote.
 std::string ReadHolder(int fd) {
   std::array<char, 2 * kLongestName> text = {};
   const ssize_t size = pread(fd, text.data(), text.size(), 0);
   std::string holder(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
   absl::StripAsciiWhitespace(&holder);
-  for (char& letter : holder) {
-    if (!absl::ascii_isprint(static_cast<unsigned char>(letter))) letter = '?';
-  }
-  return holder.empty() ? "a process that has just begun" : holder;
+  return holder.empty() ? "a process that has just begun" : Printable(std::move(holder));
 }
 
 // 0, or why not.
