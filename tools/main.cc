@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "schedules/generators/edit_distance.h"
+#include "schedules/generators/did_you_mean.h"
 #include "tools/command.h"
 #include "tools/help_formatter.h"
 

@@ -91,31 +91,6 @@ class MappedSafetensors : public SafetensorsFile {
 
 }  // namespace
 
-absl::Status AppendSafetensors(const std::vector<TensorSource>& tensors,
-                               const std::map<std::string, std::string>& metadata,
-                               FileWriter& file) {
-  const absl::StatusOr<std::string> header = FormatSafetensorsHeader(tensors, metadata);
-  if (!header.ok()) return header.status();
-  const uint64_t length = header->size();
-  absl::Status status = file.Append(&length, sizeof(length));
-  if (status.ok()) status = file.Append(*header);
-  for (const TensorSource& tensor : tensors) {
-    if (!status.ok()) return status;
-    size_t bytes = sizeof(float);
-    for (const int64_t dim : tensor.shape) bytes *= static_cast<size_t>(dim);
-    status = tensor.append ? tensor.append(file) : file.Append(tensor.data, bytes);
-  }
-  return status;
-}
-
-absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorSource>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
-  const absl::StatusOr<std::unique_ptr<FileWriter>> file = FileWriter::Create(path);
-  if (!file.ok()) return file.status();
-  const absl::Status status = AppendSafetensors(tensors, metadata, **file);
-  return status.ok() ? (*file)->Commit() : status;
-}
-
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();

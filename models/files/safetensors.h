@@ -9,25 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/files/file_writer.h"
 #include "models/files/tensors.h"
 
 namespace sluice {
 
 // The safetensors format (huggingface/safetensors): 8 bytes little-endian header length, a JSON
 // header padded with spaces to a multiple of 8 bytes, the data without gaps.
-
-// Writes `path` so that it is either the old file or the whole new one at every moment (temporary
-// file beside it, fsync, rename). Tensors are written in the order given, "F32", with `metadata` in
-// the header. ResourceExhausted when the disk is full, and then the old file is untouched and the
-// temporary one gone.
-absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorSource>& tensors,
-                              const std::map<std::string, std::string>& metadata);
-// The same into a file that the caller commits. InvalidArgument for names that occur twice or are
-// not UTF-8.
-absl::Status AppendSafetensors(const std::vector<TensorSource>& tensors,
-                               const std::map<std::string, std::string>& metadata,
-                               FileWriter& file);
 
 // A memory-mapped safetensors file.
 class SafetensorsFile {

@@ -1,6 +1,7 @@
 #include "models/files/safetensors_header.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -13,6 +14,8 @@ namespace sluice {
 namespace {
 
 using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr size_t kAlignment = 8;
@@ -117,13 +120,13 @@ absl::Status CheckContiguous(const std::vector<TensorEntry>& entries, uint64_t d
 
 }  // namespace
 
-absl::StatusOr<std::string> FormatSafetensorsHeader(
-    const std::vector<TensorSource>& tensors, const std::map<std::string, std::string>& metadata) {
+absl::StatusOr<std::string> FormatSafetensorsHead(
+    const std::vector<TensorShape>& tensors, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   std::set<std::string> names = {kMetadataKey};
   uint64_t begin = 0;
-  for (const TensorSource& tensor : tensors) {
+  for (const TensorShape& tensor : tensors) {
     if (!names.insert(tensor.name).second) {
       return BadTensor(tensor.name, "its name is given twice or reserved");
     }
@@ -141,7 +144,9 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
   try {
     std::string text = header.dump();
     text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
-    return text;
+    const uint64_t length = text.size();
+    return absl::StrCat(
+        absl::string_view(reinterpret_cast<const char*>(&length), kSafetensorsLengthBytes), text);
   } catch (const nlohmann::ordered_json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("a name is not UTF-8: ", error.what()));
   }

@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// The JSON header of a safetensors file; for safetensors.cc.
+// The JSON header of a safetensors file.
 struct SafetensorsHeader {
   std::vector<TensorEntry> entries;  // in the order of their data
   std::map<std::string, std::string> metadata;
@@ -22,10 +22,12 @@ struct SafetensorsHeader {
 constexpr uint64_t kSafetensorsLengthBytes = 8;
 constexpr uint64_t kSafetensorsMaxHeader = 100'000'000;  // the official reader's limit
 
-// Padded with spaces so that the data begin at a multiple of 8 bytes. InvalidArgument for a name
-// that occurs twice, is reserved or is not UTF-8, and for a negative dimension.
-absl::StatusOr<std::string> FormatSafetensorsHeader(
-    const std::vector<TensorSource>& tensors, const std::map<std::string, std::string>& metadata);
+// What a file of these tensors begins with: the length of the header, and the header, padded with
+// spaces so that the data begin at a multiple of 8 bytes. The data follow without gaps, in the
+// order of `tensors`. InvalidArgument for a name that occurs twice, is reserved or is not UTF-8, and
+// for a negative dimension.
+absl::StatusOr<std::string> FormatSafetensorsHead(
+    const std::vector<TensorShape>& tensors, const std::map<std::string, std::string>& metadata);
 
 // Checks everything that can be checked against `data_bytes`, what follows the header. Errors do
 // not name the file.

@@ -149,6 +149,4 @@ nlohmann::ordered_json DeviceToJson(const DeviceSpec& device) {
   return json;
 }
 
-std::string FormatDevice(const DeviceSpec& device) { return DeviceToJson(device).dump(2) + "\n"; }
-
 }  // namespace sluice

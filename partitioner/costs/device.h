@@ -51,9 +51,8 @@ absl::StatusOr<DeviceSpec> DataSheetDevice(absl::string_view name);
 // All from memory_bytes on may be left out: without efficiencies, the rates are sustained ones.
 // InvalidArgument names `file` and the field that is missing, unknown, or out of range.
 absl::StatusOr<DeviceSpec> ParseDevice(absl::string_view json, absl::string_view file);
-// What ParseDevice reads, and its text.
+// What ParseDevice reads.
 nlohmann::ordered_json DeviceToJson(const DeviceSpec& device);
-std::string FormatDevice(const DeviceSpec& device);
 
 }  // namespace sluice
 

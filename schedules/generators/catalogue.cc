@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schedules/check/validate.h"
-#include "schedules/generators/edit_distance.h"
+#include "schedules/generators/did_you_mean.h"
 
 namespace sluice {
 namespace {

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/models/data/files.h"
 #include "tests/models/data/full_disk.h"
+#include "tests/models/write_safetensors.h"
 
 namespace sluice {
 namespace {

@@ -299,10 +299,10 @@ TEST(Device, EfficienciesAreReadAndWritten) {
   for (const char* name : {"a100", "a100-40gb", "h100", "h200", "v100"}) {
     const absl::StatusOr<DeviceSpec> device = BuiltInDevice(name);
     ASSERT_TRUE(device.ok()) << name;
-    const std::string text = FormatDevice(*device);
+    const std::string text = DeviceToJson(*device).dump();
     const absl::StatusOr<DeviceSpec> again = ParseDevice(text, "again.json");
     ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_EQ(FormatDevice(*again), text);
+    EXPECT_EQ(DeviceToJson(*again).dump(), text);
     EXPECT_LT(again->product_efficiency, 1);
     EXPECT_EQ(DataSheetDevice(name)->product_efficiency, 1);
   }

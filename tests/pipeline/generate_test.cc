@@ -10,6 +10,7 @@
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "tests/models/data/files.h"
 #include "tests/models/model_runner.h"
+#include "tests/models/write_safetensors.h"
 
 namespace sluice {
 namespace {

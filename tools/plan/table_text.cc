@@ -12,11 +12,12 @@ namespace {
 
 bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-}  // namespace
-
+// Characters of UTF-8 text, not bytes: a µ is one.
 size_t TextWidth(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCharacter));
 }
+
+}  // namespace
 
 std::string AlignRight(const std::string& text, size_t width) {
   const size_t have = TextWidth(text);

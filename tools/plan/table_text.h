@@ -9,8 +9,6 @@
 
 namespace sluice {
 
-// Characters of UTF-8 text, not bytes: a µ is one.
-size_t TextWidth(const std::string& text);
 // `text` moved to the right in a column of `width` characters.
 std::string AlignRight(const std::string& text, size_t width);
 std::string Repeat(const char* text, int count);

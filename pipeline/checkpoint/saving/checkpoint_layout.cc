@@ -41,12 +41,10 @@ class FileLayout {
         rank_of_(RanksOfParameters()) {}
 
   absl::StatusOr<CheckpointFile> Make(const char* name) {
-    absl::StatusOr<std::string> header = Header();
-    if (!header.ok()) return header.status();
+    absl::StatusOr<std::string> head = Head();
+    if (!head.ok()) return head.status();
     file_.name = name;
-    const uint64_t length = header->size();
-    file_.head.assign(reinterpret_cast<const char*>(&length), sizeof(length));
-    file_.head += *header;
+    file_.head = *std::move(head);
     file_.bytes = file_.head.size();
     CountUndivided();
     for (const StoredTensor& tensor : tensors_) {
@@ -68,13 +66,13 @@ class FileLayout {
     return ranks;
   }
 
-  absl::StatusOr<std::string> Header() const {
-    std::vector<TensorSource> sources;
+  absl::StatusOr<std::string> Head() const {
+    std::vector<TensorShape> shapes;
     for (const StoredTensor& tensor : tensors_) {
       const ParameterDecl& decl = *parameters_[static_cast<size_t>(tensor.parameter)];
-      sources.push_back({.name = decl.name + Suffix(tensor.kind), .shape = decl.shape});
+      shapes.push_back({.name = decl.name + Suffix(tensor.kind), .shape = decl.shape});
     }
-    return FormatSafetensorsHeader(sources, TensorMetadata());
+    return FormatSafetensorsHead(shapes, TensorMetadata());
   }
 
   // Whether each replica has its slice only.

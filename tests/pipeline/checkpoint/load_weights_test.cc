@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "tests/models/write_safetensors.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 #include "tests/shared_folder.h"
 

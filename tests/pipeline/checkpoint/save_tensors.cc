@@ -11,13 +11,11 @@ namespace sluice {
 
 absl::StatusOr<CheckpointFile> FileOf(const char* name, const std::vector<TensorSource>& tensors,
                                       int first) {
-  const absl::StatusOr<std::string> header = FormatSafetensorsHeader(tensors, TensorMetadata());
-  if (!header.ok()) return header.status();
+  absl::StatusOr<std::string> head = FormatSafetensorsHead(ShapesOf(tensors), TensorMetadata());
+  if (!head.ok()) return head.status();
   CheckpointFile file;
   file.name = name;
-  const uint64_t length = header->size();
-  file.head.assign(reinterpret_cast<const char*>(&length), sizeof(length));
-  file.head += *header;
+  file.head = *std::move(head);
   file.bytes = file.head.size();
   for (size_t i = 0; i < tensors.size(); ++i) {
     int64_t count = 1;

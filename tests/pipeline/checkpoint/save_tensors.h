@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/files/safetensors.h"
 #include "pipeline/checkpoint/files/run_state.h"
 #include "pipeline/checkpoint/saving/save_together.h"
+#include "tests/models/write_safetensors.h"
 
 namespace sluice {
 

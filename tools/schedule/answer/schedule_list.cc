@@ -1,10 +1,13 @@
 #include "tools/schedule/answer/schedule_list.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
+#include "schedules/generators/catalogue.h"
 #include "tools/schedule/timetable/schedule_auto.h"
 
 namespace sluice {
@@ -91,14 +94,15 @@ std::string Legend(int columns) {
   return text;
 }
 
-}  // namespace
-
+// The catalogue and `auto`.
 std::vector<CatalogueEntry> ListedSchedules() {
   const absl::Span<const CatalogueEntry> catalogue = Catalogue();
   std::vector<CatalogueEntry> listed(catalogue.begin(), catalogue.end());
   listed.push_back(AutoEntry());
   return listed;
 }
+
+}  // namespace
 
 std::string CatalogueText(int columns) {
   columns = std::max(columns, kLeastColumns);

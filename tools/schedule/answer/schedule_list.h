@@ -3,17 +3,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
-
-#include "schedules/generators/catalogue.h"
 
 // What `sluice schedule list` prints.
 namespace sluice {
 
-// The catalogue and `auto`.
-std::vector<CatalogueEntry> ListedSchedules();
-// These for people, in lines of at most `columns` characters: a table where it fits, else a
-// paragraph each.
+// The catalogue and `auto` for people, in lines of at most `columns` characters: a table where it
+// fits, else a paragraph each.
 std::string CatalogueText(int columns);
 // The same as a JSON array.
 nlohmann::ordered_json CatalogueJson();

@@ -1,4 +1,4 @@
-#include "schedules/generators/edit_distance.h"
+#include "schedules/generators/did_you_mean.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 
 namespace sluice {
+namespace {
 
 int EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<int> row(b.size() + 1);
@@ -22,6 +23,8 @@ int EditDistance(absl::string_view a, absl::string_view b) {
   }
   return row.back();
 }
+
+}  // namespace
 
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
   std::vector<std::pair<int, std::string>> sorted;
