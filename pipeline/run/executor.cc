@@ -1,9 +1,7 @@
 #include "pipeline/run/executor.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
@@ -25,7 +23,8 @@ Executor::Executor(RankState* state, const RankProgram& program,
                    const Dataset* data, Communicator* group)
     : state_(*state),
       program_(program),
-      offsets_(offsets),
+      bound_(*state, program, offsets),
+      places_(state->plan(), state->world_rank(), program),
       communicator_(*communicator),
       data_(*data),
       clock_(&state->device(), state->stream(), program.actions.size()),
@@ -40,9 +39,7 @@ Executor::Executor(RankState* state, const RankProgram& program,
   }
   prepared_ = clock_.status();
   if (prepared_.ok()) prepared_ = AllocateShared();
-  if (!prepared_.ok()) return;
-  BindCalls();
-  BindReductions();
+  if (prepared_.ok()) bound_.Bind(losses_, correct_);
 }
 
 absl::Status Executor::AllocateShared() {
@@ -72,80 +69,11 @@ absl::Status Executor::AllocateShared() {
   return absl::OkStatus();
 }
 
-void* Executor::Address(BufferId buffer) const {
-  return buffer == kNoBuffer ? nullptr : state_.arena().at(offsets_[static_cast<size_t>(buffer)]);
-}
-
-void Executor::BindCalls() {
-  size_t tensor_count = 0;
-  for (const CallBuffers& call : program_.calls) tensor_count += call.tensors.size();
-  tensors_.reserve(tensor_count);  // the spans below must stay valid
-  for (const CallBuffers& buffers : program_.calls) {
-    LayerCall call = state_.CallOf(buffers.layer, buffers.slot, buffers.second_gradient);
-    BindGradients(buffers, &call);
-    call.accumulate = buffers.accumulate;
-    call.input = Address(buffers.input);
-    call.output = Address(buffers.output);
-    call.output_grad = Address(buffers.output_grad);
-    call.input_grad = Address(buffers.input_grad);
-    call.targets = static_cast<const int32_t*>(Address(buffers.targets));
-    const size_t first = tensors_.size();
-    for (BufferId id : buffers.tensors) tensors_.push_back(Address(id));
-    call.tensors = absl::MakeConstSpan(tensors_).subspan(first);
-    calls_.push_back(call);
-  }
-  for (const Instruction& instruction : program_.instructions) {
-    if (instruction.step != Step::kForward) continue;
-    LayerCall& call = calls_[static_cast<size_t>(instruction.index)];
-    if (call.targets == nullptr) continue;
-    call.loss = &losses_[static_cast<size_t>(instruction.micro_batch)];
-    call.correct = &correct_[static_cast<size_t>(instruction.micro_batch)];
-  }
-}
-
-float* Executor::GradientOf(const ParameterView& view, BufferId sharded, bool second) const {
-  if (sharded == kNoBuffer) return state_.WholeGradient(view, second);
-  auto* at = static_cast<std::byte*>(Address(sharded));
-  for (const ParameterView& before : state_.ParametersOf(view.local)) {
-    if (before.global_index == view.global_index) break;
-    at += AlignUp(before.elements * SizeOf(DType::kFloat32));
-  }
-  return static_cast<float*>(static_cast<void*>(at));
-}
-
-void Executor::BindGradients(const CallBuffers& buffers, LayerCall* call) {
-  if (buffers.gradients == kNoBuffer) return;
-  std::vector<float*>& gradients = layer_gradients_.emplace_back();
-  for (const ParameterView& view : state_.ParametersOf(buffers.layer))
-    gradients.push_back(GradientOf(view, buffers.gradients, false));
-  call->gradients = gradients;
-}
-
-void Executor::BindReductions() {
-  const ShardBounds& shards = state_.plan().shards;
-  for (const GradientReduction& reduction : program_.reductions) {
-    BoundReduction& bound = reductions_.emplace_back();
-    for (int local = reduction.first; local <= reduction.last; ++local) {
-      for (const ParameterView& view : state_.ParametersOf(local)) {
-        const std::vector<int64_t>& bounds = shards[static_cast<size_t>(view.global_index)];
-        bound.sums.push_back(
-            {.data = GradientOf(view, reduction.gradients, reduction.second_gradient),
-             .sum = view.slice_gradient(),
-             .add = !reduction.starts,
-             .bounds = bounds});
-        if (!reduction.gather) continue;
-        bound.gathered.push_back({.data = view.gradient,
-                                  .bounds = bounds,
-                                  .element_bytes = static_cast<int64_t>(sizeof(float))});
-      }
-    }
-  }
-}
-
 absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) {
   const auto index = static_cast<size_t>(instruction.index);
   const ActionClock::Waiting waiting(&clock_, current_action_);
-  auto* work = static_cast<float*>(Address(instruction.buffer));
+  BoundProgram::Reduction& reduction = bound_.reduction(instruction.index);
+  auto* work = static_cast<float*>(bound_.Address(instruction.buffer));
   const auto elements = static_cast<size_t>(program_.reductions[index].work_elements);
   AddFunction add;
   if (state_.device().queues()) {
@@ -153,11 +81,10 @@ absl::Status Executor::Reduce(const Instruction& instruction, const Pass& pass) 
       state_.kernels().accumulate(state_.stream(), n, x, y, onto);
     };
   }
-  absl::Status status =
-      ReduceScatter(*group_, reductions_[index].sums, absl::MakeSpan(work, elements),
-                    Instant::Now() + pass.timeout, add);
+  absl::Status status = ReduceScatter(*group_, reduction.sums, absl::MakeSpan(work, elements),
+                                      Instant::Now() + pass.timeout, add);
   if (status.ok()) {
-    status = AllGatherSlices(*group_, reductions_[index].gathered, Instant::Now() + pass.timeout);
+    status = AllGatherSlices(*group_, reduction.gathered, Instant::Now() + pass.timeout);
   }
   return status;
 }
@@ -177,7 +104,7 @@ absl::Status Executor::Finish(const Pass& pass) {
       state_.device().Synchronize(state_.stream(), Instant::Now() + actions * pass.timeout);
   // What was queued may have come to its end because a rank was lost.
   if (status.ok() && state_.device().queues()) status = communicator_.failure();
-  if (!status.ok()) return WithWhere(status, AtEndOfStep());
+  if (!status.ok()) return WithWhere(status, places_.AtEndOfStep());
   clock_.Finish();
   return data_.status();
 }
@@ -199,7 +126,7 @@ absl::Status Executor::Queue(const Pass& pass) {
       continue;
     }
     absl::Status status = Execute(instruction, pass);
-    if (!status.ok()) return Explain(status, instruction);
+    if (!status.ok()) return places_.Explain(status, instruction, current_action_);
   }
   return absl::OkStatus();
 }
@@ -259,7 +186,7 @@ absl::Status Executor::Communicate(const Instruction& instruction, const Pass& p
   const auto message = static_cast<size_t>(instruction.message);
   const auto bytes =
       static_cast<size_t>(program_.buffers[static_cast<size_t>(instruction.buffer)].bytes);
-  void* data = Address(instruction.buffer);
+  void* data = bound_.Address(instruction.buffer);
   std::vector<Ticket>& sent = sent_[static_cast<size_t>(peer)];
   std::vector<Ticket>& received = received_[static_cast<size_t>(peer)];
   switch (instruction.step) {
@@ -281,18 +208,18 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
   const bool input = instruction.step == Step::kLoadInput;
   const auto buffer = static_cast<size_t>(instruction.buffer);
   void* memory =
-      samples_ == nullptr ? Address(instruction.buffer) : samples_ + samples_offset_[buffer];
+      samples_ == nullptr ? bound_.Address(instruction.buffer) : samples_ + samples_offset_[buffer];
   const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
   data_.Fill(pass.split, pass.first_micro_batch + number, request.batch.size,
              state_.plan().layers.front().input_dtype, input ? memory : nullptr,
              input ? nullptr : static_cast<int32_t*>(memory));
   if (samples_ == nullptr) return;
-  state_.device().Copy(state_.stream(), Address(instruction.buffer), memory,
+  state_.device().Copy(state_.stream(), bound_.Address(instruction.buffer), memory,
                        static_cast<size_t>(program_.buffers[buffer].bytes));
 }
 
 void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
-  LayerCall& call = calls_[static_cast<size_t>(instruction.index)];
+  LayerCall& call = bound_.call(instruction.index);
   Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
   switch (instruction.step) {
     case Step::kForward: {
@@ -313,96 +240,10 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
       layer.BackwardWeight(call);
       break;
   }
-  if (pass.check_finite != nullptr) CheckFinite(instruction, call, pass.check_finite);
-}
-
-bool Executor::IsFinite(const double& loss) {
-  return !state_.device().Synchronize(state_.stream(), Instant::InfiniteFuture()).ok() ||
-         std::isfinite(loss);
-}
-
-bool Executor::IsFinite(DType dtype, int64_t count, const void* values) {
-  state_.kernels().all_finite(state_.stream(), dtype, count, values, finite_);
-  // A device that does not answer shows at the end of the pass.
-  return !state_.device().Synchronize(state_.stream(), Instant::InfiniteFuture()).ok() || *finite_;
-}
-
-void Executor::CheckFinite(const Instruction& instruction, const LayerCall& call,
-                           NonFinite* found) {
-  if (found->where != NonFinite::Where::kNowhere) return;
-  const int local = program_.calls[static_cast<size_t>(instruction.index)].layer;
-  const int layer = program_.layers[static_cast<size_t>(local)];
-  const LayerDecl& decl = state_.plan().layers[static_cast<size_t>(layer)];
-  bool finite = true;
-  NonFinite::Where where = NonFinite::Where::kNowhere;
-  if (instruction.step == Step::kForward) {
-    where = NonFinite::Where::kForward;
-    finite = call.output == nullptr
-                 ? IsFinite(*call.loss)
-                 : IsFinite(decl.output_dtype, ElementCount(decl.output_shape), call.output);
-  } else if (instruction.step == Step::kBackwardInput && call.input_grad != nullptr) {
-    where = NonFinite::Where::kInputGrad;
-    finite = IsFinite(decl.input_dtype, ElementCount(decl.input_shape), call.input_grad);
-  } else if (instruction.step == Step::kBackwardWeight) {
-    where = NonFinite::Where::kWeightGrad;
-    for (size_t p = 0; p < decl.parameters.size(); ++p) {
-      finite = finite &&
-               IsFinite(DType::kFloat32, ElementCount(decl.parameters[p].shape), call.gradients[p]);
-    }
-  }
-  if (finite) return;
-  const Action& action = program_.actions[static_cast<size_t>(current_action_)];
-  *found = {
-      .where = where,
-      .layer = layer,
-      .stage = action.stage,
-      .micro_batch = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch)};
-}
-
-// Named as timetables name it that have it as an action.
-absl::Status Executor::ExplainReduction(const absl::Status& status,
-                                        const Instruction& instruction) const {
-  const int layer = program_.reductions[static_cast<size_t>(instruction.index)].first;
-  auto stage = program_.stages.begin();
-  while (stage->last < layer) ++stage;
-  return WithWhere(status, At({Op::kReduceGrad, false, static_cast<uint16_t>(stage->stage),
-                               instruction.micro_batch}));
-}
-
-// Which rank this is.
-Where Executor::Self() const {
-  const RankGroup group = state_.plan().GroupOf(state_.world_rank());
-  Where self{.rank = state_.world_rank()};
-  if (group.size > 1) self.replica = group.index;
-  return self;
-}
-
-Where Executor::At(const Action& action) const {
-  Where where = Self();
-  where.stage = action.stage;
-  where.micro_batch = action.micro_batch;
-  where.action = ToString(action);
-  return where;
-}
-
-Where Executor::AtEndOfStep() const {
-  Where where = Self();
-  where.moment = Where::Moment::kEndOfStep;
-  return where;
-}
-
-absl::Status Executor::Explain(const absl::Status& status, const Instruction& instruction) const {
-  if (instruction.step == Step::kReduceGradients) return ExplainReduction(status, instruction);
-  // The next action of the row is the one that waits.
-  int action = current_action_;
-  if (action < 0) {
-    const Instruction* end = program_.instructions.data() + program_.instructions.size();
-    for (const Instruction* next = &instruction; next < end && action < 0; ++next) {
-      if (next->step == Step::kBeginAction) action = next->index;
-    }
-  }
-  return WithWhere(status,
-                   action < 0 ? AtEndOfStep() : At(program_.actions[static_cast<size_t>(action)]));
+  if (pass.check_finite == nullptr) return;
+  FiniteCheck(state_, program_, finite_)
+      .Look(instruction, call, program_.actions[static_cast<size_t>(current_action_)],
+            pass.check_finite);
 }
 
 }  // namespace sluice

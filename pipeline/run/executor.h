@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,23 +10,15 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "comm/collectives.h"
 #include "comm/communicator.h"
-#include "comm/where.h"
 #include "models/data/dataset.h"
 #include "pipeline/run/action_clock.h"
+#include "pipeline/run/bound_program.h"
+#include "pipeline/run/finite_check.h"
+#include "pipeline/run/program_places.h"
 #include "pipeline/run/rank_state.h"
 
 namespace sluice {
-
-// The first value that was not finite, as found by a checking run.
-struct NonFinite {
-  enum class Where : uint8_t { kNowhere, kForward, kInputGrad, kWeightGrad };
-  Where where = Where::kNowhere;
-  int layer = 0;  // of the model
-  int stage = 0;
-  int micro_batch = 0;  // among those of all replicas
-};
 
 // One pass over a program.
 struct Pass {
@@ -70,12 +61,7 @@ class Executor {
 
  private:
   absl::Status AllocateShared();
-  void BindCalls();
-  void BindGradients(const CallBuffers& buffers, LayerCall* call);
-  void BindReductions();
   absl::Status Reduce(const Instruction& instruction, const Pass& pass);
-  // Where the whole gradients of a reduction's or call's layer lie.
-  float* GradientOf(const ParameterView& view, BufferId sharded, bool second) const;
   absl::Status Execute(const Instruction& instruction, const Pass& pass);
   absl::Status Communicate(const Instruction& instruction, const Pass& pass);
   absl::Status Queue(const Pass& pass);
@@ -85,23 +71,13 @@ class Executor {
   absl::Status Finish(const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
-  void CheckFinite(const Instruction& instruction, const LayerCall& call, NonFinite* found);
-  bool IsFinite(DType dtype, int64_t count, const void* values);
-  bool IsFinite(const double& loss);
-  Where Self() const;
-  Where At(const Action& action) const;
-  Where AtEndOfStep() const;
-  absl::Status ExplainReduction(const absl::Status& status, const Instruction& instruction) const;
-  absl::Status Explain(const absl::Status& status, const Instruction& instruction) const;
-  void* Address(BufferId buffer) const;
 
   RankState& state_;
   const RankProgram& program_;
-  const std::vector<int64_t>& offsets_;
+  BoundProgram bound_;
+  const ProgramPlaces places_;
   Communicator& communicator_;
   const Dataset& data_;
-  std::vector<LayerCall> calls_;               // as in the program
-  std::vector<void*> tensors_;                 // what the calls' spans point into
   std::vector<std::vector<Ticket>> sent_;      // [peer][message]
   std::vector<std::vector<Ticket>> received_;  // [peer][message]
   // What host and device both touch: losses, counts, a flag, and where samples are put together.
@@ -115,15 +91,7 @@ class Executor {
   std::vector<Recording> recordings_;  // [instruction] of the calls from there to EndOfCalls
   std::vector<std::string> ranges_;    // [action] its name, where a device queues
   absl::Status prepared_;
-  // A reduction of the program: its parameters, and its slices to gather.
-  struct BoundReduction {
-    std::vector<SlicedSum> sums;
-    std::vector<SlicedBytes> gathered;
-  };
   Communicator* const group_;
-  std::vector<BoundReduction> reductions_;  // as in the program
-  std::deque<std::vector<float*>>
-      layer_gradients_;  // what the calls' spans of sharded ones point into
   int current_action_ = -1;
 };
 

@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "comm/collectives.h"
 #include "pipeline/compile/memory/memory_plan.h"
+#include "pipeline/compile/program/gradient_sums.h"
 #include "pipeline/compile/program/layer_calls.h"
 #include "pipeline/compile/program/messages.h"
 #include "pipeline/compile/program/program_builder.h"
 #include "schedules/dependency.h"
 #include "schedules/recomputed.h"
-#include "schedules/sum_order.h"
 #include "schedules/weight_versions.h"
 
 namespace sluice {
@@ -28,13 +24,13 @@ class RankCompiler {
         table_(*request.timetable),
         deal_(*request.deal),
         placement_(table_.placement),
-        sum_order_(SumOrder::Of(table_)),
         micro_batches_(static_cast<size_t>(table_.micro_batches)),
         messages_(
             table_, deal_, rank, window,
             [this](const Action& receive) { return MessageBytes(receive); }, &builder_),
         layers_(HoldStages(rank)),
-        calls_(layers_, table_.micro_batches, &builder_) {
+        calls_(layers_, table_.micro_batches, &builder_),
+        sums_(request, &builder_) {
     activations_.assign(static_cast<size_t>(placement_.stages()) * micro_batches_, kNoBuffer);
     gradients_ = activations_;
   }
@@ -44,10 +40,10 @@ class RankCompiler {
     const auto row = static_cast<size_t>(placement_.rank(builder_.program().stages.front().stage));
     rebuilt_ahead_ = RecomputedIn(table_.rows[row]);
     for (const Action& action : table_.rows[row]) {
-      if (MakesWeightGrad(action.op)) ReduceBefore(action);
+      if (MakesWeightGrad(action.op)) sums_.BeforeGradients(action);
       if (IsMine(action)) Compile(action);
     }
-    ReduceDealt();
+    sums_.Finish();
     messages_.Close();
     return std::move(builder_.program());
   }
@@ -160,9 +156,9 @@ class RankCompiler {
       if (local == stage.first) PassGradient(action.stage, gradient, mb);
       if (action.op == Op::kBackward) LayerWeightGrad(action, local);
     }
-    if (action.op == Op::kBackward) CloseGroup(action);
+    if (action.op == Op::kBackward) sums_.AddGroup(action);
     builder_.End();
-    if (action.op == Op::kBackward) ReduceStage(action);
+    if (action.op == Op::kBackward) sums_.AfterStage(action);
   }
 
   // The previous stage waits for it, so it leaves before the weight gradients of this stage's first
@@ -178,22 +174,22 @@ class RankCompiler {
     builder_.Begin(action);
     const RankStage& stage = Local(action);
     for (int local = stage.last; local >= stage.first; --local) LayerWeightGrad(action, local);
-    CloseGroup(action);
+    sums_.AddGroup(action);
     builder_.End();
-    ReduceStage(action);
+    sums_.AfterStage(action);
   }
 
   void LayerWeightGrad(const Action& action, int local) {
     CallPlace place = PlaceOf(action, local);
     const int64_t bytes = GradientBytes(Layer(local));
-    if (!request_.shard_gradients || replicas() == 1 || bytes == 0) {
+    if (!sums_.ShardsLayers() || bytes == 0) {
       calls_.WeightGrad(place);
       return;
     }
     if (!place.accumulate) summing_[local] = builder_.New(bytes);
     place.gradients = summing_[local];
     calls_.WeightGrad(place);
-    if (EndsSum(action.micro_batch)) Reduce(action, local, local, place.gradients);
+    sums_.AfterLayer(action, local, place.gradients);
   }
 
   static int64_t GradientBytes(const LayerDecl& decl) {
@@ -201,74 +197,6 @@ class RankCompiler {
     for (const ParameterDecl& parameter : decl.parameters)
       bytes += AlignUp(ElementCount(parameter.shape) * SizeOf(DType::kFloat32));
     return bytes;
-  }
-
-  // Sums the stage's gradients over the replicas once a group of micro-batches is in them. After
-  // the action, so that the previous stage need not wait for it.
-  void ReduceStage(const Action& action) {
-    if (replicas() == 1 || request_.shard_gradients || !EndsSum(action.micro_batch)) return;
-    if (DealtTo() > 1) {
-      to_reduce_ = action;
-    } else {
-      Reduce(action, Local(action).first, Local(action).last, kNoBuffer);
-    }
-  }
-
-  // Replicas of one stage must come to a sum at one place in the stage's row: any of them may have
-  // something to do before it that another one's part of the sum waits for. So the sum waits until
-  // the row begins with the next groups' gradients, whoever has them; which is also when their
-  // memory is needed.
-  void ReduceBefore(const Action& action) {
-    const int round = action.micro_batch / deal_.round(action.stage);
-    if (std::exchange(round_, round) != round) ReduceDealt();
-  }
-
-  void ReduceDealt() {
-    if (!to_reduce_.has_value()) return;
-    Reduce(*to_reduce_, Local(*to_reduce_).first, Local(*to_reduce_).last, kNoBuffer);
-    to_reduce_.reset();
-  }
-
-  void Reduce(const Action& action, int first, int last, BufferId gradients) {
-    const int mb = action.micro_batch;
-    const int64_t largest = LargestSlice(first, last);
-    if (largest == 0) return;  // no parameters
-    const bool last_group = OwnGroupOf(mb) + 1 == request_.sum_groups / DealtTo();
-    builder_.Reduce({.first = first,
-                     .last = last,
-                     .starts = OwnGroupOf(mb) == 0,
-                     .second_gradient = OwnGroupOf(mb) > 0,
-                     .gather = last_group && request_.gather_gradients,
-                     .gradients = gradients,
-                     .work_elements = ReduceScatterWorkBytes(replicas(), largest) /
-                                      static_cast<int64_t>(SizeOf(DType::kFloat32))},
-                    mb);
-  }
-
-  // Elements of the largest slice of any parameter of local layers first..last, on any replica.
-  int64_t LargestSlice(int first, int last) const {
-    int64_t largest = 0;
-    for (int local = first; local <= last; ++local) {
-      const auto layer = static_cast<size_t>(builder_.program().layers[static_cast<size_t>(local)]);
-      size_t parameter = 0;
-      for (size_t before = 0; before < layer; ++before)
-        parameter += (*request_.layers)[before].parameters.size();
-      for (size_t p = 0; p < Layer(local).parameters.size(); ++p) {
-        const std::vector<int64_t>& bounds = (*request_.shards)[parameter + p];
-        for (size_t k = 0; k + 1 < bounds.size(); ++k)
-          largest = std::max(largest, bounds[k + 1] - bounds[k]);
-      }
-    }
-    return largest;
-  }
-
-  // Adds the sum of a group that is complete to those of the groups before it.
-  void CloseGroup(const Action& action) {
-    const int mb = action.micro_batch;
-    if (replicas() > 1 || !EndsSum(mb) || GroupOf(mb) == 0) return;
-    builder_.Append({.step = Step::kAddGroup,
-                     .micro_batch = mb,
-                     .index = static_cast<int32_t>(LocalIndex(action.stage))});
   }
 
   void UpdateWeights(const Action& action) {
@@ -291,34 +219,6 @@ class RankCompiler {
     return InputBytes(Decl(receive.op == Op::kRecvForward ? layers.first : layers.last + 1));
   }
 
-  // Gradients are summed in this group; of several copies of the model, each is on ranks of its
-  // own.
-  int GroupOf(int mb) const {
-    return static_cast<int>(int64_t{mb} * request_.sum_groups / table_.micro_batches);
-  }
-
-  // The same among the groups that this rank has.
-  int OwnGroupOf(int mb) const { return GroupOf(mb) / DealtTo(); }
-
-  // Ranks that the rank's stage is dealt to, and all that sum gradients with this one.
-  int DealtTo() const { return deal_.replicas(builder_.program().stages.front().stage); }
-  int replicas() const { return request_.replicas * DealtTo(); }
-
-  // Whether the gradient of `mb` overwrites those before it, which have been used or are kept
-  // elsewhere.
-  bool StartsSum(int mb) const {
-    const int position = sum_order_.position(mb);
-    if (position == 0) return true;
-    if (position % MicroBatchesPerUpdate(table_) == 0) return true;
-    const int before = sum_order_.micro_batch(position - 1);
-    return GroupOf(mb) != GroupOf(before) || table_.replica(mb) != table_.replica(before);
-  }
-
-  bool EndsSum(int mb) const {
-    const int next = sum_order_.position(mb) + 1;
-    return next == table_.micro_batches || StartsSum(sum_order_.micro_batch(next));
-  }
-
   // By a RECOMPUTE of the timetable.
   bool RebuiltAhead(const Action& action) const {
     return rebuilt_ahead_.count({action.stage, action.micro_batch}) > 0;
@@ -336,8 +236,8 @@ class RankCompiler {
             .micro_batch = action.micro_batch,
             .recompute = PolicyOf(action),
             .slot = slots_[LocalIndex(action.stage)].SlotOf(action.micro_batch),
-            .second_gradient = OwnGroupOf(action.micro_batch) > 0,
-            .accumulate = !StartsSum(action.micro_batch)};
+            .second_gradient = sums_.HasGroupBefore(action.micro_batch),
+            .accumulate = !sums_.Starts(action.micro_batch)};
   }
 
   // Of neighbours; those of a stage that is dealt are elsewhere.
@@ -362,7 +262,6 @@ class RankCompiler {
   const Timetable& table_;
   const StageDeal& deal_;
   const Placement& placement_;
-  const SumOrder sum_order_;
   const size_t micro_batches_;
   ProgramBuilder builder_;
   MessageScheduler messages_;
@@ -371,55 +270,13 @@ class RankCompiler {
   // In this order: HoldStages fills what stands above, and the program's stages.
   const std::vector<const LayerDecl*> layers_;  // [local layer]
   LayerCalls calls_;
+  GradientSums sums_;
   Recomputed rebuilt_ahead_;
   std::vector<BufferId> activations_;  // [stage][micro-batch]: the stage's output
   std::vector<BufferId> gradients_;    // [stage][micro-batch]: the gradient of the stage's input
   std::map<int, int> updated_;         // [stage]: updates so far
-  int round_ = 0;                      // of a dealt stage's groups, in its row
-  std::optional<Action> to_reduce_;    // the last gradient of a dealt group that is complete
   std::map<int, BufferId> summing_;    // [local layer]: gradients of the group that is being summed
 };
-
-absl::Status CheckGroups(const ProgramRequest& request) {
-  const Timetable& table = *request.timetable;
-  const int groups = request.sum_groups;
-  if (groups < 1 || table.micro_batches % groups != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("gradients cannot be summed in ", groups,
-                                                   " groups of ", table.micro_batches,
-                                                   " micro-batches; give a divisor"));
-  }
-  if (groups > 1 && (table.placement.replicas() > 1 || table.updates != WeightUpdates::kFlush)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "gradients cannot be summed in ", groups, " groups: schedule '", table.name, "' ",
-        table.placement.replicas() > 1
-            ? absl::StrCat("has ", table.placement.replicas(), ", one a copy of the model")
-            : std::string("changes the weights as gradients come, without a step to sum over")));
-  }
-  const SumOrder order = SumOrder::Of(table);
-  if (groups > 1 && !order.ascending()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "gradients cannot be summed in ", groups, " groups: schedule '", table.name,
-        "' sums the micro-batches in ", order.ToString(), " order, in which groups of ",
-        "consecutive micro-batches are not complete one after another; give one group"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckRequest(const ProgramRequest& request) {
-  const Partition& partition = *request.partition;
-  const auto stages = static_cast<size_t>(request.timetable->placement.model_stages());
-  if (partition.size() != stages || request.recompute.size() != stages) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the schedule has ", stages, " stages, the partition ", partition.size(),
-        " and the recomputation policy ", request.recompute.size(), "; they must agree"));
-  }
-  if (partition.back().last + 1 != static_cast<int>(request.layers->size())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the partition ", FormatPartition(partition), " ends at layer ", partition.back().last,
-        ", the model at layer ", static_cast<int>(request.layers->size()) - 1));
-  }
-  return CheckGroups(request);
-}
 
 }  // namespace
 
