@@ -1,8 +1,6 @@
 #include "comm/tcp/tcp_socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,10 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -22,60 +18,6 @@ namespace sluice {
 namespace {
 
 constexpr int kBacklog = 256;
-
-sockaddr_in6 ToSockaddr(const Endpoint& endpoint) {
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = endpoint.address;
-  address.sin6_port = htons(static_cast<uint16_t>(endpoint.port));
-  return address;
-}
-
-in6_addr Mapped(const in_addr& address) {
-  in6_addr mapped{};
-  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
-  std::memcpy(&mapped.s6_addr[12], &address, sizeof(address));
-  return mapped;
-}
-
-bool IsMapped(const in6_addr& address) { return IN6_IS_ADDR_V4MAPPED(&address); }
-
-// The same address for a socket of either family.
-Endpoint FromStorage(const sockaddr_storage& storage) {
-  Endpoint endpoint;
-  if (storage.ss_family == AF_INET) {
-    sockaddr_in v4{};
-    std::memcpy(&v4, &storage, sizeof(v4));
-    endpoint.address = Mapped(v4.sin_addr);
-    endpoint.port = ntohs(v4.sin_port);
-  } else {
-    sockaddr_in6 v6{};
-    std::memcpy(&v6, &storage, sizeof(v6));
-    endpoint.address = v6.sin6_addr;
-    endpoint.port = ntohs(v6.sin6_port);
-  }
-  return endpoint;
-}
-
-// An endpoint as a sockaddr of its own family: IPv4 addresses use IPv4 sockets, since the machine
-// may lack IPv6.
-struct Native {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-  explicit Native(const Endpoint& endpoint) {
-    if (!IsMapped(endpoint.address)) {
-      const sockaddr_in6 v6 = ToSockaddr(endpoint);
-      std::memcpy(&storage, &v6, length = sizeof(v6));
-      return;
-    }
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    std::memcpy(&v4.sin_addr, &endpoint.address.s6_addr[12], sizeof(v4.sin_addr));
-    v4.sin_port = htons(static_cast<uint16_t>(endpoint.port));
-    std::memcpy(&storage, &v4, length = sizeof(v4));
-  }
-  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
 
 Descriptor NewSocket(int family) {
   return Descriptor(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -125,64 +67,19 @@ void Descriptor::Close() {
   fd_ = -1;
 }
 
-bool Endpoint::IsLoopback() const {
-  if (IsMapped(address)) return address.s6_addr[12] == 127;
-  return IN6_IS_ADDR_LOOPBACK(&address);
-}
-
-std::string Endpoint::ToString() const {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (IsMapped(address)) {
-    inet_ntop(AF_INET, &address.s6_addr[12], text, sizeof(text));
-    return absl::StrCat(text, ":", port);
-  }
-  inet_ntop(AF_INET6, &address, text, sizeof(text));
-  return absl::StrCat("[", text, "]:", port);
-}
-
-bool NamesLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
-
 std::string ErrnoText(int error) { return std::generic_category().message(error); }
 
-absl::StatusOr<Endpoint> Resolve(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot find the machine '", host, "': ", gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
-  // IPv4 first: a listener on every interface hears both, but not every machine has IPv6.
-  const addrinfo* best = found;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    if (one->ai_family == AF_INET) {
-      best = one;
-      break;
-    }
-  }
-  sockaddr_storage storage{};
-  std::memcpy(&storage, best->ai_addr, best->ai_addrlen);
-  Endpoint endpoint = FromStorage(storage);
-  endpoint.port = port;
-  return endpoint;
-}
-
 absl::StatusOr<Descriptor> ListenOn(bool loopback, int port) {
-  Endpoint here;
-  here.port = port;
-  if (loopback) here.address = Mapped({htonl(INADDR_LOOPBACK)});
+  Endpoint here = loopback ? Endpoint::Loopback(port) : Endpoint::AnyIpv6(port);
   Descriptor socket = NewSocket(loopback ? AF_INET : AF_INET6);
   if (!socket.valid() && !loopback) {  // a machine without IPv6
-    here.address = Mapped({htonl(INADDR_ANY)});
+    here = Endpoint::AnyIpv4(port);
     socket = NewSocket(AF_INET);
   }
   if (!socket.valid()) return CannotListen(port, errno);
   SetOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // a port whose last owner has just ended
-  if (!IsMapped(here.address)) SetOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  const Native native(here);
+  if (!here.IsIpv4()) SetOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  const SocketAddress native(here);
   if (bind(socket.get(), native.address(), native.length) != 0 ||
       listen(socket.get(), kBacklog) != 0) {
     return CannotListen(port, errno);
@@ -196,7 +93,7 @@ absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket) {
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
     return absl::UnavailableError(absl::StrCat("getsockname: ", ErrnoText(errno)));
   }
-  return FromStorage(storage);
+  return Endpoint::Of(storage);
 }
 
 absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket) {
@@ -205,11 +102,11 @@ absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket) {
   if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
     return absl::UnavailableError(absl::StrCat("getpeername: ", ErrnoText(errno)));
   }
-  return FromStorage(storage);
+  return Endpoint::Of(storage);
 }
 
 absl::StatusOr<Descriptor> ConnectTo(const Endpoint& endpoint, Instant deadline) {
-  const Native native(endpoint);
+  const SocketAddress native(endpoint);
   Descriptor socket = NewSocket(native.storage.ss_family);
   if (!socket.valid()) return absl::UnavailableError(absl::StrCat("socket: ", ErrnoText(errno)));
   SetOptionsOfConnection(socket);

@@ -1,14 +1,13 @@
 #ifndef SLUICE_COMM_TCP_TCP_SOCKET_H_
 #define SLUICE_COMM_TCP_TCP_SOCKET_H_
 
-#include <netinet/in.h>
-
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "comm/tcp/endpoint.h"
 #include "models/device/instant.h"
 
 namespace sluice {
@@ -29,20 +28,8 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// An IP address and a port; IPv4 as mapped into IPv6 (::ffff:a.b.c.d), so that there is one kind.
-struct Endpoint {
-  in6_addr address{};
-  int port = 0;
-  bool IsLoopback() const;
-  std::string ToString() const;  // "10.0.0.7:29500", "[fe80::1]:29500"
-};
-
-// "localhost" or a literal loopback address.
-bool NamesLoopback(absl::string_view host);
-
-// Errors of all of these are Unavailable, DeadlineExceeded or InvalidArgument (a host that cannot
-// be resolved, a port taken), and say with whom. Sockets do not block.
-absl::StatusOr<Endpoint> Resolve(const std::string& host, int port);
+// Errors of all of these are Unavailable, DeadlineExceeded or InvalidArgument (a port taken), and
+// say with whom. Sockets do not block.
 // On every interface, or only on loopback's. Port 0 takes a free one.
 absl::StatusOr<Descriptor> ListenOn(bool loopback, int port);
 absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket);

@@ -1,0 +1,48 @@
+#ifndef SLUICE_COMM_TCP_ENDPOINT_H_
+#define SLUICE_COMM_TCP_ENDPOINT_H_
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace sluice {
+
+// An IP address and a port; IPv4 as mapped into IPv6 (::ffff:a.b.c.d), so that there is one kind.
+struct Endpoint {
+  in6_addr address{};
+  int port = 0;
+
+  // `port` of every interface, or only of loopback's.
+  static Endpoint AnyIpv6(int port) { return {.port = port}; }
+  static Endpoint AnyIpv4(int port);
+  static Endpoint Loopback(int port);  // of IPv4
+  // What the system says of a socket of either family.
+  static Endpoint Of(const sockaddr_storage& storage);
+
+  bool IsIpv4() const { return IN6_IS_ADDR_V4MAPPED(&address); }
+  bool IsLoopback() const;
+  std::string ToString() const;  // "10.0.0.7:29500", "[fe80::1]:29500"
+};
+
+// "localhost" or a literal loopback address.
+bool NamesLoopback(absl::string_view host);
+
+// InvalidArgument for a host that cannot be found.
+absl::StatusOr<Endpoint> Resolve(const std::string& host, int port);
+
+// An endpoint as a sockaddr of its own family: IPv4 addresses use IPv4 sockets, since the machine
+// may lack IPv6.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  explicit SocketAddress(const Endpoint& endpoint);
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_TCP_ENDPOINT_H_
