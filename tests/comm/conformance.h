@@ -7,7 +7,9 @@
 #include <memory>
 #include <ostream>
 
+#include "absl/time/time.h"
 #include "comm/communicator.h"
+#include "models/device/instant.h"
 
 namespace sluice {
 
@@ -31,13 +33,15 @@ inline std::string TransportName(const testing::TestParamInfo<Transport>& transp
   return transport.param.name;
 }
 
-// What every transport must do: conformance.cc has the tests, for groups of at most five ranks.
+// What every transport must do: conformance_*.cc have the tests, for groups of at most five ranks.
 // INSTANTIATE_TEST_SUITE_P names the transports.
 class Conformance : public testing::TestWithParam<Transport> {
  protected:
   static std::unique_ptr<Ranks> Make(int ranks, size_t capacity = 64) {
     return GetParam().make(ranks, capacity);
   }
+  // Machines under load are slow, and sanitizers slower; no test waits so long but where it fails.
+  static Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 };
 
 }  // namespace sluice

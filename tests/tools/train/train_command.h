@@ -1,0 +1,41 @@
+#ifndef SLUICE_TESTS_TOOLS_TRAIN_TRAIN_COMMAND_H_
+#define SLUICE_TESTS_TOOLS_TRAIN_TRAIN_COMMAND_H_
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/tools/sluice_process.h"
+#include "tests/tools/tiny_run.h"
+#include "tools/command.h"
+
+namespace sluice {
+
+// Whole runs of `sluice train` with the smallest model, in a folder of their own.
+class TrainCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override { WriteText(folder_ / "text"); }
+
+  std::vector<std::string> Arguments(const std::string& more) const {
+    return Words(absl::StrCat("train --data ", folder_ / "text", " ", WithTinyRun(more)));
+  }
+  ProcessResult Run(const std::string& more, int file_limit_kib = 0) const {
+    return RunSluice(Arguments(more), file_limit_kib);
+  }
+  // A run that ends well; its summary.
+  nlohmann::json Summary(const std::string& more) const {
+    const ProcessResult result = Run(absl::StrCat(more, " --json"));
+    EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+    EXPECT_EQ(result.err, "");
+    return LastLine(result.out);
+  }
+
+  TempFolder folder_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_TOOLS_TRAIN_TRAIN_COMMAND_H_

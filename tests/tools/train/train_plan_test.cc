@@ -1,0 +1,129 @@
+// Runs by a plan: what it brings along, and that they take the memory that it says.
+
+#include <algorithm>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "tests/tools/train/train_command.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+TEST_F(TrainCommandTest, APlanBringsItsModel) {
+  const std::string plan = folder_ / "plan.json";
+  const ProcessResult planned = RunSluice(Words(
+      absl::StrCat("plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 2 ",
+                   "--device cpu --micro-batch-size 2 --micro-batches 4 --dtype fp32 ",
+                   "--format json -o ", plan)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const ProcessResult result =
+      RunSluice(Words(absl::StrCat("train --data ", folder_ / "text", " --plan ", plan,
+                                   " --steps 1 --eval-micro-batches 1 --no-pin --json")));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+}
+
+TEST_F(TrainCommandTest, APlanBringsItsReplicas) {
+  const std::string file = folder_ / "plan.json";
+  const ProcessResult planned = RunSluice(Words(
+      absl::StrCat("plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 4 ",
+                   "--data-parallel 2 --zero 1 --device h200 --micro-batch-size 2 ",
+                   "--micro-batches 4 --dtype bf16 --format json -o ", file)));
+  ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+  const std::string train =
+      absl::StrCat("train --data ", folder_ / "text",
+                   " --steps 1 --eval-micro-batches 1 --no-pin --plan ", file);
+  const ProcessResult result = RunSluice(Words(train));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("replicas  2:"));
+  EXPECT_THAT(result.out, HasSubstr("ZeRO 1"));
+}
+
+// A profiled chain as PipeDream has it: the slow half is there twice, the one with many parameters
+// once.
+constexpr char kChain[] =
+    "node1 -- embedding -- forward_compute_time=1, backward_compute_time=1, "
+    "activation_size=1000, parameter_size=1000\n"
+    "node2 -- block 0 -- forward_compute_time=4, backward_compute_time=8, "
+    "activation_size=1000, parameter_size=1000\n"
+    "node3 -- block 1 -- forward_compute_time=4, backward_compute_time=8, "
+    "activation_size=1000, parameter_size=1000\n"
+    "node4 -- head -- forward_compute_time=4, backward_compute_time=8, "
+    "activation_size=10, parameter_size=9e6\n"
+    "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n";
+
+// The plan of kChain on three devices.
+Json PlanOfChain(const TempFolder& folder, const std::string& flags) {
+  WriteBytes(folder / "graph.txt", kChain);
+  const std::string file = folder / "plan.json";
+  const ProcessResult planned =
+      RunSluice(Words(absl::StrCat("plan ", folder / "graph.txt", " --devices 3 ",
+                                   "--data-parallel auto ", flags, " --format json -o ", file)));
+  EXPECT_EQ(planned.exit_code, kExitDone) << planned.err;
+  return Json::parse(std::ifstream(file));
+}
+
+// What a run by plan.json prints, with the weights of one stage that sums gradients in as many
+// groups as it has micro-batches.
+std::string TrainByPlanAndOnOneStage(const TempFolder& folder, const std::string& flags,
+                                     int micro_batches) {
+  const std::string train =
+      absl::StrCat("train --data ", folder / "text", " --layers 2 --dim 16 --heads 2 --seq 16",
+                   " --steps 2 --eval-micro-batches 1 --no-pin ");
+  const ProcessResult result =
+      RunSluice(Words(absl::StrCat(train, flags, " --plan ", folder / "plan.json")));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  const ProcessResult one = RunSluice(Words(absl::StrCat(
+      train, " --stages 1 --micro-batches ", micro_batches, " --sum-groups ", micro_batches)));
+  const auto weights = [](const std::string& out) { return out.substr(out.find("weights ")); };
+  EXPECT_EQ(weights(result.out), weights(one.out));
+  EXPECT_THAT(result.out, HasSubstr(absl::StrCat("replicas  2, 1 of the stages, gradients in ",
+                                                 micro_batches, " sums")));
+  return result.out;
+}
+
+TEST_F(TrainCommandTest, APlanForTheBottleneckBringsReplicasOfItsStages) {
+  PlanOfChain(folder_, "--objective bottleneck --bandwidth 1GB/s");
+  EXPECT_THAT(TrainByPlanAndOnOneStage(folder_, "--micro-batches 4", 4),
+              HasSubstr("layers    0-2,3"));
+}
+
+TEST_F(TrainCommandTest, APlanForTheStepBringsReplicasAndTheirSchedule) {
+  const Json plan = PlanOfChain(folder_, "--micro-batches 12 --bandwidth 100MB/s");
+  std::vector<int> replicas;
+  for (const Json& stage : plan["stages"]) replicas.push_back(stage["replicas"]);
+  EXPECT_EQ(replicas, (std::vector<int>{2, 1}));
+  EXPECT_THAT(TrainByPlanAndOnOneStage(folder_, "", 12),
+              HasSubstr(plan["schedule"].get<std::string>()));
+}
+
+TEST_F(TrainCommandTest, ReplicasTakeTheMemoryThatTheirPlanSays) {
+  for (const char* zero : {"0", "1", "2"}) {
+    const std::string file = folder_ / "plan.json";
+    const ProcessResult planned = RunSluice(Words(absl::StrCat(
+        "plan char-gpt --layers 2 --dim 16 --heads 2 --vocab 256 --seq 16 --devices 4 ",
+        "--data-parallel 2 --device cpu --micro-batch-size 2 --micro-batches 4 ",
+        "--format json -o ", file, " --zero ", zero)));
+    ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+    int64_t largest = 0;
+    const Json plan = Json::parse(std::ifstream(file));
+    for (const Json& stage : plan["stages"]) {
+      largest = std::max(largest, stage["peak_bytes"].get<int64_t>());
+    }
+    const ProcessResult result = RunSluice(
+        Words(absl::StrCat("train --data ", folder_ / "text",
+                           " --steps 1 --eval-micro-batches 1 --no-pin --json --plan ", file)));
+    ASSERT_EQ(result.exit_code, kExitDone) << result.err;
+    const Json step = Json::parse(result.out.substr(0, result.out.find('\n')));
+    // Every rank allocates what the plan says of it.
+    const auto peaks = step["peak_bytes"].get<std::vector<int64_t>>();
+    EXPECT_EQ(peaks.size(), 4u);
+    EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), largest) << "ZeRO " << zero;
+    EXPECT_EQ(step["arena_bytes"], step["peak_bytes"]);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
