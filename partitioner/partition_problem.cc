@@ -31,9 +31,9 @@ double PartitionProblem::SendSeconds(int stage, int64_t bytes) const {
 }
 
 absl::Status ValidateProblem(const PartitionProblem& problem) {
-  if (problem.timetable->placement.replicas() > 1) {
+  if (problem.timetable->placement.copies() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "schedule ", problem.timetable->name, " runs ", problem.timetable->placement.replicas(),
+        "schedule ", problem.timetable->name, " runs ", problem.timetable->placement.copies(),
         " copies of the model; plans are for schedules with one copy"));
   }
   if (problem.timetable->updates != WeightUpdates::kFlush) {

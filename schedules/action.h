@@ -18,7 +18,7 @@ enum class Op : uint8_t {
   kRecvForward,   // RECV_F: this stage's input from stage - 1
   kSendBackward,  // SEND_B: the gradient of this stage's input to stage - 1
   kRecvBackward,  // RECV_B: the gradient of this stage's output from stage + 1
-  kReduceGrad,    // REDUCE_GRAD: sums this stage's gradients over its replicas (no micro-batch)
+  kReduceGrad,    // REDUCE_GRAD: sums this stage's gradients over its ranks (no micro-batch)
   kRecompute,     // RECOMPUTE: rebuilds the activations of a (stage, micro-batch) for its backward
   // OPTIMIZER_STEP: changes this stage's weights. In a synchronous table it has no micro-batch; in
   // an asynchronous one, the last micro-batch whose gradient it includes.

@@ -3,7 +3,7 @@
 namespace sluice {
 
 bool IsRoundRobin(const Placement& placement) {
-  bool dealt = placement.replicas() == 1 && placement.stages() % placement.ranks() == 0;
+  bool dealt = placement.copies() == 1 && placement.stages() % placement.ranks() == 0;
   for (int stage = 0; stage < placement.stages(); ++stage) {
     dealt = dealt && placement.rank(stage) == stage % placement.ranks();
   }

@@ -9,12 +9,12 @@ namespace sluice {
 
 StageDeal::StageDeal(const Placement& placement)
     : ranks_(placement.ranks()),
-      replicas_(static_cast<size_t>(placement.stages()), 1),
+      members_(static_cast<size_t>(placement.stages()), 1),
       first_rank_(placement.rank_of_stage()) {}
 
-StageDeal::StageDeal(std::vector<int> replicas, int group)
-    : group_(group), replicas_(std::move(replicas)) {
-  for (const int count : replicas_) {
+StageDeal::StageDeal(std::vector<int> members, int group)
+    : group_(group), members_(std::move(members)) {
+  for (const int count : members_) {
     first_rank_.push_back(ranks_);
     ranks_ += count;
   }
@@ -23,7 +23,7 @@ StageDeal::StageDeal(std::vector<int> replicas, int group)
 std::vector<int> StageDeal::StagesOf(int rank) const {
   std::vector<int> stages;
   for (int stage = 0; stage < this->stages(); ++stage) {
-    if (rank >= first_rank(stage) && rank < first_rank(stage) + replicas(stage))
+    if (rank >= first_rank(stage) && rank < first_rank(stage) + members(stage))
       stages.push_back(stage);
   }
   return stages;
@@ -42,24 +42,25 @@ std::vector<std::vector<Action>> DealRows(const Timetable& table, const StageDea
   return rows;
 }
 
-absl::StatusOr<Timetable> NarrowTimetable(const Timetable& wide, const std::vector<int>& replicas) {
-  const int ranks = std::accumulate(replicas.begin(), replicas.end(), 0);
+absl::StatusOr<Timetable> NarrowTimetable(const Timetable& wide, const std::vector<int>& members) {
+  const int ranks = std::accumulate(members.begin(), members.end(), 0);
   if (wide.placement.stages() != ranks || wide.placement.chunks() != 1 ||
       wide.updates != WeightUpdates::kFlush) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule '", wide.name, "' has ", wide.placement.ranks(), " ranks",
         wide.placement.chunks() > 1 ? " with several stages each" : "",
-        wide.updates != WeightUpdates::kFlush ? ", and no flush in which replicas could agree" : "",
-        "; replicated stages need a synchronous one of ", ranks, " ranks with a stage each"));
+        wide.updates != WeightUpdates::kFlush ? ", and no flush at which ranks could agree" : "",
+        "; stages that several ranks share need a synchronous schedule of ", ranks,
+        " ranks with one stage per rank"));
   }
   Timetable narrow = wide;
-  narrow.placement = Placement::Looped(static_cast<int>(replicas.size()));
+  narrow.placement = Placement::Looped(static_cast<int>(members.size()));
   narrow.rows.clear();
   int rank = 0;
-  for (size_t stage = 0; stage < replicas.size(); ++stage) {
+  for (size_t stage = 0; stage < members.size(); ++stage) {
     std::vector<Action>& row = narrow.rows.emplace_back(wide.rows[static_cast<size_t>(rank)]);
     for (Action& action : row) action.stage = static_cast<uint16_t>(stage);
-    rank += replicas[stage];
+    rank += members[stage];
   }
   return narrow;
 }

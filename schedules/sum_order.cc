@@ -50,7 +50,7 @@ bool AllStagesHave(const std::vector<int>& order, const Timetable& table) {
 
 SumOrder SumOrder::Of(const Timetable& timetable) {
   SumOrder result;
-  if (timetable.placement.replicas() > 1 || timetable.updates != WeightUpdates::kFlush) {
+  if (timetable.placement.copies() > 1 || timetable.updates != WeightUpdates::kFlush) {
     return result;
   }
   std::vector<int> order = OrderOfFirstStage(timetable);

@@ -28,7 +28,7 @@ Placement Placement::V(int ranks, int chunks) {
 
 Placement Placement::Bidirectional(int ranks) {
   Placement placement = V(ranks, 2);
-  placement.replicas_ = 2;
+  placement.copies_ = 2;
   return placement;
 }
 
@@ -71,10 +71,10 @@ std::vector<int> Placement::StagesOf(int rank) const {
 }
 
 int Timetable::MicroBatchesOf(int stage) const {
-  // The first micro-batch of copy k is the least b with b * replicas >= k * micro_batches.
-  const int64_t replicas = placement.replicas();
-  const int64_t k = placement.replica(stage);
-  const auto first = [&](int64_t copy) { return (copy * micro_batches + replicas - 1) / replicas; };
+  // The first micro-batch of copy k is the least b with b * copies >= k * micro_batches.
+  const int64_t copies = placement.copies();
+  const int64_t k = placement.copy(stage);
+  const auto first = [&](int64_t copy) { return (copy * micro_batches + copies - 1) / copies; };
   return static_cast<int>(first(k + 1) - first(k));
 }
 

@@ -14,8 +14,8 @@ namespace sluice {
 constexpr int kNoStage = -1;
 
 // Which rank holds which stage. A stage is one contiguous run of layers; a rank with several stages
-// (chunks) holds them in ascending order. There may be several copies (replicas) of the model, each
-// a whole pipeline of its own: stage s is then part s mod model_stages() of the model, and data
+// (chunks) holds them in ascending order. There may be several copies of the model, each
+// a whole pipeline: stage s is then part s mod model_stages() of the model, and data
 // never pass between copies.
 class Placement {
  public:
@@ -37,12 +37,12 @@ class Placement {
   int ranks() const { return ranks_; }
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
   // Copies of the model; 1 but for Bidirectional.
-  int replicas() const { return replicas_; }
+  int copies() const { return copies_; }
   // Stages of one copy, and which of them `stage` is.
-  int model_stages() const { return stages() / replicas_; }
-  int model_stage(int stage) const { return replicas_ == 1 ? stage : stage % model_stages(); }
-  // Which copy `stage` belongs to, 0..replicas-1.
-  int replica(int stage) const { return replicas_ == 1 ? 0 : stage / model_stages(); }
+  int model_stages() const { return stages() / copies_; }
+  int model_stage(int stage) const { return copies_ == 1 ? stage : stage % model_stages(); }
+  // Which copy `stage` belongs to, 0..copies-1.
+  int copy(int stage) const { return copies_ == 1 ? 0 : stage / model_stages(); }
   // The stage that feeds `stage`, and the one that it feeds; kNoStage at the ends of each copy.
   // A `stage` outside 0..stages-1 has neither.
   int PreviousStage(int stage) const {
@@ -50,7 +50,7 @@ class Placement {
   }
   int NextStage(int stage) const {
     if (stage + 1 >= stages()) return kNoStage;
-    return replicas_ > 1 && model_stage(stage + 1) == 0 ? kNoStage : stage + 1;
+    return copies_ > 1 && model_stage(stage + 1) == 0 ? kNoStage : stage + 1;
   }
   // Largest number of stages that one rank holds.
   int chunks() const { return chunks_; }
@@ -63,7 +63,7 @@ class Placement {
   Placement() = default;
   int ranks_ = 0;
   int chunks_ = 0;
-  int replicas_ = 1;
+  int copies_ = 1;
   std::vector<int> rank_of_stage_;
 };
 
@@ -93,12 +93,12 @@ struct Timetable {
 
   // Which copy of the model `micro_batch` runs through: contiguous blocks, so that each copy sums
   // gradients in micro-batch order.
-  int replica(int micro_batch) const {
-    return static_cast<int>(int64_t{micro_batch} * placement.replicas() / micro_batches);
+  int copy(int micro_batch) const {
+    return static_cast<int>(int64_t{micro_batch} * placement.copies() / micro_batches);
   }
   // Whether `micro_batch` runs through `stage`.
   bool Visits(int micro_batch, int stage) const {
-    return placement.replicas() == 1 || replica(micro_batch) == placement.replica(stage);
+    return placement.copies() == 1 || copy(micro_batch) == placement.copy(stage);
   }
   // How many micro-batches run through `stage`.
   int MicroBatchesOf(int stage) const;

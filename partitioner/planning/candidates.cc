@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<const CatalogueEntry*>> EntriesAskedFor(const PlanReq
   }
   // Only what computes the same as one device would, from one copy of the weights.
   for (const CatalogueEntry& entry : Catalogue()) {
-    if (entry.updates == WeightUpdates::kFlush && entry.replicas == 1) entries.push_back(&entry);
+    if (entry.updates == WeightUpdates::kFlush && entry.copies == 1) entries.push_back(&entry);
   }
   return entries;
 }

@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const ModelSpec& spec,
 // plain pipeline over the same ranks has the same stages.
 absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
   const bool plain =
-      timetable.placement.replicas() == 1 && timetable.updates == WeightUpdates::kFlush;
+      timetable.placement.copies() == 1 && timetable.updates == WeightUpdates::kFlush;
   if (plain) return ComputeOnly(timetable);
   return GenerateSchedule(
       "1f1b", {.ranks = timetable.placement.ranks(), .micro_batches = timetable.micro_batches});

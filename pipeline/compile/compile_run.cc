@@ -126,9 +126,9 @@ absl::Status CheckSteps(const RunPlan& plan) {
 
 // By groups of gradients, as many as are summed.
 StageDeal DealOf(const RunRequest& request, const Timetable& table) {
-  if (request.stage_replicas.empty()) return StageDeal(table.placement);
+  if (request.stage_members.empty()) return StageDeal(table.placement);
   const int groups = request.sum_groups > 0 ? request.sum_groups : table.micro_batches;
-  return {request.stage_replicas, std::max(table.micro_batches / groups, 1)};
+  return {request.stage_members, std::max(table.micro_batches / groups, 1)};
 }
 
 // What is computed in a step, with what is rebuilt ahead.
@@ -165,7 +165,7 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   if (!lowered.ok()) return lowered.status();
   absl::StatusOr<std::vector<LayerDecl>> layers = DeclareLayers(request);
   if (!layers.ok()) return layers.status();
-  if (absl::Status status = CheckStageReplicas(request, *lowered); !status.ok()) return status;
+  if (absl::Status status = CheckStageMembers(request, *lowered); !status.ok()) return status;
   StageDeal deal = DealOf(request, *lowered);
   RunPlan plan{.request = request,
                .lowered = *std::move(lowered),

@@ -73,7 +73,7 @@ absl::Status ExchangeCopyGradients(RankState& state, Communicator& communicator,
                                    absl::Duration timeout) {
   const RunPlan& plan = state.plan();
   const Placement& placement = plan.lowered.placement;
-  if (placement.replicas() == 1) return absl::OkStatus();
+  if (placement.copies() == 1) return absl::OkStatus();
   // In the order of the model on every rank, so that the two ends of a pair meet.
   const auto parameters = static_cast<int>(CanonicalParameters(plan).size());
   for (int index = 0; index < parameters; ++index) {

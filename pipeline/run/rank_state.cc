@@ -88,7 +88,7 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
     ParameterView view;
     view.global_index = first_index + static_cast<int>(p);
     view.stage = stage.stage;
-    view.model_copy = plan_.lowered.placement.replica(stage.stage);
+    view.model_copy = plan_.lowered.placement.copy(stage.stage);
     view.local = local;
     view.decl = &decls[p];
     view.elements = ElementCount(decls[p].shape);

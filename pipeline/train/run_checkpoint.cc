@@ -55,7 +55,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.micro_batch_size = request.batch.size;
   state.micro_batches = plan.global_micro_batches();
   // Each copy of the model is a group.
-  state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.replicas());
+  state.sum_groups = std::max(plan.sum_groups(), plan.lowered.placement.copies());
   state.sum_order = SumOrder::Of(plan.lowered).ToString();
   state.seq = request.batch.seq;
   state.dtype = request.dtype;

@@ -80,7 +80,7 @@ std::optional<Defect> MisnumberedIn(const Timetable& table, const Kind& kind) {
 }  // namespace
 
 std::optional<Defect> FindMisnumbered(const Timetable& timetable) {
-  if (timetable.placement.replicas() > 1) return std::nullopt;
+  if (timetable.placement.copies() > 1) return std::nullopt;
   for (const Kind& kind : kKinds) {
     if (auto defect = MisnumberedIn(timetable, kind)) return defect;
   }

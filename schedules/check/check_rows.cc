@@ -160,11 +160,10 @@ class RowChecker {
       return false;
     }
     if (!whole_stage && !table_.Visits(action.micro_batch, action.stage)) {
-      defects_.Add(
-          rank, position, action,
-          absl::StrCat("micro-batch ", action.micro_batch, " runs through copy ",
-                       table_.replica(action.micro_batch), " of the model; stage ", action.stage,
-                       " is of copy ", table_.placement.replica(action.stage)));
+      defects_.Add(rank, position, action,
+                   absl::StrCat("micro-batch ", action.micro_batch, " runs through copy ",
+                                table_.copy(action.micro_batch), " of the model; stage ",
+                                action.stage, " is of copy ", table_.placement.copy(action.stage)));
       return false;
     }
     if (!IsCommunication(action.op)) return true;

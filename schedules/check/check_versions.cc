@@ -143,11 +143,11 @@ class VersionChecker {
 }  // namespace
 
 void CheckVersions(const Timetable& timetable, DefectList& defects) {
-  if (timetable.updates != WeightUpdates::kFlush && timetable.placement.replicas() > 1) {
-    return defects.AddAbsent(-1, {},
-                             absl::StrCat("weights change without a flush, but there are ",
-                                          timetable.placement.replicas(),
-                                          " copies of the model, which could not agree on them"));
+  if (timetable.updates != WeightUpdates::kFlush && timetable.placement.copies() > 1) {
+    return defects.AddAbsent(
+        -1, {},
+        absl::StrCat("weights change without a flush, but there are ", timetable.placement.copies(),
+                     " copies of the model, which could not agree on them"));
   }
   if (timetable.updates == WeightUpdates::kDoubleBuffered && timetable.update_every < 1) {
     return defects.AddAbsent(-1, {},

@@ -45,7 +45,7 @@ struct CatalogueEntry {
   int default_chunks;
   // Takes any multiple of this many chunks; 0: default_chunks only.
   int chunk_step = 0;
-  int replicas = 1;                               // copies of the model
+  int copies = 1;                                 // copies of the model
   bool takes_group = false;                       // honours ScheduleRequest::group
   bool takes_costs = false;                       // honours costs and memory_limit
   WeightUpdates updates = WeightUpdates::kFlush;  // kFlush: synchronous

@@ -42,7 +42,7 @@ absl::StatusOr<Timetable> GenerateChimera(const ScheduleRequest& request) {
   int first[2] = {0, table.MicroBatchesOf(0)};
   for (int stage = 0; stage < 2 * p; ++stage) {
     const int s = table.placement.model_stage(stage);
-    const int offset = first[table.placement.replica(stage)];
+    const int offset = first[table.placement.copy(stage)];
     for (int i = 0; i < table.MicroBatchesOf(stage); ++i) {
       const int64_t unit = i / per_unit, in_unit = i % per_unit;
       const int64_t start = unit_slots * unit + 2 * in_unit;

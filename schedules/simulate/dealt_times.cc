@@ -41,7 +41,7 @@ class DealtRun {
     run_.makespan = *std::max_element(clock_.begin(), clock_.end());
     for (size_t stage = 0; stage < tail.size(); ++stage) {
       const auto first = clock_.begin() + deal_.first_rank(static_cast<int>(stage));
-      const double end = *std::max_element(first, first + deal_.replicas(static_cast<int>(stage)));
+      const double end = *std::max_element(first, first + deal_.members(static_cast<int>(stage)));
       run_.makespan = std::max(run_.makespan, end + tail[stage]);
     }
     run_.bubble = BubbleOf(run_.makespan);
@@ -141,12 +141,12 @@ Simulation SimulateDealt(const DealtTimetable& dealt, const StageCosts& costs,
 Timetable DrawnTable(const DealtTimetable& dealt) {
   const StageDeal& deal = dealt.deal;
   Timetable drawn = dealt.table;
-  std::vector<int> replicas, first_ranks;
+  std::vector<int> members, first_ranks;
   for (int stage = 0; stage < deal.stages(); ++stage) {
-    replicas.push_back(deal.replicas(stage));
+    members.push_back(deal.members(stage));
     first_ranks.push_back(deal.first_rank(stage));
   }
-  absl::StrAppend(&drawn.name, ", stages of ", absl::StrJoin(replicas, "+"));
+  absl::StrAppend(&drawn.name, ", stages of ", absl::StrJoin(members, "+"));
   drawn.placement = Placement::OfFirstRanks(std::move(first_ranks), deal.ranks());
   drawn.rows = dealt.rows;
   return drawn;

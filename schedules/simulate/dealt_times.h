@@ -21,10 +21,11 @@ struct DealtTimetable {
 };
 
 // As Simulate: every rank runs its actions in order, each as soon as its input is there. `costs` are
-// those of one replica of a stage. A message takes `costs.send`, where costs have it; messages do
-// not wait for each other. `tail` ([stage], or empty): time that all ranks of a stage spend together
-// after the last of them is done, as for the sum of their gradients. The lower bound leaves the tail
-// out; the critical path leads to the last action; kSummary fills only the makespan and the bubble.
+// those of one member of a stage. A message takes `costs.send`, where the costs give it; messages do
+// not wait for each other. `tail` ([stage], or empty): time that all members of a stage spend
+// together after the last of them is done, for example to sum their gradients. The lower bound does
+// not include the tail; the critical path leads to the last action; kSummary fills only the makespan
+// and the bubble.
 Simulation SimulateDealt(const DealtTimetable& dealt, const StageCosts& costs,
                          const std::vector<double>& tail = {}, Detail detail = Detail::kSummary);
 

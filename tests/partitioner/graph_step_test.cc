@@ -251,7 +251,7 @@ TEST(GraphStepPlan, IsTheBestOfAllSchedules) {
     }
     double best = kInfinity;
     for (const CatalogueEntry& entry : Catalogue()) {
-      if (entry.updates != WeightUpdates::kFlush || entry.replicas > 1) continue;
+      if (entry.updates != WeightUpdates::kFlush || entry.copies > 1) continue;
       for (int chunks = 1; chunks <= 3; ++chunks) {
         if (2 * chunks > static_cast<int>(graph.nodes.size())) continue;
         if (entry.chunk_step > 0 && chunks == 1) continue;

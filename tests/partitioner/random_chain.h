@@ -49,7 +49,7 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
 inline Timetable RandomTimetable(Random& random, int layers) {
   while (true) {
     const CatalogueEntry& entry = Catalogue()[random() % Catalogue().size()];
-    if (entry.updates != WeightUpdates::kFlush || entry.replicas > 1) continue;
+    if (entry.updates != WeightUpdates::kFlush || entry.copies > 1) continue;
     ScheduleRequest request;
     request.ranks = 1 + Below(random, 4);
     request.chunks = 1 + Below(random, 3);

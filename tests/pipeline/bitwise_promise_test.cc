@@ -16,11 +16,11 @@ namespace {
 constexpr int64_t kSteps = 3;
 
 // Copies of the model that the run's schedule keeps; each sums the gradients of its micro-batches.
-int Replicas(const SmallRun& run) { return MakeRequest(run).timetable.placement.replicas(); }
+int Copies(const SmallRun& run) { return MakeRequest(run).timetable.placement.copies(); }
 
 // One rank, one stage, one micro-batch after the other, nothing recomputed.
 SmallRun Baseline(SmallRun run) {
-  run.sum_groups = std::max(run.sum_groups, Replicas(run));
+  run.sum_groups = std::max(run.sum_groups, Copies(run));
   run.schedule = "gpipe";
   run.ranks = run.chunks = 1;
   run.recompute = Recompute::kNone;

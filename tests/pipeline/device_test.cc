@@ -75,14 +75,14 @@ std::vector<SmallRun> Runs() {
     runs.push_back({.model = "wide", .ranks = 2, .replicas = 2, .zero = zero});
     runs.push_back({.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = zero});
   }
-  runs.push_back({.model = "wide", .ranks = 2, .micro_batches = 6, .stage_replicas = {3, 1}});
-  runs.push_back({.model = "tied", .ranks = 2, .micro_batches = 6, .stage_replicas = {2, 3}});
+  runs.push_back({.model = "wide", .ranks = 2, .micro_batches = 6, .stage_members = {3, 1}});
+  runs.push_back({.model = "tied", .ranks = 2, .micro_batches = 6, .stage_members = {2, 3}});
   runs.push_back({.model = "wide",
                   .schedule = "zb-h1",
                   .ranks = 3,
                   .sum_groups = 2,
                   .zero = 1,
-                  .stage_replicas = {1, 2, 1}});
+                  .stage_members = {1, 2, 1}});
   return runs;
 }
 

@@ -47,7 +47,7 @@ class Imported : public testing::TestWithParam<SmallRun> {};
 
 TEST_P(Imported, EqualsOneStage) {
   const Timetable table = MakeRequest(GetParam()).timetable;
-  if (table.placement.replicas() > 1) GTEST_SKIP() << "a CSV does not say what is a copy of what";
+  if (table.placement.copies() > 1) GTEST_SKIP() << "a CSV does not say what is a copy of what";
   const fs::path path = fs::path(testing::TempDir()) / (GetParam().Name() + ".csv");
   std::ofstream(path, std::ios::binary) << FormatTimetableCsv(table);
   ExpectTrains(path);

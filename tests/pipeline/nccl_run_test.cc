@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SmallRun{.model = "wide", .ranks = 2, .replicas = 2, .zero = 0},
                     SmallRun{.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 1},
                     SmallRun{.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = 2},
-                    SmallRun{.model = "wide", .ranks = 2, .stage_replicas = {1, 2}}),
+                    SmallRun{.model = "wide", .ranks = 2, .stage_members = {1, 2}}),
     [](const auto& param_info) { return param_info.param.Name(); });
 
 TEST(OverNccl, APeerLostInsideACallEndsTheRun) {

@@ -326,7 +326,7 @@ TEST(BadReplicas, AreRefusedWithAReason) {
   EXPECT_THAT(ErrorOf({.schedule = "chimera", .chunks = 2, .replicas = 2}),
               HasSubstr("has two copies of the model already"));
   EXPECT_THAT(ErrorOf({.schedule = "pipedream-2bw", .replicas = 2}),
-              HasSubstr("without a flush, in which replicas could agree"));
+              HasSubstr("without a flush, at which ranks could agree"));
 }
 
 // Nothing is divided where there is nobody to divide it with.

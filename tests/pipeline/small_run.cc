@@ -64,12 +64,12 @@ Partition RandomPartition(int layers, int stages, uint64_t seed) {
 }
 
 absl::StatusOr<Timetable> TimetableOf(const SmallRun& run) {
-  const std::vector<int>& replicas = run.stage_replicas;
+  const std::vector<int>& members = run.stage_members;
   const int ranks =
-      replicas.empty() ? run.ranks : std::accumulate(replicas.begin(), replicas.end(), 0);
+      members.empty() ? run.ranks : std::accumulate(members.begin(), members.end(), 0);
   absl::StatusOr<Timetable> table = GenerateSchedule(
       run.schedule, {.ranks = ranks, .micro_batches = run.micro_batches, .chunks = run.chunks});
-  return replicas.empty() || !table.ok() ? table : NarrowTimetable(*table, replicas);
+  return members.empty() || !table.ok() ? table : NarrowTimetable(*table, members);
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ std::string SmallRun::Name() const {
   if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
   if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
   if (replicas > 1) absl::StrAppend(&name, "_dp", replicas);
-  if (!stage_replicas.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_replicas, ""));
+  if (!stage_members.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_members, ""));
   if (zero > 0) absl::StrAppend(&name, "_zero", zero);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   return absl::StrReplaceAll(name, {{"-", "_"}});
@@ -160,7 +160,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.optimizer = run.optimizer;
   request.sum_groups = run.sum_groups;
   request.replicas = run.replicas;
-  request.stage_replicas = run.stage_replicas;
+  request.stage_members = run.stage_members;
   request.zero = run.zero;
   return request;
 }

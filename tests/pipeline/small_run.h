@@ -50,7 +50,7 @@ struct SmallRun {
   int sum_groups = 0;  // as in RunRequest
   int replicas = 1;    // of `micro_batches` each
   int zero = 0;
-  std::vector<int> stage_replicas = {};  // instead; `ranks` is then the number of stages
+  std::vector<int> stage_members = {};  // instead; `ranks` is then the number of stages
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
   std::string Name() const;

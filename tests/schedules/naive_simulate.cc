@@ -35,7 +35,7 @@ double DurationOf(const Action& a, const StageCosts& costs) {
 
 // Whether there is a stage `other`, in the same copy of the model.
 bool SameCopy(const Placement& placement, int stage, int other) {
-  const int copy_stages = placement.stages() / placement.replicas();
+  const int copy_stages = placement.stages() / placement.copies();
   return other >= 0 && other < placement.stages() && stage / copy_stages == other / copy_stages;
 }
 

@@ -54,10 +54,10 @@ class Naive {
   static int Peer(const Action& a) {
     return a.op == Op::kSendForward || a.op == Op::kRecvBackward ? a.stage + 1 : a.stage - 1;
   }
-  int CopyStages() const { return table_.placement.stages() / table_.placement.replicas(); }
+  int CopyStages() const { return table_.placement.stages() / table_.placement.copies(); }
   // Micro-batches are dealt to the copies of the model in blocks.
   bool Visits(int b, int stage) const {
-    return b * table_.placement.replicas() / table_.micro_batches == stage / CopyStages();
+    return b * table_.placement.copies() / table_.micro_batches == stage / CopyStages();
   }
   bool Crosses(int stage, int peer) const {
     return peer >= 0 && peer < table_.placement.stages() &&
@@ -126,7 +126,7 @@ class Naive {
   // All ascending, or, of one copy of the model, all the same.
   bool GradientsInOrder() const {
     bool ascending = true;
-    bool same = table_.placement.replicas() == 1 && table_.updates == WeightUpdates::kFlush;
+    bool same = table_.placement.copies() == 1 && table_.updates == WeightUpdates::kFlush;
     std::vector<int> first;
     for (int s = 0; s < table_.placement.stages(); ++s) {
       std::vector<int> order;

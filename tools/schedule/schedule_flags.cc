@@ -94,7 +94,7 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
                          .choose_chunks = flags.choose_chunks,
                          .recompute = flags.recompute,
                          .placement = flags.placement,
-                         .stage_replicas = {},
+                         .stage_members = {},
                          .costs = {},
                          .memory_limit = flags.memory_limit,
                          .time_limit = {}};
@@ -114,11 +114,11 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
 }
 
 // The ranks of all stages together take the place of -p where a schedule is generated.
-absl::Status ReadStageReplicas(const ScheduleFlags& flags, ScheduleQuestion& asked) {
-  absl::StatusOr<std::vector<int>> replicas = ParseStageReplicas(flags.stage_replicas);
-  if (!replicas.ok()) return replicas.status();
-  asked.stage_replicas = *std::move(replicas);
-  if (asked.stage_replicas.empty()) return absl::OkStatus();
+absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& asked) {
+  absl::StatusOr<std::vector<int>> members = ParseStageMembers(flags.stage_replicas);
+  if (!members.ok()) return members.status();
+  asked.stage_members = *std::move(members);
+  if (asked.stage_members.empty()) return absl::OkStatus();
   if (flags.format == "comms-csv") {
     return absl::InvalidArgumentError(
         "--format comms-csv has a rank a stage; with --stage-replicas give another");
@@ -130,7 +130,7 @@ absl::Status ReadStageReplicas(const ScheduleFlags& flags, ScheduleQuestion& ask
   if (!flags.micro_batches) {
     return absl::InvalidArgumentError("--stage-replicas needs -m/--micro-batches");
   }
-  const int ranks = std::accumulate(asked.stage_replicas.begin(), asked.stage_replicas.end(), 0);
+  const int ranks = std::accumulate(asked.stage_members.begin(), asked.stage_members.end(), 0);
   if (asked.ranks.value_or(ranks) != ranks) {
     return absl::InvalidArgumentError(absl::StrCat("--stage-replicas ", flags.stage_replicas,
                                                    " is ", ranks, " ranks, not -p ", *asked.ranks,
@@ -187,7 +187,7 @@ void AddCheckFlags(CLI::App& app, ScheduleFlags& flags) {
 absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags) {
   absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
   if (!asked.ok()) return asked.status();
-  if (absl::Status ok = ReadStageReplicas(flags, *asked); !ok.ok()) return ok;
+  if (absl::Status ok = ReadStageMembers(flags, *asked); !ok.ok()) return ok;
   return ShowQuestion{.what = flags.what,
                       .asked = *std::move(asked),
                       .view = ViewOf(flags),

@@ -243,7 +243,7 @@ class WorldTrainer {
   // What makes up the ranks of the run.
   static std::string Made(const RunPlan& plan) {
     if (plan.has_stage_members()) {
-      return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_replicas, " + "));
+      return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_members, " + "));
     }
     return absl::StrCat(plan.ranks(), " of the pipeline x ", plan.replicas(),
                         plan.replicas() == 1 ? " replica" : " replicas");

@@ -265,9 +265,9 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   TrainQuestion question = flags.question;
   TrainOptions& options = question.options;
   TakeHyperParameters(flags, &options.training);
-  absl::StatusOr<std::vector<int>> replicas = ParseStageReplicas(flags.stage_replicas);
-  if (!replicas.ok()) return replicas.status();
-  question.timetable.stage_replicas = *std::move(replicas);
+  absl::StatusOr<std::vector<int>> members = ParseStageMembers(flags.stage_replicas);
+  if (!members.ok()) return members.status();
+  question.timetable.stage_members = *std::move(members);
   absl::StatusOr<KernelChoice> kernels = ChoiceOf(flags.kernels);
   if (!kernels.ok()) return kernels.status();
   question.kernels = *kernels;

@@ -24,7 +24,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   }
   timetable.stages = plan.devices;
   if (!plan.stage_replicas.empty()) {
-    timetable.stage_replicas = plan.stage_replicas;
+    timetable.stage_members = plan.stage_replicas;
     timetable.stages = static_cast<int>(plan.stage_replicas.size());
   }
   question->data_parallel = plan.data_parallel;
@@ -60,7 +60,7 @@ absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const P
       plan != nullptr ? plan->assignment.partition
       : !question.partition.empty()
           ? ParsePartition(question.partition, request.spec.layer_count())
-          : DefaultPartition(request.spec, request.batch, step, question.timetable.stage_replicas);
+          : DefaultPartition(request.spec, request.batch, step, question.timetable.stage_members);
   if (!partition.ok() || static_cast<int>(partition->size()) == stages) return partition;
   return absl::InvalidArgumentError(
       absl::StrCat("the partition ", FormatPartition(*partition), " has ", partition->size(),
@@ -104,7 +104,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
                           : std::vector<Recompute>(partition->size(), question.recompute);
   request.partition = *std::move(partition);
   request.replicas = question.data_parallel;
-  request.stage_replicas = question.timetable.stage_replicas;
+  request.stage_members = question.timetable.stage_members;
   request.zero = question.zero;
   request.sum_groups = GroupsOf(question.sum_groups, *timetable);
   request.step_micro_batches = timetable->micro_batches;

@@ -25,7 +25,7 @@ struct TimetableChoice {
   int chunks = 0;                 // stages of each rank; 0: the schedule's
   std::string placement;          // "looped" or "v", of a file or auto; empty: as it says
   std::optional<int> micro_batches;
-  std::vector<int> stage_replicas;  // ranks of each stage; empty: one each
+  std::vector<int> stage_members;  // ranks of each stage; empty: one each
 };
 
 // What `sluice train` is asked: typed values, made once from the flags (train_flags.h).

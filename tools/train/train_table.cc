@@ -85,7 +85,7 @@ class TableOutput : public TrainOutput {
     }
     if (plan.has_stage_members()) {
       std::printf("replicas  %s of the stages, gradients in %d sums%s\n",
-                  absl::StrJoin(request.stage_replicas, ", ").c_str(), plan.sum_groups(),
+                  absl::StrJoin(request.stage_members, ", ").c_str(), plan.sum_groups(),
                   plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
     }
     std::printf("layers    %s\n", FormatPartition(request.partition).c_str());

@@ -122,24 +122,24 @@ absl::StatusOr<Timetable> WholeTimetable(const TimetableChoice& choice, std::opt
 }
 
 absl::Status CheckStages(const TimetableChoice& choice) {
-  const auto stages = static_cast<int>(choice.stage_replicas.size());
+  const auto stages = static_cast<int>(choice.stage_members.size());
   if (choice.stages.value_or(stages) == stages) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--stage-replicas ", absl::StrJoin(choice.stage_replicas, ","), " is for ", stages,
+      "--stage-replicas ", absl::StrJoin(choice.stage_members, ","), " is for ", stages,
       " stages, not ", *choice.stages, "; give --stages ", stages, " or leave it out"));
 }
 
 }  // namespace
 
 absl::StatusOr<Timetable> StepTimetable(const TimetableChoice& choice) {
-  const std::vector<int>& replicas = choice.stage_replicas;
-  if (replicas.empty()) return WholeTimetable(choice, choice.stages);
+  const std::vector<int>& members = choice.stage_members;
+  if (members.empty()) return WholeTimetable(choice, choice.stages);
   if (absl::Status status = CheckStages(choice); !status.ok()) return status;
   const bool rows_are_stages = FromFile(choice) || !choice.timetable.empty();
-  if (rows_are_stages) return WholeTimetable(choice, static_cast<int>(replicas.size()));
+  if (rows_are_stages) return WholeTimetable(choice, static_cast<int>(members.size()));
   absl::StatusOr<Timetable> table =
-      WholeTimetable(choice, std::accumulate(replicas.begin(), replicas.end(), 0));
-  return table.ok() ? NarrowTimetable(*table, replicas) : table;
+      WholeTimetable(choice, std::accumulate(members.begin(), members.end(), 0));
+  return table.ok() ? NarrowTimetable(*table, members) : table;
 }
 
 absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const TrainOptions& options,
@@ -160,7 +160,7 @@ absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const Trai
 
 int GroupsOf(std::optional<int> sum_groups, const Timetable& step) {
   const int groups = sum_groups.value_or(0);
-  return step.placement.replicas() > 1 && groups == step.placement.replicas() ? 0 : groups;
+  return step.placement.copies() > 1 && groups == step.placement.copies() ? 0 : groups;
 }
 
 }  // namespace sluice

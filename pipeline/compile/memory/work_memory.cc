@@ -32,7 +32,7 @@ int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
     const std::vector<int64_t>& bounds = plan.shards[static_cast<size_t>(pair.original)];
     bytes = std::max(bytes, AlignUp((bounds[slice + 1] - bounds[slice]) * SizeOf(DType::kFloat32)));
   }
-  if (plan.lowered.placement.replicas() == 1) return bytes;
+  if (plan.lowered.placement.copies() == 1) return bytes;
   for (int layer : plan.train[static_cast<size_t>(rank)].layers) {
     for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
       bytes = std::max(bytes, GradientBytes(decl));

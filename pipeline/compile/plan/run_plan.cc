@@ -40,8 +40,8 @@ RankGroup RunPlan::GroupOf(int world_rank) const {
             .first = pipeline_rank(world_rank),
             .stride = ranks()};
   }
-  const int member = deal.replica(world_rank);
-  return {.size = deal.replicas(deal.StagesOf(world_rank).front()),
+  const int member = deal.member(world_rank);
+  return {.size = deal.members(deal.StagesOf(world_rank).front()),
           .index = member,
           .first = world_rank - member};
 }

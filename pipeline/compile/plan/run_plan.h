@@ -19,8 +19,8 @@ using ParameterOffsets = std::vector<std::vector<int64_t>>;
 constexpr int64_t kNoOffset = -1;
 
 // Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,
-// then the region that a step's buffers share (training and evaluation use it in turn). Of what the
-// replicas divide among themselves, the rank has its replica's slices.
+// then the region that a step's buffers share (training and evaluation use it in turn). Of what a
+// group of ranks divides (ZeRO), the rank has its slices.
 struct ArenaLayout {
   ParameterOffsets weights;
   ParameterOffsets gradients;
@@ -51,8 +51,8 @@ struct RankGroup {
 };
 
 // Compiled once, before step 0: programs and arenas of all ranks. Of the run's world_size() ranks,
-// number replica * ranks() + rank is rank `rank` of that replica's pipeline. With replicated stages
-// there is one pipeline, and ranks are numbered as StageDeal says.
+// number replica * ranks() + rank is rank `rank` of that replica's pipeline. Where stages have
+// members there is one pipeline, and ranks are numbered as StageDeal says.
 struct RunPlan {
   RunRequest request;
   Timetable lowered;  // one row per stage where stages have members, else one per rank
@@ -70,25 +70,25 @@ struct RunPlan {
   int world_size() const { return ranks() * replicas(); }
   int pipeline_rank(int world_rank) const { return world_rank % ranks(); }
   int replica(int world_rank) const { return world_rank / ranks(); }
-  // Whether stages have members of their own (RunRequest::stage_replicas).
-  bool has_stage_members() const { return !request.stage_replicas.empty(); }
-  // That of rank `world_rank` of the world.
+  // Whether stages have members (RunRequest::stage_members).
+  bool has_stage_members() const { return !request.stage_members.empty(); }
+  // The group of rank `world_rank` of the world.
   RankGroup GroupOf(int world_rank) const;
-  // What is divided at all, and what the group of a rank divides.
+  // RunRequest::zero, or 0 where nothing is divided: in the whole run, or in the group of a rank.
   int zero() const { return world_size() > lowered.placement.ranks() ? request.zero : 0; }
   int zero(int world_rank) const { return GroupOf(world_rank).size > 1 ? request.zero : 0; }
   int sum_groups() const;
-  // In how many groups of its own micro-batches a rank sums gradients.
+  // The groups of micro-batches (sum_groups()) whose gradients this rank sums.
   int rank_groups(int world_rank) const { return sum_groups() / GroupOf(world_rank).size; }
   bool asynchronous() const { return lowered.updates != WeightUpdates::kFlush; }
-  // Of one replica.
+  // Micro-batches of one replica per step.
   int step_micro_batches() const {
     return request.step_micro_batches > 0 ? request.step_micro_batches : lowered.micro_batches;
   }
   int global_micro_batches() const { return step_micro_batches() * replicas(); }
-  // The number, among the micro-batches of a step of all replicas (of a pass, where the timetable
-  // covers several steps), of `replica`'s micro-batch `local`. Replicas take turns, a group of
-  // micro-batches each.
+  // The index, among the micro-batches of all replicas, of micro-batch `local` of `replica`, within
+  // a step (within a pass, where the timetable covers several steps). Replicas take turns, one group
+  // of micro-batches each.
   int GlobalMicroBatch(int replica, int local) const;
   // Steps that the timetable covers; 1 of a synchronous one.
   int window_steps() const { return lowered.micro_batches / step_micro_batches(); }
@@ -98,8 +98,8 @@ struct RunPlan {
   int step_updates() const { return step_micro_batches() / update_micro_batches(); }
 };
 
-// [layer]: the rank of the pipeline that holds it; its first copy, where the timetable has several,
-// and the first of a replicated stage's ranks.
+// [layer]: the rank of the pipeline that holds it: in the first copy, where the timetable has
+// several copies of the model, and the first member of a stage that several ranks share.
 std::vector<int> RankOfLayers(const RunPlan& plan);
 
 // A stage on one of the ranks that hold it.
@@ -108,7 +108,7 @@ struct StageOnRank {
   int stage = 0;
 };
 
-// All of a run's, rank by rank.
+// All stages of a run on all their ranks, rank by rank.
 std::vector<StageOnRank> StagesOnRanks(const RunPlan& plan);
 
 }  // namespace sluice

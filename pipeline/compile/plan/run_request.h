@@ -28,21 +28,21 @@ struct RunRequest {
   // Rebuilds activations ahead of the backward, as RecomputeAhead does, not within it; where the
   // backward follows its forward at once, they are kept.
   bool recompute_ahead = false;
-  // Copies of the whole pipeline, each on ranks of its own. A step takes the timetable's
-  // micro-batches times these; the run computes, to the bit, what one pipeline with so many
-  // micro-batches and as many `sum_groups` does.
+  // Replicas of the whole pipeline, each on its own ranks. A step takes `replicas` times the
+  // timetable's micro-batches; the run computes, to the bit, what one pipeline computes with that
+  // number of micro-batches and the same `sum_groups`.
   int replicas = 1;
-  // Instead of those: ranks of each stage, which share out its micro-batches in groups (StageDeal;
-  // PipeDream's replicated stages): the members of a stage. The timetable has one row per stage, and a step takes no more
-  // micro-batches than it has. Empty: one rank each.
-  std::vector<int> stage_replicas = {};
-  // What the replicas divide among themselves: 1: the optimizer's state (ZeRO-1); 2: the sums of
-  // gradients too. Nothing where there is one replica.
+  // Instead of replicas: [stage] the number of its members, the ranks that share it and take its
+  // micro-batches in turn, in groups (StageDeal; PipeDream's replicated stages). The timetable has one
+  // row per stage, and a step takes no more micro-batches than it has. Empty: one rank per stage.
+  std::vector<int> stage_members = {};
+  // What the ranks that sum gradients together (RankGroup) divide among themselves: 1: the
+  // optimizer's state (ZeRO-1); 2: the sums of gradients too. A group of one rank divides nothing.
   int zero = 0;
   // Groups of a step's micro-batches whose gradients are summed before the groups are, in order; a
-  // multiple of the replicas, of every stage's. 0: as many as replicas; with zero 2 as many as
-  // micro-batches, since only what is summed over the replicas can be divided among them; likewise
-  // with replicated stages, which work at the same time on as many groups as they have replicas.
+  // multiple of the replicas, and of every stage's members. 0: as many as there are replicas; with
+  // zero 2 as many as micro-batches, since only what is summed over the group can be divided in it;
+  // likewise where stages have members, which work on one group each at the same time.
   int sum_groups = 0;
   // Micro-batches of a step where the timetable covers several steps, as asynchronous ones may:
   // what is reported and what the learning rate goes by. 0: all of the timetable's.

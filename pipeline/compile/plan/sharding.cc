@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// The `count` replicas that own least, the first of equals first.
+// The `count` ranks of a group that own least; of equals the first ones.
 std::vector<bool> LeastLoaded(const std::vector<int64_t>& owned, size_t count) {
   std::vector<size_t> order(owned.size());
   std::iota(order.begin(), order.end(), 0);
@@ -20,13 +20,13 @@ std::vector<bool> LeastLoaded(const std::vector<int64_t>& owned, size_t count) {
 }
 
 std::vector<int64_t> CutOne(int64_t elements, const std::vector<int64_t>& owned) {
-  const auto replicas = static_cast<int64_t>(owned.size());
+  const auto ranks = static_cast<int64_t>(owned.size());
   const int64_t blocks = (elements + kShardBlock - 1) / kShardBlock;
-  const std::vector<bool> more = LeastLoaded(owned, static_cast<size_t>(blocks % replicas));
+  const std::vector<bool> more = LeastLoaded(owned, static_cast<size_t>(blocks % ranks));
   std::vector<int64_t> bounds = {0};
   int64_t end = 0;  // in blocks
   for (const bool one_more : more) {
-    end += blocks / replicas + (one_more ? 1 : 0);
+    end += blocks / ranks + (one_more ? 1 : 0);
     bounds.push_back(std::min(elements, end * kShardBlock));
   }
   return bounds;
@@ -39,7 +39,7 @@ ShardBounds CutParameters(const std::vector<LayerDecl>& layers,
                           const std::vector<int>& slices_of_layer) {
   ShardBounds all;
   std::map<std::string, size_t> index_of;             // by name
-  std::map<int, std::vector<int64_t>> owned_on_rank;  // [pipeline rank][replica]: elements
+  std::map<int, std::vector<int64_t>> owned_on_rank;  // [pipeline rank][of its group]: elements
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     std::vector<int64_t>& owned = owned_on_rank[rank_of_layer[layer]];
     owned.resize(static_cast<size_t>(slices_of_layer[layer]));

@@ -67,7 +67,7 @@ class Race {
     }
   }
 
-  // A sum ends on every replica once all have come to it.
+  // A sum ends on every rank of its group once all of them have come to it.
   bool Reduce(size_t rank) {
     if (!at_reduction_[rank]) ++reduced_[rank];
     at_reduction_[rank] = true;
@@ -89,8 +89,8 @@ class Race {
 
 std::string Describe(const RankProgram& program, const Instruction& at) {
   if (at.step == Step::kReduceGradients) {
-    return absl::StrCat("rank ", program.rank, " waits for the other replicas' gradients up to ",
-                        "micro-batch ", at.micro_batch);
+    return absl::StrCat("rank ", program.rank, " waits for the ranks that sum gradients with it, ",
+                        "up to micro-batch ", at.micro_batch);
   }
   return absl::StrCat("rank ", program.rank, " waits for message ", at.message,
                       at.step == Step::kWaitSend ? " to be taken by rank " : " from rank ",

@@ -67,7 +67,7 @@ class RankCompiler {
                                 .first = first,
                                 .last = static_cast<int>(decls.size()) - 1,
                                 .slots = slots_.back().count});
-      for (int k = 0; deal_.replicas(stage) > 1 && k < deal_.replicas(stage); ++k)
+      for (int k = 0; deal_.members(stage) > 1 && k < deal_.members(stage); ++k)
         program.reduces_with.push_back(deal_.first_rank(stage) + k);
     }
     return decls;

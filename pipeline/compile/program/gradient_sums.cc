@@ -20,7 +20,7 @@ int GradientSums::GroupOf(int micro_batch) const {
 }
 
 int GradientSums::members() const {
-  return request_.deal->replicas(builder_.program().stages.front().stage);
+  return request_.deal->members(builder_.program().stages.front().stage);
 }
 
 bool GradientSums::Starts(int micro_batch) const {
@@ -29,7 +29,7 @@ bool GradientSums::Starts(int micro_batch) const {
   if (position % MicroBatchesPerUpdate(table_) == 0) return true;
   const int before = order_.micro_batch(position - 1);
   return GroupOf(micro_batch) != GroupOf(before) ||
-         table_.replica(micro_batch) != table_.replica(before);
+         table_.copy(micro_batch) != table_.copy(before);
 }
 
 bool GradientSums::Ends(int micro_batch) const {

@@ -23,7 +23,7 @@ class ProgramBuilder {
   // Opens and closes an action of the timetable.
   void Begin(const Action& action);
   void End();
-  // Appends a sum over the replicas, which lasts as long as its work memory.
+  // Appends a sum of gradients over the rank's group, which lasts as long as its work memory.
   void Reduce(GradientReduction reduction, int micro_batch);
   // A new buffer, filled by `step` (kLoadInput, kLoadTargets).
   BufferId Load(Step step, int64_t bytes, int micro_batch);

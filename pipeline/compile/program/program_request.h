@@ -26,13 +26,13 @@ struct ProgramRequest {
   int64_t batch_rows = 1;
   // Gradients are summed in micro-batch order within each of this many groups of consecutive
   // micro-batches, then over the groups in order. 1 where the timetable has several copies of the
-  // model (each is a group of its own) or is asynchronous. Of one replica where there are several.
+  // model (each is a group) or is asynchronous. With replicas: the groups of one replica.
   int sum_groups = 1;
   // Pipelines that run the same program; each group's gradients are summed over them, slice by
   // slice, as they are over a stage's members. One where stages have members.
   int replicas = 1;
-  const ShardBounds* shards = nullptr;  // needed with replicas
-  // Gradients as a whole live only until they are summed over the replicas (ZeRO-2). Else all
+  const ShardBounds* shards = nullptr;  // needed with replicas or members
+  // Whole gradients live only until they are summed over the replicas (ZeRO-2). Otherwise all
   // replicas get all sums, unless `gather_gradients` is false (ZeRO-1).
   bool shard_gradients = false;
   bool gather_gradients = true;

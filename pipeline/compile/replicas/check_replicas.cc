@@ -11,14 +11,15 @@
 namespace sluice {
 namespace {
 
-// Everybody tells everybody of a step, so more would only ever be a mistake.
+// Every rank exchanges messages with every other rank in each step, so a larger number can only be
+// a mistake.
 constexpr int kMostReplicas = 1024;
 
 // What keeps a timetable from being run by several ranks per stage; "" where nothing does.
 std::string WhyNotReplicated(const Timetable& table) {
   if (table.updates != WeightUpdates::kFlush)
-    return "changes the weights without a flush, in which replicas could agree";
-  if (table.placement.replicas() > 1) return "has two copies of the model already";
+    return "changes the weights without a flush, at which ranks could agree";
+  if (table.placement.copies() > 1) return "has two copies of the model already";
   return "";
 }
 
@@ -49,29 +50,28 @@ absl::Status CheckPipelines(const RunPlan& plan) {
   return absl::OkStatus();
 }
 
-// Whether the groups can be dealt to every stage's replicas, all of them as many.
+// Whether every member of each stage gets the same number of groups.
 absl::Status CheckDeal(const RunPlan& plan) {
-  const std::vector<int>& replicas = plan.request.stage_replicas;
+  const std::vector<int>& members = plan.request.stage_members;
   const int groups = plan.sum_groups();
   const int micro_batches = plan.step_micro_batches();
   if (groups < 1 || micro_batches % groups != 0) return absl::OkStatus();  // compiling says it
-  for (size_t stage = 0; stage < replicas.size(); ++stage) {
-    if (groups % replicas[stage] == 0) continue;
+  for (size_t stage = 0; stage < members.size(); ++stage) {
+    if (groups % members[stage] == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         micro_batches, " micro-batches in ", groups, " sums cannot be dealt to the ",
-        replicas[stage], " replicas of stage ", stage, ", a sum each in turn: give --sum-groups, ",
-        "and so --micro-batches, that every stage's replicas divide"));
+        members[stage], " ranks of stage ", stage, " in turn, one sum per rank: give ",
+        "--sum-groups, and so --micro-batches, that every stage's number of ranks divides"));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckStages(const RunPlan& plan) {
-  const std::vector<int>& replicas = plan.request.stage_replicas;
-  const std::string given = absl::StrJoin(replicas, ",");
+  const std::string given = absl::StrJoin(plan.request.stage_members, ",");
   if (plan.request.zero == 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         "stage replicas ", given, ": ZeRO 2 sums gradients within a micro-batch's backward, in ",
-        "which replicas that have different ones would wait for each other; take ZeRO 1"));
+        "which ranks with different micro-batches would wait for each other; take ZeRO 1"));
   }
   for (const TiedPair& pair : TiedPairs(plan)) {
     if (plan.zero() == 0 ||
@@ -79,41 +79,42 @@ absl::Status CheckStages(const RunPlan& plan) {
       continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "stage replicas ", given, ": the model's head and embedding are tied, and the stages that ",
-        "hold them have different replicas, which cannot divide them alike; take ZeRO 0, or train ",
-        "without --tied"));
+        "hold them have different numbers of ranks, which cannot divide them alike; take ZeRO 0, "
+        "or ",
+        "train without --tied"));
   }
   return CheckDeal(plan);
 }
 
 }  // namespace
 
-absl::Status CheckStageReplicas(const RunRequest& request, const Timetable& table) {
-  const std::vector<int>& replicas = request.stage_replicas;
-  if (replicas.empty()) return absl::OkStatus();
-  const std::string given = absl::StrJoin(replicas, ",");
+absl::Status CheckStageMembers(const RunRequest& request, const Timetable& table) {
+  const std::vector<int>& members = request.stage_members;
+  if (members.empty()) return absl::OkStatus();
+  const std::string given = absl::StrJoin(members, ",");
   std::string why = WhyNotReplicated(table);
   if (why.empty() && table.placement.chunks() > 1) why = "gives a rank several stages";
   if (!why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given, ": schedule '",
-                                                   table.name, "' ", why,
-                                                   "; take another schedule, or no replicas"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage replicas ", given, ": schedule '", table.name, "' ", why,
+                     "; take another schedule, or one rank per stage"));
   }
   if (request.replicas != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("stage replicas ", given, " and ", request.replicas,
                      " replicas of the whole pipeline: give one of the two"));
   }
-  if (static_cast<int>(replicas.size()) != table.placement.stages()) {
+  if (static_cast<int>(members.size()) != table.placement.stages()) {
     return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given, " are of ",
-                                                   replicas.size(), " stages; schedule '",
+                                                   members.size(), " stages; schedule '",
                                                    table.name, "' has ", table.placement.stages()));
   }
   int64_t ranks = 0;
-  for (const int count : replicas) {
+  for (const int count : members) {
     ranks += count;
     if (count >= 1 && ranks <= kMostReplicas) continue;
     return absl::InvalidArgumentError(absl::StrCat("stage replicas ", given,
-                                                   ": expected 1 or more of each stage, and ",
+                                                   ": expected 1 or more for each stage, and ",
                                                    kMostReplicas, " ranks at most"));
   }
   return absl::OkStatus();

@@ -6,12 +6,12 @@
 
 namespace sluice {
 
-// InvalidArgument where RunRequest::stage_replicas is no deal for the stages of `table`: what must
-// hold before it is made.
-absl::Status CheckStageReplicas(const RunRequest& request, const Timetable& table);
+// InvalidArgument where RunRequest::stage_members does not fit the stages of `table`. Checked before
+// a StageDeal is made of it.
+absl::Status CheckStageMembers(const RunRequest& request, const Timetable& table);
 
-// InvalidArgument where replicas of the pipeline, or of stages, do not fit the timetable, the
-// groups in which gradients are summed, or each other.
+// InvalidArgument where replicas of the pipeline, or members of stages, do not fit the timetable,
+// the groups in which gradients are summed, or each other.
 absl::Status CheckReplicas(const RunPlan& plan);
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ Edges PipelineEdges(const RunPlan& plan) {
     for (const auto& [original, copy] : TiedSwaps(plan, pair)) AddBothWays(original, copy, &edges);
   }
   const Placement& placement = plan.lowered.placement;
-  for (int stage = 0; placement.replicas() > 1 && stage < placement.model_stages(); ++stage)
+  for (int stage = 0; placement.copies() > 1 && stage < placement.model_stages(); ++stage)
     AddBothWays(placement.rank(stage), placement.rank(stage + placement.model_stages()), &edges);
   for (int rank = 0; plan.has_stage_members() && rank < plan.ranks(); ++rank) {
     const RankGroup group = plan.GroupOf(rank);

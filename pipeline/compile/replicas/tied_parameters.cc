@@ -44,7 +44,7 @@ void AddTiedPairs(const RunPlan& plan, int model_copy, std::vector<TiedPair>* pa
 
 std::vector<TiedPair> TiedPairs(const RunPlan& plan) {
   std::vector<TiedPair> pairs;
-  for (int model_copy = 0; model_copy < plan.lowered.placement.replicas(); ++model_copy)
+  for (int model_copy = 0; model_copy < plan.lowered.placement.copies(); ++model_copy)
     AddTiedPairs(plan, model_copy, &pairs);
   return pairs;
 }

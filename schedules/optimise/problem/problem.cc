@@ -77,9 +77,9 @@ absl::StatusOr<Problem> MakeProblem(const OptimiseRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro-batches must be at least 1, not ", request.micro_batches));
   }
-  if (request.placement.replicas() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("the search places one copy of the model, not ",
-                                                   request.placement.replicas()));
+  if (request.placement.copies() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the search places one copy of the model, not ", request.placement.copies()));
   }
   Problem problem;
   problem.placement = request.placement;

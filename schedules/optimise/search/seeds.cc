@@ -11,7 +11,7 @@
 namespace sluice::optimise {
 
 bool SamePlacement(const Placement& a, const Placement& b) {
-  return a.replicas() == b.replicas() && a.rank_of_stage() == b.rank_of_stage();
+  return a.copies() == b.copies() && a.rank_of_stage() == b.rank_of_stage();
 }
 
 std::vector<Timetable> CatalogueSeeds(const OptimiseRequest& request) {

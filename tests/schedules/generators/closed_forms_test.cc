@@ -91,7 +91,7 @@ void Check(const Forms& forms, Size size) {
   const auto run =
       Simulate(*table, StageCosts::Uniform(table->placement.stages(), forms.f, forms.i, forms.w));
   ASSERT_TRUE(run.ok());
-  const int cells = size.m * (size.v / table->placement.replicas());
+  const int cells = size.m * (size.v / table->placement.copies());
   const double work = cells * (forms.f + forms.i + forms.w);
   const double idle = (forms.of_span ? run->span : run->makespan) - work;
   if (forms.holds(size)) {

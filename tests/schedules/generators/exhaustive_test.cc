@@ -19,7 +19,7 @@ constexpr int kMicroBatches = 16;
 constexpr int kChunks[] = {1, 2, 4};
 
 bool Takes(const CatalogueEntry& entry, int p, int v) {
-  if (entry.replicas > 1 && p % 2 != 0) return false;
+  if (entry.copies > 1 && p % 2 != 0) return false;
   return entry.chunk_step == 0 ? v == entry.default_chunks : v % entry.chunk_step == 0;
 }
 
@@ -74,7 +74,7 @@ TEST_P(EverySchedule, SaysWhatItIs) {
     EXPECT_EQ(table.micro_batches, request.micro_batches);
     EXPECT_EQ(table.placement.ranks(), request.ranks);
     EXPECT_EQ(table.placement.chunks(), request.chunks);
-    EXPECT_EQ(table.placement.replicas(), entry().replicas);
+    EXPECT_EQ(table.placement.copies(), entry().replicas);
     EXPECT_EQ(table.updates, entry().updates);
     bool splits = false;
     for (const auto& row : table.rows) {

@@ -42,7 +42,7 @@ Case RandomCase(uint64_t seed) {
   test.dtype = below(2) == 0 ? DType::kFloat32 : DType::kBFloat16;
   std::vector<const CatalogueEntry*> plannable;
   for (const CatalogueEntry& entry : Catalogue()) {
-    if (entry.updates == WeightUpdates::kFlush && entry.replicas == 1) plannable.push_back(&entry);
+    if (entry.updates == WeightUpdates::kFlush && entry.copies == 1) plannable.push_back(&entry);
   }
   const CatalogueEntry& entry = *plannable[random() % plannable.size()];
   test.splits_backward = entry.splits_backward;

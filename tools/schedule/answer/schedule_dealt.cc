@@ -16,7 +16,7 @@ namespace sluice {
 namespace {
 
 // "3,1": as --stage-replicas was typed.
-std::string Typed(const std::vector<int>& replicas) { return absl::StrJoin(replicas, ","); }
+std::string Typed(const std::vector<int>& members) { return absl::StrJoin(members, ","); }
 
 // A row for each rank.
 absl::StatusOr<Timetable> WideTable(const ShowQuestion& question) {
@@ -30,8 +30,8 @@ absl::StatusOr<Timetable> WideTable(const ShowQuestion& question) {
 absl::StatusOr<FoundTable> FileTable(const ShowQuestion& question) {
   absl::StatusOr<FoundTable> found = ReadSoundTable(question.what, question.asked);
   if (!found.ok()) return found;
-  const std::vector<int>& replicas = question.asked.stage_replicas;
-  const int stages = static_cast<int>(replicas.size());
+  const std::vector<int>& members = question.asked.stage_members;
+  const int stages = static_cast<int>(members.size());
   const Placement& placement = found->table.placement;
   if (placement.stages() == stages && placement.ranks() == stages &&
       found->table.updates == WeightUpdates::kFlush) {
@@ -39,7 +39,7 @@ absl::StatusOr<FoundTable> FileTable(const ShowQuestion& question) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat(question.what, " has ", placement.stages(), " stages in ", placement.ranks(),
-                   " rows; --stage-replicas ", Typed(replicas),
+                   " rows; --stage-replicas ", Typed(members),
                    " takes a synchronous table with a row for each of ", stages, " stages"));
 }
 
@@ -47,17 +47,17 @@ absl::StatusOr<FoundTable> StageTable(const ShowQuestion& question) {
   if (NamesFile(question.what)) return FileTable(question);
   const absl::StatusOr<Timetable> wide = WideTable(question);
   if (!wide.ok()) return wide.status();
-  absl::StatusOr<Timetable> narrow = NarrowTimetable(*wide, question.asked.stage_replicas);
+  absl::StatusOr<Timetable> narrow = NarrowTimetable(*wide, question.asked.stage_members);
   if (!narrow.ok()) return narrow.status();
   return FoundTable{.table = *std::move(narrow)};
 }
 
-// All ranks do the same work: without a file of costs, a stage costs as many times as much.
-void ScaleCosts(const std::vector<int>& replicas, StageCosts* costs) {
-  for (size_t stage = 0; stage < replicas.size(); ++stage) {
+// All ranks do the same work: without a file of costs, a stage of r members costs r times as much.
+void ScaleCosts(const std::vector<int>& members, StageCosts* costs) {
+  for (size_t stage = 0; stage < members.size(); ++stage) {
     for (std::vector<double>* of : {&costs->forward, &costs->input_grad, &costs->weight_grad,
                                     &costs->backward, &costs->recompute}) {
-      if (!of->empty()) (*of)[stage] *= replicas[stage];
+      if (!of->empty()) (*of)[stage] *= members[stage];
     }
   }
 }
@@ -66,7 +66,7 @@ absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleQuestion& asked, const Place
   absl::StatusOr<ScheduleCosts> costs = asked.costs.On(placement);
   if (!costs.ok()) return costs;
   const std::string* file = asked.costs.file();
-  if (file == nullptr) ScaleCosts(asked.stage_replicas, &costs->stages);
+  if (file == nullptr) ScaleCosts(asked.stage_members, &costs->stages);
   if (file != nullptr && !costs->stages.link_busy.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(*file,
@@ -76,7 +76,7 @@ absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleQuestion& asked, const Place
   // What a file says of a stage's device holds for all of them.
   std::vector<double> memory;
   for (size_t stage = 0; stage < costs->device_memory.size(); ++stage) {
-    memory.insert(memory.end(), static_cast<size_t>(asked.stage_replicas[stage]),
+    memory.insert(memory.end(), static_cast<size_t>(asked.stage_members[stage]),
                   costs->device_memory[stage]);
   }
   costs->device_memory = std::move(memory);
@@ -91,7 +91,7 @@ absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question) {
   if (!found.ok()) return found.status();
   absl::StatusOr<ScheduleCosts> costs = CostsOf(asked, found->table.placement);
   if (!costs.ok()) return costs.status();
-  const DealtTimetable dealt(found->table, StageDeal(asked.stage_replicas, 1));
+  const DealtTimetable dealt(found->table, StageDeal(asked.stage_members, 1));
   DealtSchedule schedule{.table = std::move(found->table),
                          .line_end = found->line_end,
                          .shown = {.table = DrawnTable(dealt),

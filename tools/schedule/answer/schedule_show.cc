@@ -103,7 +103,7 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
 }
 
 absl::StatusOr<std::string> FormatAnswer(const ShowQuestion& question) {
-  if (!question.asked.stage_replicas.empty()) return FormatDealt(question);
+  if (!question.asked.stage_members.empty()) return FormatDealt(question);
   if (question.what == kAuto) return FormatAuto(question);
   if (question.asked.choose_chunks) {
     return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");

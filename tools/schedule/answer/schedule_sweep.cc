@@ -48,7 +48,7 @@ void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* 
                                                        .chunks = cut.placement.chunks(),
                                                        .costs = &cut.costs});
       if (!table.ok() || table->updates != WeightUpdates::kFlush ||
-          table->placement.replicas() != 1 ||
+          table->placement.copies() != 1 ||
           table->placement.rank_of_stage() != cut.placement.rank_of_stage()) {
         continue;
       }

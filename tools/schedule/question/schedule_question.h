@@ -14,10 +14,10 @@ namespace sluice {
 // Which timetable is wanted. What no flag says is empty.
 struct ScheduleQuestion {
   std::optional<int> ranks, micro_batches, chunks, group, update_every;
-  bool choose_chunks = false;       // -v auto: stages may be cut
-  bool recompute = false;           // activations are rebuilt before each backward
-  std::string placement;            // "looped", "v" or "bidirectional"
-  std::vector<int> stage_replicas;  // [stage] how many ranks share it; empty: one each
+  bool choose_chunks = false;      // -v auto: stages may be cut
+  bool recompute = false;          // activations are rebuilt before each backward
+  std::string placement;           // "looped", "v" or "bidirectional"
+  std::vector<int> stage_members;  // [stage] how many ranks share it; empty: one each
   GivenCosts costs;
   std::optional<int> memory_limit;   // (stage, micro-batch) activations that a rank may hold
   std::optional<double> time_limit;  // seconds that `auto` may search

@@ -19,7 +19,7 @@ namespace {
 
 // A table can have this many stages.
 constexpr int kMostRanksWithCosts = 1 << 16;
-// Most ranks of all replicated stages together.
+// The most ranks that all stages together may have.
 constexpr int kMostDealtRanks = 1024;
 
 absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
@@ -85,7 +85,7 @@ absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
   if (wanted.empty()) return absl::OkStatus();
   const absl::StatusOr<Placement> placement = NamedPlacement(wanted, table);
   if (placement.ok() && placement->rank_of_stage() == table.placement.rank_of_stage() &&
-      placement->replicas() == table.placement.replicas()) {
+      placement->copies() == table.placement.copies()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("schedule ", name,
@@ -95,9 +95,9 @@ absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> ParseStageReplicas(const std::string& text) {
-  std::vector<int> replicas;
-  if (text.empty()) return replicas;
+absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text) {
+  std::vector<int> members;
+  if (text.empty()) return members;
   int ranks = 0;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     int count = 0;
@@ -107,9 +107,9 @@ absl::StatusOr<std::vector<int>> ParseStageReplicas(const std::string& text) {
           "--stage-replicas ", text, ": expected the ranks of each stage, such as 3,1, ",
           kMostDealtRanks, " in all at most"));
     }
-    replicas.push_back(count);
+    members.push_back(count);
   }
-  return replicas;
+  return members;
 }
 
 Placement UsualPlacement(const std::string& name, int ranks, int chunks) {

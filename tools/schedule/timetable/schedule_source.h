@@ -14,7 +14,7 @@ namespace sluice {
 
 // "3,1": how many ranks share each stage; empty for an empty text. InvalidArgument for anything but
 // counts from 1 that add up to at most 1024.
-absl::StatusOr<std::vector<int>> ParseStageReplicas(const std::string& text);
+absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text);
 
 // The placement that --placement calls `name`: V for "v", looped for anything else.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);

@@ -1,4 +1,4 @@
-// Stages with different numbers of replicas give the bits of one pipeline that sums gradients in as
+// Stages with different numbers of members give the bits of one pipeline that sums gradients in as
 // many groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ constexpr int64_t kSteps = 2;
 SmallRun Baseline(SmallRun run) {
   run.sum_groups = MakePlan(run).sum_groups();
   run.ranks = 1;
-  run.stage_replicas = {};
+  run.stage_members = {};
   run.zero = 0;
   run.schedule = "gpipe";
   run.recompute = Recompute::kNone;
@@ -41,7 +41,7 @@ SmallRun Baseline(SmallRun run) {
   return run;
 }
 
-// Two to four stages of one to three replicas each, seven ranks at most, and some number of groups
+// Two to four stages of one to three members each, seven ranks at most, and some number of groups
 // that they all divide.
 std::vector<SmallRun> Runs() {
   const char* models[] = {"wide", "wide", "wide_tied", "mlp"};
@@ -64,33 +64,33 @@ std::vector<SmallRun> Runs() {
                  .zero = number % 4 == 1 ? 1 : 0};
     do {
       run.ranks = 2 + below(3);
-      run.stage_replicas.clear();
-      for (int stage = 0; stage < run.ranks; ++stage) run.stage_replicas.push_back(1 + below(3));
-    } while (std::accumulate(run.stage_replicas.begin(), run.stage_replicas.end(), 0) > 7);
+      run.stage_members.clear();
+      for (int stage = 0; stage < run.ranks; ++stage) run.stage_members.push_back(1 + below(3));
+    } while (std::accumulate(run.stage_members.begin(), run.stage_members.end(), 0) > 7);
     runs.push_back(run);
   }
-  runs.push_back({.ranks = 1, .micro_batches = 6, .stage_replicas = {3}});
-  runs.push_back({.model = "wide_tied", .ranks = 1, .micro_batches = 4, .stage_replicas = {2}});
+  runs.push_back({.ranks = 1, .micro_batches = 6, .stage_members = {3}});
+  runs.push_back({.model = "wide_tied", .ranks = 1, .micro_batches = 4, .stage_members = {2}});
   // Slices of tied weights meet only where both stages have as many.
   runs.push_back({.model = "wide_tied",
                   .schedule = "zb-h1",
                   .ranks = 3,
                   .micro_batches = 6,
                   .zero = 1,
-                  .stage_replicas = {2, 1, 2}});
-  runs.push_back({.model = "mlp", .ranks = 3, .micro_batches = 4, .stage_replicas = {1, 4, 1}});
+                  .stage_members = {2, 1, 2}});
+  runs.push_back({.model = "mlp", .ranks = 3, .micro_batches = 4, .stage_members = {1, 4, 1}});
   return runs;
 }
 
-class StageReplicas : public testing::TestWithParam<SmallRun> {};
+class StageMembers : public testing::TestWithParam<SmallRun> {};
 
-TEST_P(StageReplicas, EqualOnePipeline) {
+TEST_P(StageMembers, EqualOnePipeline) {
   absl::StatusOr<Outcome> outcome = Train(MakePlan(GetParam()), SmallOptions(kSteps));
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(*outcome, OutcomeOnce(Baseline(GetParam()), kSteps));
 }
 
-INSTANTIATE_TEST_SUITE_P(Random, StageReplicas, testing::ValuesIn(Runs()), [](const auto& run) {
+INSTANTIATE_TEST_SUITE_P(Random, StageMembers, testing::ValuesIn(Runs()), [](const auto& run) {
   return absl::StrCat("n", run.index, "_", run.param.Name());
 });
 
@@ -100,12 +100,12 @@ Timetable Generate(const std::string& schedule, int ranks, int micro_batches) {
       {.ranks = ranks, .micro_batches = micro_batches, .chunks = schedule == "zbv" ? 2 : 1});
 }
 
-TEST(StageDeal, GivesEveryMicroBatchToOneReplicaInTurn) {
+TEST(StageDeal, GivesEveryMicroBatchToOneMemberInTurn) {
   const StageDeal deal({3, 1, 2}, 2);
   EXPECT_EQ(deal.ranks(), 6);
   EXPECT_EQ(deal.first_rank(2), 4);
   EXPECT_EQ(deal.StagesOf(2), std::vector<int>{0});
-  EXPECT_EQ(deal.replica(2), 2);
+  EXPECT_EQ(deal.member(2), 2);
   EXPECT_EQ(deal.round(2), 4);
   const int expected[] = {0, 0, 1, 1, 2, 2, 0, 0};
   for (int b = 0; b < 8; ++b) {
@@ -117,13 +117,13 @@ TEST(StageDeal, GivesEveryMicroBatchToOneReplicaInTurn) {
 
 TEST(NarrowTimetable, IsSoundOfEverySchedule) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-2p", "eager-1f1b"}) {
-    const std::vector<int> replicas = {2, 1, 3};
+    const std::vector<int> members = {2, 1, 3};
     const Timetable wide = Generate(schedule, 6, 12);
-    const absl::StatusOr<Timetable> narrow = NarrowTimetable(wide, replicas);
+    const absl::StatusOr<Timetable> narrow = NarrowTimetable(wide, members);
     ASSERT_TRUE(narrow.ok()) << narrow.status();
     EXPECT_TRUE(ValidateTimetable(*narrow).ok()) << schedule;
     size_t dealt = 0;
-    for (const std::vector<Action>& row : DealRows(*narrow, StageDeal(replicas, 1)))
+    for (const std::vector<Action>& row : DealRows(*narrow, StageDeal(members, 1)))
       dealt += row.size();
     size_t all = 0;
     for (const std::vector<Action>& row : narrow->rows) all += row.size();
@@ -221,8 +221,8 @@ TEST(SimulateDealt, DrawsWhatCanRun) {
   std::uniform_real_distribution<double> seconds(0.2, 3);
   const std::vector<std::vector<int>> deals = {{3, 1}, {1, 2, 3}, {4}, {2, 2}, {1, 1, 4}};
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "eager-1f1b"}) {
-    for (const std::vector<int>& replicas : deals) {
-      const auto stages = static_cast<int>(replicas.size());
+    for (const std::vector<int>& members : deals) {
+      const auto stages = static_cast<int>(members.size());
       StageCosts costs = StageCosts::Uniform(stages, 1, 1, 1);
       for (std::vector<double>* of : {&costs.forward, &costs.input_grad, &costs.weight_grad}) {
         for (double& value : *of) value = seconds(random);
@@ -232,14 +232,13 @@ TEST(SimulateDealt, DrawsWhatCanRun) {
       for (double& value : costs.send) value = seconds(random) / 4;
       costs.activation_bytes.assign(static_cast<size_t>(stages), 3);
       costs.weight_grad_bytes = costs.activation_bytes;
-      const StageDeal deal(replicas, 1);
-      const DealtTimetable dealt(*NarrowTimetable(Generate(schedule, deal.ranks(), 12), replicas),
+      const StageDeal deal(members, 1);
+      const DealtTimetable dealt(*NarrowTimetable(Generate(schedule, deal.ranks(), 12), members),
                                  deal);
       const Simulation run = SimulateDealt(dealt, costs, {}, Detail::kEveryAction);
       EXPECT_EQ(run.makespan, SimulateDealt(dealt, costs).makespan);
       EXPECT_LE(run.lower_bound, run.makespan);
-      EXPECT_GE(run.lower_bound,
-                12.0 / replicas[0] * (costs.forward[0] + costs.backward[0]) - 1e-9);
+      EXPECT_GE(run.lower_bound, 12.0 / members[0] * (costs.forward[0] + costs.backward[0]) - 1e-9);
       ExpectChain(run, costs);
       const Timetable drawn = DrawnTable(dealt);
       ASSERT_EQ(drawn.rows.size(), run.rows.size());
@@ -267,9 +266,9 @@ TEST(SimulateDealt, DrawsWhatCanRun) {
   }
 }
 
-// A stage with three replicas and three times the work takes as long as three stages do; with the
+// A stage with three members and three times the work takes as long as three stages do; with the
 // rows of a pipeline of two stages, which keeps two micro-batches in flight, it does not.
-TEST(NarrowTimetable, KeepsAllReplicasBusy) {
+TEST(NarrowTimetable, KeepsAllMembersBusy) {
   const StageDeal deal({3, 1}, 1);
   StageCosts costs = StageCosts::Uniform(2, 1, 1, 1);
   costs.forward[0] = 3;
@@ -282,14 +281,14 @@ TEST(NarrowTimetable, KeepsAllReplicasBusy) {
   EXPECT_GT(two_rows, 1.2 * narrow);
 }
 
-// Where a sum stands right behind the replica's own last gradient, as it may in a pipeline of its
-// own, a replica would keep the others from what it waits for; compiling would say so.
+// Where a sum stands right behind the member's own last gradient, as it may in a pipeline of its
+// own, a member would keep the others from what it waits for; compiling would say so.
 TEST(Progress, ASumInTheWrongPlaceIsFound) {
   RunPlan plan = MakePlan({.model = "wide",
                            .ranks = 3,
                            .micro_batches = 12,
                            .sum_groups = 4,
-                           .stage_replicas = {2, 1, 1}});
+                           .stage_members = {2, 1, 1}});
   EXPECT_TRUE(CheckProgress(plan.train).status.ok());
   std::vector<Instruction>& all = plan.train[0].instructions;
   const auto sum = std::find_if(all.begin(), all.end(), [](const Instruction& i) {
@@ -303,17 +302,18 @@ TEST(Progress, ASumInTheWrongPlaceIsFound) {
   std::rotate(own_last, sum, sum + 1);
   const absl::Status stuck = CheckProgress(plan.train).status;
   EXPECT_EQ(stuck.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(stuck.message()), HasSubstr("rank 0 waits for the other replicas"));
+  EXPECT_THAT(std::string(stuck.message()),
+              HasSubstr("rank 0 waits for the ranks that sum gradients with it"));
 }
 
-TEST(TensorEdges, JoinReplicasOfAStageAndNeighbours) {
+TEST(TensorEdges, JoinMembersOfAStageAndNeighbours) {
   const RunPlan plan =
-      MakePlan({.model = "wide", .ranks = 2, .micro_batches = 4, .stage_replicas = {2, 1}});
+      MakePlan({.model = "wide", .ranks = 2, .micro_batches = 4, .stage_members = {2, 1}});
   const std::vector<std::pair<int, int>> edges = {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}};
   EXPECT_EQ(TensorEdges(plan), edges);
 }
 
-class StageReplicasCheckpoint : public testing::Test {
+class StageMembersCheckpoint : public testing::Test {
  protected:
   void SetUp() override {
     const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
@@ -331,13 +331,13 @@ class StageReplicasCheckpoint : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(StageReplicasCheckpoint, IsTheOneOfOnePipelineAndGoesOnAnywhere) {
+TEST_F(StageMembersCheckpoint, IsTheOneOfOnePipelineAndGoesOnAnywhere) {
   const SmallRun one{.model = "wide", .schedule = "gpipe", .ranks = 1, .sum_groups = 6};
   std::vector<SmallRun> runs(4, one);
   runs[1].ranks = 2;
-  runs[1].stage_replicas = {3, 1};
+  runs[1].stage_members = {3, 1};
   runs[2].ranks = 3;
-  runs[2].stage_replicas = {1, 2, 3};
+  runs[2].stage_members = {1, 2, 3};
   runs[2].schedule = "1f1b";
   runs[2].zero = 1;
   runs[3].replicas = 2;
@@ -360,21 +360,21 @@ TEST_F(StageReplicasCheckpoint, IsTheOneOfOnePipelineAndGoesOnAnywhere) {
   }
 }
 
-std::string ErrorOf(const SmallRun& run, const std::vector<int>& replicas) {
+std::string ErrorOf(const SmallRun& run, const std::vector<int>& members) {
   RunRequest request = MakeRequest(run);
-  request.stage_replicas = replicas;
+  request.stage_members = members;
   const absl::Status status = CompileRun(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
 }
 
-TEST(BadStageReplicas, AreRefusedWithAReason) {
+TEST(BadStageMembers, AreRefusedWithAReason) {
   EXPECT_THAT(ErrorOf({}, {3, 1}), HasSubstr("4 micro-batches in 4 sums cannot be dealt to the 3"));
   EXPECT_THAT(ErrorOf({.micro_batches = 12, .sum_groups = 4}, {1, 3}),
-              HasSubstr("replicas of stage 1"));
+              HasSubstr("3 ranks of stage 1"));
   EXPECT_THAT(ErrorOf({.sum_groups = 3}, {1, 1}), HasSubstr("in 3 groups of 4"));
   EXPECT_THAT(ErrorOf({}, {2, 1, 1}), HasSubstr("are of 3 stages; schedule '1f1b' has 2"));
-  EXPECT_THAT(ErrorOf({}, {2, 0}), HasSubstr("2,0: expected 1 or more of each stage"));
+  EXPECT_THAT(ErrorOf({}, {2, 0}), HasSubstr("2,0: expected 1 or more for each stage"));
   EXPECT_THAT(ErrorOf({}, {2, 2000}), HasSubstr("1024 ranks at most"));
   EXPECT_THAT(ErrorOf({.replicas = 2}, {2, 1}), HasSubstr("give one of the two"));
   EXPECT_THAT(ErrorOf({.zero = 2}, {2, 1}), HasSubstr("take ZeRO 1"));
