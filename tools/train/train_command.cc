@@ -19,7 +19,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/bf16_note.h"
-#include "tools/train/last_words.h"
+#include "tools/train/final_error.h"
 #include "tools/train/mpi_end.h"
 #include "tools/train/train_device.h"
 #include "tools/train/train_flags.h"
@@ -198,7 +198,7 @@ class WorldTrainer {
       under_mpi.store(true);
       std::signal(SIGTERM, OnStop);  // from now on: a rank may be lost while the others start
     }
-    // What this rank alone knows to be wrong is told to the others, who would wait for it.
+    // An error that only this rank knows is sent to the others, which would otherwise wait for it.
     absl::StatusOr<CompiledJob> compiled =
         question_.ok() ? Compile(*question_) : absl::StatusOr<CompiledJob>(question_.status());
     absl::Status ready = Ready(compiled);
@@ -206,17 +206,17 @@ class WorldTrainer {
     if (ready.ok()) ready = OpenDevices(*question_, choice_, &*compiled);
     const absl::Duration timeout =
         compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
-    std::optional<LastWords> last_words;
+    std::optional<FinalErrorPrinter> final_error;
     if (under_mpi.load()) {
-      last_words.emplace([this] { return Starting(); }, terminated, kUnderMpirun,
-                         [](const absl::Status& lost) {
-                           if (FirstToSpeak()) Fail(lost);
-                         });
+      final_error.emplace([this] { return Starting(); }, terminated, kUnderMpirun,
+                          [](const absl::Status& lost) {
+                            if (FirstOfSiblings()) Fail(lost);
+                          });
     }
     absl::StatusOr<std::unique_ptr<Communicator>> world = OpenWorld(
         choice_, timeout, compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy,
         &terminated, mpi_);
-    last_words.reset();
+    final_error.reset();
     if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
     rank_ = (*world)->rank();
     if (ready.ok()) ready = CheckSize(compiled->plan, (*world)->size());
@@ -229,7 +229,7 @@ class WorldTrainer {
 
  private:
   static constexpr size_t kCapacityToSayWhy = 64;
-  // mpirun kills a second after it has told to stop.
+  // mpirun kills a rank one second after it has told it to stop.
   static constexpr absl::Duration kUnderMpirun = absl::Milliseconds(600);
 
   bool leads() const { return rank_ == 0; }
@@ -273,10 +273,10 @@ class WorldTrainer {
     job.options.watching.at = &at;
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
     {
-      std::optional<LastWords> last_words;
+      std::optional<FinalErrorPrinter> final_error;
       if (under_mpi.load()) {
-        last_words.emplace([&] { return world.failure(); }, terminated, kUnderMpirun,
-                           [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
+        final_error.emplace([&] { return world.failure(); }, terminated, kUnderMpirun,
+                            [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
       result = TrainRank(compiled->plan, *job.data, job.options,
                          leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
@@ -295,7 +295,7 @@ class WorldTrainer {
                      "another rank of the job was probably lost"));
   }
 
-  // What the rank would say of a loss, were it not in the middle of something.
+  // The error that the rank would report for a lost rank if it were not computing.
   absl::Status AtWork(const Action& action, const absl::Status& lost) const {
     if (action.op == Op::kIdle) return Named(lost);
     return WithWhere(lost, {.rank = rank_,
@@ -304,15 +304,15 @@ class WorldTrainer {
                             .action = ToString(action)});
   }
 
-  // Before the ranks have met: rank 0 speaks, and who could not reach it; of those that mpirun has
-  // told to stop, one.
+  // Before the ranks are connected: rank 0 prints the error, and so does each rank that could not
+  // reach it; of the ranks that mpirun has told to stop, only one does.
   int FailAlone(const absl::Status& status) const {
-    if (under_mpi.load() && terminated.load() && !FirstToSpeak()) return ExitCodeOf(status);
+    if (under_mpi.load() && terminated.load() && !FirstOfSiblings()) return ExitCodeOf(status);
     if (choice_.launch.rank == 0 || !absl::IsInvalidArgument(status)) return Fail(status);
     return ExitCodeOf(status);
   }
   int FailTogether(const absl::Status& status) const {
-    return SpeaksFor(rank_, status) ? Fail(status) : ExitCodeOf(status);
+    return PrintsError(rank_, status) ? Fail(status) : ExitCodeOf(status);
   }
 
   const absl::StatusOr<TrainQuestion>& question_;

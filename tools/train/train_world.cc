@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 constexpr absl::Duration kSpin = absl::Microseconds(100);
-// mpirun kills a second after it has told a rank to stop; the error is to be said before.
+// mpirun kills a rank one second after it has told it to stop; the error must be printed before.
 constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
 
 // Whether a Slurm step started this process such that MPI can find the others.
@@ -48,7 +48,7 @@ absl::StatusOr<Transport> Named(const std::string& name) {
       "or use --transport tcp");
 }
 
-// Where the name and the way the process was started do not go together.
+// InvalidArgument where --transport and the way the process was started do not go together.
 absl::Status CheckFits(Transport transport, const Launch& launch) {
   const absl::string_view launcher = LaunchSourceName(launch.source);
   if (transport == Transport::kInProcess && launch.size > 1) {
@@ -71,7 +71,7 @@ absl::Status CheckFits(Transport transport, const Launch& launch) {
   return absl::OkStatus();
 }
 
-// From a file, so that it is on no command line, or the environment.
+// The secret, from a file or from the environment, so that no command line shows it.
 absl::StatusOr<std::string> Secret(const std::string& file) {
   if (file.empty()) return ProcessEnvironment()(kSecretVariable).value_or("");
   absl::StatusOr<std::string> text = ReadFile(file);
@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
   return OpenTcp(choice.launch, options);
 }
 
-bool SpeaksFor(int rank, const absl::Status& status) {
+bool PrintsError(int rank, const absl::Status& status) {
   if (rank == 0) return true;
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const Where where = WhereOf(status);

@@ -1,4 +1,4 @@
-#include "tools/train/last_words.h"
+#include "tools/train/final_error.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -23,52 +23,53 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Milliseconds(50);
 
-void Say(const absl::Status& status) {
+void Print(const absl::Status& status) {
   std::fprintf(stderr, "lost: %s\n", std::string(status.message()).c_str());
 }
 
-// A layer that takes its time.
+// A layer that takes a long time.
 [[noreturn]] void Compute() {
   while (true) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-TEST(LastWordsDeathTest, AreSpokenForARankThatIsAtWork) {
+TEST(FinalErrorDeathTest, IsPrintedForARankThatIsComputing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         InProcessGroup group(2);
         std::atomic<bool> told{true};
-        const LastWords last_words([&] { return group.communicator(0).failure(); }, told, kPatience,
-                                   Say);
+        const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); }, told,
+                                        kPatience, Print);
         group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
         Compute();
       },
       testing::ExitedWithCode(kExitPeerLost), "lost: rank 1 is gone");
 }
 
-// Neither a stop that somebody asked for nor a loss that nobody is to be killed for ends a rank
-// that is at work; nor does both where it speaks for itself in time.
-TEST(LastWords, AreNotSpokenWithoutNeed) {
+// A rank that is computing goes on after SIGTERM alone, and after the loss of another rank alone. It
+// also ends by itself where the printer is destroyed before its patience is over.
+TEST(FinalErrorPrinter, PrintsNothingWithoutNeed) {
   for (const bool told_to_stop : {false, true}) {
     InProcessGroup group(2);
     std::atomic<bool> told{told_to_stop};
-    int spoken = 0;
+    int printed = 0;
     {
-      const LastWords last_words([&] { return group.communicator(0).failure(); }, told,
-                                 absl::ZeroDuration(), [&](const absl::Status&) { ++spoken; });
+      const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); }, told,
+                                      absl::ZeroDuration(),
+                                      [&](const absl::Status&) { ++printed; });
       if (!told_to_stop) group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    EXPECT_EQ(spoken, 0);
+    EXPECT_EQ(printed, 0);
   }
   InProcessGroup group(2);
   std::atomic<bool> told{true};
   group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
-  const LastWords last_words([&] { return group.communicator(0).failure(); }, told, absl::Hours(1),
-                             Say);
+  const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); }, told,
+                                  absl::Hours(1), Print);
 }
 
-TEST(SpeaksFor, IsRankZeroAndWhereThatIsMissedRankOneOrWhoeverIsLeft) {
+TEST(PrintsError, IsRankZeroOrRankOneWhereRankZeroIsLostOrEveryRankWhileLeaving) {
   const auto gone = [](int peer, Where where) {
     where.peer = peer;
     return WithWhere(absl::UnavailableError("is gone"), where);
@@ -77,16 +78,16 @@ TEST(SpeaksFor, IsRankZeroAndWhereThatIsMissedRankOneOrWhoeverIsLeft) {
   const absl::Status late = gone(0, {.rank = 2, .moment = Where::Moment::kLeaving});
   const absl::Status other = gone(2, {.rank = 1, .action = "0F3"});
   const absl::Status bad = absl::InvalidArgumentError("rank 0 has another seed");
-  for (const absl::Status& status : {lost, late, other, bad}) EXPECT_TRUE(SpeaksFor(0, status));
-  EXPECT_TRUE(SpeaksFor(1, lost));
-  EXPECT_FALSE(SpeaksFor(2, lost));
-  EXPECT_TRUE(SpeaksFor(1, late));
-  EXPECT_TRUE(SpeaksFor(2, late));
-  EXPECT_FALSE(SpeaksFor(1, other));
-  EXPECT_FALSE(SpeaksFor(1, bad));
+  for (const absl::Status& status : {lost, late, other, bad}) EXPECT_TRUE(PrintsError(0, status));
+  EXPECT_TRUE(PrintsError(1, lost));
+  EXPECT_FALSE(PrintsError(2, lost));
+  EXPECT_TRUE(PrintsError(1, late));
+  EXPECT_TRUE(PrintsError(2, late));
+  EXPECT_FALSE(PrintsError(1, other));
+  EXPECT_FALSE(PrintsError(1, bad));
 }
 
-TEST(FirstToSpeak, IsOneOfThoseWithOneParent) {
+TEST(FirstOfSiblings, IsTrueForOneOfThoseWithOneParent) {
   int said[2] = {};
   ASSERT_EQ(pipe(said), 0);
   constexpr int kRanks = 4;
@@ -94,7 +95,7 @@ TEST(FirstToSpeak, IsOneOfThoseWithOneParent) {
   for (int rank = 0; rank < kRanks; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
-      const char first = FirstToSpeak() ? '1' : '0';
+      const char first = FirstOfSiblings() ? '1' : '0';
       if (write(said[1], &first, 1) != 1) _exit(1);
       pause();  // holds the name until all have asked
       _exit(0);

@@ -1,4 +1,4 @@
-#include "tools/train/last_words.h"
+#include "tools/train/final_error.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,19 +18,20 @@
 namespace sluice {
 namespace {
 
-constexpr absl::Duration kLook = absl::Milliseconds(20);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
 }  // namespace
 
-LastWords::LastWords(std::function<absl::Status()> failure, const std::atomic<bool>& told_to_stop,
-                     absl::Duration patience, std::function<void(const absl::Status&)> speak)
+FinalErrorPrinter::FinalErrorPrinter(std::function<absl::Status()> failure,
+                                     const std::atomic<bool>& told_to_stop, absl::Duration patience,
+                                     std::function<void(const absl::Status&)> print)
     : failure_(std::move(failure)),
       told_to_stop_(told_to_stop),
       patience_(patience),
-      speak_(std::move(speak)),
+      print_(std::move(print)),
       thread_([this] { Run(); }) {}
 
-LastWords::~LastWords() {
+FinalErrorPrinter::~FinalErrorPrinter() {
   {
     const std::lock_guard lock(mutex_);
     done_ = true;
@@ -39,22 +40,24 @@ LastWords::~LastWords() {
   thread_.join();
 }
 
-void LastWords::Run() {
+void FinalErrorPrinter::Run() {
   Instant told = Instant::InfiniteFuture();
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kLook), [this] { return done_; })) {
+  while (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kPollInterval),
+                            [this] { return done_; })) {
     if (!told_to_stop_.load()) continue;
     told = std::min(told, Instant::Now());
     const absl::Status failure = failure_();
     if (failure.ok() || Instant::Now() < told + patience_) continue;
-    speak_(failure);
+    print_(failure);
     std::fflush(nullptr);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the first to speak stays so
+    // The name that FirstOfSiblings takes stays taken until all siblings have asked for it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     _exit(kExitPeerLost);
   }
 }
 
-bool FirstToSpeak() {
+bool FirstOfSiblings() {
   // A name in the abstract space of Unix sockets, which is free again when its owner ends.
   sockaddr_un name = {};
   name.sun_family = AF_UNIX;
