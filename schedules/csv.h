@@ -10,19 +10,19 @@
 namespace sluice {
 
 // Reads PyTorch's pipeline CSV: one row per rank, one cell per action ("2F0", "", "1SEND_F3",
-// "(0F7;7B3)OVERLAP_F_B"). The placement, the number of micro-batches and, where OPTIMIZER_STEPs
-// name micro-batches ("0OPTIMIZER_STEP3"), when weights change are read off the actions. UNSHARD,
-// RESHARD and the WAITs of PyTorch's runtime are read as empty cells. `name` stands for the file in
-// errors, which give line and column, counted from 1, and cell. A table that parses may still be
-// unsound: see ValidateTimetable.
+// "(0F7;7B3)OVERLAP_F_B"). The placement and the number of micro-batches are found from the
+// actions, and so are the changes of weights where OPTIMIZER_STEPs name micro-batches
+// ("0OPTIMIZER_STEP3"). UNSHARD, RESHARD and the WAITs of PyTorch's runtime are read as empty
+// cells. `name` stands for the file in errors, which give line and column, counted from 1, and the
+// cell. A table that parses may still be unsound: see ValidateTimetable.
 absl::StatusOr<Timetable> ParseTimetableCsv(absl::string_view text, absl::string_view name);
 
 // How the lines of a file end. Python's csv module, and so PyTorch, writes CR LF.
 enum class LineEnd { kLf, kCrLf };
 LineEnd LineEndOf(absl::string_view text);
 
-// Writes the same format. A table that was read from one of PyTorch's files, written with the line
-// ends of that file, is the file again, byte for byte.
+// Writes the same format. A table that was read from one of PyTorch's files and is written with the
+// line ends of that file gives the same file, byte for byte.
 std::string FormatTimetableCsv(const Timetable& timetable, LineEnd line_end = LineEnd::kLf);
 
 }  // namespace sluice

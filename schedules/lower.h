@@ -24,7 +24,7 @@ struct LowerOptions {
 };
 
 // Inserts the sends and receives that a compute-only timetable implies: SEND after the action that
-// makes the data, RECV before the one that uses them, none between stages on one rank. The result
+// makes the data, RECV before the one that uses them, none between stages of one rank. The result
 // is deadlock-free for blocking rendezvous sends and has the same message order on both ends of
 // every directed rank pair. Idle cells are dropped. Linear in the number of actions, unless there is
 // a limit (then messages are sorted). InvalidArgument when `timetable` is already lowered, is not
@@ -32,7 +32,7 @@ struct LowerOptions {
 absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable,
                                          const LowerOptions& options = {});
 
-// The reverse: drops sends and receives.
+// The reverse: removes sends and receives.
 Timetable ComputeOnly(const Timetable& timetable);
 
 }  // namespace sluice

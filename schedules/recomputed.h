@@ -11,10 +11,10 @@ namespace sluice {
 inline const Action& ActionOf(const Action& action) { return action; }
 inline const Action& ActionOf(const TimedAction& timed) { return timed.action; }
 
-// (stage, micro-batch) pairs whose activations are thrown away after F and rebuilt by a RECOMPUTE.
+// (stage, micro-batch) pairs whose activations are dropped after F and rebuilt by a RECOMPUTE.
 using Recomputed = std::set<std::pair<int, int>>;
 
-// Those of a row of actions, timed or not.
+// The recomputed pairs of a row of actions, with or without times.
 template <typename Row>
 Recomputed RecomputedIn(const Row& row) {
   Recomputed found;

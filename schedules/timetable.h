@@ -14,9 +14,9 @@ namespace sluice {
 constexpr int kNoStage = -1;
 
 // Which rank holds which stage. A stage is one contiguous run of layers; a rank with several stages
-// (chunks) holds them in ascending order. There may be several copies of the model, each
-// a whole pipeline: stage s is then part s mod model_stages() of the model, and data
-// never pass between copies.
+// (chunks) holds them in ascending order. There may be several copies of the model, each a whole
+// pipeline: stage s is then part s mod model_stages() of the model, and data never pass between
+// copies.
 class Placement {
  public:
   // Stage s on rank s mod ranks (Megatron's interleaving; with one chunk, the plain pipeline).

@@ -24,30 +24,30 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
-// Prints "sluice: <message>" to stderr, with where it happened (comm/where.h) and without a status
-// code's name.
+// Prints "sluice: <message>" to stderr, preceded by where it happened (comm/where.h) and without
+// the name of the status code.
 void PrintError(const absl::Status& status);
-// The same of what a person should know while the program goes on.
+// Prints a note in the same form while the program continues.
 void PrintNotice(const std::string& text);
-// `status` with an exit code that its own code does not say.
+// `status` with an exit code other than the one that follows from its code.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
-// The exit code that `status` stands for: Unavailable and DeadlineExceeded a lost peer,
-// ResourceExhausted out of memory, Cancelled an interrupt, everything else bad input; or the one
-// that WithExitCode gave it.
+// The exit code for `status`: Unavailable and DeadlineExceeded mean a lost peer, ResourceExhausted
+// out of memory, Cancelled an interrupt, everything else bad input; unless WithExitCode has set
+// another one.
 int ExitCodeOf(const absl::Status& status);
-// PrintError, and the exit code.
+// Calls PrintError and returns the exit code.
 int Fail(const absl::Status& status);
 
 // InvalidArgument where --json is given beside a --format that is neither the usual "text" nor
 // "json".
 absl::Status CheckJsonFlag(bool json, const std::string& format);
 
-// For every flag that takes a seed: refuses what is no whole number from 0 to 2^64 - 1, before
-// CLI11 takes a number modulo 2^64.
+// A check for every flag that takes a seed: refuses values that are not whole numbers from 0 to
+// 2^64 - 1, before CLI11 takes them modulo 2^64.
 CLI::Validator WholeSeed();
-// For every flag that takes a number with a fraction, before other checks: refuses NaN and
-// infinities, and what is further from 0 than `most`, so that kLargestFloat refuses what would be
-// an infinity where the number is used as a float.
+// A check for every flag that takes a fraction, before its other checks: refuses NaN and
+// infinities, and values further from 0 than `most`. With kLargestFloat it refuses values that
+// would become infinite as a float.
 inline constexpr double kLargestFloat = std::numeric_limits<float>::max();
 CLI::Validator FiniteNumber(double most = std::numeric_limits<double>::max());
 

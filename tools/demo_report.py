@@ -1,7 +1,7 @@
-"""The demo's arithmetic.
+"""The calculations of the demo.
 
     python3 demo_report.py costs plan.json                  the plan's costs, for `sluice schedule show --costs`
-    python3 demo_report.py compare plan.json trace.json     planned beside measured
+    python3 demo_report.py compare plan.json trace.json     planned and measured times
 """
 
 import collections
@@ -10,7 +10,7 @@ import statistics
 import sys
 
 MILLI = 1e3
-BUSY = 1.2  # so many times slower than planned is worth a word
+BUSY = 1.2  # a run that is this many times slower than planned gets a note
 
 
 def read(path):

@@ -9,14 +9,13 @@
 
 namespace sluice {
 
-// More than any file that is read as a whole.
+// More bytes than any file that is read as a whole should have.
 inline constexpr size_t kMostFileBytes = size_t{512} << 20;
 
-// The whole file; NotFound or InvalidArgument names it and says why it cannot be read: also a file
-// that has more than kMostFileBytes, or never ends (/dev/zero).
+// The whole file. NotFound or InvalidArgument names it and says why it cannot be read; also for a
+// file with more than kMostFileBytes, or without an end (/dev/zero).
 absl::StatusOr<std::string> ReadFile(const std::string& path);
-// Writes `text` to `path`, or to stdout when `path` is empty. Fails when not every byte was
-// written.
+// Writes `text` to `path`, or to stdout when `path` is empty. Fails unless every byte was written.
 absl::Status WriteOutput(const std::string& path, const std::string& text);
 
 }  // namespace sluice

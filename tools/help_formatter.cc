@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kColumns = 80;
-constexpr size_t kLeft = 30;  // of the options
+constexpr size_t kLeft = 30;  // columns of the options
 
 // Lines of at most `width`, split at spaces; a longer word has a line of its own.
 std::vector<std::string> Wrap(const std::string& text, size_t width) {
@@ -44,8 +44,8 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   return text;
 }
 
-// " INT", " {fp32,bf16}", " TEXT (required)": the kind of value without the range that it is
-// checked against, which the error tells.
+// " INT", " {fp32,bf16}", " TEXT (required)": the kind of value, without the range against which it
+// is checked: the error message gives that.
 std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
   if (option->get_type_size() == 0) return "";  // a flag
   const std::string type = option->get_type_name();

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// Help in two columns that fit a terminal of 80: an option with the kind of value it takes, and
-// what it is for, with its default at the end.
+// Help in two columns that fit a terminal of 80: an option with the kind of its value, and what it
+// does, with its default at the end.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override;

@@ -13,7 +13,7 @@
 
 namespace {
 
-// "sluice train", as far as it was recognised.
+// The subcommand as far as it was recognised, such as "sluice train".
 std::string Chosen(const CLI::App& app) {
   std::string name = app.get_name();
   for (const CLI::App* command : app.get_subcommands()) {
@@ -50,7 +50,7 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   if (&last == &app && !words.empty()) {
     return absl::StrCat("'", words.front(), "' is no command");
   }
-  // CLI11 writes the largest double with all its 309 digits.
+  // CLI11 writes the largest double with all of its 309 digits.
   static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
   std::string text = error.what();
   std::smatch found;
@@ -64,7 +64,7 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
 
 int main(int argc, char** argv) {
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
-  app.formatter(std::make_shared<sluice::HelpFormatter>());  // of the subcommands, too
+  app.formatter(std::make_shared<sluice::HelpFormatter>());  // also for the subcommands
   app.require_subcommand(1);
   int exit_code = sluice::kExitDone;
   sluice::AddScheduleCommand(app, &exit_code);

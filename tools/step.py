@@ -1,8 +1,8 @@
-"""Runs a long command and shows how far it is: `python3 tools/step.py [--silent-failure] NAME LOG COMMAND...`.
+"""Runs a long command and shows its progress: `python3 tools/step.py [--silent-failure] NAME LOG COMMAND...`.
 
-All that the command prints goes to the file LOG, and to stderr only where the command fails (never with
---silent-failure: its caller reads LOG); the exit code is the command's. On a terminal one line is rewritten as Ninja and CTest count what they have done ("[12/340]", "12/61 Test");
-elsewhere such a line is printed once per minute. The last line has the name and the duration.
+The output of the command is written to the file LOG, and also to stderr if the command fails (never with --silent-failure: its
+caller reads LOG); the exit code is that of the command. On a terminal one line is rewritten as Ninja and CTest count their steps
+("[12/340]", "12/61 Test"); elsewhere such a line is printed once per minute. The last line has the name and the duration.
 """
 
 import re
@@ -13,7 +13,7 @@ import time
 
 COUNT = re.compile(r"^(?:\[(\d+)/(\d+)\] | *(\d+)/(\d+) Test +#)")
 SECONDS_BETWEEN_LINES = 60
-# Before this much is done, the rest cannot be estimated.
+# Before this share is done, the remaining time cannot be estimated.
 LEAST_SECONDS, LEAST_SHARE = 5, 0.02
 
 
@@ -22,7 +22,7 @@ def duration(seconds):
 
 
 class Progress:
-    """The line that says how far the command is."""
+    """The line that shows the progress of the command."""
 
     def __init__(self, name, log, stream):
         self.name, self.log, self.stream = name, log, stream

@@ -22,7 +22,7 @@ bool WantsColour() {
 }
 
 bool ShowsUnicode() {
-  // The first that is set counts (POSIX, "Environment Variables").
+  // The first variable that is set counts (POSIX, "Environment Variables").
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;

@@ -3,11 +3,11 @@
 
 namespace sluice {
 
-// Whether stdout is a terminal that wants colours: NO_COLOR is not set and TERM is not "dumb".
+// Whether stdout is a terminal that shows colours: NO_COLOR is not set and TERM is not "dumb".
 bool WantsColour();
 // Whether the locale says that the terminal shows UTF-8.
 bool ShowsUnicode();
-// The width of the terminal on stdout; else COLUMNS; else 80.
+// The width of the terminal on stdout; without a terminal COLUMNS; without that 80.
 int OutputColumns();
 
 }  // namespace sluice

@@ -1,8 +1,8 @@
-"""Adds up a test run: `python3 tools/test_summary.py FOLDER`, where FOLDER holds the reports that tools/test asked for.
+"""Adds up a test run: `python3 tools/test_summary.py FOLDER`, where FOLDER has the reports of tools/test.
 
-`ctest.xml` is CTest's JUnit report: one entry a binary; `ctest.log` what it printed. `NAME.json` is GoogleTest's report
-of the binary NAME: one entry a case. A binary that failed without a failing case in its report (a crash, a time-out, a
-sanitizer's complaint) counts as one failure. Prints the output of what failed; the last line is `N passed, N failed`.
+`ctest.xml` is CTest's JUnit report, with one entry per binary; `ctest.log` is its output. `NAME.json` is GoogleTest's report
+of the binary NAME, with one entry per case. A binary that failed without a failing case in its report (a crash, a time-out, an
+error of a sanitizer) counts as one failure. Prints the output of what failed; the last line is `N passed, N failed`.
 """
 
 import collections
@@ -33,7 +33,7 @@ def case_result(test):
 
 
 def read_binaries(folder):
-    """Whether CTest was content with each binary: {binary: bool}."""
+    """Whether each binary passed in CTest: {binary: bool}."""
     report = folder / "ctest.xml"
     if not report.exists():
         return {}
@@ -42,7 +42,7 @@ def read_binaries(folder):
 
 
 def failing_output(log):
-    """The log without the lines about what went well."""
+    """The log without the lines about what passed."""
     log = re.sub(r"^\[ RUN      \] (.*)\n\[       OK \] \1 .*\n", "", log, flags=re.MULTILINE)
     noise = r"^(\s*$|\[[-=]+\]|\[  PASSED|Running main|Internal ctest|Test project|\s*Start |.* +Passed +[\d.]+ sec$|Errors while).*\n"
     return re.sub(noise, "", log, flags=re.MULTILINE)
@@ -53,7 +53,7 @@ def main(folder):
     count = collections.Counter()
     lines = []
     for binary, content in read_binaries(folder).items():
-        # No report of cases: not a GoogleTest binary, or one that did not live to write it.
+        # No report of cases: not a GoogleTest binary, or one that crashed before it wrote one.
         results = cases.get(binary) or ({"it ran": "passed"} if content and binary not in cases else {})
         if not content and "failed" not in results.values():
             results = results | {"it crashed, ran out of time or failed at its end": "failed"}

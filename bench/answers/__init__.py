@@ -1,1 +1,1 @@
-"""Of ../same_answers: what is asked of the program, and how the answers are compared."""
+"""The commands of ../same_answers, and how their answers are compared."""

@@ -1,4 +1,4 @@
-"""What must vary from run to run, and is blanked before two answers are compared. Nothing else is."""
+"""The parts of an answer that vary from run to run, and are blanked before two answers are compared."""
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -8,8 +8,8 @@ NUMBER = r'[-+.\deE]+'
 
 @dataclass(frozen=True)
 class Blank:
-    command: str  # of the lines that print it, a pattern of the shell; 'file' for what a command leaves
-    where: str    # stdout, stderr or a file's path, patterns too
+    command: str  # of the line that prints it, a pattern of the shell; 'file' for a file that a command writes
+    where: str    # stdout, stderr or the path of a file; patterns too
     pattern: str
     instead: str
     why: str

@@ -1,4 +1,4 @@
-"""One question to the program: command lines that run one after the other in a scratch folder of their own."""
+"""One case: command lines that run one after the other in their own scratch folder."""
 import re
 from dataclasses import dataclass
 
@@ -25,11 +25,11 @@ def ask(*steps, ranks=1):
 
 
 def command_of(step):
-    """'train', of a line; '' where there is none."""
+    """The subcommand of a line, such as 'train'; '' where there is none."""
     words = [word for word in step.split() if not re.match('[A-Z_]+=', word)]
     return words[0] if words else ''
 
 
 def after_environment(command, line):
-    """'COLUMNS=120 train --json', of 'train' and 'COLUMNS=120 --json'."""
+    """'COLUMNS=120 train --json' from 'train' and 'COLUMNS=120 --json'."""
     return re.sub(r'^(?:[A-Z_]+=\S* +)*', lambda found: f'{found.group()}{command} ', line)

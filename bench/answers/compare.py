@@ -1,4 +1,4 @@
-"""In what two answers differ, for people."""
+"""Says in which lines two answers differ."""
 import difflib
 import hashlib
 import re
@@ -8,7 +8,7 @@ WIDE = 200       # of a line that is shown whole
 
 
 def in_lines(text):
-    """Long lines, as of JSON and pictures, in pieces, so that the difference is not the whole."""
+    """Breaks long lines, such as those of JSON and pictures, so that a difference is not the whole line."""
     pieces = []
     for line in text.splitlines():
         pieces += [line] if len(line) <= WIDE else re.sub(r'([,>}])', '\\1\n', line).split('\n')
@@ -25,7 +25,7 @@ def first_lines(lines):
 
 
 def changes(before, after):
-    """Lines that tell two texts apart, or two contents of which one is no text."""
+    """The lines in which two texts differ, or two contents of which one is not text."""
     if isinstance(before, bytes) or isinstance(after, bytes):
         before, after = (part if isinstance(part, bytes) else part.encode('utf-8', 'surrogateescape')
                          for part in (before, after))
@@ -35,7 +35,7 @@ def changes(before, after):
 
 
 def difference(name, before, after):
-    """Lines that say in what one part of two answers differs; None where an answer has no such part."""
+    """Lines that say how one part of two answers differs; None where an answer has no such part."""
     if before is None or after is None:
         part, sign, which = (after, '+', 'after') if before is None else (before, '-', 'before')
         lines = [describe(part)] if isinstance(part, bytes) else in_lines(part)
@@ -44,7 +44,7 @@ def difference(name, before, after):
 
 
 def differences(before, after):
-    """The same of all parts."""
+    """The same for all parts."""
     lines = []
     for name in [*before, *(name for name in after if name not in before)]:
         if before.get(name) != after.get(name):

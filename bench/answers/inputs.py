@@ -6,13 +6,13 @@ import struct
 import subprocess
 
 CORPUS = pathlib.Path(__file__).resolve().parents[2] / 'tests/fuzz/corpus'
-# What a file of each folder of the fuzzers' corpus has to be called for the program to read it.
+# The name that a file of each folder of the fuzzers' corpus must have for the program to read it.
 SUFFIXES = {'cluster': '.json', 'costs_json': '', 'device': '.json', 'measured_steps': '.csv', 'model_config': '.json',
             'plan': '.json', 'profile': '.json', 'profile_graph': '.txt', 'timetable_csv': ''}
 
 TINY = '--layers 2 --dim 16 --heads 2 --seq 16'
 RUN = '--micro-batch-size 2 --micro-batches 2 --eval-micro-batches 1 --no-pin'
-# Made by the program that was before, so that the other one is seen to read what that wrote.
+# Made by the program before the change, so that the program after it must read what the other one wrote.
 MADE = [f'train --data in/text {TINY} {RUN} --stages 2 --steps 2 --save in/good',
         f'train --data in/text {TINY} {RUN} --stages 2 --steps 2 --save in/damaged',
         f'train --data in/text {TINY} {RUN} --stages 2 --steps 2 --optimizer sgd --norm rms --save in/sgd',
@@ -60,7 +60,7 @@ def profile(layers, dtype='fp32', **more):
 
 
 def trace():
-    """The trace of two steps of 1F1B with four micro-batches on two ranks, each action a millisecond."""
+    """The trace of two steps of 1F1B with four micro-batches on two ranks, each action takes a millisecond."""
     starts = {'0F0': 0, '0F1': 1, '1F0': 1, '1B0': 2, '0B0': 3, '1F1': 3, '0F2': 4, '1B1': 4, '0B1': 5, '1F2': 5, '0F3': 6,
               '1B2': 6, '0B2': 7, '1F3': 7, '1B3': 8, '0B3': 9}
     events = [{'name': 'thread_name', 'ph': 'M', 'pid': 0, 'tid': rank, 'args': {'name': f'rank {rank}'}} for rank in (0, 1)]

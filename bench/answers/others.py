@@ -1,4 +1,4 @@
-"""What is asked of the program as a whole, and of the commands whose answers are mostly measured."""
+"""Commands about the program as a whole, and those whose answers are mostly measured."""
 from .case import ask
 
 HELP = ['--help', '-h', 'schedule --help', 'schedule list --help', 'schedule show --help', 'schedule compare --help',

@@ -1,5 +1,5 @@
-"""What is asked of `sluice plan` and `sluice calibrate`. Sizes whose search ends by itself: where it is cut off by the clock,
-the answer is another one each time."""
+"""The commands of `sluice plan` and `sluice calibrate`, with sizes whose search ends by itself: if a time limit ended it, the
+answer would differ each time."""
 import itertools
 
 from .case import after_environment, ask
@@ -7,7 +7,7 @@ from .inputs import RUN, TINY, corpus_files
 from .schedule import NAMES
 
 GPT2 = 'gpt2 --devices 4 --device h200'
-# Of a preset on four GPUs, as JSON.
+# Plans of a preset on four GPUs, as JSON.
 FLAGS = ['--recompute none', '--recompute selective', '--recompute full', '--recompute auto --memory 3GiB', '--memory 2GiB',
          '--memory 3GiB --schedule 1f1b', '--memory 4GB --optimizer sgd', '--micro-batches 4', '--global-batch 32',
          '--micro-batch-size 2 --global-batch 16', '--micro-batch-size auto --global-batch 16', '--seq 512', '--dtype fp32',
@@ -47,7 +47,7 @@ JOINT = [
     'gpt2 --devices 4 --cluster in/mixed.json --data-parallel 2', 'gpt2 --devices 4 --cluster in/own.json --tensor-parallel 2',
     'gpt2 --devices 8 --device a100 --data-parallel auto --micro-batch-size auto --global-batch 64 --json --gap 2% '
     '--time-limit 100s']
-# Of the profile of eight layers that is among the inputs.
+# Plans from the profile of eight layers that is among the inputs.
 PROFILED = ['--devices 1', '--devices 2', '--devices 4', '--devices 8', '--devices 9', '--devices 2 --schedule 1f1b --json',
             '--devices 2 --memory 10MB', '--devices 2 --memory 1MB', '--devices 2 --micro-batches 4 --json',
             '--devices 4 --data-parallel 2', '--devices 4 --data-parallel 2 --zero 1 --json',
@@ -108,7 +108,7 @@ CALIBRATED = ['in/measured.csv', 'in/measured.csv --json', 'in/measured.csv --ch
               'in/measured.csv -o none/cluster.json', 'shared/tables/vtrain_a100_multinode.csv',
               'shared/tables/korthikanti2022_a100.csv --json',
               'shared/tables/vtrain_a100_multinode.csv --check shared/tables/korthikanti2022_a100.csv --json -o cluster.json']
-# A plan, and what reads it.
+# A plan, and the commands that read it.
 READ_AGAIN = [
     ['plan gpt2 --devices 4 --device in/device.json --schedule 1f1b -o plan.json', 'plan plan.json --devices 4 --device h200'],
     ['calibrate in/measured.csv -o cluster.json', 'plan gpt2 --devices 8 --cluster cluster.json'],

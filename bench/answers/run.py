@@ -1,4 +1,4 @@
-"""Puts a question to a program: the commands run in a folder of their own, and all they say and leave is the answer."""
+"""Runs a case with a program: the commands run in their own folder, and all that they print and write is the answer."""
 import itertools
 import os
 import re
@@ -16,9 +16,9 @@ from .case import command_of
 
 PATIENCE = 120  # seconds for one command
 TIMED_OUT = 'timed out'
-# Of the environment of whoever asks: what programs need to start, and what checks their memory.
+# The variables of the environment that are passed on: those that programs need to start, and those that check their memory.
 KEPT = re.compile('PATH|LD_LIBRARY_PATH|LD_PRELOAD|[ALTU][A-Z]*SAN_OPTIONS')
-ports = itertools.count(20000 + os.getpid() % 10000)  # below those that the system hands out itself
+ports = itertools.count(20000 + os.getpid() % 10000)  # below the ports that the system assigns itself
 ports_lock = threading.Lock()
 
 
@@ -40,7 +40,7 @@ def free_port():
 
 
 def finish(process, deadline):
-    """The exit code, or that there was none in time."""
+    """The exit code, or a note that the program did not end in time."""
     try:
         return process.wait(timeout=max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -67,7 +67,7 @@ def run_step(binary, step, folder, ranks=1, patience=PATIENCE):
     for rank in range(ranks):
         out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         flags = [*world, '--rank', str(rank)] if world else []
-        # The name of the program must not tell the two apart.
+        # Both programs must have the same name in their output.
         process = subprocess.Popen(['sluice', *words, *flags], executable=binary, cwd=folder, env=mine, stdout=out, stderr=err,
                                    stdin=subprocess.DEVNULL, start_new_session=True)
         running.append((process, out, err))
@@ -81,7 +81,7 @@ def run_step(binary, step, folder, ranks=1, patience=PATIENCE):
 
 
 def content(path, name):
-    """What the file `name` holds, blanked; of one that is no text, the bytes."""
+    """The content of the file `name`, blanked; its bytes if it is not text."""
     data = path.read_bytes()
     try:
         return blanked(data.decode('utf-8'), 'file', name)
@@ -90,7 +90,7 @@ def content(path, name):
 
 
 def left_behind(folder, inputs):
-    """{path: content} of all that lies in `folder` and was not given."""
+    """{path: content} of all files in `folder` that were not among the inputs."""
     found = {}
     for path in sorted(folder.rglob('*')):
         name = str(path.relative_to(folder))
@@ -106,7 +106,7 @@ def left_behind(folder, inputs):
 
 
 def answer(binary, case, folder, inputs, patience=PATIENCE):
-    """{what: text or bytes}, of all that the case says and leaves; {'timed out': the command} where one does not end.
+    """{part: text or bytes} of all that the case prints and writes; {'timed out': the command} if a command does not end.
     `folder` is made and removed; `inputs` {name: path} stand in it as links."""
     folder.mkdir()
     for name, path in inputs.items():

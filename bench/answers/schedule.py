@@ -1,4 +1,4 @@
-"""What is asked of `sluice schedule`."""
+"""The commands of `sluice schedule`."""
 import itertools
 
 from .case import after_environment, ask
@@ -8,7 +8,7 @@ NAMES = ['gpipe', '1f1b', 'eager-1f1b', 'interleaved', 'interleaved-zb', 'bfs', 
          'v-min', 'dualpipev', 'chimera', 'hanayo', 'pipedream', 'pipedream-2bw', 'auto']
 SHAPES = ['-p 1 -m 1', '-p 2 -m 4', '-p 3 -m 7', '-p 8 -m 16']
 FORMATS = ['svg', 'html', 'csv', 'comms-csv', 'trace', 'json', 'json --actions']
-# Of every name with four ranks and eight micro-batches.
+# For every name, with four ranks and eight micro-batches.
 WITH = ['', '-v 1', '-v 3', '-v 4', '--group 2', '--recompute', '--memory-limit 3', '--cost F=1,B=2',
         '--cost F=2,I=3,W=1,send=0.5', '--cost F=1,I=1,W=1,overlap=2.5', '--recompute --cost F=1,B=2,RECOMPUTE=0.5',
         '--costs in/costs4.json --json', '--costs in/costs8.json --json', '--stage-replicas 2,1,1 --format csv']

@@ -1,11 +1,11 @@
-"""What is asked of `sluice train` and `sluice sample`: small models, so that a training takes some hundredths of a second."""
+"""The commands of `sluice train` and `sluice sample`, with small models, so that a training takes some hundredths of a second."""
 import itertools
 
 from .case import after_environment, ask
 from .inputs import TINY
 from .schedule import NAMES
 
-# What a run is given where its line says nothing else.
+# The flags that a run has unless its line says otherwise.
 SHAPE = {'--data': 'in/text', '--layers': '4', '--dim': '16', '--heads': '2', '--seq': '16', '--stages': '2',
          '--micro-batch-size': '2', '--micro-batches': '4', '--eval-micro-batches': '1', '--steps': '2'}
 SYNCHRONOUS = ['gpipe', '1f1b', 'eager-1f1b', 'interleaved', 'interleaved-zb', 'bfs', 'zb-h1', 'zb-h2', 'zb-2p', 'zbv',
@@ -47,7 +47,7 @@ SINGLE = ['--stages 4', '--stages 6', '--stages 2 --partition 0-0,1-5', '--stage
           '--save out --steps 0', '--save a/b/c', '--init in/good/latest/model.safetensors --layers 2',
           '--init in/good/latest --layers 2 --stages 1', '--init in/good --layers 2',
           '--init in/sgd/latest --layers 2 --norm rms']
-# As people see it.
+# The output without --json.
 TABLES = ['', '--stages 3 --schedule zbv --micro-batches 6', '--data-parallel 2 --zero 1', '--schedule pipedream',
           '--schedule dualpipev', '--schedule chimera', '--stage-replicas 2,1', '--save out --save-every 1', '--eval-every 1',
           '--steps 0', '--recompute full', '--dtype bf16 --steps 30']
@@ -84,7 +84,7 @@ SAMPLES = ['-n 8', '-n 0', '-n 20 --temperature 0', '-n 8 --seed 3', '-n 8 --top
            '-n 0 --logits logits.json']
 LOADED = ['in/good', 'in/good/latest', 'in/sgd', 'in/damaged', 'in/mlp', 'in/none', 'in/text', 'in',
           'in/good/latest/model.safetensors']
-# Of several ranks it is not fixed which one speaks of weights that do not fit: these have one.
+# With several ranks, any of them may report weights that do not fit: these commands have one rank.
 REFUSED = ['--stages 7', '--stages 0', '--stages x', '--stages -1', '--micro-batches 0', '--micro-batches -3',
            '--micro-batch-size 0', '--micro-batch-size 2000000000', '--schedule 2f2b', '--schedule in/unsound.csv',
            '--schedule in/none.csv', '--schedule in/words.csv', '--schedule in/interleaved.csv --stages 3',
@@ -116,10 +116,10 @@ REFUSED = ['--stages 7', '--stages 0', '--stages x', '--stages -1', '--micro-bat
 
 
 def filled(flags, shape=None):
-    """`train` with `flags`, and those of the shape that they do not name."""
+    """`train` with `flags`, and with the flags of the shape that they do not contain."""
     shape = SHAPE if shape is None else shape
     words = flags.split()
-    # What a file or --stage-replicas decides is not said twice.
+    # A flag is left out if a file or --stage-replicas decides its value.
     decided = {'--stages', '--micro-batches'} if '.csv' in flags else {'--stages'} if '--stage-replicas' in words else set()
     rest = [f'{flag} {value}' for flag, value in shape.items() if flag not in words and flag not in decided]
     pin = [] if '--no-pin' in words else ['--no-pin']

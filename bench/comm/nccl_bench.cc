@@ -1,8 +1,8 @@
 // nccl_bench [--row]: NCCL between two ranks, in the columns of bench/comm/transports: half the
 // round trip of 8 bytes, and GB/s of long messages, four under way at a time, both by the GPU's
-// clock. With two GPUs each rank has its own; with one they share it, and reach each other as two
-// machines do, over loopback sockets. --row: without the line of headings. Skips with one line
-// where there is no GPU or no NCCL.
+// clock. With two GPUs each rank has its own; with one GPU they share it, and connect like two
+// machines, over loopback sockets. --row: without the line of headings. Skips with one line where
+// there is no GPU or no NCCL.
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -66,7 +66,7 @@ class Rank {
     Check(memory_.RegisterWith(tensors_.get()));
   }
 
-  // Seconds of one word on its way, at the median.
+  // The median time of one word from rank to rank, in seconds.
   double Latency() {
     const double seconds = Median([this] {
       for (int i = 0; i < kRounds; ++i) PingPong();
@@ -74,11 +74,11 @@ class Rank {
     return seconds / (2 * kRounds);
   }
 
-  // Of messages from rank 0 to rank 1, in bytes a second.
+  // The bandwidth of messages from rank 0 to rank 1, in bytes per second.
   double Bandwidth(size_t bytes) {
     const double seconds = Median([this, bytes] {
       MoveMany(bytes, static_cast<int>(kBytesARepetition / bytes));
-      PingPong();  // until rank 0 knows that all is there
+      PingPong();  // so that rank 0 knows that everything has arrived
     });
     return static_cast<double>(kBytesARepetition) / seconds;
   }
@@ -132,7 +132,7 @@ class Rank {
     }
   }
 
-  NcclMemory memory_;  // outlives all that is made of it
+  NcclMemory memory_;  // must outlive everything that uses its memory
   const std::unique_ptr<Device> device_;
   const Stream stream_;
   const Event begin_, end_;
@@ -157,7 +157,7 @@ int RunRank(const std::string& name, int rank, int port, int ordinal) {
   return 0;
 }
 
-// Ranks that share a GPU are two machines to NCCL.
+// NCCL treats ranks that share a GPU as two machines.
 void ShareTheGpu(int rank) {
   setenv("NCCL_HOSTID", fmt::format("nccl-bench-{}", rank).c_str(), 1);
   setenv("NCCL_SOCKET_IFNAME", "lo", 1);

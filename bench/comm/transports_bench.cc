@@ -1,8 +1,7 @@
 // transports_bench memcpy|sockets|inprocess|tcp|mpi: one line of the table that
 // bench/comm/transports prints. Between two ranks: half the round trip of 8 bytes, and GB/s of long
-// messages, four under way at a time. "memcpy" and "sockets" are what the machine itself takes: a
-// copy from memory to memory, and a plain blocking pair of TCP sockets between two threads,
-// receiving what was sent.
+// messages, four under way at a time. "memcpy" and "sockets" are references: a copy from memory to
+// memory, and a plain blocking pair of TCP sockets between two threads, one of which receives.
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -47,7 +46,7 @@ void Check(const absl::Status& status) {
 
 struct Row {
   double latency = 0;             // seconds
-  std::vector<double> bandwidth;  // bytes a second, by size
+  std::vector<double> bandwidth;  // bytes per second, by size
 };
 
 void Print(const std::string& name, const Row& row) {
@@ -71,7 +70,7 @@ void PingPong(Communicator& ranks, char* out, char* in) {
   Check(ranks.WaitSend(peer, sent, Soon()));
 }
 
-// From rank 0 to rank 1, and a word back when all is there.
+// From rank 0 to rank 1, and one word back when everything has arrived.
 void Stream(Communicator& ranks, char* data, size_t bytes, int messages) {
   const bool sends = ranks.rank() == 0;
   const int peer = 1 - ranks.rank();
@@ -186,7 +185,7 @@ void RunMemcpy() {
   Print("memcpy", row);
 }
 
-// Blocking reads and writes of a socket, whatever their errors: a bench of one's own machine.
+// Blocking reads and writes of a socket, which ignore errors: a benchmark on this machine.
 struct PlainSocket {
   Descriptor socket;
   void Send(const char* data, size_t bytes) const { Check(SendAll(socket, {data, bytes}, Soon())); }

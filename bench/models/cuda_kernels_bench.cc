@@ -1,4 +1,4 @@
-// CUDA's kernels but for attention on the first GPU, at the shapes of a micro-batch of GPT-2:
+// CUDA's kernels other than attention on the first GPU, at the shapes of a micro-batch of GPT-2:
 // device time, and the share of what the roofline allows: the memory's bandwidth for the bytes that
 // must be read and written once, or the tensor cores' peak for the FLOPs of a product.
 //   cuda_kernels_bench
@@ -46,7 +46,7 @@ class Bench {
   }
 
  private:
-  // Where the device is in no table, what it copies (reading and writing) is the roof.
+  // If the device is not in the table, its rate of copying (reading and writing) is the roofline.
   void FindRoof() {
     const double bytes = 1e9;
     const DeviceMemory from = Memory(int64_t{500'000'000}), to = Memory(int64_t{500'000'000});
@@ -173,7 +173,7 @@ void Bench::Rows(int64_t dim) {
 }
 
 void Bench::CrossEntropy() {
-  constexpr int64_t kSome = 4096;  // rows, for memory's sake
+  constexpr int64_t kSome = 4096;  // rows, to limit memory
   for (const int64_t classes : {kVocab, int64_t{50257}}) {
     const DeviceMemory logits = Random(kBF16, kSome * classes), loss = Memory(16);
     const DeviceMemory targets = Memory(4 * kSome);

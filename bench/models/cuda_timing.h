@@ -12,7 +12,7 @@
 #include "models/device/device.h"
 #include "models/spec/dtype.h"
 
-// What the benchmarks of CUDA's kernels share. Errors end the program.
+// Shared by the benchmarks of CUDA's kernels. Errors end the program.
 namespace sluice {
 
 [[noreturn]] void Fail(const absl::Status& status);
@@ -23,11 +23,11 @@ T OrFail(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// n values between -1 and 1, of the device's memory: numbers that change as a model's do keep the
-// clocks as low as it does.
+// n values between -1 and 1 in the device's memory: with values that vary as in a model, the clocks
+// are as low as in training.
 DeviceMemory RandomTensor(Device& device, Stream stream, DType dtype, int64_t n);
 
-// The least time of several that the device takes for what `run` queues, in seconds.
+// The shortest of several times that the device takes for the work that `run` queues, in seconds.
 double Seconds(Device& device, Stream stream, const std::function<void()>& run);
 
 }  // namespace sluice

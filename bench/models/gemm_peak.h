@@ -7,12 +7,12 @@
 
 namespace sluice {
 
-// What this core can do: the best of several runs of oneDNN's [1024, 1024] x [1024, 1024] with
+// The peak of this core: the best of several runs of oneDNN's [1024, 1024] x [1024, 1024] with
 // weights in its own layout, in FLOP/s. Every benchmark here is shown as a fraction of it.
 double GemmPeak(DType dtype);
 
-// Time that this thread was on a core, so that whatever else the machine runs counts as little as
-// can be.
+// The time that this thread was on a core, so that other programs of the machine affect it as
+// little as possible.
 double ThreadSeconds();
 
 // A large buffer of small finite values, 64-byte aligned; std::free() it.

@@ -54,7 +54,7 @@ class Pass {
       calls_[i].seconds = std::min(calls_[i].seconds, other.calls_[i].seconds);
     }
   }
-  // Calls of one name summed, in the order of first use.
+  // The times of calls with the same name added up, in the order of their first use.
   std::vector<Call> Lines() const {
     std::vector<Call> lines;
     for (const Call& call : calls_) {
@@ -92,8 +92,8 @@ struct Map {
   void* packed;
 };
 
-// The tensors and kernels of one transformer block, wired as models/layers/transformer_block.cc
-// wires them.
+// The tensors and kernels of one transformer block, connected as in
+// models/layers/transformer_block.cc.
 class Block {
  public:
   Block(DType dtype, void* workspace)
@@ -167,7 +167,7 @@ class Block {
   }
 
  private:
-  // Half of the score matrix: what a causal model needs.
+  // Half of the score matrix, which is all that a causal model needs.
   static double AttentionFlops() { return 2.0 * static_cast<double>(kRows * kSeq * kDim); }
   void* New(int64_t width) const {
     return BenchBuffer(static_cast<size_t>(kRows * width * SizeOf(dtype_)), dtype_);

@@ -1,5 +1,5 @@
-// partition_baselines FOLDER: what other systems' ways of cutting PipeDream's six profiles cost,
-// against the optimum over every cut. FOLDER holds vgg16.txt and the others.
+// partition_baselines FOLDER: the plans of other systems' rules for PipeDream's six profiles,
+// compared with the optimum over every cut. FOLDER has vgg16.txt and the others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Bandwidth {
 constexpr Bandwidth kBandwidths[] = {
     {"no limit", std::numeric_limits<double>::infinity()}, {"12 GB/s", 12e9}, {"1 GB/s", 1e9}};
 
-// What one rule lost over all rows.
+// How much one rule lost over all rows.
 struct Losses {
   const char* name;
   std::vector<GraphStage> (*rule)(const GraphRequest& request);

@@ -1,5 +1,5 @@
-// How long the exact partition takes, and how much of it is proved within the default budget ("gap"
-// is relative).
+// The time of the exact partition, and how much of it is proved within the default budget ("gap" is
+// relative).
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -30,7 +30,7 @@ LayerCost MakeLayer(double forward, double scale) {
   return layer;
 }
 
-// Every layer its own cost, up to 3 times another's.
+// Every layer has its own cost, up to 3 times that of another.
 std::vector<LayerCost> UnevenLayers(int count) {
   std::mt19937_64 random(kSeed);
   std::uniform_real_distribution<double> scale(0.5, 1.5);
@@ -86,7 +86,7 @@ void UnevenZeroBubble(benchmark::State& state) {
 void Transformer(benchmark::State& state) {
   Partition(state, TransformerLayers(static_cast<int>(state.range(0))), "1f1b", 0);
 }
-// Memory for some 60 % of what the first rank would save, so that stages choose what to recompute.
+// Memory for about 60 % of what the first rank would save, so that stages choose what to recompute.
 void TransformerTight(benchmark::State& state) {
   const int64_t layers_a_rank = state.range(0) / state.range(1) + 1;
   Partition(state, TransformerLayers(static_cast<int>(state.range(0))), "1f1b",

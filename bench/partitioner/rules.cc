@@ -10,10 +10,10 @@
 namespace sluice {
 namespace {
 
-constexpr double kBytesAParameter = 4;  // the profiles are of fp32
+constexpr double kBytesAParameter = 4;  // per parameter: the profiles are of fp32
 constexpr double kProbeStep = 1e-3;     // DeepSpeed's eps, in parameters
 
-// The stages that `stage_of` [node] says; none where one is empty.
+// The stages that `stage_of` [node] gives; empty if a stage has no node.
 std::vector<GraphStage> StagesOf(const GraphRequest& request, const std::vector<int>& stage_of) {
   std::vector<GraphStage> stages(request.devices);
   for (size_t i = 0; i < stage_of.size(); ++i) {
@@ -35,7 +35,7 @@ std::vector<GraphStage> StagesOf(const GraphRequest& request, const std::vector<
   return stages;
 }
 
-// Stage s holds the nodes up to ends[s]; none where that is no partition.
+// Stage s has the nodes up to ends[s]; empty if that is no partition.
 std::vector<GraphStage> StagesOfEnds(const GraphRequest& request, const std::vector<size_t>& ends) {
   std::vector<int> stage_of;
   for (size_t s = 0; s < ends.size(); ++s) {
@@ -64,7 +64,7 @@ class Blocks {
 
   // Moves one value at a time from the largest block towards the smallest.
   std::vector<size_t> Balance() {
-    // The proof of the paper promises an end; rounding does not.
+    // The paper proves that this ends, but not with rounding.
     const size_t most_moves = values_.size() * values_.size() * ends_.size();
     size_t largest = Largest();
     double most = Sum(largest);
@@ -86,7 +86,7 @@ class Blocks {
     for (size_t i = block == 0 ? 0 : ends_[block - 1]; i < ends_[block]; ++i) sum += values_[i];
     return sum;
   }
-  // Of equal ones the last, and the first: as Python's max and min of (sum, block).
+  // Of equal sums the last, and the first, like Python's max and min of (sum, block).
   size_t Largest() const {
     size_t best = 0;
     for (size_t i = 1; i < ends_.size(); ++i) best = Sum(i) >= Sum(best) ? i : best;
@@ -102,7 +102,7 @@ class Blocks {
   std::vector<size_t> ends_;
 };
 
-// Whether `parts` stages of at most `most` hold everything; their ends.
+// Whether `parts` stages of at most `most` can hold everything; sets their ends.
 bool Probe(const std::vector<double>& sums, size_t parts, double most, std::vector<size_t>* ends) {
   ends->assign(parts, sums.size());
   const size_t chunk = sums.size() / parts;
@@ -127,7 +127,7 @@ using Members = std::vector<bool>;
 // A set of nodes that PipeDream considers, with its sums.
 struct State {
   Members members;
-  std::vector<uint64_t> words = {};  // the same, 64 nodes each
+  std::vector<uint64_t> words = {};  // the set as bits, 64 nodes per word
   size_t size = 0;
   double seconds = 0;
   double output_bytes = 0;
@@ -151,7 +151,7 @@ class PipeDream {
   bool Grow(size_t most) {
     Add(Members(graph_.nodes.size()), 0);
     size_t at = 0;
-    while (at < states_.size()) {  // which grows
+    while (at < states_.size()) {  // states are appended in the loop
       if (states_.size() > most) return false;
       const Members members = states_[at++].members;
       for (size_t node = 0; node < members.size(); ++node) {
@@ -168,7 +168,7 @@ class PipeDream {
 
   size_t states() const { return states_.size(); }
 
-  // The stage of each node; empty where there are not as many.
+  // The stage of each node; empty if there are not that many stages.
   std::vector<int> Partition(int devices, double bandwidth) {
     const size_t count = states_.size();
     constexpr double kNever = std::numeric_limits<double>::infinity();

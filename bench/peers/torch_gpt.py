@@ -128,7 +128,7 @@ def train_whole(args):
 
 
 def clip_over_stages(parameters):
-    """What clip_grad_norm_ does, for a model whose parts lie in several processes."""
+    """clip_grad_norm_ for a model whose parts are in several processes."""
     squares = torch.stack([p.grad.square().sum() for p in parameters]).sum()
     dist.all_reduce(squares)
     scale = (CLIP / (squares.sqrt() + 1e-6)).clamp(max=1.0)
@@ -137,7 +137,7 @@ def clip_over_stages(parameters):
 
 
 def train_rank(rank, args, port):
-    """One process of the pipeline; schedules with several stages a rank place them in a loop."""
+    """One process of the pipeline; schedules with several stages per rank place them in a loop."""
     torch.set_num_threads(args.threads or 1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=args.stages)
     torch.manual_seed(args.seed)

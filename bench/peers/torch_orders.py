@@ -2,8 +2,8 @@
 
     /path/to/python bench/peers/torch_orders.py build/tools/sluice
 
-Needs PyTorch 2.15's torch.distributed.pipelining.schedules; runs nothing of it but the functions
-that list a rank's actions.
+Needs PyTorch 2.15's torch.distributed.pipelining.schedules, of which it only runs the functions that
+list a rank's actions.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ RANKS = range(2, 9)
 
 
 def peer_rows(kind, ranks, micro_batches, chunks):
-    """PyTorch's rows, without idle cells. Its constructors want real stages; its orders do not."""
+    """PyTorch's rows, without idle cells. Its constructors need real stages; its orders do not."""
     peer = object.__new__(kind)
     rounds = max(1, micro_batches // ranks)
     peer.pp_group_size, peer._n_microbatches = ranks, micro_batches

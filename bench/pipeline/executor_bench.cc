@@ -1,5 +1,5 @@
-// What the executor itself costs: programs whose layers do nothing, so that all there is to measure
-// is reading instructions, the clock, and messages of four bytes.
+// The cost of the executor itself: programs whose layers do nothing, so that only reading
+// instructions, the clock, and messages of four bytes are measured.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -94,7 +94,7 @@ void Execute(benchmark::State& state, const char* schedule, int ranks, int chunk
         });
     if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
   }
-  // Time a rank spends on one of its actions.
+  // The time that a rank spends per action.
   const auto actions = static_cast<double>(plan.train.front().actions.size());
   state.counters["per_action"] = benchmark::Counter(
       actions, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

@@ -1,5 +1,5 @@
 // One very large table, once through everything: `large_table [ranks micro_batches chunks [name]]`.
-// Prints, for each step, its time, nanoseconds an action, and the memory at its peak so far.
+// Prints, for each step, its time, nanoseconds per action, and the peak of the memory so far.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ double PeakGibibytes() {
   return static_cast<double>(usage.ru_maxrss) / kKibibytesInGibibyte;
 }
 
-// Runs `step`, which returns how many actions it went through.
+// Runs `step`, which returns the number of actions that it has processed.
 template <typename Step>
 double Time(const char* name, Step step) {
   const auto start = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// How long `auto` takes, and how good its answer is: `gap` is proved, over the best bound. Fixed
-// work, no time limit.
+// The time of `auto`, and how good its answer is: `gap` is proved, against the best bound. A fixed
+// amount of work, without a time limit.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How long a timetable of 196,608 compute actions takes (interleaved zero bubble, 32 ranks, 512
-// micro-batches, 4 chunks), and how that grows: every part should be linear in the actions.
+// The time for a timetable of 196,608 compute actions (interleaved zero bubble, 32 ranks, 512
+// micro-batches, 4 chunks), and how it grows: every part should be linear in the actions.
 #include <benchmark/benchmark.h>
 
 #include "schedules/check/validate.h"
@@ -25,14 +25,14 @@ StageCosts Costs(const Timetable& table) {
 }
 
 void CountActions(benchmark::State& state, const Timetable& table) {
-  // Compute actions, whatever the table holds beside them.
+  // The number of compute actions, without the other actions of the table.
   const double actions = 3.0 * table.placement.stages() * table.micro_batches;
   state.counters["actions"] = actions;
   state.counters["per action"] = benchmark::Counter(
       actions, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-// Generating proves the table sound too.
+// Generating also proves that the table is sound.
 void BM_GenerateAndValidate(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(Table(state));
   CountActions(state, Table(state));
@@ -63,13 +63,13 @@ void BM_Simulate(benchmark::State& state) {
   CountActions(state, table);
 }
 
-// What PyTorch's constructor of the schedule does; see bench/peers/torch_schedules.py.
+// The same as PyTorch's constructor of the schedule does; see bench/peers/torch_schedules.py.
 void BM_GenerateAndLower(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(LowerTimetable(Table(state)));
   CountActions(state, Table(state));
 }
 
-// Everything, the lowered table proved sound once more.
+// All steps, and a proof that the lowered table is sound.
 void BM_All(benchmark::State& state) {
   for (auto _ : state) {
     const Timetable lowered = *LowerTimetable(Table(state));

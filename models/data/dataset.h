@@ -11,8 +11,8 @@ namespace sluice {
 
 enum class Split : uint8_t { kTrain, kValidation };
 
-// Samples that training draws micro-batches from. Thread-safe after construction; what it returns
-// depends only on the arguments and the seed, so any rank can ask for its own.
+// Samples that training draws micro-batches from. Thread-safe after construction. All results
+// depend only on the arguments and the seed, so any rank can compute its own.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -25,19 +25,18 @@ class Dataset {
   // kInt32 tokens, or kFloat32 pixels, normalised: (byte - mean) / deviation over all pixels of the
   // training split.
   virtual DType input_dtype() const = 0;
-  // Micro-batch `index` of those that the split is read in: sample i of it is number index * size +
-  // i of a sequence in which each epoch (samples(split) of them) is a new permutation of all
-  // samples for kTrain, and the natural order for kValidation. `input` receives size * input_size
-  // values of `dtype` (kInt32 for tokens; compute type for pixels), `targets` size *
-  // targets_per_sample labels. Either may be null. kBFloat16 pixels are the fp32 ones rounded to
-  // nearest even.
+  // Micro-batch `index` of the split: its sample i is sample index * size + i of an endless
+  // sequence, in which each epoch (samples(split) of them) is a new permutation of all samples for
+  // kTrain, and the natural order for kValidation. `input` receives size * input_size values of
+  // `dtype` (kInt32 for tokens; the compute type for pixels), `targets` size * targets_per_sample
+  // labels. Either may be null. kBFloat16 pixels are the fp32 ones rounded to nearest even.
   virtual void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
                     int32_t* targets) const = 0;
   // Equal for equal data: kind, sizes and a checksum ("text:4351186:0123456789abcdef"). A
-  // checkpoint keeps it, so that a run is not resumed on other data. Reads all data (64 MiB of it,
-  // evenly spread, of a larger text).
+  // checkpoint stores it, so that a run is not resumed with other data. Reads all data (of a larger
+  // text 64 MiB, spread evenly over the file).
   virtual std::string fingerprint() const { return description(); }
-  // The first failure to read what Fill or fingerprint were asked for, which got zeros instead.
+  // The first failure to read data for Fill or fingerprint, which used zeros instead.
   virtual absl::Status status() const { return absl::OkStatus(); }
 };
 

@@ -22,7 +22,7 @@ constexpr uint32_t kUnsignedByte = 0x08;
 constexpr size_t kWord = 4;  // bytes of the magic and of each dimension
 constexpr size_t kChunk = size_t{1} << 20;
 
-// zlib's reader, which passes files through that are not gzip.
+// Reads with zlib, which passes files through that are not compressed by gzip.
 class GzReader {
  public:
   explicit GzReader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {}
@@ -134,8 +134,8 @@ absl::StatusOr<IdxArray> ReadIdx(const std::string& path, int dims) {
   const absl::StatusOr<int64_t> count = CheckedCount(path, array.dims);
   if (!count.ok()) return count.status();
 
-  // One byte more than expected is asked for: it must not be there, and it makes zlib check the
-  // stream's end.
+  // Asks for one byte more than expected: it must not exist, and asking makes zlib check the end of
+  // the stream.
   const size_t expected = static_cast<size_t>(*count);
   while (array.values.size() <= expected) {
     const size_t done = array.values.size();

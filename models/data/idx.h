@@ -26,8 +26,8 @@ constexpr int kIdxLabelDims = 1;  // [images]
 // name the file, what it holds and what was expected.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, int dims);
 
-// True when the file begins as an IDX file of bytes or as gzip: what OpenDataset takes for images
-// rather than text.
+// True when the file begins like an IDX file of bytes or like gzip: OpenDataset then takes it for
+// images instead of text.
 bool LooksLikeIdx(const std::string& path);
 
 }  // namespace sluice

@@ -14,7 +14,7 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// `path`, or the same file with ".gz" added or taken away; NotFound when there is neither.
+// `path`, or the same name with ".gz" added or removed; NotFound when neither file exists.
 absl::StatusOr<std::string> PlainOrCompressed(const std::string& path) {
   if (IsFile(path)) return path;
   const size_t plain_size = path.size() > 3 ? path.size() - 3 : 0;
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> LabelsBeside(const std::string& images) {
   return PlainOrCompressed(images.substr(0, base) + labels);
 }
 
-// The images of a split that a directory may hold: "train" or "t10k".
+// The image files of one split ("train" or "t10k") that a directory may hold.
 std::optional<std::string> FindImages(const std::string& directory, const char* split) {
   for (const char* infix : {"-images-idx3-ubyte", "-images.idx3-ubyte"}) {
     const absl::StatusOr<std::string> path =

@@ -16,7 +16,7 @@ struct Images {
   int64_t count() const { return pixels.dims[0]; }
 };
 
-// The files of images that a data set is read from.
+// The image files that a data set is read from.
 struct ImageFiles {
   std::string train;
   std::optional<std::string> test;
@@ -27,8 +27,8 @@ struct ImageFiles {
 // NotFound says which names were expected.
 absl::StatusOr<ImageFiles> FindImageFiles(const std::string& path);
 
-// The images of `path` and the labels beside it, at least one. Errors as of ReadIdx, and where the
-// numbers differ.
+// The images of `path` and the labels beside it, at least one of each. Errors are those of ReadIdx;
+// also an error where the numbers of images and labels differ.
 absl::StatusOr<Images> ReadImages(const std::string& path);
 
 }  // namespace sluice

@@ -103,7 +103,8 @@ class ImageDataset : public Dataset {
     return test_ ? at.sample : train_count_ + at.sample;
   }
 
-  // What each byte becomes: (byte - mean) / deviation. Sums are of integers, so they are exact.
+  // The value for each byte: (byte - mean) / deviation. The sums are of integers, so they are
+  // exact.
   void FillTables() {
     std::array<uint64_t, kByteValues> histogram = {};
     const uint64_t count = static_cast<uint64_t>(train_count_ * pixels_);
@@ -117,8 +118,8 @@ class ImageDataset : public Dataset {
     }
     const double mean = sum / static_cast<double>(count);
     const double variance = squares / static_cast<double>(count) - mean * mean;
-    // Rounding may leave a trace of variance where all pixels are equal; one unit of grey apart is
-    // far above it.
+    // Rounding may leave a tiny variance where all pixels are equal. The variance of pixels that
+    // differ by one unit of grey is far above it.
     const double deviation = variance > 1e-6 ? std::sqrt(variance) : 1;
     for (size_t byte = 0; byte < kByteValues; ++byte) {
       as_float_[byte] = static_cast<float>((static_cast<double>(byte) - mean) / deviation);

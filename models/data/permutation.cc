@@ -8,9 +8,10 @@
 namespace sluice {
 namespace {
 
-// More than the four rounds of theory: small domains mix slowly, and a round costs nanoseconds.
+// More than the four rounds that the theory needs: small domains mix slowly, and a round takes
+// nanoseconds.
 constexpr uint32_t kRounds = 8;
-// Keeps these streams apart from the other users of a run's seed ("data").
+// Separates these random streams from the other uses of a run's seed ("data").
 constexpr uint64_t kKeyDomain = 0x64617461;
 constexpr uint32_t kEpochKey = 0;
 constexpr uint32_t kFeistel = 1;
@@ -35,7 +36,8 @@ Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch)
   b_ = (size_ + a_ - 1) / a_;
 }
 
-// Each step adds to one half a function of the other, so it can be undone; so can all of them.
+// Each step adds to one half a function of the other half, so it is invertible, and so is the
+// whole.
 uint64_t Permutation::Encrypt(uint64_t value) const {
   uint64_t left = value % a_;
   uint64_t right = value / a_;
@@ -49,8 +51,8 @@ uint64_t Permutation::Encrypt(uint64_t value) const {
 int64_t Permutation::operator()(int64_t position) const {
   assert(position >= 0 && static_cast<uint64_t>(position) < size_);
   uint64_t value = static_cast<uint64_t>(position);
-  // The domain exceeds `size` by less than a_, so walking past it is rare; the cycle leads back to
-  // a valid value.
+  // The domain exceeds `size` by less than a_, so a value outside is rare; walking along the cycle
+  // leads to a valid value.
   do {
     value = Encrypt(value);
   } while (value >= size_);

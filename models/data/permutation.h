@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-// 64 random bits that depend on nothing but the arguments: Philox4x32-10 (Salmon et al. 2011) keyed
-// by `seed`.
+// 64 random bits that depend only on the arguments: Philox4x32-10 (Salmon et al. 2011) keyed by
+// `seed`.
 uint64_t RandomBits(uint64_t seed, uint64_t counter, uint32_t domain, uint32_t round);
 
 // A pseudo-random permutation of 0..size-1, one for each (seed, epoch), in constant memory:

@@ -9,24 +9,24 @@
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
 
-// What OpenDataset chooses from, and what the kinds of data share. Not for use outside of
+// The kinds of data that OpenDataset chooses from, and what they share. Not for use outside of
 // models/data.
 namespace sluice {
 
-// One part in ten is held out where the data bring no validation split of their own.
+// One tenth is held out where the data have no validation split.
 constexpr int64_t kHeldOutFraction = 10;
 
 // A text file, see OpenDataset.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path, int64_t seq,
                                                          uint64_t seed);
 // InvalidArgument where the file's name (.bin, .jsonl) or its beginning (a byte that is 0, a line
-// of JSON) says that it holds something else than text; the message names the file, and --bytes.
+// of JSON) shows that it is not text; the message names the file, and --bytes.
 absl::Status CheckIsText(const std::string& path);
 // A directory of IDX files, or one IDX file of images.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path, uint64_t seed);
 
-// Where sample `number` of a split's endless sequence lies: which epoch, and which of `samples` in
-// it.
+// The place of sample `number` of a split's endless sequence: its epoch, and its index among the
+// `samples` of that epoch.
 struct Position {
   int64_t epoch = 0;
   int64_t sample = 0;

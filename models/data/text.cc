@@ -22,7 +22,7 @@ constexpr uint32_t kOffsetDomain = 2;  // of RandomBits
 constexpr size_t kFingerprintBlocks = 64;
 constexpr size_t kFingerprintBlock = size_t{1} << 20;
 
-// Windows of seq + 1 bytes lie `seq` apart, so each byte but the first is a target once.
+// Windows of seq + 1 bytes start `seq` bytes apart, so each byte except the first is a target once.
 class TextDataset : public Dataset {
  public:
   TextDataset(PositionedFile file, int64_t seq, uint64_t seed)
@@ -37,7 +37,7 @@ class TextDataset : public Dataset {
                         " bytes, vocabulary ", kByteValues, ", last 10 % for validation");
   }
 
-  // One window less than fit for training, which leaves room for any offset below `seq`.
+  // Training uses one window less than would fit, which leaves room for any offset below `seq`.
   int64_t samples(Split split) const override {
     return split == Split::kTrain ? (train_bytes_ - 1) / seq_ - 1 : (validation_bytes_ - 1) / seq_;
   }
@@ -91,7 +91,7 @@ class TextDataset : public Dataset {
     return offset + Permutation(samples(split), seed_, epoch)(at.sample) * seq_;
   }
 
-  // Zeros where it fails, which status() tells from then on.
+  // Writes zeros where reading fails; status() then reports the failure.
   void Read(int64_t offset, absl::Span<uint8_t> bytes) const {
     absl::Status status = file_.ReadAt(offset, bytes);
     if (status.ok()) return;
@@ -100,7 +100,7 @@ class TextDataset : public Dataset {
     status_.Update(status);
   }
 
-  const PositionedFile file_;  // not mapped: it may shrink while we train
+  const PositionedFile file_;  // not mapped: the file may shrink during training
   int64_t seq_;
   uint64_t seed_;
   int64_t train_bytes_ = 0;
@@ -113,7 +113,7 @@ class TextDataset : public Dataset {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path, int64_t seq,
                                                          uint64_t seed) {
-  // Far above any context length, and far from where 10 * (seq + 1) would overflow.
+  // Far above any context length, and far below the value at which 10 * (seq + 1) would overflow.
   constexpr int64_t kMaxSeq = int64_t{1} << 40;
   if (seq < 1 || seq > kMaxSeq) {
     return absl::InvalidArgumentError(

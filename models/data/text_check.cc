@@ -11,7 +11,8 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kLookedAt = 64 << 10;  // bytes from the beginning; tokens show within a few words
+// Bytes that are checked, from the beginning; files of tokens are recognised within them.
+constexpr int64_t kLookedAt = 64 << 10;
 
 absl::Status NoText(const std::string& path, absl::string_view why, absl::string_view instead) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -27,7 +28,7 @@ absl::StatusOr<std::string> Beginning(const std::string& path) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-// Whether the first line is an object with something in it, as of {"text": "..."}.
+// Whether the first line is an object with at least one member, like {"text": "..."}.
 bool IsJsonLines(absl::string_view beginning) {
   const absl::StatusOr<nlohmann::json> line = ParseJson(beginning.substr(0, beginning.find('\n')));
   return line.ok() && line->is_object() && !line->empty();

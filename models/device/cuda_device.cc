@@ -1,4 +1,4 @@
-// What must hold before a device is used, each with the message that says what to do.
+// Checks what must hold before a device is used, and says what to do where it does not.
 #include "models/device/cuda_device.h"
 
 #include <cuda_runtime_api.h>
@@ -13,11 +13,11 @@
 namespace sluice {
 namespace {
 
-constexpr int kLeastMajor = 8;  // bf16 on tensor cores, cp.async
+constexpr int kLeastMajor = 8;  // the first with bf16 on tensor cores and cp.async
 
 absl::Status CheckDriver(int* count) {
   int driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);  // 0 where there is none
+  cudaDriverGetVersion(&driver);  // 0 where there is no driver
   cudaRuntimeGetVersion(&runtime);
   if (driver == 0) {
     return absl::FailedPreconditionError(
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
         "GPU %d, %s, has compute capability %d.%d; %d.0 is the least that is served", ordinal,
         properties.name, properties.major, properties.minor, kLeastMajor));
   }
-  // The first call that needs the device makes its context: what is wrong with it shows here.
+  // The first call that needs the device creates its context: errors of the device show here.
   absl::Status status = CudaStatus(cudaSetDevice(ordinal), what);
   if (status.ok()) status = CudaStatus(cudaFree(nullptr), what);
   if (!status.ok()) return status;

@@ -9,13 +9,14 @@
 
 namespace sluice {
 
-// Devices that CUDA shows this process (CUDA_VISIBLE_DEVICES); 0 without a driver, and in a build
-// without CUDA.
+// The number of devices that CUDA shows this process (CUDA_VISIBLE_DEVICES); 0 without a driver,
+// and in a build without CUDA.
 int CudaDeviceCount();
 
-// A thread's kernels run on the device of the last stream that it made; all other calls leave that
-// as it is. Stream.handle is a cudaStream_t that does not wait for the default stream, Event.handle
-// a cudaEvent_t. FailedPrecondition where there is no such device, it is too old (compute
+// A thread's kernels run on the device of the last stream that the thread made; no other call
+// changes that. Stream.handle is a cudaStream_t that does not wait for the default stream,
+// Event.handle a cudaEvent_t. FailedPrecondition where there is no such device, it is too old
+// (compute capability below 8.0), the driver is too old, or the build has no CUDA.
 // capability 8.0 is the least), the driver is, or the build has no CUDA.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal,
                                                        const CudaDeviceOptions& options = {});

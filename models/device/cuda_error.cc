@@ -53,7 +53,7 @@ void NoteCudaFailure(const absl::Status& status) {
 
 void NoteLastCudaError(absl::string_view what) {
   const cudaError_t error = cudaGetLastError();
-  // A query of a stream that is still busy leaves this behind.
+  // CUDA reports this after a query of a stream that is still busy; it is no error.
   if (error == cudaSuccess || error == cudaErrorNotReady) return;
   NoteCudaFailure(CudaStatus(error, what));
 }

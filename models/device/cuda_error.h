@@ -10,19 +10,19 @@
 
 namespace sluice {
 
-// `what` says what was tried. ResourceExhausted: out of memory; Unavailable: the device is lost;
-// FailedPrecondition: no device or driver to begin with; Internal: everything else.
+// A status for `error`; `what` says what was tried. ResourceExhausted: out of memory; Unavailable:
+// the device is lost; FailedPrecondition: there is no device or driver; Internal: everything else.
 absl::Status CudaStatus(cudaError_t error, absl::string_view what);
 
 // "12.4", from CUDA's 12040.
 std::string CudaVersionName(int version);
 
-// Notes what has gone wrong with work queued on the calling thread's current device, for calls that
-// return nothing: the Synchronize of that device reports the first failure noted since the device
-// was opened. OK is not noted. Any thread.
+// Records an error of work queued on the calling thread's current device, for calls that return
+// nothing: the next Synchronize of that device reports the first error since the device was opened.
+// OK is not recorded. Any thread.
 void NoteCudaFailure(const absl::Status& status);
 
-// Notes the calling thread's last CUDA error, if any, as that of `what`: call after a launch.
+// Records the calling thread's last CUDA error, if any, as one of `what`: call it after a launch.
 void NoteLastCudaError(absl::string_view what);
 
 // Makes the stream's device the calling thread's current one, as launches need.

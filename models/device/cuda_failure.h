@@ -5,12 +5,12 @@
 
 namespace sluice {
 
-// The first failure of work queued on a device, for as long as the device is open. Launches of
-// kernels know no Device, only which of CUDA's devices is the thread's current one, so the open
-// ones are found by that number.
+// The first failure of work queued on a device, kept while the device is open. Launches of kernels
+// do not know the Device, only the number of the thread's current CUDA device, so the open devices
+// are found by that number.
 class CudaFailure {
  public:
-  // Of CUDA's device `ordinal`, from now until this object goes.
+  // For CUDA's device `ordinal`, until this object is destroyed.
   explicit CudaFailure(int ordinal);
   ~CudaFailure();
   CudaFailure(const CudaFailure&) = delete;
@@ -19,7 +19,7 @@ class CudaFailure {
   // OK where nothing has failed.
   absl::Status first() const;
 
-  // Tells every object of `ordinal` that lives; none is no error. Any thread.
+  // Tells every living object of `ordinal`; it is no error if there is none. Any thread.
   static void NoteForDevice(int ordinal, const absl::Status& failure);
 
  private:

@@ -19,7 +19,8 @@ cudaError_t CudaGraph::Run(cudaStream_t stream, absl::FunctionRef<void()> queue)
   return cudaGraphLaunch(graph_, stream);
 }
 
-// Relaxed: what other threads do meanwhile, NCCL's among them, is no part of it and may go on.
+// Relaxed: calls of other threads in the meantime, for example NCCL's, are not captured and are
+// allowed.
 cudaError_t CudaGraph::Capture(cudaStream_t stream, absl::FunctionRef<void()> queue) {
   cudaError_t error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
   if (error != cudaSuccess) return error;

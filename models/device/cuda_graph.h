@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-// Work on a stream that comes again and again. The first time it is queued as ever, so that all
-// that it needs is chosen and loaded outside of a capture; the second time it is captured; from
-// then on one call queues all of it.
+// Work that is queued on a stream repeatedly. The first time it is queued as usual, so that
+// everything it needs is chosen and loaded outside of a capture; the second time it is captured;
+// after that one call queues all of it.
 class CudaGraph {
  public:
   CudaGraph() = default;
@@ -17,7 +17,7 @@ class CudaGraph {
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
-  // `queue` asks for the same work on `stream`, and on no other, each time.
+  // `queue` must queue the same work each time, on `stream` and on no other.
   cudaError_t Run(cudaStream_t stream, absl::FunctionRef<void()> queue);
 
  private:

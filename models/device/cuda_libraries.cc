@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// Where NVIDIA's wheels put their libraries below site-packages.
+// The folders below site-packages in which NVIDIA's wheels put their libraries.
 constexpr std::array<absl::string_view, 5> kWheelFolders = {"nvidia/cu13/lib", "nvidia/cublas/lib",
                                                             "nvidia/cudnn/lib", "nvidia/nccl/lib",
                                                             "nvidia/cu12/lib"};
@@ -78,7 +78,7 @@ absl::StatusOr<CudaLibrary> CudaLibrary::Open(absl::string_view name,
   if (environment == nullptr) environment = "";
   std::vector<std::string> tried;
   std::string refused;
-  // Python is started only where nothing else has the library.
+  // Python is started only if no other folder has the library.
   for (const bool with_python : {false, true}) {
     const std::vector<std::string> python =
         with_python ? PythonPaths() : std::vector<std::string>{};
@@ -91,7 +91,7 @@ absl::StatusOr<CudaLibrary> CudaLibrary::Open(absl::string_view name,
         void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (handle != nullptr) return CudaLibrary(handle, PathOf(handle, path));
         const char* error = dlerror();
-        // A library that is there but cannot be loaded is worth a word.
+        // A library that exists but cannot be loaded is reported.
         if (error != nullptr && !absl::StrContains(error, "No such file")) refused = error;
       }
       tried.push_back(folder.empty() ? "the loader's path" : folder);

@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-// NVIDIA's libraries beside the driver (cuBLASLt, NCCL) are found when they are needed, so that one
-// binary runs without them, and with those of a Python environment.
+// NVIDIA's libraries beside the driver (cuBLASLt, NCCL) are loaded when they are needed, so that
+// one binary runs without them, and also with those of a Python environment.
 namespace sluice {
 
 // Folders that are searched, in this order; an empty one stands for the loader's own path:
@@ -20,10 +20,10 @@ namespace sluice {
 std::vector<std::string> CudaLibraryFolders(absl::string_view environment,
                                             absl::Span<const std::string> python_paths);
 
-// "2.28.9", from 22809: as NCCL (since 2.9) and cuDNN (since 9.0) number themselves.
+// "2.28.9", from 22809: the numbering of NCCL (since 2.9) and cuDNN (since 9.0).
 std::string LibraryVersionName(int64_t version);
 
-// A library that is loaded and stays so.
+// A library that is loaded and stays loaded.
 class CudaLibrary {
  public:
   // The first of `files` ("libnccl.so.2") in the first folder that has one. NotFound: "missing
@@ -46,7 +46,7 @@ class CudaLibrary {
   absl::StatusOr<void*> Address(const char* symbol) const;
 
   void* handle_;
-  std::string path_;  // as the loader says it
+  std::string path_;  // the path that the loader gives
 };
 
 }  // namespace sluice

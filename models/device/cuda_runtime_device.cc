@@ -18,24 +18,25 @@
 namespace sluice {
 namespace {
 
-// Waiting begins without sleep, since most waits are short, and goes on without taking the core.
+// A wait polls without sleep at first, since most waits are short, and then sleeps between polls.
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr std::chrono::microseconds kNap{20};
 
 cudaStream_t StreamOf(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t EventOf(Event event) { return static_cast<cudaEvent_t>(event.handle); }
 
-// A bit for each device that this process has opened.
+// One bit for each device that this process has opened.
 std::atomic<uint64_t>& Opened() {
   static std::atomic<uint64_t> opened = 0;
   return opened;
 }
 uint64_t BitOf(int ordinal) { return uint64_t{1} << (ordinal % 64); }
 
-// Makes a device the calling thread's while it lives: a thread whose kernels run on one GPU may
-// queue copies on another. It goes back only to one that this process has opened: a thread begins
-// on device 0, and going there would make a context of some hundred MiB on a GPU that may be
-// another process's (cudaSetDevice makes one since CUDA 12).
+// Makes a device the calling thread's current one for the lifetime of this object: a thread whose
+// kernels run on one GPU may queue copies on another. Afterwards it returns only to a device that
+// this process has opened: a thread begins on device 0, and returning there would create a context
+// of some hundred MiB on a GPU that another process may be using (cudaSetDevice creates one since
+// CUDA 12).
 class OnDevice {
  public:
   explicit OnDevice(int ordinal) : ordinal_(ordinal) {
@@ -62,7 +63,7 @@ class CudaDevice : public Device {
 
   ~CudaDevice() override {
     const OnDevice current(ordinal_);
-    cudaDeviceSynchronize();  // streams may go only once they are empty
+    cudaDeviceSynchronize();  // streams may be destroyed only once they are empty
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
   }
@@ -87,7 +88,7 @@ class CudaDevice : public Device {
     const OnDevice current(ordinal_);
     const cudaError_t error = cudaEventQuery(EventOf(event));
     if (error != cudaSuccess) cudaGetLastError();
-    return error != cudaErrorNotReady;  // what fails shows at Synchronize
+    return error != cudaErrorNotReady;  // errors are reported by Synchronize
   }
   absl::Duration Elapsed(Event from, Event to) override {
     float milliseconds = 0;
@@ -112,14 +113,14 @@ class CudaDevice : public Device {
  private:
   std::string Said(absl::string_view what) const { return absl::StrCat(name_, ": ", what); }
 
-  // For calls that return nothing: what fails is noted for Synchronize. Launches of kernels that
-  // failed on this thread since the last call are noted too.
+  // For calls that return nothing: an error is recorded for Synchronize. Errors of launches on this
+  // thread since the last call are recorded too.
   template <class Call>
   void Try(const Call& call, absl::string_view what) {
     const OnDevice current(ordinal_);
     NoteLastCudaError(Said("launching a kernel"));
     if (const cudaError_t error = call(); error != cudaSuccess) {
-      cudaGetLastError();  // it is noted once
+      cudaGetLastError();  // so that it is recorded once
       NoteCudaFailure(CudaStatus(error, Said(what)));
     }
   }
@@ -186,7 +187,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::Allocate(int64_t bytes) {
   return owned;
 }
 
-// Zeroes: on the default stream, which no other waits for, and so to its end.
+// Sets to zero on the default stream, which no other stream waits for, and so waits for its end.
 absl::Status CudaDevice::Prepare(std::byte* memory, int64_t bytes) {
   cudaError_t error = cudaMemset(memory, 0, static_cast<size_t>(bytes));
   if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);
@@ -197,7 +198,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::AllocateShared(int64_t bytes) {
   const OnDevice current(ordinal_);
   void* memory = nullptr;
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  // All GPUs of the process see it, at the host's address (unified addressing).
+  // All GPUs of the process can use it, at the host's address (unified addressing).
   const cudaError_t error =
       cudaHostAlloc(&memory, size, cudaHostAllocMapped | cudaHostAllocPortable);
   if (error != cudaSuccess) {
@@ -214,7 +215,7 @@ absl::StatusOr<DeviceMemory> CudaDevice::AllocateShared(int64_t bytes) {
 }
 
 absl::StatusOr<Stream> CudaDevice::NewStream() {
-  cudaSetDevice(ordinal_);  // for good: whoever makes a stream launches kernels on it
+  cudaSetDevice(ordinal_);  // permanently: the thread that makes a stream launches kernels on it
   cudaStream_t stream = nullptr;
   const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return CudaStatus(error, Said("making a stream"));
@@ -240,9 +241,9 @@ absl::Status CudaDevice::Synchronize(Stream stream, Instant deadline) {
   for (;;) {
     const cudaError_t error = cudaStreamQuery(StreamOf(stream));
     if (error == cudaSuccess) return failure_.first();
-    cudaGetLastError();  // "not ready" is none
+    cudaGetLastError();  // "not ready" is no error
     if (error != cudaErrorNotReady) {
-      // An earlier failure says more than what it led to.
+      // An earlier failure says more than those that it caused.
       NoteCudaFailure(CudaStatus(error, Said("running queued work")));
       return failure_.first();
     }

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// A device over CUDA's runtime. For OpenCudaDevice alone, which has seen that the device works.
+// A device over CUDA's runtime. Only for OpenCudaDevice, which has checked that the device works.
 std::unique_ptr<Device> MakeCudaDevice(int ordinal, std::string name,
                                        const CudaDeviceOptions& options);
 

@@ -21,18 +21,17 @@ struct Stream {
   void* handle = nullptr;
 };
 
-// A moment in a stream's work.
+// A point in a stream's work.
 struct Event {
   void* handle = nullptr;
 };
 
-// Work that comes again and again, as a device remembers it; null: not at all yet. Lives as long as
-// the device.
+// Repeated work, as a device remembers it; null: not yet recorded. Lives as long as the device.
 struct Recording {
   void* handle = nullptr;
 };
 
-// Memory of a device, given back when this goes away, after all queued work that may touch it.
+// Memory of a device, freed when this object is destroyed, after all queued work that may use it.
 class DeviceMemory {
  public:
   using Free = std::function<void(std::byte*)>;
@@ -48,11 +47,12 @@ class DeviceMemory {
   std::unique_ptr<std::byte, Free> data_{nullptr, [](std::byte*) {}};
 };
 
-// Where tensors lie and kernels run. Every function may be called by any thread. Work is queued and
-// done later, in order within a stream, in no order between streams but that of events; what it
-// touches must stay until then. Streams and events live as long as their device.
+// Where tensors are and kernels run. Every function may be called by any thread. Work is queued and
+// done later, in order within a stream; between streams only events order it. The memory that
+// queued work uses must stay allocated until it is done. Streams and events live as long as their
+// device.
 //
-// What goes wrong with queued work is reported by the next Synchronize, by every one from then on.
+// Errors of queued work are reported by the next Synchronize, and by every one after it.
 class Device {
  public:
   virtual ~Device() = default;
@@ -64,9 +64,10 @@ class Device {
   // False where work is done when the call that asks for it returns.
   virtual bool queues() const = 0;
 
-  // Zeroed, aligned to 256 bytes. ResourceExhausted says what was asked for and what there is.
+  // Zeroed, aligned to 256 bytes. ResourceExhausted says how much was asked for and how much is
+  // free.
   virtual absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) = 0;
-  // Memory that host and device both read and write at the same address: for what is small. The
+  // Memory that host and device both read and write at the same address: for small objects. The
   // host sees what queued work has written after a Synchronize.
   virtual absl::StatusOr<DeviceMemory> AllocateShared(int64_t bytes) = 0;
 
@@ -75,39 +76,39 @@ class Device {
 
   virtual absl::StatusOr<Stream> NewStream() = 0;
   virtual absl::StatusOr<Event> NewEvent() = 0;
-  // The event is now the end of what is queued on `stream` so far. One that is recorded again is
-  // another moment; waits already queued are still for the former one.
+  // The event now marks the end of the work queued on `stream` so far. Recording it again moves it;
+  // waits that are already queued still wait for its former point.
   virtual void Record(Event event, Stream stream) = 0;
-  // What is queued on `stream` from now on is done after the event's moment; at once where it was
+  // Work queued on `stream` from now on starts after the event's point; at once if the event was
   // never recorded.
   virtual void Wait(Stream stream, Event event) = 0;
-  // Whether the event's moment has passed, without waiting; true where it was never recorded.
+  // Whether the work before the event is done, without waiting; true where it was never recorded.
   virtual bool Passed(Event event) = 0;
-  // Between two recorded moments that a Synchronize has seen pass.
+  // Seconds between two recorded events whose work a Synchronize has seen done.
   virtual absl::Duration Elapsed(Event from, Event to) = 0;
 
-  // Has `queue` queue its work on `stream`, or queues again what it did before with this recording:
-  // a device may do so at less cost. `queue` asks for the same work each time, on this stream, with
-  // no events and no ordinary memory of the host.
+  // Calls `queue` to queue work on `stream`, or queues again the work of an earlier call with this
+  // recording: a device may do so at less cost. `queue` must queue the same work each time, on this
+  // stream, without events and without the host's ordinary memory.
   virtual void Repeat(Stream /*stream*/, Recording* /*recording*/,
                       absl::FunctionRef<void()> queue) {
     queue();
   }
 
-  // Names what the calling thread queues from here to PopRange, for profilers.
+  // Gives profilers a name for the work that the calling thread queues from here to PopRange.
   virtual void PushRange(const char* /*name*/) {}
   virtual void PopRange() {}
 
-  // Between any two of this device's memory, shared memory, and memory of devices that it reaches.
-  // With ordinary memory of the host the call returns once that may be used again.
+  // Copies between any two of this device's memory, shared memory, and memory of devices that it
+  // can access. For the host's ordinary memory the call returns once that memory may be used again.
   virtual void Copy(Stream stream, void* to, const void* from, size_t bytes) = 0;
 
-  // Returns once all that is queued on `stream` is done. DeadlineExceeded; Unavailable where the
+  // Returns once all work queued on `stream` is done. DeadlineExceeded; Unavailable where the
   // device is lost.
   virtual absl::Status Synchronize(Stream stream, Instant deadline) = 0;
 };
 
-// The machine's memory and the calling thread.
+// The machine's memory and the calling thread: a device that does work at once.
 Device& CpuDevice();
 
 }  // namespace sluice

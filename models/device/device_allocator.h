@@ -6,12 +6,14 @@
 
 namespace sluice {
 
-// Where a device takes tensors' memory from in place of its own: a transport may know a better
-// kind. Both are called with the device current, by any thread, and outlive the device's memory.
+// Allocates the memory of tensors instead of the device's own allocator, where a transport needs
+// memory of another kind. Both functions are called with the device current, by any thread, and
+// must outlive the device's memory.
 struct DeviceAllocator {
-  // Aligned to 256 bytes; null where there is none to be had, and the device then takes its own.
+  // Aligned to 256 bytes; null where it can allocate none, and the device then uses its own
+  // allocator.
   std::function<void*(int64_t bytes)> allocate = nullptr;
-  // Of what `allocate` gave, once nothing that is queued uses it any more.
+  // Frees memory that `allocate` gave, once no queued work uses it any more.
   std::function<void(void*)> free = nullptr;
 };
 

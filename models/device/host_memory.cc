@@ -49,7 +49,7 @@ absl::StatusOr<DeviceMemory> AllocateHostMemory(int64_t bytes) {
         absl::StrCat("cannot allocate ", size, " bytes: ", std::strerror(errno)));
   }
   madvise(memory, static_cast<size_t>(size),
-          MADV_HUGEPAGE);  // a hint; fewer TLB misses where it is taken
+          MADV_HUGEPAGE);  // a hint; fewer TLB misses where the system follows it
   return DeviceMemory(static_cast<std::byte*>(memory), size, [size](std::byte* data) {
     if (data != nullptr) munmap(data, static_cast<size_t>(size));
   });

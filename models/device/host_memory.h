@@ -9,12 +9,12 @@
 
 namespace sluice {
 
-// ResourceExhausted when the machine has no `bytes` left; asked before any arena of a run is made,
-// since memory counts as taken only once it is written.
+// ResourceExhausted when the machine has fewer than `bytes` left. Checked before any arena of a run
+// is allocated, since Linux counts memory as used only once it is written.
 absl::Status CheckHostMemory(int64_t bytes);
 
-// Zeroed pages of the machine's memory. ResourceExhausted as CheckHostMemory says, since Linux
-// would otherwise hand out pages that it cannot back.
+// Zeroed pages of the machine's memory. ResourceExhausted like CheckHostMemory, since Linux would
+// otherwise give out pages that it cannot back.
 absl::StatusOr<DeviceMemory> AllocateHostMemory(int64_t bytes);
 
 }  // namespace sluice

@@ -14,8 +14,8 @@ int64_t SteadyNanoseconds() {
       .count();
 }
 
-// With a thread that looks for as long as the process lives. Both are never deleted: other threads
-// may ask for the time while the program ends.
+// With a thread that checks for stops as long as the process lives. Neither is ever deleted: other
+// threads may ask for the time while the program ends.
 RunningClock& StartClock() {
   static constexpr std::chrono::nanoseconds kTick{RunningClock::kTick};
   auto* clock = new RunningClock(SteadyNanoseconds);

@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-// A moment of the time in which this process runs (RunningClock). All deadlines are of this kind:
-// neither a wall clock that is set, nor a pause of the whole job, makes anybody late. Only this
-// process knows what an Instant means; others are told durations.
+// A point of the time in which this process runs (RunningClock). All deadlines are of this kind:
+// setting the wall clock, or a pause of the whole job, makes no rank late. An Instant has a meaning
+// in this process only; other processes are sent durations.
 class Instant {
  public:
   // The beginning of the clock.

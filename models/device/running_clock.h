@@ -12,19 +12,19 @@ namespace sluice {
 // stopped (SIGSTOP, a frozen container, a machine that was suspended). All times are in
 // nanoseconds.
 //
-// The clock cannot be told of a stop, so it looks at the steady clock often: whoever owns it calls
-// Look every kTick. Where two looks of the process lie further apart than kShortestStop, nobody ran
-// in between. Looks that come late by less, as on a loaded machine, change nothing.
+// Nothing tells the clock of a stop, so it looks at the steady clock often: its owner calls Look
+// every kTick. If two looks of the process are further apart than kShortestStop, the process was
+// stopped in between. Looks that are late by less, as on a loaded machine, change nothing.
 //
 // After a stop the clock stands still for kGrace: other processes that were stopped too may need a
-// moment to run again, and must not be missed before they had one.
+// moment to run again, and must not be declared lost before that.
 class RunningClock {
  public:
   static constexpr int64_t kTick = 25'000'000;
   static constexpr int64_t kShortestStop = 200'000'000;
   static constexpr int64_t kGrace = 250'000'000;
-  // A reading this long after the last look looks by itself. At most this much of a stop counts as
-  // time in which the process ran.
+  // A reading this long after the last look does a look by itself. At most this much of a stop
+  // counts as time in which the process ran.
   static constexpr int64_t kUnseen = 2 * kTick;
 
   // `steady` never goes back; any thread may call it.

@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-// What is left until `deadline`, for waits of the standard library, which do not know what infinite
-// is. It is longer after a pause than it seemed before: a wait for it that ends must ask again.
+// The time until `deadline`, for waits of the standard library, which have no infinite time. After
+// a pause the remaining time is longer than it seemed, so a wait that ends must check again.
 inline std::chrono::nanoseconds TimeUntil(Instant deadline) {
   const absl::Duration left = deadline - Instant::Now();
   return absl::ToChronoNanoseconds(std::clamp(left, absl::ZeroDuration(), absl::Hours(1)));

@@ -99,7 +99,7 @@ absl::Status FileError(int error_number, absl::string_view what) {
 }
 
 absl::StatusOr<std::unique_ptr<FileWriter>> FileWriter::Create(const std::string& path) {
-  // Names that other writers hold, or that a crash left behind, are passed over.
+  // Names that other writers use, or that a crash left behind, are skipped.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string temporary = absl::StrCat(path, ".tmp-", getpid(), "-", attempt);
     const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -115,8 +115,8 @@ std::string Checksum(const void* data, size_t size) { return Hex(XXH3_128bits(da
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, absl::StrCat("cannot open the directory ", directory));
-  // Some network file systems cannot flush a directory and say EINVAL; there is nothing better to
-  // do there.
+  // Some network file systems cannot flush a directory and return EINVAL; nothing better can be
+  // done there.
   const bool synced = fsync(fd) == 0 || errno == EINVAL;
   const int error = errno;
   close(fd);

@@ -27,7 +27,7 @@ class FileWriter {
   // Call it once, last.
   virtual absl::Status Commit() = 0;
 
-  // Of what was appended so far: bytes, and XXH3-128 in 32 lower-case hexadecimal digits.
+  // Of the bytes appended so far: their number, and XXH3-128 as 32 lower-case hexadecimal digits.
   virtual uint64_t size() const = 0;
   virtual std::string checksum() const = 0;
 };
@@ -35,7 +35,7 @@ class FileWriter {
 // XXH3-128 of `size` bytes, as FileWriter::checksum.
 std::string Checksum(const void* data, size_t size);
 
-// Makes the entries of `directory` (files created, renamed, removed) survive a power failure.
+// Makes the changes in `directory` (files created, renamed, removed) survive a power failure.
 absl::Status SyncDirectory(const std::string& directory);
 
 // The status of a failed system call. Like absl::ErrnoToStatus, but a file size limit (EFBIG) is

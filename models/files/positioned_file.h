@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-// A regular file that stays open and is read piece by piece, from any thread. Unlike a mapped one
-// it may be truncated meanwhile: reading then fails, and nothing worse happens.
+// A regular file that stays open and is read piece by piece, from any thread. Unlike a mapped file
+// it may be truncated meanwhile: reading then returns an error.
 class PositionedFile {
  public:
   // NotFound, PermissionDenied or InvalidArgument (a directory, a device) name the file. An empty

@@ -19,7 +19,8 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr size_t kAlignment = 8;
-constexpr size_t kMostDimensions = 64;  // as many as PyTorch takes; messages show them all
+// The number that PyTorch allows; error messages print all of them.
+constexpr size_t kMostDimensions = 64;
 
 // Bits of one element; 0 for an unknown type. From the official implementation,
 // safetensors/src/tensor.rs.
@@ -43,7 +44,7 @@ absl::Status BadTensor(const std::string& name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "': ", what));
 }
 
-// Array of non-negative integers that fit int64_t?
+// Whether it is an array of non-negative integers that fit int64_t.
 bool IsIndexArray(const Json& json) {
   return json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& value) {
            return value.is_number_unsigned() &&
@@ -51,7 +52,7 @@ bool IsIndexArray(const Json& json) {
          });
 }
 
-// Bytes of a tensor; false when they overflow or are not whole.
+// The bytes of a tensor; false where they overflow or are not a whole number.
 bool BytesOf(const std::vector<int64_t>& shape, uint64_t bits, uint64_t& bytes) {
   uint64_t total = bits;
   for (const int64_t dim : shape) {

@@ -29,8 +29,8 @@ constexpr uint64_t kSafetensorsMaxHeader = 100'000'000;  // the official reader'
 absl::StatusOr<std::string> FormatSafetensorsHead(
     const std::vector<TensorShape>& tensors, const std::map<std::string, std::string>& metadata);
 
-// Checks everything that can be checked against `data_bytes`, what follows the header. Errors do
-// not name the file.
+// Checks everything that can be checked against `data_bytes`, the size of the data after the
+// header. Errors do not name the file.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t data_bytes);
 

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Whose kernels compute attention on a GPU. They give different bits.
+// Which library's kernels compute attention on a GPU. They give different bits.
 enum class CudaAttention : uint8_t {
   kSluice,
   kCudnn,  // NVIDIA's, with wgmma on Hopper: see CheckCudnnAttention
@@ -26,9 +26,9 @@ absl::Status CheckCudnnAttention(const AttentionShape& shape);
 // where it was looked for). Loads the libraries; needs no GPU.
 absl::Status PrepareCudaKernels(CudaAttention attention = CudaAttention::kSluice);
 
-// Objects can be made, and sizes of work areas asked for, without a GPU. What goes wrong with
-// queued work is reported by the Synchronize of the device (OpenCudaDevice) that is current on the
-// calling thread. Not to be called in a build without CUDA.
+// Objects can be made, and sizes of work areas asked for, without a GPU. Errors of queued work are
+// reported by the Synchronize of the device (OpenCudaDevice) that is current on the calling thread.
+// Must not be called in a build without CUDA.
 const Kernels& CudaKernels(CudaAttention attention = CudaAttention::kSluice);
 
 }  // namespace sluice

@@ -44,7 +44,7 @@ class Linear {
   virtual size_t input_grad_workspace() const = 0;
   virtual size_t weight_grad_workspace() const = 0;
 
-  // To be called after every change of the weights. `packed` holds packed_bytes().
+  // Must be called after every change of the weights. `packed` has packed_bytes() bytes.
   virtual void Pack(Stream stream, const float* weight, void* packed) = 0;
   // y = x * W + bias (+ residual where not null, [rows, out] in dtype). With an activation, y is
   // the value before it and `activated` = activation(y) ([rows, out]); otherwise `activated` is
@@ -78,8 +78,8 @@ class Attention {
   virtual ~Attention() = default;
   virtual size_t forward_workspace() const = 0;
   virtual size_t backward_workspace() const = 0;
-  // To be called when weights are packed, before the first pass: a device may have kernels to
-  // compile and to load, which waits for all that it runs.
+  // Must be called when weights are packed, before the first pass: a device may have to compile and
+  // load kernels, which waits for everything that it runs.
   virtual void Prepare(Stream) {}
   virtual void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) = 0;
   // dqkv [batch * seq, 3 * dim] is overwritten.
@@ -98,7 +98,7 @@ struct SgdStep {
   float grad_scale = 1;  // gradients are multiplied by it first (clipping)
 };
 
-// What an optimizer changes: `n` weights and what belongs to them.
+// The arrays that an optimizer changes: `n` weights and the values that belong to them.
 struct OptimizerTensor {
   int64_t n = 0;
   float* weight = nullptr;
@@ -110,25 +110,28 @@ struct OptimizerTensor {
 
 // Elements of a block of block_squares.
 inline constexpr int64_t kSquaresBlock = 1024;
-// Numbers of a group of add_in_groups: so few that no addition waits for many others, and so many
-// that the groups of the largest tensors are few, too.
+// Values per group of add_in_groups: few enough that an addition does not wait for many others, and
+// enough that even the largest tensors have few groups.
 inline constexpr int64_t kSumGroup = 256;
 
-// Neighbours in a row of numbers that is added up, and how far its sum has come.
+// Neighbouring values of a row that is being added up, and the state of its sum.
 struct GroupedSum {
-  int64_t first = 0;  // place of values[0] in the row
+  int64_t first = 0;  // index of values[0] in the row
   int64_t n = 0;
   const double* values = nullptr;
-  // Of the groups of kSumGroup that are complete, and of the one that is begun: 0 where none is.
+  // The sum of the complete groups of kSumGroup, and of the incomplete group: 0 where there is
+  // none.
   double* sums = nullptr;
 };
 
 // One table of free functions per device; `dtype` is the type of every void* tensor. All sums run
-// in an order fixed by the shape, whatever the number of threads. Tensors are row-major and do not
-// overlap unless said. Work is queued on the stream: tensors and results are read and written when
-// the stream gets there, so they lie where the device can reach them. Work areas as in Linear.
+// in an order that depends only on the shape, whatever the number of threads. Tensors are row-major
+// and do not overlap unless said. Work is queued on the stream: tensors and results are read and
+// written when the stream reaches it, so they must be where the device can access them. Work areas
+// as in Linear.
 struct Kernels {
-  // Names what decides the bits of a result. The ranks of a run must have the same.
+  // The name of everything that decides the bits of a result. All ranks of a run must have the
+  // same.
   const char* device;
 
   std::unique_ptr<Linear> (*make_linear)(const LinearShape& shape);
@@ -187,9 +190,9 @@ struct Kernels {
   // sums[b] = the sum of the squares, in fp64, of the elements of block b: kSquaresBlock of x[n],
   // the last one maybe fewer.
   void (*block_squares)(Stream, int64_t n, const float* x, double* sums);
-  // Goes on with each sum: a row's groups are each added one by one, in order, starting from 0, and
-  // complete ones to sums[0], in order. So what sums[0] + sums[1] is in the end does not depend on
-  // the pieces that a row came in.
+  // Continues each sum: the values of a group are added one by one, in order, starting from 0, and
+  // complete groups are added to sums[0], in order. So sums[0] + sums[1] does not depend on the
+  // pieces in which a row was added.
   void (*add_in_groups)(Stream, absl::Span<const GroupedSum> rows);
   // *finite = whether every value is.
   void (*all_finite)(Stream, DType dtype, int64_t n, const void* x, bool* finite);

@@ -10,10 +10,10 @@ namespace sluice {
 // are none, CpuKernels() multiplies bf16 as PortableCpuKernels() does: slower, and with other bits.
 bool CpuMultipliesBFloat16();
 
-// CpuKernels(), but with products that every processor computes: operands are converted to fp32,
+// CpuKernels(), but with products that every processor can compute: operands are converted to fp32,
 // tile by tile, and results rounded. Packed weights and work areas follow from the shape alone,
-// whatever the processor, so memory can be foretold with them where a run on another machine is
-// planned. CpuKernels() needs as much, or more where oneDNN asks for more.
+// whatever the processor, so memory can be predicted with them where a run on another machine is
+// planned. CpuKernels() needs the same memory, or more where oneDNN asks for more.
 const Kernels& PortableCpuKernels();
 
 }  // namespace sluice

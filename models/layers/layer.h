@@ -16,8 +16,8 @@ namespace sluice {
 using Shape = std::vector<int64_t>;
 int64_t ElementCount(const Shape& shape);
 
-// From when to when one micro-batch's tensor must keep its bytes. I and W may be one action (B) or
-// far apart.
+// The period in which one micro-batch's tensor must keep its bytes. I and W may be one action (B)
+// or far apart.
 enum class Lifetime : uint8_t {
   kForwardToInputGrad,     // written by F (or its recomputation), last read by I
   kForwardToWeightGrad,    // written by F (or its recomputation), last read by W
@@ -33,8 +33,8 @@ struct TensorDecl {
   DType dtype = DType::kFloat32;
   Shape shape;
   Lifetime lifetime = Lifetime::kForwardScratch;
-  // Dropped after F and rebuilt by Restore() under selective recomputation: cheap to compute, dear
-  // to keep.
+  // Dropped after F and rebuilt by Restore() under selective recomputation: it takes little time to
+  // compute and much memory to keep.
   bool restorable = false;
 
   int64_t bytes() const { return ElementCount(shape) * SizeOf(dtype); }

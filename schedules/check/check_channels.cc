@@ -47,7 +47,7 @@ void CheckChannels(const Timetable& timetable, DefectList& defects) {
                   absl::StrCat("message ", k, " from rank ", from, " to rank ", to, " is ",
                                ToString(send), " (position ", out, " there), so ",
                                ToString(ReceiveOf(timetable.placement, send)), " is due here"));
-      break;  // what follows on this channel is out of step too
+      break;  // everything after this on the channel is out of step too
     }
   }
 }

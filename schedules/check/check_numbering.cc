@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// The micro-batches of the actions of one kind on one stage: a range without gaps.
+// The micro-batches of the actions of one kind on one stage: a contiguous range.
 struct Range {
   int first = 0;
   int last = 0;

@@ -57,7 +57,7 @@ class Progress {
     queue_.push_back(rank);
   }
 
-  // Runs what `rank` has next, if it can.
+  // Runs the next action of `rank`, if it can run.
   bool Step(int rank) {
     if (Finished(rank)) return false;
     const Action& action = Head(rank);
@@ -118,7 +118,8 @@ class Progress {
     return census_.seen[cell] & makes ? producer : kNoStage;
   }
 
-  // An action that does not is reported by another check; here it neither waits nor wakes a rank.
+  // An action outside the table is reported by another check; here it neither waits nor wakes a
+  // rank.
   bool Belongs(int rank, const Action& action) const {
     return action.stage < table_.placement.stages() && action.micro_batch >= 0 &&
            action.micro_batch < table_.micro_batches && table_.placement.rank(action.stage) == rank;

@@ -13,7 +13,7 @@ constexpr OpMask kMessagesDown = Bit(Op::kSendForward) | Bit(Op::kRecvBackward);
 constexpr OpMask kMessagesUp = Bit(Op::kRecvForward) | Bit(Op::kSendBackward);
 constexpr OpMask kSplitBackward = Bit(Op::kInputGrad) | Bit(Op::kWeightGrad);
 
-// What must not have run before `op` on the same (stage, micro-batch), because it depends on `op`.
+// The ops that must not have run before `op` on the same (stage, micro-batch): they depend on `op`.
 constexpr OpMask MustFollowOf(Op op) {
   switch (op) {
     case Op::kForward:
@@ -32,14 +32,14 @@ constexpr OpMask MustFollowOf(Op op) {
   }
 }
 
-// The ops that would do the work of `op` a second time.
+// The ops that would repeat the work of `op`.
 constexpr OpMask DoublesOf(Op op) {
   if (op == Op::kBackward) return Bit(Op::kBackward) | Bit(Op::kInputGrad) | Bit(Op::kWeightGrad);
   if (op == Op::kInputGrad || op == Op::kWeightGrad) return Bit(op) | Bit(Op::kBackward);
   return Bit(op);
 }
 
-// It is looked up for every action, so it is computed once.
+// CheckRows looks it up for every action, so it is computed once.
 constexpr size_t kOps = static_cast<size_t>(Op::kOptimizerStep) + 1;
 using MaskTable = std::array<OpMask, kOps>;
 constexpr MaskTable TableOf(OpMask (*mask)(Op)) {
@@ -100,7 +100,7 @@ class RowChecker {
     }
   }
 
-  // What every action is checked against, computed once per stage.
+  // The bounds that every action is checked against, computed once per stage.
   struct Stage {
     int rank;
     int first, end;  // micro-batches that run through it
@@ -123,12 +123,12 @@ class RowChecker {
       stages.push_back({placement.rank(s), first, end, is_here(next) ? next : kNoStage,
                         is_here(previous) ? previous : kNoStage, next != kNoStage && !is_here(next),
                         previous != kNoStage && !is_here(previous)});
-      if (next == kNoStage) first = end;  // the next copy of the model takes those that follow
+      if (next == kNoStage) first = end;  // the next copy of the model takes the next micro-batches
     }
     return stages;
   }
 
-  // The answer of StandsWhereItMay, found faster when it is yes.
+  // Whether StandsWhereItMay would accept the action; faster where it would.
   bool StandsWell(int rank, const Action& action) const {
     if (action.stage >= stages_) return false;
     const Stage& stage = stage_[action.stage];
@@ -203,7 +203,7 @@ class RowChecker {
     if (MakesWeightGrad(action.op)) CheckWeightGradOrder(rank, position);
   }
 
-  // Two stages in a row on one rank pass data without a message, so the row itself must be in
+  // Two neighbouring stages on one rank pass data without a message, so the row itself must be in
   // order.
   void CheckNeighbourOnSameRank(int rank, size_t position) {
     const Action& action = table_.rows[rank][position];

@@ -8,7 +8,7 @@ namespace sluice {
 // One thing that is wrong with a timetable, and where.
 struct Defect {
   int rank = -1;
-  int position = -1;  // index into rows[rank]; -1 when it is about something that is absent
+  int position = -1;  // index into rows[rank]; -1 where an action is absent
   std::string action;
   std::string message;  // whole sentence: what was found, what was expected
 };

@@ -11,7 +11,7 @@
 #include "schedules/check/defect.h"
 #include "schedules/dependency.h"
 
-// The parts of FindDefects. Each proves one thing and adds what contradicts it.
+// The parts of FindDefects. Each proves one property and adds the defects that contradict it.
 namespace sluice {
 
 // Collects defects up to a limit.
@@ -23,7 +23,7 @@ class DefectList {
   void Add(int rank, size_t position, const Action& action, std::string message) {
     Append({rank, static_cast<int>(position), ToString(action), std::move(message)});
   }
-  // About something that is not in the table.
+  // Adds a defect about an action that the table lacks.
   void AddAbsent(int rank, const Action& action, std::string message) {
     Append({rank, -1, ToString(action), std::move(message)});
   }
@@ -51,9 +51,10 @@ struct Census {
 
 // False (and a defect) when the table is too misshapen for the other checks.
 bool CheckShape(const Timetable& timetable, DefectList& defects);
-// Every action stands where it may, once, and in order along its rank; fills `census`.
+// Every action is on a rank and a stage where it may be, occurs once, and is in order along its
+// rank; fills `census`.
 void CheckRows(const Timetable& timetable, Census& census, DefectList& defects);
-// Nothing is absent.
+// No action is absent.
 void CheckComplete(const Timetable& timetable, const Census& census, DefectList& defects);
 // Both ends of every directed rank pair name the same messages in the same order.
 void CheckChannels(const Timetable& timetable, DefectList& defects);
@@ -64,8 +65,8 @@ void CheckVersions(const Timetable& timetable, DefectList& defects);
 // ends are there.
 void CheckProgress(const Timetable& timetable, const Census& census, DefectList& defects);
 
-// A stage whose actions of one kind are those of most stages, but numbered too high or too low: the
-// one cause of many defects. Of a timetable that is not sound.
+// A stage whose actions of one kind are those of most stages but numbered too high or too low: one
+// cause of many defects. Only for a timetable that is not sound.
 std::optional<Defect> FindMisnumbered(const Timetable& timetable);
 
 // All of these checks but CheckShape, which must come before, and CheckProgress.

@@ -37,7 +37,7 @@ absl::StatusOr<Timetable> GenerateChimera(const ScheduleRequest& request) {
   }
   Timetable table = EmptyTimetable("chimera", request, Placement::Bidirectional(p));
   std::vector<std::vector<Placed>> placed(p);
-  const int per_unit = p / 2;  // micro-batches a direction
+  const int per_unit = p / 2;  // micro-batches per direction
   const int64_t unit_slots = int64_t{2} * p;
   int first[2] = {0, table.MicroBatchesOf(0)};
   for (int stage = 0; stage < 2 * p; ++stage) {

@@ -64,7 +64,8 @@ void FillRow(int p, int m, int rank, DualPipeRow& row) {
     row.Forward(kSecond);
   }
   for (int i = 0; i < m - 2 * p + rank + 1; ++i) {
-    if (i == 0 && rank == p - 1) {  // the turning point: apart, the gradient leaves earlier
+    // At the turning point they are not a pair, so that the gradient leaves earlier.
+    if (i == 0 && rank == p - 1) {
       row.Forward(kFirst);
       row.Backward(kSecond);
     } else {
@@ -76,7 +77,8 @@ void FillRow(int p, int m, int rank, DualPipeRow& row) {
     row.Backward(kSecond);
     row.Pair(kSecond, kFirst);
   }
-  // The second half of the cool-down splits backwards; on even ranks from the middle of a step.
+  // The second half of the cool-down splits backwards; on even ranks it begins in the middle of a
+  // step.
   const int half = (rank + 1) / 2;
   for (int i = 0; i <= rank; ++i) {
     const bool odd = rank % 2 == 1;

@@ -57,7 +57,7 @@ void KeepMicroBatches(int micro_batches, Timetable& table) {
   table.micro_batches = micro_batches;
   for (auto& row : table.rows) {
     for (size_t i = 0; i + 1 < row.size(); ++i) {
-      // Half of a pair without the other is an action like any other.
+      // Where only one half of a pair is left, it becomes an ordinary action.
       if (row[i + 1].micro_batch >= micro_batches) row[i].overlaps_next = false;
     }
     row.erase(std::remove_if(row.begin(), row.end(),

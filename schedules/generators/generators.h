@@ -34,11 +34,11 @@ absl::Status RequireChunks(const char* name, int chunks, const ScheduleRequest& 
 // A table for `request` on `placement` with one empty row per rank.
 Timetable EmptyTimetable(const char* name, const ScheduleRequest& request, Placement placement);
 Action ComputeAction(Op op, int stage, int micro_batch);
-// Appends m micro-batches of `stage` to `row`: `warm_up` forwards, then a forward and a backward in
-// turn, then the backwards that are left.
+// Appends m micro-batches of `stage` to `row`: `warm_up` forwards, then forwards and backwards
+// alternately, then the remaining backwards.
 void AppendOneFOneB(int stage, int micro_batches, int warm_up, std::vector<Action>& row);
-// The same with the backward split: after each I, the W of `lag` micro-batches before; the W that
-// are left come last.
+// The same with the backward split: each I is followed by the W of the micro-batch `lag` before it;
+// the remaining W come last.
 void AppendOneFOneBOneW(int stage, int micro_batches, int warm_up, int lag,
                         std::vector<Action>& row);
 // Leaves out the micro-batches of `table` from number `micro_batches` on. A sound table stays sound:

@@ -11,8 +11,8 @@ constexpr int kForwardSlots = 1;
 constexpr int kBackwardSlots = 2;
 constexpr int kNever = std::numeric_limits<int>::max();
 
-// Runs the waves slot by slot: a free rank takes a backward before a forward, and of either the one
-// furthest along its way, so that a wave that has started is never held up by a younger one.
+// Runs the waves slot by slot. A free rank prefers a backward to a forward, and of each kind the
+// micro-batch that is furthest along its way, so that a wave is never delayed by a later one.
 class Waves {
  public:
   Waves(const ScheduleRequest& request, Timetable& table)

@@ -5,7 +5,7 @@
 
 #include "schedules/generators/catalogue.h"
 
-// What interleaved schedules share: the order in which a rank visits its chunks.
+// The order in which a rank visits its chunks, which all interleaved schedules share.
 namespace sluice {
 
 struct ChunkSlot {
@@ -24,9 +24,9 @@ struct InterleavedOrder {
   int largest_group = 0;  // in slots
 };
 
-// The sizes of the groups: of `request.group` micro-batches each, a rest smaller than the number of
-// ranks joining the last; by default as many groups of at least `ranks` as there can be, as even as
-// possible.
+// The sizes of the groups: `request.group` micro-batches each, where a remainder smaller than the
+// number of ranks joins the last group; by default the largest number of groups of at least `ranks`
+// micro-batches, as even as possible.
 std::vector<int> InterleavedGroups(const ScheduleRequest& request);
 InterleavedOrder VisitInterleaved(const ScheduleRequest& request);
 

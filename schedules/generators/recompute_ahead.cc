@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-// Ends `row`, which comes to `backward` next, with a RECOMPUTE for it: not between the halves of a
-// pair, and before the receives that the backward waits for.
+// Appends to `row`, which continues with `backward`, a RECOMPUTE for it: not between the halves of
+// a pair, and before the receives that the backward waits for.
 void Rebuild(const Action& backward, std::vector<Action>& row) {
   size_t at = row.size();
   if (at > 0 && row[at - 1].overlaps_next) --at;

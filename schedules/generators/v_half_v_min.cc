@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kPeriod = 6;  // F, I and W of two stages
 
-// When rank r of p starts its four actions of micro-batch 0; each later one follows kPeriod slots
-// after the one before.
+// The slots in which rank r of p starts its four actions of micro-batch 0; the actions of each
+// further micro-batch follow kPeriod slots later.
 using BuildingBlock = std::array<int, kAnyWeightGrad> (*)(int p, int r);
 
 VSlots Repeat(BuildingBlock block, int p, int m) {
@@ -27,8 +27,8 @@ void PutAllWeightGrads(VSlots& slots) {
   for (VRank& rank : slots) PutWeightGrads(rank);
 }
 
-// The row of a rank in the order of its slots. A slot that is free goes to a W that waits; those of
-// the stage on the way up come first.
+// The row of a rank in the order of its slots. A free slot goes to a W that waits; those of the
+// stage on the way up come first.
 std::vector<Action> RowOf(const VRank& rank, int down_stage, int up_stage) {
   std::vector<Action> row;
   std::deque<Action> waiting[2];  // up, down
@@ -96,7 +96,7 @@ Timetable Build(const char* name, const ScheduleRequest& request, BuildingBlock 
 absl::StatusOr<Timetable> GenerateVHalf(const ScheduleRequest& request) {
   if (absl::Status ok = RequireChunks("v-half", 2, request); !ok.ok()) return ok;
   return Build("v-half", request, [](int p, int r) {
-    const int shift = p % 2 == 0 ? 3 : 0;  // else two actions would meet in one slot
+    const int shift = p % 2 == 0 ? 3 : 0;  // otherwise two actions would meet in one slot
     return std::array<int, kAnyWeightGrad>{2 * r, 3 * p - r - 2, 3 * p + shift + 2 * r - 1,
                                            6 * p + shift - r - 2};
   });
@@ -112,7 +112,7 @@ absl::StatusOr<Timetable> GenerateVHalf(const ScheduleRequest& request) {
 absl::StatusOr<Timetable> GenerateVMin(const ScheduleRequest& request) {
   if (absl::Status ok = RequireChunks("v-min", 2, request); !ok.ok()) return ok;
   return Build("v-min", request, [](int p, int r) {
-    const int shift = p % 3 == 0 ? 2 : 0;  // else two actions would meet in one slot
+    const int shift = p % 3 == 0 ? 2 : 0;  // otherwise two actions would meet in one slot
     return std::array<int, kAnyWeightGrad>{r, 2 * p - r - 1, 2 * p + shift + r,
                                            4 * p + shift - r - 1};
   });

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int8_t kFree = -1;
 
-// What runs on one rank slot by slot, and how many activations it holds after each.
+// The actions of one rank slot by slot, and how many activations it holds after each slot.
 class RankSlots {
  public:
   RankSlots(const VRank& rank, bool with_weight_grads) : explicit_(with_weight_grads) {
@@ -20,7 +20,7 @@ class RankSlots {
     for (int kind = 0; kind < kVKinds; ++kind) {
       for (const int slot : rank[kind]) kinds_[slot] = static_cast<int8_t>(kind);
     }
-    // Without W, the last of them come after everything else and make no peak.
+    // Where W are not placed, the last of them run after everything else and do not raise the peak.
     held_.assign(kinds_.size(), 0);
     waiting_.assign(kinds_.size(), 0);
     peak_ = Recount(0, kinds_.size());
@@ -29,7 +29,7 @@ class RankSlots {
   int peak() const { return peak_; }
   bool Free(int slot) const { return kinds_[slot] == kFree; }
 
-  // Moves what runs at `from` to the free slot `to`, if the rank then still holds at most `limit`.
+  // Moves the action at `from` to the free slot `to`, if the rank then still holds at most `limit`.
   bool TryMove(int from, int to, int limit) {
     Swap(from, to);
     const auto [first, last] = std::minmax(from, to);
@@ -77,7 +77,7 @@ class RankSlots {
     return state.held == held_[slot] && state.waiting == waiting_[slot];
   }
 
-  // What has changed lies in first..last: once everything is as before, it stays so.
+  // Only slots first..last have changed: after them, once the state is the old one, it stays so.
   bool Fits(size_t first, size_t last, int limit) const {
     State state = Before(first);
     for (size_t slot = first; slot < kinds_.size(); ++slot) {
@@ -103,8 +103,8 @@ class RankSlots {
 
   const bool explicit_;
   std::vector<int8_t> kinds_;
-  std::vector<int> held_;     // after each slot
-  std::vector<int> waiting_;  // likewise, where W are not placed
+  std::vector<int> held_;     // [slot] activations held after it
+  std::vector<int> waiting_;  // [slot] W that can run after it, where W are not placed
   int peak_ = 0;
 };
 

@@ -37,16 +37,16 @@ std::vector<Choices> AllChoices() {
 // Tolerance for rounding where memory is in bytes.
 constexpr double kSlack = 1e-9;
 
-// What a stage may hold, and what each micro-batch holds there until its I, and from there until
-// its W; in activations, or in bytes.
+// What a stage may hold, what each micro-batch holds there until its I, and what it holds from then
+// until its W; in activations or in bytes.
 struct Room {
   std::vector<double> limit;
   std::vector<double> activation;
   std::vector<double> weight_grad;
 };
 
-// The paper's limit is one of bytes: 2p times those of an activation. Without bytes, and where a
-// number of activations was asked for, an activation counts until its W.
+// The paper limits bytes: 2p times the bytes of an activation. Without bytes, or where a number of
+// activations was given as the limit, an activation counts until its W.
 Room RoomOf(const ScheduleRequest& request, const StageCosts& costs) {
   const int count = request.memory_limit == 0 ? 2 * request.ranks : request.memory_limit;
   Room room;
@@ -63,7 +63,7 @@ Room RoomOf(const ScheduleRequest& request, const StageCosts& costs) {
   return room;
 }
 
-// Deals out the micro-batches one by one to all stages and keeps each stage's clock.
+// Deals the micro-batches one by one to all stages and keeps a clock for each stage.
 class Dealer {
  public:
   Dealer(const ScheduleRequest& request, const StageCosts& costs, const Room& room, Choices choices)
@@ -143,8 +143,9 @@ class Dealer {
     rows_[s].push_back(ComputeAction(op, s, count++));
   }
 
-  // Warm-up: micro-batch 0 forward everywhere, then as many more F on each stage as fit before its
-  // first I arrives and in its memory, fewer on each stage than on the one before.
+  // Warm-up: the forward of micro-batch 0 everywhere, then as many more F on each stage as fit into
+  // its memory and into the time before its first I arrives, and fewer on each stage than on the
+  // previous one.
   void WarmUp() {
     for (int s = 0; s < p_; ++s) Put(Op::kForward, s);
     std::vector<int> more(p_, 0);
@@ -170,7 +171,7 @@ class Dealer {
     for (int s = p_ - 1; s >= 0; --s) Put(Op::kInputGrad, s);
   }
 
-  // A stage goes forward in this round only where all later ones do, or are done.
+  // A stage runs a forward in this round only if all later stages run one or have none left.
   std::vector<bool> StagesThatGoForward() const {
     std::vector<bool> forward(p_);
     for (int s = p_ - 1; s >= 0; --s) {
@@ -180,8 +181,9 @@ class Dealer {
     return forward;
   }
 
-  // Whether stage s may as well wait: it is two ahead of the next stage, which will be busy with
-  // its own F and I until after this one could be done, and waiting makes no new worst stage.
+  // Whether stage s may wait without loss: it is two forwards ahead of the next stage, which will
+  // be busy with its own F and I until this stage has waited, and the wait does not make s the
+  // slowest stage.
   bool ShouldHoldBack(int s) const {
     if (!choices_.hold_forwards_back || s + 1 == p_) return false;
     const Stage& here = stages_[s];
@@ -190,7 +192,7 @@ class Dealer {
     const double next_done =
         next.clock + costs_.forward[s + 1] + costs_.input_grad[s + 1] + costs_.send[s];
     if (here.clock >= next_done) return true;
-    int first = 0;  // W that must make room for the F
+    int first = 0;  // W that must run before the F to free memory
     while (first < here.gradients - here.weight_grads && !Fits(s, first)) ++first;
     if (here.clock + costs_.forward[s] + first * costs_.weight_grad[s] <= next_done) return false;
     return next_done - here.clock <= most_idle_ - here.idle;
@@ -202,7 +204,7 @@ class Dealer {
            room_.limit[s];
   }
 
-  // Uses the time until `arrival` for W.
+  // Runs W in the time until `arrival`.
   void FillGap(int s, double arrival) {
     Stage& stage = stages_[s];
     while (stage.has_weight_grad() && stage.clock + costs_.weight_grad[s] <= arrival) {
@@ -221,7 +223,7 @@ class Dealer {
 
   void Gradient(int s) {
     FillGap(s, GradientArrival(s));
-    // Nothing is left to come before the last I of stage 0, so its W need not wait.
+    // After the last I of stage 0 nothing else can come, so its W need not wait.
     const bool flush = s == 0 && stages_[s].forwards == m_;
     while (flush && stages_[s].has_weight_grad()) Put(Op::kWeightGrad, s);
     Put(Op::kInputGrad, s);
@@ -239,8 +241,9 @@ class Dealer {
 
 }  // namespace
 
-// ZB-2p: what the zero-bubble paper's heuristic makes of the costs when a rank may hold 2p
-// activations (or --memory-limit). It warms up with as many F as fit before the first I; then each
+// ZB-2p: the heuristic of the zero-bubble paper, applied to the given costs, where a rank may hold
+// 2p activations (or --memory-limit). It warms up with as many F as fit before the first I; then
+// each
 // round deals a micro-batch's F to all stages and an I to all stages, and W fill the gaps, or make
 // room when memory is full; W that are left come last. With F = I = W, p = 4, m = 8 that is:
 //

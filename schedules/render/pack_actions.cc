@@ -22,7 +22,7 @@ double LastEnd(const std::vector<std::vector<TimedAction>>& rows) {
   return last;
 }
 
-// The least power of two of which 2^32 - 1 reach `last`.
+// The least power of two of which at most 2^32 - 1 are needed to reach `last`.
 double TickFor(double last) {
   if (!(last > 0)) return 1;
   int exponent = 0;
@@ -31,7 +31,7 @@ double TickFor(double last) {
   return last / tick > kMostTicks ? 2 * tick : tick;
 }
 
-// Appends the low bytes of a number, the least first.
+// Appends the low bytes of a number, the least significant byte first.
 template <typename Number>
 void Append(Number number, std::string* bytes) {
   using Unsigned = std::make_unsigned_t<Number>;

@@ -22,7 +22,7 @@ class CriticalSet {
   absl::flat_hash_set<uint64_t> keys_;
 };
 
-// Bits of an action's kind above its op.
+// Bits of an action's kind; the bits below hold its op.
 constexpr uint8_t kFirstHalfBit = 1 << 4;   // of an overlapped pair
 constexpr uint8_t kSecondHalfBit = 1 << 5;  // of an overlapped pair
 constexpr uint8_t kCriticalBit = 1 << 6;    // on the critical path
@@ -34,8 +34,8 @@ constexpr uint8_t kCriticalBit = 1 << 6;    // on the critical path
 //   uint16 stage[n]
 //   uint8 kind[n]                    Op and the bits above
 struct PackedActions {
-  // A power of two, so that times which are multiples of it (whole numbers, halves, ...) stay
-  // exact; the others are off by at most half of it, 2^-32 of the last end.
+  // The unit of time: a power of two, so that multiples of it (whole numbers, halves, ...) stay
+  // exact; other times are off by at most half a tick, which is 2^-32 of the last end.
   double tick = 1;
   std::vector<size_t> counts;  // [rank] actions
   std::string bytes;

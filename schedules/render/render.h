@@ -13,7 +13,7 @@ struct TextOptions {
   int columns = 80;      // the picture is never wider
   bool colour = false;   // ANSI 256-colour backgrounds
   bool unicode = false;  // with colour: block elements, where a column stands for several bars
-  int most_ranks = 64;   // where there are more, a line stands for those in the middle
+  int most_ranks = 64;   // with more ranks, one line stands for all those in the middle
 };
 
 // A Gantt chart for a terminal: one line per rank, time to the right, micro-batch numbers in the
@@ -22,14 +22,15 @@ struct TextOptions {
 std::string RenderText(const Simulation& simulation, const Timetable& timetable,
                        const TextOptions& options);
 
-// The same as a stand-alone SVG with vector text, a legend and the bubble shaded. Where a rank has
-// thousands of bars they become columns, and each column shows what its time is made of.
+// The same chart as a stand-alone SVG with vector text, a legend and the bubble shaded. Where a
+// rank has thousands of bars, the chart has columns instead, and each column shows the shares of
+// its time that the kinds of actions took.
 std::string RenderSvg(const Simulation& simulation, const Timetable& timetable);
 
 // Chrome/Perfetto trace (JSON): one thread per rank, one complete event per action, an arrow (flow)
 // for each result that another rank uses, and one counter per rank of the activations that it holds,
-// or of their bytes where `costs` has them. The times of the simulation are taken for seconds, and
-// written in microseconds.
+// or of their bytes where `costs` has them. The simulated times are read as seconds and written in
+// microseconds.
 std::string RenderTrace(const Simulation& simulation, const Timetable& timetable,
                         const StageCosts* costs = nullptr);
 

@@ -8,10 +8,10 @@
 #include "schedules/simulate/simulation.h"
 #include "schedules/timetable.h"
 
-// What the pictures share.
+// Numbers, names and lists that all pictures share.
 namespace sluice {
 
-// "33", "49.6", "1,432,709": ten significant digits, thousands set apart from 10,000 on.
+// "33", "49.6", "1,432,709": ten significant digits, with thousands separated from 10,000 on.
 std::string FormatNumber(double value);
 // "27.3%"
 std::string FormatPercent(double fraction);
@@ -53,7 +53,7 @@ constexpr BarKind kBarKinds[] = {{Op::kForward, "forward"},
                                  {Op::kInputGrad, "input gradient"},
                                  {Op::kWeightGrad, "weight gradient"},
                                  {Op::kRecompute, "recompute"}};
-// Those of kBarKinds that `timetable` uses.
+// The kinds of kBarKinds that `timetable` uses.
 std::vector<BarKind> KindsIn(const Timetable& timetable);
 
 }  // namespace sluice

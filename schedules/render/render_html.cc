@@ -16,8 +16,8 @@
 namespace sluice {
 namespace {
 
-// A script of another type is data to a browser. JSON strings hold no "<" (JsonQuoted), base64 has
-// none, so nothing can end the element early.
+// A browser treats a script of an unknown type as data. Neither JSON strings (JsonQuoted) nor
+// base64 contain "<", so nothing can end the element early.
 std::string DataElement(const std::string& id, const std::string& text) {
   return absl::StrCat("<script type=\"text/plain\" id=\"", id, "\">", text, "</script>\n");
 }
@@ -45,7 +45,7 @@ std::string JsonStrings(const std::vector<std::string>& texts) {
                       "]");
 }
 
-// One layer of bars: what is in its data element, and how to read it.
+// One layer of bars: the content of its data element, and how to read it.
 struct Layer {
   std::string json;
   std::string element;
@@ -60,7 +60,7 @@ Layer MakeLayer(const std::string& id, const std::string& name,
   return {json, DataElement(id, absl::Base64Escape(packed.bytes))};
 }
 
-// Per stage, how many of its rank's stages come before it; "lighter" bars are later ones.
+// [stage] how many stages of the same rank come before it; later ones get lighter bars.
 std::string PanelJson(const HtmlPanel& panel, const std::vector<Layer>& layers) {
   const Timetable& table = *panel.table;
   const Simulation& run = *panel.run;
@@ -94,7 +94,7 @@ std::string Escaped(const std::string& text) {
   return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
-// The template with each {{key}} replaced, in one pass: values may hold anything.
+// The template with each {{key}} replaced, in one pass: values may contain anything, even {{keys}}.
 std::string Fill(absl::string_view text,
                  const std::vector<std::pair<absl::string_view, absl::string_view>>& values) {
   size_t size = text.size();
@@ -131,7 +131,7 @@ std::string RenderHtml(absl::Span<const HtmlPanel> panels, const HtmlOptions& op
   data +=
       DataElement("about", absl::StrCat("{\"seconds\":", options.seconds ? "true" : "false",
                                         ",\"panels\":[", absl::StrJoin(descriptions, ",\n"), "]}"));
-  // In the order of the template.
+  // In the order in which the template names them.
   return Fill(kViewerHtml, {{"{{title}}", Escaped(absl::StrJoin(titles, " and "))},
                             {"{{style}}", kViewerCss},
                             {"{{data}}", data},

@@ -12,33 +12,34 @@
 
 namespace sluice {
 
-// What one rank really did, as a trace of a run tells it. Times in the same unit as the simulation,
-// from the run's first start on.
+// What one rank really did, read from the trace of a run. Times are in the unit of the simulation
+// and count from the first start in the run.
 struct MeasuredRun {
   std::string name;                            // for people: "run.json, step 7"
   std::vector<std::vector<TimedAction>> rows;  // [rank][position], in order of time
 };
 
-// One timetable of a page. What is pointed to must outlive the call.
+// One timetable of a page. The objects that it points to must outlive the call.
 struct HtmlPanel {
   const Timetable* table = nullptr;
   const Simulation* run = nullptr;
-  // With bytes in it, memory is shown in bytes and not in activations; with `send`, what a message
-  // waited for its link is told apart.
+  // If the costs have bytes, memory is shown in bytes instead of activations; if they have `send`,
+  // the page says separately how long a message waited for its link.
   const StageCosts* costs = nullptr;
   std::optional<int> activation_limit;  // most activations a rank may hold
   std::vector<double> byte_limit;       // [rank] most bytes of activations, or empty
-  std::optional<MeasuredRun> measured;  // drawn under the planned bars; as many ranks
+  std::optional<MeasuredRun>
+      measured;  // drawn under the planned bars; has the same number of ranks
 };
 
 struct HtmlOptions {
-  bool seconds = false;  // times are seconds; else some unit without a name
+  bool seconds = false;  // times are seconds; otherwise in a unit without a name
 };
 
 // One HTML page that shows `panels` one above the other on one time axis: zoom and pan, a card for
-// each action, memory curves, the critical path. It holds all it needs (style, script, data), so it
-// works from a file without a network. Linear in the actions; 15 bytes each before base64.
-// schedules/viewer/README.md describes what is inside.
+// each action, memory curves, the critical path. It contains its style, script and data, so it
+// works from a file without a network. Takes time linear in the actions, and 15 bytes per action
+// before base64. schedules/viewer/README.md describes the scripts.
 std::string RenderHtml(absl::Span<const HtmlPanel> panels, const HtmlOptions& options = {});
 
 }  // namespace sluice

@@ -7,8 +7,8 @@
 namespace sluice {
 namespace {
 
-// The first byte of a UTF-8 character, how many follow it, and which values the first of these may
-// have: RFC 3629, section 4. What is not there is no UTF-8.
+// The first byte of a UTF-8 character, the number of bytes that follow it, and the range of the
+// first of these: RFC 3629, section 4. Bytes that fit none of the rows are not UTF-8.
 struct Utf8Start {
   unsigned char first, last;
   size_t following;

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kMargin = 24;
 constexpr double kLabelWidth = 64;
 constexpr double kPeakWidth = 56;
@@ -23,11 +23,11 @@ constexpr double kAxisHeight = 34;
 constexpr double kLegendHeight = 30;
 constexpr double kLeastChart = 760;
 constexpr double kMostChart = 6000;
-// Where a rank has more bars than fit into kMostChart at kLeastBar each, the chart has columns
-// instead, each as wide as that, which show what they are made of.
+// Where a rank has more bars than fit into kMostChart at kLeastBar each, the chart is made of
+// columns of that width, which show the shares of the kinds of actions.
 constexpr double kLeastBar = 2;
 constexpr double kCrowdedChart = 1520;
-// Of the shortest bar, so that its number can be read: the sides, and each digit.
+// The width of the shortest bar must leave room for its number: the two sides, and each digit.
 constexpr double kBarSides = 4;
 constexpr double kBarDigit = 7;
 constexpr double kDigit = 0.62;  // width of a digit, in font sizes
@@ -184,7 +184,7 @@ class SvgChart {
     return svg;
   }
 
-  // The parts of each column, one above the other from below in the legend's order: a path a kind.
+  // The shares of each column, stacked from below in the order of the legend: one path per kind.
   std::string Columns(const std::vector<Bar>& bars, double lane) const {
     const int columns = static_cast<int>(chart_width_ / kLeastBar);
     const std::vector<ColumnParts> parts = PartsOf(bars, run_.makespan, columns);
@@ -207,8 +207,8 @@ class SvgChart {
     return svg;
   }
 
-  // A bar with its micro-batch, and the whole action as the tip a browser shows. The halves of a
-  // pair lie one above the other.
+  // A bar with its micro-batch, and the whole action as the tooltip that a browser shows. The
+  // halves of a pair are drawn one above the other.
   std::string Draw(const Bar& bar, double lane) const {
     const Action& action = bar.timed.action;
     const double x = X(bar.timed.start);

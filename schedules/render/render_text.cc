@@ -14,9 +14,9 @@ namespace {
 
 constexpr char kBubble = '.';
 
-// How a kind of bar looks: a letter and a fill in plain text, backgrounds (of even and odd
-// micro-batches, so that neighbours stand apart) from the 256-colour palette otherwise. Odd chunks
-// have small letters and lighter shades.
+// How a kind of bar looks: a letter and a fill in plain text; with colour, backgrounds from the
+// 256-colour palette, different for even and odd micro-batches so that neighbours can be told
+// apart. Odd chunks have small letters and lighter shades.
 struct Look {
   Op op;
   char fill;
@@ -37,8 +37,9 @@ const Look& LookOf(Op op) {
                        [op](const Look& look) { return look.op == op; });
 }
 
-// Time to columns. When all times are multiples of the shortest bar, each such unit gets the same
-// number of columns. Bars carry numbers then, or when each has room for `label` characters.
+// Maps time to columns. When all times are multiples of the shortest bar, each such unit gets the
+// same number of columns, and bars carry numbers. Otherwise bars carry numbers where each has room
+// for `label` characters.
 class TimeScale {
  public:
   TimeScale(const Simulation& run, int columns, int label) : columns_(std::max(columns, 1)) {
@@ -89,10 +90,10 @@ class TimeScale {
 
 struct Item {
   std::string text;
-  int width;  // in columns, which escape sequences do not take
+  int width;  // in columns; escape sequences take none
 };
 
-// `items` with gaps between, on as many lines as they need.
+// `items` with gaps between them, on as many lines as they need.
 std::string Wrap(const std::vector<Item>& items, int indent, int columns) {
   constexpr int kGap = 2;
   std::string text(indent, ' ');
@@ -196,7 +197,7 @@ class TextChart {
     for (const Bar& bar : bars) {
       int from = scale_.Column(bar.timed.start);
       int to = scale_.Column(bar.timed.end);
-      // A pair shares its time: draw its halves one after the other.
+      // The halves of a pair share its time: they are drawn one after the other.
       if (bar.half == 0) to = (from + to) / 2;
       if (bar.half == 1) from = (from + to) / 2;
       from = std::max(from, at);
@@ -224,7 +225,7 @@ class TextChart {
     return absl::StrFormat("\x1b[48;5;%d;38;5;16m%s\x1b[0m", background, inside);
   }
 
-  // "F7--", or "7" for a forward in one column.
+  // "F7--", or "7" for a forward that is one column wide.
   std::string PlainBar(const Bar& bar, const Look& look, int width) const {
     const Action& action = bar.timed.action;
     std::string letter = action.op == Op::kRecompute ? "R" : OpName(action.op);
@@ -243,7 +244,7 @@ class TextChart {
     for (double tick : AxisTicks(run_.makespan, std::max(1, scale_.columns() / kColumnsPerTick))) {
       const int column = scale_.Column(tick);
       const std::string number = FormatNumber(tick);
-      // Numbers may reach under the peaks, but no farther.
+      // Numbers of the axis may extend under the peaks, but no farther.
       if (column < Width(line) || label_ + 2 + column + Width(number) > columns_) continue;
       line.resize(column, ' ');
       absl::StrAppend(&line, number, " ");

@@ -40,7 +40,7 @@ size_t MostOf(const ColumnParts& parts) {
 Mix MixOf(const ColumnParts& parts) {
   constexpr int kEighths = 8;
   constexpr double kVisible = 1.0 / kEighths;
-  // Parts that differ by less count as equal, so that neighbouring columns look alike.
+  // Shares that differ by less count as equal, so that neighbouring columns look alike.
   constexpr double kAlike = 0.1;
   const auto* lower =
       std::find_if(parts.begin(), parts.end() - 1, [](double part) { return part >= kVisible; });

@@ -10,23 +10,24 @@
 // Text charts whose columns stand for several bars each.
 namespace sluice {
 
-// The part of a column's time that each of kBarKinds took; the last is the bubble's. Their sum
-// is 1.
+// The shares of a column's time that each of kBarKinds took; the last one is the share of the
+// bubble. They add up to 1.
 constexpr size_t kBubblePart = std::size(kBarKinds);
 using ColumnParts = std::array<double, std::size(kBarKinds) + 1>;
 
-// Of `columns` columns that each cover makespan / columns. The halves of a pair share their time.
+// The mixes of `columns` columns, each of which covers makespan / columns. The halves of a pair
+// share their time.
 std::vector<ColumnParts> PartsOf(const std::vector<Bar>& bars, double makespan, int columns);
 
-// What a column in colour shows: the first of its parts that is large enough to be seen, in eighths
-// of the column, and above it the largest of those after it.
+// What a coloured column shows: the first of its shares that is large enough to be seen, in eighths
+// of the column, and above it the largest of the shares after that one.
 struct Mix {
   size_t lower, upper;
   int eighths;
 };
 Mix MixOf(const ColumnParts& parts);
 
-// The largest part.
+// The kind with the largest share.
 size_t MostOf(const ColumnParts& parts);
 
 }  // namespace sluice

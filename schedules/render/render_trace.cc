@@ -12,8 +12,9 @@ namespace sluice {
 namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
-// An arrow belongs to the action in which its end lies: this part of it away from the action's own
-// ends, which it shares with its neighbours.
+// Viewers attach an arrow to the action in which its end lies. So the ends lie inside their
+// actions: away from the action's own ends, which it shares with its neighbours, by this share of
+// it.
 constexpr double kInside = 1e-3;
 
 double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }

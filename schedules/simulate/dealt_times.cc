@@ -50,7 +50,7 @@ class DealtRun {
   }
 
  private:
-  // Runs the rank as far as it gets; false where it cannot run a single action.
+  // Runs the rank as far as it can; false where it cannot run a single action.
   bool Advance(size_t rank) {
     const size_t before = next_[rank];
     for (; next_[rank] < rows_[rank].size(); ++next_[rank]) {
@@ -82,7 +82,7 @@ class DealtRun {
     return std::max(0.0, 1 - work_ / (static_cast<double>(rows_.size()) * seconds));
   }
 
-  // Fills what follows from the rows.
+  // Fills the results that follow from the rows.
   void Describe(const Timetable& drawn) {
     // [stage] how many micro-batches its busiest rank has, and how many of them are rebuilt.
     std::vector<std::pair<int, int>> most(static_cast<size_t>(placement_.stages()));

@@ -12,8 +12,8 @@ double At(const std::vector<double>& per_stage, const Action& action) {
   return per_stage.empty() ? 0 : per_stage[action.stage];
 }
 
-// What one rank holds as its row goes by. Actions of one rank never overlap in time (a pair starts
-// and ends as one), so the order of the row is the order in time.
+// What one rank holds after each action of its row. Actions of one rank never overlap in time (a
+// pair starts and ends as one), so the order of the row is the order in time.
 class RankMemory {
  public:
   RankMemory(const StageCosts& costs, const Recomputed& recomputed)

@@ -20,8 +20,8 @@ struct MemoryPoint {
   double bytes = 0;     // 0 where the costs have none
 };
 
-// The memory of one rank over time, given its simulated row: from time 0 on, a point wherever it
-// changes, times ascending. The largest values are the rank's peaks.
+// The memory of one rank over time, given its simulated row: one point at time 0 and one wherever
+// the memory changes, in ascending order of time. The largest values are the rank's peaks.
 std::vector<MemoryPoint> MemoryOverTime(const std::vector<TimedAction>& row,
                                         const StageCosts& costs);
 

@@ -10,24 +10,24 @@
 
 namespace sluice {
 
-// A run of a compute-only table in which F, I, W and RECOMPUTE take 1, B takes 2, a pair the
-// sum of its halves, the rest nothing, and messages no time. Whole numbers, since only the order
-// matters: they decide where messages stand in a lowered table.
+// A run of a compute-only table in which F, I, W and RECOMPUTE take 1, B takes 2, a pair the sum of
+// its halves, everything else 0, and messages take no time. Times are whole numbers, since only
+// their order matters: they decide where messages stand in a lowered table.
 class ReferenceRun {
  public:
   // Requires rows that are complete and in order.
   ReferenceRun(const Timetable& timetable, const std::vector<StageLinks>& links);
 
-  // Whether every rank reached its end: no rows wait for each other.
+  // Whether every rank reached its end, so that no rows wait for each other.
   bool finished() const;
 
   // [rank][position]
   const std::vector<std::vector<int32_t>>& starts() const { return starts_; }
-  // When what `producer` (F, B or I) makes is there.
+  // The time at which the result of `producer` (F, B or I) is available.
   int32_t MadeAt(const Action& producer) const {
     return (producer.op == Op::kForward ? activation_at_ : gradient_at_)[cell_(producer)];
   }
-  // Moves that to a later time.
+  // Moves that time to a later one.
   void PutOff(const Action& producer, int32_t time) {
     (producer.op == Op::kForward ? activation_at_ : gradient_at_)[cell_(producer)] = time;
   }

@@ -19,9 +19,9 @@ constexpr double kNotYet = -1;
 // What a rank waits for: nothing, or 2 * cell for an activation and 2 * cell + 1 for a gradient.
 constexpr size_t kNothing = std::numeric_limits<size_t>::max();
 
-// Runs every rank as far as it gets, one after the other, until all are done or none can go on. A
-// rank that is blocked is tried again only when what it waits for arrives, so the work is linear in
-// actions.
+// Runs every rank as far as it can, one after the other, until all are done or none can go on. A
+// rank that is blocked is tried again only when the result that it waits for arrives, so the work
+// is linear in the actions.
 class Simulator {
  public:
   Simulator(const Timetable& timetable, const StageCosts& costs, Detail detail)
@@ -163,7 +163,7 @@ double Simulator::InputsAt(const Action& action, size_t& waits_for) const {
   if (!IsCompute(action.op)) return 0;
   const size_t cell = cell_(action);
   const uint8_t done = done_[cell];
-  waits_for = kNothing;  // where one of the next two checks fails, the order of the row is wrong
+  waits_for = kNothing;  // if one of the next two checks fails, the order of the row is wrong
   if (action.op == Op::kWeightGrad) return (done & kInputGradDone) ? 0 : kNotYet;
   const bool forward = action.op == Op::kForward;
   if (!forward && !(done & kForwardDone)) return kNotYet;
@@ -246,7 +246,8 @@ absl::Status Simulator::Summarize() {
   }
   result_.lower_bound =
       MakespanLowerBound(table_.placement, table_.micro_batches, costs_, recomputes_);
-  // The two sums round differently, so a makespan that meets the bound may seem a hair below it.
+  // The two sums are rounded differently, so a makespan that meets the bound may seem slightly
+  // below it.
   result_.lower_bound = std::min(result_.lower_bound, result_.makespan);
   if (result_.lower_bound > 0) result_.gap = result_.makespan / result_.lower_bound - 1;
   return absl::OkStatus();

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// How much of a run to keep: a table of 10^8 actions has no room for the times of each.
+// How much of a run to keep: a table of 10^8 actions leaves no memory for the times of each action.
 enum class Detail {
   kEveryAction,
   kSummary,  // rows and critical_path stay empty

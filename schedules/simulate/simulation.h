@@ -6,10 +6,10 @@
 
 #include "schedules/action.h"
 
-// What a simulation of a timetable answers.
+// The result of simulating a timetable.
 namespace sluice {
 
-// Where an action stands in a table or a simulation.
+// The place of an action in a table or a simulation.
 struct Spot {
   int rank = -1;
   size_t position = 0;
@@ -19,13 +19,13 @@ struct Spot {
 // Why an action did not start earlier.
 struct Cause {
   enum class Kind {
-    kStart,    // it starts with the run: it waited for nothing
+    kStart,    // at time 0: it waited for nothing
     kRank,     // its rank was busy with the action before it
     kMessage,  // the result of `after` on another rank was on its way
     kLink,     // its input waited for its turn on a link that was busy with the result of `after`
   };
   Kind kind = Kind::kStart;
-  Spot after;          // what ended last of all that it waited for
+  Spot after;          // the last action to end of all that it waited for
   double idle = 0;     // how long the rank did nothing before it
   double on_link = 0;  // from the end of `after` to its start: latency and transfer
 };
@@ -46,7 +46,7 @@ struct Simulation {
   // instead of by the makespan (what the zero-bubble papers print).
   double span = 0;
   double span_bubble = 0;
-  // MakespanLowerBound, and how far the makespan lies above it: makespan / lower_bound - 1.
+  // MakespanLowerBound, and by how much the makespan exceeds it: makespan / lower_bound - 1.
   double lower_bound = 0;
   double gap = 0;
   std::vector<double> work;         // [rank] busy time

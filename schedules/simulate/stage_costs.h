@@ -20,9 +20,9 @@ struct StageCosts {
   // on stage s + 1 (and back, for gradients) when they are on different ranks; occupies no compute.
   // Size stages - 1; the entry between two copies of the model is not used.
   std::vector<double> send;
-  // Of `send`, the time during which a message holds its link (its bytes / the bandwidth): messages
-  // from one rank to another take turns. Size stages - 1, or empty: a link carries any number at
-  // once.
+  // The part of `send` during which a message holds its link (its bytes / the bandwidth), so that
+  // messages from one rank to another take turns. Size stages - 1; empty: a link carries any number
+  // of messages at the same time.
   std::vector<double> link_busy;
   // Duration of an overlapped pair; negative: the sum of its two actions.
   double overlap = -1;
@@ -34,10 +34,10 @@ struct StageCosts {
   // Of these, the bytes that stay between F and RECOMPUTE, where the table has one; may be empty.
   std::vector<double> checkpoint_bytes;
 
-  // Same costs at each of `stages` stages; B = I + W.
+  // The same costs at each of `stages` stages; B = I + W.
   static StageCosts Uniform(int stages, double f, double i, double w, double send_latency = 0);
 
-  // The duration of `action`: 0 for all but F, B, I, W and RECOMPUTE.
+  // The duration of `action`: 0 for all ops except F, B, I, W and RECOMPUTE.
   double Of(const Action& action) const {
     switch (action.op) {
       case Op::kForward:

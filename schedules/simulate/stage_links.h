@@ -10,15 +10,15 @@
 
 namespace sluice {
 
-// What a stage exchanges with one of its neighbours, looked up once so that the loops over actions
-// need no arithmetic on placements.
+// The exchange of a stage with one of its neighbours, looked up once so that loops over actions do
+// no arithmetic on placements.
 struct StageLink {
   int stage = kNoStage;  // the neighbour
-  int rank = -1;         // that holds it
-  bool crosses = false;  // whether that is another rank
+  int rank = -1;         // the rank that holds it
+  bool crosses = false;  // whether that rank is another one
   int to = -1;           // the channel to it, -1 unless it crosses
   double latency = 0;    // from when a result leaves to when it arrives
-  double link_busy = 0;  // of that, how long the channel is held
+  double link_busy = 0;  // the part of it during which the channel is held
 };
 
 struct StageLinks {

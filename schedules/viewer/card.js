@@ -25,7 +25,7 @@ const showCard = ({ name, title, rows, lines }, x, y) => {
   Object.assign(card.style, { left: `${left}px`, top: `${top}px` });
 };
 
-// Of a simulated message that took longer than its edge takes, what it waited for others on the link.
+// A simulated message that took longer than its edge takes waited for other messages on the link: says for which.
 const linkWords = (panel, l, why) => {
   const { layer, real } = panel.reasons[l];
   const edge = layer.op(why.producer) === OP.F ? layer.stages[why.producer] : layer.stages[why.producer] - 1;
@@ -35,7 +35,7 @@ const linkWords = (panel, l, why) => {
   return waited > panel.page.resolution ? `, ${formatTime(waited, panel.page)} of it waiting for the link` : '';
 };
 
-// Why action i started when it did, in a sentence or two.
+// Why action i started when it did, in one or two sentences.
 const reasonLines = (panel, l, i) => {
   const { layer } = panel.reasons[l];
   const why = panel.reasons[l].explain(i);
@@ -89,7 +89,7 @@ const actionCard = (panel, { rank, l, layer, action }, twin) => {
   return { name: layer.actionName(action), title: `${layer.actionWords(action)}, rank ${rank}`, rows, lines };
 };
 
-// A stretch in which a rank does nothing.
+// An interval in which a rank does nothing.
 const bubbleCard = (panel, { rank, time, layer }) => {
   const next = layer.firstAfter(rank, time / layer.tick);
   const before = next > layer.rowStart[rank] ? layer.end(next - 1) : 0;

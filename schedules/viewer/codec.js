@@ -1,10 +1,10 @@
 'use strict';
-// What the page carries: a description as JSON and the actions as base64 (schedules/render/pack_actions.h).
+// Reads the data of the page: a description as JSON, and the actions as base64 (schedules/render/pack_actions.h).
 
 const readElement = (id) => {
   const element = document.getElementById(id);
   const text = element.textContent;
-  element.remove(); // tens of megabytes, not needed twice
+  element.remove(); // tens of megabytes, which are not needed a second time
   return text;
 };
 
@@ -15,7 +15,7 @@ const decodeBase64 = (text) => {
   return bytes.buffer;
 };
 
-// The columns of `count` packed actions: typed arrays over one buffer, nothing is copied.
+// The columns of `count` packed actions: typed arrays over one buffer, without copies.
 const unpackActions = (buffer, count) => ({
   starts: new Uint32Array(buffer, 0, count),
   ends: new Uint32Array(buffer, 4 * count, count),

@@ -1,5 +1,5 @@
-// Bars narrower than a pixel: each column of pixels shows which share of its time each kind of action took, stacked
-// from below, and the bubble above. Costs a few steps a column, however many actions it stands for.
+// Paints bars that are narrower than a pixel: each column of pixels shows the share of its time that each kind of
+// action took, stacked from below, and the bubble above. A column costs a few steps, however many actions it covers.
 
 const rgba = ([red, green, blue]) => (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0; // little-endian
 
@@ -10,12 +10,12 @@ class DensityPainter {
     this.shares = new Float64Array(layer.slotOps.length);
   }
 
-  // Ticks of work of each slot before time `ticks`, of the actions from `i` = firstAfter(ticks) on; into `totals`.
+  // Adds up, into `totals`, the ticks that each slot worked before time `ticks`; `i` must be firstAfter(ticks).
   workBefore(rank, ticks, i, totals) {
     const { layer } = this;
     for (let slot = 0; slot < totals.length; ++slot) totals[slot] = layer.worked[slot][i];
     const end = layer.rowStart[rank + 1];
-    for (let k = i; k < end && k < i + 2 && layer.starts[k] < ticks; ++k) { // a pair cut in two has two such
+    for (let k = i; k < end && k < i + 2 && layer.starts[k] < ticks; ++k) { // it may lie in both halves of a pair
       const share = (ticks - layer.starts[k]) * (layer.kinds[k] & PAIR ? 0.5 : 1);
       totals[layer.slotOps.indexOf(layer.op(k))] += share;
     }

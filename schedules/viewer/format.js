@@ -1,4 +1,4 @@
-// Numbers and actions in words.
+// Numbers and actions as text.
 
 // Index: Op of schedules/action.h.
 const OP_LETTERS = ['', 'F', 'B', 'I', 'W', 'SEND_F', 'RECV_F', 'SEND_B', 'RECV_B', 'REDUCE_GRAD', 'RECOMPUTE',
@@ -18,11 +18,11 @@ const formatNumber = (value) => {
 
 const SECOND_UNITS = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']];
 
-// The unit in which `value` seconds, or steps of that size, read best.
+// The unit in which `value` seconds, or steps of that size, are easiest to read.
 const unitFor = (value) => SECOND_UNITS.find(([size]) => Math.abs(value) >= size * 0.9995) ?? SECOND_UNITS[3];
 
-// A time or duration: a plain number, or seconds with a unit and four digits. Not finer than page.resolution: times are
-// whole ticks, and what is left of rounding them is noise.
+// A time or duration: a plain number, or seconds with a unit and four digits. Never finer than page.resolution: times
+// are whole ticks, so smaller digits are rounding noise.
 const formatTime = (value, page) => {
   if (!page.seconds) {
     const step = 10 ** Math.ceil(Math.log10(page.resolution));
@@ -50,7 +50,7 @@ const actionName = (op, stage, microBatch) => `${stage}${OP_LETTERS[op]}${microB
 const actionWords = (op, stage, microBatch) =>
   (microBatch < 0 ? `${OP_WORDS[op]} of stage ${stage}` : `${OP_WORDS[op]} of micro-batch ${microBatch}, stage ${stage}`);
 
-// Round times between `from` and `to`, at most `most`, a step of 1, 2 or 5 times a power of ten apart.
+// Round times between `from` and `to`, at most `most` of them, 1, 2 or 5 times a power of ten apart.
 const axisTicks = (from, to, most) => {
   const least = (to - from) / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(least));

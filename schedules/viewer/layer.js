@@ -32,7 +32,7 @@ class Layer {
   firstAfter(rank, ticks, low = this.rowStart[rank]) {
     const end = this.rowStart[rank + 1];
     let high = low;
-    for (let step = 1; high < end && this.ends[high] <= ticks; step *= 2) { // gallop: mostly it is near
+    for (let step = 1; high < end && this.ends[high] <= ticks; step *= 2) { // gallop: it is usually near
       low = high + 1;
       high = Math.min(end, high + step);
     }
@@ -51,8 +51,8 @@ class Layer {
     return lower && this.kinds[i] & FIRST_HALF ? i + 1 : i;
   }
 
-  // worked[slot][i]: ticks that kind `slotOps[slot]` took in all actions before i, over all ranks; so the share of any
-  // stretch of time is a difference. The halves of a pair share theirs.
+  // worked[slot][i]: prefix sums of the ticks that ops `slotOps[slot]` took in the actions before i, over all ranks; so
+  // the share of any interval is a difference of two entries. Each half of a pair counts half of its time.
   sumWork() {
     this.slotOps = [...new Set(this.kinds.map((kind) => kind & OP_MASK))].sort((a, b) => a - b);
     this.worked = this.slotOps.map(() => new Float64Array(this.size + 1));

@@ -1,7 +1,8 @@
 // What a rank holds over time: activations from the start of F to the end of B (of W where the backward is split), or
-// the bytes of these; what is recomputed is let go between F and RECOMPUTE (schedules/simulate/memory_profile.cc has the same rule).
+// their bytes. Recomputed activations are not held between F and RECOMPUTE (the same rule as in
+// schedules/simulate/memory_profile.cc).
 
-const BLOCK = 64; // events, whose greatest value is kept
+const BLOCK = 64; // events; the greatest value of each block is stored
 
 class MemoryCurve {
   constructor(layer, rank, about) {
@@ -29,7 +30,7 @@ class MemoryCurve {
   change(time, by) {
     if (by === 0) return;
     this.held += by;
-    if (this.length > 0 && this.times[this.length - 1] === time) { // one goes as the next comes
+    if (this.length > 0 && this.times[this.length - 1] === time) { // one freed as the next is made
       this.values[this.length - 1] = this.held;
       return;
     }
@@ -52,7 +53,7 @@ class MemoryCurve {
     return events > 0 ? this.values[events - 1] : 0;
   }
 
-  // The greatest of values[from..to).
+  // The greatest of values[from], ..., values[to - 1].
   most(from, to) {
     let most = 0;
     for (let i = from; i < to;) {

@@ -1,9 +1,9 @@
 // Draws one panel: lanes of bars with the memory curve under them, the axis, the critical path. Only what is visible.
 
-const LEAST_BAR = 2.5; // pixels; narrower on average: density
+const LEAST_BAR = 2.5; // pixels; if bars are narrower than this on average, density.js draws them
 const FONT = 'system-ui, "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif';
 const DIGIT = 0.58; // width of a digit in font sizes
-const FADED = 0.3; // what is not on the critical path
+const FADED = 0.3; // opacity of what is not on the critical path
 
 class Painter {
   constructor(panel) {
@@ -92,7 +92,7 @@ class Painter {
     this.drawNumber(layer, i, box, x, width, faded ? this.theme.quiet : look.text);
   }
 
-  // The micro-batch, or the whole action where there is room.
+  // The number of the micro-batch, or the whole name of the action where there is room.
   drawNumber(layer, i, box, x, width, fill) {
     const size = Math.min(12, box.height * 0.78);
     if (size < 7 || width < 6) return;
@@ -131,7 +131,7 @@ class Painter {
       }
       level(right, value);
     } else {
-      for (let x = GUTTER, i = first; x < right; ++x) { // the most in each column of pixels
+      for (let x = GUTTER, i = first; x < right; ++x) { // the greatest value in each column of pixels
         const next = curve.eventsUntil(ticksAt(x + 1));
         level(x, Math.max(next > i ? curve.most(i, next) : 0, i > 0 ? curve.values[i - 1] : 0));
         i = next;
@@ -160,7 +160,7 @@ class Painter {
     context.setLineDash([]);
   }
 
-  // A line along the bars of the critical path and from each to the next.
+  // A line along the bars of the critical path, and from each bar to the next.
   drawPath() {
     const { panel, context } = this;
     const layer = panel.layers[0];
@@ -177,7 +177,7 @@ class Painter {
       const lane = panel.lane(layer.rankOf(i)).bars[0];
       const y = lane.y + lane.height - 1.5;
       const [left, right] = [panel.clampX(layer.start(i)), panel.clampX(layer.end(i))];
-      if (right - at < 0.7) return; // many in one pixel
+      if (right - at < 0.7) return; // many arrows in one pixel
       if (open) context.lineTo(left, y); else context.moveTo(left, y);
       context.lineTo(right, y);
       [open, at] = [true, right];
@@ -185,7 +185,7 @@ class Painter {
     context.stroke();
   }
 
-  // Frames the action under the pointer, what it waited for, and its twin in the other layer.
+  // Frames the action under the pointer, the action that it waited for, and the same action in the other layer.
   drawHover() {
     const { hover } = this.panel;
     if (!hover) return;

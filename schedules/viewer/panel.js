@@ -1,8 +1,8 @@
-// One timetable on the page: its heading, its canvas, and where things are on it (CSS pixels).
+// One timetable on the page: its heading, its canvas, and the places of everything on it (in CSS pixels).
 
-const GUTTER = 96; // labels, left of the bars
-const MARGIN = 14; // right of the bars
-const AXIS = 24; // above the lanes
+const GUTTER = 96; // width of the labels left of the bars
+const MARGIN = 14; // to the right of the bars
+const AXIS = 24; // height of the axis above the lanes
 const LEAST_LANE = 9;
 const MOST_LANE = 110;
 
@@ -14,7 +14,7 @@ class Panel {
     this.lastEnd = Math.max(about.makespan, ...this.layers.map((layer) => layer.lastEnd()));
     this.curves = [];
     this.scroll = 0;
-    this.stretch = 1; // of lanes, to look closer at some
+    this.stretch = 1; // factor by which lanes are enlarged
     this.hover = null;
     this.showMemory = true;
     this.showPath = false;
@@ -99,7 +99,7 @@ class Panel {
     return [Math.max(0, first), Math.min(this.about.ranks, last)];
   }
 
-  // Where a rank's bars (a box per layer) and its memory are.
+  // The places of a rank's bars (a box per layer) and of its memory curve.
   lane(rank) {
     const y = Math.round(AXIS + rank * this.laneHeight - this.scroll);
     const below = Math.round(AXIS + (rank + 1) * this.laneHeight - this.scroll);
@@ -119,7 +119,7 @@ class Panel {
     return { x, width, y: layer.kinds[i] & SECOND_HALF ? bars.y + half : bars.y, height: half };
   }
 
-  // What lies at a point: {rank, time, layer, l, action} with action -1 in a bubble; {rank, time, memory: true}; or null.
+  // What is at a point: {rank, time, layer, l, action} with action -1 in a bubble; {rank, time, memory: true}; or null.
   hit(x, y) {
     if (x < GUTTER || x > this.right() || y < AXIS) return null;
     const rank = Math.floor((y - AXIS + this.scroll) / this.laneHeight);
@@ -149,7 +149,8 @@ class Panel {
     return this.about.activationLimit >= 0 ? this.about.activationLimit : null;
   }
 
-  // The top of every rank's memory scale, so that ranks can be compared. A limit far above is left out.
+  // The top of the memory scale, the same for every rank so that ranks can be compared. A limit far above all is left
+  // out.
   mostMemory() {
     if (this.most === undefined) {
       const ranks = Array.from({ length: this.about.ranks }, (_, rank) => rank);

@@ -1,4 +1,4 @@
-// Which stretch of time is shown. All panels share one, so their axes are locked.
+// The interval of time that is shown. All panels share it, so their axes are locked.
 
 const MOST_ZOOM = 1e9;
 const ANIMATION_MS = 140;
@@ -11,7 +11,7 @@ class TimeView {
     this.to = this.whole;
   }
 
-  // Shows [from, to], kept inside the whole.
+  // Shows [from, to], clipped to the whole run.
   show(from, to) {
     const width = Math.min(this.whole, Math.max(to - from, this.whole / MOST_ZOOM));
     this.from = Math.min(Math.max(0, from), this.whole - width);
@@ -19,7 +19,7 @@ class TimeView {
     this.changed();
   }
 
-  // `factor` < 1 shows less; the time `at` stays where it is.
+  // `factor` < 1 zooms in; the time `at` stays where it is.
   zoomed(factor, at = (this.from + this.to) / 2) {
     const width = Math.min(this.whole, (this.to - this.from) * factor);
     const part = (at - this.from) / (this.to - this.from);
@@ -29,14 +29,14 @@ class TimeView {
   zoom(factor, at) { this.show(...this.zoomed(factor, at)); }
   pan(by) { this.show(this.from + by, this.to + by); }
 
-  // Goes to [from, to] in a short while, so that the eye can follow.
+  // Moves to [from, to] in a short animation, so that the eye can follow.
   glide([from, to]) {
     const width = Math.min(this.whole, to - from);
     const left = Math.min(Math.max(0, from), this.whole - width);
     if (matchMedia('(prefers-reduced-motion: reduce)').matches) { this.show(left, left + width); return; }
     const [from0, to0, begin] = [this.from, this.to, performance.now()];
     const step = (now) => {
-      if (this.gliding !== step) return; // something newer took over
+      if (this.gliding !== step) return; // a newer animation or the user has taken over
       const part = Math.min(1, Math.max(0, now - begin) / ANIMATION_MS);
       const eased = part * (2 - part);
       this.show(from0 + (left - from0) * eased, to0 + (left + width - to0) * eased);
@@ -46,6 +46,6 @@ class TimeView {
     requestAnimationFrame(step);
   }
 
-  // Stops a glide: the hand is faster.
+  // Stops an animation when the user moves the view.
   hold() { this.gliding = null; }
 }

@@ -1,7 +1,7 @@
 // Puts the page together, and listens to mouse and keyboard.
 
 const ZOOM_STEP = 1.6;
-const PAN_PART = 0.15; // of what is shown
+const PAN_PART = 0.15; // share of the shown interval that a key press moves
 const WHEEL = 0.0016; // zoom per pixel of wheel
 const WHEEL_LINE = 16; // pixels
 
@@ -30,7 +30,7 @@ class Viewer {
   drawNow() {
     const begin = performance.now();
     this.panels.forEach((panel) => panel.draw());
-    this.lastDraw = performance.now() - begin; // milliseconds
+    this.lastDraw = performance.now() - begin; // in milliseconds
   }
 
   resize() {
@@ -98,7 +98,7 @@ class Viewer {
     canvas.addEventListener('dblclick', (event) => this.view.glide(this.view.zoomed(1 / 4, panel.timeAt(event.offsetX))));
   }
 
-  // Shows the card of what is under the pointer.
+  // Shows the card of the action under the pointer.
   point(panel, event) {
     const hit = event && panel.hit(event.offsetX, event.offsetY);
     const before = panel.hover;

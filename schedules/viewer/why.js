@@ -1,7 +1,7 @@
-// Why an action started when it did: what ran before it on its rank, and what it needed from another stage.
+// Finds why an action started when it did: the action before it on its rank, and the one whose result it needed.
 
 class Reasons {
-  // `real`: of a real run rather than of a simulation.
+  // `real`: the layer is of a real run, not of a simulation.
   constructor(layer, real, { stages, modelStages, microBatches }) {
     this.layer = layer;
     this.real = real;
@@ -9,7 +9,7 @@ class Reasons {
     this.microBatches = microBatches;
     const cells = stages * microBatches;
     this.forward = new Int32Array(cells).fill(-1);
-    this.gradient = new Int32Array(cells).fill(-1); // B or I
+    this.gradient = new Int32Array(cells).fill(-1); // the action B or I
     for (let i = 0; i < layer.size; ++i) {
       const op = layer.op(i);
       const cell = this.cell(layer.stages[i], layer.microBatches[i]);
@@ -20,7 +20,7 @@ class Reasons {
 
   cell(stage, microBatch) { return stage * this.microBatches + microBatch; }
 
-  // The same action in `other`, another layer's reasons; -1 when it is not there.
+  // The same action in `other`, the reasons of another layer; -1 where it has none.
   sameIn(other, i) {
     const { layer } = this;
     const op = layer.op(i);
@@ -54,15 +54,15 @@ class Reasons {
     return b >= 0 && (a < 0 || ends[b] > ends[a]) ? b : a;
   }
 
-  // What ran before action i (and its pair) on its rank; -1 when nothing did.
+  // The action before action i (and its pair) on its rank; -1 where i is the first.
   previous(i) {
     const first = this.layer.kinds[i] & SECOND_HALF ? i - 1 : i;
     return first > this.layer.rowStart[this.layer.rankOf(i)] ? first - 1 : -1;
   }
 
-  // {previous, idle, producer, message, waited}: the rank was idle for `idle` ticks before i. `message` is the time from
-  // the end of i's producer to its start. Where `waited`, that is how long the message took: the rank had nothing else to
-  // do. (A simulation is never idle for another reason; a real run loses time elsewhere too.)
+  // {previous, idle, producer, message, waited}: the rank was idle for `idle` ticks before i. `message` is the time
+  // from the end of i's producer to the start of i. If `waited` is true, the message took that long: the rank had
+  // nothing else to do. (A simulated rank is never idle for another reason; a real run loses time elsewhere too.)
   explain(i) {
     const { starts, ends } = this.layer;
     const previous = this.previous(i);

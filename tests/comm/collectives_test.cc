@@ -1,5 +1,5 @@
-// Collectives against naive twins: over whole groups and parts of them, with random sizes, work
-// memory and delays.
+// Collectives against naive twins: over whole groups and sub-groups, with random sizes, work memory
+// and delays.
 #include "comm/collectives.h"
 
 #include <gmock/gmock.h>
@@ -29,12 +29,12 @@ void RunGroup(int ranks, const std::function<void(Communicator&)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Now and then, a rank is late.
+// Sometimes a rank is late.
 void MayBeLate(std::mt19937& random) {
   if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
 }
 
-// Values of many magnitudes, so that another order of summation has other bits.
+// Values of many magnitudes, so that another order of summation gives other bits.
 std::vector<float> Values(size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> values(count);
@@ -53,7 +53,7 @@ std::vector<int64_t> RandomBounds(int ranks, size_t count, std::mt19937_64& rand
   return bounds;
 }
 
-// What one sum is about, the same on every rank.
+// The arguments of one sum, the same on every rank.
 struct Case {
   std::vector<std::vector<int64_t>> bounds;  // [array]
   std::vector<bool> add;                     // [array]
@@ -64,7 +64,7 @@ struct Case {
     return Values(static_cast<size_t>(bounds[array].back()),
                   seed + array * 100 + static_cast<uint64_t>(rank));
   }
-  // What `sum` holds at first.
+  // The contents of `sum` before the call.
   std::vector<float> Start(size_t array) const {
     return Values(static_cast<size_t>(bounds[array].back()), seed + array * 100 + 99);
   }
@@ -106,7 +106,7 @@ void CheckReduceScatter(Communicator& group, const Case& of) {
     sums.emplace_back(start.begin() + of.bounds[a][self], start.begin() + of.bounds[a][self + 1]);
   }
   for (size_t a = 0; a < of.bounds.size(); ++a) {
-    // In place where nothing is there yet.
+    // In place where `sum` is empty.
     float* sum = of.add[a] ? sums[a].data() : data[a].data() + of.bounds[a][self];
     arrays.push_back(
         {.data = data[a].data(), .sum = sum, .add = of.add[a], .bounds = of.bounds[a]});
@@ -193,7 +193,7 @@ TEST(AllGatherSlices, FillsEveryArray) {
   }
 }
 
-// The second of many sums fails on one rank, which tells the others why.
+// The second of many sums fails on one rank, which tells the others the reason.
 TEST(ReduceScatter, EndsForEverybodyWhenOneRankAborts) {
   for (int deserter = 0; deserter < 4; ++deserter) {
     RunGroup(4, [deserter](Communicator& group) {
@@ -212,7 +212,7 @@ TEST(ReduceScatter, EndsForEverybodyWhenOneRankAborts) {
                             .sum = data.data() + of.bounds[0][static_cast<size_t>(group.rank())],
                             .bounds = of.bounds[0]};
       absl::Status status = absl::OkStatus();
-      // A rank without a slice may finish a sum before it learns that nobody else can.
+      // A rank without a slice may finish a sum before it learns that no other rank can.
       for (int i = 0; i < 3 && status.ok(); ++i) {
         status = ReduceScatter(group, absl::MakeConstSpan(&array, 1), absl::MakeSpan(work), Soon());
         if (status.ok()) status = group.Barrier(Soon());
@@ -236,7 +236,7 @@ TEST(ReduceScatter, APeerThatDoesNotComeIsADeadline) {
   });
 }
 
-// Four ranks, two replicas of two: both pairs sum at the same time, each its own.
+// Four ranks in two replicas of two: both pairs sum at the same time, independently.
 TEST(ReduceScatter, RunsInSeveralSubGroupsAtOnce) {
   RunGroup(6, [](Communicator& whole) {
     const int mine = whole.rank() % 2;

@@ -13,19 +13,19 @@
 
 namespace sluice {
 
-// A group of ranks under some transport, each a thread or a process of its own.
+// A group of ranks over some transport; each rank is a thread or a process.
 class Ranks {
  public:
   virtual ~Ranks() = default;
-  // Runs `body` on every rank, or on the one that this process is.
+  // Runs `body` on every rank, or on the rank that this process is.
   virtual void Run(const std::function<void(Communicator&)>& body) = 0;
 };
 
 struct Transport {
   const char* name;
   std::unique_ptr<Ranks> (*make)(int ranks, size_t capacity);
-  bool checks_sizes = true;  // where not, ranks must have agreed on them before
-  bool quick = true;         // where not, a million messages are too many
+  bool checks_sizes = true;  // if false, ranks must have agreed on the sizes before
+  bool quick = true;         // if false, a million messages take too long
 };
 
 inline void PrintTo(const Transport& transport, std::ostream* out) { *out << transport.name; }
@@ -33,7 +33,7 @@ inline std::string TransportName(const testing::TestParamInfo<Transport>& transp
   return transport.param.name;
 }
 
-// What every transport must do: conformance_*.cc have the tests, for groups of at most five ranks.
+// The contract of every transport: conformance_*.cc have the tests, for groups of at most five ranks.
 // INSTANTIATE_TEST_SUITE_P names the transports.
 class Conformance : public testing::TestWithParam<Transport> {
  protected:

@@ -20,7 +20,8 @@ TEST_P(Conformance, AnAllGatherMayOvertakeMessagesOfTheProgram) {
     const int next = (ranks.rank() + 1) % 3;
     const int before = (ranks.rank() + 2) % 3;
     for (int round = 0; round < 50; ++round) {
-      // Half of the ranks post before the barrier, the others after it; nobody waits until then.
+      // Half of the ranks post before the barrier, the others after it; no rank waits before the
+      // barrier.
       std::vector<int> out(1 << (round % 15), round);
       std::vector<int> in(out.size());
       Ticket sent = 0;
@@ -58,7 +59,7 @@ TEST_P(Conformance, AllGatherBringsEveryonesValuesInRankOrder) {
   }
 }
 
-// By the clock of the machine, which all ranks share whether they are threads or processes.
+// On the machine's clock, which all ranks share, as threads and as processes.
 double Clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -100,7 +101,7 @@ absl::Status SumOnEveryRank(Communicator& ranks, absl::Span<float> array, Instan
   return AllGatherSlices(ranks, absl::MakeConstSpan(&whole, 1), deadline);
 }
 
-// A sum that depends on its order in almost every element.
+// Values whose sum depends on the order in almost every element.
 TEST_P(Conformance, SumsHaveTheSameBitsOnEveryWire) {
   for (const int size : {2, 3, 5}) {
     Make(size)->Run([size](Communicator& ranks) {

@@ -29,7 +29,7 @@ TEST_P(Conformance, DifferentSizesAreAnErrorOnBothSides) {
       if (status.ok()) status = ranks.WaitReceive(0, ticket, Soon());
       ranks.Abort(status);
     }
-    // A sender may have let go of its message before the receiver finds out.
+    // The sender may have released its message before the receiver detects the error.
     if (status.ok()) status = ranks.Barrier(Soon());
     EXPECT_THAT(std::string(status.message()), HasSubstr("100 bytes"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("expected 60"));
@@ -107,10 +107,11 @@ TEST_P(Conformance, AbortInTheMiddleOfLongMessages) {
     Make(3)->Run([&, trial](Communicator& ranks) {
       const int next = (ranks.rank() + 1) % 3;
       const int before = (ranks.rank() + 2) % 3;
-      // Each rank's own buffers, also where ranks are threads; freed as soon as Abort has returned.
+      // Each rank has its own buffers, also where ranks are threads; they are freed as soon as
+      // Abort has returned.
       std::vector<char> mine = out;
       std::vector<char> theirs = in;
-      // All are there before one aborts: a rank that is late would find no group to join.
+      // All ranks join before one aborts: a late rank would find no group to join.
       absl::Status status = ranks.Barrier(Soon());
       while (status.ok()) {
         Ticket sent = 0;

@@ -44,7 +44,8 @@ class TcpRanks : public Ranks {
   std::vector<std::unique_ptr<Communicator>> group_;
 };
 
-// Ranks whose messages are ordered on a device's streams. On the CPU, so that memory is the test's.
+// Ranks whose messages are ordered on a device's streams. The CPU's device, so that tests can use
+// its memory directly.
 class DeviceRanks : public Ranks {
  public:
   DeviceRanks(int ranks, size_t capacity)

@@ -1,5 +1,5 @@
 // The conformance suite between processes that mpirun started: all of them run the same tests, each
-// as its own rank, and the first one tells.
+// as one rank, and the first one reports.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ class MpiRanks : public Ranks {
   }
 
  private:
-  std::unique_ptr<Communicator> communicator_;  // null where this process is not of the group
+  std::unique_ptr<Communicator> communicator_;  // null where this process is not in the group
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
@@ -48,7 +48,7 @@ TEST(Mpi, OneGroupAtATime) {
   EXPECT_EQ(ThisProcess().Open({}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Failures of the other processes are printed too, and all of them end in mpirun's exit code.
+// Failures of the other processes are printed too, and each of them changes mpirun's exit code.
 class Failures : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
@@ -65,7 +65,7 @@ class Failures : public testing::EmptyTestEventListener {
 int main(int argc, char** argv) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   const bool first = rank == nullptr || std::string(rank) == "0";
-  if (!first) unsetenv("GTEST_OUTPUT");  // one report, not five of the same name
+  if (!first) unsetenv("GTEST_OUTPUT");  // one report instead of five with the same name
   testing::InitGoogleTest(&argc, argv);
   if (!first) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();

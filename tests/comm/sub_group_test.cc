@@ -1,4 +1,4 @@
-// A part of a group behaves as a group, beside the whole and other parts.
+// A sub-group behaves like a group, beside the whole group and other sub-groups.
 #include "comm/sub_group.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(SubGroup, PassesMessagesBetweenMembers) {
 
 TEST(SubGroup, GathersInTheOrderOfMembers) {
   RunGroup(5, [](Communicator& whole) {
-    // Two parts at once, and the whole in between.
+    // Two sub-groups at the same time, and the whole group between them.
     const bool odd = whole.rank() % 2 == 1;
     const std::vector<int> members = odd ? std::vector<int>{3, 1} : std::vector<int>{0, 4, 2};
     SubGroup group(&whole, members);

@@ -1,4 +1,4 @@
-// What an error says beside its words, and how it travels between ranks.
+// The facts that an error carries beside its message, and how they are sent between ranks.
 #include "comm/where.h"
 
 #include <gtest/gtest.h>

@@ -10,10 +10,10 @@
 #include "schedules/simulate/simulate.h"
 #include "tests/partitioner/random_chain.h"
 
-// The naive twin of the searches: every assignment of a small problem, simulated.
+// The naive twin of the searches: tries every assignment of a small problem and simulates it.
 namespace sluice {
 
-// Seconds where no assignment fits.
+// Infinite seconds where no assignment fits.
 inline constexpr double kNothing = std::numeric_limits<double>::infinity();
 
 inline double SimulatedSeconds(const PartitionProblem& problem, const StageAssignment& assignment) {
@@ -21,8 +21,7 @@ inline double SimulatedSeconds(const PartitionProblem& problem, const StageAssig
                           ToStepCosts(problem, PriceStages(problem, assignment)));
 }
 
-// Bytes of one rank at its fullest, by walking along its row: what InFlight counts, counted again
-// naively.
+// The peak bytes of one rank, found by walking along its row: a naive version of InFlight.
 inline int64_t WalkedBytes(const Timetable& timetable, int rank,
                            const std::vector<RangeCost>& stages) {
   int64_t held = 0;
@@ -50,7 +49,7 @@ inline bool Fits(const PartitionProblem& problem, const StageAssignment& assignm
   return true;
 }
 
-// The least of `value` over every assignment that fits.
+// The least of `value` over all assignments that fit.
 template <typename Value>
 double BruteForce(const PartitionProblem& problem, const Value& value) {
   double best = kNothing;
@@ -65,7 +64,7 @@ double BruteForce(const PartitionProblem& problem, const Value& value) {
   return best;
 }
 
-// A random chain, schedule and device, of every kind of limit; small enough for BruteForce().
+// A random chain, schedule and device, with all kinds of limits; small enough for BruteForce().
 struct RandomCase {
   explicit RandomCase(uint64_t seed) : random(seed) {
     const int layers = 1 + Below(random, 8);
@@ -79,7 +78,7 @@ struct RandomCase {
     if (random() % 3 != 0) problem.machines.memory_limit = 100 + Below(random, 1500);
     if (random() % 4 == 0) MakeDevicesDiffer(layers);
   }
-  // Devices that are faster or slower, larger or smaller than others, on links of their own.
+  // Devices of different speeds and memory, with different links.
   void MakeDevicesDiffer(int layers) {
     const int ranks = timetable.placement.ranks();
     Machines& machines = problem.machines;

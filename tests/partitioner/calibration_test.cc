@@ -1,4 +1,4 @@
-// The reading of measured steps, the fit of the constants, and what it reaches on published tables.
+// Reading measured steps, fitting the constants, and how well they predict published tables.
 #include "partitioner/calibration/calibration.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ constexpr char kHeader[] =
     "params_b,gpus,global_batch,micro_batch,hidden,heads,layers,seq_len,tp,dp,pp,iteration_ms\n";
 constexpr char kRow[] = "1.3,16,64,2,2048,16,24,1024,2,4,2,500\n";
 
-// A100s as the data sheet has them, eight a node, four 200 Gbit/s cards.
+// A100s as in the data sheet, eight per node, with four 200 Gbit/s cards.
 ClusterSpec Hardware() {
   ClusterSpec cluster = UniformCluster(*DataSheetDevice("a100"), 8);
   cluster.between = {0, 25e9};
@@ -102,7 +102,8 @@ TEST(MeasuredSteps, SurviveGarbage) {
   }
 }
 
-// Steps that the model itself "measured", with constants off the expected ones, are fitted.
+// Steps that the model itself "measured", with other constants than the expected ones: the fit
+// finds these.
 TEST(Calibrate, FindsTheConstantsBehindSteps) {
   ClusterSpec truth = Hardware();
   truth.devices[0].product_efficiency = 0.65;
@@ -171,7 +172,8 @@ TEST(Calibrate, PredictsModelsThatItWasNotFittedTo) {
   EXPECT_EQ(calibration->models, 4);
   EXPECT_LT(calibration->held_out_error.value(), 0.10);
   EXPECT_LT(calibration->error, 0.08);
-  // Another cluster's steps, with other recomputation and interleaved stages: nothing was fitted.
+  // The steps of another cluster, with other recomputation and with interleaved stages: nothing was
+  // fitted to them.
   const auto others = ParseMeasuredSteps(ReadTable("korthikanti2022_a100.csv"), "korthikanti");
   ASSERT_TRUE(others.ok()) << others.status();
   const auto predicted = PredictSteps(*others, calibration->cluster);

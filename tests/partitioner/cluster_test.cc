@@ -76,7 +76,8 @@ TEST(Cluster, NamesTheFieldThatIsWrong) {
               HasSubstr("field 'between' is missing"));
 }
 
-// Damaged files are refused by name, or read as what can be written and used.
+// Damaged files are refused with the name of the field, or read as a cluster that can be written
+// and used.
 TEST(Cluster, SurvivesGarbage) {
   std::mt19937 random(5);
   const std::string good = kTwoKinds;
@@ -97,14 +98,14 @@ TEST(Links, GroupsInsideANodeUseItsLinkAndOthersShareCards) {
   const ClusterSpec cluster = Mixed();
   EXPECT_EQ(GroupLink(cluster, 4, 1).bandwidth, 2e11);
   EXPECT_EQ(GroupLink(cluster, 2, 2).bandwidth, 2e11);
-  EXPECT_EQ(GroupLink(cluster, 8, 1).bandwidth, 4e10);  // one ring, both cards
+  EXPECT_EQ(GroupLink(cluster, 8, 1).bandwidth, 4e10);  // one ring uses both cards
   EXPECT_EQ(GroupLink(cluster, 8, 1).latency, 5e-6);
-  EXPECT_EQ(GroupLink(cluster, 3, 2).bandwidth, 2e10);   // two rings a node
-  EXPECT_EQ(GroupLink(cluster, 3, 4).bandwidth, 1e10);   // four
-  EXPECT_EQ(GroupLink(cluster, 2, 16).bandwidth, 1e10);  // no more than there are devices
+  EXPECT_EQ(GroupLink(cluster, 3, 2).bandwidth, 2e10);   // two rings per node
+  EXPECT_EQ(GroupLink(cluster, 3, 4).bandwidth, 1e10);   // four rings per node
+  EXPECT_EQ(GroupLink(cluster, 2, 16).bandwidth, 1e10);  // a node has no more rings than devices
 }
 
-// The link between two stages, by counting who sends over which node's cards.
+// The link between two stages, by counting how many ranks send over the cards of each node.
 Link NaiveLink(const ClusterSpec& cluster, int peers, int rank, int to) {
   std::map<int, int> senders;
   int most = 0;

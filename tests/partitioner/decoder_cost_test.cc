@@ -1,4 +1,4 @@
-// What one rank pays: how degrees of parallelism change it.
+// The costs of one rank, and how the degrees of parallelism change them.
 #include "partitioner/costs/decoder_cost.h"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,7 @@ TEST(DecoderCosts, SelectiveRecomputationCostsLessThanFull) {
   }
 }
 
-// Every preset, uneven degrees, too: no negative or absurd cost.
+// For every preset, also with uneven degrees: no negative or absurd cost.
 TEST(DecoderCosts, AreSoundForEveryModel) {
   for (const char* name :
        {"llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3"}) {

@@ -39,7 +39,7 @@ TEST(ExactPartition, IsAsGoodAsTheBestOfAllAssignments) {
     EXPECT_NEAR(answer->seconds, best, 1e-7);
     EXPECT_NEAR(answer->lower_bound, best, 1e-7);
   }
-  // The cases are worth something only if limits both bite and leave something.
+  // The cases are useful only if memory limits both exclude assignments and leave some.
   EXPECT_GT(infeasible, 100);
   EXPECT_GT(limited, 500);
 }

@@ -97,7 +97,7 @@ TEST(PlanFile, StagesMayHaveReplicasOfTheirOwn) {
   EXPECT_EQ(file->devices, 6);
 }
 
-// As PipeDream's optimiser says it: where to cut, and how often each stage is there.
+// As PipeDream's optimiser says it: where to cut, and how many devices each stage has.
 TEST(PlanFile, ForTheBottleneckAloneSaysNothingOfTheStep) {
   const absl::StatusOr<PlanFile> file = ParsePlan(
       R"({"model": "graph.txt", "devices": 3, "objective": "bottleneck", "stages": [
@@ -144,7 +144,7 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
                   "field 'stages[1].first_layer' is 0; expected");
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["last_layer"] = "x"; },
                   "field 'stages[0].last_layer' is \"x\"");
-  // The stage after it is not held against a layer that no int counts.
+  // The stage after it is not compared with a layer number that no int can hold.
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["last_layer"] = 2147483647; },
                   "field 'stages[0].last_layer' is 2147483647, which is too large");
   ExpectPlanError([](Json* json) { (*json)["stages"][0]["recompute"] = "some"; },
@@ -183,7 +183,7 @@ TEST(MegatronLayout, WritesALetterALayer) {
   const Partition three = {{0, 1}, {2, 2}, {3, 4}};
   EXPECT_EQ(*FormatMegatronLayout(Placement::Looped(3), three, names), "Et|t|tL");
   EXPECT_FALSE(FormatMegatronLayout(Placement::Looped(1), {{0, 0}}, {"linear 0"}).ok());
-  // Stages in a V would be on other ranks than planned.
+  // Stages placed in a V would be on other ranks than planned.
   const Partition four = {{0, 1}, {2, 2}, {3, 3}, {4, 4}};
   EXPECT_EQ(*FormatMegatronLayout(Placement::Looped(2, 2), four, names), "Et|t|t|L");
   EXPECT_FALSE(FormatMegatronLayout(Placement::V(2), four, names).ok());
@@ -292,7 +292,7 @@ TEST(Device, BuiltInsAndFiles) {
       HasSubstr("x.json: field 'fp32_flops' is 0"));
   EXPECT_THAT(std::string(ParseDevice(R"({"nome":"x"})", "x.json").status().message()),
               HasSubstr("field 'nome' is not known"));
-  EXPECT_EQ(device->product_efficiency, 1);  // the rates are sustained ones
+  EXPECT_EQ(device->product_efficiency, 1);  // the rates are sustained rates
 }
 
 TEST(Device, EfficienciesAreReadAndWritten) {

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// A few kinds of layers, as models have them, that keep no more for W than F kept.
+// A few kinds of layers, as in real models, that keep no more for W than F kept.
 std::vector<LayerCost> RandomModel(Random& random, int count) {
   const std::vector<LayerCost> kinds = RandomLayers(random, 2);
   std::vector<LayerCost> layers;
@@ -42,7 +42,7 @@ PlanRequest RandomRequest(Random& random, const CostTable& costs) {
   return request;
 }
 
-// Seconds of the best order that the optimiser finds for one assignment; nothing where none fits.
+// Seconds of the best order that the optimiser finds for one assignment; empty where none fits.
 double BestOrder(const PlanRequest& request, const Timetable& shape,
                  const StageAssignment& assignment) {
   PartitionProblem problem;
@@ -98,10 +98,10 @@ TEST(FillFloor, IsBelowAnyOrderOfAnyCut) {
   EXPECT_GT(above_work, static_cast<int>(kTrials) / 20);
 }
 
-// Two ranks of two layers each, 50 micro-batches, room for three layers' activations beside the
-// parameters. The fullest rank works 50 * 2 * 3 = 300. The first gradient is there after 4 seconds,
-// when it has done 3 F: it waits for 1 at least. The last gradient takes 4 to come up; a rank has
-// 3 I and W left, 6 seconds: it need not wait.
+// Two ranks of two layers each, 50 micro-batches, memory for the activations of three layers beside
+// the parameters. The fullest rank works 50 * 2 * 3 = 300. The first gradient arrives after 4
+// seconds, when the rank has done 3 F: it waits at least 1 second. The last gradient takes 4
+// seconds to come up; the rank still has 3 I and W, 6 seconds: it need not wait.
 TEST(FillFloor, AddsWhatTheFullestRankWaits) {
   LayerCost layer;
   layer.forward_seconds = layer.input_grad_seconds = layer.weight_grad_seconds = 1;
@@ -116,7 +116,7 @@ TEST(FillFloor, AddsWhatTheFullestRankWaits) {
   request.machines.memory_limit = 2 * 10 + 3 * 5;
   EXPECT_DOUBLE_EQ(FillFloor(request), 301);
   EXPECT_DOUBLE_EQ(StepFloor(request), 301);
-  // Room for one: before the first gradient 1 F, after the last one 1 I and W.
+  // Memory for one: before the first gradient 1 F, after the last one 1 I and W.
   request.machines.memory_limit = 2 * 10 + 1 * 5;
   EXPECT_DOUBLE_EQ(FillFloor(request), 300 + (4 - 1) + (4 - 2));
 }

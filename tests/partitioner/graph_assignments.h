@@ -6,7 +6,7 @@
 
 #include "models/spec/profile_graph.h"
 
-// What naive twins of the searches over graphs go through.
+// Enumerates the assignments that naive twins of the graph searches try.
 namespace sluice {
 
 template <typename Visit>
@@ -26,15 +26,15 @@ void ForEachAssignment(const ProfileGraph& graph, int stages, std::vector<int>* 
   }
 }
 
-// Calls visit(stage of each node) for every way to give nodes to stages that sends nothing
-// backwards and leaves none empty.
+// Calls visit(stage of each node) for every assignment of nodes to stages that sends nothing
+// backwards and leaves no stage empty.
 template <typename Visit>
 void ForEachAssignment(const ProfileGraph& graph, int stages, const Visit& visit) {
   std::vector<int> stage_of(graph.nodes.size());
   ForEachAssignment(graph, stages, &stage_of, 0, visit);
 }
 
-// Of nodes up to stage `cut` what a later stage uses, each once.
+// The nodes of stages up to `cut` that a later stage uses, each once.
 inline double CrossingBytes(const ProfileGraph& graph, const std::vector<int>& stage_of, int cut) {
   double bytes = 0;
   for (size_t i = 0; i < stage_of.size(); ++i) {

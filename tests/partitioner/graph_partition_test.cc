@@ -26,7 +26,7 @@ ProfileGraph RandomGraph(std::mt19937& random, int nodes) {
   for (int i = 0; i < nodes; ++i) {
     ProfileNode node;
     node.id = "node" + std::to_string(i);
-    node.forward_seconds = pick(9) * 1e-3;  // often equal, now and then 0
+    node.forward_seconds = pick(9) * 1e-3;  // often equal, sometimes 0
     node.backward_seconds = pick(9) * 1e-3;
     node.activation_bytes = pick(20) * 1e6;
     node.parameter_bytes = pick(5) * 1e6;
@@ -42,7 +42,7 @@ ProfileGraph RandomGraph(std::mt19937& random, int nodes) {
 constexpr int kTrials = Trials(12'000, /*sanitized=*/2'000);
 
 // The naive twin: every assignment of nodes to stages that sends nothing backwards, with every
-// number of replicas, priced from scratch.
+// number of members of each stage, priced from scratch.
 class BruteForce {
  public:
   explicit BruteForce(const GraphRequest& request) : request_(request) {
@@ -54,7 +54,7 @@ class BruteForce {
     for (int stages = 1; stages <= request_.devices; ++stages) Assign(0, stages);
     return best_;
   }
-  // After Best(): the least memory that any partition can do with.
+  // Valid after Best(): the least memory with which some partition fits.
   double least_bytes() const { return least_bytes_; }
 
  private:
@@ -122,7 +122,7 @@ class BruteForce {
   double least_bytes_ = std::numeric_limits<double>::infinity();
 };
 
-// A plan must hold every node once, sources no later than users, and cost what it says.
+// A plan must contain every node once, with sources no later than users, and have the stated costs.
 void ExpectSound(const GraphRequest& request, const GraphPlan& plan) {
   std::vector<int> stage_of(request.graph->nodes.size(), -1);
   int devices = 0;
@@ -173,7 +173,7 @@ TEST(GraphPartition, IsAsGoodAsTheBestOfAll) {
   }
 }
 
-// From a little less than the least memory that works to far more.
+// From slightly less than the least memory that works to far more.
 TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
   std::mt19937 random(20260101);
   int limited = 0, refused = 0;
@@ -184,7 +184,7 @@ TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
     BruteForce unlimited(request);
     const double best = unlimited.Best();
     const double least = unlimited.least_bytes();
-    if (least < 1) continue;  // nothing but nodes that hold nothing
+    if (least < 1) continue;  // only nodes that need no memory
     const int choice = std::uniform_int_distribution<int>(0, 9)(random);
     request.memory = choice == 0 ? std::max(1.0, least - 1) : least * (1 + 0.1 * (choice - 1));
     const auto plan = FindGraphPartition(request);
@@ -201,7 +201,7 @@ TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
     EXPECT_NEAR(plan->bottleneck_seconds, expected, 1e-11) << "trial " << trial;
     limited += expected > best + 1e-11 ? 1 : 0;
   }
-  EXPECT_GT(limited, kTrials / 10);  // memory does decide
+  EXPECT_GT(limited, kTrials / 10);  // memory does matter
   EXPECT_GT(refused, kTrials / 40);
 }
 
@@ -272,7 +272,7 @@ TEST(Downsets, AreAllSetsThatHoldTheirSources) {
   }
 }
 
-// The two answers worked out in ../shared/data/profiles/README.md from PipeDream's own optimizer.
+// The two answers that ../shared/data/profiles/README.md derives from PipeDream's own optimizer.
 TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
   if (!std::filesystem::exists(Profiles())) GTEST_SKIP() << "no profiles beside the project";
   const ProfileGraph vgg = ReadProfile("vgg16.txt");

@@ -35,8 +35,8 @@ constexpr double kTolerance = 1e-9;
 // Under sanitizers a smaller share of the same trials.
 constexpr int kTrials = Trials(5'400, /*sanitized=*/600);
 
-// The naive twin: every assignment of nodes to stages that sends nothing backwards and leaves none
-// empty, priced from scratch and simulated.
+// The naive twin: every assignment of nodes to stages that sends nothing backwards and leaves no
+// stage empty, priced from scratch and simulated.
 class BruteForce {
  public:
   BruteForce(const ProfileGraph& graph, const Timetable& timetable, const Link& link, double memory)
@@ -128,7 +128,7 @@ TEST(GraphStepSearch, EqualsBruteForceOnRandomGraphs) {
     const auto sets = Downsets::Enumerate(trial.graph, 1000);
     ASSERT_TRUE(sets.ok());
     SearchOptions options;
-    // Sometimes with something to beat: just above the best, or below it.
+    // Sometimes with a cutoff: slightly above the best, or below it.
     if (i % 3 == 1 && best < kInfinity) options.cutoff = best * (i % 2 == 0 ? 1.001 : 0.9);
     const GraphStepAnswer answer = Search(trial, *sets, options);
     const std::string name = absl::StrCat("trial ", i, " ", trial.timetable.name);
@@ -149,7 +149,7 @@ TEST(GraphStepSearch, EqualsBruteForceOnRandomGraphs) {
   EXPECT_GT(chunked, kTrials / 10);
 }
 
-// Whatever ends the search early, the bound holds.
+// The bound holds, whatever ends the search early.
 TEST(GraphStepSearch, StopsWithABoundThatHolds) {
   Random random(5);
   for (int i = 0; i < kTrials / 6; ++i) {
@@ -237,7 +237,7 @@ void ExpectSound(const GraphStepRequest& request, const Plan& plan) {
   EXPECT_GE(plan.step_seconds, request.micro_batches * plan.bottleneck_seconds * (1 - kTolerance));
 }
 
-// "auto" is the least over what it tries, each searched by brute force.
+// "auto" is the best of the schedules that it tries, each searched by brute force.
 TEST(GraphStepPlan, IsTheBestOfAllSchedules) {
   Random random(8);
   for (int i = 0; i < kTrials / 200; ++i) {
@@ -245,7 +245,7 @@ TEST(GraphStepPlan, IsTheBestOfAllSchedules) {
     GraphStepRequest request = RequestFor(graph, 2, 4);
     request.link.bandwidth = 1e10;
     const auto plan = FindGraphStepPlan(request);
-    if (!plan.ok()) {  // a graph of no work
+    if (!plan.ok()) {  // a graph without work
       ADD_FAILURE() << plan.status();
       continue;
     }

@@ -25,8 +25,8 @@ using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-7;
 
-// Layers whose costs grow with the micro-batch and shrink with the tensor degree, not in
-// proportion; replicas cost a tail.
+// Layers whose costs grow with the micro-batch and shrink with the tensor degree, but not
+// proportionally; replicas cost a tail.
 struct RandomModel {
   explicit RandomModel(uint64_t seed) : random(seed) {
     layers = RandomLayers(random, 2 + Below(random, 5));
@@ -105,7 +105,7 @@ TEST(JointPlan, IsTheBestOfAllSettingsPlannedApart) {
   }
   EXPECT_GT(found, 60);
   EXPECT_GT(nothing, 3);
-  EXPECT_GT(not_tried, 100);  // bounds alone must spare some work
+  EXPECT_GT(not_tried, 100);  // bounds must save some of the work
 }
 
 TEST(JointPlan, AGapThatIsAllowedIsKept) {
@@ -131,7 +131,7 @@ TEST(JointPlan, StopsWhenAskedAndClaimsNoMoreThanItKnows) {
     const double best = MakeJointPlan(request)->plan.step_seconds;
     request.common.stop = [] { return true; };
     const absl::StatusOr<JointPlan> stopped = MakeJointPlan(request);
-    ASSERT_TRUE(stopped.ok()) << stopped.status();  // what was found before the search
+    ASSERT_TRUE(stopped.ok()) << stopped.status();  // the best plan found before the search
     EXPECT_GE(stopped->plan.step_seconds, best - kTolerance);
     EXPECT_LE(stopped->plan.lower_bound, best + kTolerance);
     request.common.stop = {};
@@ -174,7 +174,7 @@ TEST(JointPlan, TakesTheOrderOfDifferentDevicesThatIsBest) {
   };
   const absl::StatusOr<JointPlan> joint = MakeJointPlan(request);
   ASSERT_TRUE(joint.ok()) << joint.status();
-  EXPECT_THAT(joint->setting.rank_devices, testing::ElementsAre(0, 1));  // small on slow
+  EXPECT_THAT(joint->setting.rank_devices, testing::ElementsAre(0, 1));  // small layer on slow
   EXPECT_LT(joint->plan.step_seconds, 8 * 3 + 4);  // the other way round the large layer takes 96
 }
 

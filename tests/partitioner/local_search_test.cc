@@ -95,7 +95,7 @@ TEST(KnownChains, SayNoMoreThanASimulationAndAddUpTheirChanges) {
     chains.Add(model.CriticalChain(costs));
     for (const ChainCounts& chain : model.RankChains(costs, 2)) chains.Add(chain);
     std::vector<LayerChoice> choices = ChoicesOf(test.problem, *first);
-    // The first is the chain that decides this step.
+    // The first chain is the one that decides this step.
     EXPECT_NEAR(chains.Seconds(choices)[0], model.Makespan(costs), 1e-9);
     BruteForce(test.problem, [&](const StageAssignment& other) {
       const std::vector<LayerChoice> changed = ChoicesOf(test.problem, other);
@@ -113,7 +113,7 @@ TEST(KnownChains, SayNoMoreThanASimulationAndAddUpTheirChanges) {
   }
 }
 
-// Seconds of a plan that MakePlan proves to be the best there is, in little memory.
+// Seconds of a plan that MakePlan proves to be the best, with little memory.
 TEST(StepFloor, CountsWhatKeepingActivationsTakes) {
   constexpr uint64_t kTrials = Trials(1'500, /*sanitized=*/200);
   int planned = 0, higher = 0;

@@ -14,7 +14,7 @@ std::shared_ptr<const CostTable> Table(int layers, double apart_seconds = 0) {
   return *CostTable::CreateShared(std::vector<LayerCost>(layers, layer));
 }
 
-// Four ranks in a ring, each link with a latency and a bandwidth of its own.
+// Four ranks in a ring; every link has another latency and bandwidth.
 Machines Ring() {
   Machines machines;
   machines.costs = Table(4);
@@ -56,7 +56,7 @@ TEST(Machines, ApartPricesEveryRankForTimetablesThatRunWApart) {
   machines.rank_costs = {Table(2), Table(2, /*apart_seconds=*/5)};
   const Machines apart = machines.Apart();
   EXPECT_EQ(apart.costs->layers()[0].input_grad_seconds, 3);
-  EXPECT_EQ(apart.CostsOf(0).layers()[0].input_grad_seconds, 1);  // it costs no more
+  EXPECT_EQ(apart.CostsOf(0).layers()[0].input_grad_seconds, 1);  // it does not cost more
   EXPECT_EQ(apart.CostsOf(1).layers()[0].input_grad_seconds, 5);
 }
 

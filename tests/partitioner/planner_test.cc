@@ -52,7 +52,7 @@ TEST(MakePlan, SchedulesThatRunWApartPayWhatThatCosts) {
     request.schedule = want.schedule = schedule;
     EXPECT_EQ(MakePlan(request)->step_seconds, MakePlan(want)->step_seconds) << schedule;
   }
-  // A measurement that finds them cheaper is noise.
+  // If a measurement finds them cheaper, that is noise.
   for (LayerCost& layer : layers) {
     layer.apart_input_grad_seconds = layer.input_grad_seconds / 2;
     layer.apart_weight_grad_seconds = 0;
@@ -97,7 +97,7 @@ TEST(MakePlan, AutoIsTheBestOfTheNamedSchedules) {
   }
 }
 
-// Wherever the time ends, each timetable is said to be rejected once.
+// Wherever the time limit ends the search, each timetable is listed as rejected once.
 TEST(MakePlan, RejectsEachTimetableOnceWhenItIsStopped) {
   Random random(17);
   const CostTable costs = *CostTable::Create(RandomLayers(random, 8));
@@ -156,7 +156,7 @@ TEST(MakePlan, PricesAGivenPartition) {
     ASSERT_TRUE(given.ok()) << given.status();
     EXPECT_EQ(given->partition(), *request.partition);
     EXPECT_GE(given->step_seconds, best->step_seconds - kTolerance);
-    // The best partition, given back, costs what the plan said.
+    // The best partition, given as input, has the costs that the plan stated.
     request.partition = best->partition();
     EXPECT_NEAR(MakePlan(request)->step_seconds, best->step_seconds, kTolerance);
   }
@@ -168,7 +168,7 @@ TEST(MakePlan, OfEquallyFastSchedulesTakesTheOneThatKeepsLessInFlight) {
     layer = layers[0];
     layer.forward_seconds = layer.input_grad_seconds = layer.weight_grad_seconds = 1;
   }
-  // GPipe and 1F1B take as long; with one layer a device there is nothing to interleave.
+  // GPipe and 1F1B take the same time; with one layer per device nothing can be interleaved.
   const CostTable costs = *CostTable::Create(layers);
   PlanRequest request = SomeRequest(costs, 4, 8);
   request.objective = PlanObjective::kBottleneck;

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// Finds `seconds` where that is below the cutoff, and remembers what it was asked.
+// Returns `seconds` if they are below the cutoff, and records its arguments.
 struct Runner : Contestant {
   explicit Runner(double found) : seconds(found) {}
 
@@ -91,7 +91,7 @@ TEST(Race, TriesAlsoWhereTheBestTakesNoTime) {
   EXPECT_EQ(race.incumbent(), 0);
 }
 
-// What one leaves of its share, the next ones may use; each gets the least budget.
+// The next runners may use what one leaves of its share; each gets at least the least budget.
 TEST(Race, SharesTheBudget) {
   std::deque<Runner> runners(3, Runner(1));
   runners[0].steps = 4;

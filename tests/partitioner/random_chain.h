@@ -18,7 +18,8 @@ using Random = std::mt19937_64;
 
 inline int Below(Random& random, int limit) { return static_cast<int>(random() % limit); }
 
-// Layers with small whole costs (so that ties are many) or real ones (so that there are none).
+// Layers with small whole costs (so that there are many ties) or real ones (so that there are
+// none).
 inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
   const bool whole = random() % 2 == 0;
   const auto seconds = [&] {
@@ -44,7 +45,7 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
   return layers;
 }
 
-// A schedule of the catalogue that can be planned, of any shape that it takes, over at most
+// A schedule of the catalogue that can be planned, with any shape that it takes and at most
 // `layers` stages.
 inline Timetable RandomTimetable(Random& random, int layers) {
   while (true) {
@@ -67,7 +68,7 @@ inline Link RandomLink(Random& random) {
   return link;
 }
 
-// Seconds of a step, by the simulator and what each rank does after its last action.
+// Seconds of a step: of the simulation, and of the work of each rank after its last action.
 inline double SimulatedSeconds(const Timetable& timetable, const StepCosts& costs) {
   const Simulation run = *Simulate(timetable, costs);
   double seconds = 0;

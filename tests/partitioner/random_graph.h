@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// Whole milliseconds and megabytes: often equal, now and then 0.
+// Whole milliseconds and megabytes: often equal, sometimes 0.
 inline ProfileGraph RandomGraph(std::mt19937_64& random, int nodes, bool chain) {
   const auto below = [&](int limit) { return static_cast<int>(random() % limit); };
   ProfileGraph graph;

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-// Costs of a random assignment, so that the chains taken from them are any chains.
+// The costs of a random assignment, so that the chains found with them are arbitrary.
 StepCosts RandomStep(const PartitionProblem& problem, Random& random) {
   StageAssignment assignment;
   std::vector<int> cuts;
@@ -36,7 +36,7 @@ StepCosts RandomStep(const PartitionProblem& problem, Random& random) {
   return ToStepCosts(problem, PriceStages(problem, assignment));
 }
 
-// One set for each of a few slowdowns, as the search takes them.
+// One set of columns for each of a few slowdowns, as in the search.
 std::vector<std::vector<ChainCounts>> RandomChains(const PartitionProblem& problem,
                                                    Random& random) {
   StepModel model = *StepModel::Compile(*problem.timetable);
@@ -60,7 +60,7 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
     const LayerChoices choices(test.problem, feasible, kNothing);
     const RankColumns columns(test.problem, feasible, choices,
                               RandomChains(test.problem, test.random));
-    if (!columns.usable()) {  // a rank of three stages, with every policy at each
+    if (!columns.usable()) {  // a rank with three stages, and every policy at each
       ++unusable;
       continue;
     }
@@ -79,7 +79,7 @@ TEST(RankColumns, NeverBoundAboveTheBestOfAllAssignments) {
   RecordProperty("near", near);
   RecordProperty("tighter_than_choices", tighter_than_choices);
   EXPECT_LT(unusable, compared / 10);
-  // A bound of 0 would pass until here.
+  // A bound that is always 0 would pass the tests up to here.
   EXPECT_GT(tight, compared / 3);
   EXPECT_GT(near, compared / 2);
   EXPECT_GT(tighter_than_choices, compared / 4);

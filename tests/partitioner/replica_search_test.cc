@@ -1,4 +1,4 @@
-// Stages on several devices each, against every way to make them, priced from scratch.
+// Stages that several devices share, against every possible assignment, priced from scratch.
 #include "partitioner/search/replica_search.h"
 
 #include <gmock/gmock.h>
@@ -64,8 +64,8 @@ Trial RandomTrial(Random& random) {
   return trial;
 }
 
-// The naive twin: every way to give nodes to stages that sends nothing backwards, every number of
-// devices for each, every timetable, all of it priced from scratch.
+// The naive twin: every assignment of nodes to stages that sends nothing backwards, every number of
+// devices per stage, every timetable, all priced from scratch.
 class BruteForce {
  public:
   explicit BruteForce(const Trial& trial) : trial_(trial) {}
@@ -116,7 +116,7 @@ class BruteForce {
     return op == Op::kBackward ? backward : backward / 2;
   }
 
-  // The row of replica `k` of `stage`: every r-th micro-batch of the wide timetable's row.
+  // The row of member `k` of `stage`: every r-th micro-batch of the wide timetable's row.
   std::vector<Action> RowOf(const Timetable& wide, int stage, int k) const {
     const int row = std::accumulate(replicas_.begin(), replicas_.begin() + stage, 0);
     std::vector<Action> actions;
@@ -138,7 +138,7 @@ class BruteForce {
            trial_.memory;
   }
 
-  // Ends of actions by (is backward, stage, micro-batch), made later until nothing changes.
+  // The ends of actions by (is backward, stage, micro-batch), made later until nothing changes.
   void Price(const Timetable& wide) {
     const int m = trial_.micro_batches;
     std::vector<double> ends(2 * static_cast<size_t>(stages_) * static_cast<size_t>(m), 0);
@@ -230,7 +230,7 @@ TEST(ReplicaSearch, EqualsBruteForceOnRandomGraphs) {
   EXPECT_GT(shared, kTrials / 10);
 }
 
-// Whatever ends the search early, the bound holds.
+// The bound holds, whatever ends the search early.
 TEST(ReplicaSearch, StopsWithABoundThatHolds) {
   Random random(6);
   for (int i = 0; i < kTrials / 4; ++i) {
@@ -257,7 +257,7 @@ GraphStepRequest RequestFor(const ProfileGraph& graph, int devices, int micro_ba
   return request;
 }
 
-// Two operations, one of which takes three times as long: three devices for that one.
+// Two operations, one of which takes three times as long and gets three devices.
 TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
   ProfileGraph graph;
   for (const double seconds : {3e-3, 1e-3}) {
@@ -265,7 +265,7 @@ TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
     node.id = absl::StrCat("node", graph.nodes.size());
     node.forward_seconds = seconds;
     node.backward_seconds = 2 * seconds;
-    node.parameter_bytes = seconds == 3e-3 ? 1e6 : 1e9;  // the second one's are too many to sum
+    node.parameter_bytes = seconds == 3e-3 ? 1e6 : 1e9;  // the second one has too many to sum
     graph.nodes.push_back(node);
   }
   graph.nodes[0].users = {1};
@@ -286,7 +286,7 @@ TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
   EXPECT_DOUBLE_EQ(plan->step_seconds, 24 * 3e-3 + 9e-3 + 2 * 2e-3 / 3);
 }
 
-// Fewer operations than devices; schedules with several stages a device.
+// Fewer operations than devices; schedules with several stages per device.
 TEST(ReplicatedPlan, SaysWhatCannotBe) {
   Random random(2);
   const ProfileGraph graph = RandomGraph(random, 3, /*chain=*/true);
@@ -295,7 +295,7 @@ TEST(ReplicatedPlan, SaysWhatCannotBe) {
   int devices = 0;
   for (const PlanStage& stage : plan->stages) devices += stage.replicas;
   EXPECT_EQ(devices, 8);
-  GraphStepRequest request = RequestFor(graph, 8, 7);  // no stage but of 1 or 7 devices
+  GraphStepRequest request = RequestFor(graph, 8, 7);  // every stage must have 1 or 7 devices
   const auto seven_and_one = FindGraphStepPlan(request);
   ASSERT_TRUE(seven_and_one.ok()) << seven_and_one.status();
   EXPECT_EQ(seven_and_one->stages.size(), 2u);

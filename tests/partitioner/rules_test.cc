@@ -1,4 +1,5 @@
-// What other systems' rules make of real graphs is never better than the optimum over every cut.
+// The plans that other systems' rules make for real graphs are never better than the optimum over
+// all cuts.
 #include "bench/partitioner/rules.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr double kSame = 1e-9;
 
-// How many of the rules lose.
+// The number of rules whose plan is worse than the optimum.
 int Compare(const GraphRequest& request) {
   const auto plan = FindGraphPartition(request);
   if (!plan.ok()) return 0;  // fewer nodes than devices
@@ -52,7 +53,8 @@ TEST(Rules, AreNeverBetterThanTheOptimumAndOftenWorse) {
   EXPECT_GT(lose, 50);
 }
 
-// ../shared/data/profiles/README.md: 99 states under Python 3; the issue: it misses by up to 28 %.
+// ../shared/data/profiles/README.md: 99 states under Python 3. The rule misses the optimum by up to
+// 28 %.
 TEST(Rules, PipeDreamIsItself) {
   if (!std::filesystem::exists(Profiles())) GTEST_SKIP() << "no profiles beside the project";
   const ProfileGraph gnmt = ReadProfile("gnmt.txt");
@@ -70,7 +72,7 @@ TEST(Rules, PipeDreamIsItself) {
   EXPECT_NEAR(missed / FindGraphPartition(request)->bottleneck_seconds, 1.278, 1e-3);
 }
 
-// Halves that are even already stay as they are.
+// Halves that are already even stay as they are.
 TEST(Rules, TorchgpipeStopsWithinTheLargestValue) {
   ProfileGraph graph;
   graph.nodes.resize(6);
@@ -82,7 +84,7 @@ TEST(Rules, TorchgpipeStopsWithinTheLargestValue) {
   const auto stages = TorchgpipeBlocks(request);
   ASSERT_EQ(stages.size(), 2u);
   EXPECT_EQ(stages[0].nodes.size(), 3u);
-  // Parameters are all the same here: none, so that no two stages would hold something.
+  // No operation has parameters here, so a rule that balances them has no plan.
   EXPECT_TRUE(DeepSpeedParameters(request).empty());
 }
 

@@ -66,7 +66,7 @@ TEST(StepModel, EachRanksChainIsOneThatNoCostsShorten) {
     SCOPED_TRACE(timetable.name);
     StepModel model = *StepModel::Compile(timetable);
     const StepCosts costs = RandomCosts(random, timetable.placement.stages());
-    // Not slowed down, the longest of them is as long as the step.
+    // Without slowdowns, the longest chain is as long as the step.
     double longest = 0;
     for (const ChainCounts& chain : model.RankChains(costs, 1)) {
       EXPECT_LE(chain.Seconds(costs), model.Makespan(costs) + 1e-9);
@@ -136,7 +136,7 @@ TEST(InFlight, HoldsWhatTheSimulatorSeesHeld) {
 }
 
 TEST(InFlight, CountsWhatStaysForWEvenWhereThatIsMoreThanWasSaved) {
-  // Full recomputation: 1 byte is saved for the backward, 10 are rebuilt by I and stay until W.
+  // Full recomputation: 1 byte is saved for the backward, 10 are rebuilt by I and kept until W.
   Timetable timetable;
   timetable.micro_batches = 2;
   timetable.rows = {{{Op::kForward, false, 0, 0},

@@ -6,7 +6,7 @@
 Checks that transformers gives the logits that `sluice sample --logits` gives (within 1e-4) for
 
   - models that `sluice train` trained and saved: tied and untied, on one stage and on two;
-  - models that transformers made: as they are, and as `sluice train --init` takes and saves them.
+  - models that transformers made: directly, and after `sluice train --init` has loaded and saved them.
 """
 
 import json

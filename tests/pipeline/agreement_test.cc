@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What each rank of a group says after CheckAgreement; `traits`: [rank].
+// The answer of each rank of a group after CheckAgreement; `traits`: [rank].
 std::vector<absl::Status> Compare(const std::vector<std::vector<RunTrait>>& traits) {
   const int ranks = static_cast<int>(traits.size());
   InProcessGroup group(ranks);
@@ -49,7 +49,7 @@ TEST(CheckAgreement, SaysTheSameOnEveryRankAndNamesWhoDiffersInWhat) {
   EXPECT_THAT(said[0].message(), HasSubstr("the data (rank 2); the seed (ranks 1 and 3)"));
 }
 
-// Hashes travel as doubles, in halves: a difference in any bit must arrive.
+// Hashes are sent as doubles, in two halves: a difference in any bit must arrive.
 TEST(CheckAgreement, SeesADifferenceInAnyBit) {
   constexpr uint64_t kBase = 0x8000000180000001;
   for (int bit = 0; bit < 64; ++bit) {

@@ -1,5 +1,5 @@
-// Asynchronous schedules train as their rule says: a twin that is one loop over micro-batches and
-// keeps every version of every stage's weights gets the same bits.
+// Asynchronous schedules train by their rule: a naive twin, which is one loop over micro-batches
+// and keeps every version of every stage's weights, gets the same bits.
 #include "pipeline/run/asynchronous.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ RunRequest Asynchronous(const SmallRun& run, int64_t steps) {
   return request;
 }
 
-// One stage of the twin: all versions of its weights, and what its optimizer remembers.
+// One stage of the twin: all versions of its weights, and the state of its optimizer.
 class TwinStage {
  public:
   TwinStage(ModelRunner& runner, LayerRange layers) {
@@ -156,8 +156,8 @@ class Twin {
   }
 
  private:
-  // PipeDream: the gradients of all but the p - s - 1 micro-batches before `mb` have come. 2BW: the
-  // weights of the group before last.
+  // PipeDream: the gradients of all micro-batches except the p - s - 1 before `mb` are applied.
+  // 2BW: the weights of the group before the last one.
   int Version(int mb, int stage, bool each) const {
     const auto stages = static_cast<int>(stages_.size());
     if (each) return std::max(0, mb - (stages - 1 - stage));
@@ -207,7 +207,7 @@ TEST_P(AsynchronousRun, EqualsTheTwin) {
   EXPECT_EQ(outcome->weights_hash, twin.weights_hash);
 }
 
-// As many versions as the rule needs are a part of the arena.
+// The versions that the rule needs are a part of the arena.
 TEST_P(AsynchronousRun, KeepsItsVersionsInItsArena) {
   const SmallRun& run = GetParam();
   const absl::StatusOr<RunPlan> plan = CompileRun(Asynchronous(run, kSteps));
@@ -247,7 +247,7 @@ std::vector<SmallRun> Runs() {
 INSTANTIATE_TEST_SUITE_P(Runs, AsynchronousRun, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });
 
-// Were every micro-batch to compute with the newest weights, it would show.
+// If every micro-batch computed with the newest weights, the bits would differ.
 TEST(Asynchronous, TheVersionsMatter) {
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
     absl::StatusOr<RunPlan> plan =
@@ -261,7 +261,7 @@ TEST(Asynchronous, TheVersionsMatter) {
   }
 }
 
-// Ranks that are late by turns change nothing.
+// Random delays of ranks change nothing.
 class LateData : public HashedData {
  public:
   using HashedData::HashedData;
@@ -287,7 +287,7 @@ TEST(Asynchronous, BitsDoNotDependOnTiming) {
   }
 }
 
-// With one stage nothing is stale: PipeDream is plain descent, a micro-batch a step.
+// With one stage nothing is stale: PipeDream is plain gradient descent, one micro-batch per step.
 TEST(Asynchronous, OneStageIsPlainDescent) {
   const SmallRun run{.schedule = "pipedream", .ranks = 1};
   const absl::StatusOr<RunPlan> plan = CompileRun(Asynchronous(run, kSteps));
@@ -313,7 +313,7 @@ TEST(Asynchronous, ReportsHowStaleGradientsAre) {
     };
     ASSERT_TRUE(TrainInProcess(*plan, data, SmallOptions(kSteps), events, nullptr).ok());
     ASSERT_EQ(steps.size(), static_cast<size_t>(kSteps));
-    // Stages are 2, 1 and 0 updates behind; or each by one, but for the first step.
+    // Stages are 2, 1 and 0 updates behind; or, with 2BW, each by one after the first step.
     const bool each = plan->lowered.updates == WeightUpdates::kEachMicroBatch;
     EXPECT_EQ(steps.back().max, each ? 2 : 1);
     EXPECT_DOUBLE_EQ(steps.back().mean, 1);
@@ -321,7 +321,7 @@ TEST(Asynchronous, ReportsHowStaleGradientsAre) {
   }
 }
 
-// A run that is cut where it saves goes on with the bits of one that was not cut but saved there.
+// A run that is stopped after saving and then resumed has the bits of a run that saved and went on.
 TEST(Asynchronous, ResumesAfterAFlush) {
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
     const absl::StatusOr<RunPlan> plan =

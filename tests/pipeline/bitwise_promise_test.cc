@@ -1,6 +1,6 @@
 // Losses, gradient norms, weights and validation loss are the same bits for every schedule, number
-// of ranks and chunks, partition and recomputation policy; and the memory a run takes is the memory
-// that was predicted.
+// of ranks and chunks, partition and recomputation policy; and a run takes the memory that was
+// predicted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::vector<SmallRun> Runs() {
           SmallRun run{.schedule = cut.schedule, .ranks = ranks, .chunks = cut.chunks};
           run.recompute = recompute;
           run.dtype = dtype;
-          // A multiple of the ranks, which interleaving likes; and small enough to be quick.
+          // A multiple of the ranks, as interleaved schedules need; and small enough to be quick.
           run.micro_batches = ranks <= 3 ? 6 : ranks == 5 ? 5 : 2 * ranks;
           run.partition_seed = ++seed % 2 == 0 ? seed : 0;
           runs.push_back(run);
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Catalogue, BitwisePromise,
                          testing::ValuesIn(CatalogueRuns({"gpipe", "1f1b", "zb-h1"})),
                          [](const auto& run) { return run.param.Name(); });
 
-// Activations rebuilt by actions of their own: on every schedule, whole or in part.
+// Activations rebuilt by separate RECOMPUTE actions: on every schedule, on all stages or some.
 std::vector<SmallRun> RebuildingRuns() {
   std::vector<SmallRun> runs = CatalogueRuns({});
   std::erase_if(runs, [](const SmallRun& run) { return run.ranks != 2; });
@@ -148,7 +148,7 @@ TEST(Groups, GiveOtherBits) {
   EXPECT_NE(BaselineOutcome({.sum_groups = 2}).weights_hash, BaselineOutcome({}).weights_hash);
 }
 
-// The executor against the naive twin, which knows no stages, no arena and no instructions.
+// The executor against a naive twin that has no stages, arena or instructions.
 class NaiveTwin : public testing::TestWithParam<std::tuple<std::string, DType>> {};
 
 TEST_P(NaiveTwin, HasTheSameFirstLoss) {

@@ -1,6 +1,6 @@
 // Training on a device that does its work late, on streams, gives the bits of the CPU: nothing is
-// read before it is written, nothing is overwritten before it is read. Under the thread sanitizer
-// this shows whatever the timing.
+// read before it is written, nothing is overwritten before it is read. The thread sanitizer shows a
+// violation whatever the timing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kSteps = 3;
 
-// The devices of a run and what joins its ranks.
+// The devices of a run, and the group that connects its ranks.
 class Devices {
  public:
   // `count` devices, taken in turn by the ranks.
@@ -86,7 +86,7 @@ std::vector<SmallRun> Runs() {
   return runs;
 }
 
-// Notes who sends to whom.
+// Records which rank sends to which.
 class WatchedSends : public Communicator {
  public:
   using Seen = std::set<std::pair<int, int>>;
@@ -140,7 +140,7 @@ TEST_P(OnADevice, TheBitsAreTheCpus) {
   }
 }
 
-// The device does from memory what it was asked for in the first step, and is right.
+// The device repeats from a recording the work of the first step, with the right bits.
 TEST_P(OnADevice, StepsThatAreReplayedHaveTheSameBits) {
   const RunPlan plan = FakePlan(GetParam());
   Devices devices(plan, 1, {.longest_pause = absl::Microseconds(100), .records = true});
@@ -148,7 +148,7 @@ TEST_P(OnADevice, StepsThatAreReplayedHaveTheSameBits) {
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(*outcome, OutcomeOnce(GetParam(), kSteps));
   const int replays = devices.device(0).replays();
-  // An asynchronous run changes its weights in between: its passes are not alike.
+  // An asynchronous run changes its weights within a pass, so its passes differ.
   if (plan.asynchronous()) {
     EXPECT_EQ(replays, 0);
   } else {

@@ -1,5 +1,5 @@
-// The executor against its naive twin: the layers called one after the other, every tensor in
-// memory of its own.
+// The executor against a naive twin: the layers called one after the other, with separate memory
+// for every tensor.
 #include "pipeline/run/executor.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ struct OneRank {
   Executor executor;
 };
 
-// What the layers make of the micro-batches when nothing but the layers takes part.
+// The losses and gradients of the layers alone, called directly.
 class NaiveStep {
  public:
   explicit NaiveStep(OneRank* rank) : rank_(*rank), request_(rank->plan.request) {
@@ -141,7 +141,7 @@ class NaiveStep {
     return call;
   }
 
-  // What the last layer needs besides.
+  // The additional arguments of the last layer.
   void Finish(size_t layer, LayerCall* call, double* loss, int64_t* correct) {
     if (layer + 1 < layers_.size()) return;
     call->targets = targets_.data();
@@ -206,7 +206,7 @@ TEST(Executor, TimesEveryActionInTheOrderOfTheRow) {
   }
 }
 
-// Only so many micro-batches: what evaluation does with the rest of a split.
+// Runs only the first micro-batches, as evaluation does at the end of a split.
 TEST(Executor, LeavesOutMicroBatchesBeyondTheLastOneAskedFor) {
   OneRank rank(MakeRequest({.model = "mlp", .ranks = 1, .micro_batches = 2},
                            OneStage(2, {At(Op::kForward, 0), At(Op::kBackward, 0),

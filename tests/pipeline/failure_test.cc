@@ -44,7 +44,7 @@ TEST(Failure, ARankThatHangsIsATimeOutThatNamesTheWaiter) {
 
 TEST(Failure, AValueThatIsNotFiniteIsTracedToItsLayer) {
   int call = 0;
-  // The third micro-batch's input of layer 9 turns bad in step 1.
+  // The third micro-batch's input of layer 9 becomes NaN in step 1.
   auto spoil = [&call](const LayerCall& at) {
     if (call++ % 4 != 2) return;
     static_cast<float*>(const_cast<void*>(at.input))[3] = std::numeric_limits<float>::quiet_NaN();

@@ -30,7 +30,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 TEST(FirstNotFinite, FindsEveryKindOfItAtEveryPlace) {
-  // More than two blocks, and a rest.
+  // More than two blocks, and a remainder.
   std::vector<float> values(9001, -kLargest);
   values[7] = std::numeric_limits<float>::denorm_min();
   values[8] = -0.0F;
@@ -42,7 +42,7 @@ TEST(FirstNotFinite, FindsEveryKindOfItAtEveryPlace) {
       values[at] = bad;
       EXPECT_EQ(FirstNotFinite(values.data(), count), static_cast<int64_t>(at)) << bad;
       EXPECT_EQ(FirstNotFinite(values.data(), static_cast<int64_t>(at)), static_cast<int64_t>(at));
-      // The first of two is meant.
+      // Of two, the first one is reported.
       const float later = values.back();
       values.back() = kNan;
       EXPECT_EQ(FirstNotFinite(values.data(), count), static_cast<int64_t>(at));
@@ -55,7 +55,7 @@ TEST(FirstNotFinite, FindsEveryKindOfItAtEveryPlace) {
 // A value to be put into the state of a rank.
 struct Spoiled {
   int rank = 0;
-  int view = 0;  // of the rank's parameters; -1: that of which it has the most
+  int view = 0;  // of the rank's parameters; -1: the largest of them
   StateKind kind = StateKind::kWeight;
   float value = kNan;
 };
@@ -73,7 +73,7 @@ void Spoil(const Spoiled& spoiled, RankState& state) {
   values[(spoiled.kind == StateKind::kWeight ? view.elements : view.count) - 1] = spoiled.value;
 }
 
-// What every rank of `plan` finds, in words; "" where nothing.
+// The answer of every rank of `plan` as text; "" where it finds nothing.
 std::vector<std::string> Find(const RunPlan& plan, const std::vector<Spoiled>& spoiled) {
   const int ranks = plan.world_size();
   std::vector<std::string> found(static_cast<size_t>(ranks));
@@ -179,13 +179,13 @@ TEST_F(NeverSaved, WhatWasSavedBeforeStaysAndIsNamed) {
               AllOf(HasSubstr("after step 5 "), HasSubstr("so they are not saved"),
                     HasSubstr("the newest good checkpoint is " + directory_ + "/step-00000004")));
   EXPECT_EQ(Contents(), before);
-  // In the middle of steps: the loss tells first, and why.
+  // In the middle of a run: the loss shows it first, and its layer is named.
   bad.saving.every = 0;
   EXPECT_THAT(ErrorOf(plan, bad),
               AllOf(HasSubstr("step 6: the loss is "), HasSubstr("weights are as before this step"),
                     HasSubstr("when the values of "), HasSubstr("were not all finite"),
                     HasSubstr(directory_ + "/step-00000004")));
-  // Without a folder to save to, the one it was resumed from.
+  // Without a folder to save to, the folder that the run was resumed from is named.
   bad.saving.directory = "";
   bad.saving.resume = directory_ + "/step-00000002";
   bad.training.steps = 3;
@@ -225,8 +225,8 @@ TEST_F(NeverSaved, WithoutAFlushTheNewestOneIsNamedToo) {
 
 class NotResumed : public NeverSaved {
  protected:
-  // Saves the state of step 3 once more, as that of `step`, with a value that is not finite, as
-  // older programs did.
+  // Saves the state of step 3 again, as that of `step`, with a value that is not finite, as older
+  // programs could.
   void SaveSpoiled(int64_t step, const std::string& what, float value) {
     const absl::StatusOr<LoadedCheckpoint> good = OpenCheckpoint(directory_ + "/step-00000003");
     ASSERT_TRUE(good.ok()) << good.status();

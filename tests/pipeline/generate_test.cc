@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A model of random weights that is saved as Hugging Face would, and its naive twin.
+// A model of random weights that is saved in Hugging Face's format, and its naive twin.
 class GenerateTest : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr int kMaxSeq = 40;  // lengths 16, 32 and 40
@@ -74,7 +74,7 @@ class GenerateTest : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(GenerateTest, LogitsAreTheNaiveTwins) {
-  // Down again, too: a shorter length after a longer one.
+  // Also a shorter length after a longer one.
   for (int count : {1, 15, 16, 17, 33, kMaxSeq, 3}) {
     const std::vector<int32_t> tokens = Tokens(count);
     const auto logits = model_->Logits(tokens);

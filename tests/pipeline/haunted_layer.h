@@ -32,8 +32,8 @@ class HauntedLayer : public Layer {
   Before before_;
 };
 
-// Has the request haunt those of its layers for which `haunts(index)`, asked whenever one is made,
-// says so: once for the plan, then for every rank that holds it.
+// Replaces the layers of the request for which `haunts(index)` is true. It is asked each time a
+// layer is made: once for the plan, then for every rank that holds the layer.
 inline void Haunt(RunRequest* request, std::function<bool(int)> haunts,
                   HauntedLayer::Before before) {
   request->make_layer =

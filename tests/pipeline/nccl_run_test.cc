@@ -1,5 +1,5 @@
-// Training over NCCL gives the bits of the CPU, on the edges that the run says it uses and no
-// others: with a NCCL and GPUs made of threads.
+// Training over NCCL gives the bits of the CPU, on the edges that the run declares and on no
+// others. NCCL and the GPUs are fakes made of threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kSteps = 3;
 
-// A GPU a rank, and what joins them.
+// One GPU per rank, and the group that connects them.
 class Gpus {
  public:
   explicit Gpus(const RunPlan& plan) : plan_(plan), edges_(TensorEdges(plan)) {

@@ -32,7 +32,8 @@ TEST(LearningRate, ConstantStaysAndZeroStepsAreHarmless) {
   EXPECT_TRUE(std::isfinite(LearningRate(options, 1, 0)));
 }
 
-// Both copies of a tied parameter hold the same bits after training, wherever they live.
+// Both layers that share a tied parameter have the same bits of it after training, on whatever
+// ranks they are.
 TEST(TiedParameters, StayEqual) {
   for (int ranks : {1, 2, 4}) {
     const RunPlan plan = MakePlan({.model = "tied", .ranks = ranks});
@@ -40,8 +41,8 @@ TEST(TiedParameters, StayEqual) {
     TrainOptions options = SmallOptions(3);
     options.saving.directory = testing::TempDir() + "/tied";
     ASSERT_TRUE(TrainInProcess(plan, data, options, {}, nullptr).ok());
-    // The checkpoint stores one of them; a run that goes on from it with both computes what one
-    // that never stopped does.
+    // The checkpoint stores the parameter once; a run that resumes from it with both layers
+    // computes what a run that never stopped does.
     TrainOptions whole = SmallOptions(5);
     absl::StatusOr<Outcome> never_stopped = Train(plan, whole);
     whole.saving.resume = options.saving.directory;
@@ -86,7 +87,7 @@ TEST(Trace, KeepsTheDependencies) {
       const auto before = static_cast<uint16_t>(stage - 1);
       EXPECT_LE(times[ToString({Op::kForward, false, before, mb})].end,
                 times[ToString({Op::kForward, false, stage, mb})].start);
-      // A gradient leaves before the weight gradients of the stage's first layer are done.
+      // A gradient is sent before the weight gradients of the stage's first layer are computed.
       EXPECT_LE(times[ToString({Op::kBackward, false, stage, mb})].start,
                 times[ToString({Op::kBackward, false, before, mb})].start);
     }

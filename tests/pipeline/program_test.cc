@@ -1,5 +1,5 @@
-// What is compiled of timetables of a few actions, instruction by instruction: when a suite of
-// whole runs fails, these say where.
+// The instructions that are compiled from timetables of a few actions: when a test of whole runs
+// fails, these show where.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Layers of a model without arithmetic: 8 rows of fp32 between them, the last one has the loss.
+// Layers of a model without arithmetic: 8 rows of fp32 between them; the last layer has the loss.
 std::vector<LayerDecl> Layers(int count) {
   std::vector<LayerDecl> layers(static_cast<size_t>(count));
   for (LayerDecl& layer : layers) {
@@ -35,7 +35,8 @@ std::vector<LayerDecl> Layers(int count) {
   return layers;
 }
 
-// A model of `layers` layers, one per stage of the timetable, and how it is compiled.
+// A model with `layers` layers, one per stage of the timetable, and the settings of its
+// compilation.
 struct Compiler {
   Compiler(int layers, const Timetable& compute)
       : decls(Layers(layers)),
@@ -86,11 +87,10 @@ TEST(CompileRank, ThreeActionsOfOneStage) {
   const Compiler one(
       1, Rows(Placement::Looped(1), 1,
               {{At(Op::kForward, 0, 0), At(Op::kInputGrad, 0, 0), At(Op::kWeightGrad, 0, 0)}}));
-  EXPECT_THAT(one.Listing(0),
-              ElementsAre("begin 0F0", "load input 0 -> b0", "load targets 0 -> b1",
-                          "F 0 (b0) -> -", "end",              // the loss is no buffer
-                          "begin 0I0", "I 0 (-) -> -", "end",  // nobody wants the input's
-                          "begin 0W0", "W 0", "end"));
+  EXPECT_THAT(one.Listing(0), ElementsAre("begin 0F0", "load input 0 -> b0", "load targets 0 -> b1",
+                                          "F 0 (b0) -> -", "end",  // the loss is no buffer
+                                          "begin 0I0", "I 0 (-) -> -", "end",  // no rank needs it
+                                          "begin 0W0", "W 0", "end"));
 }
 
 TEST(CompileRank, ABackwardGoesLayerByLayer) {
@@ -143,7 +143,7 @@ TEST(CompileRank, TheWindowSaysHowManyMessagesAreUnderWay) {
                           "wait send 0 #1", "wait send 0 #2"));
 }
 
-// Calls alone, of the backward of layer 0.
+// Only the calls, for the backward of layer 0.
 std::vector<std::string> Backward(Compiler& compiler, Recompute policy) {
   compiler.request.recompute = {policy};
   std::vector<std::string> calls;
@@ -174,8 +174,8 @@ std::vector<std::string> OnlySums(const std::vector<std::string>& listing) {
   return sums;
 }
 
-// The first micro-batch of a sum overwrites, the others add; groups after the first are summed in a
-// place of their own and added once they are complete.
+// The first micro-batch of a sum overwrites, the others add; groups after the first have a separate
+// accumulator, which is added once a group is complete.
 TEST(CompileRank, SumsInGroups) {
   Compiler one(1, *GenerateSchedule("gpipe", {.ranks = 1, .micro_batches = 4}));
   EXPECT_THAT(OnlySums(one.Listing(0)), ElementsAre("W 0", "W 0 +", "W 0 +", "W 0 +"));
@@ -190,7 +190,7 @@ TEST(CompileRank, SumsInGroups) {
   EXPECT_THAT(second, ElementsAre(false, false, true, true));
 }
 
-// A sum begins with the first micro-batch of the order of sums, whichever that is.
+// A sum begins with the micro-batch that is first in the timetable's order of sums.
 TEST(CompileRank, SumsInTheTimetablesOrder) {
   Timetable table = *GenerateSchedule("gpipe", {.ranks = 1, .micro_batches = 3});
   for (Action& action : table.rows[0]) {
@@ -203,13 +203,13 @@ TEST(CompileRank, SumsInTheTimetablesOrder) {
               HasSubstr("in descending order"));
 }
 
-// From the instruction that makes it to the last one that names it.
+// A buffer lives from the instruction that writes it to the last one that uses it.
 TEST(CompileRank, BuffersLiveAsLongAsTheyAreUsed) {
   const Compiler one(
       1, Rows(Placement::Looped(1), 1,
               {{At(Op::kForward, 0, 0), At(Op::kInputGrad, 0, 0), At(Op::kWeightGrad, 0, 0)}}));
   const RankProgram program = one.Compile(0);
-  // Input and targets, then the layer's three tensors: F is instruction 3 and W is 9.
+  // First input and targets, then the layer's three tensors: F is instruction 3 and W is 9.
   ASSERT_EQ(program.buffers.size(), 5u);
   const auto life = [&](size_t b) {
     return std::pair(program.buffers[b].first, program.buffers[b].last);
@@ -238,7 +238,7 @@ TEST(CheckProgress, NamesRanksThatWouldWaitForEachOther) {
   const Compiler two(2, *GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 1}));
   std::vector<RankProgram> programs = {two.Compile(0), two.Compile(1)};
   EXPECT_TRUE(CheckProgress(programs).status.ok()) << CheckProgress(programs).status;
-  // Rank 1 waits for its gradient to be taken before it has computed it.
+  // Rank 1 waits until its gradient is received before it has computed it.
   std::vector<Instruction>& last = programs[0].instructions;
   std::erase_if(last, [](const Instruction& i) { return i.step == Step::kPostReceive; });
   const Progress stuck = CheckProgress(programs);

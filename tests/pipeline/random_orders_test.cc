@@ -1,4 +1,4 @@
-// Any order that can run on devices that never wait for room for a message can run, and trains to
+// Any order of actions that can run with unlimited buffers for messages is executed, and trains to
 // the same bits as one stage.
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@ using Random = std::mt19937_64;
 
 int Below(Random& random, size_t end) { return static_cast<int>(random() % end); }
 
-// What is done of one micro-batch on one stage.
+// The ops of one micro-batch on one stage that have been done.
 enum class Done { kNothing, kForward, kInputGrad, kAll };
 
-// Makes an order by doing what can be done, one random action after the other; weight gradients in
+// Makes an order by repeatedly doing a random action that is possible; weight gradients are done in
 // the order of micro-batches, in which they are summed.
 class RandomOrder {
  public:
@@ -32,7 +32,7 @@ class RandomOrder {
     table_.placement = placement;
     table_.micro_batches = micro_batches;
     table_.rows.resize(placement.ranks());
-    // How often a forward is preferred where both are possible: between depth and breadth first.
+    // The probability of a forward where both are possible: from depth first to breadth first.
     forward_share_ = 0.1 * Below(random, 11);
   }
 
@@ -135,8 +135,8 @@ TEST(RandomOrders, TrainLikeOneStage) {
   }
 }
 
-// Some micro-batches of some stages are rebuilt, anywhere between their forward and their backward,
-// whatever the policy is for the others.
+// Some micro-batches on some stages are rebuilt, anywhere between their forward and their backward,
+// whatever the policy for the others is.
 Timetable WithRecomputes(Random& random, Timetable table) {
   for (std::vector<Action>& row : table.rows) {
     for (size_t backward = 0; backward < row.size(); ++backward) {

@@ -1,5 +1,5 @@
 // Replicas of a pipeline, whatever they divide among themselves, give the bits of one pipeline that
-// has all their micro-batches and sums gradients in as many groups.
+// has all their micro-batches and sums gradients in the same number of groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST_P(Replicas, EqualOnePipeline) {
 INSTANTIATE_TEST_SUITE_P(Cuts, Replicas, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });
 
-// More groups than replicas: each replica has several in turn.
+// More groups than replicas: each replica sums several groups, one after the other.
 INSTANTIATE_TEST_SUITE_P(
     Groups, Replicas,
     testing::Values(
@@ -115,8 +115,8 @@ TEST(Zero, IsTheSameBitsWhateverIsDivided) {
   EXPECT_EQ(outcomes[0], outcomes[2]);
 }
 
-// The promise can fail: a sum over the replicas that is left out, doubled, or starts anew where it
-// should go on, changes the outcome.
+// The promise can fail: leaving out a sum over the replicas, doing it twice, or restarting it where
+// it should continue changes the outcome.
 TEST(Reductions, EveryOneCounts) {
   const SmallRun run{.model = "wide", .ranks = 2, .sum_groups = 4, .replicas = 2};
   const Outcome sound = BaselineOutcome(run);
@@ -125,7 +125,7 @@ TEST(Reductions, EveryOneCounts) {
     for (const std::string how : {"dropped", "doubled", "started anew"}) {
       RunPlan plan = MakePlan(run);
       RankProgram& program = plan.train[rank];
-      ASSERT_EQ(program.reductions.size(), 2U);  // one a group
+      ASSERT_EQ(program.reductions.size(), 2U);  // one per group
       auto last =
           std::find_if(program.instructions.rbegin(), program.instructions.rend(), is_reduction)
               .base() -
@@ -140,7 +140,7 @@ TEST(Reductions, EveryOneCounts) {
   }
 }
 
-// Of all ranks.
+// The sum over all ranks.
 int64_t LargestArena(const RunPlan& plan) {
   int64_t largest = 0;
   for (const ArenaLayout& arena : plan.arenas) largest = std::max(largest, arena.memory.total);
@@ -164,7 +164,7 @@ TEST(Zero, TakesLessMemoryTheMoreIsDivided) {
   }
 }
 
-// Nearly 1/K of the optimizer's state on each of K replicas, all of it on all.
+// Each of K replicas has nearly 1/K of the optimizer's state, and together they have all of it.
 TEST(Zero, DividesTheOptimizersState) {
   const RunPlan whole = MakePlan({.model = "wide", .replicas = 4});
   const RunPlan divided = MakePlan({.model = "wide", .replicas = 4, .zero = 1});
@@ -205,7 +205,8 @@ TEST(CutParameters, CoversEveryElementAtBlocks) {
   }
 }
 
-// Every micro-batch of a step is some replica's, once; so each sample is seen once an epoch.
+// Every micro-batch of a step belongs to exactly one replica, so each sample is used once per
+// epoch.
 TEST(GlobalMicroBatch, NumbersEveryMicroBatchOnce) {
   for (int groups : {3, 6, 12}) {
     const RunPlan plan = MakePlan({.sum_groups = groups, .replicas = 3});
@@ -279,7 +280,7 @@ TEST_F(ReplicaCheckpoint, IsTheOneOfOnePipeline) {
   }
 }
 
-// As another order of summation would have other bits.
+// Because another order of summation would give other bits.
 TEST_F(ReplicaCheckpoint, IsNotResumedWithOtherGroups) {
   Save({.model = "wide", .replicas = 2}, "out");
   TrainOptions rest = SmallOptions(4);
@@ -329,7 +330,7 @@ TEST(BadReplicas, AreRefusedWithAReason) {
               HasSubstr("without a flush, at which ranks could agree"));
 }
 
-// Nothing is divided where there is nobody to divide it with.
+// Nothing is divided where there is only one replica.
 TEST(Zero, IsNothingForOneReplica) {
   const RunPlan plain = MakePlan({.model = "wide"});
   for (int zero : {1, 2}) {
@@ -339,7 +340,7 @@ TEST(Zero, IsNothingForOneReplica) {
   }
 }
 
-// Whoever waits for a replica says so, and where.
+// The rank that waits for a replica says so, and where.
 TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
   RunRequest request = MakeRequest({.model = "wide", .ranks = 1, .replicas = 2});
   std::atomic<int> made{0};  // first for the plan, then for each of the two replicas

@@ -1,4 +1,4 @@
-// A run that stops and goes on, on any number of stages, ends with the bits of one that never
+// A run that stops and is resumed, on any number of stages, ends with the bits of a run that never
 // stopped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
                              testing::Not(testing::HasSubstr("shape"))));
 }
 
-// What a run says of the checkpoint that it goes on from.
+// The messages of a run about the checkpoint that it resumes from.
 ResumedRun ResumedBy(const RunPlan& plan, const TrainOptions& options) {
   const HashedData data(plan.request.spec, plan.request.batch.seq);
   ResumedRun said;
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, HyperParametersThatWereForgottenAreTheCheckpoints) {
     whole.saving.every = 2;
     const absl::StatusOr<Outcome> unbroken = Train(plan, whole);
     ASSERT_TRUE(unbroken.ok()) << unbroken.status();
-    TrainOptions rest;  // says nothing of any
+    TrainOptions rest;  // sets no hyper-parameter
     rest.running.pin_threads = false;
     rest.saving.resume = directory_ / "step-00000002";
     const absl::StatusOr<Outcome> resumed = Train(plan, rest);

@@ -8,7 +8,8 @@
 namespace sluice {
 namespace {
 
-// Four stages, none like another, each step a tenth faster or slower; `factors` of this step.
+// Four stages with different times, each step up to a tenth faster or slower; `factors` are those
+// of this step.
 std::vector<double> Step(std::mt19937_64& random, const std::vector<double>& factors) {
   std::uniform_real_distribution<double> noise(0.9, 1.1);
   std::vector<double> seconds;
@@ -52,8 +53,8 @@ TEST(SlowStageWatch, SaysNothingOfNoiseOneSlowStepOrAMachineThatIsSlowAsAWhole) 
   }
 }
 
-// Steps of 0.05 s: what is over in two seconds is not worth a word, however many steps that is; and
-// a stage that is slow and quick by turns has not recovered.
+// Steps of 0.05 s: slowness that ends within two seconds is not reported, however many steps that
+// is. A stage that is slow and fast in turn has not recovered.
 TEST(SlowStageWatch, SaysNothingOfWhatDoesNotLast) {
   std::mt19937_64 random(3);
   SlowStageWatch watch({{0, 0}, {1, 1}});
@@ -69,7 +70,7 @@ TEST(SlowStageWatch, SaysNothingOfWhatDoesNotLast) {
   EXPECT_EQ(named, 1);
 }
 
-// Of 3 ms each, every other one slow: as a process that only gets a part of its core.
+// Steps of 3 ms, every other one slow: like a process that gets only a part of its core.
 TEST(SlowStageWatch, NamesAStageThatIsSlowInTheMean) {
   std::mt19937_64 random(4);
   SlowStageWatch watch({{0, 0}, {1, 1}});

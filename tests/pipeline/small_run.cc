@@ -182,7 +182,7 @@ std::vector<SmallRun> CatalogueRuns(const std::vector<std::string>& without) {
         runs.push_back(run);
       }
     }
-    // Rebuilt activations and rounded ones, once.
+    // Once with recomputed activations and with bf16.
     if (runs.empty() || runs.back().schedule != entry.name) continue;
     runs.back().recompute = Recompute::kFull;
     runs.back().dtype = DType::kBFloat16;

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// Tokens or pixels that depend on sample and position alone; no file.
+// Tokens or pixels that depend only on sample and position; no file is read.
 class HashedData : public Dataset {
  public:
   HashedData(const ModelSpec& spec, int64_t seq) : spec_(spec), seq_(seq) {}
@@ -34,7 +34,7 @@ class HashedData : public Dataset {
   int64_t seq_;
 };
 
-// One way to train a small model. Two of them that differ only in how the work is cut must agree to
+// One way to train a small model. Two runs that differ only in how the work is cut must agree to
 // the bit.
 struct SmallRun {
   std::string model = "gpt";  // "gpt", "tied", "rms", "mlp", "wide" or "wide_tied"
@@ -50,7 +50,7 @@ struct SmallRun {
   int sum_groups = 0;  // as in RunRequest
   int replicas = 1;    // of `micro_batches` each
   int zero = 0;
-  std::vector<int> stage_members = {};  // instead; `ranks` is then the number of stages
+  std::vector<int> stage_members = {};  // instead of replicas; `ranks` is then the number of stages
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
   std::string Name() const;
@@ -58,17 +58,17 @@ struct SmallRun {
 
 inline void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name(); }
 
-// As many blocks as six ranks with three chunks need stages; the wide ones have few, but parameters
-// of several blocks that replicas can divide.
+// The models have enough blocks for six ranks with three chunks each, except the wide ones: their
+// parameters have several blocks of kShardBlock, which replicas can divide.
 ModelSpec SmallModel(const std::string& name);
 RunRequest MakeRequest(const SmallRun& run);
-// The same with another timetable, whatever its stages and micro-batches.
+// The same with another timetable, with any stages and micro-batches.
 RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable);
 // Dies when the run does not compile: every SmallRun must.
 RunPlan MakePlan(const SmallRun& run);
 
-// One run, or several, of every schedule in the catalogue whose gradients meet in a flush, but for
-// those called in `without`.
+// One run, or several, of every schedule in the catalogue that flushes, except those named in
+// `without`.
 std::vector<SmallRun> CatalogueRuns(const std::vector<std::string>& without);
 
 // The bits that must not depend on how the work is cut.
@@ -85,7 +85,7 @@ void PrintTo(const Outcome& outcome, std::ostream* out);
 // Trains `plan` and collects its bits; `options` may ask for checkpoints.
 absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options);
 TrainOptions SmallOptions(int64_t steps);
-// The bits of `run` after so many steps; trained once, however often it is asked for.
+// The bits of `run` after that number of steps; trained only once, however often it is asked for.
 const Outcome& OutcomeOnce(const SmallRun& run, int64_t steps);
 
 }  // namespace sluice

@@ -41,8 +41,8 @@ SmallRun Baseline(SmallRun run) {
   return run;
 }
 
-// Two to four stages of one to three members each, seven ranks at most, and some number of groups
-// that they all divide.
+// Two to four stages of one to three members each, at most seven ranks, and a number of groups that
+// the members of every stage divide.
 std::vector<SmallRun> Runs() {
   const char* models[] = {"wide", "wide", "wide_tied", "mlp"};
   const char* schedules[] = {"gpipe", "1f1b", "zb-h1", "eager-1f1b", "zb-2p"};
@@ -71,7 +71,8 @@ std::vector<SmallRun> Runs() {
   }
   runs.push_back({.ranks = 1, .micro_batches = 6, .stage_members = {3}});
   runs.push_back({.model = "wide_tied", .ranks = 1, .micro_batches = 4, .stage_members = {2}});
-  // Slices of tied weights meet only where both stages have as many.
+  // Slices of tied weights are on the same ranks only if both stages have the same number of
+  // members.
   runs.push_back({.model = "wide_tied",
                   .schedule = "zb-h1",
                   .ranks = 3,
@@ -173,7 +174,7 @@ TEST(SimulateDealt, AgreesWithTheSimulatorWhereNothingIsDealt) {
   }
 }
 
-// The time at which each micro-batch has been through each stage, by the rows of all ranks.
+// The time at which each micro-batch has finished each stage, computed from the rows of all ranks.
 using Ends = std::map<std::pair<int, int>, double>;
 
 Ends EndsOf(const Simulation& run, bool gradients) {
@@ -188,7 +189,7 @@ Ends EndsOf(const Simulation& run, bool gradients) {
   return ends;
 }
 
-// Halves of a pair may be dealt to two ranks: nobody runs them together.
+// The halves of a pair may be dealt to two ranks, which cannot run them together.
 TEST(DealRows, LeavesNoPairs) {
   Timetable table = Generate("1f1b", 2, 4);
   const auto pair =
@@ -201,7 +202,8 @@ TEST(DealRows, LeavesNoPairs) {
   }
 }
 
-// From 0 to the end, each as soon as the one before it has ended and its message is there.
+// The critical path leads from 0 to the makespan, and each of its actions starts once the one before
+// it has ended and its message has arrived.
 void ExpectChain(const Simulation& run, const StageCosts& costs) {
   const std::vector<TimedAction>& path = run.critical_path;
   ASSERT_FALSE(path.empty());
@@ -214,8 +216,8 @@ void ExpectChain(const Simulation& run, const StageCosts& costs) {
   }
 }
 
-// Every rank does its share, one action after another and none before its input is there; nothing
-// ends before the bound.
+// Every rank does its share, one action after another and none before its input has arrived; the
+// makespan is not below the bound.
 TEST(SimulateDealt, DrawsWhatCanRun) {
   std::mt19937_64 random(9);
   std::uniform_real_distribution<double> seconds(0.2, 3);
@@ -281,8 +283,8 @@ TEST(NarrowTimetable, KeepsAllMembersBusy) {
   EXPECT_GT(two_rows, 1.2 * narrow);
 }
 
-// Where a sum stands right behind the member's own last gradient, as it may in a pipeline of its
-// own, a member would keep the others from what it waits for; compiling would say so.
+// If a sum came directly after the member's last gradient, as it may with replicas, the member
+// would keep other ranks from the work that it waits for; compiling must report that.
 TEST(Progress, ASumInTheWrongPlaceIsFound) {
   RunPlan plan = MakePlan({.model = "wide",
                            .ranks = 3,

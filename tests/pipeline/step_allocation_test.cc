@@ -1,5 +1,5 @@
-// A step allocates no tensor or workspace memory: what malloc still sees is the small bookkeeping
-// of libraries. malloc is replaced for the whole binary, shared libraries included.
+// A step allocates no tensor or workspace memory: only small bookkeeping of libraries goes through
+// malloc. malloc is replaced for the whole binary, shared libraries included.
 #include <gtest/gtest.h>
 
 #include "tests/count_allocations.h"
@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// Far below the smallest activation here, and above every piece of bookkeeping.
+// Far below the size of the smallest activation here, and above that of any bookkeeping.
 constexpr int64_t kSmall = 4096;
 
 TEST(Step, AllocatesNoTensorOrWorkspace) {
@@ -25,7 +25,7 @@ TEST(Step, AllocatesNoTensorOrWorkspace) {
     for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       request.dtype = dtype;
       request.recompute = {recompute, recompute};
-      // Replicas, too, and what they divide.
+      // Also replicas, and what they divide.
       request.replicas = recompute == Recompute::kNone ? 1 : 2;
       request.zero = recompute != Recompute::kFull ? 0 : dtype == DType::kFloat32 ? 1 : 2;
       absl::StatusOr<RunPlan> plan = CompileRun(request);

@@ -1,5 +1,5 @@
-// Ranks that share nothing but a wire, each with a plan, data and state of its own, do what the
-// threads of one process do.
+// Ranks that share only a network connection, each with its own plan, data and state, compute what
+// the threads of one process compute.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct RankEnd {
   Outcome outcome;
 };
 
-// Each rank of `run` on its own end of a group over the loopback interface.
+// Each rank of `run` has its own end of a group over the loopback interface.
 std::vector<RankEnd> TrainOverTcp(const SmallRun& run, const TrainOptions& options) {
   const int ranks = MakePlan(run).world_size();
   const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(ranks, {});
@@ -64,7 +64,7 @@ TEST_P(TrainRankTest, GivesTheBitsOfOneProcess) {
   EXPECT_EQ(ends.front().outcome, *wanted);
   for (size_t rank = 1; rank < ends.size(); ++rank) EXPECT_EQ(ends[rank].outcome, Outcome{});
 
-  // What rank 0 has saved goes on as it would have.
+  // A run resumed from rank 0's checkpoint continues as the first one would have.
   TrainOptions more = SmallOptions(kSteps + 1);
   absl::StatusOr<Outcome> whole = Train(MakePlan(GetParam()), more);
   more.saving.resume = directory.string();
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SmallRun{.schedule = "pipedream-2bw", .ranks = 2}),
     [](const auto& run) { return run.param.Name(); });
 
-// One rank that cannot start tells all why.
+// A rank that cannot start tells all others why.
 TEST(TrainRank, TellsTheOthersWhyItEnds) {
   const SmallRun run{.model = "wide", .ranks = 2, .replicas = 2};
   const std::vector<std::unique_ptr<Communicator>> group = MakeTcpGroup(4, {});

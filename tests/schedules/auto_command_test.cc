@@ -1,4 +1,4 @@
-// `sluice schedule show auto` and `compare --memory-sweep` as scripts see them.
+// `sluice schedule show auto` and `compare --memory-sweep`, run as a script runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -49,7 +49,7 @@ TEST(Auto, KeepsTheLimitAndStatesTheGap) {
     const double bound = run["lower_bound"];
     EXPECT_NEAR(run["gap"].get<double>(), makespan / bound - 1, 1e-12);
   }
-  // Nothing overlaps with one activation a rank: m (p (F + I) + W).
+  // With one activation per rank nothing overlaps: m (p (F + I) + W).
   EXPECT_EQ(Show("-p 4 -m 8 --memory-limit 1")["makespan"], 8 * (4 * 2 + 1));
   EXPECT_EQ(Show("-p 4 -m 8")["makespan"], 27);
 }

@@ -24,7 +24,7 @@ TEST(LowerBound, IsNeverAboveARandomTable) {
   }
 }
 
-// Whatever rebuilds the same micro-batches takes no less.
+// Every timetable that rebuilds the same micro-batches takes at least the bound.
 TEST(LowerBound, CountsWhatIsRebuilt) {
   Random random(6);
   for (int i = 0; i < 20000; ++i) {
@@ -47,8 +47,8 @@ TEST(LowerBound, CountsWhatIsRebuilt) {
   EXPECT_EQ(Simulate(table, StageCosts::Uniform(4, 1, 1, 1))->lower_bound, 34);
 }
 
-// The best of all timetables, by trying every order in which actions can start, whole and split
-// backwards alike.
+// The best of all timetables, found by trying every order in which actions can start, with whole
+// and with split backwards.
 class BestOfAll {
  public:
   BestOfAll(const Placement& placement, int micro_batches, const StageCosts& costs)
@@ -101,7 +101,7 @@ class BestOfAll {
     undo();
   }
 
-  // All micro-batches are alike, so they may as well go in order.
+  // All micro-batches are equal, so they can be taken in order.
   void TryForward(int s, int b, double makespan) {
     if (forward_[Cell(s, b)] >= 0 || (b > 0 && forward_[Cell(s, b - 1)] < 0)) return;
     const double ready = s == 0 ? 0 : Arrival(forward_, s - 1, s, b);
@@ -156,7 +156,7 @@ TEST(LowerBound, IsNeverAboveTheBestOfAllTables) {
       }
     }
   }
-  // A bound that is never met would be of little use.
+  // A bound that no timetable reaches would be of little use.
   EXPECT_GT(met, tried / 2);
 }
 

@@ -1,4 +1,4 @@
-// `sluice schedule` as scripts see it: what it prints and how it exits.
+// `sluice schedule` run as a script runs it: what it prints and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -125,7 +125,7 @@ TEST_F(ScheduleCommand, RefusesBadCostFiles) {
   }
 }
 
-// Also where nothing would have asked for what it says.
+// Flags are checked also where the answer does not need their values.
 TEST_F(ScheduleCommand, ReadsEveryFlagOnce) {
   ExpectBadInput("show 1f1b -p 4 -m 8 --format csv --cost X=1", "--cost: 'X' is not a cost");
   ExpectBadInput("show 1f1b -p 4 -m 8 --time-limit soon", "--time-limit: ");
@@ -255,7 +255,7 @@ TEST_F(ScheduleCommand, DrawsStagesOfSeveralRanks) {
   EXPECT_THAT(Run("show 1f1b -m 12 --stage-replicas 3,1 --format html").out,
               HasSubstr("\"ranks\":4,\"stages\":2"));
   EXPECT_EQ(Run("show 1f1b -m 12 --stage-replicas 3,1 --memory-limit 1").exit_code, 3);
-  // A file has a row a stage, and says itself what was dealt.
+  // The file has one row per stage, and --stage-replicas says how many ranks share each row.
   const std::string path = Path("rows.csv");
   EXPECT_EQ(Run("show 1f1b -m 12 --stage-replicas 3,1 --format csv -o " + path).exit_code, 0);
   EXPECT_EQ(json::parse(Run("show " + path + " --stage-replicas 3,1 --json").out)["makespan"], 45);
@@ -266,7 +266,7 @@ TEST_F(ScheduleCommand, DrawsStagesOfSeveralRanks) {
   ExpectBadInput("show 1f1b --stage-replicas 3,1", "needs -m");
   ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,1 --cost F=1e308", "too large");
   ExpectBadInput("show zbv -m 12 --stage-replicas 3,1", "several stages each");
-  ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,1 --format comms-csv", "a rank a stage");
+  ExpectBadInput("show 1f1b -m 12 --stage-replicas 3,1 --format comms-csv", "one rank per stage");
 }
 
 TEST_F(ScheduleCommand, TextIsPlainAndNarrowWhenPiped) {
@@ -305,7 +305,7 @@ TEST_F(ScheduleCommand, ComparesAndLists) {
       EXPECT_LE(line.size(), static_cast<size_t>(columns)) << line;
     }
   }
-  // --format json is --json.
+  // --format json is the same as --json.
   EXPECT_EQ(Run("compare 1f1b -p 4 -m 8 --format json").out,
             Run("compare 1f1b -p 4 -m 8 --json").out);
   const Outcome two = Run("compare 1f1b zb-h1 -p 4 -m 8");

@@ -30,7 +30,7 @@ Case RandomCase(Random& random, int number) {
   return drawn;
 }
 
-// What each kind of cause says must be true of the times.
+// The times must agree with each kind of cause.
 void ExpectTrue(const Case& of, Spot spot, const Cause& cause) {
   const TimedAction& timed = of.run.rows[spot.rank][spot.position];
   if (cause.kind == Cause::Kind::kStart) {
@@ -93,7 +93,7 @@ TEST(FindCause, NamesTheQueueOnASlowLink) {
   const Simulation run = *Simulate(table, costs);
   const Cause cause = FindCause(run, table.placement, costs, {1, 3});
   EXPECT_STREQ(CauseName(cause.kind), "link");
-  EXPECT_EQ(cause.after, (Spot{0, 0}));  // 0F0 began the queue
+  EXPECT_EQ(cause.after, (Spot{0, 0}));  // 0F0 was the first in the queue
   EXPECT_EQ(cause.on_link, 12);          // four transfers
   EXPECT_EQ(cause.idle, 2);
 }

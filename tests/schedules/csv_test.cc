@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Tables that PyTorch wrote, beside the project where they are there.
+// Tables that PyTorch wrote, beside the project where they exist.
 std::filesystem::path SharedSchedules() { return SharedFolder() / "data" / "schedules"; }
 
 std::string Contents(const std::filesystem::path& path) {
@@ -31,7 +31,7 @@ std::string Contents(const std::filesystem::path& path) {
   return text.str();
 }
 
-// What the catalogue generates is what PyTorch's schedules of the same kind and size are.
+// The catalogue generates the same tables as PyTorch's schedules of the same kind and size.
 TEST(PyTorchFiles, AreTheCatalogues) {
   if (!std::filesystem::exists(SharedSchedules())) GTEST_SKIP() << "no " << SharedSchedules();
   const std::tuple<const char*, const char*, ScheduleRequest> same[] = {

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// A table with its simulation at unit costs: what the tests of the pictures draw.
+// A table with its simulation at unit costs, for the tests of the pictures.
 struct Drawn {
   Timetable table;
   Simulation run;

@@ -31,7 +31,7 @@ TEST(LowerTimetable, IsSoundForAnyTable) {
   }
 }
 
-// The state machine cares for nothing but the rows.
+// The machine only looks at the rows.
 TEST(LowerTimetable, RunsOnAnyMachineWithRendezvous) {
   Random random(11);
   for (int i = 0; i < 1500; ++i) {
@@ -70,7 +70,7 @@ TEST(LowerTimetable, TwoCopiesOfTheModelRunToo) {
   }
 }
 
-// The most received tensors that wait at once on any rank of a lowered table.
+// The largest number of received tensors that wait at the same time on any rank of a lowered table.
 int MostWaiting(const Timetable& lowered) {
   int most = 0;
   for (const auto& row : lowered.rows) {
@@ -87,7 +87,7 @@ int MostWaiting(const Timetable& lowered) {
   return most;
 }
 
-// The most tensors that one action or pair of `table` receives at once.
+// The largest number of tensors that one action or pair of `table` receives at the same time.
 int MostInputs(const Timetable& table) {
   int most = 0;
   for (const auto& row : table.rows) {

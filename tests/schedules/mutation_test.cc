@@ -1,4 +1,4 @@
-// Random sound tables, each damaged once in one known way: every damage is found, and its place
+// Random sound tables, each damaged once in one known way: every damage is found, and its place is
 // named.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr int kTables = 1500;
 
 using Row = std::vector<Action>;
 
-// Where a damage was done: the rank, and the action that an error must name.
+// The place of the damage: the rank, and the action that an error must name.
 struct Damage {
   int rank;
   Action action;
@@ -73,7 +73,7 @@ std::optional<Damage> MoveOutOfRange(Random& random, Timetable& table) {
   return Damage{spot->first, action};
 }
 
-// The backward of a (stage, micro-batch) before its forward.
+// Puts the backward of a (stage, micro-batch) before its forward.
 std::optional<Damage> Reorder(Random& random, Timetable& table) {
   const auto spot = Pick(random, table, [](const Action& a) { return MakesInputGrad(a.op); });
   Row& row = table.rows[spot->first];
@@ -98,7 +98,7 @@ std::optional<Damage> LoseAReceive(Random& random, Timetable& table) {
   return damage;
 }
 
-// Two sends, or two receives, of one channel change places: the messages meet in the wrong order.
+// Exchanges two sends, or two receives, of one channel: the messages meet in the wrong order.
 std::optional<Damage> SwapOnOneChannel(Random& random, Timetable& table) {
   const bool sends = Draw(random, 0, 1) == 0;
   const auto on_this_side = [&](const Action& a) {
@@ -113,7 +113,7 @@ std::optional<Damage> SwapOnOneChannel(Random& random, Timetable& table) {
   };
   for (int i = spot->second + 1; i < static_cast<int>(row.size()); ++i) {
     if (!on_this_side(row[i]) || peer(row[i]) != peer(first)) continue;
-    // Errors stand at the receiving end, where the other message was due.
+    // Errors are reported at the receiving end, where the other message was expected.
     const int receiver = sends ? peer(first) : spot->first;
     std::swap(first, row[i]);
     return Damage{receiver, {}};
@@ -168,8 +168,8 @@ TEST(Mutation, EveryDamageIsFoundAndItsPlaceNamed) {
   }
 }
 
-// Moves one receive to another place in its row. Most such tables no longer run; the validator and
-// a machine with blocking rendezvous, which knows no rules, agree on which.
+// Moves one receive to another place in its row. Most such tables can no longer run; the validator
+// and a machine with blocking rendezvous, which has no rules, agree on which.
 TEST(Mutation, DeadlocksAreThoseThatAMachineRunsInto) {
   Random random(22);
   int deadlocks = 0;

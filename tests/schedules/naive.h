@@ -7,7 +7,7 @@
 #include "schedules/simulate/simulate.h"
 #include "schedules/timetable.h"
 
-// Slow twins of the simulator and the validator, written straight from the definitions.
+// Slow versions of the simulator and the validator, written directly from the definitions.
 namespace sluice {
 
 struct NaiveRun {
@@ -17,11 +17,11 @@ struct NaiveRun {
   std::vector<double> peak_bytes;
 };
 
-// Starts everything at time 0 and pushes actions later until nothing changes. Nothing when it never
-// settles.
+// Starts everything at time 0 and makes actions later until nothing changes. Empty when that never
+// ends.
 std::optional<NaiveRun> NaiveSimulate(const Timetable& table, const StageCosts& costs);
 
-// The rules of FindDefects, each checked on its own by looking through the whole table.
+// The rules of FindDefects, each checked separately by searching the whole table.
 bool NaiveIsSound(const Timetable& table);
 
 }  // namespace sluice

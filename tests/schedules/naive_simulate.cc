@@ -39,7 +39,7 @@ bool SameCopy(const Placement& placement, int stage, int other) {
   return other >= 0 && other < placement.stages() && stage / copy_stages == other / copy_stages;
 }
 
-// What must have ended before `a` starts (for F, B and I), and the latency between.
+// The action that must have ended before `a` starts (for F, B and I), and the latency between them.
 struct Input {
   std::vector<Place> from;
   double latency = 0;
@@ -71,8 +71,8 @@ int Receiver(const Timetable& table, const Action& a) {
   return table.placement.rank(to) == table.placement.rank(a.stage) ? -1 : to;
 }
 
-// When the result of the action at `spot` leaves: when it ends, or when the last message before it
-// in its row to the same rank has let go of the link.
+// When the result of the action at `spot` is sent: when the action ends, or when the previous
+// message of its row to the same rank has released the link.
 double LeavesAt(const Timetable& table, const StageCosts& costs, const NaiveRun& run, Place spot) {
   const auto& row = run.rows[spot.rank];
   const int to = Receiver(table, row[spot.position].action);
@@ -88,7 +88,7 @@ double LeavesAt(const Timetable& table, const StageCosts& costs, const NaiveRun&
   }
 }
 
-// Counts by looking at every moment at which something starts.
+// Counts at every time at which an action starts.
 void Measure(const Timetable& table, const StageCosts& costs, NaiveRun& run) {
   for (const auto& row : run.rows) {
     int most = 0;
@@ -96,7 +96,7 @@ void Measure(const Timetable& table, const StageCosts& costs, NaiveRun& run) {
     for (size_t now = 0; now < row.size(); ++now) {
       int held = 0;
       double bytes = 0;
-      // Position `now` is running: what stands before it has ended, unless it is in the same pair.
+      // Position `now` is running: all earlier positions have ended, except one in the same pair.
       const auto ended = [&](size_t i) {
         const bool paired = (i + 1 == now && row[i].action.overlaps_next) ||
                             (now + 1 == i && row[now].action.overlaps_next);

@@ -55,7 +55,7 @@ class Naive {
     return a.op == Op::kSendForward || a.op == Op::kRecvBackward ? a.stage + 1 : a.stage - 1;
   }
   int CopyStages() const { return table_.placement.stages() / table_.placement.copies(); }
-  // Micro-batches are dealt to the copies of the model in blocks.
+  // Each copy of the model gets a contiguous block of micro-batches.
   bool Visits(int b, int stage) const {
     return b * table_.placement.copies() / table_.micro_batches == stage / CopyStages();
   }
@@ -78,7 +78,7 @@ class Naive {
     }
     return kNowhere;
   }
-  // Absent actions are in no order.
+  // Actions that are absent have no order.
   bool Before(Op first, int stage, Op second, int second_stage, int b) const {
     const int at = Position(first, stage, b);
     const int then = Position(second, second_stage, b);
@@ -170,9 +170,9 @@ class Naive {
 
   bool ChannelsAgree() const { return Messages(true) == Messages(false); }
 
-  // A graph with a node an action, both halves of a pair being one node, and a send and its receive
-  // being one node (blocking rendezvous). Edges follow rows and data. No execution can finish
-  // exactly when it has a cycle.
+  // A graph with one node per action, where both halves of a pair are one node, and so are a send
+  // and its receive (blocking rendezvous). Edges follow rows and data. The execution cannot finish
+  // exactly if the graph has a cycle.
   bool HasCycle() const {
     std::map<std::pair<int, int>, int> node;
     int nodes = 0;
@@ -207,7 +207,7 @@ class Naive {
         edges.emplace_back(node[{there, Gradient(s + 1, b)}], node[{here, Gradient(s, b)}]);
       }
     }
-    // Peel off nodes without a predecessor until none is left.
+    // Remove nodes without a predecessor until there are none.
     std::vector<bool> gone(nodes, false);
     for (bool peeled = true; peeled;) {
       peeled = false;

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// Every rank gets a stage; stages beyond go anywhere.
+// Every rank gets a stage; the remaining stages go to random ranks.
 Placement RandomPlacement(Random& random) {
   const int ranks = Draw(random, 1, 4);
   std::vector<int> rank_of_stage(ranks);
@@ -20,7 +20,7 @@ Placement RandomPlacement(Random& random) {
   return *Placement::FromRanks(rank_of_stage);
 }
 
-// Deals out the actions of a step in a random order, each as soon as it could run.
+// Appends the actions of a step in a random order, each once it could run.
 class Dealer {
  public:
   Dealer(Random& random, Timetable& table) : random_(random), table_(table) {
@@ -78,8 +78,7 @@ class Dealer {
            (a.op == Op::kInputGrad || InOrder(a));
   }
 
-  // Whether `a` could have run before `forward` and all that was dealt since: then they can
-  // overlap.
+  // Whether `a` could have run before `forward` and everything after it: then the two can overlap.
   bool WasReadyBefore(const Action& a, const Action& forward) {
     const size_t count = order_.size();
     std::vector<Action> undone;

@@ -20,7 +20,7 @@ Timetable RandomTimetable(Random& random);
 // pairs.
 void AddRecomputes(Random& random, Timetable& table);
 
-// Costs for it, some of them zero; multiples of 1/8, so that sums are exact.
+// Random costs for the table, some of them zero; multiples of 1/8, so that sums are exact.
 StageCosts RandomCosts(Random& random, int stages);
 
 }  // namespace sluice

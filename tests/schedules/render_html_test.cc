@@ -29,7 +29,7 @@ std::string Page(const Drawn& drawn) {
   return RenderHtml({panel});
 }
 
-// The text of the data element `id`.
+// The text of the data element with this id.
 std::string Element(const std::string& page, const std::string& id) {
   const std::string opening = "<script type=\"text/plain\" id=\"" + id + "\">";
   const size_t from = page.find(opening);

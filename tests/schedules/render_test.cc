@@ -28,7 +28,7 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// Without ANSI escapes; of each character the first byte.
+// Without ANSI escapes; of each UTF-8 character only the first byte.
 std::string Visible(const std::string& text) {
   std::string visible;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -49,7 +49,7 @@ int64_t CountOf(const std::string& text, const std::string& part) {
 TEST(RenderText, DrawsTheStaircase) {
   const Drawn drawn = Draw("1f1b", {2, 3});
   const std::string text = RenderText(drawn.run, drawn.table, {.columns = 80});
-  // 12 units in 67 columns: 5 each. B0 of rank 0 waits for F0 and B0 of rank 1, until 4.
+  // 12 units in 67 columns: 5 columns each. B0 of rank 0 waits for F0 and B0 of rank 1, until 4.
   EXPECT_THAT(text, HasSubstr("rank 0 |F0---F1---..........B0========F2---B1========"
                               ".....B2========|    2\n"));
   EXPECT_THAT(text, HasSubstr("rank 1 |.....F0---B0========F1---B1========F2---B2========"
@@ -93,7 +93,7 @@ TEST(RenderText, FitsTheWidthWhereColumnsStandForManyBars) {
   }
 }
 
-// 1F1B's steady state is one part F to two parts B; the bubble is what is missing.
+// 1F1B's steady state is one third F and two thirds B; the rest is the bubble.
 TEST(RenderText, ColumnsTellTheirParts) {
   const Drawn drawn = Draw("1f1b", {4, 1000});
   constexpr int kColumns = 60;
@@ -198,7 +198,7 @@ TEST(RenderTrace, IsJsonWithOneEventAnAction) {
 }
 
 // Every result that crosses ranks has one arrow, from inside the action that makes it to inside the
-// one that uses it, `latency` later or more.
+// one that uses it, at least `latency` later.
 TEST(RenderTrace, HasAnArrowForEveryMessage) {
   constexpr double kLatency = 0.25;
   for (bool lowered : {false, true}) {

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// What a rank has: (is activation, stage that made it, micro-batch).
+// The data of a rank: (is activation, stage that made it, micro-batch).
 using Tensor = std::tuple<bool, int, int>;
 
 class Machine {
@@ -46,7 +46,7 @@ class Machine {
                                    : table_.placement.PreviousStage(a.stage);
   }
 
-  // A message moves when its sender does, which needs the receiver to be at a receive from it.
+  // A message moves when its sender moves, which requires the receiver to be at a receive from it.
   bool CanMove(int rank) const {
     if (Done(rank)) return false;
     const Action& head = Head(rank);

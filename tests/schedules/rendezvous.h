@@ -7,11 +7,12 @@
 
 namespace sluice {
 
-// Executes a lowered table as a machine with blocking rendezvous would: every rank runs its row in
+// Executes a lowered table like a machine with blocking rendezvous: every rank runs its row in
 // order; a send waits until the other rank has reached the next receive of that channel, whatever
-// it is, and hands over what it names. Which rank moves next is drawn from `random`, or it is
-// always the one that has come furthest (`greedy`). Empty when every rank reaches its end, every
-// message is what its receiver takes it for, and data are there when used; else what went wrong.
+// that receive expects, and delivers its data. Which rank moves next is random, or always the one
+// that has come furthest (`greedy`). Returns an empty string when every rank reaches its end, every
+// message is the one that its receiver expects, and all data exist when they are used; otherwise
+// what went wrong.
 std::string RunWithRendezvous(const Timetable& lowered, Random& random, bool greedy);
 
 }  // namespace sluice

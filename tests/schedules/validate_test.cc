@@ -83,7 +83,7 @@ TEST(FindDefects, AgreesWithTheDefinitionsOnDamagedTables) {
   EXPECT_LT(unsound, kCases);
 }
 
-// A damage whose place is known must be reported there.
+// A damage with a known place must be reported at that place.
 struct Seeded {
   const char* name;
   bool lowered;
@@ -207,7 +207,7 @@ TEST(FindDefects, FindsCyclesAcrossRanks) {
   EXPECT_THAT(defects[0].message, HasSubstr("cycle: rank 0 waits at position 1 (0B0) for rank 1"));
 }
 
-// As PyTorch's visualizer of timetables has written a 1F1B.
+// A 1F1B in the form in which PyTorch's visualizer of timetables has written it.
 TEST(FindDefects, SaysFirstThatAStageIsMisnumbered) {
   Timetable table = *GenerateSchedule("1f1b", {4, 8});
   for (Action& action : table.rows[3]) {
@@ -224,7 +224,7 @@ TEST(FindDefects, SaysFirstThatAStageIsMisnumbered) {
   EXPECT_THAT(FindDefects(table, 1).at(0).message, HasSubstr("1 too high"));
 }
 
-// The rows of `table` with micro-batch m - 1 - b for b.
+// The rows of `table` with micro-batch m - 1 - b instead of b.
 Timetable Descending(Timetable table) {
   for (auto& row : table.rows) {
     for (Action& action : row) {
@@ -235,7 +235,7 @@ Timetable Descending(Timetable table) {
   return table;
 }
 
-// PyTorch's LoopedBFS; GPipe as its paper draws it.
+// PyTorch's LoopedBFS; and GPipe as its paper draws it.
 TEST(FindDefects, AcceptsAnotherOrderOfSumsThatAllStagesHave) {
   for (const char* schedule : {"gpipe", "bfs"}) {
     const Timetable table =
@@ -270,7 +270,7 @@ TEST(FindDefects, SurvivesMisshapenTables) {
   table = *GenerateSchedule("gpipe", {2, 2});
   table.micro_batches = 0;
   EXPECT_THAT(FindDefects(table).at(0).message, HasSubstr("0 micro-batches"));
-  table.micro_batches = 2000000000;  // one wild number must not cost gigabytes
+  table.micro_batches = 2000000000;  // a single large number must not take gigabytes
   EXPECT_THAT(FindDefects(table).at(0).message, HasSubstr("2000000000 micro-batches"));
 }
 

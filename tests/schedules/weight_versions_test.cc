@@ -19,8 +19,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Updates of the stage between the version that `micro_batch` computes with and the one that its
-// gradient changes.
+// The number of updates between the version of the stage's weights that `micro_batch` computes with
+// and the version that its gradient changes.
 int StalenessAt(const Timetable& table, const WeightSlots& slots, int micro_batch) {
   return UpdateOf(table, micro_batch) - slots.version[static_cast<size_t>(micro_batch)];
 }
@@ -69,7 +69,7 @@ TEST(PipeDream2Bw, KeepsTwoVersionsAndIsOneUpdateLate) {
   }
 }
 
-// The oldest and the mean age over the stages of each micro-batch.
+// The largest and the mean staleness over the stages, for each micro-batch.
 TEST(Staleness, IsOverTheStages) {
   const std::vector<Staleness> found = StalenessOf(*GenerateSchedule("pipedream", {4, 8}));
   ASSERT_EQ(found.size(), 8);
@@ -142,7 +142,7 @@ size_t PositionOf(const std::vector<Action>& row, const std::string& action) {
       row.begin());
 }
 
-// Moves an action of a row to where `to` stands.
+// Moves an action of a row to the place of `to`.
 void Move(std::vector<Action>& row, const std::string& what, const std::string& to) {
   const size_t from = PositionOf(row, what);
   const Action action = row[from];

@@ -1,4 +1,4 @@
-"""tools/gpu-check without a GPU: with programs that only say what a GPU's would."""
+"""tools/gpu-check without a GPU: with programs that only print what those on a GPU would print."""
 import json
 import os
 import subprocess

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 class MeasuredTrace : public testing::Test {
  protected:
-  // A file with `text`, gone after the test.
+  // A file with `text`, removed after the test.
   std::string File(const std::string& text) {
     path_ = testing::TempDir() + "measured_trace_test.json";
     std::ofstream(path_) << text;
@@ -38,8 +38,8 @@ class MeasuredTrace : public testing::Test {
     EXPECT_THAT(std::string(run.status().message()), HasSubstr("measured_trace_test.json: "));
   }
 
-  // `step` of the table at unit costs, everything `slower` times as long, from `begin` seconds on;
-  // in no order.
+  // `step` of the table at unit costs, with all times multiplied by `slower`, beginning at `begin`
+  // seconds; the events are in no order.
   json Step(int step, double slower, double begin) const {
     const Simulation run = *Simulate(table_, StageCosts::Uniform(2, 1, 1, 1));
     json events = json::array();

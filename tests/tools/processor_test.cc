@@ -1,5 +1,6 @@
-// What depends on the processor and what does not. DNNL_MAX_CPU_ISA takes instructions from oneDNN,
-// as on a smaller processor; it is read when oneDNN is first used, so the program is started anew.
+// What depends on the processor and what does not. DNNL_MAX_CPU_ISA forbids oneDNN to use some
+// instructions, as on a smaller processor. It is read when oneDNN is first used, so each case
+// starts the program.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -24,7 +25,7 @@ constexpr char kThisOne[] = "ALL";
 constexpr char kNoBFloat16[] = "AVX2";
 constexpr char kNote[] = "sluice: note: this processor has no bf16 arithmetic";
 
-// `sluice` as a processor without more than `instructions` runs it.
+// Runs `sluice` like a processor that has only the instructions up to `instructions`.
 ProcessResult RunOn(const char* instructions, const std::string& arguments) {
   setenv(kVariable, instructions, 1);
   ProcessResult result = RunSluice(Words(arguments));
@@ -33,7 +34,7 @@ ProcessResult RunOn(const char* instructions, const std::string& arguments) {
   return result;
 }
 
-// On a processor without bf16, with a note of that and no other message.
+// The same for a processor without bf16; expects a note about that and no other message.
 ProcessResult RunWithANote(const std::string& arguments) {
   ProcessResult result = RunOn(kNoBFloat16, arguments);
   EXPECT_EQ(result.exit_code, kExitDone) << result.err;
@@ -103,7 +104,7 @@ TEST_F(ProcessorTest, WithoutBFloat16TakesTheMemoryOfAPlanMadeElsewhere) {
                              "--devices 2 --device h200 --micro-batch-size 2 --micro-batches 4 ",
                              "--format json -o ", file));
   ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
-  Json peaks = Json::array();  // [rank]; a stage on each
+  Json peaks = Json::array();  // [rank]; each has one stage
   const Json plan = Json::parse(std::ifstream(file));
   for (const Json& stage : plan["stages"]) peaks.push_back(stage["peak_bytes"]);
   const std::vector<Json> lines = Train("--steps 1 --eval-micro-batches 1 --no-pin --plan " + file);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/same_answers on a handful of commands: a program equals itself, and whatever another one says or does otherwise is
+"""bench/same_answers on a few commands: a program gives the same answers as itself, and every difference of another program is
 found.
 
   tests/tools/same_answers_test.py BINARY [unittest's own arguments]
@@ -19,7 +19,7 @@ from answers.case import ask  # noqa: E402
 
 BINARY = None
 HANDFUL = r'^schedule (list|show 1f1b -p 4 -m 8( -o out.txt)?|show 1f2b .*)$'
-# Runs the program, and changes what it says to one of the commands of HANDFUL.
+# Runs the program, and changes its answer to one of the commands of HANDFUL.
 ALTERED = """#!{python}
 import subprocess, sys
 done = subprocess.run([{binary!r}, *sys.argv[1:]], capture_output=True)

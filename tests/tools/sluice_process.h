@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// How the program ended and what it said.
+// How the program ended, and its output.
 struct ProcessResult {
   int exit_code = -1;  // -1: a signal ended it
   int signal = 0;
@@ -28,11 +28,11 @@ class SluiceProcess {
   SluiceProcess(const SluiceProcess&) = delete;
   SluiceProcess& operator=(const SluiceProcess&) = delete;
 
-  // Waits until its output contains `text`; false when it ended, or too late.
+  // Waits until its output contains `text`; false when the program ended, or after a time limit.
   bool WaitForOutput(const std::string& text);
   void Signal(int signal) const;
   pid_t pid() const { return pid_; }
-  // Waits for its end. One that takes too long is killed, and fails the test.
+  // Waits for its end. A program that takes too long is killed, and the test fails.
   ProcessResult Wait();
 
  private:

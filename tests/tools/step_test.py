@@ -59,7 +59,7 @@ class StepTest(unittest.TestCase):
     def read(terminal):
         try:
             return os.read(terminal, 4096)
-        except OSError:  # All of the other side is closed.
+        except OSError:  # All descriptors of the other side are closed.
             return b""
 
 

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-// The smallest GPT that has something on each of two stages; a step takes a millisecond or two.
-// Flags in `more` stand instead of these.
+// The smallest GPT that has parameters on each of two stages; a step takes one or two milliseconds.
+// Flags in `more` replace these.
 inline std::string WithTinyRun(const std::string& more) {
   std::string flags = more;
   for (const std::string flag :

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Opens the pages of `sluice schedule show --format html` in a headless Chromium and uses them as people do.
+"""Opens the pages of `sluice schedule show --format html` in a headless Chromium and uses them like a person.
 
     viewer_browser_test.py SLUICE [case...]
 
@@ -25,7 +25,7 @@ SLUICE = ""
 
 
 class Page:
-    """A page of one or two schedules, and what `--json --actions` says of the first."""
+    """A page of one or two schedules, and the output of `--json --actions` for the first."""
 
     def __init__(self, browser, folder, show, more="", against=""):
         self.path = os.path.join(folder, "page.html")
@@ -45,7 +45,7 @@ class Page:
                 yield rank, position, action
 
     def place(self, rank, time, layer=0, panel=0):
-        """Where a moment of a rank is in the window."""
+        """The place in the window of a time on a rank."""
         return self.browser.run(f"""(() => {{
             const panel = viewer.panels[{panel}];
             const box = panel.canvas.getBoundingClientRect();
@@ -61,7 +61,7 @@ class Page:
         return self.browser.run("[viewer.view.from, viewer.view.to]")
 
     def settle(self):
-        """Waits until a glide is over."""
+        """Waits until an animation is over."""
         for _ in range(100):
             self.browser.frame()
             if self.browser.run("!viewer.view.gliding"):
@@ -92,7 +92,7 @@ class Viewer(unittest.TestCase):
         return page
 
     def look(self, name):
-        """Nothing was complained about or asked for; leaves a picture."""
+        """The page had no errors and loaded nothing else; saves a picture."""
         if os.environ.get("SLUICE_SCREENSHOTS"):
             self.browser.screenshot(os.path.join(os.environ["SLUICE_SCREENSHOTS"], f"{name}.png"))
         complaints = [text for text in self.browser.complaints() if "getImageData" not in text]  # pixels that we read here
@@ -261,7 +261,7 @@ class Viewer(unittest.TestCase):
         costs = pathlib.Path(self.folder, "costs.json")
         costs.write_text(json.dumps({"F": [1], "B": [2], "activation_bytes": [1000]}))
         page = self.open(f"{table} --costs {costs}")
-        # F0's activations are gone when F1 starts, and back for B0.
+        # F0's activations are dropped when F1 starts, and rebuilt for B0.
         self.assertEqual(self.browser.run("Array.from(viewer.panels[0].curve(0).values)"), [1000, 1000, 1000, 1000, 0])
         self.assertEqual(self.browser.run("viewer.panels[0].curve(0).peak"), page.truth["peak_bytes"][0])
 

@@ -14,13 +14,12 @@ namespace {
 constexpr int kComputeCapabilityMajor = 75;
 constexpr int kComputeCapabilityMinor = 76;
 
-// A shared library that stays loaded: drivers do not like to be unloaded.
+// A shared library that stays loaded, since drivers may fail when they are unloaded.
 class Library {
  public:
   explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
 
-  // Calls the C function `name`, which returns 0 when all is well. False where it is missing or
-  // fails.
+  // Calls the C function `name`, which returns 0 on success. False where it is missing or fails.
   template <typename... Args>
   bool Call(const char* name, Args... args) const {
     if (handle_ == nullptr) return false;
@@ -45,17 +44,17 @@ Gpu DescribeGpu(const Library& driver, int device) {
   return gpu;
 }
 
-// Of the library that --transport nccl would take; empty where there is none.
+// The version of the library that --transport nccl would use; empty where there is none.
 std::string NcclVersion() {
   const absl::StatusOr<CudaLibrary> library = CudaLibrary::Open("NCCL", {"libnccl.so.2"});
-  int (*get_version)(int*) = nullptr;  // 0: all is well
+  int (*get_version)(int*) = nullptr;  // returns 0 on success
   int version = 0;
   if (!library.ok() || !library->Find("ncclGetVersion", &get_version).ok()) return "";
   if (get_version(&version) != 0) return "";
   return LibraryVersionName(version);
 }
 
-// Of the library that --attention cudnn would take; empty where there is none.
+// The version of the library that --attention cudnn would use; empty where there is none.
 std::string CudnnVersion() {
   const absl::StatusOr<CudaLibrary> library = CudaLibrary::Open("cuDNN", {"libcudnn.so.9"});
   size_t (*get_version)() = nullptr;

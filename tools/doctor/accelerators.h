@@ -14,14 +14,15 @@ struct Gpu {
 };
 
 struct Accelerators {
-  std::string
-      cuda_driver;  // the newest CUDA that the driver serves, as "12.4"; empty without a driver
+  // The newest CUDA that the driver supports, such as "12.4"; empty without a driver.
+  std::string cuda_driver;
   std::vector<Gpu> gpus;
   std::string nccl;   // "2.18.5"; empty where the library is not found
-  std::string cudnn;  // "9.19.0"; likewise
+  std::string cudnn;  // "9.19.0"; empty where the library is not found
 };
 
-// Asks the CUDA driver and NCCL, loaded at run time: any build can tell what the machine has.
+// Asks the CUDA driver and NCCL, which are loaded at run time, so any build can tell what the
+// machine has.
 Accelerators FindAccelerators();
 
 }  // namespace sluice

@@ -123,11 +123,11 @@ void RunDoctor(bool json) {
 }  // namespace
 
 void AddDoctorCommand(CLI::App& app, int* exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "doctor", "Say what this machine offers for training, and what is missing");
+  CLI::App* command =
+      app.add_subcommand("doctor", "Say what this machine has for training, and what is missing");
   command->footer("Example:\n  sluice doctor --json");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print one JSON document (bytes, not GiB)");
+  command->add_flag("--json", *json, "Print one JSON document, with sizes in bytes");
   command->callback([json, exit_code] {
     RunDoctor(*json);
     *exit_code = kExitDone;

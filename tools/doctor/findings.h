@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// An instruction set that matters to training, and the flag by which Linux shows it.
+// An instruction set that training uses, and the flag by which Linux reports it.
 struct InstructionSet {
   const char* name;
   const char* flag;
@@ -20,33 +20,33 @@ constexpr InstructionSet kInstructionSets[] = {
     {"bf16", "avx512_bf16"}, {"amx", "amx_bf16"},
 };
 
-// What this machine offers to training. Strings are empty where there is nothing.
+// What this machine has for training. Strings are empty where it has nothing.
 struct Findings {
   Processor processor;
   int usable_cores = 0;
   Memory memory;
   std::string onednn;      // version
-  std::string onednn_isa;  // what its kernels will use here
+  std::string onednn_isa;  // the instruction set that its kernels will use here
   bool bf16 = false;       // whether they include products in bf16
   Accelerators accelerators;
   bool cuda_build = false;  // this binary has kernels for GPUs
-  bool cublaslt = false;    // and has found what they need
+  bool cublaslt = false;    // the cuBLASLt that they need was found
   std::string mpirun, mpi_version;
-  std::string mpi_library;  // that this binary was built with
+  std::string mpi_library;  // with which this binary was built
   std::string ssh;
   std::string fashion_mnist;  // the folder of IDX files
   std::string bible;          // the program that prints the text
 };
 
-// Something that the machine lacks, what that means, and how to get it (empty where it cannot be
-// had).
+// Something that the machine lacks, what that means, and how to get it (empty where that is
+// impossible).
 struct Lack {
   std::string what, meaning, remedy;
 };
 
 Findings Examine();
 std::vector<Lack> FindLacks(const Findings& found);
-// Bytes and counts; null where there is nothing.
+// Names, bytes and counts as JSON; null where there is nothing.
 nlohmann::ordered_json ToJson(const Findings& found, const std::vector<Lack>& lacks);
 
 }  // namespace sluice

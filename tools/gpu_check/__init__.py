@@ -1,1 +1,1 @@
-"""What tools/gpu-check is made of: a module a part, and what they share."""
+"""The modules of tools/gpu-check: one per kind of part, and those that they share."""

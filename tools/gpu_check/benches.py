@@ -18,7 +18,7 @@ SHAPE_FLAGS = ("layers", "dim", "heads", "vocab", "seq")
 
 
 def step_flops(shape):
-    """6 FLOPs a matmul parameter and token, causal attention at half: as peers/torch_gpt.py counts."""
+    """6 FLOPs per matmul parameter and token, half for causal attention: as peers/torch_gpt.py counts."""
     per_token = 6 * (12 * shape["layers"] * shape["dim"]**2 + shape["vocab"] * shape["dim"] +
                      shape["layers"] * shape["seq"] * shape["dim"])
     return per_token * step_tokens(shape)
@@ -38,7 +38,7 @@ def sluice_flags(model, shape, stages=1):
     flags = ["--model", model, "--stages", str(stages), "--schedule", "1f1b", "--dtype", "bf16", "--steps",
              str(STEPS + training.WARM_UP), "--micro-batch-size", str(shape["micro_batch"]), "--micro-batches",
              str(shape["micro_batches"]), "--eval-micro-batches", "1", "--timeout", "120s",
-             "--bytes"]  # the time of a step is asked for, not what is learnt
+             "--bytes"]  # only the time of a step matters, not what is learnt
     for key in SHAPE_FLAGS:
         flags += [f"--{key}", str(shape[key])]
     return flags
@@ -126,7 +126,7 @@ def idle_between_actions(trace):
 
 
 def stages(kit, clock, shape=None, counts=(1, 2, 4)):
-    """1 stage against 2 and 4 on one GPU: the pipeline's own cost, for the whole model is on one device."""
+    """1 stage against 2 and 4 on one GPU: the cost of the pipeline itself, since the whole model is on one device."""
     shape = shape or {**MODELS["gpt2"], "micro_batch": 8, "micro_batches": 16}
     trace = kit.scratch / "trace.json"
     results, notes = {}, []

@@ -18,7 +18,7 @@ class Configuration:
     ahead: bool = False  # recomputed before the backward, not within it
     replicas: int = 1
     zero: int = 0
-    processes: bool = False  # a process a rank, over NCCL
+    processes: bool = False  # one process per rank, over NCCL
     graphs: bool = False
     norm: str = "layer"
     attention: str = "sluice"
@@ -45,14 +45,14 @@ class Configuration:
 
     @property
     def groups(self):
-        """Of micro-batches: what the bits may depend on. ZeRO-2 sums every micro-batch by itself, and chimera's two
-        copies of the model each sum theirs."""
+        """Groups of micro-batches, on which the bits may depend. ZeRO-2 sums every micro-batch separately, and each of
+        chimera's two copies of the model sums its own."""
         if self.schedule == "chimera":
             return 2
         return MICRO_BATCHES if self.zero == 2 else self.replicas
 
     def reference(self):
-        """What must give the same bits: one stage, in one process."""
+        """The run that must give the same bits: one stage, in one process."""
         return (self.dtype, self.groups, self.norm, self.attention)
 
     def flags(self):
@@ -75,7 +75,7 @@ def reference_flags(dtype, groups, norm, attention):
 
 
 def configurations():
-    """Several processes first: they find most, and time may run out."""
+    """Several processes first: they find the most errors, and the time may end."""
     found = [Configuration("1f1b", stages, dtype=dtype, processes=True)
              for stages, dtype in ((2, "fp32"), (3, "bf16"), (4, "fp32"))]
     found += [Configuration("zbv", 2, 2, "bf16", processes=True), Configuration("interleaved", 2, 2, processes=True),

@@ -74,7 +74,7 @@ def check(options, folder):
 
 
 def main(arguments, folder):
-    """`folder`: where the command lies; a packed one has a manifest beside it."""
+    """`folder`: the folder of the command; a packed one has a manifest in it."""
     options = parse(arguments)
     try:
         if options.pack:

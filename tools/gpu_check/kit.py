@@ -1,4 +1,4 @@
-"""Where the programs lie, and what the machine has."""
+"""Where the programs are, and what the machine has."""
 import atexit
 import json
 import os
@@ -13,16 +13,16 @@ from gpu_check import process
 PEAKS = {"H200": 989e12, "H100": 989e12, "GH200": 989e12, "A100": 312e12, "B200": 2250e12, "GB200": 2500e12}
 
 
-# What names programs that use a GPU; those with "emulat" in theirs use the CPU in its place.
+# Names of programs that use a GPU; those with "emulat" in their names use the CPU instead.
 GPU_WORDS = ("cuda", "nccl", "_device_test")
 
 
 class Skip(Exception):
-    """A part that cannot be run here; its words say why."""
+    """A part that cannot be run here; its message says why."""
 
 
 class Clock:
-    """What is left of a part's time."""
+    """The time that a part has left."""
 
     def __init__(self, seconds):
         self.end = time.monotonic() + seconds
@@ -71,7 +71,7 @@ class Kit:
         self.doctor = {}
 
     def examine(self):
-        """Asks `sluice doctor`; returns what is wrong, or nothing."""
+        """Runs `sluice doctor`; returns what is wrong, or nothing."""
         if not self.sluice.is_file():
             return f"there is no {self.sluice}; pack a folder with `tools/gpu-check --pack DIR`, or name a build with --build"
         outcome = process.run([self.sluice, "doctor", "--json"], 60)
@@ -87,7 +87,7 @@ class Kit:
         return bool(self.gpus()) or self.device == "cpu"
 
     def peak_flops(self):
-        """Of the first GPU; None where it is not in the table and --peak-tflops was not given."""
+        """The peak of the first GPU; None where it is not in the table and --peak-tflops was not given."""
         if self.peak:
             return self.peak
         name = (self.gpus() or [""])[0]

@@ -1,4 +1,4 @@
-"""Puts all that a GPU machine needs into one folder: programs, the libraries that they were linked with, this command."""
+"""Puts everything that a GPU machine needs into one folder: programs, the libraries that they were linked with, this command."""
 import json
 import lzma
 import os
@@ -11,7 +11,7 @@ from gpu_check.kit import GPU_WORDS, discover
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60 * 2**20  # bytes
-LARGE = 2**20  # a file from here on is packed compressed (a fifth remains), and unpacked when it is first used
+LARGE = 2**20  # larger files are packed compressed (to a fifth), and unpacked when they are first used
 # Every glibc machine has these, and no copy of them works elsewhere.
 OF_THE_SYSTEM = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv")
 # Programs and copied libraries look beside themselves first; --disable-new-dtags: libraries' own libraries too.
@@ -19,7 +19,7 @@ BESIDE_ITSELF = ["-DCMAKE_BUILD_RPATH=$ORIGIN/lib", "-DCMAKE_EXE_LINKER_FLAGS=-W
 
 
 class PackError(Exception):
-    """What keeps a folder from being packed."""
+    """The reason why a folder cannot be packed."""
 
 
 def call(command):
@@ -32,7 +32,7 @@ def call(command):
 
 
 def wanted_targets(listing):
-    """Of `ninja -t targets all`: what a GPU can run, and the program."""
+    """The targets of `ninja -t targets all` that a GPU can run, and the program."""
     names = set(re.findall(r"^(?:.*/)?([\w-]+): CXX_EXECUTABLE_LINKER", listing, re.MULTILINE))
     names |= set(re.findall(r"^(?:.*/)?([\w-]+): CUDA_EXECUTABLE_LINKER", listing, re.MULTILINE))
     gpu = {name for name in names if any(word in name for word in GPU_WORDS) and "emulat" not in name}
@@ -49,7 +49,7 @@ def build(folder):
 
 
 def libraries(program):
-    """[(name, path)] of what the loader would take for `program`, but the system's."""
+    """[(name, path)] of the libraries that the loader would use for `program`, except the system's."""
     found = []
     for line in subprocess.run(["ldd", str(program)], text=True, capture_output=True, check=False).stdout.splitlines():
         match = re.match(r"\s*(\S+) => (.*) \(0x", line)
@@ -80,7 +80,7 @@ def compress(folder):
 
 
 def unpack(folder):
-    """Undoes compress, where that has not been done yet; any number of processes at once."""
+    """Unpacks compressed files that are not unpacked yet; any number of processes may do so at once."""
     for packed in Path(folder).rglob("*.xz"):
         path = packed.with_suffix("")
         if path.exists():
@@ -103,7 +103,7 @@ def sizes(folder):
 
 
 def pack(target, build_folder, build_it=True):
-    """Returns the folder's bytes."""
+    """Returns the size of the folder in bytes."""
     if build_it:
         build(build_folder)
     found = discover(build_folder)

@@ -49,7 +49,7 @@ def run_part(part, kit, limit=None):
         result["status"] = "ok" if result.pop("ok") else "failed"
     except Skip as why:
         result = {"status": "skipped", "summary": str(why), "notes": []}
-    except Exception as error:  # pylint: disable=broad-except  # one part's fault must not cost the others' results
+    except Exception as error:  # pylint: disable=broad-except  # an error in one part must not lose the others' results
         result = {"status": "failed", "summary": f"{type(error).__name__}: {error}",
                   "notes": traceback.format_exc().splitlines()[-3:]}
     result["seconds"] = round(time.monotonic() - began, 1)

@@ -1,4 +1,4 @@
-"""Programs with a time-out, none of which outlives this one."""
+"""Programs with a time-out; none of them outlives this one."""
 import os
 import signal
 import subprocess
@@ -22,7 +22,7 @@ class Outcome:
         return self.code == 0 and not self.timed_out
 
     def why(self):
-        """One line for people: how it ended, and the last thing that it said."""
+        """One line: how it ended, and the last line that it printed."""
         lines = [line for line in (self.err or self.out).splitlines() if line.strip()]
         said = f": {lines[-1].strip()}" if lines else ""
         if self.timed_out:
@@ -32,7 +32,7 @@ class Outcome:
 
 
 def _end(process):
-    """Ends the program and what it started; each runs in a session of its own."""
+    """Ends the program and its children; each program runs in its own process group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -65,7 +65,7 @@ def finish(process, timeout):
 
 
 def run(command, timeout, env=None, cwd=None):
-    """A program that is not there is an outcome too."""
+    """A program that does not exist is an outcome too."""
     try:
         process = start(command, env, cwd)
     except OSError as error:
@@ -74,7 +74,7 @@ def run(command, timeout, env=None, cwd=None):
 
 
 def run_together(commands, timeout):
-    """Programs that need each other: [(command, env)]. Where one fails, the others have GRACE seconds to say why."""
+    """Programs that need each other: [(command, env)]. If one fails, the others have GRACE seconds to report why."""
     processes = []
     try:
         for command, env in commands:

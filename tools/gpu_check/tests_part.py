@@ -6,19 +6,19 @@ from pathlib import Path
 from gpu_check import process
 from gpu_check.kit import Skip
 
-MEMCHECK_ERRORS = 9  # the exit code that we have compute-sanitizer use
+MEMCHECK_ERRORS = 9  # the exit code that compute-sanitizer is told to use
 AS_CTEST = {"OMP_NUM_THREADS": "1"}
-# Not ours (cuBLASLt), or many runs of what the others run once.
+# Kernels of cuBLASLt, or many runs of kernels that other suites run once.
 NOT_CHECKED = ("Linear", "Determinism", "Bits")
 
 
 def never_began(case):
-    """A program that skips all its tests, from its environment, reports them as well; no clock has seen them."""
+    """A program whose environment skips all its tests reports them too, but without times."""
     return case.get("timestamp", "").startswith("1970-")
 
 
 def read_report(path):
-    """{"passed", "failed", "skipped", "failures": [name: first line]} of a GoogleTest's JSON."""
+    """{"passed", "failed", "skipped", "failures": [name: first line]} of GoogleTest's JSON."""
     counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
     for suite in json.loads(Path(path).read_text())["testsuites"]:
         for case in suite["testsuite"]:
@@ -40,7 +40,7 @@ def run_test(kit, name, clock, before=(), arguments=()):
     counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
     if report.is_file():
         counts = read_report(report)
-    # One that crashed, or ran out of time, has written nothing.
+    # A program that crashed, or did not end in time, has written no report.
     if not outcome.ok and not counts["failed"]:
         counts["failed"] += 1
         counts["failures"].append(f"{name}: {outcome.why()}")
@@ -52,7 +52,7 @@ def run_tests(kit, names, clock, before=(), arguments=()):
         raise Skip("there are no such tests in this folder")
     results = [run_test(kit, name, clock, before, arguments) for name in names]
     total = {key: sum(result[key] for result in results) for key in ("passed", "failed", "skipped")}
-    # There is a GPU here: a program that has used nothing of it has tried nothing.
+    # There is a GPU here, so a program that has run no test has tested nothing.
     idle = [f"{result['name']}: all of it was skipped" for result in results if not result["passed"] + result["failed"]]
     return {"ok": total["failed"] == 0 and not idle, **total, "tests": results,
             "summary": f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped",
@@ -90,7 +90,7 @@ def suites(kit, name, clock):
 
 
 def sanitizer(kit, clock):
-    """compute-sanitizer's memcheck over the kernel tests, suite by suite while there is time."""
+    """compute-sanitizer's memcheck over the kernel tests, suite by suite as long as there is time."""
     before = [find_sanitizer(), "--tool", "memcheck", "--error-exitcode", str(MEMCHECK_ERRORS)]
     wanted = [(name, suite) for name in kit.tests if of_kernels(name) for suite in suites(kit, name, clock)]
     if not wanted:

@@ -1,4 +1,4 @@
-"""Runs of `sluice train`, and what they say."""
+"""Runs of `sluice train`, and their output."""
 import contextlib
 import json
 import os
@@ -8,11 +8,11 @@ import statistics
 
 from gpu_check import process
 
-WARM_UP = 2  # steps that are not measured: the first ones choose algorithms and fill caches
+WARM_UP = 2  # steps that are not measured, since the first ones choose algorithms and fill caches
 
 
 class Failed(Exception):
-    """A run that did not end well; its words say how."""
+    """A run that failed; its message says how."""
 
 
 def lines(text):
@@ -46,8 +46,8 @@ def one_process(kit, flags, timeout):
 
 
 def free_port():
-    """A port where nothing listens, and none that the system gives away itself (32768 and up): a connection could get it
-    before the ranks do."""
+    """A port on which nothing listens, below those that the system assigns itself (32768 and up): a connection could get
+    one of these before the ranks do."""
     while True:
         port = random.SystemRandom().randrange(10000, 32768)
         with contextlib.suppress(OSError), socket.socket() as probe:
@@ -55,7 +55,7 @@ def free_port():
             return port
 
 
-# Processes that share a GPU are two machines to NCCL, which then reaches over loopback sockets.
+# NCCL treats processes that share a GPU as two machines, and connects them over loopback sockets.
 def rank_environment(rank):
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     return {"NCCL_HOSTID": f"gpu-check-{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1",
@@ -63,7 +63,7 @@ def rank_environment(rank):
 
 
 def many_processes(kit, flags, ranks, timeout):
-    """A process a rank, over NCCL (TCP where the device is the CPU)."""
+    """One process per rank, over NCCL (over TCP if the device is the CPU)."""
     transport = "tcp" if kit.device == "cpu" else "nccl"
     meet = ["--transport", transport, "--world-size", str(ranks), "--master-addr", "127.0.0.1", "--master-port",
             str(free_port())]

@@ -11,11 +11,11 @@
 namespace sluice {
 namespace {
 
-constexpr int kFixedColumns = 73;  // of a line without the names of operations
+constexpr int kFixedColumns = 73;  // of a line, without the names of operations
 constexpr int kLeastColumns = 12, kEnoughColumns = 17;
 constexpr size_t kMostRejected = 6;
 
-// "node4 node5 node10", as many as fit.
+// "node4 node5 node10", as many as fit into the column.
 std::string NameNodes(const PlanContext& context, const std::vector<int>& nodes, size_t columns) {
   std::string text;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -27,7 +27,7 @@ std::string NameNodes(const PlanContext& context, const std::vector<int>& nodes,
   return text;
 }
 
-// "3", or "0-7"; without a schedule how many, since nothing says which.
+// "3", or "0-7"; without a schedule the number of devices, since nothing says which.
 std::string DevicesOf(const Plan& plan, const PlanStage& stage) {
   if (!plan.has_schedule()) return fmt::format("{}", stage.replicas);
   if (stage.replicas == 1) return fmt::format("{}", stage.rank);

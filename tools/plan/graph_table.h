@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// A plan of a graph of operations for people: which operations each stage holds, what it costs, and
-// what is proved of it. At most `columns` wide, as far as that can be.
+// A plan of a graph of operations as a table: the operations and costs of each stage, and what is
+// proved. At most `columns` wide, if that is possible.
 std::string FormatGraphTable(const Plan& plan, const PlanContext& context, int columns);
 
 }  // namespace sluice

@@ -18,9 +18,9 @@ namespace sluice {
 namespace {
 
 constexpr int kNarrowBar = 8, kWidestBar = 40;
-constexpr int kNamesColumns = 24;  // of the column that says what the layers are
-constexpr int kNamesFrom = 112;    // columns from which there is room for it
-constexpr int kFixedColumns = 65;  // of a line without bar, ranks and names
+constexpr int kNamesColumns = 24;  // of the column with the names of the layers
+constexpr int kNamesFrom = 112;    // least width of the table at which that column has room
+constexpr int kFixedColumns = 65;  // of a line, without bar, ranks and names
 constexpr int kRankColumns = 5;    // where a rank has several stages
 constexpr size_t kMostRejected = 8;
 
@@ -95,7 +95,7 @@ class LayerTable {
     Line("");
   }
 
-  // How the devices are used, beside the pipeline.
+  // How the devices are used beside the pipeline: replicas, tensor parallelism.
   std::string Degrees() const {
     std::vector<std::string> parts;
     if (context_.data_parallel > 1)

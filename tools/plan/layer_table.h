@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// A plan of a chain of layers for people: which layers each stage holds, what it costs, and what is
-// proved of it. At most `columns` wide.
+// A plan of a chain of layers as a table: the layers and costs of each stage, and what is proved.
+// At most `columns` wide.
 std::string FormatLayerTable(const PlanAnswer& answer, int columns, bool colour);
 
 }  // namespace sluice

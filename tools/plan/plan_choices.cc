@@ -18,7 +18,7 @@ absl::Status Bad(const char* flag, const std::string& given, const char* expecte
   return absl::InvalidArgumentError(absl::StrCat(flag, " is '", given, "'; expected ", expected));
 }
 
-// Reads `text` with `parse` where it was given; the error says which flag it is about.
+// Reads `text` with `parse` if it was given; the error names the flag.
 template <typename Value, typename Parse>
 absl::Status ReadUnit(const char* flag, const std::string& text, const Parse& parse,
                       std::optional<Value>* value) {

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// The timetable with a row per rank, also where stages have replicas.
+// The timetable with one row per rank, also where several ranks share a stage.
 Timetable RowsOfRanks(const Plan& plan) {
   if (!plan.has_replicas()) return plan.timetable;
   std::vector<int> replicas;
@@ -21,7 +21,7 @@ Timetable RowsOfRanks(const Plan& plan) {
 
 std::string DrawPlan(const Plan& plan) {
   Simulation run = plan.simulation;
-  if (plan.cuts > 0) {  // the bound over all cuts of a graph says more than that of the timetable
+  if (plan.cuts > 0) {  // the bound over all cuts of a graph is stronger than that of the timetable
     run.lower_bound = plan.lower_bound;
     run.gap = plan.gap();
   }

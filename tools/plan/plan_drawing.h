@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// One step of `plan` as SVG, with a row per rank. Requires that it has a schedule.
+// One step of `plan` as SVG, with one row per rank. Requires a plan with a schedule.
 std::string DrawPlan(const Plan& plan);
 
 }  // namespace sluice

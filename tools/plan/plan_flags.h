@@ -12,8 +12,8 @@ class App;
 
 namespace sluice {
 
-// `sluice plan` as it was typed; empty or nullopt where a flag was not. ReadQuestion() makes a
-// question of it, and nothing else reads it.
+// `sluice plan` as it was typed; empty or nullopt where a flag was not given. Only ReadQuestion()
+// reads it, and makes a question of it.
 struct PlanFlags {
   ModelChoice model;
   int devices = 1;

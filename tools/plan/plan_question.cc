@@ -17,8 +17,8 @@ namespace {
 
 bool NamesJsonFile(const std::string& text) { return absl::EndsWith(text, ".json"); }
 
-// What has no effect on a graph of operations, which was measured as it is: refused rather than
-// passed over. A flag that says what holds anyway is let through.
+// Refuses the flags that have no effect on a graph of operations, whose costs were measured. A flag
+// whose value holds in any case is accepted.
 absl::Status RefuseLayerFlags(const PlanFlags& flags) {
   const std::pair<const char*, bool> given[] = {
       {"--device", !flags.device.empty()},
@@ -42,7 +42,8 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
   return absl::OkStatus();
 }
 
-// What the bottleneck of a graph does not depend on: it has no timetable and no step.
+// Refuses the flags on which the bottleneck of a graph does not depend: it has no timetable and no
+// step.
 absl::Status RefuseStepFlags(const PlanFlags& flags) {
   const std::pair<const char*, bool> given[] = {
       {"--schedule", flags.schedule != "auto"},
@@ -59,7 +60,7 @@ absl::Status RefuseStepFlags(const PlanFlags& flags) {
   return absl::OkStatus();
 }
 
-// What is not done for a graph of operations.
+// Refuses the flags that have no meaning for a graph of operations.
 absl::Status CheckGraphFlags(const PlanFlags& flags, const PlanQuestion& question) {
   const auto refuse = [&](const char* what) {
     return absl::UnimplementedError(absl::StrCat(flags.model.model, " is a graph of operations; ",
@@ -71,7 +72,7 @@ absl::Status CheckGraphFlags(const PlanFlags& flags, const PlanQuestion& questio
   const bool drawn = flags.format == "svg" && question.objective == PlanObjective::kStep;
   if (flags.format != "text" && flags.format != "json" && !drawn) return refuse("this --format");
   if (question.objective == PlanObjective::kBottleneck) {
-    // It has no timetable, and counts no latency.
+    // Such a plan has no timetable, and its costs include no latency.
     if (question.latency) return refuse("--latency with --objective bottleneck");
     if (question.chunks.value_or(1) != 1) return refuse("--chunks with --objective bottleneck");
     if (absl::Status ok = RefuseStepFlags(flags); !ok.ok()) return ok;
@@ -80,7 +81,7 @@ absl::Status CheckGraphFlags(const PlanFlags& flags, const PlanQuestion& questio
   return RefuseShapeFlags(flags.model);
 }
 
-// What does not go with a step of a graph.
+// Refuses the flags that do not go with the plan of a step of a graph.
 absl::Status CheckGraphStep(const PlanQuestion& question) {
   if (question.objective != PlanObjective::kStep) return absl::OkStatus();
   if (question.data_parallel && question.data_parallel != 1) {
@@ -111,7 +112,7 @@ absl::Status ReadModel(const PlanFlags& flags, PlanQuestion* question) {
   return absl::OkStatus();
 }
 
-// A profile was measured for one shape; flags may repeat it, not change it.
+// A profile was measured for one shape; flags may repeat the shape, but not change it.
 absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& question,
                                const Profile& profile) {
   const ModelChoice& model = flags.model;
@@ -186,7 +187,7 @@ absl::StatusOr<ClusterSpec> ReadCluster(const PlanFlags& flags) {
   return cluster;
 }
 
-// --device or --cluster, unless the costs were measured.
+// Requires --device or --cluster, unless the costs were measured.
 absl::Status ReadHardware(const PlanFlags& flags, PlanQuestion* question) {
   if (std::holds_alternative<Profile>(question->subject)) return absl::OkStatus();
   if (!flags.cluster.empty()) {

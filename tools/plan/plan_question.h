@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// What `flags` ask, with the files that they name read. InvalidArgument or Unimplemented names the
-// flag, or the line or field of the file; NotFound lists the models and devices that there are.
+// The question that `flags` ask; reads the files that they name. InvalidArgument or Unimplemented
+// names the flag, or the line or field of the file; NotFound lists the known models and devices.
 absl::StatusOr<PlanQuestion> ReadQuestion(const PlanFlags& flags);
 
 }  // namespace sluice

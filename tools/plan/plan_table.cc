@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// What `variants` of `plan` would take and need, under `title`; empty without any.
+// The times and memory of the `variants` of `plan`, under `title`; empty without variants.
 std::string FormatVariants(const char* title, const std::vector<PlanVariant>& variants,
                            const Plan& plan, int columns) {
   if (variants.empty()) return "";

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// A plan and its variants for people. At most `columns` wide, as far as that can be.
+// A plan and its variants as tables. At most `columns` wide, if that is possible.
 std::string FormatPlanTable(const PlanAnswer& answer, int columns, bool colour);
 
 }  // namespace sluice

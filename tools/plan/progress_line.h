@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-// One line that rewrites itself where stderr is a terminal, and is gone afterwards.
+// One line on stderr that replaces itself where stderr is a terminal, and is erased at the end.
 class ProgressLine {
  public:
   ~ProgressLine();

@@ -45,7 +45,8 @@ absl::StatusOr<DeviceSpec> NamedDevice(const std::string& name) {
   return ParseDevice(*text, name);
 }
 
-// A built-in device is what its data sheet says: what is reached of that is to be found.
+// The rates of a built-in device are those of its data sheet; the fit finds which share of them is
+// reached.
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& file) {
   const absl::StatusOr<std::string> text = ReadFile(file);
   if (!text.ok()) return text.status();
@@ -122,7 +123,7 @@ std::string FormatErrors(const Calibration& calibration) {
                    kPercent * *calibration.held_out_error, calibration.models);
 }
 
-// Steps that nothing was fitted to.
+// Measured steps that were not used for the fit, and their predictions.
 struct Checked {
   std::vector<MeasuredStep> steps;
   std::vector<double> predicted;
@@ -221,18 +222,24 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
       "Fit the cost model's constants to measured steps, and say how well they predict");
   command->footer(
       "Example: sluice calibrate measured.csv --device a100 -o cluster.json\n"
-      "A table has a line a measured step of a GPT: params_b, layers, hidden, heads, seq_len,\n"
-      "global_batch, micro_batch, tp, dp, pp, iteration_s; and, where not usual, vocab, chunks,\n"
-      "recompute, sequence_parallel, flash_attention.");
+      "A table has one line per measured step of a GPT, with the columns params_b, layers, "
+      "hidden,\n"
+      "heads, seq_len, global_batch, micro_batch, tp, dp, pp, iteration_s; and, where they are "
+      "not\n"
+      "the usual ones, vocab, chunks, recompute, sequence_parallel, flash_attention.");
   auto flags = std::make_shared<Flags>();
   command->add_option("TABLE", flags->tables, "CSV files of measured steps")->required();
   command->add_option(
       "--device", flags->device,
-      "a100 (default), h100, ... or a FILE.json: eight a node, four 200 Gbit/s cards");
-  command->add_option("--cluster", flags->cluster, "FILE.json: peak rates, to be scaled");
-  command->add_option("--check", flags->check, "CSV files to predict, but not to fit");
-  command->add_option("-o,--output", flags->output, "The cluster to write, for plan --cluster");
-  command->add_flag("--json", flags->json, "One JSON document");
+      "Kind of device: a100 (default), h100, ... or a FILE.json; eight per node, with four "
+      "200 Gbit/s network cards");
+  command->add_option("--cluster", flags->cluster,
+                      "FILE.json of the cluster, with peak rates, which are scaled");
+  command->add_option("--check", flags->check,
+                      "CSV files of measured steps that are predicted, but not used for the fit");
+  command->add_option("-o,--output", flags->output,
+                      "File to which the fitted cluster is written, for plan --cluster");
+  command->add_flag("--json", flags->json, "Print one JSON document");
   command->callback([flags, exit_code] {
     const absl::Status status = RunCalibrate(*flags);
     if (!status.ok()) *exit_code = Fail(status);

@@ -160,22 +160,27 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       "Example: sluice profile char-gpt -o profile.json && sluice plan profile.json --devices 2\n"
       "Without -o the times are printed as a table.");
   auto flags = std::make_shared<Flags>();
-  command->add_option("MODEL", flags->model.model, "A preset or a Hugging Face config.json")
+  command->add_option("MODEL", flags->model.model, "A preset, or a Hugging Face config.json")
       ->required();
   AddShapeFlags(*command, &flags->model);
   AddKernelFlags(*command, "Options", &flags->kernels);
-  command->add_option("--micro-batch-size", flags->micro_batch_size, "Samples a micro-batch (4)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seq", flags->seq, "Tokens a sample")->check(CLI::PositiveNumber);
-  command->add_option("--dtype", flags->dtype, "fp32 or bf16");
-  command->add_option("--optimizer", flags->optimizer, "adamw or sgd: its state takes memory");
   command
-      ->add_option("--stages", flags->stages,
-                   "Cores that run at once, each its share of the layers, as a pipeline's do (1)")
+      ->add_option("--micro-batch-size", flags->micro_batch_size,
+                   "Samples per micro-batch (default: 4)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--repetitions", flags->repetitions, "Times each is measured")
+  command->add_option("--seq", flags->seq, "Tokens per sample")->check(CLI::PositiveNumber);
+  command->add_option("--dtype", flags->dtype, "Compute type: fp32 or bf16");
+  command->add_option("--optimizer", flags->optimizer,
+                      "adamw or sgd; the optimizer's state takes memory");
+  command
+      ->add_option(
+          "--stages", flags->stages,
+          "Cores that work at the same time, as those of a pipeline do; each measures its share "
+          "of the layers (default: 1)")
       ->check(CLI::PositiveNumber);
-  command->add_option("-o,--output", flags->output, "The file to write, as profile.json");
+  command->add_option("--repetitions", flags->repetitions, "How often each layer is measured")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-o,--output", flags->output, "File to write, such as profile.json");
   command->callback([flags, exit_code] {
     const absl::Status status = RunProfile(*flags);
     if (!status.ok()) *exit_code = Fail(status);

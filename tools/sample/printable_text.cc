@@ -7,7 +7,7 @@ constexpr char kReplacement[] = "\xEF\xBF\xBD";
 
 bool IsContinuation(uint8_t byte) { return (byte & 0xC0U) == 0x80U; }
 
-// Bytes of the character that `lead` begins; 0 where it begins none.
+// The bytes of the character whose first byte is `lead`; 0 where no character begins with it.
 size_t CharacterLength(uint8_t lead) {
   if (lead < 0x80U) return 1;
   if (lead >= 0xC2U && lead <= 0xDFU) return 2;

@@ -6,20 +6,20 @@
 
 namespace sluice {
 
-// Turns bytes, as they come, into UTF-8 that a terminal can be given: bytes that are not UTF-8, and
-// control characters besides newline and tab (an escape sequence could do anything), become U+FFFD.
+// Turns any bytes into UTF-8 that is safe for a terminal: bytes that are not UTF-8, and control
+// characters other than newline and tab (an escape sequence could do anything), become U+FFFD.
 class PrintableText {
  public:
-  // What can be shown once `byte` is known: nothing in the middle of a character.
+  // The text that can be shown once `byte` is known: empty in the middle of a character.
   std::string Feed(uint8_t byte);
-  // What is left of a character that was cut off.
+  // The replacement for a character that was cut off at the end.
   std::string Finish();
 
  private:
   std::string pending_;  // the first bytes of a character
 };
 
-// `bytes` in one go.
+// All of `bytes` at once.
 std::string ToPrintable(const std::string& bytes);
 
 }  // namespace sluice

@@ -39,7 +39,7 @@ struct SampleFlags {
 };
 
 struct Sample {
-  std::vector<int32_t> tokens;  // what was generated
+  std::vector<int32_t> tokens;  // the generated tokens
   double seconds = 0;
 };
 
@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
   return tokens;
 }
 
-// An empty prompt is the start of a line.
+// An empty prompt means the start of a line.
 absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags, const GptModel& model) {
   if (!flags.tokens.empty()) {
     if (!flags.prompt.empty()) {
@@ -107,7 +107,7 @@ void Show(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Generates, and shows text as it comes. The prompt is shown with it.
+// Generates text and prints it as it is generated, after the prompt.
 absl::StatusOr<Sample> Continue(const SampleFlags& flags, const std::vector<int32_t>& prompt,
                                 GptModel& model) {
   const bool text = flags.tokens.empty() && !flags.json;
@@ -174,31 +174,38 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   command->footer(kExample);
   auto flags = std::make_shared<SampleFlags>();
   command
-      ->add_option("--load", flags->load,
-                   "What 'train --save' wrote, or a Hugging Face GPT-2's folder")
+      ->add_option(
+          "--load", flags->load,
+          "Directory that 'train --save' has written, or the folder of a Hugging Face GPT-2")
       ->required();
   command->add_option("--prompt", flags->prompt, "Text to continue (default: a new line)");
-  command->add_option("--tokens", flags->tokens, "Token ids to continue instead: 464,3290");
-  command->add_option("-n,--count", flags->count, "Tokens to generate")
+  command->add_option("--tokens", flags->tokens,
+                      "Token ids to continue instead of a text, such as 464,3290");
+  command->add_option("-n,--count", flags->count, "Number of tokens to generate")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       ->add_option("--temperature", flags->sampling.temperature,
-                   "0: always the likeliest; higher: more varied")
+                   "0: always the most likely token; higher: more variety")
       ->check(FiniteNumber())
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--top-k", flags->sampling.top_k, "Choose among this many; 0: among all")
+  command
+      ->add_option("--top-k", flags->sampling.top_k,
+                   "Choose among this number of most likely tokens; 0: among all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--seed", flags->sampling.seed, "Same seed, same text")
+  command
+      ->add_option("--seed", flags->sampling.seed,
+                   "Seed of the choice: the same seed gives the same text")
       ->check(WholeSeed())
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Of the kernels")
+  command->add_option("--threads", flags->threads, "Threads of the kernels")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--logits", flags->logits, "Write the prompt's logits as JSON to this file");
-  command->add_flag("--json", flags->json, "One JSON object instead of text");
+  command->add_option("--logits", flags->logits,
+                      "File to which the logits of the prompt are written, as JSON");
+  command->add_flag("--json", flags->json, "Print one JSON object instead of text");
   command->callback([flags, exit_code] { *exit_code = RunSample(*flags); });
 }
 

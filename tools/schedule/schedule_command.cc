@@ -35,7 +35,7 @@ absl::Status Check(const ScheduleFlags& flags) {
   return CheckTimetable({.file = flags.what, .placement = flags.placement, .json = flags.json});
 }
 
-// One subcommand: its flags, and what it does with them.
+// One subcommand: its flags, and the function that runs it.
 struct Subcommand {
   const char* name;
   const char* what;
@@ -45,15 +45,15 @@ struct Subcommand {
 };
 
 constexpr Subcommand kSubcommands[] = {
-    {"list", "The schedules there are, with their formulas and papers", "sluice schedule list",
+    {"list", "List all schedules, with their formulas and papers", "sluice schedule list",
      AddListFlags, List},
-    {"show", "One timetable, drawn or exported",
+    {"show", "Draw or export one timetable",
      "sluice schedule show interleaved -p 4 -m 8 -v 2 --cost F=1,B=2 --format svg -o out.svg",
      AddShowFlags, Show},
-    {"compare", "A table of several schedules", "sluice schedule compare 1f1b zb-h1 -p 4 -m 8",
-     AddCompareFlags, Compare},
-    {"check", "Prove a timetable sound, or list its defects", "sluice schedule check table.csv",
-     AddCheckFlags, Check},
+    {"compare", "Compare several schedules in a table",
+     "sluice schedule compare 1f1b zb-h1 -p 4 -m 8", AddCompareFlags, Compare},
+    {"check", "Prove that a timetable is sound, or list its defects",
+     "sluice schedule check table.csv", AddCheckFlags, Check},
 };
 
 int Run(const Subcommand& subcommand, const ScheduleFlags& flags) {

@@ -27,39 +27,41 @@ void ReadChunks(const std::string& text, ScheduleFlags& flags) {
 
 void AddSizeFlags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("-p,--ranks", flags.ranks, "Ranks (devices) of the pipeline");
-  app.add_option("-m,--micro-batches", flags.micro_batches, "Micro-batches in a step");
+  app.add_option("-m,--micro-batches", flags.micro_batches, "Micro-batches per step");
   app.add_option_function<std::string>(
       "-v,--chunks", [&flags](const std::string& text) { ReadChunks(text, flags); },
-      "Stages per rank; for schedule auto also 'auto': stages cut as is best");
-  app.add_option("--group", flags.group,
-                 "Micro-batches that go through a chunk together (default: about ranks)");
+      "Stages per rank. For the schedule auto also 'auto': the best number, with stages cut");
+  app.add_option(
+      "--group", flags.group,
+      "Micro-batches that go through a chunk together (default: about the number of ranks)");
   app.add_option("--update-every", flags.update_every,
-                 "pipedream-2bw: micro-batches an update includes (default: ranks)");
+                 "pipedream-2bw: micro-batches per update (default: the number of ranks)");
 }
 
 void AddCostFlags(CLI::App& app, ScheduleFlags& flags) {
   auto* uniform = app.add_option("--cost", flags.uniform_costs,
-                                 "Costs of every stage: F=1,I=1,W=1,B=2,RECOMPUTE=1,send=0,"
-                                 "overlap=3");
-  app.add_option("--costs", flags.costs_file, "Costs per stage, from a JSON file")
+                                 "The costs of every stage, such as F=1,I=1,W=1,B=2,RECOMPUTE=1,"
+                                 "send=0,overlap=3");
+  app.add_option("--costs", flags.costs_file, "JSON file with the costs of each stage")
       ->excludes(uniform);
   app.add_flag("--recompute", flags.recompute,
-               "Throw activations away after each forward, and rebuild them ahead of its backward");
+               "Drop activations after each forward, and rebuild them ahead of its backward");
   app.add_option("--memory-limit", flags.memory_limit,
-                 "Most (stage, micro-batch) activations that a rank may hold");
+                 "The most (stage, micro-batch) activations that a rank may hold");
   app.add_option("--time-limit", flags.time_limit,
-                 "How long auto may search, as 1s or 200ms (default: a fixed amount of work)");
+                 "How long auto may search, such as 1s or 200ms (default: a fixed amount of work)");
 }
 
 void AddOutputFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("-o,--output", flags.output, "Write to a file instead of stdout");
-  app.add_flag("--actions", flags.actions, "With JSON: also when every action runs");
+  app.add_option("-o,--output", flags.output, "File to write instead of stdout");
+  app.add_flag("--actions", flags.actions, "With JSON: also print when each action runs");
 }
 
 void AddPlacementFlag(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("--placement", flags.placement,
-                 "Where stages are: looped, v (chunks alternate direction) or bidirectional (two "
-                 "copies of the model)")
+  app.add_option(
+         "--placement", flags.placement,
+         "On which ranks stages are: looped, v (chunks alternate in direction) or bidirectional "
+         "(two copies of the model)")
       ->check(CLI::IsMember({"looped", "v", "bidirectional"}));
 }
 
@@ -67,7 +69,7 @@ void AddJsonFlag(CLI::App& app, ScheduleFlags& flags) {
   app.add_flag("--json", flags.json, "Print one JSON document");
 }
 
-// `format` is one of those that the option's check lets through.
+// `format` has passed the option's check.
 ScheduleFormat FormatOf(const std::string& format) {
   static const std::map<std::string, ScheduleFormat> formats = {
       {"text", ScheduleFormat::kText},  {"svg", ScheduleFormat::kSvg},
@@ -113,7 +115,7 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
   return asked;
 }
 
-// The ranks of all stages together take the place of -p where a schedule is generated.
+// Where a schedule is generated, the sum of --stage-replicas replaces -p.
 absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& asked) {
   absl::StatusOr<std::vector<int>> members = ParseStageMembers(flags.stage_replicas);
   if (!members.ok()) return members.status();
@@ -121,7 +123,7 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
   if (asked.stage_members.empty()) return absl::OkStatus();
   if (flags.format == "comms-csv") {
     return absl::InvalidArgumentError(
-        "--format comms-csv has a rank a stage; with --stage-replicas give another");
+        "--format comms-csv has one rank per stage; with --stage-replicas give another format");
   }
   if (!flags.against.empty()) {
     return absl::InvalidArgumentError("--against and --stage-replicas do not go together");
@@ -145,41 +147,42 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
 void AddListFlags(CLI::App& app, ScheduleFlags& flags) { AddJsonFlag(app, flags); }
 
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("schedule", flags.what, "NAME of a schedule, or FILE.csv")->required();
+  app.add_option("schedule", flags.what, "NAME of a schedule, auto, or a FILE.csv")->required();
   AddSizeFlags(app, flags);
   AddCostFlags(app, flags);
   AddOutputFlags(app, flags);
   AddPlacementFlag(app, flags);
-  app.add_option("--stage-replicas", flags.stage_replicas,
-                 "Ranks that share each stage, 3,1, instead of -p: they take turns at its "
-                 "micro-batches, and a stage costs --cost times its ranks");
-  app.add_option("--format", flags.format, "text, svg, html, csv, comms-csv, trace or json")
+  app.add_option(
+      "--stage-replicas", flags.stage_replicas,
+      "Ranks that share each stage, such as 3,1, instead of -p. They take its micro-batches "
+      "in turn, and a stage costs --cost times the number of its ranks");
+  app.add_option("--format", flags.format, "Format: text, svg, html, csv, comms-csv, trace or json")
       ->check(CLI::IsMember({"text", "svg", "html", "csv", "comms-csv", "trace", "json"}));
   app.add_option("--width", flags.width,
-                 "With text: columns of the picture (default: the terminal's)")
+                 "With text: columns of the picture (default: those of the terminal)")
       ->check(CLI::Range(kLeastWidth, kMostWidth));
   app.add_option("--against", flags.against,
-                 "With html: another schedule, NAME or FILE.csv, on the same time axis");
+                 "With html: show another schedule, NAME or FILE.csv, on the same time axis");
   app.add_option("--measured", flags.measured,
-                 "With html: the trace of a run (train --trace) under the planned bars");
+                 "With html: show a run, from the file of train --trace, under the planned bars");
   AddJsonFlag(app, flags);
 }
 
 void AddCompareFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("schedules", flags.names, "NAMEs of schedules (default: all)");
+  app.add_option("schedules", flags.names, "NAMEs of schedules (default: all of them)");
   AddSizeFlags(app, flags);
   AddCostFlags(app, flags);
   AddOutputFlags(app, flags);
   AddPlacementFlag(app, flags);
   app.add_flag("--memory-sweep", flags.memory_sweep,
-               "The best makespan under each memory limit, as a table and a plot");
-  app.add_option("--format", flags.format, "text, json; with --memory-sweep also svg")
+               "Find the best makespan under each memory limit, as a table and a plot");
+  app.add_option("--format", flags.format, "Format: text or json; with --memory-sweep also svg")
       ->check(CLI::IsMember({"text", "svg", "json"}));
   AddJsonFlag(app, flags);
 }
 
 void AddCheckFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("file", flags.what, "FILE.csv")->required();
+  app.add_option("file", flags.what, "FILE.csv with a timetable")->required();
   AddPlacementFlag(app, flags);
   AddJsonFlag(app, flags);
 }

@@ -14,8 +14,8 @@ class App;
 
 namespace sluice {
 
-// A subcommand of `sluice schedule` as it was typed; empty where a flag was not. Only the commands
-// themselves see it: everything else gets one of the questions that are read from it below.
+// A subcommand of `sluice schedule` as it was typed; empty where a flag was not given. Only the
+// functions below read it and make questions of it, which everything else uses.
 struct ScheduleFlags {
   std::string what;  // NAME or FILE.csv
   std::vector<std::string> names;
@@ -38,14 +38,14 @@ struct ScheduleFlags {
   bool actions = false;
 };
 
-// The options of each subcommand, which write into `flags`.
+// Add the options of each subcommand, which write into `flags`.
 void AddListFlags(CLI::App& app, ScheduleFlags& flags);
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags);
 void AddCompareFlags(CLI::App& app, ScheduleFlags& flags);
 void AddCheckFlags(CLI::App& app, ScheduleFlags& flags);
 
-// The question that the flags ask. InvalidArgument names the flag whose text means nothing, or the
-// flags that do not go together. The file of --costs is read.
+// The question that the flags ask. InvalidArgument names the flag with an invalid text, or the
+// flags that exclude each other. Reads the file of --costs.
 absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags);
 absl::StatusOr<CompareQuestion> ReadCompareQuestion(const ScheduleFlags& flags);
 

@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// One line on stderr where products in `dtype` are slow on `device` ("cpu" or "cuda"): bf16 on a
-// processor without instructions for it.
+// Prints one line on stderr where products in `dtype` are slow on `device` ("cpu" or "cuda"): bf16
+// on a processor without instructions for it.
 void NoteSlowBFloat16(const std::string& device, DType dtype);
 
 }  // namespace sluice

@@ -10,18 +10,18 @@
 
 namespace sluice {
 
-// Whose kernels compute.
+// Which kernels compute.
 struct KernelChoice {
-  bool cuda = false;  // a GPU's, else the CPU's
+  bool cuda = false;  // the kernels of a GPU, otherwise those of the CPU
   CudaAttention attention = CudaAttention::kSluice;
 };
 
-// The kernels that are asked for, ready to be planned with; no GPU is needed for that.
-// InvalidArgument for what the CPU has no choice of; FailedPrecondition or NotFound where this build
-// or machine cannot run them.
+// The kernels that were chosen, usable for planning; that needs no GPU. InvalidArgument for a
+// choice that the CPU does not have; FailedPrecondition or NotFound where this build or machine
+// cannot run them.
 absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice);
 
-// InvalidArgument where these kernels have a limit that the model is beyond.
+// InvalidArgument where the model exceeds a limit of these kernels.
 absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec& spec);
 
 }  // namespace sluice

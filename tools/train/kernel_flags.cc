@@ -7,10 +7,12 @@
 namespace sluice {
 
 void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags) {
-  command.add_option("--device", flags->device, "cpu or cuda")->capture_default_str()->group(group);
+  command.add_option("--device", flags->device, "Where the kernels run: cpu or cuda")
+      ->capture_default_str()
+      ->group(group);
   command
       .add_option("--attention", flags->attention,
-                  "A GPU's attention: sluice's kernels, or cuDNN's (bf16)")
+                  "Attention on a GPU: by sluice's own kernels, or by cuDNN's (bf16 only)")
       ->check(CLI::IsMember({"sluice", "cudnn"}))
       ->capture_default_str()
       ->group(group);

@@ -12,15 +12,15 @@ class App;
 
 namespace sluice {
 
-// Whose kernels compute, as it was typed.
+// Which kernels compute, as it was typed.
 struct KernelFlags {
   std::string device = "cpu";        // or "cuda"
   std::string attention = "sluice";  // or "cudnn", on a GPU
 };
-// Help goes to `group`.
+// The options are listed under `group` in --help.
 void AddKernelFlags(CLI::App& command, const std::string& group, KernelFlags* flags);
 
-// InvalidArgument for a name that there is not.
+// InvalidArgument for an unknown name.
 absl::StatusOr<KernelChoice> ChoiceOf(const KernelFlags& flags);
 
 }  // namespace sluice

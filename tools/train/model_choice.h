@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// Which model, and what shapes it; the same for every subcommand. 0: as the model says.
+// The model and its shape; the same flags for every subcommand. 0: the model's own value.
 struct ModelChoice {
   std::string model;  // a preset, or a Hugging Face config.json
   int layers = 0;
@@ -18,25 +18,25 @@ struct ModelChoice {
   int heads = 0;
   int vocab = 0;
   bool tied = false;
-  std::optional<NormKind> norm = {};  // nullopt: as the model says
+  std::optional<NormKind> norm = {};  // nullopt: the model's own
 
-  // Whether anything but the model itself was given.
+  // Whether any flag other than the model itself was given.
   bool shapes() const {
     return layers != 0 || dim != 0 || heads != 0 || vocab != 0 || tied || norm.has_value();
   }
 };
 
-// What gives them on the command line.
+// The flags that set the shape.
 inline constexpr char kShapeFlags[] = "--layers, --dim, --heads, --vocab, --tied and --norm";
 
 // Whether MODEL is a graph of operations: a PipeDream profile, graph.txt.
 bool NamesGraphFile(const ModelChoice& choice);
 
-// InvalidArgument where a shape was given: `choice.model` is no preset that can be shaped.
+// InvalidArgument where a shape was given but `choice.model` is no preset that takes one.
 absl::Status RefuseShapeFlags(const ModelChoice& choice);
 
-// The model, for sequences of `seq` tokens (0: the model's own length). A preset's table of positions
-// is made as long as `seq`; a config.json's is what it is.
+// The model, for sequences of `seq` tokens (0: the model's own length). A preset's table of
+// positions gets `seq` entries; that of a config.json is not changed.
 absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq);
 
 }  // namespace sluice

@@ -6,19 +6,22 @@
 namespace sluice {
 
 void AddShapeFlags(CLI::App& command, ModelChoice* choice) {
-  command.add_option("--layers", choice->layers, "Transformer blocks (presets)")
+  command.add_option("--layers", choice->layers, "Number of transformer blocks (presets only)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--dim", choice->dim, "Model width (presets)")->check(CLI::PositiveNumber);
-  command.add_option("--heads", choice->heads, "Attention heads; --dim is a multiple (presets)")
+  command.add_option("--dim", choice->dim, "Width of the model (presets only)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--vocab", choice->vocab, "Vocabulary size (presets)")
+  command
+      .add_option("--heads", choice->heads,
+                  "Number of attention heads, which divides --dim (presets only)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--vocab", choice->vocab, "Size of the vocabulary (presets only)")
       ->check(CLI::PositiveNumber);
   command.add_flag("--tied", choice->tied,
-                   "Head and token embedding share their weights (presets)");
+                   "The head and the token embedding share their weights (presets only)");
   command
       .add_option_function<std::string>(
           "--norm", [choice](const std::string& norm) { choice->norm = ParseNorm(norm); },
-          "layer, or rms: without mean and bias (presets)")
+          "Kind of norm: layer, or rms, which has no mean and no bias (presets only)")
       ->check(CLI::IsMember({NormName(NormKind::kLayer), NormName(NormKind::kRms)}));
 }
 

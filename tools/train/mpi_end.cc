@@ -13,12 +13,12 @@ namespace sluice {
 namespace {
 
 constexpr absl::Duration kFinaliseTimeout = absl::Minutes(10);
-// The others have been told of the failure; this gives them a moment to print what they know, and
-// mpirun one to pass on what this process has printed: it drops what it has not read when the last
-// rank ends.
+// The other ranks have been told of the failure; this wait gives them time to print what they know,
+// and gives mpirun time to pass on what this process has printed: mpirun drops output that it has
+// not read when the last rank ends.
 constexpr absl::Duration kOutputGrace = absl::Milliseconds(200);
 
-// Ends the process where MPI_Finalize waits too long for the other ranks.
+// Ends the process if MPI_Finalize waits too long for the other ranks.
 void StartFinaliseTimeout() {
   std::thread([until = Instant::Now() + kFinaliseTimeout] {
     SleepUntil(until);

@@ -5,9 +5,9 @@
 
 namespace sluice {
 
-// Ends this process's part in MPI, once its group is closed; without MPI it does nothing. Returns
-// `exit_code` where the process may then end as any other. Otherwise it ends the process with exit
-// code 5, and the job with it where other ranks may wait for ever.
+// Ends this process's use of MPI, once its group is closed; without MPI it does nothing. Returns
+// `exit_code` where the process may then end normally. Otherwise it ends the process with exit code
+// 5, and the whole job where other ranks might wait for ever.
 int EndMpi(MpiProcess& mpi, int exit_code);
 
 }  // namespace sluice

@@ -39,10 +39,10 @@ constexpr char kExample[] =
     "               --micro-batch-size 50 --stages 2 --steps 500";
 
 // Set by Ctrl-C and by SIGTERM, which batch systems send before they kill; the run ends after the
-// step that it is in. A second signal ends the process at once.
+// current step. A second signal ends the process at once.
 std::atomic<bool> interrupted{false};
-// Set by SIGTERM. mpirun sends it to all ranks, more than once maybe, when one of them has died, so
-// under MPI a second one ends nothing.
+// Set by SIGTERM. mpirun sends it to all ranks, possibly several times, when one of them has died,
+// so under MPI a second one does not end the process.
 std::atomic<bool> terminated{false};
 std::atomic<bool> under_mpi{false};
 
@@ -65,8 +65,8 @@ TrainEvents EventsFor(TrainOutput* output) {
       .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }
 
-// Whether what the run is to leave can be written, before hours go into it. Where it saves,
-// `*saving` keeps others out of the directory from now on.
+// Checks that the outputs of the run can be written, before hours of training. Where it saves,
+// `*saving` holds the lock of the directory from now on.
 absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,
                           std::unique_ptr<RunDirectory>* saving) {
   if (!options.saving.directory.empty()) {
@@ -83,7 +83,7 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
   return question.trace.empty() ? absl::OkStatus() : WriteOutput(question.trace, "");
 }
 
-// The file that CheckOutputs has tried to write is of no use to anybody when the run fails.
+// An empty trace file, which CheckOutputs has created, is removed when the run fails.
 void DropEmptyTrace(const TrainQuestion& question) {
   std::error_code error;
   if (question.trace.empty() || !std::filesystem::is_regular_file(question.trace, error)) return;
@@ -94,7 +94,8 @@ void DropEmptyTrace(const TrainQuestion& question) {
 void CatchSignals() {
   std::signal(SIGINT, OnStop);
   std::signal(SIGTERM, OnStop);
-  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a limit is an error to report, as a full disk is
+  // Writing beyond the limit of a file's size is then an error, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 // What the flags ask for, ready to run.
@@ -120,7 +121,7 @@ std::unique_ptr<TrainOutput> StartOutput(const TrainQuestion& question,
   return output;
 }
 
-// Of the rank that people see.
+// The output of the rank that prints.
 int Report(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
            TrainOutput* output) {
   output->Done(result.summary);
@@ -196,7 +197,7 @@ class WorldTrainer {
   int Run() {
     if (choice_.transport == Transport::kMpi) {
       under_mpi.store(true);
-      std::signal(SIGTERM, OnStop);  // from now on: a rank may be lost while the others start
+      std::signal(SIGTERM, OnStop);  // from now on a rank may be lost while the others start
     }
     // An error that only this rank knows is sent to the others, which would otherwise wait for it.
     absl::StatusOr<CompiledJob> compiled =
@@ -240,7 +241,7 @@ class WorldTrainer {
     return CheckOutputs(*question_, compiled->job.options, &saving_);
   }
 
-  // What makes up the ranks of the run.
+  // What the number of ranks is made of: "of its stages 2 + 1", "2 of the pipeline x 3 replicas".
   static std::string Made(const RunPlan& plan) {
     if (plan.has_stage_members()) {
       return absl::StrCat("of its stages ", absl::StrJoin(plan.request.stage_members, " + "));

@@ -12,12 +12,13 @@
 namespace sluice {
 namespace {
 
-// Ranks of this process on device `number` of `count`: neighbours stay together.
+// The device `number` of `count` for a rank of this process: neighbours share one.
 int DeviceOf(int rank, int ranks, int count) {
-  return rank * std::clamp(count, 1, ranks) / ranks;  // where there is none, opening it says so
+  // Without any device, opening one gives the error.
+  return rank * std::clamp(count, 1, ranks) / ranks;
 }
 
-// Whether the arenas of `ranks` fit what is free.
+// Whether the arenas of `ranks` fit into the free memory.
 absl::Status CheckMemory(const RunPlan& plan, const std::vector<int>& ranks, const Device& device) {
   const int64_t available = device.AvailableBytes();
   int64_t bytes = 0;
@@ -110,7 +111,7 @@ absl::StatusOr<std::unique_ptr<RunDevices>> RunDevices::OverNccl(const RunPlan& 
       absl::StatusOr<std::unique_ptr<NcclCommunicator>> end =
           ConnectNccl(of_rank, world, device, stream);
       if (!end.ok()) return end.status();
-      // The rank's arena, which is all that it has allocated.
+      // The rank's arena, which is everything that it has allocated on the device.
       if (absl::Status status = memory->RegisterWith(end->get()); !status.ok()) {
         (*end)->Abort(status);
         return status;

@@ -18,40 +18,41 @@
 
 namespace sluice {
 
-// Opens device `number` of those that this process sees, which takes its memory from `allocator`.
+// Opens device `number` of those that this process sees; the device allocates its memory with
+// `allocator`.
 using OpenDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(
     int number, const DeviceAllocator& allocator)>;
 
-// The devices of the ranks of one process, and what joins them.
+// The devices of the ranks of one process, and the group that connects them.
 class RunDevices {
  public:
   // Ranks 0 .. world_size - 1 of `plan` are threads of this process; they share `count` devices
-  // evenly, neighbours on one device, and their messages are copies. Errors as `open`'s; exit code
-  // 3 where the arenas do not fit a device's memory.
+  // evenly, neighbours on one device, and their messages are copies. Errors are those of `open`;
+  // exit code 3 where the arenas do not fit into a device's memory.
   static absl::StatusOr<std::unique_ptr<RunDevices>> ForThreads(const RunPlan& plan, int count,
                                                                 const OpenDevice& open);
 
-  // Each of `ranks`, the plan's that are threads of this process, or the one that it is, has a
-  // device of its own as far as there are `count`, from number `first` on, and tensors travel over
-  // NCCL, from and to memory of its own kind where it has some. Errors as above; where two ranks
-  // get one device the run ends when they meet.
+  // `ranks`: the ranks of the plan that are threads of this process, or the one rank that it is.
+  // Each has its own device as far as `count` devices, from number `first` on, are enough. Tensors
+  // are sent over NCCL, in memory that NCCL allocates where it can. Errors as above; where two
+  // ranks get one device, the run ends when they connect.
   static absl::StatusOr<std::unique_ptr<RunDevices>> OverNccl(const RunPlan& plan,
                                                               const std::vector<int>& ranks,
                                                               int first, int count,
                                                               const OpenDevice& open,
                                                               const NcclOptions& options);
 
-  // As TrainOptions::devices; they use this object.
+  // For TrainOptions::devices; the result uses this object.
   const std::vector<RankDevice>& ranks() const { return ranks_; }
 
  private:
   RunDevices() = default;
-  // Opens the devices of `ranks` by number, each once, and checks that their arenas fit. Their
-  // memory is NCCL's where that is not null.
+  // Opens each device of `ranks` once, and checks that their arenas fit. Their memory is allocated
+  // by NCCL unless that is null.
   absl::Status Open(const RunPlan& plan, const std::vector<int>& ranks,
                     const std::vector<int>& numbers, const OpenDevice& open, NcclApi* nccl);
 
-  std::unique_ptr<DeviceGroup> group_;                 // of ranks that are threads
+  std::unique_ptr<DeviceGroup> group_;                 // connects ranks that are threads
   std::map<int, std::unique_ptr<NcclMemory>> memory_;  // [number]
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<RankDevice> ranks_;

@@ -17,12 +17,12 @@ namespace {
 constexpr char kModelGroup[] = "Model and data";
 constexpr char kProcessGroup[] = "Processes";
 
-// Options that --help lists together.
+// Options that --help lists together under one heading.
 class OptionGroup {
  public:
   OptionGroup(CLI::App& command, const char* name) : command_(command), name_(name) {}
 
-  // An option that writes `value`, typed as that is.
+  // Adds an option that writes `value`, with the type of `value`.
   template <typename T>
   CLI::Option* Add(const char* flag, T& value, const std::string& help) {
     return command_.add_option(flag, value, help)->group(name_);
@@ -40,57 +40,59 @@ class OptionGroup {
 void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, kModelGroup);
   group.Add("--model", flags->question.model.model,
-            "char-gpt, gpt2, ..., mlp, or a Hugging Face config.json");
+            "A preset (char-gpt, gpt2, ..., mlp), or a Hugging Face config.json");
   AddShapeFlags(command, &flags->question.model);
   for (const char* flag : {"--layers", "--dim", "--heads", "--vocab", "--tied", "--norm"}) {
     command.get_option(flag)->group(kModelGroup);
   }
-  group.Add("--data", flags->question.data, "A text file, or IDX images: a directory or file")
+  group
+      .Add("--data", flags->question.data,
+           "A text file, or images in the IDX format: a file or a directory of them")
       ->required();
   group.AddFlag("--bytes", flags->question.bytes,
-                "Take the bytes of --data for tokens even where it is no text, or the model's "
+                "Use the bytes of --data as tokens even if it is not a text, or if the model's "
                 "vocabulary is not the 256 bytes");
-  group.Add("--seq", flags->question.seq, "Tokens a sample (default: the model's)")
+  group.Add("--seq", flags->question.seq, "Tokens per sample (default: the model's)")
       ->check(CLI::PositiveNumber);
   group.Add("--init", flags->question.options.saving.init,
-            "Start from the weights in this model.safetensors");
+            "Begin with the weights in this model.safetensors");
 }
 
 void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, "Pipeline");
   group
       .Add("--stages", flags->question.timetable.stages,
-           absl::StrCat(
-               "Ranks of the pipeline, a thread each (default: ", TimetableChoice::kDefaultRanks,
-               ", or as many as FILE.csv has rows); stages, with "
-               "--stage-replicas"))
+           absl::StrCat("Ranks of the pipeline, each of them a thread (default: ",
+                        TimetableChoice::kDefaultRanks,
+                        ", or the number of rows of FILE.csv). With --stage-replicas: stages"))
       ->check(CLI::PositiveNumber);
   group
       .Add("--schedule", flags->question.timetable.schedule,
-           "A name from 'sluice schedule list', auto (the best found for equal stages), or "
-           "a FILE.csv")
+           "A name from 'sluice schedule list', auto (the best one found for equal stages), "
+           "or a FILE.csv")
       ->capture_default_str();
   group
       .Add("--chunks", flags->question.timetable.chunks,
-           "Stages a rank holds (default: the schedule's)")
+           "Stages per rank (default: the schedule's)")
       ->check(CLI::PositiveNumber);
   group
-      .Add(
-          "--placement", flags->question.timetable.placement,
-          "Where FILE.csv, or auto, has its stages: looped or v (default: as its rows say, looped)")
+      .Add("--placement", flags->question.timetable.placement,
+           "Placement of the stages of FILE.csv or of auto: looped or v (default: that of the "
+           "file's "
+           "rows; looped)")
       ->check(CLI::IsMember({"looped", "v"}));
   group.Add("--partition", flags->question.partition,
-            "Layers of each stage: 0-3,4-7 (default: balanced)");
+            "Layers of each stage, such as 0-3,4-7 (default: balanced)");
   group.Add("--plan", flags->question.timetable.plan,
-            "Schedule, partition, recomputation and replicas from 'sluice plan --format "
-            "json'");
-  group.Add("--micro-batch-size", flags->question.micro_batch_size, "Samples a micro-batch")
+            "Use the schedule, partition, recomputation and replicas of this file, which "
+            "'sluice plan --format json' has written");
+  group.Add("--micro-batch-size", flags->question.micro_batch_size, "Samples per micro-batch")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   group
       .Add("--micro-batches", flags->question.timetable.micro_batches,
-           absl::StrCat("Micro-batches a step, of each replica (default: ",
-                        TimetableChoice::kDefaultMicroBatches, ", or as many as FILE.csv has)"))
+           absl::StrCat("Micro-batches per step of each replica (default: ",
+                        TimetableChoice::kDefaultMicroBatches, ", or those of FILE.csv)"))
       ->check(CLI::PositiveNumber);
 }
 
@@ -98,45 +100,47 @@ void AddReplicaOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, "Replicas");
   group
       .Add("--data-parallel", flags->question.data_parallel,
-           "Replicas of the pipeline, each on ranks and micro-batches of its own")
+           "Replicas of the pipeline; each has its own ranks and micro-batches")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   group.Add("--stage-replicas", flags->stage_replicas,
-            "Ranks of each stage, 3,1: they take turns at its micro-batches, --sum-groups "
-            "of them a step (default: each micro-batch is one)");
+            "Ranks that share each stage, such as 3,1. They take its micro-batches in turn, "
+            "in the groups of --sum-groups (default: each micro-batch is a group)");
   group
       .Add("--zero", flags->question.zero,
-           "What replicas divide among themselves: 1 the optimizer's state, 2 sums of "
-           "gradients too; the same bits for the same --sum-groups")
+           "What replicas divide among themselves: 1: the optimizer's state; 2: sums of "
+           "gradients, too. The bits are the same for the same --sum-groups")
       ->check(CLI::Range(0, 2))
       ->capture_default_str();
   group
       .Add("--sum-groups", flags->question.sum_groups,
-           "Sum gradients within this many groups of micro-batches, then over the groups "
-           "(default: the replicas; with --zero 2, every micro-batch is one)")
+           "Number of groups of micro-batches: gradients are summed within each group, then over "
+           "the groups (default: one group per replica; with --zero 2 one per micro-batch)")
       ->check(CLI::PositiveNumber);
 }
 
 void AddKernelOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, "Kernels");
-  group.Add("--dtype", flags->dtype, "Compute type; weights are kept in fp32")
+  group.Add("--dtype", flags->dtype, "Compute type. Weights are always stored in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  group.Add("--recompute", flags->recompute, "What backward computes again instead of keeping")
+  group
+      .Add("--recompute", flags->recompute,
+           "Activations that the backward computes again instead of keeping them")
       ->check(CLI::IsMember({"none", "selective", "full"}))
       ->capture_default_str();
   group.AddFlag("--recompute-ahead", flags->question.recompute_ahead,
-                "Compute that while the gradient is awaited, a stage at a time: sooner done, and "
+                "Compute them again while a stage waits for its gradient: a shorter step, with "
                 "more memory");
   AddKernelFlags(command, group.name(), &flags->kernels);
   group.AddFlag("--cuda-graphs", flags->question.cuda_graphs,
-                "Have a GPU keep what an action asks of it, and do that again in each later step");
+                "Record the GPU's work of each action once, and replay it in all later steps");
   group
       .Add("--threads-per-stage", flags->question.threads_per_stage,
            "Threads of each rank's kernels")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  group.AddFlag("--no-pin", flags->no_pin, "Let the system move ranks between cores");
+  group.AddFlag("--no-pin", flags->no_pin, "Let the operating system move ranks between cores");
 }
 
 void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
@@ -145,36 +149,41 @@ void AddOptimizerOptions(CLI::App& command, TrainFlags* flags) {
   const HyperParameters usual;
   group
       .Add("--steps", given.steps,
-           absl::StrCat("Steps in all; a resumed run goes on to this number (default: ",
-                        usual.steps, "; the checkpoint's, where it follows a cosine)"))
+           absl::StrCat("Number of steps; a resumed run continues up to this step (default: ",
+                        usual.steps, "; that of the checkpoint, if it follows a cosine)"))
       ->check(CLI::NonNegativeNumber);
-  group.Add("--optimizer", flags->optimizer, "What turns gradients into steps")
+  group.Add("--optimizer", flags->optimizer, "How gradients change the weights")
       ->check(CLI::IsMember({"adamw", "sgd"}))
       ->capture_default_str();
   group.Add("--lr", given.lr, "Learning rate")
       ->check(FiniteNumber(kLargestFloat))
       ->check(CLI::NonNegativeNumber)
       ->default_str(absl::StrCat(usual.optimizer.lr));
-  group.Add("--weight-decay", given.weight_decay, "Of matrices; not of biases and norms")
+  group
+      .Add("--weight-decay", given.weight_decay,
+           "Weight decay of matrices; biases and norms have none")
       ->check(FiniteNumber(kLargestFloat))
       ->check(CLI::NonNegativeNumber)
       ->default_str(absl::StrCat(usual.optimizer.weight_decay));
-  group.Add("--clip", given.clip, "Largest global gradient norm; 0: any")
+  group.Add("--clip", given.clip, "Largest global norm of the gradients; 0: no limit")
       ->check(FiniteNumber())
       ->check(CLI::NonNegativeNumber)
       ->default_str(absl::StrCat(usual.optimizer.clip));
-  group.Add("--momentum", given.momentum, "Of sgd")
+  group.Add("--momentum", given.momentum, "Momentum of sgd")
       ->check(FiniteNumber())
       ->check(CLI::Range(0.0, 1.0))
       ->default_str(absl::StrCat(usual.optimizer.momentum));
-  group.Add("--warmup", given.warmup, "Steps of linear warm-up")
+  group.Add("--warmup", given.warmup, "Steps in which the learning rate rises linearly")
       ->check(CLI::NonNegativeNumber)
       ->default_str(absl::StrCat(usual.optimizer.warmup));
   group
-      .Add("--lr-schedule", flags->lr_schedule, "Of the learning rate; cosine goes down to a tenth")
+      .Add("--lr-schedule", flags->lr_schedule,
+           "Learning rate after the warm-up; cosine falls to a tenth")
       ->check(CLI::IsMember({"constant", "cosine"}))
       ->default_str("constant");
-  group.Add("--seed", flags->question.options.training.seed, "Of weights and data order")
+  group
+      .Add("--seed", flags->question.options.training.seed,
+           "Seed of the first weights and of the order of the data")
       ->check(WholeSeed())
       ->capture_default_str();
 }
@@ -188,44 +197,48 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::NonNegativeNumber);
   group
       .Add("--eval-micro-batches", options.watching.eval_micro_batches,
-           "Micro-batches an evaluation (default: all)")
+           "Micro-batches per evaluation (default: all)")
       ->check(CLI::NonNegativeNumber);
   group.Add("--save", options.saving.directory,
-            "Directory for checkpoints, of this run alone: one that holds another run's takes "
-            "--resume or --overwrite");
+            "Directory for the checkpoints of this run. If it has those of another run, "
+            "--resume or --overwrite is needed");
   group
       .AddFlag("--overwrite", flags->question.overwrite,
-               "Replace another run's checkpoints there, once the first of this run is saved")
+               "Replace another run's checkpoints in --save, once the first one of this run is "
+               "saved")
       ->needs("--save");
   group
       .Add("--save-every", options.saving.every,
            "Steps between checkpoints (default: only at the end)")
       ->check(CLI::NonNegativeNumber);
   group.Add("--resume", options.saving.resume,
-            "Go on from a checkpoint, its directory or one step's, with its learning rate "
-            "and the like unless they are given");
-  group.Add("--trace", flags->question.trace, "Write a Chrome/Perfetto trace of what ran");
-  group.AddFlag("--json", flags->question.json, "One JSON object a step, then a summary");
+            "Continue from a checkpoint (the directory of --save, or one step in it), with its "
+            "learning rate and other hyper-parameters unless they are given");
+  group.Add("--trace", flags->question.trace,
+            "Write a Chrome/Perfetto trace of the actions to this file");
+  group.AddFlag("--json", flags->question.json, "Print one JSON object per step, then a summary");
 }
 
 void AddProcessOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, kProcessGroup);
   WorldFlags& world = flags->world;
   group.Add("--transport", world.transport,
-            "inprocess, mpi or tcp (default: mpi under mpirun, tcp under torchrun or with "
-            "--rank, else inprocess); nccl: the default, with tensors of GPUs over NCCL, as "
-            "always between processes");
-  group.Add("--rank", world.launch.rank, "This process, from 0; a launcher says it too");
+            "How ranks communicate: inprocess, mpi or tcp (default: mpi under mpirun, tcp under "
+            "torchrun or with --rank, otherwise inprocess). nccl: the default, but GPUs send "
+            "tensors over NCCL, as they always do between processes");
+  group.Add("--rank", world.launch.rank, "Rank of this process, from 0; a launcher sets it too");
   group.Add("--world-size", world.launch.world_size,
-            "Processes: stages x replicas, or the sum of "
-            "--stage-replicas");
-  group.Add("--master-addr", world.launch.master_addr, "The machine of rank 0");
+            "Number of processes: stages x replicas, or the sum of --stage-replicas");
+  group.Add("--master-addr", world.launch.master_addr,
+            "Host name or address of the machine of rank 0");
   group.Add("--master-port", world.launch.master_port,
-            absl::StrCat("Where rank 0 listens (default: ", kDefaultMasterPort, ")"));
+            absl::StrCat("Port on which rank 0 listens (default: ", kDefaultMasterPort, ")"));
   group.Add(
       "--secret-file", world.secret_file,
-      absl::StrCat("What all ranks know, for tcp between machines (or ", kSecretVariable, ")"));
-  group.Add("--timeout", flags->timeout, "Longest wait for another rank")->capture_default_str();
+      absl::StrCat("File with the secret that all ranks share, for tcp between machines (or set ",
+                   kSecretVariable, ")"));
+  group.Add("--timeout", flags->timeout, "Longest time to wait for another rank")
+      ->capture_default_str();
 }
 
 absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
@@ -238,7 +251,7 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
   return timeout;
 }
 
-// What was given, and the usual value of the rest.
+// The values that were given, and the defaults of the others.
 void TakeHyperParameters(const TrainFlags& flags, Training* training) {
   if (flags.lr_schedule) {
     training->given.schedule =

@@ -15,8 +15,8 @@ class App;
 
 namespace sluice {
 
-// `sluice train` as it was typed: what is still text, beside the values that the options write
-// straight into the question.
+// `sluice train` as it was typed: the values that are still text, beside the values that the
+// options write directly into the question.
 struct TrainFlags {
   TrainQuestion question;
   std::string stage_replicas;  // "3,1"

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// A plan stands for the answers that it decides.
+// A plan replaces the answers that it contains.
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   TimetableChoice& timetable = question->timetable;
   if (!question->partition.empty()) {
@@ -41,8 +41,8 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   return absl::OkStatus();
 }
 
-// The model that was asked for; the plan's own, where nothing was said about it. A plan of a
-// profiled chain knows what layers cost, not what they are.
+// The model that was asked for, or the plan's own where none was given. A plan of a profiled chain
+// has the costs of layers, but not their model.
 absl::StatusOr<ModelSpec> ChooseModel(const TrainQuestion& question, const PlanFile* plan) {
   ModelChoice model = question.model;
   if (model.model.empty() && !model.shapes() && plan != nullptr && plan->spec.has_value())
@@ -52,7 +52,7 @@ absl::StatusOr<ModelSpec> ChooseModel(const TrainQuestion& question, const PlanF
   return ResolveModel(model, question.seq);
 }
 
-// The plan's, the one that was given, or a balanced one.
+// The partition of the plan, or the given one, or a balanced one.
 absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const PlanFile* plan,
                                           const RunRequest& request, const Timetable& step) {
   const int stages = step.placement.model_stages();
@@ -78,7 +78,7 @@ absl::Status CheckRecomputation(const RunRequest& request) {
 
 absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const ModelSpec& spec,
                                        const PlanFile* plan) {
-  // The timetable of a step, by which layers are divided; an asynchronous run goes on to a longer
+  // The timetable of a step, by which layers are divided; an asynchronous run then uses a longer
   // one.
   absl::StatusOr<Timetable> timetable = StepTimetable(question.timetable);
   if (!timetable.ok()) return timetable.status();
@@ -116,7 +116,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   return request;
 }
 
-// Ids of bytes mean something else to a model whose tokens are words.
+// The ids of bytes have another meaning for a model whose tokens are words.
 absl::Status CheckTokens(const Dataset& data, const ModelSpec& spec,
                          const TrainQuestion& question) {
   if (question.bytes || spec.gpt() == nullptr || spec.gpt()->vocab <= data.classes()) {

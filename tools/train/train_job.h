@@ -11,15 +11,15 @@
 
 namespace sluice {
 
-// A question that has been answered: what to train, with the data set open.
+// An answered question: what to train, with the data set open.
 struct TrainJob {
   RunRequest request;
   std::unique_ptr<Dataset> data;
   TrainOptions options;
 };
 
-// Reads the plan, where there is one, chooses model and partition, and opens the data.
-// InvalidArgument says which flag is wrong, and what it takes.
+// Reads the plan if there is one, chooses model and partition, and opens the data. InvalidArgument
+// says which flag is wrong, and what it takes.
 absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& question);
 
 }  // namespace sluice

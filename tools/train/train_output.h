@@ -8,12 +8,12 @@
 
 namespace sluice {
 
-// How a run shows itself. Called from one thread.
+// The output of a run. Called from one thread.
 class TrainOutput {
  public:
   virtual ~TrainOutput() = default;
   virtual void Start(const RunPlan& plan, const Dataset& data, int64_t steps) = 0;
-  // A run that goes on to another number of steps than Start was told, maybe.
+  // Called when a run was resumed; it may then have another number of steps than Start was told.
   virtual void Resumed(const ResumedRun& run) = 0;
   virtual void Step(const StepMetrics& metrics) = 0;
   virtual void Evaluated(const Evaluation& evaluation) = 0;
@@ -22,13 +22,13 @@ class TrainOutput {
   virtual void Done(const TrainSummary& summary) = 0;
 };
 
-// Whether the timetable asks for a forward and a backward at a time, which a rank on a CPU runs one
-// after the other: predictions take the sum of their times.
+// Whether the timetable has overlapped pairs, whose halves a rank on a CPU runs one after the
+// other: predictions add up their times.
 bool HasOverlappedPairs(const Timetable& timetable);
 
-// One JSON object a step on stdout, then the summary.
+// One JSON object per step on stdout, then the summary.
 std::unique_ptr<TrainOutput> MakeJsonOutput();
-// A table for people on stdout, with a progress bar on stderr where that is a terminal.
+// A table on stdout, with a progress bar on stderr where that is a terminal.
 std::unique_ptr<TrainOutput> MakeTableOutput();
 
 }  // namespace sluice

@@ -13,27 +13,27 @@
 
 namespace sluice {
 
-// Which timetable a step follows.
+// The timetable of a step.
 struct TimetableChoice {
   static constexpr int kDefaultRanks = 1;
   static constexpr int kDefaultMicroBatches = 8;
 
   std::optional<int> stages;      // ranks of the pipeline
   std::string schedule = "1f1b";  // a name, "auto" or a FILE.csv
-  std::string timetable;          // instead of it: CSV, of a plan with an order of its own
-  std::string plan;               // the file that `timetable` stands in
-  int chunks = 0;                 // stages of each rank; 0: the schedule's
-  std::string placement;          // "looped" or "v", of a file or auto; empty: as it says
+  std::string timetable;          // instead of `schedule`: the CSV of a plan with a custom order
+  std::string plan;               // the file that contains `timetable`
+  int chunks = 0;                 // stages per rank; 0: the schedule's default
+  std::string placement;          // "looped" or "v", for a file or auto; empty: the file's own
   std::optional<int> micro_batches;
-  std::vector<int> stage_members;  // ranks of each stage; empty: one each
+  std::vector<int> stage_members;  // [stage] ranks that share it; empty: one each
 };
 
 // What `sluice train` is asked: typed values, made once from the flags (train_flags.h).
 struct TrainQuestion {
   ModelChoice model;
   std::string data;
-  bool bytes = false;  // take those of `data` for tokens, whatever they are and the model reads
-  int seq = 0;         // tokens of a sample; 0: the model's
+  bool bytes = false;  // use the bytes of `data` as tokens, whatever the file and the model are
+  int seq = 0;         // tokens per sample; 0: the model's
   TimetableChoice timetable;
   std::string partition;  // layers of each stage, "0-3,4-7"; empty: balanced
   int micro_batch_size = 4;

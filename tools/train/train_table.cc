@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-constexpr int kRows = 20;  // of the table, however many steps
+constexpr int kRows = 20;  // of the table, however many steps there are
 constexpr int kBarWidth = 32;
 constexpr double kMiB = 1024.0 * 1024;
 
@@ -32,7 +32,7 @@ std::string Grouped(int64_t value) {
   return digits;
 }
 
-// Fixed while that fits the column.
+// Fixed notation while that fits the column.
 std::string Number(double value, int decimals) {
   constexpr double kWidest = 999;
   if (value > kWidest) return absl::StrFormat("%.2e", value);
@@ -44,7 +44,7 @@ std::string LeftTime(double seconds) {
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
-// Of one rank of the pipeline, on the replica where it is largest.
+// The largest arena of one rank of the pipeline, over all replicas.
 int64_t LargestArena(const RunPlan& plan, int rank) {
   int64_t largest = 0;
   for (int at = rank; at < plan.world_size(); at += plan.ranks())

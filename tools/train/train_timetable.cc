@@ -23,8 +23,8 @@
 namespace sluice {
 namespace {
 
-// An asynchronous run drains after this many micro-batches, to report and to notice Ctrl-C. The
-// bubble of that is (p - 1) / this.
+// An asynchronous run drains after this many micro-batches, to report and to notice Ctrl-C. That
+// costs a bubble of (p - 1) / this number.
 constexpr int64_t kMicroBatchesWithoutFlush = 1024;
 
 bool FromFile(const TimetableChoice& choice) { return absl::EndsWith(choice.schedule, ".csv"); }
@@ -40,7 +40,7 @@ absl::StatusOr<Timetable> Generate(const TimetableChoice& choice, std::optional<
   return GenerateSchedule(choice.schedule, request);
 }
 
-// The best timetable for equal stages whose F, I and W take equally long.
+// The best timetable for equal stages whose F, I and W take the same time.
 absl::StatusOr<Timetable> Optimise(const TimetableChoice& choice, int ranks, int micro_batches) {
   const int chunks = choice.chunks > 0 ? choice.chunks : choice.placement == "v" ? 2 : 1;
   const absl::Status size =
@@ -64,7 +64,7 @@ absl::Status CheckSound(const Timetable& table, const std::string& file) {
                       kExitInvalidTimetable);
 }
 
-// The rows say where stages are; --placement says where they should be.
+// The rows of a file say on which rank each stage is; --placement must agree with them.
 absl::Status CheckPlacement(const TimetableChoice& choice, const Timetable& table) {
   if (choice.placement.empty()) return absl::OkStatus();
   const Placement& placement = table.placement;
@@ -75,7 +75,7 @@ absl::Status CheckPlacement(const TimetableChoice& choice, const Timetable& tabl
                                                  choice.schedule, " has its stages elsewhere"));
 }
 
-// `flag` as given, or absent.
+// InvalidArgument where `flag` was given and is not the number that `file` has.
 absl::Status CheckCount(const std::string& file, const char* what, const char* flag, int found,
                         const std::optional<int>& given) {
   if (!given.has_value() || *given == found) return absl::OkStatus();
@@ -84,7 +84,8 @@ absl::Status CheckCount(const std::string& file, const char* what, const char* f
                                                  " or leave it out"));
 }
 
-// `ranks`: that it must have, if any. The table in `text`, which stands in `file`.
+// Reads the table in `text`, which is a part of `file`. `ranks`: the number that it must have, if
+// any.
 absl::StatusOr<Timetable> Import(const TimetableChoice& choice, std::optional<int> ranks,
                                  const std::string& text, const std::string& file) {
   absl::StatusOr<Timetable> table = ParseTimetableCsv(text, file);
@@ -146,10 +147,10 @@ absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const Trai
                                        const Timetable& step) {
   if (step.updates == WeightUpdates::kFlush) return step;
   const int64_t most = std::max<int64_t>(kMicroBatchesWithoutFlush / step.micro_batches, 1);
-  // A checkpoint may know better how many steps there are.
+  // When a run is resumed, the checkpoint may set the number of steps.
   const bool known = options.saving.resume.empty() || options.training.given.steps.has_value();
   int64_t steps = known ? std::clamp<int64_t>(options.training.steps, 1, most) : most;
-  // Looking at the weights takes a flush anyway.
+  // Looking at the weights needs a flush anyway.
   for (int64_t pause :
        {options.watching.eval_every, options.saving.directory.empty() ? 0 : options.saving.every}) {
     if (pause > 0) steps = std::min(steps, pause);

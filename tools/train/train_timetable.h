@@ -10,18 +10,19 @@
 namespace sluice {
 
 // The timetable that --schedule names, for the micro-batches of one step. InvalidArgument where a
-// file's ranks, micro-batches or placement are not what was asked; with the exit code of an
-// invalid timetable where a file's table is not sound. With --stage-replicas it has a row a stage:
-// those of a file, or as NarrowTimetable makes them.
+// file's ranks, micro-batches or placement are not the requested ones; with the exit code of an
+// invalid timetable where a file's table is not sound. With --stage-replicas it has one row per
+// stage: those of a file, or those that NarrowTimetable makes.
 absl::StatusOr<Timetable> StepTimetable(const TimetableChoice& choice);
 
-// What the run executes: `step` itself; of an asynchronous schedule, which does not drain between
-// steps, one table over as many steps as the run has, or as are reported and kept at a time.
+// The timetable that the run executes: `step` itself; for an asynchronous schedule, which does not
+// drain between steps, one table over all steps of the run, or over those between two reports or
+// saves.
 absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const TrainOptions& options,
                                        const Timetable& step);
 
-// RunRequest::sum_groups: as --sum-groups says, 0 where it says nothing; but for schedules with
-// several copies of the model, which are such groups already.
+// RunRequest::sum_groups: the value of --sum-groups, 0 where it is not given; except for schedules
+// with several copies of the model, each of which is such a group already.
 int GroupsOf(std::optional<int> sum_groups, const Timetable& step);
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ constexpr absl::Duration kSpin = absl::Microseconds(100);
 // mpirun kills a rank one second after it has told it to stop; the error must be printed before.
 constexpr absl::Duration kStopPatience = absl::Milliseconds(300);
 
-// Whether a Slurm step started this process such that MPI can find the others.
+// Whether a Slurm step started this process in such a way that MPI can find the others.
 bool SpeaksPmi(const Environment& environment) {
   for (const char* name : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
     if (environment(name)) return true;
@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
                                                         absl::Duration timeout, size_t capacity,
                                                         const std::atomic<bool>* told_to_stop,
                                                         MpiProcess* mpi) {
-  // Spinning pays only while every rank, and every transport's thread, has a core.
+  // Polling helps only if every rank, and every transport's thread, has a core.
   const bool roomy = CoresForRanks() > 2;
   const absl::Duration spin = roomy ? kSpin : absl::ZeroDuration();
   if (choice.transport == Transport::kMpi) {

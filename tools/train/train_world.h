@@ -42,9 +42,9 @@ struct WorldChoice {
 absl::StatusOr<WorldChoice> ChooseWorld(const WorldFlags& flags, const Environment& environment);
 
 // Connects this rank to all others; not for Transport::kInProcess. `capacity`: the most messages
-// that one edge holds at a time. `told_to_stop`: set once this process got SIGTERM; under mpirun that may mean
-// that another rank was lost. `mpi` must outlive the result. Errors are those of OpenTcp and
-// MpiProcess::Open.
+// that one edge holds at a time. `told_to_stop`: set once this process got SIGTERM; under mpirun
+// that may mean that another rank was lost. `mpi` must outlive the result. Errors are those of
+// OpenTcp and MpiProcess::Open.
 absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choice,
                                                         absl::Duration timeout, size_t capacity,
                                                         const std::atomic<bool>* told_to_stop,

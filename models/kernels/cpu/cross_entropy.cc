@@ -69,7 +69,7 @@ void CrossEntropyOf(size_t rows, size_t classes, T* logits, const int32_t* targe
     const double row_loss = std::log(static_cast<double>(sum)) +
                             (static_cast<double>(largest) - static_cast<double>(logit));
     total += row_loss;
-    // Right when none before the target is as large: the first of equals wins.
+    // Correct when no logit before the target is as large: of equal ones the first is chosen.
     if (logit == largest && (target == 0 || Largest(target, logits) < largest)) ++hits;
     if (grad_scale != 0) {
       ScaledSoftmax(classes, logits, largest, sum, grad_scale);

@@ -13,7 +13,7 @@ namespace sluice::cpu {
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
-// No kernel here needs a work area of its own.
+// A size of 0: this kernel needs no work area.
 inline size_t NoWorkspace(int64_t, int64_t) { return 0; }
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,

@@ -14,12 +14,12 @@ namespace {
 constexpr size_t kAlignment = 64;
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// What is foretold by the shape, or what oneDNN asks for where that is more: with several threads,
-// or on a processor that it divides products differently for.
+// The size that follows from the shape, or the size that oneDNN asks for where that is larger: with
+// several threads, or on a processor for which it divides products differently.
 size_t AtLeast(size_t foretold, size_t asked) { return std::max(foretold, Aligned(asked)); }
 
-// fp32 uses the weights as they lie (oneDNN is as fast on them as on its own layout); bf16 keeps
-// two packed copies of them, one for each product they enter: [forward | input gradient].
+// fp32 uses the weights as they are stored (oneDNN is as fast on them as on its own layout); bf16
+// keeps two packed copies of them, one for each product that uses them: [forward | input gradient].
 class CpuLinear : public Linear {
  public:
   explicit CpuLinear(const LinearShape& shape)
@@ -141,7 +141,7 @@ std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
   if (shape.dtype == DType::kBFloat16 && !MultipliesBFloat16()) return MakePortableLinear(shape);
   try {
     return std::make_unique<CpuLinear>(shape);
-  } catch (const dnnl::error&) {  // above all where there is no memory for its code
+  } catch (const dnnl::error&) {  // usually there was no memory for its code
     return MakePortableLinear(shape);
   }
 }

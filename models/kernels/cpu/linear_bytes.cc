@@ -8,9 +8,9 @@ namespace {
 // oneDNN's blocks: it copies its operands in multiples of them.
 constexpr int64_t kBlock = 64;
 constexpr int64_t kPackedRows = 32;
-// What oneDNN asks for beside those copies.
+// The additional memory that oneDNN asks for.
 constexpr int64_t kBookkeeping = 4096;
-// oneDNN keeps what it copies for one thread in the second-level cache.
+// oneDNN keeps the copies that one thread uses in the second-level cache.
 constexpr int64_t kMostCopied = int64_t{2} << 20;
 constexpr int64_t kFloat = sizeof(float);
 
@@ -18,7 +18,7 @@ static_assert(kMostCopied >= kFloat * kTileRows * 2 * kTileColumns);
 
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// bf16 weights [k, n] as oneDNN lays them out: blocks of 64 columns, padded with zeros.
+// bf16 weights [k, n] in oneDNN's layout: blocks of 64 columns, padded with zeros.
 size_t CopyBytes(const LinearShape& s, int64_t k, int64_t n) {
   if (s.dtype != DType::kBFloat16) return 0;
   return static_cast<size_t>(SizeOf(s.dtype) * RoundUp(k, kPackedRows) * RoundUp(n, kBlock));
@@ -32,8 +32,8 @@ int64_t RowWork(int64_t rows, int64_t k, int64_t n) {
   return kFloat * tile_rows * columns + kBookkeeping;
 }
 
-// For a gradient [in, out], which is summed over rows: both operands and the result, but not more
-// than stays in a cache.
+// For a gradient [in, out], which is summed over rows: both operands and the result, but no more
+// than fits into a cache.
 int64_t GradientWork(int64_t rows, int64_t in, int64_t out) {
   const int64_t m = RoundUp(in, kBlock), k = RoundUp(rows, kBlock), n = RoundUp(out, kBlock);
   return std::min(kFloat * (m * k + k * n + m * n), kMostCopied) + kBookkeeping;

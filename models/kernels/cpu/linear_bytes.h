@@ -13,18 +13,19 @@ inline constexpr int64_t kTileRows = 128;
 inline constexpr int64_t kTileColumns = 1024;
 
 // Bytes of packed weights and of work areas on a CPU. They follow from the shape and the number of
-// threads, not from the processor, so that a plan says the same on every machine: they are enough
-// for PortableLinear and for the products of oneDNN 2.6 with AVX-512, of one thread.
+// threads, not from the processor, so that a plan gives the same bytes on every machine. They are
+// enough for PortableLinear, and for the products of oneDNN 2.6 with AVX-512 on one thread.
 struct LinearBytes {
-  size_t forward_copy = 0;     // of the weights, for the forward product; 0 in fp32
-  size_t input_grad_copy = 0;  // for the other product that they enter, behind the first one
+  size_t forward_copy = 0;  // of the weights, for the forward product; 0 in fp32
+  // For the product of the input gradient, stored behind the first copy.
+  size_t input_grad_copy = 0;
   size_t forward_work = 0;
   size_t input_grad_work = 0;
   size_t weight_grad_work = 0;
 
   size_t packed() const { return forward_copy + input_grad_copy; }
 };
-// Multiples of 64; a work area has as many equal parts as threads.
+// Multiples of 64; a work area has one part per thread, all of them equally large.
 LinearBytes BytesOf(const LinearShape& shape, int threads);
 
 }  // namespace sluice::cpu

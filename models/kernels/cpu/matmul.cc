@@ -24,7 +24,7 @@ memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed)
       {rows, columns}, TypeOf(dtype), transposed ? memory::format_tag::ba : memory::format_tag::ab};
 }
 
-// For what cannot be once a product has been made.
+// For errors that cannot occur once a product has been made.
 [[noreturn]] void Die(const MatmulShape& s, const char* doing) {
   std::fprintf(stderr, "oneDNN: cannot %s [%lld, %lld] x [%lld, %lld] in %s\n", doing,
                static_cast<long long>(s.m), static_cast<long long>(s.k),
@@ -58,7 +58,7 @@ memory::desc LayoutOfB(const MatmulShape& s) {
 
 memory Unbound(const memory::desc& desc) { return {desc, Engine(), DNNL_MEMORY_NONE}; }
 
-// Setting a handle zeroes the padding of a blocked layout, so only where it changed.
+// Setting a handle zeroes the padding of a blocked layout, so it is set only where it has changed.
 void Bind(const memory& m, const void* data) {
   void* bound = nullptr;
   dnnl_memory_get_data_handle(m.get(), &bound);
@@ -68,7 +68,7 @@ void Bind(const memory& m, const void* data) {
 }  // namespace
 
 bool MultipliesBFloat16() {
-  // oneDNN writes an instruction set as the bits of all that it includes.
+  // oneDNN represents an instruction set as the bits of all the sets that it includes.
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }

@@ -9,7 +9,7 @@
 
 namespace sluice::cpu {
 
-// Whether the processor has instructions that multiply bf16, as far as oneDNN may use them
+// Whether the processor has instructions that multiply bf16 and oneDNN may use them
 // (DNNL_MAX_CPU_ISA).
 bool MultipliesBFloat16();
 
@@ -36,7 +36,7 @@ class Matmul {
   size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   size_t packed_bytes() const { return packed_bytes_; }  // of b, where packed
 
-  // Casts and re-lays out b from fp32 (stored as `b_transposed` says).
+  // Converts b from fp32 (stored as `b_transposed` says) into oneDNN's layout.
   void Pack(const float* b, void* packed);
   // `bias` and `residual` are ignored unless the shape has them.
   void Run(const void* a, const void* b, const float* bias, const void* residual, void* c,
@@ -51,7 +51,7 @@ class Matmul {
   dnnl::stream stream_;
   dnnl::matmul primitive_;
   dnnl::reorder pack_;
-  // Point at the caller's buffers during a call; made once, so that a call builds nothing.
+  // Set to the caller's buffers during a call; made once, so that a call allocates nothing.
   dnnl::memory a_, b_, c_, bias_, residual_, scratchpad_, unpacked_b_;
 };
 

@@ -22,7 +22,8 @@ float Mean(size_t dim, const T* x) {
   return SumAll(sum) / static_cast<float>(dim);
 }
 
-// RMS norm is layer norm around 0 and without beta: kCentered, here and below, tells them apart.
+// RMS norm is layer norm around 0 and without beta. kCentered, here and below, is true for layer
+// norm.
 template <bool kCentered>
 HWY_INLINE VF Off(VF x, VF center) {
   if constexpr (kCentered) {
@@ -32,8 +33,8 @@ HWY_INLINE VF Off(VF x, VF center) {
   }
 }
 
-// Of a layer norm around the mean, in a second pass over a row that is in the cache: exact where
-// mean^2 >> variance.
+// The variance of a layer norm around the mean, in a second pass over a row that is in the cache:
+// exact where mean^2 >> variance.
 template <bool kCentered, class T>
 float MeanSquare(size_t dim, const T* x, float mean) {
   const VF center = hn::Set(DF(), mean);

@@ -15,7 +15,7 @@
 namespace sluice::cpu {
 namespace {
 
-// A tile's place along one dimension.
+// The range of a tile along one dimension.
 struct Range {
   int64_t first = 0;
   int64_t count = 0;
@@ -62,10 +62,10 @@ void Multiply(char a_transposed, char b_transposed, int64_t m, int64_t n, int64_
   if (status != dnnl_success) throw std::bad_alloc();  // for its copies of the operands
 }
 
-// Products that need no more of a processor than fp32: tile by tile, operands are converted to
-// fp32, multiplied by oneDNN and added in fp32, and the result is rounded once. Threads share out
-// the tiles of a result, so that their number does not show in it. bf16 keeps one copy of the
-// weights: their values rounded to bf16, as fp32.
+// Products that need only the fp32 instructions of a processor: tile by tile, operands are
+// converted to fp32, multiplied by oneDNN and added in fp32, and the result is rounded once. The
+// threads divide the tiles of a result, so their number does not change its bits. bf16 keeps one
+// copy of the weights: their values rounded to bf16, stored as fp32.
 class PortableLinear : public Linear {
  public:
   explicit PortableLinear(const LinearShape& shape)
@@ -123,7 +123,8 @@ class PortableLinear : public Linear {
     const size_t part = bytes / static_cast<size_t>(threads_) / sizeof(float);
 #pragma omp parallel num_threads(threads_)
     {
-      // For the products within: oneDNN would share out their sums, which changes bits.
+      // For the products inside a tile: oneDNN would divide their sums among threads, which changes
+      // bits.
       omp_set_num_threads(1);
       const int thread = omp_get_thread_num();
       float* work = static_cast<float*>(workspace) + static_cast<size_t>(thread) * part;

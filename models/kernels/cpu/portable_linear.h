@@ -7,8 +7,9 @@
 
 namespace sluice::cpu {
 
-// Products that every processor computes, and alike whatever the number of threads; slower in bf16.
-// Its sizes are BytesOf the shape (linear_bytes.h), and nothing is asked of oneDNN until it runs.
+// Products that every processor computes with the same bits, whatever the number of threads; slower
+// in bf16. The sizes are BytesOf the shape (linear_bytes.h), and oneDNN is first used when a
+// product runs.
 std::unique_ptr<Linear> MakePortableLinear(const LinearShape& shape);
 
 }  // namespace sluice::cpu

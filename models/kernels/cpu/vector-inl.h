@@ -1,6 +1,6 @@
-// Loads and stores that speak fp32 and bf16 alike, for one Highway target at a time (hence the
-// toggled include guard). A bf16 is a uint16_t in memory and an fp32 in a register; stores round to
-// nearest even and keep NaNs.
+// Loads and stores for both fp32 and bf16, for one Highway target at a time (hence the toggled
+// include guard). A bf16 is a uint16_t in memory and an fp32 in a register; stores round to nearest
+// even and keep NaNs.
 #if defined(SLUICE_MODELS_KERNELS_CPU_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_MODELS_KERNELS_CPU_VECTOR_INL_H_
 #undef SLUICE_MODELS_KERNELS_CPU_VECTOR_INL_H_
@@ -25,7 +25,7 @@ using DF = hn::ScalableTag<float>;
 using VF = hn::Vec<DF>;
 constexpr size_t kLanes = hn::MaxLanes(DF());
 
-// How much of a vector takes part: all of it, or its first n lanes at the end of a row.
+// The lanes of a vector that are used: all of them, or the first n at the end of a row.
 struct Full {};
 struct Head {
   size_t n;

@@ -20,8 +20,8 @@ struct Tile {
 // to[rows, columns], dense, = the values of `from`.
 void Widen(DType dtype, const Tile<const void>& from, float* to);
 
-// to = the dense sums[rows, columns] (+ bias[columns]) (+ residual, which lies like `to`), rounded
-// once. Null: none.
+// to = the dense sums[rows, columns] (+ bias[columns]) (+ residual, with the layout of `to`),
+// rounded once. Null: no such term.
 void Narrow(DType dtype, const float* sums, const float* bias, const void* residual,
             const Tile<void>& to);
 

@@ -3,8 +3,8 @@
 
 #include "models/kernels/cuda/vector.cuh"
 
-// Column sums in two steps, each in an order that the shape decides: parts[chunk, column] over
-// kChunkRows rows, then those in order.
+// Column sums in two steps, each in an order that depends only on the shape: parts[chunk, column]
+// over kChunkRows rows, then over those parts in order.
 namespace sluice::cuda {
 
 constexpr int64_t kChunkRows = 64;

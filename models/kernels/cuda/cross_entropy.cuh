@@ -7,8 +7,8 @@
 
 #include "models/kernels/cuda/vector.cuh"
 
-// A block takes a row. One pass finds the largest logit, where it is and the sum of exponentials
-// ("online softmax", Milakov & Gimelshein 2018), a second writes the gradient.
+// One block per row. One pass finds the largest logit, its index and the sum of exponentials
+// ("online softmax", Milakov & Gimelshein 2018), a second pass writes the gradient.
 namespace sluice::cuda {
 
 constexpr int kEntropyThreads = 512;

@@ -10,7 +10,7 @@
 namespace sluice::cuda {
 namespace {
 
-// Descriptors are made by the library itself, so the one of the release before serves as well.
+// The library makes the descriptors itself, so the library of the release before can be used too.
 constexpr absl::string_view kFiles[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
 absl::StatusOr<CublasLt> Load() {

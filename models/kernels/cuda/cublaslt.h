@@ -31,7 +31,7 @@ struct CublasLt {
   absl::Status ToStatus(cublasStatus_t status, absl::string_view what) const;
 };
 
-// Loaded at the first call, and once; NotFound says where it was looked for.
+// Loaded once, at the first call; NotFound says where it was looked for.
 const absl::StatusOr<CublasLt>& LoadCublasLt();
 
 // The current device's handle, made once for all threads.

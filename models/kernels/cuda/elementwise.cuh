@@ -8,7 +8,7 @@ namespace sluice::cuda {
 
 constexpr int kFlatThreads = 256;
 
-// Where in a flat tensor a thread's part begins.
+// The offset in a flat tensor at which a thread's part begins.
 template <int kN>
 __device__ inline int64_t FlatStart() {
   return (static_cast<int64_t>(blockIdx.x) * kFlatThreads + threadIdx.x) * kN;
@@ -63,12 +63,12 @@ __global__ void __launch_bounds__(kSquaresWarps* kWarp)
 }
 
 constexpr int kRowThreads = 512;
-constexpr int kListedRows = 64;  // as many as fit well into a kernel's parameters
+constexpr int kListedRows = 64;  // the number that fits well into a kernel's parameters
 struct RowList {
   GroupedSum rows[kListedRows];
 };
 
-// The sum of what the row has of group g, from where its sum stands if the group was begun before.
+// The sum of the row's values in group g; if the group was begun before, added to its sum so far.
 __device__ inline double GroupSum(const GroupedSum& row, int64_t g, int64_t group) {
   const int64_t start = g * group;
   const int64_t end = row.first + row.n;
@@ -80,7 +80,7 @@ __device__ inline double GroupSum(const GroupedSum& row, int64_t g, int64_t grou
   return sum;
 }
 
-// A block takes a row, a thread a group; the first thread adds the groups.
+// One block per row, one thread per group; the first thread adds the groups.
 __global__ void __launch_bounds__(kRowThreads)
     AddInGroupsKernel(const __grid_constant__ RowList list, int64_t group) {
   __shared__ double of_group[kRowThreads];
@@ -112,7 +112,7 @@ __device__ inline bool IsFinite(float x) {
   return (__float_as_uint(x) & 0x7F800000u) != 0x7F800000u;
 }
 
-// Clears the flag where a value is not finite; all who write it write the same.
+// Clears the flag where a value is not finite; all threads that write it write the same value.
 template <bool kAligned, class T>
 __global__ void __launch_bounds__(kFlatThreads) AllFiniteKernel(int64_t n, const T* x, bool* flag) {
   bool finite = true;

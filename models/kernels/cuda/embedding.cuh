@@ -7,7 +7,7 @@ namespace sluice::cuda {
 
 constexpr int kEmbeddingThreads = 128;
 
-// A block takes a row. kWhole, here and below: all tensors are aligned to 16 bytes and dim is a
+// One block per row. kWhole, here and below: all tensors are aligned to 16 bytes and dim is a
 // multiple of kPart.
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
 }
 
 // Rows are sorted by token and, within a token, by row. Keys are token << 32 | row: no two are
-// equal, so there is but one order.
+// equal, so there is only one order.
 using SortKey = unsigned long long;
 constexpr int kSortThreads = 512;
 constexpr int kSortTile = 2 * kSortThreads;
@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(kMergeThreads)
   merged[pair + (i - mine) + (low - start)] = key;
 }
 
-// A block takes a place among the sorted keys; the first of a token adds all rows of that token, in
-// order. dwte[token, :] += dy[row, :].
+// One block per position among the sorted keys; the block of the first key of a token adds all rows
+// of that token, in order. dwte[token, :] += dy[row, :].
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
     AddTokenRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, const T* dy, float* dwte) {
-  constexpr int kAhead = 8;  // rows whose loads are under way at once
+  constexpr int kAhead = 8;  // rows that are loaded at the same time
   const int64_t first = blockIdx.x;
   const int64_t token = TokenOf(keys[first]);
   if (first > 0 && TokenOf(keys[first - 1]) == token) return;
@@ -112,7 +112,8 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
       for (int k = 0; k < kAhead; ++k) {
         const SortKey key = at + k < rows ? keys[at + k] : kNoKey;
         takes[k] = TokenOf(key) == token;
-        // A row that is not taken is another's, read for nothing: no branch holds up the loads.
+        // A row that does not count is still read, and its value not used: no branch delays the
+        // loads.
         const int64_t row = RowOf(takes[k] ? key : keys[first]);
         LoadPart<kWhole>(dy + row * dim, i, dim, 0.0f, values[k]);
       }
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
   }
 }
 
-// A block takes a position: dwpe[position, :] += its rows of dy, in order.
+// One block per position: dwpe[position, :] += its rows of dy, in order.
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
     AddPositionRowsKernel(int64_t rows, int64_t seq, int64_t dim, const T* dy, float* dwpe) {

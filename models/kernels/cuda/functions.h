@@ -7,12 +7,12 @@
 #include "absl/types/span.h"
 #include "models/kernels/kernels.h"
 
-// CUDA's entries of the Kernels table (contracts: models/kernels/kernels.h) and the pieces that
-// they share. Calls queue work and return; what fails is noted for the device's Synchronize (see
+// CUDA's entries of the Kernels table (contracts: models/kernels/kernels.h) and the parts that they
+// share. Calls queue work and return; errors are recorded for the device's Synchronize (see
 // models/device/cuda_error.h). Sizes of work areas follow from the shape alone and need no GPU.
 namespace sluice::cuda {
 
-// Needs cuBLASLt once it runs. Tensors are best aligned to 16 bytes.
+// Uses cuBLASLt when it runs. Fastest with tensors that are aligned to 16 bytes.
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 

@@ -10,18 +10,18 @@
 #include "models/device/device.h"
 #include "models/spec/dtype.h"
 
-// What the launchers of kernels share. A grid follows from the shape of the tensors alone, never
-// from the device's number of multiprocessors: the order of sums depends on it.
+// Functions that the launchers of kernels share. A grid follows from the shape of the tensors
+// alone, never from the device's number of multiprocessors: the order of sums depends on it.
 namespace sluice::cuda {
 
-// For a launch on this stream: its device is then the thread's current one.
+// For a launch on this stream: makes its device the thread's current one.
 inline cudaStream_t Queue(Stream stream) {
   const auto queue = static_cast<cudaStream_t>(stream.handle);
   UseDeviceOf(queue);
   return queue;
 }
 
-// Queues a kernel; what fails is noted under its name.
+// Queues a kernel; an error is recorded under the kernel's name.
 template <class... Parameters>
 void Launch(const char* name, Stream stream, dim3 grid, int threads, void (*kernel)(Parameters...),
             std::type_identity_t<Parameters>... arguments) {
@@ -43,7 +43,7 @@ bool Aligned(const Pointer*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ... | 0) % 16) == 0;
 }
 
-// Where the next part of a work area may begin.
+// The offset at which the next part of a work area may begin.
 inline size_t WorkBytes(int64_t bytes) { return static_cast<size_t>(CeilDiv(bytes, 64) * 64); }
 
 }  // namespace sluice::cuda

@@ -12,8 +12,8 @@ namespace {
 
 bool IsRounded(const LinearShape& s) { return s.dtype == DType::kBFloat16; }
 
-// bf16 multiplies a rounded copy of the weights, laid out as they are, and adds a rounded copy of
-// the bias: cuBLASLt wants it in the result's type.
+// bf16 multiplies with a rounded copy of the weights, in the same layout, and adds a rounded copy
+// of the bias, since cuBLASLt requires it in the result's type.
 class CudaLinear : public Linear {
  public:
   explicit CudaLinear(const LinearShape& shape)
@@ -50,8 +50,8 @@ class CudaLinear : public Linear {
     Matmul& product = residual == nullptr ? forward_ : forward_residual_;
     NoteCudaFailure(product.Run(stream, tensors, workspace));
     if (activated == nullptr) return;
-    // Not fused: cuBLASLt would activate the value before it is rounded to y, and what selective
-    // recomputation later makes of y would have other bits.
+    // Not fused: cuBLASLt would apply the activation before the value is rounded to y, and
+    // selective recomputation, which later computes it from y, would get other bits.
     ActivationForward(stream, shape_.dtype, shape_.activation, shape_.rows * shape_.out, y,
                       activated);
   }
@@ -113,7 +113,8 @@ class CudaLinear : public Linear {
             .adds = accumulate};
   }
 
-  // Before the first step, which needs packed weights: what may wait for the device is done then.
+  // Called before the first step, which needs packed weights: work that may wait for the device is
+  // done here.
   void Rehearse(Stream stream) {
     if (std::exchange(rehearsed_, true)) return;
     for (Matmul* product :
@@ -124,7 +125,7 @@ class CudaLinear : public Linear {
     if (fuses) input_grad_gelu_.Rehearse(stream);
   }
 
-  // The part of a work area behind what the product may use.
+  // The part of a work area behind the part that the product may use.
   static void* Behind(void* workspace) {
     return static_cast<std::byte*>(workspace) + kMatmulWorkspace;
   }
@@ -142,7 +143,7 @@ class CudaLinear : public Linear {
   // Whether cuBLASLt may fuse an activation over rows of `columns` values: its leading dimension.
   static bool IsFusable(int64_t columns) { return columns % 8 == 0; }
 
-  // Errors count as yes: Run says what they are.
+  // Errors count as yes: Run reports them.
   static bool CanRun(Matmul& product) { return product.Available().value_or(true); }
 
   const LinearShape shape_;

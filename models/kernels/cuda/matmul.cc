@@ -75,7 +75,7 @@ void Matmul::Rehearse(Stream stream) {
   cuda::Rehearse(queue, bytes, [&](std::byte* memory) { RunOn(stream, memory); });
 }
 
-// All tensors in one place: what comes out is of no interest.
+// All tensors share one memory: the result is not used.
 void Matmul::RunOn(Stream stream, std::byte* memory) {
   void* const tensor = memory + kMatmulWorkspace;
   const bool has_bias = shape_.epilogue == Epilogue::kBias;

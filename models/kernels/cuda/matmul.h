@@ -21,16 +21,16 @@ class Matmul {
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
 
-  // Whether the library has an algorithm for it on the current device; what else goes wrong is an
-  // error. Cheap but for the first call.
+  // Whether the library has an algorithm for it on the current device; any other failure is an
+  // error. Only the first call is expensive.
   absl::StatusOr<bool> Available();
   absl::Status Run(Stream stream, const MatmulTensors& tensors, void* workspace);
 
-  // Has the library load the product's kernel, unless a product of this shape has been rehearsed on
-  // the current device: runs it on memory of its own, to its end. Otherwise the kernel may be
-  // loaded when it is first launched, which may wait for all kernels that run; a receive among them
-  // would wait for what this rank is still to queue (CUDA Programming Guide, "Lazy Loading",
-  // potential hazards). A precaution: what goes wrong is left for Run to say.
+  // Makes the library load the product's kernel, unless a product of this shape has been rehearsed
+  // on the current device: runs it on separate memory, and waits for its end. Otherwise the kernel
+  // may be loaded when it is first launched, which may wait for all running kernels; a receive
+  // among them would wait for a message that this rank has not queued yet (CUDA Programming Guide,
+  // "Lazy Loading", potential hazards). This is only a precaution: errors are left to Run.
   void Rehearse(Stream stream);
 
  private:

@@ -24,7 +24,7 @@ cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
 bool HasBias(Epilogue epilogue) { return epilogue == Epilogue::kBias; }
 bool HasAux(Epilogue epilogue) { return epilogue == Epilogue::kDGelu; }
 
-// A row-major [rows, columns], seen by columns.
+// The layout of a row-major [rows, columns], which cuBLASLt stores by columns.
 absl::StatusOr<cublasLtMatrixLayout_t> MakeLayout(const CublasLt& library, DType dtype,
                                                   int64_t rows, int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
@@ -45,7 +45,7 @@ absl::Status Describe(const CublasLt& library, const MatmulShape& shape,
   const cublasOperation_t first = shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = shape.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasLtEpilogue_t epilogue = EpilogueOf(shape.epilogue);
-  // The library refuses to look for an algorithm without them; each Run sets its own.
+  // The library requires them when it looks for an algorithm; each Run sets the real ones.
   alignas(256) static constexpr char kPlace = 0;
   const void* const somewhere = &kPlace;
   cublasStatus_t status = Set(library, description, CUBLASLT_MATMUL_DESC_TRANSA, first);
@@ -62,8 +62,8 @@ absl::Status Describe(const CublasLt& library, const MatmulShape& shape,
   return library.ToStatus(status, "describing a product");
 }
 
-// Algorithms without atomics: a product that is split along k adds its parts, kept in the work
-// area, in a step of its own, or is not split.
+// Algorithms without atomics: a product that is split along k adds its parts, which are stored in
+// the work area, in a separate step; or it is not split.
 absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> Choose(const MatmulPlan& plan) {
   const CublasLt& library = *plan.library;
   cublasLtMatmulPreference_t preference = nullptr;
@@ -101,7 +101,7 @@ absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> Choose(const MatmulPlan& pla
 // process add in the same order.
 absl::StatusOr<std::optional<cublasLtMatmulAlgo_t>> ChooseOnce(const MatmulShape& shape,
                                                                const MatmulPlan& plan) {
-  using Key = std::pair<cublasLtHandle_t, MatmulShape>;  // there is one handle a device
+  using Key = std::pair<cublasLtHandle_t, MatmulShape>;  // there is one handle per device
   static std::mutex mutex;
   static auto* const chosen = new std::map<Key, std::optional<cublasLtMatmulAlgo_t>>;
   const std::lock_guard lock(mutex);

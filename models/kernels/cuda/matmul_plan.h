@@ -11,10 +11,10 @@
 
 namespace sluice::cuda {
 
-// cuBLASLt's view of a product. It stores by columns, where a row-major [m, n] is a [n, m]. So it
-// is asked for d^T = b^T * a^T: its first matrix is our b, its second our a, its rows our n; a
-// matrix that we call transposed is then one that it must transpose too. A bias runs down its rows,
-// which are our columns.
+// cuBLASLt's view of a product. It stores by columns, so a row-major [m, n] is a [n, m] for it.
+// Therefore it is asked for d^T = b^T * a^T: its first matrix is our b, its second our a, and its
+// number of rows is our n; a matrix that we call transposed is then one that it must transpose too.
+// A bias runs along its rows, which are our columns.
 struct MatmulPlan {
   using Layout =
       std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(::cublasLtMatrixLayoutDestroy)*>;

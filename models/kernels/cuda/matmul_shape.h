@@ -8,7 +8,7 @@
 
 namespace sluice::cuda {
 
-// What is done to a product on its way out. `aux` is the value before an activation.
+// What is done to the product before it is written. `aux` is the value before an activation.
 enum class Epilogue : uint8_t {
   kNone,
   kBias,  // + bias[n]
@@ -38,10 +38,11 @@ struct MatmulTensors {
   void* aux = nullptr;
 };
 
-// What every algorithm may use of a work area, whatever the product's shape: so that memory can be
-// foretold where there is no GPU to ask. NVIDIA recommends as much for Hopper.
+// The bytes of a work area that any algorithm may use, whatever the product's shape, so that memory
+// can be predicted where there is no GPU. NVIDIA recommends this size for Hopper.
 inline constexpr size_t kMatmulScratch = size_t{32} << 20;
-// The work area itself: algorithms want it at a multiple of 256 bytes, the caller gives one of 64.
+// The size of the work area: algorithms need it at a multiple of 256 bytes, the caller aligns it to
+// 64.
 inline constexpr size_t kScratchAlignment = 256;
 inline constexpr size_t kMatmulWorkspace = kMatmulScratch + kScratchAlignment - 64;
 

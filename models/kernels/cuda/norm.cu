@@ -8,8 +8,8 @@
 namespace sluice::cuda {
 namespace {
 
-// Rows of a block of the backward pass: enough blocks to fill a large GPU, and not so many that
-// their parts of dgamma and dbeta weigh.
+// Rows of a block of the backward pass: few enough that blocks fill a large GPU, and enough that
+// their parts of dgamma and dbeta stay small.
 constexpr int64_t kMostBlocks = 512;
 int64_t RowsEach(int64_t rows) {
   const int64_t each = CeilDiv(rows, kMostBlocks);

@@ -3,8 +3,9 @@
 
 #include "models/kernels/cuda/vector.cuh"
 
-// Layer norm, and RMS norm, which is the same around 0 and without beta: kCentered, here and below,
-// tells them apart. A warp takes a row. Passes after the first find it in the L1 cache.
+// Layer norm, and RMS norm, which is layer norm around 0 and without beta: kCentered, here and
+// below, is true for layer norm. One warp per row. Passes after the first read it from the L1
+// cache.
 namespace sluice::cuda {
 
 constexpr int kNormWarps = 4;
@@ -36,7 +37,7 @@ __device__ inline float RowMean(const T* x, int64_t start, int64_t dim) {
   return WarpSum(sum) / static_cast<float>(dim);
 }
 
-// Of a layer norm around the mean, in a second pass: exact where mean^2 >> variance.
+// The variance of a layer norm around the mean, in a second pass: exact where mean^2 >> variance.
 template <bool kCentered, bool kWhole, class T>
 __device__ inline float RowMeanSquare(const T* x, int64_t start, int64_t dim, float center) {
   float values[kPart];
@@ -177,8 +178,8 @@ __device__ inline void NormBackwardColumns(const NormGradient<T>& to, int64_t fi
   if constexpr (kCentered) StorePart<kWhole>(dbeta, column, dim, parts + dim);
 }
 
-// A block takes `each` rows, twice: once along the rows, for dx, once down the columns, for its
-// part of dgamma and dbeta. The second time it finds them in the caches.
+// A block reads its `each` rows twice: once along the rows, for dx, and once down the columns, for
+// its part of dgamma and dbeta. The second time they are in the caches.
 template <bool kCentered, bool kWhole, class T>
 __global__ void __launch_bounds__(kNormThreads)
     NormBackwardKernel(int64_t rows, int64_t each, int64_t dim, NormGradient<T> to) {

@@ -15,7 +15,7 @@ void LaunchList(Stream stream, const TensorList& list, unsigned blocks, bool ali
          aligned ? OptimizerKernel<true, Update> : OptimizerKernel<false, Update>, list, update);
 }
 
-// decay(tensor) is what the update gets for it.
+// decay(tensor) is the weight decay that the update gets for that tensor.
 template <class Update, class Decay>
 void Apply(Stream stream, absl::Span<const OptimizerTensor> tensors, const Update& update,
            const Decay& decay) {

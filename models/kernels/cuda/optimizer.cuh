@@ -3,13 +3,13 @@
 
 #include "models/kernels/cuda/vector.cuh"
 
-// Many tensors in one launch: a block takes kOptimizerValues of one of them.
+// Many tensors in one launch: each block handles kOptimizerValues of one of them.
 namespace sluice::cuda {
 
 constexpr int kOptimizerThreads = 256;
-constexpr int kOptimizerParts = 4;  // of a thread
+constexpr int kOptimizerParts = 4;  // per thread
 constexpr int64_t kOptimizerValues = kOptimizerThreads * kFloatPart * kOptimizerParts;
-// As many as fit into the 4 KiB of a kernel's parameters.
+// The number of tensors that fits into the 4 KiB of a kernel's parameters.
 constexpr int kOptimizerTensors = 64;
 
 struct TensorList {

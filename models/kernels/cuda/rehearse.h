@@ -9,8 +9,8 @@
 
 namespace sluice::cuda {
 
-// Has `run` queue kernels, on memory of its own full of zeros, and waits for them, so that they are
-// loaded. Does nothing where there is no memory left for it.
+// Lets `run` queue kernels on separate memory full of zeros, and waits for them, so that they are
+// loaded. Does nothing if no memory is left for it.
 inline void Rehearse(cudaStream_t queue, size_t bytes, absl::FunctionRef<void(std::byte*)> run) {
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes) == cudaSuccess) {

@@ -5,8 +5,8 @@
 
 namespace sluice::cuda {
 
-// All that runs without cuBLASLt and without attention's instructions, which is what the tests'
-// emulation has too.
+// All kernels that run without cuBLASLt and without the instructions of attention; the emulation of
+// the tests has them too.
 constexpr Kernels TableWithoutProducts(const char* device) {
   return {
       .device = device,

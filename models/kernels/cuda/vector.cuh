@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// Loads and stores that speak fp32 and bf16 alike. A thread handles kPart neighbours at a time, 16
-// bytes of bf16 or twice 16 of fp32, or kFloatPart where all is fp32. Which thread handles which
-// values never depends on how a tensor is aligned, so the order of sums does not either.
+// Loads and stores for both fp32 and bf16. A thread handles kPart neighbouring values at a time, 16
+// bytes of bf16 or twice 16 of fp32, or kFloatPart where all values are fp32. Which thread handles
+// which values never depends on how a tensor is aligned, so the order of sums does not either.
 namespace sluice::cuda {
 
 using BFloat16 = __nv_bfloat16;
@@ -121,7 +121,7 @@ __device__ inline void ForParts(int64_t first, int64_t stride, int64_t n, const 
   for (; i < n; i += stride) body(std::false_type(), i);
 }
 
-// The same for the one part at `first`, if it begins within the row.
+// The same for the single part at `first`, if it begins within the row.
 template <bool kAligned, int kN, class Body>
 __device__ inline void ForOnePart(int64_t first, int64_t n, const Body& body) {
   if (kAligned && first + kN <= n) {

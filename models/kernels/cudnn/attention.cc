@@ -20,8 +20,8 @@ namespace {
 
 using ShapeKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;
 
-// What the attention layers of all threads share on one GPU. A handle serves one call at a time;
-// a call only queues.
+// The objects that the attention layers of all threads share on one GPU. A handle serves one call
+// at a time; a call only queues work.
 struct Engine {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
@@ -41,7 +41,7 @@ absl::Status CheckCapability(int ordinal) {
       major, minor));
 }
 
-// The current device's; lives as long as the process.
+// The current device's objects; they live as long as the process.
 absl::StatusOr<Engine*> CurrentEngine(const Library& library) {
   static std::mutex mutex;
   static auto* const engines = new std::map<int, Engine>;
@@ -107,14 +107,14 @@ class CudnnAttention : public Attention {
   }
 
  private:
-  // cuDNN takes what it only reads by the same kind of pointer.
+  // cuDNN takes tensors that it only reads as non-const pointers, too.
   void* Third(const void* qkv, int which) const {
     auto* const first = static_cast<std::byte*>(const_cast<void*>(qkv));
     return first + which * shape_.dim * SizeOf(DType::kBFloat16);
   }
 
   // Runs both passes once: a plan also has kernels that are loaded when they first run. All tensors
-  // in one place: what comes out is of no interest.
+  // share one memory: the result is not used.
   void Rehearse(Stream stream, cudaStream_t queue) {
     const auto tensor_bytes =
         static_cast<size_t>(shape_.batch * shape_.seq * 3 * shape_.dim * SizeOf(DType::kBFloat16));

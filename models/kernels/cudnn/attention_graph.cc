@@ -22,7 +22,7 @@ class Builder {
                        .element = Element::kBFloat16});
   }
   int Output() { return graph_.Add(Rows(s_.dim)); }
-  // A number for each row and head, in memory or not.
+  // One number for each row and head; in memory, or virtual.
   int PerRow(bool is_virtual) {
     return graph_.Add({.dims = {s_.batch, s_.heads, s_.seq, 1},
                        .strides = {s_.heads * s_.seq, s_.seq, 1, 1},
@@ -42,23 +42,23 @@ class Builder {
     return graph_.Apply({.op = GraphOp::kSelect, .a = scores, .b = minus_infinity, .choice = seen});
   }
 
-  // bf16, its last two dimensions the other way round.
+  // bf16, with its last two dimensions exchanged.
   int Transposed(int square) {
     GraphTensor transposed = Square(Element::kBFloat16);
     std::swap(transposed.strides[2], transposed.strides[3]);
     return graph_.Apply({.op = GraphOp::kReshape, .a = square, .result = graph_.Add(transposed)});
   }
-  // Keys as they lie, from ThirdTransposed().
+  // Keys in their original layout, from ThirdTransposed().
   int Upright(int keys) {
     GraphTensor upright = Rows(3 * s_.dim);
     upright.is_virtual = true;
     upright.element = Element::kFloat32;
     return graph_.Apply({.op = GraphOp::kReshape, .a = keys, .result = graph_.Add(upright)});
   }
-  // fp32, of the products of outputs before they are added up.
+  // The fp32 products of the outputs before they are added up.
   int OutputProducts() {
     GraphTensor products = Rows(s_.dim);
-    products.strides[1] = s_.seq * width_;  // as the pattern has it; nothing lies there
+    products.strides[1] = s_.seq * width_;  // as the pattern requires; no data are stored there
     products.is_virtual = true;
     products.element = Element::kFloat32;
     return graph_.Add(products);
@@ -130,7 +130,7 @@ AttentionBackwardGraph MakeBackwardGraph(const AttentionShape& shape) {
   const int products = graph.Apply(
       {.op = kMultiply, .a = made.dout, .b = made.out, .result = build.OutputProducts()});
   const int sums = graph.Apply({.op = kSum, .a = products, .result = build.PerRow(true)});
-  // The pattern scales by what dropout keeps, which is all.
+  // The pattern multiplies by the share that dropout keeps, which is 1.
   graph.Apply({.op = kMultiply, .a = sums, .b = graph.AddConstant(1), .result = made.row_sums});
 
   const int raw =

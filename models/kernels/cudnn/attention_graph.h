@@ -10,13 +10,13 @@ namespace sluice::cudnn {
 // for attention know (NVIDIA, cuDNN developer guide, "Fused Flash Attention fprop" and "bprop").
 struct AttentionForwardGraph {
   TensorGraph graph;
-  int queries, keys, values, out, lse;  // positions of what the caller brings
+  int queries, keys, values, out, lse;  // positions of the tensors that the caller provides
 };
 AttentionForwardGraph MakeForwardGraph(const AttentionShape& shape);
 
-// dQ is a product of its own, from dS kept in the work area, not a sum that blocks add to in any
-// order: the same bits each time. `row_sums`, fp32 [batch, heads, seq] (sums of dout * out), is
-// written and read.
+// dQ is a separate product, from dS kept in the work area, not a sum to which blocks add in any
+// order: so it has the same bits each time. `row_sums`, fp32 [batch, heads, seq] (sums of dout *
+// out), is written and read.
 struct AttentionBackwardGraph {
   TensorGraph graph;
   int queries, keys, values, out, lse, dout, row_sums, dqueries, dkeys, dvalues;

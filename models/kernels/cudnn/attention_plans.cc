@@ -19,7 +19,7 @@ std::string Describe(const char* pass, const AttentionShape& s) {
                          s.batch, s.heads, s.dim / s.heads, s.seq);
 }
 
-// `graph`'s kernel, whose work area is as foretold.
+// The kernel of `graph`; its work area has the predicted size.
 absl::StatusOr<std::unique_ptr<Plan>> MakePass(const Library& library, const TensorGraph& graph,
                                                const Target& target, const std::string& pass,
                                                size_t foretold) {

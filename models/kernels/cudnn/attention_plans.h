@@ -10,12 +10,12 @@
 
 namespace sluice::cudnn {
 
-// Work areas in bytes, known without cuDNN, so that memory can be foretold where there is no GPU.
-// Each kernel of Hopper takes its next tile from a counter there; the backward pass has, before
-// that, row_sums, and dS in bf16, padded to tiles of 64 queries and 128 keys.
+// Work areas in bytes, known without cuDNN, so that memory can be predicted where there is no GPU.
+// On Hopper each kernel takes its next tile from a counter there; before the counter the backward
+// pass has row_sums, and dS in bf16, padded to tiles of 64 queries and 128 keys.
 struct AttentionWorkspace {
   size_t forward = 0;
-  size_t row_sums = 0;  // the first part of the backward pass's
+  size_t row_sums = 0;  // the first part of the backward pass's work area
   size_t backward = 0;
 };
 AttentionWorkspace WorkspaceOf(const AttentionShape& shape);
@@ -26,8 +26,8 @@ struct AttentionPlans {
   AttentionBackwardGraph backward_graph;
   std::unique_ptr<Plan> forward = nullptr, backward = nullptr;
 };
-// Compiles, which takes about a second. Errors as Plan::Make's; Internal where cuDNN wants a larger
-// work area than was foretold.
+// Compiles, which takes about a second. Errors are those of Plan::Make; Internal where cuDNN needs
+// a larger work area than predicted.
 absl::StatusOr<AttentionPlans> MakeAttentionPlans(const Library& library,
                                                   const AttentionShape& shape,
                                                   const Target& target);

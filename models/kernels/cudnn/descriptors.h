@@ -11,8 +11,8 @@
 
 namespace sluice::cudnn {
 
-// Makes cuDNN's descriptors, which live as long as this. What fails first is kept, and everything
-// after it does nothing, so that only the last step needs a look at status().
+// Makes cuDNN's descriptors, which live as long as this object. After the first failure it does
+// nothing, so that only the last step needs to look at status().
 class Descriptors {
  public:
   explicit Descriptors(const Library& library) : library_(library) {}
@@ -31,12 +31,12 @@ class Descriptors {
   void Set(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name, bool value);
   void Set(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name, cudnnDataType_t value);
   void Set(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name, cudnnHandle_t value);
-  // `what` is made, for the message where that fails.
+  // `what` names the descriptor in the message of a failure.
   void Finish(cudnnBackendDescriptor_t descriptor, absl::string_view what);
 
-  // The value of an attribute; 0 where it cannot be had.
+  // The value of an attribute; 0 where cuDNN does not give it.
   int64_t GetInt(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name);
-  // Up to `most` descriptors of a type, which this then owns.
+  // Up to `most` descriptors of one type, which this object then owns.
   std::vector<cudnnBackendDescriptor_t> GetDescriptors(cudnnBackendDescriptor_t of,
                                                        cudnnBackendAttributeName_t name,
                                                        cudnnBackendDescriptorType_t type,

@@ -9,7 +9,7 @@ namespace sluice::cudnn {
 namespace {
 
 constexpr absl::string_view kFiles[] = {"libcudnn.so.9"};
-// 9.10.0: from then on minus infinity masks scores.
+// 9.10.0: the first version in which minus infinity masks scores.
 constexpr int64_t kLeastVersion = 91000;
 
 absl::StatusOr<Library> Load() {

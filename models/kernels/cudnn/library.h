@@ -26,8 +26,8 @@ struct Library {
   decltype(::cudnnBackendExecute)* execute = nullptr;
   std::string path;
 
-  // Internal, or ResourceExhausted: "cuDNN, WHAT: its words". Unimplemented: cuDNN has nothing for
-  // what was asked.
+  // Internal, or ResourceExhausted: "cuDNN, WHAT: " and its message. Unimplemented: cuDNN does not
+  // support the request.
   absl::Status ToStatus(cudnnStatus_t status, absl::string_view what) const;
 };
 

@@ -7,7 +7,7 @@
 namespace sluice::cudnn {
 namespace {
 
-// Engines that the heuristic is asked for; it names five at most for these graphs.
+// The number of engines that the heuristic is asked for; it names at most five for these graphs.
 constexpr int64_t kMostEngines = 16;
 
 cudnnBackendDescriptor_t DeviceOf(const std::string& properties, Descriptors* make) {

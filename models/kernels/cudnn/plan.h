@@ -16,23 +16,24 @@
 
 namespace sluice::cudnn {
 
-// What kernels are made for: the GPU of a handle, or without one a GPU that is described as
-// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION has it; its plans cannot be executed.
+// The target of compilation: the GPU of a handle, or without a handle a GPU that is described in
+// the format of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION; plans for the latter cannot be executed.
 struct Target {
   cudnnHandle_t handle = nullptr;
   std::string properties = {};
 };
 
-// A graph's kernel, compiled when the plan is made: the first of the engines that cuDNN's heuristic
-// names which can run and gives the same bits each time. One library, GPU and graph give one plan.
+// The kernel of a graph, compiled when the plan is made: of the engines that cuDNN's heuristic
+// names, the first that can run and gives the same bits each time. The same library, GPU and graph
+// give the same plan.
 class Plan {
  public:
-  // Unimplemented: cuDNN has no such engine (with what it says of the last).
+  // Unimplemented: cuDNN has no such engine (the message has its reason for the last one).
   static absl::StatusOr<std::unique_ptr<Plan>> Make(const Library& library,
                                                     const TensorGraph& graph, const Target& target);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  // cuDNN's number of the engine.
+  // cuDNN's number for the engine.
   int64_t engine() const { return engine_; }
 
   // Queued on the handle's stream; `tensors` names every tensor of the graph that is neither

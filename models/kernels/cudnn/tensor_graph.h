@@ -6,13 +6,13 @@
 #include <optional>
 #include <vector>
 
-// Operations on tensors as cuDNN's graph API takes them, as plain data: plan.h makes a kernel of a
+// Operations on tensors in the form of cuDNN's graph API, as plain data: plan.h makes a kernel of a
 // graph, and a test evaluates it without cuDNN.
 namespace sluice::cudnn {
 
 enum class Element : uint8_t { kFloat32, kBFloat16, kInt32, kBoolean };
 
-// Always of four dimensions. A virtual one exists only inside the kernel.
+// A tensor always has four dimensions. A virtual one exists only inside the kernel.
 struct GraphTensor {
   std::array<int64_t, 4> dims = {};
   std::array<int64_t, 4> strides = {};  // elements
@@ -24,8 +24,8 @@ struct GraphTensor {
 // Products and sums in fp32. A dimension of `b` that is 1 is repeated.
 enum class GraphOp : uint8_t {
   kMatmul,    // result = a * b, of the last two dimensions
-  kReshape,   // result = a, its last two dimensions the other way round
-  kMultiply,  // element by element, as all that follow
+  kReshape,   // result = a, with its last two dimensions exchanged
+  kMultiply,  // element by element, like all that follow
   kAdd,
   kSubtract,
   kDivide,

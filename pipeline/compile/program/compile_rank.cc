@@ -240,7 +240,8 @@ class RankCompiler {
             .accumulate = !sums_.Starts(action.micro_batch)};
   }
 
-  // Of neighbours; those of a stage that is dealt are elsewhere.
+  // Whether this rank holds `stage`, or is its first member. Neighbouring stages on one rank need no
+  // messages; stages with several members have no neighbour on their ranks.
   bool Here(int stage) const { return deal_.first_rank(stage) == builder_.program().rank; }
   bool IsMine(const Action& action) const {
     return deal_.rank(action.stage, std::max(action.micro_batch, 0)) == builder_.program().rank;

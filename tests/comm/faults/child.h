@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// A program that runs beside the test; killed with its group where it outlives this object.
+// A program that runs beside the test; its process group is killed when this object is destroyed.
 class Child {
  public:
   // `environment`: NAME=VALUE, over the test's own.
@@ -18,16 +18,17 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   int pid() const { return pid_; }
-  // Reads until the output has this text that often; false where it ended, or a minute is over.
+  // Reads until the output contains this text that number of times; false where the output ended,
+  // or after a minute.
   bool AwaitOutput(const std::string& text, int times = 1);
-  // The exit code (128 + number of the signal), once it has ended and closed its output; -1 where a
-  // minute was not enough.
+  // The exit code (128 + number of the signal), once the program has ended and closed its output;
+  // -1 after a minute.
   int AwaitExit();
   // What it has written to both outputs so far.
   const std::string& output() const { return output_; }
 
  private:
-  bool ReadSome(Instant deadline);  // false at the end, or too late
+  bool ReadSome(Instant deadline);  // false at the end of the output, or after the deadline
 
   int pid_ = -1;
   int pipe_ = -1;

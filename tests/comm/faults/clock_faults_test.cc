@@ -1,4 +1,4 @@
-// What a pause of all ranks, and a wall clock that is set, must not do to ranks that are processes.
+// A pause of all ranks, and a change of the wall clock, must not disturb ranks that are processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,9 +21,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr absl::Duration kSlack = absl::Seconds(12);  // and the time-outs below
+constexpr absl::Duration kSlack = absl::Seconds(12);  // added to the time-outs below
 
-// All of them finish after the round that they are in.
+// All ranks finish after the current round.
 void ExpectToFinish(const RankGroup& group) {
   kill(group[0]->pid(), SIGUSR1);
   for (const auto& child : group) {
@@ -40,7 +40,7 @@ void ExpectToMissRankOne(const RankGroup& group) {
   EXPECT_LT(Instant::Now() - start, kSlack);
 }
 
-// Stops all ranks for `pause`, which is longer than the time-out, as Ctrl-Z and `docker pause` do.
+// Stops all ranks for `pause`, longer than the time-out, as Ctrl-Z and `docker pause` do.
 void PauseAll(const RankGroup& group, absl::Duration pause) {
   for (const auto& child : group) kill(child->pid(), SIGSTOP);
   absl::SleepFor(pause);
@@ -76,7 +76,7 @@ class SteppedClock : public testing::Test {
   }
   void Step(absl::Duration by) const {
     std::ofstream(file_ + ".new") << absl::ToInt64Seconds(by);
-    std::filesystem::rename(file_ + ".new", file_);  // at once, and all of it
+    std::filesystem::rename(file_ + ".new", file_);  // atomically
   }
 
  private:
@@ -89,7 +89,7 @@ TEST_F(SteppedClock, ForwardIsNoFault) {
   const RankGroup group = Start({"0", "5000", "1000"});
   AwaitReady(group);
   Step(absl::Hours(1));
-  absl::SleepFor(absl::Milliseconds(200));  // rounds under the new time
+  absl::SleepFor(absl::Milliseconds(200));  // some rounds under the new time
   ExpectToFinish(group);
 }
 
@@ -97,7 +97,7 @@ TEST_F(SteppedClock, BackwardDoesNotHideARankThatStops) {
   const RankGroup group = Start({"0", "1500", "1000"});
   AwaitReady(group);
   kill(group[1]->pid(), SIGSTOP);
-  absl::SleepFor(absl::Milliseconds(200));  // the others wait for it by now
+  absl::SleepFor(absl::Milliseconds(200));  // by now the other ranks wait for it
   Step(-absl::Hours(1));
   ExpectToMissRankOne(group);
 }

@@ -1,7 +1,7 @@
 // One rank as a program: comm_rank tcp|mpi ROUNDS TIMEOUT_MS BYTES. Finds its rank in the
-// environment, sends a message around a ring and gathers a number from all, round by round (where
-// ROUNDS is 0: until one of them gets SIGUSR1), and ends as a training program would: 0 when done,
-// 5 when it lost somebody.
+// environment, sends a message around a ring and gathers a number from all, round after round (if
+// ROUNDS is 0: until one of the ranks gets SIGUSR1), and exits like a training program: 0 when it
+// is done, 5 when it lost a rank.
 #include <unistd.h>
 
 #include <atomic>
@@ -99,11 +99,12 @@ int Run(const Work& work, MpiProcess& mpi) {
   return absl::IsInvalidArgument(status) ? kBadInput : kPeerLost;
 }
 
-// The exit code, where MPI lets the process end as any other.
+// The exit code, if MPI allows the process to end normally.
 int End(MpiProcess& mpi, int exit_code) {
   const MpiEnd end = mpi.Finalise();
   if (end == MpiEnd::kFinalised) return exit_code;
-  absl::SleepFor(absl::Milliseconds(200));  // mpirun drops what it has not read at the end
+  // mpirun drops output that it has not read before the end of the process.
+  absl::SleepFor(absl::Milliseconds(200));
   if (end == MpiEnd::kOthersWait) mpi.Abort(kPeerLost);
   _exit(kPeerLost);
 }

@@ -1,6 +1,6 @@
-// Ranks as processes of their own, and what the others do when one of them dies, stops or is cut
-// off. The times that are allowed are generous, for slow machines; what is certain is that
-// everybody ends, with exit code 5 and a message that names the lost rank.
+// Ranks as processes, and what the other ranks do when one of them dies, stops or is cut off. The
+// time limits are generous, for slow machines; every rank must end with exit code 5 and a message
+// that names the lost rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -61,7 +61,7 @@ TEST(Faults, AStoppedRankIsMissedByTheTimeout) {
   const Instant stopped = Instant::Now();
   kill(group[1]->pid(), SIGSTOP);
   for (const int rank : {0, 2}) {
-    // Both wait for rank 1, and whoever was first has told the other.
+    // Both wait for rank 1; the first of them to notice has told the other.
     ExpectLost(*group[static_cast<size_t>(rank)], "rank 1");
     EXPECT_THAT(group[static_cast<size_t>(rank)]->output(), HasSubstr("stopped or cut off"));
   }
@@ -101,7 +101,7 @@ class MpiFaults : public testing::Test {
     const size_t at = output.find(line);
     return at == std::string::npos ? 0 : std::atoi(output.c_str() + at + line.size());
   }
-  // Not so one that has ended and that nobody has asked about.
+  // A rank that has ended is not reaped as long as nobody has waited for it.
   static bool Lives(int pid) {
     std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
     std::string stat;
@@ -127,7 +127,7 @@ TEST_F(MpiFaults, AKilledRankEndsAll) {
   const auto ranks = Start({"0", "3000", "100000"});
   ASSERT_TRUE(ranks->AwaitOutput("ready", 3)) << ranks->output();
   kill(ProcessOf(ranks->output(), 1), SIGKILL);
-  EXPECT_NE(ranks->AwaitExit(), 0);  // mpirun sees it first, and has a code of its own
+  EXPECT_NE(ranks->AwaitExit(), 0);  // mpirun notices it first, and returns its own exit code
   EXPECT_THAT(ranks->output(), HasSubstr("rank 1 is gone (its process has ended)"));
   ExpectNoOrphans(ranks->output());
 }
@@ -146,7 +146,7 @@ TEST_F(MpiFaults, AStoppedRankIsMissedByTheTimeout) {
 
 #endif  // SLUICE_MPIEXEC
 
-// Three machines: namespaces with one network card each, on one bridge.
+// Three machines: network namespaces with one network card each, connected by a bridge.
 class Machines {
  public:
   Machines() : tag_(absl::StrCat("sl", getpid() % 100000)) {
@@ -194,7 +194,7 @@ TEST(SeveralMachines, MeetAndTalk) {
   const Machines machines;
   if (!machines.works()) GTEST_SKIP() << "no network namespaces here (needs root and iproute2)";
   RankGroup group;
-  // Two ranks on rank 0's machine, one of which reaches it without the wire.
+  // Two ranks are on rank 0's machine, and one of them reaches it without the network.
   const int machine_of[] = {0, 0, 1, 2};
   for (int rank = 0; rank < 4; ++rank) {
     group.push_back(machines.Start(machine_of[rank], rank, 4, {"30", "60000", "100000"}));

@@ -3,9 +3,9 @@
 
 namespace sluice {
 
-// A port of this machine where nothing listens, for another process to listen at. Not one that the
-// system gives away itself (32768 and up): between this call and that process, any connection from
-// here may be given it.
+// A port of this machine on which nothing listens, for another process to listen on. Not a port
+// that the system assigns itself (32768 and up): between this call and that process, the system may
+// assign such a port to any connection.
 int FreePort();
 
 }  // namespace sluice

@@ -9,18 +9,18 @@
 
 namespace sluice {
 
-// Ranks that are processes of this machine (comm_rank), [rank].
+// Ranks that are processes of this machine, running comm_rank: [rank].
 using RankGroup = std::vector<std::unique_ptr<Child>>;
 
-// The environment of torchrun's worker.
+// The environment that torchrun gives a worker.
 std::vector<std::string> TorchrunEnvironment(int rank, int size, const std::string& address,
                                              int port);
 
-// `arguments`: comm_rank's after the transport, which is TCP. `environment`: NAME=VALUE.
+// `arguments`: those of comm_rank after the transport, which is TCP. `environment`: NAME=VALUE.
 RankGroup StartGroup(int size, const std::vector<std::string>& arguments,
                      const std::vector<std::string>& environment = {});
 void AwaitReady(const RankGroup& group);
-// It ends with exit code 5, and has said `what`.
+// Expects that the rank ends with exit code 5 and has printed `what`.
 void ExpectLost(Child& child, const std::string& what);
 
 }  // namespace sluice

@@ -1,6 +1,6 @@
-// Preloaded into a program, it steps the wall clock, as `date --set` and NTP do: by as many seconds
-// as the file named by SLUICE_CLOCK_STEP holds, from the moment at which that file exists. The
-// steady clock goes on as it was.
+// Preloaded into a program, it steps the wall clock like `date --set` and NTP: by the number of
+// seconds in the file named by SLUICE_CLOCK_STEP, from the moment at which that file exists. The
+// steady clock is not changed.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -10,7 +10,8 @@
 
 namespace {
 
-// Of the C library; glibc declares them in <time.h> and <pthread.h>, with the names defined below.
+// Declarations of the C library; glibc has them in <time.h> and <pthread.h>, with the names defined
+// below.
 template <typename Function>
 Function* Original(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -35,7 +36,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) {
   return result;
 }
 
-// The deadline is of the stepped clock; the kernel's has not been stepped.
+// The deadline is in stepped time; the kernel's clock is not stepped.
 extern "C" int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                       const timespec* deadline) {
   static auto* const original =

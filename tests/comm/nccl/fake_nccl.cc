@@ -19,7 +19,7 @@ struct FakeNccl::Wire {
     bool done = false;
   };
 
-  // On a stream's thread: until the other half has come, or this end is aborted.
+  // On a stream's thread: waits until the other half has come, or this end is aborted.
   void Meet(int rank, Half* half) {
     std::unique_lock lock(mutex);
     if (aborted[rank]) return;
@@ -41,7 +41,7 @@ struct FakeNccl::Wire {
     std::erase(halves[rank], half);
   }
 
-  std::mutex mutex;  // guards all that follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   std::deque<Half*> halves[2];  // [rank]
   bool came[2] = {};
@@ -57,7 +57,7 @@ struct FakeNccl::End {
   bool open = true;
   bool finalized = false;
   int polls = 0;               // until `work` begins
-  std::function<void()> work;  // begun late
+  std::function<void()> work;  // begins after a delay
   enum class Until : uint8_t { kNothing, kMet, kFinalized } until = Until::kNothing;
   std::map<void*, void*> registered;  // memory, by handle
 };
@@ -215,7 +215,7 @@ void FakeNccl::Free(void* memory) {
   }
 }
 
-// The handle comes as late as NCCL is.
+// The handle is written as late as NCCL writes it.
 NcclResult FakeNccl::Register(NcclComm comm, void* data, size_t /*bytes*/, void** handle) {
   const std::lock_guard lock(mutex_);
   End* end = Use(comm);

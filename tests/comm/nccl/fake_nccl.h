@@ -15,30 +15,30 @@
 
 namespace sluice {
 
-// NCCL as a FakeDevice's streams can do it: a message holds up both its streams until it has met
-// the other half. Calls are late at random, and what NCCL forbids fails the test. An abort waits
-// for the messages of all other communicators on its GPU, as giving memory back does.
+// A fake NCCL on a FakeDevice's streams: a message blocks the streams of both ranks until both
+// halves have come. Calls are late at random, and uses that NCCL forbids fail the test. An abort
+// waits for the messages of all other communicators on its GPU, as freeing memory does.
 class FakeNccl : public NcclApi {
  public:
   struct Options {
     uint64_t seed = 1;
-    int late_one_in = 3;  // so many calls are in progress for some polls; 0: none
+    int late_one_in = 3;  // one in this many calls needs several polls to end; 0: none
     bool has_memory = true;
   };
   FakeNccl() : FakeNccl(Options()) {}
   explicit FakeNccl(const Options& options);
   ~FakeNccl() override;
 
-  // What goes wrong on the edge "0>1": its next polls, at both ends, say `result`.
+  // Makes the next polls on the edge "0>1", at both ends, return `result`.
   void Fail(const std::string& edge, NcclResult result);
-  // The edge is never connected, at either end.
+  // The edge never connects, at either end.
   void Hang(const std::string& edge);
   // Communicators that have been neither destroyed nor aborted.
   int open() const;
   int aborted() const;
-  // Blocks that communicators may occupy, the most that any asked for.
+  // The blocks of the GPU that communicators may occupy: the largest number that was asked for.
   int max_ctas() const;
-  // How often memory was registered, and bytes that are allocated.
+  // The number of registrations so far; bytes that are allocated now.
   int registered() const;
   size_t allocated() const;
 
@@ -60,27 +60,28 @@ class FakeNccl : public NcclApi {
   std::string LastError(NcclComm comm) override;
 
  private:
-  struct Wire;  // what both ends of a communicator share
+  struct Wire;  // shared by the two ends of a communicator
   struct End;
 
   NcclResult Begin(End* end, std::function<void()> work);
   NcclResult Queue(NcclComm comm, int rank, void* data, size_t bytes, Stream stream);
   End* Use(NcclComm comm);
-  // "0>1", where a message waits on the GPU; empty where none does.
+  // "0>1", the edge on which a message waits on the GPU; empty where none does.
   std::string Waiting(int ordinal) const;
 
   const Options options_;
-  mutable std::mutex mutex_;  // guards what follows, ends too
+  mutable std::mutex mutex_;  // guards the members below, and the ends
   std::mt19937_64 random_;
   uint64_t ids_ = 0;
   std::map<uint64_t, std::shared_ptr<Wire>> wires_;
-  std::set<std::unique_ptr<End>> ends_;  // until this goes: late polls find them
+  // Ends are kept until this object is destroyed, since late polls use them.
+  std::set<std::unique_ptr<End>> ends_;
   std::map<std::string, NcclResult> failures_;
   std::set<std::string> hanging_;
   int open_ = 0;
   int aborted_ = 0;
   int max_ctas_ = 0;
-  std::deque<char> handles_;  // one for each registration so far: its address
+  std::deque<char> handles_;  // one per registration so far: its address is the handle
   std::map<void*, std::vector<std::byte>> memory_;
 };
 

@@ -1,5 +1,5 @@
-// The NCCL transport over NCCL and GPUs themselves: ranks are threads, each with a GPU. What needs
-// more GPUs than there are is skipped.
+// The NCCL transport over the real NCCL and real GPUs: ranks are threads, each with one GPU. A test
+// that needs more GPUs than there are is skipped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 Instant Soon() { return Instant::Now() + kTimeout; }
 
-// Why a test on so many GPUs cannot run; empty where it can.
+// The reason why a test with this number of GPUs cannot run; empty where it can.
 std::string Lack(int gpus) {
   if (CudaDeviceCount() < gpus)
     return absl::StrCat(gpus, " GPUs are needed, there are ", CudaDeviceCount());
@@ -35,7 +35,7 @@ struct Rank {
   Stream compute;
 };
 
-// Connects `ranks` threads, rank r on GPU ordinals[r]; what came of it, by rank.
+// Connects `ranks` threads, rank r on GPU ordinals[r]; returns the results by rank.
 std::vector<absl::Status> OnGpus(const std::vector<int>& ordinals,
                                  const std::function<void(const Rank&)>& body) {
   const int ranks = static_cast<int>(ordinals.size());
@@ -108,7 +108,7 @@ TEST(NcclGpu, MessagesGoRoundARing) {
     EXPECT_TRUE(status.ok()) << status;
 }
 
-// The peer never sends: the transport itself ends the kernel that waits on the GPU.
+// The peer never sends: the transport must end the kernel that waits on the GPU.
 TEST(NcclGpu, AMessageThatDoesNotComeEndsWhatIsQueued) {
   if (const std::string lack = Lack(2); !lack.empty()) GTEST_SKIP() << lack;
   OnGpus({0, 1}, [](const Rank& rank) {

@@ -31,7 +31,7 @@ class Synchronous : public Communicator {
   absl::Status failure() const override { return inner_.failure(); }
 
  private:
-  // The transport itself ends what is late: the device always gets there.
+  // The transport must end what is late: the device always gets that far.
   absl::Status Finish(const absl::Status& queued) {
     if (!queued.ok()) return queued;
     absl::Status done = rank_.device.Synchronize(rank_.compute, Instant::InfiniteFuture());

@@ -17,7 +17,7 @@ namespace sluice {
 // Every pair of different ranks.
 std::vector<std::pair<int, int>> AllEdges(int ranks);
 
-// Ranks as threads, each on a FakeDevice of its own, joined by a FakeNccl.
+// Ranks as threads, each on its own FakeDevice, connected by a FakeNccl.
 class NcclRanks : public Ranks {
  public:
   struct Options {
@@ -26,9 +26,9 @@ class NcclRanks : public Ranks {
     FakeNccl::Options nccl = {};
     absl::Duration longest_pause = absl::ZeroDuration();  // of the devices' streams
     absl::Duration timeout = absl::Seconds(60);
-    std::vector<std::pair<int, int>> edges = {};  // none: all
-    std::vector<int> ordinals = {};               // [rank]; none: the rank
-    std::vector<std::string> hosts = {};          // [rank]; none: all the same
+    std::vector<std::pair<int, int>> edges = {};  // empty: all
+    std::vector<int> ordinals = {};               // [rank]; empty: the rank's number
+    std::vector<std::string> hosts = {};          // [rank]; empty: all the same
   };
   struct Rank {
     Communicator& communicator;
@@ -40,9 +40,9 @@ class NcclRanks : public Ranks {
   FakeNccl& nccl() { return nccl_; }
   InProcessGroup& host() { return host_; }
 
-  // A wait lasts until the device is done with it, as the suite expects.
+  // A wait lasts until the device has done the work, as the conformance suite expects.
   void Run(const std::function<void(Communicator&)>& body) override;
-  // Connects, runs `body` and closes. What went wrong when connecting, by rank.
+  // Connects, runs `body` and closes. Returns the errors of connecting, by rank.
   std::vector<absl::Status> RunOnDevices(const std::function<void(const Rank&)>& body);
 
  private:

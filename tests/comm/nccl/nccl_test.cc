@@ -1,5 +1,5 @@
-// The NCCL transport over a NCCL and GPUs made of threads: what it orders, and what it does when
-// something fails. The suite of all transports runs over it too.
+// The NCCL transport over a fake NCCL and fake GPUs made of threads: the order that it keeps, and
+// what it does when something fails. The conformance suite runs over it too.
 #include "comm/nccl/nccl.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
-// Device memory of ints that a test can look at.
+// Device memory of ints that a test can read.
 class Ints {
  public:
   Ints(FakeDevice& device, size_t count)
@@ -49,8 +49,8 @@ class Ints {
   DeviceMemory memory_;
 };
 
-// A whole chain of work is queued at once, before any of it is done: each message leaves only when
-// it has been computed, is used only when it is there, and its memory is used again only when it
+// A whole chain of work is queued at once, before any of it is done: each message leaves only once
+// it has been computed, is used only once it has arrived, and its memory is used again only once it
 // has left. The host waits once, at the end.
 TEST(Nccl, MessagesAreOrderedAmongTheWorkOfBothRanks) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -79,7 +79,7 @@ TEST(Nccl, MessagesAreOrderedAmongTheWorkOfBothRanks) {
       }
       ASSERT_TRUE(rank.device.Synchronize(rank.compute, Soon()).ok());
       EXPECT_TRUE(group.failure().ok()) << group.failure();
-      // What this rank has now began kRounds ranks before it.
+      // The values that this rank has now began kRounds ranks before it.
       const int origin = ((self - kRounds) % 3 + 3) % 3;
       EXPECT_EQ(*out, 100 * origin + kRounds);
     });
@@ -89,8 +89,8 @@ TEST(Nccl, MessagesAreOrderedAmongTheWorkOfBothRanks) {
   }
 }
 
-// The fake fails where memory is given back before the edges have let go of it, and where they go
-// before they have.
+// The fake fails if memory is freed before the edges have deregistered it, and if edges are
+// destroyed before that.
 TEST(Nccl, MemoryCanBeRegistered) {
   NcclRanks ranks({});
   ranks.RunOnDevices([](const NcclRanks::Rank& rank) {
@@ -148,7 +148,7 @@ TEST(Nccl, AnEdgeThatDoesNotConnectIsADeadline) {
   NcclRanks ranks({.ranks = 3, .timeout = absl::Seconds(2)});
   ranks.nccl().Hang("1>2");
   const auto statuses = ranks.RunOnDevices([](const NcclRanks::Rank& rank) {
-    // Its edges are all there; it learns of the others' trouble, however long that takes.
+    // All of its edges connect; it learns of the other ranks' failure, however long that takes.
     while (rank.communicator.failure().ok()) std::this_thread::yield();
     EXPECT_THAT(std::string(rank.communicator.failure().message()),
                 HasSubstr("from rank 1 to rank 2"));
@@ -171,7 +171,7 @@ TEST(Nccl, ARankThatNeverComesIsADeadline) {
   EXPECT_EQ(end.status().code(), absl::StatusCode::kDeadlineExceeded) << end.status();
 }
 
-// What NCCL finds out while every rank's thread waits for its device ends all of them.
+// An error that NCCL reports while every rank's thread waits for its device ends all of them.
 TEST(Nccl, AnErrorOfNcclEndsAllQueuedWork) {
   for (const NcclResult result : {NcclResult::kRemoteError, NcclResult::kInvalidUsage}) {
     NcclRanks ranks({.ranks = 3});
@@ -196,8 +196,8 @@ TEST(Nccl, AnErrorOfNcclEndsAllQueuedWork) {
   }
 }
 
-// A rank that waits is late by how long its device has stood there, not by how long ago it was
-// told to wait: the work before may take its time.
+// The time limit of a rank that waits counts from the moment at which its device began to wait, not
+// from the call: the work queued before may take longer than the limit.
 TEST(Nccl, OnlyTheDevicesWaitCounts) {
   NcclRanks ranks({});
   std::atomic<bool> sent = false;
@@ -211,7 +211,7 @@ TEST(Nccl, OnlyTheDevicesWaitCounts) {
         while (!sent.load()) std::this_thread::yield();
         absl::SleepFor(absl::Milliseconds(200));
       });
-      // Queued long before its turn, with a time that is over by then.
+      // Queued long before its turn, with a time limit that is over by then.
       ASSERT_TRUE(group.WaitReceive(1, ticket, Instant::Now() + absl::Milliseconds(100)).ok());
     } else {
       ASSERT_TRUE(group.PostSend(0, memory.at(0), sizeof(int), &ticket).ok());
@@ -236,13 +236,13 @@ TEST(Nccl, AMessageThatIsLateIsNamedThoughOthersWaitBehindIt) {
       }
       ASSERT_TRUE(group.PostReceive(2, memory.at(2), sizeof(int), &ticket).ok());
       ASSERT_TRUE(group.WaitReceive(2, ticket, Instant::Now() + absl::Milliseconds(50)).ok());
-    } else if (group.rank() == 1) {  // sends one of two
+    } else if (group.rank() == 1) {  // sends one of two messages
       ASSERT_TRUE(group.PostSend(0, memory.at(0), sizeof(int), &ticket).ok());
     }
     EXPECT_TRUE(rank.device.Synchronize(rank.compute, Soon()).ok());
     while (group.failure().ok()) std::this_thread::yield();
     EXPECT_EQ(group.failure().code(), absl::StatusCode::kDeadlineExceeded);
-    // A slow machine may be late with the first.
+    // On a slow machine the first message may be late.
     EXPECT_THAT(std::string(group.failure().message()),
                 AllOf(HasSubstr("from rank 1 to rank 0 did not arrive in time"),
                       AnyOf(HasSubstr("message 1"), HasSubstr("message 0"))));
@@ -266,7 +266,7 @@ TEST(Nccl, AnyThreadsMayAbortAtOnce) {
   EXPECT_EQ(ranks.nccl().open(), 0);
 }
 
-// What is queued waits on two edges of one GPU: neither can be aborted before the other is.
+// The queued work waits on two edges of one GPU: neither can be aborted before the other is.
 TEST(Nccl, AbortsOfEdgesDoNotWaitForEachOther) {
   NcclRanks ranks({.ranks = 3});
   ranks.RunOnDevices([](const NcclRanks::Rank& rank) {
@@ -288,8 +288,8 @@ TEST(Nccl, AbortsOfEdgesDoNotWaitForEachOther) {
   EXPECT_EQ(ranks.nccl().open(), 0);
 }
 
-// Rank 0 has much to do after its last message; that the other one has given up on closing together
-// is no fault of the run.
+// Rank 0 has much work after its last message; that the other rank has given up on closing together
+// is no failure of the run.
 TEST(Nccl, ARankThatClosesLateDoesNotFailTheOthers) {
   NcclRanks ranks({.timeout = absl::Seconds(3)});
   const auto statuses = ranks.RunOnDevices([](const NcclRanks::Rank& rank) {
@@ -301,7 +301,7 @@ TEST(Nccl, ARankThatClosesLateDoesNotFailTheOthers) {
   EXPECT_EQ(ranks.nccl().open(), 0);
 }
 
-// A rank that leaves without a word while others wait for it.
+// A rank that leaves without telling the others, which wait for it.
 TEST(Nccl, ARankThatLeavesWithMessagesOutstandingEndsTheOthers) {
   NcclRanks ranks({});
   ranks.RunOnDevices([](const NcclRanks::Rank& rank) {
@@ -311,7 +311,7 @@ TEST(Nccl, ARankThatLeavesWithMessagesOutstandingEndsTheOthers) {
     ASSERT_TRUE(group.PostReceive(1 - group.rank(), &value, sizeof(int), &ticket).ok());
     ASSERT_TRUE(group.Barrier(Soon()).ok());
     if (group.rank() == 1) return;
-    // It may have left already.
+    // The rank may have left already.
     const absl::Status waited = group.WaitReceive(1, ticket, Soon());
     EXPECT_TRUE(waited.ok() || waited == group.failure()) << waited;
     EXPECT_TRUE(rank.device.Synchronize(rank.compute, Soon()).ok());

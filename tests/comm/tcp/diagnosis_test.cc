@@ -1,4 +1,4 @@
-// Which rank an error names when a message is late, by what is known of all ranks.
+// Which rank an error names when a message is late, from what each rank knows of the others.
 #include "comm/tcp/diagnosis.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ RankHealth Heard(int milliseconds_ago, int awaits = kNoRank, int awaited_millise
           .awaited_silence = absl::Milliseconds(awaited_milliseconds)};
 }
 
-// What rank 0 says about a message of rank `late`.
+// The message of rank 0 about a late message of rank `late`.
 PeerHealth HealthOf(int late, const std::vector<RankHealth>& others) {
   std::vector<RankHealth> ranks = {RankHealth()};
   ranks.insert(ranks.end(), others.begin(), others.end());
@@ -43,14 +43,14 @@ TEST(DescribeLate, ARankThatWaitsForASilentOne) {
             "1 for 2000 ms: it is stopped or cut off)");
 }
 
-// The cut is so recent that its rank has missed two heartbeats only.
+// The connection was cut so recently that its rank has missed only two heartbeats.
 TEST(DescribeLate, ARankThatWaitsForOneThatIsSilentSinceAMoment) {
   EXPECT_EQ(Describe(2, {Heard(210), Heard(73, 1, 140)}),
             " (rank 2 was heard of 73 ms ago and waits for rank 1; nothing has been heard of rank "
             "1 for 210 ms: it may be stopped or cut off)");
 }
 
-// Even where nothing is late yet, the rank that is waited for is named beside the healthy one.
+// Also before anything is late, the busy rank is named beside the healthy one that waits for it.
 TEST(DescribeLate, ARankThatWaitsForABusyOne) {
   EXPECT_EQ(Describe(2, {Heard(90), Heard(73, 1, 20)}),
             " (rank 2 was heard of 73 ms ago and waits for rank 1; rank 1 was heard of 90 ms ago)");

@@ -1,4 +1,4 @@
-// How ranks meet over TCP, and what happens where they do not. Every test is bounded: nobody hangs.
+// How ranks find each other over TCP, and how it fails. Every test has a deadline: no rank hangs.
 #include "comm/tcp/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -24,8 +24,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr absl::Duration kLong = absl::Seconds(60);  // for what must not take long
-constexpr absl::Duration kShort = absl::Seconds(2);  // for what must end by its deadline
+constexpr absl::Duration kLong = absl::Seconds(60);  // for what ends much earlier
+constexpr absl::Duration kShort = absl::Seconds(2);  // for what ends at its deadline
 
 struct Rank {
   int rank;
@@ -34,7 +34,8 @@ struct Rank {
   std::string address = "127.0.0.1";
 };
 
-// All of them meet at once at a free port; what each got. `meanwhile` runs beside them.
+// All ranks join at the same time at a free port; returns the result of each. `meanwhile` runs
+// beside them.
 std::vector<absl::Status> Meet(const std::vector<Rank>& ranks, absl::Duration timeout,
                                const std::function<void(int port)>& meanwhile = nullptr) {
   Descriptor listener = *ListenOn(/*loopback=*/true, 0);
@@ -106,7 +107,7 @@ TEST(Rendezvous, WorldSizesThatDiffer) {
 }
 
 TEST(Rendezvous, ThoseAlreadyThereLearnWhyItFails) {
-  // Rank 1 is there long before the other two quarrel.
+  // Rank 1 joins long before the conflict between the other two.
   const auto results = Meet({{0, 4}, {1, 4}}, kLong, [](int port) {
     absl::SleepFor(absl::Milliseconds(100));
     Launch launch;
@@ -135,7 +136,7 @@ TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
   const auto results = Meet({{0, 4}, {2, 4}}, kShort);
   EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Text(results[0]), HasSubstr("ranks 1, 3 of 4 did not come"));
-  // Who came hears that it is not at fault, or is tired of waiting at the same moment.
+  // A rank that came learns that it is not at fault, or its own time is over at the same moment.
   EXPECT_EQ(results[1].code(), absl::StatusCode::kDeadlineExceeded);
 }
 
@@ -177,7 +178,7 @@ TEST(Rendezvous, AMachineThatDoesNotExist) {
   EXPECT_THAT(Text(MeetRanks(launch, "secret", kShort, {}).status()), HasSubstr("no such host"));
 }
 
-// Somebody else's server at the port of rank 0.
+// Another program's server on the port of rank 0.
 absl::Status MeetServerThatSays(const std::string& bytes) {
   const absl::StatusOr<Descriptor> listener = ListenOn(true, 0);
   Launch launch;
@@ -224,7 +225,8 @@ TEST(Rendezvous, GarbageIsDroppedAndTheRestMeets) {
       for (int i = trial; i > 0; --i) bytes.push_back(static_cast<char>(random()));
       const absl::StatusOr<Descriptor> socket = ConnectTo(Loopback(port), Instant::Now() + kLong);
       ASSERT_TRUE(socket.ok()) << socket.status();
-      (void)SendAll(*socket, bytes, Instant::Now() + kLong);  // it may have hung up already
+      // The listener may have hung up already.
+      (void)SendAll(*socket, bytes, Instant::Now() + kLong);
     }
     Launch launch;
     launch.rank = 1;
@@ -255,7 +257,7 @@ TEST(Rendezvous, AFloodOfSilentConnectionsDoesNotKeepRanksOut) {
 }
 
 TEST(Rendezvous, AnOldProofDoesNotLetAnybodyIn) {
-  // What a rank once sent to one challenge is no answer to the next one.
+  // The proof that a rank once sent for one challenge is no answer to the next one.
   const auto results = Meet({{0, 2}}, kShort, [](int port) {
     const std::string replayed = *FormatProven(
         {.kind = GreetingKind::kJoin, .rank = 1, .size = 2, .port = 1}, Nonce{}, "secret");

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// The ends of a group that has met over the loopback interface, each as if in its own process; null
-// where a rank could not join (the test has failed then).
+// [rank] the ends of a group that is connected over the loopback interface, as if each were a
+// process; null where a rank could not join (the test has failed then).
 std::vector<std::unique_ptr<Communicator>> MakeTcpGroup(int ranks, const TcpOptions& options);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// One rank of the TCP transport against a peer that is played by the test, byte by byte.
+// One rank of the TCP transport against a peer that the test plays, byte by byte.
 #include "comm/tcp/tcp.h"
 
 #include <gmock/gmock.h>
@@ -25,13 +25,13 @@ using testing::HasSubstr;
 
 Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
-// Rank 0 is real; rank 1 is two sockets.
+// Rank 0 is real; rank 1 is two sockets of the test.
 class TcpAgainstBytes : public testing::Test {
  protected:
   void SetUp() override { Meet(); }
 
   void Meet() {
-    peer_ = TcpLink();  // first, so that the last rank has no peer to tell that it shuts down
+    peer_ = TcpLink();  // first, so that the last rank has no peer to shut down with
     rank_.reset();
     absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
     Launch launch;
@@ -58,7 +58,7 @@ class TcpAgainstBytes : public testing::Test {
     EXPECT_TRUE(SendAll(socket, bytes, Soon()).ok());
   }
 
-  // What rank 0 says when it waits for a message of rank 1.
+  // The error of rank 0 when it waits for a message of rank 1.
   absl::Status Receive(Instant deadline = Soon()) {
     Ticket ticket = 0;
     absl::Status status = rank_->PostReceive(1, &word_, sizeof(word_), &ticket);
@@ -78,7 +78,7 @@ TEST_F(TcpAgainstBytes, AMessageInPiecesIsAMessage) {
   std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
   bytes += kWord;
   std::thread sender([&] {
-    // Once it has been asked for.
+    // After the message has been asked for.
     std::string asked;
     while (asked.find('\2') == std::string::npos) {
       if (!ReceiveSome(peer_.control, 24, &asked, Soon()).ok()) return;
@@ -155,7 +155,7 @@ TEST_F(TcpAgainstBytes, EndsOfConnections) {
   peer_.control.Close();
   EXPECT_EQ(ReceiveError(), "rank 1 is gone (connection closed)");
   Meet();
-  peer_.data.Close();  // alone, that may yet become a shutdown
+  peer_.data.Close();  // this alone may still become a shutdown
   EXPECT_EQ(Receive(Instant::Now() + absl::Milliseconds(20)).code(),
             absl::StatusCode::kDeadlineExceeded);
   peer_.control.Close();
@@ -185,7 +185,7 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
     }
   });
   std::string words;
-  // A slow machine may be silent for a while: one of these is enough.
+  // On a slow machine a peer may be silent for a while: one of these errors is enough.
   for (int i = 0; i < 1000 && words.find("was heard of") == std::string::npos; ++i) {
     words = std::string(Receive(Instant::Now() + absl::Milliseconds(6)).message());
   }
@@ -194,7 +194,8 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
   EXPECT_THAT(words, HasSubstr("rank 1 was heard of"));
 }
 
-// Three ranks, one of which is silent: whoever waits for another learns which rank is the reason.
+// Three ranks, one of which is silent: a rank that waits for another learns which rank is the
+// cause.
 TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
   absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
   const int port = LocalEndpoint(*listener)->port;
@@ -206,7 +207,7 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
     launch.port = port;
     return launch;
   };
-  // A loaded machine is silent for a while too, so the silence that counts is well above it.
+  // On a loaded machine ranks are silent for a while too, so the limit is well above that.
   const TcpOptions options{.heartbeat = absl::Milliseconds(100),
                            .shutdown_timeout = absl::Milliseconds(9)};
   std::vector<TcpLink> silent;
@@ -228,8 +229,8 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
                     HasSubstr("nothing has been heard of rank 1 for"), HasSubstr("cut off")));
 }
 
-// Rank 0 is real, ranks 1 and 2 are sockets, and a heartbeat is due once an hour: nothing here
-// depends on how fast the machine is.
+// Rank 0 is real, ranks 1 and 2 are sockets, and heartbeats are an hour apart: nothing here depends
+// on the speed of the machine.
 TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
   absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
   Launch launch;

@@ -36,8 +36,8 @@ inline RunState SomeState(int64_t step) {
   return state;
 }
 
-// Saves small checkpoints, with the writer that runs use: of step N with values that depend on N, to a folder that lives as long
-// as the test.
+// Saves small checkpoints with the writer that runs use: step N, with values that depend on N, in a
+// folder that lives as long as the test.
 class CheckpointTest : public ::testing::Test {
  protected:
   std::string Save(int64_t step, int keep = kCheckpointsKept) {
@@ -55,7 +55,7 @@ class CheckpointTest : public ::testing::Test {
                        {{"a.weight.m", {5, 6}, values_.data() + 35}}, keep);
   }
 
-  // Opens `path`, which must hold step `step` as Save wrote it.
+  // Opens `path`, which must have step `step` with the values that Save wrote.
   static void ExpectStep(const std::string& path, int64_t step) {
     const absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
@@ -87,7 +87,7 @@ class CheckpointTest : public ::testing::Test {
     return names;
   }
 
-  // In the directory, but for the own folder, which every save makes.
+  // The names in the directory, without `.sluice`, which every save makes.
   std::vector<std::string> Names() const {
     std::vector<std::string> names = NamesIn(dir_);
     std::erase(names, ".sluice");

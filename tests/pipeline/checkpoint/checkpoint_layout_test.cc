@@ -54,8 +54,8 @@ TEST_P(CheckpointLayoutTest, EveryElementIsWrittenOnceByARankThatHasIt) {
   }
 }
 
-// Of what every replica has, each writes as much as the others, in one piece where the rank's
-// layers lie in one.
+// Each replica writes as many elements as the others of what all of them have, and in one piece
+// where the rank's layers are contiguous.
 TEST_P(CheckpointLayoutTest, ReplicasShareTheWorkEvenly) {
   const RunPlan plan = MakePlan(GetParam());
   const auto files = LayOutCheckpoint(plan);

@@ -19,8 +19,8 @@
 #include "tests/pipeline/checkpoint/forged_checkpoint.h"
 
 #ifdef __SANITIZE_THREAD__
-// A test forks, and its child saves, which begins threads: ThreadSanitizer ends it unless told not
-// to.
+// A test forks, and its child saves, which starts threads: ThreadSanitizer would end it unless told
+// not to.
 extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
 #endif
 
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000060"));
 }
 
-// Someone went back to step 10 and on from there.
+// A person resumed from step 10 and continued from there.
 TEST_F(CheckpointTest, StepsOfAnAbandonedRunStayUntilOvertaken) {
   for (const int64_t step : {10, 50, 60}) Save(step, 9);
   Save(20);
@@ -159,7 +159,7 @@ TEST_F(CheckpointTest, ClearsAwayWhatACrashLeft) {
   WriteBytes(own + "saving-0123456789ab/model.safetensors.tmp-1-0", "half");
   WriteBytes(own + "replaced.tmp-1-0", "half");
   fs::create_symlink("step-00000020", own + "latest");
-  // None of its names.
+  // None of the names that saving uses.
   for (const char* name : {"saving-0123456789abc", "saving-0123456789AB", "saving", "notes"}) {
     WriteBytes(own + name, "kept");
   }
@@ -180,9 +180,9 @@ bool LatestMovesFrom(const std::string& dir, const fs::path& name) {
   return true;
 }
 
-// A process that does nothing but save is killed at any moment after its first save; what is left
-// must always be whole. That it waits for that save, not for a time, makes every round a step
-// forward on the slowest machine.
+// A process that only saves is killed at any moment after its first save; the checkpoint that
+// `latest` leads to must always be complete. The test waits for that first save, not for a time, so
+// that every round makes progress even on a very slow machine.
 TEST_F(CheckpointTest, LatestIsWholeWheneverTheProcessIsKilled) {
   const auto begin = std::chrono::steady_clock::now();
   Save(1);
@@ -300,7 +300,7 @@ TEST_F(CheckpointTest, RefusesWhatItCouldNotReadBack) {
   EXPECT_THAT(TrySave(SomeState(1)).status().message(), HasSubstr(dir_));
 }
 
-// Whoever hands a checkpoint over can make its checksums right.
+// Whoever gives a checkpoint away can make its checksums right.
 TEST_F(CheckpointTest, DeepJsonIsRefused) {
   const std::pair<const char*, const char*> places[] = {
       {"state.json", "\"sluice checkpoint 1\""},
@@ -311,7 +311,8 @@ TEST_F(CheckpointTest, DeepJsonIsRefused) {
       {"config.json", "\"widths\": "},
   };
   for (const auto& [file, place] : places) {
-    // One whose `format` was replaced is no longer ours to replace.
+    // A folder whose `format` was replaced is not a checkpoint of ours, so saving may not replace
+    // it.
     std::filesystem::remove_all(dir_);
     const std::string folder = Save(10);
     const bool is_key = absl::string_view(place).back() == ' ';
@@ -343,7 +344,7 @@ TEST_F(CheckpointTest, FieldsThatCannotBeAreRefused) {
   }
 }
 
-// Tries to save ever more until there is no room; `save` gets a number of values.
+// Saves more and more values until there is no room left; `save` gets the number of values.
 template <typename Save>
 void FillUp(const std::string& dir, Save save) {
   const auto count = [&] {

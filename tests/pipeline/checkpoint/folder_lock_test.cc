@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 class FolderLockTest : public ::testing::Test {
  protected:
-  // Who holds the lock, as somebody is told who wants it.
+  // The holder of the lock, as the message to a second process names it.
   std::string Holder() const {
     const absl::Status refused = FolderLock::Take(path_).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;

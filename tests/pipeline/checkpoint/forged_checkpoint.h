@@ -8,8 +8,8 @@
 #include "tests/models/data/files.h"
 #include "tests/pipeline/checkpoint/signed_state.h"
 
-// Checkpoints as a stranger may hand them over: the checksums vouch for whatever is in the files,
-// since anybody can compute them.
+// Checkpoints as an attacker may write them: the checksums match whatever is in the files, since
+// anybody can compute them.
 namespace sluice {
 
 // Replaces `from`, which must be there, by `to` in a file of the checkpoint in `folder`.
@@ -28,7 +28,7 @@ inline void Forge(const std::string& folder, const std::string& file, const std:
                              state, record, absl::StrCat("\"", file, "\": ", RecordOf(text)))));
 }
 
-// So many lists inside each other.
+// A JSON text of this many lists inside each other.
 inline std::string DeepJson(size_t levels = 200'000) {
   return std::string(levels, '[') + std::string(levels, ']');
 }

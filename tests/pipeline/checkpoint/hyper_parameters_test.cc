@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// None of these is a usual value.
+// None of these values is a default.
 HyperParameters Unusual() {
   HyperParameters values;
   values.optimizer = {.lr = 4e-3,
@@ -114,14 +114,14 @@ TEST(HyperParameters, StepsAreTheCheckpointsUnderACosineOnly) {
   longer.steps = 90;
   EXPECT_EQ(Resume(saved, longer).values.steps, 90);
   EXPECT_THAT(Resume(saved, longer).differences, IsEmpty());
-  // A cosine begins: over as many steps as the run was to have.
+  // A cosine begins: over the number of steps that the run was meant to have.
   GivenHyperParameters cosine;
   cosine.schedule = LrSchedule::kCosine;
   EXPECT_EQ(Resume(saved, cosine).values.steps, 60);
   EXPECT_THAT(Resume(saved, cosine).differences,
               ElementsAre("lr-schedule constant in the checkpoint, cosine given: going on with "
                           "cosine"));
-  // One ends, and with it what the number of steps meant.
+  // A cosine ends, and with it the meaning of the number of steps.
   cosine.schedule = LrSchedule::kConstant;
   cosine.steps = 90;
   EXPECT_THAT(Resume(ToNamedNumbers(Unusual()), cosine).differences,

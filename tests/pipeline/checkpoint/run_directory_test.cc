@@ -1,4 +1,4 @@
-// What a run may do in the directory of --save, and what it leaves alone.
+// What a run may do in the directory of --save, and what it must leave as it is.
 #include "pipeline/checkpoint/directory/run_directory.h"
 
 #include <unistd.h>
@@ -44,14 +44,14 @@ class RunDirectoryTest : public CheckpointTest {
   }
   std::vector<std::string> OwnNames() const { return NamesIn(dir_ + "/.sluice"); }
 
-  // A folder of another program's.
+  // A folder that another program made.
   std::string Foreign(const std::string& name) const {
     std::string file = absl::StrCat(dir_, "/", name, "/lit_model.pth");
     fs::create_directories(fs::path(file).parent_path());
     WriteBytes(file, name);
     return file;
   }
-  // Files that a run must not touch, whatever it saves.
+  // Files that a run must never touch.
   std::vector<std::string> Foreigners() const {
     std::vector<std::string> files;
     for (const char* name :
@@ -178,7 +178,7 @@ TEST_F(RunDirectoryTest, ASecondRunIsRefusedWhileTheFirstLives) {
     EXPECT_THAT(Why(Overwrite()), HasSubstr(pid));
     Save(10);
     EXPECT_THAT(Why(Resume(dir_)), HasSubstr(pid));
-    ExpectStep(dir_, 10);  // reading is for all
+    ExpectStep(dir_, 10);  // reading needs no lock
   }
   EXPECT_TRUE(Resume(dir_).ok());
 }
@@ -227,7 +227,7 @@ TEST_F(RunDirectoryTest, OverwritingAndGoingOnExcludeEachOther) {
   EXPECT_TRUE(RunDirectory::Open(run).ok());
 }
 
-// By the program of before: the same files, without .sluice.
+// Checkpoints of the older program: the same files, without .sluice.
 TEST_F(RunDirectoryTest, CheckpointsOfAnOlderProgramAreOurs) {
   for (const int64_t step : {10, 20}) Save(step);
   fs::remove_all(dir_ + "/.sluice");
@@ -296,7 +296,7 @@ TEST_F(OverwriteTest, ARunThatEndsBeforeItSavesReplacesNothing) {
                                    "step-00000100"));
 }
 
-// Killed when `latest` was the new one's and nothing was removed yet.
+// Killed after `latest` led to the new checkpoint and before anything was removed.
 TEST_F(OverwriteTest, ARunThatIsKilledWhileItRemovesIsTidiedUpAfter) {
   fs::copy(dir_, folder_ / "old", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   ASSERT_TRUE(Overwrite().ok());
@@ -313,7 +313,7 @@ TEST_F(OverwriteTest, ARunThatIsKilledWhileItRemovesIsTidiedUpAfter) {
   EXPECT_EQ(SeedOfLatest(), kNewSeed);
 }
 
-// As above, but somebody wants one of the old ones back.
+// As above, but a person wants one of the old checkpoints back.
 TEST_F(OverwriteTest, AnOldOneThatSomebodyGoesOnFromIsNotRemoved) {
   fs::copy(dir_ + "/step-00000090", folder_ / "old", fs::copy_options::recursive);
   ASSERT_TRUE(Overwrite().ok());
@@ -325,8 +325,8 @@ TEST_F(OverwriteTest, AnOldOneThatSomebodyGoesOnFromIsNotRemoved) {
   ExpectStep(dir_ + "/step-00000090", 90);
 }
 
-// The new run came to a step of the old one, and somebody put back the note: what now has that name
-// is another checkpoint than the one noted.
+// The new run came to a step of the old one, and a person restored the list of old checkpoints: the
+// folder that now has that name is not the checkpoint on the list.
 TEST_F(OverwriteTest, OnlyWhatWasNotedIsRemoved) {
   ASSERT_TRUE(Overwrite().ok());
   const std::string note = ReadBytes(dir_ + "/.sluice/replaced");
@@ -336,7 +336,7 @@ TEST_F(OverwriteTest, OnlyWhatWasNotedIsRemoved) {
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000040", "step-00000070"));
 }
 
-// One that nothing can be moved over, since it is where a file system is mounted.
+// A folder that nothing can be renamed over, since a file system is mounted there.
 TEST_F(OverwriteTest, WhatCannotBeRemovedIsTriedAgain) {
   ASSERT_TRUE(Overwrite().ok());
   const std::string stuck = dir_ + "/step-00000090", aside = folder_ / "aside";

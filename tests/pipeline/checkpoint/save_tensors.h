@@ -11,13 +11,13 @@
 
 namespace sluice {
 
-// The file `name` of these tensors, as SaveTogether takes it: one part per tensor, all of them rank
-// 0's; `first` is the number (CheckpointPart::parameter) of its first tensor.
+// The file `name` with these tensors, in the form that SaveTogether takes: one part per tensor, all
+// of them written by rank 0; `first` is the number (CheckpointPart::parameter) of its first tensor.
 absl::StatusOr<CheckpointFile> FileOf(const char* name, const std::vector<TensorSource>& tensors,
                                       int first);
 
-// Saves a checkpoint of these tensors as a run of one rank does, and returns its path. Errors are
-// SaveTogether's.
+// Saves a checkpoint of these tensors in the way of a run with one rank, and returns its path.
+// Errors are those of SaveTogether.
 absl::StatusOr<std::string> SaveTensors(const std::string& directory, const RunState& state,
                                         const std::vector<TensorSource>& weights,
                                         const std::vector<TensorSource>& optimizer,

@@ -1,4 +1,4 @@
-// Ranks that write one checkpoint together leave the bytes that one writer would.
+// Ranks that write one checkpoint together write the same bytes as one writer would.
 #include "pipeline/checkpoint/saving/save_together.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ std::vector<CheckpointPart> CutTensor(int tensor, int64_t elements, int64_t long
   return parts;
 }
 
-// Now and then a tensor of several pieces, unless parts are to be short.
+// Sometimes a tensor has several pieces, unless parts are to be short.
 Cut RandomCut(int ranks, std::mt19937& random, int64_t longest = int64_t{1} << 40) {
   const unsigned most = longest > 1'000'000 && random() % 2 == 0 ? 900'000 : 3000;
   Cut cut;
@@ -95,7 +95,8 @@ Cut RandomCut(int ranks, std::mt19937& random, int64_t longest = int64_t{1} << 4
   return cut;
 }
 
-// What the file must hold: its head, then the values of its tensors, one behind the other.
+// The expected content of the file: its header, then the values of its tensors, one after the
+// other.
 std::string BytesOf(const Cut& cut, size_t file) {
   std::string bytes = cut.files[file].head;
   for (size_t tensor = file; tensor < cut.values.size(); tensor += 2) {
@@ -120,7 +121,7 @@ class SaveTogetherTest : public testing::Test {
     return request;
   }
 
-  // Each rank's answer; whoever fails tells the others.
+  // The answer of each rank; a rank that fails tells the others.
   using Ends = std::vector<absl::StatusOr<std::string>>;
   template <typename Group>
   static Ends SaveAll(const std::vector<SaveRequest>& requests, const Group& communicator) {
@@ -137,7 +138,7 @@ class SaveTogetherTest : public testing::Test {
     return ends;
   }
 
-  // Without what `latest` leads to.
+  // Without the folder that `latest` leads to.
   static void ExpectSameFiles(const std::string& one, const std::string& other) {
     for (const char* name :
          {"model.safetensors", "config.json", "optimizer.safetensors", "state.json"}) {
@@ -160,7 +161,7 @@ TEST_F(SaveTogetherTest, LeavesTheBytesOfOneWriterWhoeverOwnsWhatAndSeesWhat) {
 
     std::vector<SaveRequest> requests(static_cast<size_t>(ranks), RequestOf(cut, seed));
     for (size_t rank = 1; rank < requests.size(); ++rank) {
-      // One without a file system that it shares, or with another folder of that name on its own.
+      // Some rank shares no file system with the others, or has another folder of that name.
       if (random() % 3 == 0) requests[rank].directory = folder_ / "elsewhere";
     }
     Ends ends;
@@ -185,7 +186,7 @@ TEST_F(SaveTogetherTest, LeavesTheBytesOfOneWriterWhoeverOwnsWhatAndSeesWhat) {
   }
 }
 
-// A rank may take many times the time-out, as long as it shows itself.
+// A rank may take many times the time-out, as long as it takes part in the rounds.
 TEST_F(SaveTogetherTest, ARankMayTakeLongerThanTheTimeout) {
   std::mt19937 random(1);
   const Cut cut = RandomCut(3, random, /*longest=*/100);
@@ -193,7 +194,8 @@ TEST_F(SaveTogetherTest, ARankMayTakeLongerThanTheTimeout) {
   for (SaveRequest& request : requests) request.timeout = absl::Seconds(3);
   int reads = 0;
   for (const CheckpointFile& file : cut.files) {
-    for (const CheckpointPart& part : file.parts) reads += part.owner == 1 ? 2 : 0;  // sums, too
+    // Each part is read twice: for the checksum, too.
+    for (const CheckpointPart& part : file.parts) reads += part.owner == 1 ? 2 : 0;
   }
   ASSERT_GT(reads, 20) << "no single one is to take long";
   requests[1].read = [read = requests[1].read, reads](const CheckpointPart& part, int64_t first,
@@ -207,7 +209,7 @@ TEST_F(SaveTogetherTest, ARankMayTakeLongerThanTheTimeout) {
     EXPECT_TRUE(end.ok()) << end.status();
 }
 
-// One that hangs is missed by the time-out, and what was saved before stays the latest.
+// A rank that hangs is detected by the time-out, and the previous checkpoint stays the latest.
 TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   std::mt19937 random(2);
   const Cut cut = RandomCut(3, random);
@@ -241,7 +243,7 @@ TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   EXPECT_THAT(names, testing::UnorderedElementsAre(".sluice", "latest", "step-00000001"));
 }
 
-// What rank 0 cannot make, all hear of.
+// All ranks are told what rank 0 cannot write.
 TEST_F(SaveTogetherTest, ALeaderThatCannotWriteTellsAll) {
   std::mt19937 random(3);
   const Cut cut = RandomCut(2, random);

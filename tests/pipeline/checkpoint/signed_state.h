@@ -7,18 +7,18 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
 
-// The checksums in state.json, which anybody can compute, so they vouch for nothing that a stranger
-// hands over.
+// The checksums in state.json, which anybody can compute, so they are no protection against an
+// attacker.
 namespace sluice {
 
-// What state.json says of a file with these bytes.
+// The entry of state.json for a file with these bytes.
 inline std::string RecordOf(const std::string& bytes) {
   return absl::StrCat("{\"bytes\": ", bytes.size(), ", \"xxh3_128\": \"",
                       Checksum(bytes.data(), bytes.size()), "\"}");
 }
 
-// A state.json with the checksum that it should have; a text that does not end as one stays as it
-// is.
+// Gives a state.json the checksum that it should have; a text that does not end like one is left as
+// it is.
 inline std::string SignState(std::string text) {
   constexpr size_t kDigits = 32;
   const std::string end = "\"\n}\n";

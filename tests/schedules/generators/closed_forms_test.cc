@@ -19,13 +19,13 @@ struct Size {
   int p, m, v;
 };
 
-// What the catalogue says of one schedule: the idle time of its makespan (or of its span) in a run
-// in which all stages cost the same, and the activations of rank r.
+// The closed forms of one schedule in the catalogue: the idle time in the makespan (or in the span)
+// of a run in which all stages cost the same, and the activations of rank r.
 struct Forms {
   const char* name;
   double f, i, w;
   bool of_span;
-  bool exact;  // else upper bounds
+  bool exact;  // otherwise they are upper bounds
   std::function<bool(Size)> holds;
   std::function<double(Size)> idle;
   std::function<int(Size, int)> peak;
@@ -101,7 +101,7 @@ void Check(const Forms& forms, Size size) {
     EXPECT_LE(idle, forms.idle(size));
   }
   for (int r = 0; r < size.p && forms.peak; ++r) {
-    // Where there are too few micro-batches to fill the pipeline, fewer are held.
+    // If there are too few micro-batches to fill the pipeline, fewer are held.
     if (forms.exact && forms.holds(size)) {
       EXPECT_EQ(run->peak_activations[r], forms.peak(size, r));
     }
@@ -136,8 +136,8 @@ TEST(ClosedForms, OfHanayoBoundItsMemory) {
   }
 }
 
-// (p - 1)(X + B - 3 W) for a pair that takes X, where F + I - 2 W of it can be hidden: the number
-// of github.com/deepseek-ai/DualPipe for 2p stages.
+// (p - 1)(X + B - 3 W) for a pair that takes X, if F + I - 2 W of it can be hidden: the formula of
+// github.com/deepseek-ai/DualPipe for 2p stages.
 TEST(ClosedForms, OfDualPipeVCountAPairAtItsDuration) {
   for (const double pair : {2.0, 2.5, 3.0}) {
     for (int p = 1; p <= kMostRanks; ++p) {

@@ -60,7 +60,7 @@ TEST_P(EverySchedule, RefusesOnlyWhatItSaysItDoesNotTake) {
       const auto table = GenerateSchedule(entry().name, {p, 5, v});
       ASSERT_EQ(table.ok(), Takes(entry(), p, v)) << p << " " << v << table.status();
       if (table.ok()) continue;
-      // The generator's own message, not the validator's.
+      // The message of the generator, not that of the validator.
       const std::string expected = std::string("schedule ") + entry().name + " needs ";
       EXPECT_EQ(table.status().message().find(expected), 0) << table.status();
       EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument);
@@ -80,7 +80,7 @@ TEST_P(EverySchedule, SaysWhatItIs) {
     for (const auto& row : table.rows) {
       for (const Action& action : row) splits |= action.op == Op::kInputGrad;
     }
-    // With one rank there may be nothing to win.
+    // With one rank no schedule may be better than another.
     if (request.ranks > 1) {
       EXPECT_EQ(splits, entry().splits_backward);
     }

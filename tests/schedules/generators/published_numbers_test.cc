@@ -1,5 +1,5 @@
-// Makespans, bubbles and peaks that are known from elsewhere: closed forms of the papers, and the
-// simulators of PyTorch and of the zero-bubble code base (github.com/sail-sg/zero-bubble) run on
+// Makespans, bubbles and peaks that are known from other sources: closed forms of the papers, and
+// the simulators of PyTorch and of the zero-bubble code base (github.com/sail-sg/zero-bubble) for
 // the same costs.
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ struct PublishedRates {
   int micro_batches;
   double f, i, w, send;
   double one_f_one_b, interleaved, zb_h1, zb_h2, zb_2p;
-  int chunks;     // of interleaved: one layer each
+  int chunks;     // for interleaved: one layer each
   double hidden;  // of the model, 24 (32) heads and 1024 tokens
   double heads;
 };
@@ -190,7 +190,7 @@ TEST(PublishedRates, OfZb2p) {
   }
 }
 
-// What --memory-limit asks of it: never more activations, and never faster with fewer.
+// --memory-limit: ZB-2p never holds more activations, and is never faster with fewer.
 TEST(Zb2p, KeepsToItsLimit) {
   double before = 0;
   for (int limit = 12; limit >= 1; --limit) {

@@ -1,5 +1,5 @@
-// Orders that PyTorch 2.15 (torch.distributed.pipelining.schedules) itself makes and that cannot
-// run: typed in by hand from what its functions return.
+// Orders that PyTorch 2.15 (torch.distributed.pipelining.schedules) makes and that cannot run:
+// typed from what its functions return.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ std::vector<std::string> Defects(const Timetable& table) {
 }
 
 // Schedule1F1B._get_pipeline_order of 2 stages and 2 micro-batches: the last rank counts its first
-// forward as 1, so it never does micro-batch 0 and does one that does not exist.
+// forward as 1, so it leaves out micro-batch 0 and has one that does not exist.
 TEST(PyTorchOrders, ItsOneFOneBIsMalformedOnTheLastRank) {
   const Timetable table = Parse(
       "0F0,,,0F1,0B0,,0B1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
@@ -43,8 +43,8 @@ TEST(PyTorchOrders, ItsOneFOneBIsMalformedOnTheLastRank) {
 }
 
 // ScheduleZBVZeroBubble of 2 ranks and 3 micro-batches after _add_send_recv and _defer_recv_ops:
-// rank 1 puts the receive of 1F2 off beyond that of 2B0, while rank 0 sends them the other way
-// round; and both ranks send before they receive.
+// rank 1 moves the receive of 1F2 behind that of 2B0, while rank 0 sends them in the other order;
+// and both ranks send before they receive.
 constexpr char kDeferredZbV[] =
     "0F0,0SEND_F0,0F1,0SEND_F1,0F2,3RECV_F0,0SEND_F2,3F0,3I0,3RECV_F1,3SEND_B0,3W0,3F1,3I1,"
     "3SEND_B1,3W1,0RECV_B0,0I0,0W0,3RECV_F2,3F2,3I2,3SEND_B2,3W2,0RECV_B1,0I1,0W1,0RECV_B2,0I2,"

@@ -38,8 +38,8 @@ int Count(const std::vector<Action>& row, Op op, const Action& of) {
   }));
 }
 
-// Every backward has one RECOMPUTE, or comes straight after its forward, but for the other half of
-// its pair and what it receives.
+// Every backward has one RECOMPUTE, or directly follows its forward; only the other half of its
+// pair and its receives may stand between them.
 void ExpectRebuilt(const Timetable& table) {
   for (const std::vector<Action>& row : table.rows) {
     for (size_t i = 0; i < row.size(); ++i) {
@@ -86,14 +86,14 @@ TEST(RecomputeAhead, IsNoSlowerThanWithinTheBackward) {
       within.backward[s] += costs.recompute[s];
       within.input_grad[s] += costs.recompute[s];
     }
-    if (costs.link_busy.empty()) {  // else messages may take their turns in another order
+    if (costs.link_busy.empty()) {  // otherwise messages may take their turns in another order
       EXPECT_LE(ahead->makespan, Simulate(table, within)->makespan) << i;
     }
   }
 }
 
-// By hand: F 1, B 2, R 1. Rank 3 rebuilds nothing; all others rebuild while they wait in the
-// cool-down. Within the backward it would be (8 + 3) * 4 = 44.
+// Computed by hand: F 1, B 2, R 1. Rank 3 rebuilds nothing; all others rebuild while they wait in
+// the cool-down. Within the backward it would take (8 + 3) * 4 = 44.
 TEST(RecomputeAhead, OneFOneB) {
   const Timetable table = *GenerateSchedule("1f1b", {.ranks = 4, .micro_batches = 8});
   StageCosts costs = StageCosts::Uniform(4, 1, 1, 1);
@@ -102,7 +102,7 @@ TEST(RecomputeAhead, OneFOneB) {
   const Simulation run = *Simulate(RecomputeAhead(table), costs);
   EXPECT_EQ(run.makespan, 39);
   EXPECT_EQ(run.work, std::vector<double>({32, 32, 32, 24}));
-  // One micro-batch whole, the inputs of the others that wait.
+  // All activations of one micro-batch, and the inputs of the others that wait.
   EXPECT_EQ(run.peak_bytes, std::vector<double>({13, 12, 11, 10}));
 }
 

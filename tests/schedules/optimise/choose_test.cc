@@ -36,7 +36,7 @@ TEST(SplitStages, KeepsTheWorkOfEveryStage) {
   EXPECT_EQ(split.forward, (std::vector<double>{2, 2, 3, 3, 2.5, 2.5}));
   EXPECT_EQ(split.activation_bytes, (std::vector<double>{4, 4, 6, 6, 5, 5}));
   EXPECT_NEAR(Sum(split.backward), Sum(whole.backward), kSameSum);
-  // Edges inside a stage cost as much as the dearest one that was given.
+  // An edge inside a stage costs as much as the most expensive given edge.
   EXPECT_EQ(split.send, (std::vector<double>{2, 1, 2, 2, 2}));
   EXPECT_TRUE(CheckCosts(split, 6).ok());
 }
@@ -72,7 +72,7 @@ TEST(SweepMemory, NeverRisesAndKeepsEveryLimit) {
   const OptimiseRequest request = Uneven(6);
   const auto curve = SweepMemory(request, CutsOf(3, request.costs, 2), {0, 1, 2, 3, 4, 6});
   ASSERT_TRUE(curve.ok()) << curve.status();
-  ASSERT_EQ(curve->size(), 5u);  // nothing fits into no memory
+  ASSERT_EQ(curve->size(), 5u);  // nothing fits without memory
   double before = curve->front().best.run.makespan;
   for (const TradeOff& point : *curve) {
     EXPECT_LE(point.best.run.makespan, before) << point.limit;

@@ -1,5 +1,5 @@
-// What Dispatch promises of any problem and rules: everything runs once, in an order that completes
-// within the limits and takes what it says.
+// Dispatch keeps its contract for any problem and rules: every action runs once, in an order that
+// completes within the limits and takes the stated time.
 #include "schedules/optimise/dispatch/dispatch.h"
 
 #include <gtest/gtest.h>
@@ -117,7 +117,7 @@ TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
     ASSERT_TRUE(sound.ok()) << sound;
     const absl::StatusOr<Simulation> run = Simulate(table, request.costs);
     ASSERT_TRUE(run.ok()) << run.status();
-    // A rank that waited on purpose need not, once its order is known.
+    // A rank that waited on purpose need not wait any more once its order is known.
     EXPECT_LE(run->makespan, schedule.value * (1 + 1e-12));
     if (!WaitsOnPurpose(rules)) {
       EXPECT_NEAR(run->makespan, schedule.value, 1e-9);
@@ -127,8 +127,8 @@ TEST(Dispatch, CompletesWithinTheLimitsAndTakesWhatItSays) {
   EXPECT_GT(limited, 300);
 }
 
-// A V of equal stages in less memory than keeps all ranks busy by any preference of F or I, or by
-// any limit of what is in flight.
+// A V of equal stages in less memory than any preference of F or I needs to keep all ranks busy,
+// and than any limit of the micro-batches in flight needs.
 TEST(Dispatch, DueTimesKeepRanksBusyInLittleMemory) {
   constexpr int kRanks = 16, kStages = 2 * kRanks, kMicroBatches = 200;
   OptimiseRequest request;
@@ -150,8 +150,8 @@ TEST(Dispatch, DueTimesKeepRanksBusyInLittleMemory) {
         std::min(greedy, Dispatch(*problem, Preferences{.forward_first = forward_first}).value);
   }
   EXPECT_LT(by_due_time(1.6), greedy * 0.9);
-  // Were a rank's stages to take all room from one another, one micro-batch after another would
-  // take 32 * 2 * 200.
+  // If a rank's stages could take all memory from each other, only one micro-batch at a time would
+  // get through, which takes 32 * 2 * 200.
   for (const double slowness : {1.0, 1.3, 2.0, 2.5, 4.0}) {
     EXPECT_LT(by_due_time(slowness), greedy) << slowness;
   }

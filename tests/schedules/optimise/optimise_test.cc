@@ -1,5 +1,5 @@
-// What OptimiseTimetable promises of any request: a sound timetable within the limits, no worse
-// than the catalogue, and a bound below it.
+// OptimiseTimetable keeps its contract for any request: a sound timetable within the limits, not
+// worse than the catalogue, and a bound below it.
 #include "schedules/optimise/optimise.h"
 
 #include <gmock/gmock.h>

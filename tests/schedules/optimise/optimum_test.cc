@@ -1,4 +1,4 @@
-// The optimum, by trying every timetable: all orders of every rank, each simulated.
+// The optimum, found by simulating every timetable: all orders of every rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class AllTimetables {
     }
   }
 
-  // Infinite when none keeps the limits.
+  // Infinite when no order keeps the limits.
   double Best() {
     Choose(0);
     return best_;
@@ -157,8 +157,8 @@ TEST(Optimum, IsFoundAndProvedWithSeveralStagesARank) {
   for (int round = 0; round < 30; ++round) {
     ExpectOptimum(requests.Next(Placement::Looped(2, 2), 1));
     ExpectOptimum(requests.Next(Placement::V(2, 2), 1));
-    // Stages 0 and 2 on rank 0, 1 on rank 1: the smallest where room for one stage's F is taken
-    // from another's.
+    // Stages 0 and 2 on rank 0, stage 1 on rank 1: the smallest case in which one stage's F takes
+    // the memory of another's.
     const auto mixed = Placement::FromRanks({0, 1, 0});
     ASSERT_TRUE(mixed.ok());
     if (round < 2) ExpectOptimum(requests.Next(*mixed, 2));
@@ -195,7 +195,7 @@ TEST(Optimum, IsFoundAndProvedForCostsThatAreNotWholeNumbers) {
   }
 }
 
-// However little the search may look at, what it says of the optimum is true.
+// However few prefixes the search may look at, its bounds of the optimum hold.
 TEST(Optimum, LiesBetweenTheBoundsOfASearchThatGivesUp) {
   RandomRequests requests(16);
   const optimise::Deadline never(std::nullopt);

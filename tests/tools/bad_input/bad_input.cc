@@ -1,5 +1,5 @@
-// Whatever is wrong with what it is given, `sluice` says so in one line and ends with the exit code
-// that scripts rely on, within seconds.
+// Whatever is wrong with its input, `sluice` says so in one line and ends with the exit code that
+// scripts rely on, within seconds.
 #include "tests/tools/bad_input/bad_input.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kSeconds = 60;  // of a crowded machine, with sanitizers; mostly it is 0.1
+constexpr double kSeconds = 60;  // on a busy machine, with sanitizers; usually it takes 0.1
 
 std::string Noise(size_t bytes) {
   std::string noise;
@@ -124,7 +124,7 @@ void BadInputTest::TearDownTestSuite() {
 
 namespace {
 
-// Without the line that is said of bf16 on a processor that has none.
+// Without the note about bf16, which a processor without bf16 gets.
 std::string WithoutNote(const std::string& err) {
   return absl::StartsWith(err, "sluice: note: ") ? err.substr(err.find('\n') + 1) : err;
 }

@@ -34,7 +34,7 @@ inline std::string NameOf(const ::testing::TestParamInfo<BadInput>& info) {
 // Starts `sluice` once per input. A list of inputs joins by INSTANTIATE_TEST_SUITE_P.
 class BadInputTest : public ::testing::TestWithParam<BadInput> {
  protected:
-  // Good and bad files that the runs are given.
+  // Good and bad files for the runs.
   static void SetUpTestSuite();
   static void TearDownTestSuite();
 

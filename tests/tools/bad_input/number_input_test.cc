@@ -21,7 +21,7 @@ std::vector<BadInput> NumberInputs() {
     add(name + "Infinite", With(""), flag, "inf");
     add(name + "BeyondDoubles", With(""), flag, "1e999");
   }
-  // Finite, but not as the float that the optimizer makes of it.
+  // Finite, but not when the optimizer converts them to float.
   add("RateBeyondFloats", With(""), "--lr", "1e39");
   add("DecayBeyondFloats", With(""), "--weight-decay", "1e300");
   for (const char* value : {"nan", "inf", "1e999"}) {

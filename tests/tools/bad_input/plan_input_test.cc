@@ -58,7 +58,7 @@ std::vector<BadInput> PlanInputs() {
        kExitBadInput,
        {"'lama-3'", "gpt2-xl", "llama-3.1-8b", "deepseek-v3", "FILE.json"}},
       {"UnknownDevice", "plan gpt2 --device abacus --devices 2", kExitBadInput, {"abacus", "h200"}},
-      // Numbers whose products would overflow, or take all memory.
+      // Numbers whose products would overflow, or need all memory.
       {"HugeMicroBatch",
        "plan gpt2 --device h200 --devices 2 --micro-batch-size 9000000000000000000",
        kExitBadInput,

@@ -18,7 +18,7 @@ namespace {
 const BatchShape kBatch = {2, 5};
 ModelSpec Model() { return {"gpt", TinyGpt(false)}; }
 
-constexpr double kLongest = 60;  // seconds that no part of a small layer takes, however slow we are
+constexpr double kLongest = 60;  // seconds; no part of a small layer takes that long on any machine
 
 std::vector<Timing> PartsOf(const LayerTimings& layer) {
   return {layer.forward,          layer.input_grad,        layer.weight_grad, layer.restore,
@@ -53,7 +53,7 @@ TEST(LayerTiming, MeasuresEveryLayerOnADevice) {
   EXPECT_EQ(device.allocated(), 0);
 }
 
-// The time of a layer is the device's, not the host's, which has long gone on.
+// The time of a layer is that of the device, not of the host, which has continued long before.
 TEST(LayerTiming, AStopwatchMeasuresWhatTheDeviceDoes) {
   FakeDevice device;
   const Stream stream = *device.NewStream();

@@ -1,4 +1,5 @@
-// `sluice plan` and `sluice profile` as scripts see them: what they print and how they exit.
+// `sluice plan` and `sluice profile` run as a script runs them: what they print, and their exit
+// codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -141,7 +142,8 @@ TEST_F(PlanCommand, GivesStagesOfAGraphSeveralDevices) {
   EXPECT_EQ(whole["objective"], "step");
   EXPECT_EQ(whole["optimal"], true);
   EXPECT_NEAR(whole["step_seconds"].get<double>(), 4 * 13e-3, 1e-12);
-  // Three do not divide them, so there are a stage of two and one of one.
+  // Three devices do not divide the micro-batches, so there is one stage of two devices and one of
+  // one.
   const json shared = Plan(command + "--micro-batches 16 --schedule 1f1b");
   ASSERT_EQ(shared["stages"].size(), 2u);
   EXPECT_EQ(shared["stages"][0]["replicas"].get<int>() + shared["stages"][1]["replicas"].get<int>(),
@@ -163,7 +165,7 @@ TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
   EXPECT_EQ(plan["optimal"], true);
   EXPECT_TRUE(plan["stages"][0]["first_layer"].is_null());
   EXPECT_EQ(plan["stages"][0]["layer_names"].size(), 2u);
-  // 13 ms over two replicas, and 4 P / (2 b) / 2 of all-reduce: nothing beside it here.
+  // 13 ms over two replicas, and 4 P / (2 b) / 2 of all-reduce, which is nearly nothing here.
   const json replicated = Plan(Path("graph.txt") +
                                " --devices 2 --objective bottleneck --data-parallel auto "
                                "--bandwidth 1GB/s");
@@ -246,7 +248,7 @@ TEST_F(PlanCommand, WritesOtherFormats) {
   EXPECT_EQ(
       Run(std::string("plan ") + kGpt2 + " --format megatron --partition 0-3,4-7,8-11,12-13").out,
       "Ettt|tttt|tttt|tL\n");
-  // Left to choose, it chooses what Megatron-LM can run: a stage a device, or as many on each.
+  // Left to choose, it chooses what Megatron-LM can run: the same number of stages per device.
   const std::string layout = Run(std::string("plan ") + kGpt2 + " --format megatron").out;
   EXPECT_EQ((std::count(layout.begin(), layout.end(), '|') + 1) % 4, 0) << layout;
   const Outcome folded = Run(std::string("plan ") + kGpt2 + " --format megatron --schedule zbv");
@@ -319,7 +321,7 @@ TEST_F(PlanCommand, PlansForAClusterOfDifferentDevices) {
              "between": {"bandwidth": 2.5e10, "latency": 1e-5}})";
   const json plan = Plan("gpt2-xl --devices 4 --cluster " + Path("mixed.json") +
                          " --micro-batch-size 1 --seq 512 --recompute full --schedule 1f1b");
-  // The faster devices get more layers, wherever they stand.
+  // The faster devices get more layers, wherever they are in the pipeline.
   std::vector<int> layers;
   for (const json& stage : plan["stages"]) {
     layers.push_back(stage["last_layer"].get<int>() - stage["first_layer"].get<int>() + 1);
@@ -344,7 +346,7 @@ TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
     const json &larger = plan["pareto"][i - 1], &smaller = plan["pareto"][i];
     EXPECT_LT(smaller["peak_bytes"], larger["peak_bytes"]);
     EXPECT_GE(smaller["step_seconds"], larger["step_seconds"]);
-    // Asked for, so much memory gives that plan, or one as good.
+    // With that amount of memory the planner finds that plan, or an equally good one.
     const json again = Plan(std::string(kGpt2) + " --schedule 1f1b --memory " +
                             std::to_string(smaller["peak_bytes"].get<int64_t>()));
     EXPECT_LE(again["step_seconds"].get<double>(), smaller["step_seconds"].get<double>() * 1.003);

@@ -56,9 +56,9 @@ Case RandomCase(uint64_t seed) {
   return test;
 }
 
-// What the planner counts is what a run allocates but for alignment, messages posted ahead and the
-// gaps that packing leaves: never more, and not much less, so that plans by it neither refuse what
-// fits nor promise what does not.
+// The planner counts what a run allocates, except for alignment, messages posted ahead and the gaps
+// that packing leaves: never more, and not much less, so that its plans neither refuse what fits
+// nor accept what does not.
 TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   double largest = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -86,8 +86,8 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   RecordProperty("largest_ratio", std::to_string(largest));
 }
 
-// The same of one of several replicas; where they divide sums of gradients among themselves
-// (ZeRO-2), what is summed at a time counts too, which the planner leaves to the run.
+// The same for one of several replicas. Where they divide sums of gradients among themselves
+// (ZeRO-2), the gradients that are being summed count too; the planner leaves these to the run.
 TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Case test = RandomCase(seed);
@@ -110,7 +110,7 @@ TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
       SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
                    std::to_string(seed));
       const double ratio = static_cast<double>((*run)[rank]) / static_cast<double>(declared[rank]);
-      EXPECT_GE(ratio, 0.93);  // gradients that are divided lie among the step's buffers
+      EXPECT_GE(ratio, 0.93);  // gradients that are divided are among the buffers of the step
       EXPECT_LT(ratio, 1.35);
     }
   }
@@ -145,7 +145,8 @@ TEST(ShareOverReplicas, SumsGradientsOnceAStepOrOnceAMicroBatch) {
     const double pass = 0.5 + 3;
     EXPECT_DOUBLE_EQ(layers[0].sync_seconds, (zero == 2 ? 8 : 1) * pass + pass);
     EXPECT_DOUBLE_EQ(layers[0].update_seconds, zero == 0 ? 1 : 0.25);
-    // Two moments of 4,000 bytes, and gradients, of which three quarters are elsewhere.
+    // Two moments of 4,000 bytes each, and gradients; three quarters of all these are on other
+    // ranks.
     EXPECT_EQ(layers[0].parameter_bytes, zero == 0 ? 16'000 : zero == 1 ? 10'000 : 7'000);
     EXPECT_EQ(layers[1].sync_seconds, 0);
   }
@@ -159,7 +160,7 @@ TEST(DeclaredCosts, ParametersAddUpToTheModels) {
   ASSERT_TRUE(layers.ok()) << layers.status();
   for (const LayerCost& layer : *layers) {
     parameters += layer.parameters;
-    // Weights, gradients and two moments in fp32; compute copies on top.
+    // Weights, gradients and two moments in fp32, and in addition the compute copies.
     EXPECT_GE(layer.parameter_bytes, 16 * layer.parameters);
     EXPECT_LE(layer.parameter_bytes, 28 * layer.parameters);
     EXPECT_GE(layer.saved_bytes[0], layer.saved_bytes[1]);

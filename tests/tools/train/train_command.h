@@ -25,7 +25,7 @@ class TrainCommandTest : public ::testing::Test {
   ProcessResult Run(const std::string& more, int file_limit_kib = 0) const {
     return RunSluice(Arguments(more), file_limit_kib);
   }
-  // A run that ends well; its summary.
+  // Runs to a normal end; returns the summary.
   nlohmann::json Summary(const std::string& more) const {
     const ProcessResult result = Run(absl::StrCat(more, " --json"));
     EXPECT_EQ(result.exit_code, kExitDone) << result.err;

@@ -1,4 +1,5 @@
-// Whole runs of the program: they end as they should, and what they save is what they were.
+// Whole runs of the program: they end as they should, and their checkpoints contain what was
+// trained.
 
 #include "tests/tools/train/train_command.h"
 
@@ -77,7 +78,7 @@ TEST_F(TrainCommandTest, RawBytesAreTakenWhereTheyAreAskedFor) {
   ASSERT_EQ(any.exit_code, kExitDone) << any.err;
   EXPECT_EQ(LastLine(any.out)["weights_hash"], text["weights_hash"]);
 
-  // A model of words, from scratch; what it learnt is bytes, and sample knows.
+  // A model of words, trained from scratch on bytes; `sample` knows that its tokens are bytes.
   Summary("--model gpt2 --vocab 300 --bytes --save " + folder_ / "out");
   const ProcessResult sample =
       RunSluice(Words("sample --json -n 3 --prompt And --load " + folder_ / "out"));
@@ -191,7 +192,7 @@ TEST_F(TrainCommandTest, WhatAPersonReadsIsNoWiderThanATerminal) {
     outputs += result.out;
   }
   for (const absl::string_view line : absl::StrSplit(outputs, '\n')) {
-    // Paths are as long as they are.
+    // Paths are not shortened.
     EXPECT_TRUE(line.size() <= kColumns || line.find('/') != absl::string_view::npos) << line;
   }
 }

@@ -60,8 +60,8 @@ TEST(RunDevices, TrainToTheCpusBits) {
   ExpectTheCpusBits(run, plan, devices);
 }
 
-// Every rank's arena is NCCL's own memory, registered with each of its edges, and given back when
-// the edges have let go of it; a library without such memory has none of this.
+// Every rank's arena is memory that NCCL has allocated, registered with each of its edges, and
+// freed after the edges have deregistered it; a library without such memory has none of this.
 TEST(RunDevices, OverNcclTensorsLieWhereItCanReachThem) {
   const SmallRun run{.schedule = "1f1b", .ranks = 3};
   const RunPlan plan = FakePlan(run);
@@ -73,7 +73,7 @@ TEST(RunDevices, OverNcclTensorsLieWhereItCanReachThem) {
                                {.nccl = &nccl, .timeout = absl::Seconds(60), .host = "a host"});
       ExpectTheCpusBits(run, plan, devices);
     }
-    constexpr int kEnds = 2 * 4;  // of the edges between neighbours
+    constexpr int kEnds = 2 * 4;  // two for each edge between neighbours
     EXPECT_EQ(nccl.registered(), has_memory ? kEnds : 0);
     EXPECT_EQ(nccl.allocated(), 0U);
     EXPECT_EQ(nccl.open(), 0);

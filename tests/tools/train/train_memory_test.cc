@@ -1,4 +1,4 @@
-// What `sluice plan` says beforehand about memory is what `sluice train` then takes.
+// The memory that `sluice plan` predicts is the memory that `sluice train` then takes.
 #include <sys/resource.h>
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The most that any process started by this one has had in memory at a time, in bytes.
+// The peak memory of any process that this one has started, in bytes.
 int64_t LargestResidentSize() {
   rusage usage = {};
   getrusage(RUSAGE_CHILDREN, &usage);
   return int64_t{usage.ru_maxrss} << 10U;
 }
 
-// [rank]: the peak that the plan in `file` promises.
+// [rank]: the peak in the plan of `file`.
 std::vector<int64_t> PromisedBytes(const std::string& file, size_t ranks) {
   std::vector<int64_t> bytes(ranks);
   const Json plan = Json::parse(ReadBytes(file), nullptr, /*allow_exceptions=*/false);
@@ -48,7 +48,7 @@ TEST(TrainMemory, IsWhatThePlanSaid) {
   ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
   const std::vector<int64_t> promised = PromisedBytes(file, 2);
   const int64_t sum = std::accumulate(promised.begin(), promised.end(), int64_t{0});
-  // A sanitizer keeps books beside all memory, so a process takes more than it asked for.
+  // A sanitizer needs memory beside all other memory, so a process takes more than it allocates.
   if (!kSanitized) {
     ASSERT_LT(LargestResidentSize(), sum / 2) << "planning must not hide what training takes";
   }
@@ -63,8 +63,8 @@ TEST(TrainMemory, IsWhatThePlanSaid) {
   EXPECT_EQ(step.value("arena_bytes", Json()), Json(promised));
   EXPECT_EQ(step.value("peak_bytes", Json()), Json(promised));
 
-  // Beside the arenas a process has its program, its libraries and what these keep; a part of the
-  // arenas may never be touched.
+  // Beside the arenas a process has its program, its libraries and their memory; a part of the
+  // arenas may never be used.
   if (kSanitized) return;
   constexpr int64_t kBeside = int64_t{256} << 20U;
   EXPECT_GT(LargestResidentSize(), sum * 3 / 4);

@@ -41,8 +41,8 @@ TEST_F(TrainCommandTest, APlanBringsItsReplicas) {
   EXPECT_THAT(result.out, HasSubstr("ZeRO 1"));
 }
 
-// A profiled chain as PipeDream has it: the slow half is there twice, the one with many parameters
-// once.
+// A profiled chain for PipeDream's plan: two ranks share its slow half, and one has the half with
+// many parameters.
 constexpr char kChain[] =
     "node1 -- embedding -- forward_compute_time=1, backward_compute_time=1, "
     "activation_size=1000, parameter_size=1000\n"
@@ -65,8 +65,8 @@ Json PlanOfChain(const TempFolder& folder, const std::string& flags) {
   return Json::parse(std::ifstream(file));
 }
 
-// What a run by plan.json prints, with the weights of one stage that sums gradients in as many
-// groups as it has micro-batches.
+// The output of a run by plan.json, whose weights must be those of one stage that sums gradients in
+// one group per micro-batch.
 std::string TrainByPlanAndOnOneStage(const TempFolder& folder, const std::string& flags,
                                      int micro_batches) {
   const std::string train =
@@ -117,7 +117,7 @@ TEST_F(TrainCommandTest, ReplicasTakeTheMemoryThatTheirPlanSays) {
                            " --steps 1 --eval-micro-batches 1 --no-pin --json --plan ", file)));
     ASSERT_EQ(result.exit_code, kExitDone) << result.err;
     const Json step = Json::parse(result.out.substr(0, result.out.find('\n')));
-    // Every rank allocates what the plan says of it.
+    // Every rank allocates the bytes that the plan predicts for it.
     const auto peaks = step["peak_bytes"].get<std::vector<int64_t>>();
     EXPECT_EQ(peaks.size(), 4u);
     EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), largest) << "ZeRO " << zero;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`sluice train` in many processes, by the program itself, mpirun and what torchrun sets: the same bits as one process;
-ranks that are killed, and what their checkpoints go on to; ranks that do not belong together.
+"""`sluice train` in many processes, started directly, by mpirun and with torchrun's environment: the same bits as one process;
+ranks that are killed, and runs that resume from their checkpoints; ranks with different settings.
 
   tests/tools/train/train_processes_test.py BINARY [--configurations N] [--kills N] [--seed N] [unittest's own arguments]
 """
@@ -29,7 +29,7 @@ OPTIONS = None
 MPIRUN = shutil.which('mpirun')
 MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
 GRACE = 1
-PATIENCE = 180  # seconds for anything to end, on the slowest machine
+PATIENCE = 180  # seconds within which everything ends, even on a slow machine
 
 
 def replaced(flags, own):
@@ -59,7 +59,7 @@ class Ranks:
                                                    stderr=subprocess.PIPE, text=True, env={**os.environ, **where}))
 
     def finish(self):
-        """[rank] (exit code, stdout, stderr); whatever is not done in time is killed, and fails."""
+        """[rank] (exit code, stdout, stderr); a process that does not end in time is killed, and the test fails."""
         ended = []
         deadline = time.monotonic() + PATIENCE
         try:
@@ -75,7 +75,7 @@ class Ranks:
 
 
 def stop_and_go(process):
-    """Lets `process` run a tenth of the time, until it ends."""
+    """Lets `process` run for a tenth of the time only, until it ends."""
     while process.poll() is None:
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.018)
@@ -93,7 +93,7 @@ def pause(pids, seconds):
 
 
 def torchrun(rank, world, port):
-    """What torchrun sets for a process."""
+    """The variables that torchrun sets for a process."""
     return {'RANK': str(rank), 'WORLD_SIZE': str(world), 'LOCAL_RANK': str(rank), 'MASTER_ADDR': '127.0.0.1',
             'MASTER_PORT': port}
 
@@ -108,7 +108,7 @@ def here(flags):
 
 
 def mpi_environment():
-    # Open MPI leaves some memory to the end of the process, which a leak checker complains of.
+    # Open MPI does not free some memory, which a leak checker would report.
     sanitizer = os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'
     return {**os.environ, 'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'ASAN_OPTIONS': sanitizer}
 
@@ -121,7 +121,7 @@ def mpi(world, flags):
     return run(mpi_command(world, flags), mpi_environment())
 
 
-# Runs a rank's command and says what its exit code was, whatever mpirun tells the two.
+# Runs a rank's command and prints its exit code, whatever signals mpirun sends to the two.
 REPORTER = ['sh', '-c', 'trap "" TERM; "$@"; code=$?; echo "rank $OMPI_COMM_WORLD_RANK ended with $code" >&2; exit $code', '-']
 
 
@@ -152,7 +152,7 @@ class UnderMpirun:
             time.sleep(0.01)
 
     def ranks(self):
-        """[rank] the number of its process of the program."""
+        """[rank] the process number of the program."""
         found = {}
         for name in filter(str.isdigit, os.listdir('/proc')):
             try:
@@ -179,7 +179,7 @@ class UnderMpirun:
 
 
 def bits(out):
-    """What must be equal: every loss and norm, and the final weights."""
+    """The values that must be equal: every loss and norm, and the final weights."""
     lines = [json.loads(line) for line in out.splitlines()]
     steps = [(line['step'], line['loss_hex'], line['grad_norm']) for line in lines if 'loss_hex' in line]
     done = lines[-1]
@@ -201,7 +201,7 @@ def configurations():
         flags = ['--schedule', schedule, '--stages', str(ranks), *more, '--micro-batches', '6', '--dtype', dtype,
                  '--recompute', recompute, *ahead, '--data-parallel', str(copies), '--zero', str(zero)]
         found.append((ranks, copies, flags))
-    # Replicated stages; fewer ranks first, and not at the end, so that short runs have some.
+    # Stages with several members; fewer ranks first, and not at the end, so that short runs have some.
     for number, (replicas, more) in enumerate([([2, 1], []), ([1, 2, 1], ['--zero', '1', '--dtype', 'bf16']),
                                                ([3, 1], ['--schedule', 'zb-h1', '--sum-groups', '3']), ([2, 3], [])]):
         shape = ['--stage-replicas', ','.join(map(str, replicas)), '--micro-batches', '6', *more]
@@ -261,7 +261,7 @@ class TrainProcesses(unittest.TestCase):
 
         def flags(shape, save):
             ranks, copies, zero = shape
-            # Six micro-batches and six groups, whoever has them.
+            # Six micro-batches and six groups, on whatever ranks.
             each = ['--micro-batches', str(6 // copies), '--sum-groups', '6']
             each += ['--stage-replicas', ','.join(map(str, ranks))] if isinstance(ranks, list) else ['--stages', str(ranks)]
             return self.flags('--steps', '40', '--save-every', '4', *each, '--data-parallel', str(copies), '--zero', str(zero),
@@ -277,7 +277,7 @@ class TrainProcesses(unittest.TestCase):
             shape = self.random.choice(shapes[:-1])
             victim = self.random.randrange(size(shape))
             self.kill_one(flags(shape, save), size(shape), victim)
-            # Killed between the first checkpoint and its link, it begins anew beside that checkpoint.
+            # If it was killed between the first checkpoint and its link, it starts again beside that checkpoint.
             resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else ['--overwrite']
             other = self.random.choice(shapes)
             again = flags(other, save) + resume
@@ -295,7 +295,7 @@ class TrainProcesses(unittest.TestCase):
         ended = ranks.finish()
         if ended[victim][0] != -signal.SIGKILL:
             return  # it was done before
-        # A process that is lost is noticed by the deadline at the latest.
+        # A lost process is noticed by the deadline at the latest.
         self.assertLess(time.monotonic() - killed, OPTIONS.timeout + GRACE + OPTIONS.slack)
         told = [err for rank, (code, _, err) in enumerate(ended) if rank != victim and code == 5 and err]
         for rank, (code, _, err) in enumerate(ended):
@@ -305,7 +305,7 @@ class TrainProcesses(unittest.TestCase):
             self.assertTrue(any(f'rank {victim}' in err for err in told), f'{victim} killed: {told}')
 
     def killed_under_mpirun(self, world, shape, victim, before=()):
-        """mpirun's stderr, once a rank has been killed and everything has ended."""
+        """mpirun's stderr, after a rank has been killed and all processes have ended."""
         flags = self.flags('--steps', '1000000', *shape, timeout=60)
         job = UnderMpirun(world, flags, before)
         job.await_step()
@@ -403,7 +403,7 @@ class TrainProcesses(unittest.TestCase):
         self.assertTrue(paused, 'it must not have been done before')
 
     def test_checkpoints_are_the_same_whoever_shares_a_file_system(self):
-        # The second and third rank have a folder of their own of which rank 0 knows nothing.
+        # The second and the third rank have their own folders, which rank 0 does not see.
         names = ['model.safetensors', 'config.json', 'optimizer.safetensors', 'state.json']
         def saved(folder):
             return [pathlib.Path(folder, 'latest', name).read_bytes() for name in names]
@@ -475,7 +475,7 @@ class TrainProcesses(unittest.TestCase):
         forgotten = [*shape, '--resume', os.path.join(save, 'step-00000003')]
         other = [*forgotten, '--lr', '1e-3']
         line = 'sluice: lr 0.004 in the checkpoint, 0.001 given: going on with 0.001\n'
-        # What one rank alone gives, and is the checkpoint's, makes no difference.
+        # A value that only one rank gives makes no difference if it is the checkpoint's.
         ended = Ranks(2, forgotten, own={1: {'--lr': '4e-3'}}).finish()
         self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
         self.assertEqual(bits(ended[0][1])[1], whole)
@@ -483,7 +483,7 @@ class TrainProcesses(unittest.TestCase):
         ended = Ranks(2, other).finish()
         self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
         self.assertEqual([err for _, _, err in ended], [line, ''])
-        # Where it is not the checkpoint's, the ranks would train another run each.
+        # If it is not the checkpoint's, each rank would train another run.
         ended = Ranks(2, forgotten, own={1: {'--lr': '1e-3'}}).finish()
         self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
         self.assertIn('the optimizer and its settings (rank 1)', ended[0][2])
@@ -571,12 +571,12 @@ class TrainProcesses(unittest.TestCase):
             for line in ranks.processes[0].stdout:
                 lines.append(json.loads(line))
                 seconds += lines[-1].get('step_seconds', 0)
-                # Five blocks of a second are the history, and five are compared with it.
+                # Five blocks of one second are the history, and the next five are compared with it.
                 if begin is None and seconds > 12:
                     begin = lines[-1]['step']
                     hiccups = threading.Thread(target=stop_and_go, args=(slow,))
                     hiccups.start()
-                # A busy machine may make another one slow before.
+                # On a busy machine another stage may become slow before that.
                 if begin and lines[-1].get('slow_stage') == 1 and lines[-1]['slow_at_step'] > begin:
                     break
         finally:

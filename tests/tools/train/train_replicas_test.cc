@@ -35,7 +35,7 @@ TEST_F(TrainCommandTest, ReplicasAreOnePipelineWithAsManyGroups) {
               wanted["weights_hash"]);
     EXPECT_THAT(Run(alone).err, HasSubstr("--sum-groups (saved "));
   }
-  // Without --sum-groups, ZeRO 2 sums every micro-batch over the replicas as it comes.
+  // Without --sum-groups, ZeRO 2 sums every micro-batch over the replicas separately.
   EXPECT_EQ(Summary("--stages 2 --micro-batches 2 --data-parallel 2 --zero 2")["weights_hash"],
             Summary("--stages 1 --micro-batches 4 --sum-groups 4")["weights_hash"]);
   EXPECT_THAT(Run("--stages 2 --micro-batches 2 --data-parallel 2 --zero 1").out,

@@ -1,5 +1,5 @@
-// --resume goes on with what the checkpoint was trained with, and what is not finite is neither
-// saved nor resumed.
+// --resume continues with the hyper-parameters of the checkpoint, and values that are not finite
+// are neither saved nor resumed.
 
 #include <algorithm>
 #include <filesystem>
@@ -29,7 +29,7 @@ class TrainResumingTest : public ::testing::Test {
     return RunSluice(
         Words(absl::StrCat("train --json --data ", folder_ / "text", " ", WithTinyRun(more))));
   }
-  // A run that ends well.
+  // Runs to a normal end.
   ProcessResult Done(const std::string& more) const {
     ProcessResult result = Run(more);
     EXPECT_EQ(result.exit_code, kExitDone) << more << "\n" << result.err;
@@ -69,7 +69,7 @@ TEST_F(TrainResumingTest, ForgottenFlagsAreTheCheckpoints) {
 TEST_F(TrainResumingTest, ACosineGoesOnToItsEnd) {
   const std::string whole =
       Hash(Done(absl::StrCat(kRecipe, " --steps 6 --save-every 3 --save ", folder_ / "out")));
-  const std::string tiny = WithTinyRun("--steps");  // all but a number of steps
+  const std::string tiny = WithTinyRun("--steps");  // all flags except a number of steps
   const std::string flags = tiny.substr(std::string("--steps").size());
   const ProcessResult resumed = RunSluice(
       Words(absl::StrCat("train --json --data ", folder_ / "text", flags, " --resume ", Saved(3))));
@@ -114,7 +114,7 @@ TEST_F(TrainResumingTest, AChangeOfTheRuleOfUpdatesIsRefused) {
   EXPECT_THAT(forgotten.err, HasSubstr("(saved without a flush, as pipedream, given at a flush"));
 }
 
-// A pause for a flush changes the bits, so there must be none that the whole run did not have.
+// A flush changes the bits, so there must be none that the whole run did not have.
 TEST_F(TrainResumingTest, WithoutAFlushACosineGoesOnWithoutAPause) {
   const std::string run = "--schedule pipedream --lr-schedule cosine ";
   const std::string whole =
@@ -129,7 +129,7 @@ TEST_F(TrainResumingTest, WithoutAFlushACosineGoesOnWithoutAPause) {
   EXPECT_EQ(Hash(resumed), whole);
 }
 
-// Bytes of every file below a folder, and where its links lead.
+// The bytes of every file below a folder, and where its links lead.
 std::map<std::string, std::string> Contents(const std::string& folder) {
   std::map<std::string, std::string> contents;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -140,7 +140,7 @@ std::map<std::string, std::string> Contents(const std::string& folder) {
   return contents;
 }
 
-// Its first update makes weights infinite.
+// The first update of this run makes weights infinite.
 constexpr char kOverflows[] = " --lr 3e38 --weight-decay 1e3 ";
 
 TEST_F(TrainResumingTest, WhatIsNotFiniteIsNeverSaved) {
@@ -160,7 +160,7 @@ TEST_F(TrainResumingTest, WhatIsNotFiniteIsNeverSaved) {
     EXPECT_THAT(result.out, Not(HasSubstr("done")));
     EXPECT_EQ(Contents(out), before) << how;
   }
-  // Between two saves, the loss of the next step tells.
+  // Between two saves, the loss of the next step shows it.
   const ProcessResult later = Run("--steps 8 --save-every 8" + resumed);
   EXPECT_EQ(later.exit_code, kExitBadInput);
   EXPECT_THAT(later.err, AllOf(HasSubstr("step 6: the loss is"),

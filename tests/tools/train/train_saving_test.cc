@@ -1,5 +1,5 @@
-// What `--save DIR` may do to what is in DIR: nothing to files that sluice did not write, nothing
-// while another run saves there, and nothing to another run's checkpoints unless it is told to.
+// What `--save DIR` may do to the files in DIR: it changes no file that sluice did not write,
+// nothing while another run saves there, and no checkpoints of another run unless it is told to.
 
 #include <algorithm>
 #include <csignal>
@@ -34,7 +34,7 @@ class TrainSavingTest : public ::testing::Test {
         {{"@", save_}}));
   }
   ProcessResult Run(const std::string& more) const { return RunSluice(Arguments(more)); }
-  // A run that ends well; the hash of its weights.
+  // Runs to a normal end; returns the hash of its weights.
   std::string Weights(const std::string& more) const {
     const ProcessResult result = Run(more);
     EXPECT_EQ(result.exit_code, kExitDone) << result.err;
@@ -42,7 +42,7 @@ class TrainSavingTest : public ::testing::Test {
     EXPECT_TRUE(summary.is_object()) << result.out;
     return summary.is_object() ? summary.value("weights_hash", "") : "";
   }
-  // What a run is refused with, in one line and before it trains.
+  // The message with which a run is refused, in one line and before it trains.
   std::string Refusal(const std::string& more) const {
     const ProcessResult result = Run(more);
     EXPECT_EQ(result.exit_code, kExitBadInput) << more << ": " << result.err;
@@ -51,7 +51,7 @@ class TrainSavingTest : public ::testing::Test {
     return result.err;
   }
 
-  // What is in DIR, but for .sluice.
+  // The names in DIR, without .sluice.
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(save_)) {
@@ -109,7 +109,7 @@ TEST_F(TrainSavingTest, ASecondWriterIsRefusedWhileTheFirstLives) {
   const std::string endless = "--steps 1000000 --save @ --save-every 200";
   SluiceProcess first(Arguments(endless));
   ASSERT_TRUE(first.WaitForOutput("\"checkpoint\"")) << first.Wait().err;
-  first.Signal(SIGSTOP);  // whatever happens now is the second one's doing
+  first.Signal(SIGSTOP);  // whatever happens now is done by the second run
   const std::vector<std::string> before = Names();
   for (const char* more : {"", " --resume @", " --overwrite", " --resume @ --stages 1"}) {
     EXPECT_THAT(
@@ -119,7 +119,7 @@ TEST_F(TrainSavingTest, ASecondWriterIsRefusedWhileTheFirstLives) {
         << more;
   }
   EXPECT_EQ(Names(), before);
-  // Reading is for all.
+  // Reading is always allowed.
   const std::string rest = absl::StrCat("--resume @ --steps ", LatestStep() + 1, " --save ");
   Weights(absl::StrCat(rest, folder_ / "other"));
 
@@ -160,7 +160,7 @@ TEST_F(TrainSavingTest, ItsOwnRunGoesOn) {
 
 TEST_F(TrainSavingTest, OverwritingReplacesTheOldRunOnceThereIsANewCheckpoint) {
   Weights("--steps 40 --save @ --save-every 20");
-  // Step 20 takes the name of an old one, and 40 is beyond the new run.
+  // Step 20 has the name of an old checkpoint, and the old checkpoint 40 is beyond the new run.
   const std::string fresh = Weights("--steps 20 --seed 7 --save @ --save-every 10 --overwrite");
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020"));
   EXPECT_EQ(Weights("--steps 20 --seed 7 --resume @"), fresh);

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// Most defects that are listed.
+// The largest number of defects that are listed.
 constexpr int kMostDefects = 10000;
 
 std::string SoundText(const std::string& file, const Timetable& table) {

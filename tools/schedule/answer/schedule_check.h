@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// `sluice schedule check`: writes that the table in a file is sound, or its defects. InvalidArgument
-// with exit code 4 when it is not sound, and as ReadTable.
+// `sluice schedule check`: prints that the table in a file is sound, or its defects.
+// InvalidArgument with exit code 4 when it is not sound; other errors are those of ReadTable.
 absl::Status CheckTimetable(const CheckQuestion& question);
 
 }  // namespace sluice

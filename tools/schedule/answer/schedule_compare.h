@@ -6,9 +6,10 @@
 
 namespace sluice {
 
-// `sluice schedule compare`: writes a table of several schedules, or the best makespan under each
-// memory limit. A schedule that is named must work; of the whole catalogue, those that fit are
-// shown, and what keeps the others from it is printed. An error carries the exit code.
+// `sluice schedule compare`: prints a table of several schedules, or the best makespan under each
+// memory limit. An error of a schedule that was named ends the command; of the whole catalogue, the
+// schedules that fit are shown, and the reasons of the others are printed. An error carries the
+// exit code.
 absl::Status CompareSchedules(const CompareQuestion& question);
 
 }  // namespace sluice

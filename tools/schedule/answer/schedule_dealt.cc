@@ -15,10 +15,10 @@
 namespace sluice {
 namespace {
 
-// "3,1": as --stage-replicas was typed.
+// "3,1": as --stage-replicas is typed.
 std::string Typed(const std::vector<int>& members) { return absl::StrJoin(members, ","); }
 
-// A row for each rank.
+// A table with one row per rank.
 absl::StatusOr<Timetable> WideTable(const ShowQuestion& question) {
   if (question.what != kAuto) return GenerateTable(question.what, question.asked);
   absl::StatusOr<AutoAnswer> answer = AnswerAuto(question.asked);
@@ -26,7 +26,7 @@ absl::StatusOr<Timetable> WideTable(const ShowQuestion& question) {
   return std::move(answer->best.table);
 }
 
-// A row for each stage, as the file has them.
+// A table with one row per stage, as in the file.
 absl::StatusOr<FoundTable> FileTable(const ShowQuestion& question) {
   absl::StatusOr<FoundTable> found = ReadSoundTable(question.what, question.asked);
   if (!found.ok()) return found;
@@ -73,7 +73,7 @@ absl::StatusOr<ScheduleCosts> CostsOf(const ScheduleQuestion& asked, const Place
                      ": messages between stages of several ranks take no turns; leave the "
                      "bandwidth out, and give what a message takes as its latency"));
   }
-  // What a file says of a stage's device holds for all of them.
+  // The memory that a file gives for a stage's device is that of each of its ranks.
   std::vector<double> memory;
   for (size_t stage = 0; stage < costs->device_memory.size(); ++stage) {
     memory.insert(memory.end(), static_cast<size_t>(asked.stage_members[stage]),

@@ -9,16 +9,16 @@ namespace sluice {
 
 // A schedule whose stages several ranks share.
 struct DealtSchedule {
-  Timetable table;      // a row per stage, as `sluice train` takes it
-  LineEnd line_end;     // of the file that it is from
-  ShownSchedule shown;  // a row per rank
+  Timetable table;      // one row per stage, as `sluice train` takes it
+  LineEnd line_end;     // of the file that it was read from
+  ShownSchedule shown;  // one row per rank
 };
 
-// `question.what` with as many ranks per stage as --stage-replicas says: a name of the catalogue,
-// auto, or a FILE.csv with a row per stage. Where no file says what stages cost, each costs what
-// --cost says times its ranks: all ranks do the same work. InvalidArgument names the flag that does
-// not fit; an error carries exit code 4 where the file is not sound, 3 where --memory-limit is not
-// kept.
+// `question.what` with the numbers of ranks per stage of --stage-replicas: a name of the catalogue,
+// auto, or a FILE.csv with one row per stage. Without a file of costs, a stage costs --cost times
+// the number of its ranks, so that all ranks do the same work. InvalidArgument names the flag that
+// does not fit; an error carries exit code 4 where the file is not sound, 3 where --memory-limit is
+// not kept.
 absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question);
 
 }  // namespace sluice

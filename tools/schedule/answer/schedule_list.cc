@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kNameColumns = 16;
 constexpr int kLabelColumns = 9;
-// The table: what a schedule needs, its bubble and its memory, beside its name and summary.
+// The table of each schedule's needs, bubble and memory, with its name and summary.
 constexpr int kSummaryColumns = 50;
 constexpr int kNeedsColumns = 15;
 constexpr int kBubbleColumns = 40;
@@ -36,8 +36,8 @@ const char* KindOf(const CatalogueEntry& entry) {
 
 bool Asynchronous(const CatalogueEntry& entry) { return entry.updates != WeightUpdates::kFlush; }
 
-// Appends `text` in lines of at most `columns`, all but the first indented; `at` characters stand
-// on the first line already.
+// Appends `text` in lines of at most `columns`, indented except the first, on which `at` characters
+// have been written.
 void Wrap(absl::string_view text, int at, int indent, int columns, std::string& out) {
   bool first = true;
   for (absl::string_view word : absl::StrSplit(text, ' ')) {

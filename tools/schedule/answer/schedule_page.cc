@@ -28,8 +28,8 @@ absl::StatusOr<ShownSchedule> Shown(PricedTimetable priced, const std::string& m
   return shown;
 }
 
-// The schedule --against the first one, of the same ranks and micro-batches. A name or a file has
-// the placement that it has, and a file its own chunks.
+// The schedule of --against, with the ranks and micro-batches of the first one. A named schedule or
+// a file has its own placement, and a file its own number of chunks.
 absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
   const std::string& name = question.against;
   ScheduleQuestion asked = QuestionFor(name, question.asked);
@@ -68,7 +68,7 @@ std::string PageOf(const std::deque<ShownSchedule>& shown) {
   std::vector<HtmlPanel> panels;
   panels.reserve(shown.size());
   for (const ShownSchedule& each : shown) panels.push_back(PanelOf(each));
-  // A measured run is in seconds.
+  // The times of a measured run are in seconds.
   const bool seconds = std::any_of(shown.begin(), shown.end(), [](const ShownSchedule& each) {
     return each.measured.has_value();
   });
@@ -87,7 +87,7 @@ absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
   if (!question.against.empty()) {
     absl::StatusOr<PricedTimetable> other = OtherTimetable(question);
     if (!other.ok()) return other.status();
-    // It was the first one that ran.
+    // The measured run is that of the first schedule.
     absl::StatusOr<ShownSchedule> second =
         Shown(*std::move(other), /*measured=*/"", question.asked.costs);
     if (!second.ok()) return second.status();

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// A timetable as it is shown, and what ran.
+// A timetable as it is shown, with its simulation and a measured run.
 struct ShownSchedule {
   Timetable table;
   ScheduleCosts costs;
@@ -21,17 +21,17 @@ struct ShownSchedule {
   std::optional<MeasuredRun> measured;
 };
 
-// Reads what really ran from the trace in the file `measured` (empty: nothing ran), and takes its
-// durations where none are given.
+// Reads the measured run from the trace in the file `measured` (empty: none), and uses its
+// durations where no costs are given.
 absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
                           ShownSchedule* shown);
 
-// One page of all of them, one above the other.
+// One page with all of them, one above the other.
 std::string PageOf(const std::deque<ShownSchedule>& shown);
 
-// The HTML page of `sluice schedule show --format html`: `first`, the schedule --against it, and
-// what --measured really took. Without costs of its own, a measured run is compared to the
-// timetable simulated with the run's own durations.
+// The HTML page of `sluice schedule show --format html`: `first`, the schedule of --against, and
+// the run of --measured. Without given costs, a measured run is compared to the timetable simulated
+// with the run's own durations.
 absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
                                          const ShowQuestion& question);
 

@@ -11,10 +11,10 @@
 
 namespace sluice {
 
-// The object that `schedule show --json` prints, `rank_actions` only when asked for.
+// The object that `schedule show --json` prints; with `rank_actions` only when that is asked for.
 nlohmann::ordered_json SimulationJson(const Simulation& run, const Timetable& table, bool actions);
-// {file, sound, defects: [{rank, position, action, message}]}; of a sound timetable also sum_order, as
-// SumOrder::ToString.
+// {file, sound, defects: [{rank, position, action, message}]}; for a sound timetable also
+// sum_order, in the form of SumOrder::ToString.
 nlohmann::ordered_json DefectsJson(const std::string& file, const Timetable& table,
                                    const std::vector<Defect>& defects);
 

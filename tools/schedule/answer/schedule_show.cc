@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-// Whether the format shows the table itself, which needs no costs.
+// Whether the format shows only the table, which needs no costs.
 bool IsCsv(ScheduleFormat format) {
   return format == ScheduleFormat::kCsv || format == ScheduleFormat::kCommsCsv;
 }
@@ -39,7 +39,7 @@ void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
   }
 }
 
-// `run` of `table` in a format that shows times, but for HTML.
+// `run` of `table` in a format that shows times, except HTML.
 std::string FormatRun(const Simulation& run, const Timetable& table, const ScheduleCosts& costs,
                       const ScheduleView& view) {
   WarnOfMemory(costs, run);
@@ -88,7 +88,7 @@ absl::StatusOr<std::string> FormatAuto(const ShowQuestion& question) {
 }
 
 absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
-  // Of two schedules on one page, each takes what it understands.
+  // With two schedules on one page, each gets the options that it understands.
   absl::StatusOr<FoundTable> found = FindTable(
       question.what,
       question.against.empty() ? question.asked : QuestionFor(question.what, question.asked));

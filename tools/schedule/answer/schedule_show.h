@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// `sluice schedule show`: writes one timetable, drawn or exported. An error carries the exit code.
+// `sluice schedule show`: prints one timetable, drawn or exported. An error carries the exit code.
 absl::Status ShowSchedule(const ShowQuestion& question);
 
 }  // namespace sluice

@@ -14,13 +14,13 @@ namespace sluice {
 namespace {
 
 constexpr int kMostParts = 2;
-// Limits on the curve, about.
+// The approximate number of limits on the curve.
 constexpr int kMostLimits = 20;
-// Each point gets this share of the work of one `auto`.
+// The share of the work of one `auto` that each point gets.
 constexpr double kEffort = 0.3;
 constexpr double kRounding = 1e-9;
 
-// From V-Min's third of 1F1B's memory to a little beyond ZB-2p's double.
+// From the memory of V-Min, a third of 1F1B's, to slightly more than that of ZB-2p, twice 1F1B's.
 std::vector<int> LimitsFor(int ranks, int chunks) {
   const int least = std::max(1, ranks / 3) * chunks;
   const int most = (2 * ranks + 2) * chunks;
@@ -41,7 +41,7 @@ std::string PlacementName(const Cut& cut) {
 void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* curve) {
   for (const CatalogueEntry& entry : Catalogue()) {
     for (const Cut& cut : cuts) {
-      // An interleaved schedule with one stage a rank is another one by a longer name.
+      // An interleaved schedule with one stage per rank is the plain schedule under a longer name.
       if (entry.default_chunks > 1 && cut.placement.chunks() == 1) continue;
       const auto table = GenerateSchedule(entry.name, {.ranks = cut.placement.ranks(),
                                                        .micro_batches = micro_batches,
@@ -64,7 +64,8 @@ void AddEntries(const std::vector<Cut>& cuts, int micro_batches, TradeOffCurve* 
                    [](const auto& a, const auto& b) { return a.peak < b.peak; });
 }
 
-// An entry lies on the curve at the first limit that holds it, if it is as good as what was found.
+// An entry is on the curve at the first limit that holds it, if it is as good as the best timetable
+// found.
 void MarkEntries(TradeOffCurve* curve) {
   for (const auto& entry : curve->entries) {
     const auto point =

@@ -10,17 +10,18 @@
 
 namespace sluice {
 
-// How the step gets shorter with more memory: `schedule compare --memory-sweep`. Memory is counted
-// in activations of whole stages: where stages are split, one of a part counts as that part.
+// How much shorter the step gets with more memory: `schedule compare --memory-sweep`. Memory is
+// counted in activations of whole stages: where stages are split, an activation of a part counts as
+// that part of one.
 struct TradeOffCurve {
   struct Point {
     int limit;
     std::string placement;  // "looped", "v", with the parts where stages are split: "v, 2 parts"
     double makespan;
     double bubble;
-    double bound;  // proved for every placement tried
+    double bound;  // proved for every placement that was tried
     double gap;
-    std::vector<std::string> entries;  // of the catalogue, that do as well with this memory
+    std::vector<std::string> entries;  // of the catalogue, with the same makespan in this memory
   };
   struct Entry {
     std::string name;
@@ -31,11 +32,11 @@ struct TradeOffCurve {
   };
   int ranks = 0;
   int micro_batches = 0;
-  std::vector<Point> points;   // by limit
-  std::vector<Entry> entries;  // the catalogue, as far as it fits ranks and micro-batches
+  std::vector<Point> points;   // sorted by limit
+  std::vector<Entry> entries;  // the entries of the catalogue that fit ranks and micro-batches
 };
 
-// Without -v and --placement, stages are taken whole and split in two, looped and V.
+// Without -v and --placement it tries whole stages and stages split in two, looped and V.
 absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleQuestion& asked);
 
 // A table and a plot of `columns` characters.

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kWidth = 860;
 constexpr double kHeight = 480;
 constexpr double kLeft = 76;
@@ -56,7 +56,7 @@ class Chart {
   double Y(double bubble) const {
     return kHeight - kBottom - bubble / highest_ * (kHeight - kTop - kBottom);
   }
-  // The bubble that the bound leaves: work stays the same.
+  // The bubble that follows from the bound: the work is constant.
   static double BoundBubble(const TradeOffCurve::Point& point) {
     return std::max(0.0, 1 - (1 - point.bubble) * point.makespan / point.bound);
   }
@@ -95,7 +95,7 @@ class Chart {
     return svg;
   }
 
-  // What no timetable can reach.
+  // The area that no timetable can reach.
   std::string Area() const {
     std::string svg =
         absl::StrFormat("<path fill=\"#eee\" stroke=\"none\" d=\"M%.1f %.1f", X(first_), Y(0));
@@ -124,7 +124,7 @@ class Chart {
     return svg;
   }
 
-  // The catalogue's entries that fit in; their names move where they would meet.
+  // The catalogue's entries that fit; names are moved where they would overlap.
   std::string Entries() const {
     std::string svg;
     std::vector<Label> taken;

@@ -35,7 +35,7 @@ class Plot {
 
   std::string Draw() {
     for (const auto& point : curve_.points) {
-      // The bound as the bubble that it leaves: work stays the same.
+      // The bound as the bubble that follows from it: the work is constant.
       const double work = (1 - point.bubble) * point.makespan;
       Mark(point.limit, 1 - work / point.bound, kBound);
     }

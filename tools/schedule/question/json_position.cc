@@ -20,7 +20,7 @@ class Walker {
     return true;
   }
 
-  // Steps over a string and returns what is between its quotes, escapes as they stand.
+  // Skips a string and returns the text between its quotes, with its escapes.
   absl::string_view TakeString() {
     const size_t begin = at_;
     SkipValue();
@@ -28,7 +28,7 @@ class Walker {
     return end > begin ? text_.substr(begin + 1, end - begin - 1) : absl::string_view();
   }
 
-  // Steps over one value, whatever it is, and the space after it.
+  // Skips one value of any kind, and the space after it.
   void SkipValue() {
     int depth = 0;
     do {

@@ -17,10 +17,10 @@ namespace {
 
 using Values = std::vector<double>;
 
-// What --cost may say.
+// The names that --cost accepts.
 constexpr absl::string_view kNames[] = {"F", "I", "W", "B", "RECOMPUTE", "send", "overlap"};
 
-// One "F=1" of --cost.
+// Reads one "F=1" of --cost.
 absl::StatusOr<std::pair<std::string, double>> ReadItem(absl::string_view item) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(item, absl::MaxSplits('=', 1));
   const auto& [name, number] = parts;

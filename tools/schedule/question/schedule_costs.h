@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-// What --cost or --costs say, read once. How many stages there are to cost comes later, with a
-// placement; any number of placements may be asked about.
+// The costs of --cost or --costs, read once. The number of stages is known only with a placement;
+// the costs on any number of placements can be asked for.
 class GivenCosts {
  public:
   // Neither flag: F = I = W = 1.
@@ -23,7 +23,7 @@ class GivenCosts {
   // --costs: a JSON file with a value per stage. InvalidArgument or NotFound names the file.
   static absl::StatusOr<GivenCosts> FromFile(const std::string& path);
 
-  // Whether either flag was given.
+  // Whether one of the two flags was given.
   bool given() const { return file_.has_value() || !uniform_.empty(); }
   // The path of --costs; null without it.
   const std::string* file() const { return file_.has_value() ? &file_->name() : nullptr; }
@@ -36,7 +36,7 @@ class GivenCosts {
  private:
   absl::StatusOr<ScheduleCosts> UniformOn(int stages) const;
 
-  std::map<std::string, double> uniform_;  // as in --cost
+  std::map<std::string, double> uniform_;  // the values of --cost
   std::optional<CostsFile> file_;
 };
 

@@ -61,7 +61,7 @@ absl::Status ErrorAt(absl::string_view text, absl::string_view name, size_t offs
       absl::StrCat(name, ": ", LineAndColumn(text, offset), ": ", what));
 }
 
-// What a file says, for one placement.
+// Reads the fields of a file for one placement.
 class CostsReader {
  public:
   CostsReader(absl::string_view text, absl::string_view name, const json& document,
@@ -121,7 +121,7 @@ absl::Status CostsReader::Collect() {
   return absl::OkStatus();
 }
 
-// An array of numbers with a value per stage, edge or rank; or one number for all edges.
+// Reads an array of numbers with one value per stage, edge or rank; or one number for all edges.
 absl::StatusOr<Values> CostsReader::ReadField(const Field& field, const json& value) const {
   const int count = CountOf(field.per);
   const bool one_for_all = field.per == Per::kEdge || field.per == Per::kTable;
@@ -178,7 +178,7 @@ absl::StatusOr<ScheduleCosts> CostsReader::Assemble() {
     }
     ApplyRankSpeeds(placement_, *speeds, &costs.stages);
   }
-  // Sums, differences and quotients of what was given may still be out of range.
+  // Sums, differences and quotients of finite values may still be out of range.
   if (absl::Status ok = CheckCosts(costs.stages, stages); !ok.ok()) {
     return ErrorIn("", -1, std::string(ok.message()));
   }

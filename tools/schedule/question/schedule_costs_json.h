@@ -17,8 +17,8 @@ struct ScheduleCosts {
   std::vector<double> device_memory;  // bytes per rank; empty when not given
 };
 
-// I, W and B, a value per stage, as far as they are given. B = I + W unless given; B without I and
-// W means I = W = B / 2; what nothing is said of is 1.
+// I, W and B, one value per stage, as far as they are given. B = I + W unless given; B without I
+// and W means I = W = B / 2; the default of each is 1.
 struct BackwardCosts {
   std::optional<std::vector<double>> input_grad, weight_grad, whole;
 
@@ -52,7 +52,7 @@ class CostsFile {
   CostsFile() = default;
 
   std::string text_, name_;
-  std::shared_ptr<const nlohmann::json> document_;  // shared by copies, which nothing changes
+  std::shared_ptr<const nlohmann::json> document_;  // shared by copies and never changed
 };
 
 }  // namespace sluice

@@ -7,11 +7,11 @@
 
 #include "tools/schedule/question/schedule_costs.h"
 
-// What `sluice schedule` is asked, as values: read once from the flags (schedule_flags.h), before
+// The questions of `sluice schedule` as values: read once from the flags (schedule_flags.h), before
 // anything is computed.
 namespace sluice {
 
-// Which timetable is wanted. What no flag says is empty.
+// Which timetable is asked for. Values without a flag are empty.
 struct ScheduleQuestion {
   std::optional<int> ranks, micro_batches, chunks, group, update_every;
   bool choose_chunks = false;      // -v auto: stages may be cut
@@ -25,7 +25,7 @@ struct ScheduleQuestion {
 
 enum class ScheduleFormat { kText, kSvg, kHtml, kCsv, kCommsCsv, kTrace, kJson };
 
-// How the answer is shown, and where it goes.
+// How the answer is shown, and where it is written.
 struct ScheduleView {
   ScheduleFormat format = ScheduleFormat::kText;
   std::string output;        // a path; empty: stdout
@@ -42,7 +42,7 @@ struct ShowQuestion {
   std::string measured;  // the file with the trace of a real run; empty: none
 };
 
-// `schedule compare`: a line for each of several timetables, or the best one under each limit.
+// `schedule compare`: one line for each of several timetables, or the best one under each limit.
 struct CompareQuestion {
   std::vector<std::string> names;  // empty: the whole catalogue, and auto
   ScheduleQuestion asked;

@@ -23,7 +23,8 @@ constexpr char kNoTrace[] = ": not a trace of sluice train --trace: ";
 constexpr Op kTraced[] = {Op::kForward, Op::kBackward, Op::kInputGrad, Op::kWeightGrad,
                           Op::kRecompute};
 
-// The op of "2F0", of which the trace says stage and micro-batch beside it; kIdle for other events.
+// The op of a name such as "2F0", whose stage and micro-batch the trace has in other fields; kIdle
+// for other events.
 Op OpOf(const std::string& name) {
   constexpr const char* kDigits = "0123456789";
   const size_t first = name.find_first_not_of(kDigits);
@@ -90,7 +91,7 @@ std::map<int64_t, Rows>::iterator MedianStep(std::map<int64_t, Rows>& steps) {
   return steps.find(durations[(durations.size() - 1) / 2].second);
 }
 
-// The traced actions of a row, to compare rows whatever their order.
+// The traced actions of a row, sorted, so that rows can be compared in any order.
 std::multiset<std::string> NamesOf(const std::vector<Action>& row) {
   std::multiset<std::string> names;
   for (const Action& action : row) {

@@ -6,17 +6,16 @@
 #include "absl/status/statusor.h"
 #include "schedules/render/render_html.h"
 
-// The Chrome trace of a real run (`sluice train --trace`, pipeline/train/trace.h) beside the
-// timetable that it ran.
+// The Chrome trace of a real run (`sluice train --trace`, pipeline/train/trace.h), matched with the
+// timetable of the run.
 namespace sluice {
 
-// The step of the median duration in the trace at `path`; times in seconds from its first start.
-// InvalidArgument names the file, and the first action that the trace has and `table` has not, or
-// the other way round.
+// The step with the median duration in the trace at `path`; times in seconds from its first start.
+// InvalidArgument names the file and the first action that only the trace has, or only `table`.
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& path, const Timetable& table);
 
-// What each op of each stage took: the median over the step's micro-batches, in seconds; messages
-// cost nothing. So the simulation shows what the schedule alone makes of these durations.
+// The cost of each op on each stage: the median over the step's micro-batches, in seconds; messages
+// cost nothing. So the simulation shows the effect of the schedule alone with these durations.
 StageCosts FittedCosts(const MeasuredRun& run, const Placement& placement);
 
 }  // namespace sluice

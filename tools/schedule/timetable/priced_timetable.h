@@ -12,13 +12,13 @@
 
 namespace sluice {
 
-// A timetable with all that it takes to simulate and judge it.
+// A timetable with everything that is needed to simulate and judge it.
 struct PricedTimetable {
   Timetable table;
   ScheduleCosts costs;
-  // (stage, micro-batch) activations that a rank may hold, of these stages.
+  // The (stage, micro-batch) activations that a rank may hold, in the timetable's stages.
   std::optional<int> activation_limit;
-  // No timetable of the kind asked for has a shorter makespan; 0: nothing is proved.
+  // A lower bound of the makespan of all timetables that were asked for; 0: nothing is proved.
   double lower_bound = 0;
 };
 
@@ -26,14 +26,14 @@ struct PricedTimetable {
 absl::StatusOr<PricedTimetable> PriceTimetable(Timetable table, const ScheduleQuestion& asked);
 
 // ResourceExhausted, with exit code 3, when a rank of `run` holds more activations than `limit`;
-// `name` is what ran.
+// `name` is the name of the timetable.
 absl::Status CheckActivationLimit(const std::string& name, const Simulation& run,
                                   const std::optional<int>& limit);
 
-// Simulates `priced`: CheckActivationLimit, and a lower bound that is at least its own.
+// Simulates `priced` with CheckActivationLimit and with the better of the two lower bounds.
 absl::StatusOr<Simulation> RunPriced(const PricedTimetable& priced);
 
-// Puts `bound` on the makespan into `run`, where it is better than the one there.
+// Sets the lower bound of `run` to `bound` where that is larger.
 void UseBound(double bound, Simulation& run);
 
 }  // namespace sluice

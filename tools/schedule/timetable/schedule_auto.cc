@@ -46,7 +46,7 @@ absl::StatusOr<Placement> AutoPlacement(const ScheduleQuestion& asked) {
   return v ? Placement::V(*asked.ranks, chunks) : Placement::Looped(*asked.ranks, chunks);
 }
 
-// Most stages per rank that `-v auto` tries.
+// The largest number of stages per rank that `-v auto` tries.
 constexpr int kMostParts = 4;
 
 std::vector<Cut> AutoCuts(const OptimiseRequest& request, const ScheduleQuestion& asked) {

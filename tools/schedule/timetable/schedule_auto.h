@@ -10,27 +10,27 @@
 
 namespace sluice {
 
-// The name under which the command line knows the optimiser.
+// The name of the optimiser on the command line.
 constexpr char kAuto[] = "auto";
 
-// What the optimiser is asked: the placement (--placement, -v; one stage per rank for `-v auto`),
+// The request for the optimiser: the placement (--placement, -v; one stage per rank for `-v auto`),
 // the costs, the limits (--memory-limit, and device_memory of the costs), --time-limit.
 // InvalidArgument names the flag.
 absl::StatusOr<OptimiseRequest> AutoRequest(const ScheduleQuestion& asked);
 
-// The best timetable found; with `-v auto` over ways to cut the stages too, their costs divided
-// evenly and --memory-limit counting whole stages.
+// The best timetable found. With `-v auto` the ways to cut the stages are searched too: their costs
+// are divided evenly, and --memory-limit counts whole stages.
 struct AutoAnswer {
   OptimisedTimetable best;
   ScheduleCosts costs;                  // of the stages of `best`
   std::optional<int> activation_limit;  // of these stages
 };
-// An error carries exit code 3 when nothing keeps the limits.
+// An error carries exit code 3 when no timetable keeps the limits.
 absl::StatusOr<AutoAnswer> AnswerAuto(const ScheduleQuestion& asked);
-// The same, to be simulated again.
+// The same answer as a table that can be simulated again.
 absl::StatusOr<PricedTimetable> AutoTimetable(const ScheduleQuestion& asked);
 
-// What `schedule list` says of it; it has no generator.
+// Its row in `schedule list`; it has no generator.
 CatalogueEntry AutoEntry();
 
 }  // namespace sluice

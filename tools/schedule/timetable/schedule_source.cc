@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-// A table can have this many stages.
+// The largest number of stages in a table.
 constexpr int kMostRanksWithCosts = 1 << 16;
 // The most ranks that all stages together may have.
 constexpr int kMostDealtRanks = 1024;
@@ -56,7 +56,7 @@ absl::StatusOr<ScheduleRequest> RequestOf(const ScheduleQuestion& asked,
   return request;
 }
 
-// The placement that --placement calls `name`, of the stages and ranks of `table`.
+// The placement that --placement calls `name`, for the stages and ranks of `table`.
 absl::StatusOr<Placement> NamedPlacement(const std::string& name, const Timetable& table) {
   const int ranks = static_cast<int>(table.rows.size());
   const int stages = table.placement.stages();
@@ -79,7 +79,7 @@ absl::Status CheckCount(const char* what, const std::optional<int>& asked, int f
       absl::StrCat(what, " ", *asked, " was asked for, but the file has ", found));
 }
 
-// A generated table stands where its schedule puts it; --placement may only say the same.
+// A generated table has the placement of its schedule; --placement may only repeat it.
 absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
                             const Timetable& table) {
   if (wanted.empty()) return absl::OkStatus();

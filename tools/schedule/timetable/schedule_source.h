@@ -9,35 +9,35 @@
 #include "schedules/timetable.h"
 #include "tools/schedule/question/schedule_question.h"
 
-// Where `sluice schedule` gets its tables from.
+// Reads and generates the timetables of `sluice schedule`.
 namespace sluice {
 
-// "3,1": how many ranks share each stage; empty for an empty text. InvalidArgument for anything but
-// counts from 1 that add up to at most 1024.
+// "3,1": [stage] the number of ranks that share it; empty for an empty text. InvalidArgument unless
+// all numbers are at least 1 and their sum is at most 1024.
 absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text);
 
-// The placement that --placement calls `name`: V for "v", looped for anything else.
+// The placement that --placement calls `name`: V for "v", looped for every other name.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
 // Whether `what` is a file rather than the name of a schedule.
 bool NamesFile(const std::string& what);
-// `asked` as it is meant for schedule `name`, one of several that it asks for: without chunks and
-// groups where that schedule has none.
+// `asked` for schedule `name`, one of several that are asked for: without chunks and groups where
+// that schedule has none.
 ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked);
 
-// A timetable, and how the lines of its file end: it is written back as it was read.
+// A timetable, and how the lines of its file end, so that it can be written in the same way.
 struct FoundTable {
   Timetable table;
   LineEnd line_end = LineEnd::kLf;
 };
 
-// The table in `file`, placed as --placement says, rebuilding activations as --recompute does; it
-// need not be sound. InvalidArgument where it is not of the size that was asked for.
+// The table in `file`, with the placement of --placement, and with RECOMPUTE actions added for
+// --recompute; it may be unsound. InvalidArgument where it does not have the requested size.
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
-// ReadTable; an error carries exit code 4 where the table is not sound.
+// Like ReadTable; an error carries exit code 4 where the table is not sound.
 absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked);
-// The schedule `name` of the catalogue, of the size and with what else is asked for.
+// The schedule `name` of the catalogue, with the requested size and options.
 absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked);
-// ReadSoundTable or GenerateTable.
+// Calls ReadSoundTable or GenerateTable.
 absl::StatusOr<FoundTable> FindTable(const std::string& what, const ScheduleQuestion& asked);
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ extern "C" {
 
 static char names[1 << 16];
 
-// Every kernel's name since the last call, one a line.
+// Every kernel's name since the last call, one per line.
 const char* StandInKernelNames() {
   static char taken[sizeof(names)];
   std::memcpy(taken, names, sizeof(names));

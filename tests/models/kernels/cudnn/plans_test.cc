@@ -21,7 +21,7 @@ struct Gpu {
   const char* name;
   int capability;  // 900 is 9.0
   int multiprocessors;
-  int shared_memory;   // bytes a block may have
+  int shared_memory;   // bytes that a block may have
   const char* engine;  // part of the names of its kernels
 };
 constexpr Gpu kH200 = {"NVIDIA H200", 900, 132, 232448, "sm90_flash"};
