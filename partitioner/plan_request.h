@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/spec/model_spec.h"
+#include "models/spec/layer_spec.h"
 #include "partitioner/machines.h"
 #include "schedules/partition.h"
 

@@ -50,7 +50,7 @@ T OrDie(absl::StatusOr<T> value) {
 RunPlan MakePlan(const char* schedule, int ranks, int chunks, int micro_batches) {
   RunRequest request;
   const int stages = ranks * chunks;
-  request.spec = {.name = "empty", .config = GptConfig{.layers = stages > 2 ? stages - 2 : 1}};
+  request.spec = {.name = "empty", .config = DecoderConfig{.layers = stages > 2 ? stages - 2 : 1}};
   const int layers = request.spec.layer_count();
   request.batch = {.size = 1, .seq = 1};
   request.timetable = OrDie(GenerateSchedule(

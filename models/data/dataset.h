@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "models/spec/model_spec.h"
+#include "models/spec/dtype.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@ namespace {
 // gradient and the tokens.
 class Embedding : public LayerBase {
  public:
-  Embedding(const GptConfig& config, const LayerContext& context)
+  Embedding(const DecoderConfig& config, const LayerContext& context)
       : LayerBase(context), dim_(config.dim), vocab_(config.vocab), max_seq_(config.max_seq) {
     decl_.name = "embedding";
     tokens_table_ = AddTable(kTokenEmbedding, vocab_);
@@ -57,7 +57,7 @@ class Embedding : public LayerBase {
 
 }  // namespace
 
-std::unique_ptr<Layer> MakeEmbedding(const GptConfig& config, const LayerContext& context) {
+std::unique_ptr<Layer> MakeEmbedding(const DecoderConfig& config, const LayerContext& context) {
   return std::make_unique<Embedding>(config, context);
 }
 

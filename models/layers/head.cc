@@ -8,7 +8,7 @@ namespace {
 // where they lie, so one tensor serves F, I and W.
 class Head : public NormedLayer {
  public:
-  Head(const GptConfig& config, const LayerContext& context)
+  Head(const DecoderConfig& config, const LayerContext& context)
       : NormedLayer(context, config), vocab_(config.vocab) {
     decl_.name = "head";
     norm_ = AddNorm("", "transformer.ln_f");
@@ -68,7 +68,7 @@ class Head : public NormedLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> MakeHead(const GptConfig& config, const LayerContext& context) {
+std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context) {
   return std::make_unique<Head>(config, context);
 }
 

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 
 namespace sluice {
@@ -116,8 +118,8 @@ class Layer {
   LayerDecl decl_;
 };
 
-// Layer `index` of `spec`. InvalidArgument when the spec does not validate, the index is out of
-// range, batch.seq is larger than the model's (1 for an MLP), `dtype` is no compute type, or the
+// Layer `index` of `spec`. InvalidArgument as CheckTrainable (trainable.h), or when the index is out
+// of range, batch.seq is larger than the model's (1 for an MLP), `dtype` is no compute type, or the
 // kernels' attention does not take the heads.
 // `kernels` must outlive the layer.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,

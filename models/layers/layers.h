@@ -8,17 +8,17 @@
 
 namespace sluice {
 
-// One constructor for each kind of layer; MakeLayer picks. Each requires a spec and a batch that
-// validate.
+// One constructor for each kind of layer; MakeLayer picks. Each requires a model that
+// CheckTrainable lets pass, and a batch that fits it.
 
 // Token + position embedding: [rows] tokens -> [rows, dim].
-std::unique_ptr<Layer> MakeEmbedding(const GptConfig& config, const LayerContext& context);
+std::unique_ptr<Layer> MakeEmbedding(const DecoderConfig& config, const LayerContext& context);
 // Transformer block `block` (counted from 0): [rows, dim] -> [rows, dim]. InvalidArgument where the
 // kernels' attention does not take its heads.
-absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const GptConfig& config, int block,
+absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const DecoderConfig& config, int block,
                                                             const LayerContext& context);
 // Final norm, linear map to the vocabulary and cross-entropy: [rows, dim] -> loss.
-std::unique_ptr<Layer> MakeHead(const GptConfig& config, const LayerContext& context);
+std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context);
 // Linear map `index` of an MLP (counted from 0) with its ReLU: [rows, in] -> [rows, out]; the last
 // one ends in cross-entropy instead.
 std::unique_ptr<Layer> MakeDense(const MlpConfig& config, int index, const LayerContext& context);

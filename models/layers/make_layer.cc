@@ -1,6 +1,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/layers/layers.h"
+#include "models/layers/trainable.h"
 
 namespace sluice {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 constexpr int64_t kMaxRows = int64_t{1} << 30;
 
 absl::Status CheckBatch(const ModelSpec& spec, const BatchShape& batch) {
-  const int64_t max_seq = spec.gpt() != nullptr ? spec.gpt()->max_seq : 1;
+  const int64_t max_seq = spec.max_seq();
   if (batch.seq < 1 || batch.seq > max_seq) {
     return absl::InvalidArgumentError(absl::StrCat("sequence length ", batch.seq,
                                                    " does not fit model '", spec.name,
@@ -25,7 +26,7 @@ absl::Status CheckBatch(const ModelSpec& spec, const BatchShape& batch) {
 
 absl::Status CheckArguments(const ModelSpec& spec, int index, const BatchShape& batch,
                             DType dtype) {
-  absl::Status status = ValidateSpec(spec);
+  absl::Status status = CheckTrainable(spec);
   if (status.ok()) status = CheckBatch(spec, batch);
   if (!status.ok()) return status;
   if (index < 0 || index >= spec.layer_count()) {
@@ -40,8 +41,8 @@ absl::Status CheckArguments(const ModelSpec& spec, int index, const BatchShape& 
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Layer>> MakeGptLayer(const GptConfig& config, int index,
-                                                    const LayerContext& context) {
+absl::StatusOr<std::unique_ptr<Layer>> MakeDecoderLayer(const DecoderConfig& config, int index,
+                                                        const LayerContext& context) {
   if (index == 0) return MakeEmbedding(config, context);
   if (index > config.layers) return MakeHead(config, context);
   return MakeTransformerBlock(config, index - 1, context);
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
   const absl::Status status = CheckArguments(spec, index, batch, dtype);
   if (!status.ok()) return status;
   const LayerContext context{batch, dtype, &kernels};
-  if (spec.gpt() != nullptr) return MakeGptLayer(*spec.gpt(), index, context);
+  if (spec.decoder() != nullptr) return MakeDecoderLayer(*spec.decoder(), index, context);
   return MakeDense(*spec.mlp(), index, context);
 }
 

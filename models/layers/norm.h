@@ -46,10 +46,10 @@ class Norm {
   Slots slots_;
 };
 
-// A layer of linear maps and norms, as GPT's are.
+// A layer of linear maps and norms, as a decoder's are.
 class NormedLayer : public LinearLayer {
  protected:
-  NormedLayer(const LayerContext& context, const GptConfig& config)
+  NormedLayer(const LayerContext& context, const DecoderConfig& config)
       : LinearLayer(context), dim_(config.dim), epsilon_(config.norm_epsilon), kind_(config.norm) {}
 
   int64_t dim() const { return dim_; }

@@ -24,7 +24,7 @@ namespace {
 // g are cheap to rebuild.
 class TransformerBlock : public NormedLayer {
  public:
-  TransformerBlock(const GptConfig& config, int block, const LayerContext& context,
+  TransformerBlock(const DecoderConfig& config, int block, const LayerContext& context,
                    std::unique_ptr<Attention> attention);
 
   void Pack(const LayerCall& call) override;
@@ -34,7 +34,7 @@ class TransformerBlock : public NormedLayer {
   void BackwardWeight(const LayerCall& call) override;
 
  private:
-  void AddParameters(const GptConfig& config, int block);
+  void AddParameters(const DecoderConfig& config, int block);
   void AddTensors();
   void AddWorkspaces();
   void Attend(const LayerCall& call);
@@ -50,7 +50,8 @@ class TransformerBlock : public NormedLayer {
   int forward_workspace_, input_workspace_, weight_workspace_;
 };
 
-TransformerBlock::TransformerBlock(const GptConfig& config, int block, const LayerContext& context,
+TransformerBlock::TransformerBlock(const DecoderConfig& config, int block,
+                                   const LayerContext& context,
                                    std::unique_ptr<Attention> attention)
     : NormedLayer(context, config),
       hidden_(config.mlp_width()),
@@ -66,7 +67,7 @@ TransformerBlock::TransformerBlock(const GptConfig& config, int block, const Lay
   decl_.output_grad_use = LastUse::kWeightGrad;  // it is mlp.c_proj's dy
 }
 
-void TransformerBlock::AddParameters(const GptConfig& config, int block) {
+void TransformerBlock::AddParameters(const DecoderConfig& config, int block) {
   const std::string prefix = absl::StrCat("transformer.h.", block, ".");
   const auto parameters = [&prefix](const char* map, float stddev) {
     const std::string name = prefix + map;
@@ -180,7 +181,7 @@ void TransformerBlock::BackwardWeight(const LayerCall& call) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const GptConfig& config, int block,
+absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const DecoderConfig& config, int block,
                                                             const LayerContext& context) {
   absl::StatusOr<std::unique_ptr<Attention>> attention =
       context.kernels->make_attention({.batch = context.batch.size,

@@ -1,10 +1,11 @@
-// What the layers of a model that trains cost, by its spec alone.
+#include "models/spec/describe_layers.h"
+
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/spec/decoder.h"
-#include "models/spec/model_spec.h"
+#include "models/spec/decoder_layer.h"
+#include "models/spec/describe_decoder.h"
 
 namespace sluice {
 namespace {
@@ -18,11 +19,10 @@ double ProductFlops(int64_t rows, int64_t in, int64_t out) {
 
 int64_t LinearParameters(int64_t in, int64_t out) { return in * out + out; }
 
-// A GPT is a decoder like the others, so that one set of formulas counts what is trained and what
-// is planned for. The counts do not depend on the type of the activations.
-std::vector<LayerSpec> DescribeGpt(const GptConfig& config, const BatchShape& batch) {
+// The counts do not depend on the type of the activations.
+std::vector<LayerSpec> DescribeDecoderLayers(const DecoderConfig& config, const BatchShape& batch) {
   std::vector<LayerSpec> layers;
-  for (DecoderLayer& layer : DescribeDecoder(DecoderOf(config), batch, DType::kFloat32)) {
+  for (DecoderLayer& layer : DescribeDecoder(config, batch, DType::kFloat32)) {
     layers.push_back(std::move(layer.spec));
   }
   return layers;
@@ -47,7 +47,8 @@ std::vector<LayerSpec> DescribeMlp(const MlpConfig& config, const BatchShape& ba
 }  // namespace
 
 std::vector<LayerSpec> DescribeLayers(const ModelSpec& spec, const BatchShape& batch) {
-  return spec.gpt() != nullptr ? DescribeGpt(*spec.gpt(), batch) : DescribeMlp(*spec.mlp(), batch);
+  return spec.decoder() != nullptr ? DescribeDecoderLayers(*spec.decoder(), batch)
+                                   : DescribeMlp(*spec.mlp(), batch);
 }
 
 int64_t ParameterCount(const ModelSpec& spec) {

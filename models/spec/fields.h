@@ -23,7 +23,8 @@ class FieldReader {
 
   const absl::Status& status() const { return status_; }
 
-  void Int(const char* field, int* value) {
+  // A whole number of 32 bits.
+  void Int(const char* field, int64_t* value) {
     if (!Require(field)) return;
     const nlohmann::json& found = json_[field];
     // Unsigned first: nlohmann keeps 2^63 and more only there, and any negative number only in the
@@ -33,9 +34,9 @@ class FieldReader {
                            ? found.get<uint64_t>() <= uint64_t{std::numeric_limits<int>::max()}
                            : found.get<int64_t>() >= std::numeric_limits<int>::min());
     if (!fits) return Fail(field, "a whole number");
-    *value = static_cast<int>(found.get<int64_t>());
+    *value = found.get<int64_t>();
   }
-  void OptionalInt(const char* field, int* value) {
+  void OptionalInt(const char* field, int64_t* value) {
     if (Has(field)) Int(field, value);
   }
   void OptionalFloat(const char* field, float* value) {
@@ -67,7 +68,7 @@ class FieldReader {
   }
   // As Int(), within bounds.
   void Count(const char* field, int64_t low, int64_t high, int64_t* value) {
-    int read = 0;
+    int64_t read = 0;
     Int(field, &read);
     if (!status_.ok()) return;
     if (read < low || read > high) return Fail(field, absl::StrCat(low, " to ", high));

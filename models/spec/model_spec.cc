@@ -2,18 +2,15 @@
 
 namespace sluice {
 
-const char* NormName(NormKind kind) { return kind == NormKind::kLayer ? "layer" : "rms"; }
-
-std::optional<NormKind> ParseNorm(absl::string_view name) {
-  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
-    if (name == NormName(kind)) return kind;
+int ModelSpec::layer_count() const {
+  if (const DecoderConfig* config = decoder()) {
+    return static_cast<int>(config->layers + config->predict_ahead) + 2;
   }
-  return std::nullopt;
+  return static_cast<int>(mlp()->widths.size()) - 1;
 }
 
-int ModelSpec::layer_count() const {
-  if (gpt() != nullptr) return gpt()->layers + 2;
-  return static_cast<int>(mlp()->widths.size()) - 1;
+int ModelSpec::classes() const {
+  return decoder() != nullptr ? static_cast<int>(decoder()->vocab) : mlp()->widths.back();
 }
 
 }  // namespace sluice

@@ -1,9 +1,13 @@
+#include "models/spec/validate.h"
+
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "models/spec/model_spec.h"
+#include "absl/strings/string_view.h"
 
 namespace sluice {
 namespace {
@@ -21,28 +25,50 @@ absl::Status CheckRange(const ModelSpec& spec, absl::string_view field, int64_t 
                                                  ", expected ", low, " to ", high));
 }
 
-absl::Status ValidateGpt(const ModelSpec& spec, const GptConfig& config) {
+absl::Status Bad(const ModelSpec& spec, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("model '", spec.name, "': ", what));
+}
+
+// How heads share out what they share.
+absl::Status CheckHeads(const ModelSpec& spec, const DecoderConfig& config) {
+  if (config.head_dim == 0 && config.dim % config.heads != 0) {
+    return Bad(spec,
+               absl::StrCat("dim ", config.dim, " is not a multiple of heads ", config.heads));
+  }
+  if (config.heads % config.key_value_heads() != 0) {
+    return Bad(spec, absl::StrCat("heads ", config.heads, " is not a multiple of kv_heads ",
+                                  config.kv_heads));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateDecoder(const ModelSpec& spec, const DecoderConfig& config) {
   struct Bound {
     absl::string_view field;
     int64_t value, low, high;
   };
   const Bound bounds[] = {
-      {"layers", config.layers, 1, kMaxLayers}, {"dim", config.dim, 1, kMaxWidth},
-      {"heads", config.heads, 1, config.dim},   {"vocab", config.vocab, 2, kMaxIds},
-      {"max_seq", config.max_seq, 1, kMaxIds},  {"hidden", config.hidden, 0, kMaxWidth},
+      {"layers", config.layers, 1, kMaxLayers},
+      {"dim", config.dim, 1, kMaxWidth},
+      {"heads", config.heads, 1, config.head_dim == 0 ? config.dim : kMaxWidth},
+      {"kv_heads", config.kv_heads, 0, config.heads},
+      {"head_dim", config.head_dim, 0, kMaxWidth},
+      {"vocab", config.vocab, 2, kMaxIds},
+      {"max_seq", config.max_seq, 1, kMaxIds},
+      {"hidden", config.hidden, 0, kMaxWidth},
+      {"predict_ahead", config.predict_ahead, 0, kMaxLayers},
+      {"norms", config.norms, 2, 4},
+      {"window", config.window, 0, kMaxIds},
+      {"global_every", config.global_every, 0, kMaxLayers},
   };
   for (const Bound& bound : bounds) {
     absl::Status status = CheckRange(spec, bound.field, bound.value, bound.low, bound.high);
     if (!status.ok()) return status;
   }
-  if (config.dim % config.heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("model '", spec.name, "': dim ", config.dim,
-                                                   " is not a multiple of heads ", config.heads));
-  }
+  if (absl::Status status = CheckHeads(spec, config); !status.ok()) return status;
   if (!(config.norm_epsilon > 0) || !std::isfinite(config.norm_epsilon)) {
-    return absl::InvalidArgumentError(absl::StrCat("model '", spec.name, "': norm_epsilon is ",
-                                                   config.norm_epsilon,
-                                                   ", expected a positive number"));
+    return Bad(spec, absl::StrCat("norm_epsilon is ", config.norm_epsilon,
+                                  ", expected a positive number"));
   }
   return absl::OkStatus();
 }
@@ -50,9 +76,8 @@ absl::Status ValidateGpt(const ModelSpec& spec, const GptConfig& config) {
 absl::Status ValidateMlp(const ModelSpec& spec, const MlpConfig& config) {
   const std::vector<int>& widths = config.widths;
   if (widths.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model '", spec.name, "': widths has ", widths.size(),
-                     " entries, expected at least 2: input, hidden..., classes"));
+    return Bad(spec, absl::StrCat("widths has ", widths.size(),
+                                  " entries, expected at least 2: input, hidden..., classes"));
   }
   absl::Status status =
       CheckRange(spec, "the number of widths", static_cast<int64_t>(widths.size()), 2, kMaxLayers);
@@ -65,7 +90,8 @@ absl::Status ValidateMlp(const ModelSpec& spec, const MlpConfig& config) {
 }  // namespace
 
 absl::Status ValidateSpec(const ModelSpec& spec) {
-  return spec.gpt() != nullptr ? ValidateGpt(spec, *spec.gpt()) : ValidateMlp(spec, *spec.mlp());
+  return spec.decoder() != nullptr ? ValidateDecoder(spec, *spec.decoder())
+                                   : ValidateMlp(spec, *spec.mlp());
 }
 
 }  // namespace sluice

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/spec/model_spec.h"
+#include "models/spec/layer_spec.h"
 #include "partitioner/costs/parallel.h"
 
 namespace sluice {

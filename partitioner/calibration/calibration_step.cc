@@ -13,13 +13,13 @@ namespace {
 constexpr int64_t kMostForwards = 4'000'000;
 
 DecoderConfig OneBlock(const MeasuredStep& step) {
-  GptConfig gpt;
+  DecoderConfig gpt;
   gpt.layers = 1;
-  gpt.dim = static_cast<int>(step.hidden);
-  gpt.heads = static_cast<int>(step.heads);
-  gpt.vocab = static_cast<int>(step.vocab);
-  gpt.max_seq = static_cast<int>(step.seq);
-  return DecoderOf(gpt);
+  gpt.dim = step.hidden;
+  gpt.heads = step.heads;
+  gpt.vocab = step.vocab;
+  gpt.max_seq = step.seq;
+  return gpt;
 }
 
 absl::Status At(const MeasuredStep& step, absl::string_view what) {

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "models/spec/model_spec.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/layer_cost.h"
 

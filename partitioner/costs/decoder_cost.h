@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "models/spec/decoder.h"
+#include "models/spec/decoder_layer.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/costs/parallel.h"

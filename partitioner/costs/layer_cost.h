@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "models/spec/model_spec.h"
+#include "models/spec/layer_spec.h"
 
 namespace sluice {
 

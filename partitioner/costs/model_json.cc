@@ -7,14 +7,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/validate.h"
 #include "partitioner/costs/json_fields.h"
 
 namespace sluice {
 namespace {
 
-int ReadInt(JsonFields* fields, const char* field, int64_t least = 1) {
-  const int64_t value = fields->Integer(field, least);
-  if (value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
+// A whole number of 32 bits, of at least 1.
+int64_t ReadInt(JsonFields* fields, const char* field) {
+  const int64_t value = fields->Integer(field, 1);
+  if (value <= std::numeric_limits<int>::max()) return value;
   fields->Fail(field, absl::StrCat("is ", value, ", which is too large"));
   return 0;
 }
@@ -26,8 +28,8 @@ NormKind ReadNorm(JsonFields* fields) {
   return norm.value_or(NormKind::kLayer);
 }
 
-GptConfig ReadGpt(JsonFields* fields) {
-  GptConfig config;
+DecoderConfig ReadGpt(JsonFields* fields) {
+  DecoderConfig config;
   config.layers = ReadInt(fields, "layers");
   config.dim = ReadInt(fields, "dim");
   config.heads = ReadInt(fields, "heads");
@@ -60,7 +62,7 @@ MlpConfig ReadMlp(const nlohmann::json& json, JsonFields* fields) {
 
 nlohmann::ordered_json ModelToJson(const ModelSpec& spec) {
   if (const MlpConfig* mlp = spec.mlp()) return {{"type", "mlp"}, {"widths", mlp->widths}};
-  const GptConfig& gpt = *spec.gpt();
+  const DecoderConfig& gpt = *spec.decoder();
   nlohmann::ordered_json json = {{"type", "gpt"},
                                  {"layers", gpt.layers},
                                  {"dim", gpt.dim},

@@ -11,7 +11,8 @@ namespace sluice {
 
 // A model's configuration inside plans and profiles, so that they say by themselves what they were
 // made for:
-// {"type": "gpt", "layers": 6, ...} or {"type": "mlp", "widths": [784, 10]}.
+// {"type": "gpt", "layers": 6, ...} or {"type": "mlp", "widths": [784, 10]}. Requires a model that
+// trains (models/layers/trainable.h): a decoder of another architecture has no such form.
 nlohmann::ordered_json ModelToJson(const ModelSpec& spec);
 // The reverse. InvalidArgument names `file` and the field under "model_config" that is wrong, or as
 // ValidateSpec.

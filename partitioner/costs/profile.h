@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/costs/link.h"

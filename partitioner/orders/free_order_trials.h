@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "models/spec/model_spec.h"
+#include "models/spec/layer_spec.h"
 #include "partitioner/orders/full_rank_cut.h"
 #include "schedules/optimise/dispatch/dispatch_rules.h"
 

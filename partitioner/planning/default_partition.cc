@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/spec/describe_layers.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
 #include "partitioner/search/partition_answer.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "schedules/partition.h"
 #include "schedules/timetable.h"

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/planning/plan.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/planning/plan.h"
 

@@ -7,7 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "models/layers/trainable.h"
 #include "models/spec/decoder.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "models/spec/profile_graph.h"
 #include "partitioner/costs/cluster.h"
@@ -22,9 +25,8 @@ namespace sluice {
 // Micro-batches per step and replica where a question does not say.
 inline constexpr int kPlannedMicroBatches = 16;
 
-// What is cut into stages: a model that sluice trains, one that it only plans for, measured layers,
-// or a measured graph of operations.
-using PlanSubject = std::variant<ModelSpec, DecoderConfig, Profile, ProfileGraph>;
+// What is cut into stages: a model, measured layers, or a measured graph of operations.
+using PlanSubject = std::variant<ModelSpec, Profile, ProfileGraph>;
 
 // What `sluice plan` is asked, read from its flags once. nullopt is "the usual" where a comment
 // says what that is, and otherwise "any": the planner chooses.
@@ -66,13 +68,14 @@ struct PlanQuestion {
   std::optional<double> time_limit;  // seconds; usual: some where there is much to choose from
   bool pareto = false, what_if = false;
 
+  const ModelSpec* spec() const { return std::get_if<ModelSpec>(&subject); }
   const ProfileGraph* graph() const { return std::get_if<ProfileGraph>(&subject); }
   // Whether the costs are those of this machine's processor.
   bool on_this_processor() const { return !device && !cluster; }
   // Whether that processor is measured: the layers of a model that sluice runs whole on each rank.
   bool measures_processor() const {
-    return on_this_processor() && tensor_parallel == 1 &&
-           std::holds_alternative<ModelSpec>(subject);
+    return on_this_processor() && tensor_parallel == 1 && spec() != nullptr &&
+           CheckTrainable(*spec()).ok();
   }
   // Whether devices share no stage and no pipeline has replicas.
   bool only_pipelines() const { return data_parallel == 1 && tensor_parallel == 1; }

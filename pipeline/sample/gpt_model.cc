@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/mapped_file.h"
+#include "models/layers/trainable.h"
+#include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/load_weights.h"
@@ -37,8 +39,15 @@ absl::StatusOr<ModelSpec> ReadConfig(const fs::path& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path.string());
   if (!file.ok()) return file.status();
   const absl::Span<const uint8_t> bytes = file->bytes();
-  return ParseHuggingFaceConfig({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                                path.string());
+  return ParseModelConfig({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                          path.string());
+}
+
+absl::Status CheckContinuesText(const ModelSpec& spec, const std::string& folder) {
+  if (spec.decoder() != nullptr) return CheckTrainable(spec);
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, " is an MLP's ('", spec.name,
+                   "'), which classifies images; only a GPT continues text"));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Layer>>> MakeLayers(const ModelSpec& spec, int64_t seq) {
@@ -88,19 +97,19 @@ absl::StatusOr<GptModel::Source> GptModel::OpenSource(const std::string& path) {
   if (IsHuggingFaceFolder(folder)) {
     absl::StatusOr<ModelSpec> spec = ReadConfig(folder / kConfigFile);
     if (!spec.ok()) return spec.status();
-    const bool bytes = spec->gpt()->vocab == kByteValues;
+    if (absl::Status status = CheckContinuesText(*spec, folder.string()); !status.ok())
+      return status;
+    const bool bytes = spec->decoder()->vocab == kByteValues;
     return Source{.spec = *std::move(spec), .folder = folder.string(), .reads_bytes = bytes};
   }
   absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
   if (!checkpoint.ok()) return checkpoint.status();
   const RunState& state = checkpoint->state;
-  if (state.model.gpt() == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoint->path, " is an MLP's ('", state.model.name,
-                     "'), which classifies images; only a GPT continues text"));
+  if (absl::Status status = CheckContinuesText(state.model, checkpoint->path); !status.ok()) {
+    return status;
   }
   const bool bytes = absl::StartsWith(state.data_fingerprint, kTextFingerprint) &&
-                     state.model.gpt()->vocab >= kByteValues;
+                     state.model.decoder()->vocab >= kByteValues;
   return Source{.spec = state.model, .folder = checkpoint->path, .reads_bytes = bytes};
 }
 

@@ -21,12 +21,12 @@ class GptModel {
  public:
   // `path` is a checkpoint of `sluice train` (its directory, or one step's folder), or a folder
   // with config.json and model.safetensors of a Hugging Face GPT-2. Errors are OpenCheckpoint's and
-  // LoadWeights'; InvalidArgument for an MLP.
+  // LoadWeights'; InvalidArgument for an MLP, or as CheckTrainable.
   static absl::StatusOr<std::unique_ptr<GptModel>> Load(const std::string& path);
 
   ~GptModel();
 
-  const GptConfig& config() const { return *spec_.gpt(); }
+  const DecoderConfig& config() const { return *spec_.decoder(); }
   // Where the weights were found.
   const std::string& path() const { return path_; }
   // Whether its tokens are the bytes of a text.

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_format.h"
+#include "models/spec/describe_layers.h"
 #include "schedules/lower.h"
 
 namespace sluice {

@@ -86,11 +86,11 @@ void Compare(const char* what, const T& saved, const T& given,
 void CompareModels(const ModelSpec& saved, const ModelSpec& given,
                    std::vector<std::string>* differences) {
   ModelSpec alike = given;
-  if (saved.gpt() != nullptr && given.gpt() != nullptr) {
-    const NormKind norm = saved.gpt()->norm;
+  if (saved.decoder() != nullptr && given.decoder() != nullptr) {
+    const NormKind norm = saved.decoder()->norm;
     Compare("the model's norms, --norm", std::string(NormName(norm)),
-            std::string(NormName(given.gpt()->norm)), differences);
-    std::get<GptConfig>(alike.config).norm = norm;
+            std::string(NormName(given.decoder()->norm)), differences);
+    std::get<DecoderConfig>(alike.config).norm = norm;
   }
   if (!(saved.config == alike.config)) differences->emplace_back("the model's shape");
 }

@@ -118,7 +118,7 @@ TEST_P(OnEmulatedGpus, ResultsAreTheCpusButForRounding) {
 // Attention does not take them; nothing is allocated before that is said.
 TEST(CompileRunForGpus, RefusesHeadsThatAreTooWide) {
   RunRequest request = MakeRequest({});
-  GptConfig config = *request.spec.gpt();
+  DecoderConfig config = *request.spec.decoder();
   config.dim = 264;
   config.heads = 1;
   request.spec.config = config;

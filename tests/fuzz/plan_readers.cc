@@ -3,7 +3,14 @@
 #include <cmath>
 #include <string>
 
+#include "models/layers/trainable.h"
 #include "models/spec/decoder.h"
+#include "models/spec/decoder_layer.h"
+#include "models/spec/describe_decoder.h"
+#include "models/spec/describe_layers.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
+#include "models/spec/model_config.h"
 #include "models/spec/model_spec.h"
 #include "models/spec/profile_graph.h"
 #include "partitioner/calibration/calibration_rows.h"
@@ -29,19 +36,18 @@ constexpr size_t kMostNodes = 8;
 constexpr int kLayers = 12;
 constexpr size_t kMostRows = 4;
 
-void DescribeGpt(const ModelSpec& spec) {
-  const auto again = ParseHuggingFaceConfig(FormatHuggingFaceConfig(spec), kFuzzedFile);
-  Require(again.ok() && *again->gpt() == *spec.gpt(), "a model comes back from its config.json");
-  if (spec.gpt()->layers > kMostBlocks) return;
-  Require(ParameterCount(spec) > 0, "a model has parameters");
-  Require(FlopsPerMicroBatch(spec, {1, spec.gpt()->max_seq}) > 0, "a model computes");
+void DescribeTrained(const ModelSpec& spec) {
+  const auto again = ParseModelConfig(FormatModelConfig(spec), kFuzzedFile);
+  Require(again.ok() && again->config == spec.config, "a model comes back from its config.json");
 }
 
-void DescribeLayersOf(const DecoderConfig& config) {
-  if (config.layers + config.predict_ahead > kMostBlocks) return;
-  Require(ParameterCount(config) > 0, "a decoder has parameters");
-  const BatchShape batch{1, std::min<int64_t>(config.max_seq, 4096)};
-  for (const DecoderLayer& layer : DescribeDecoder(config, batch, DType::kBFloat16)) {
+void DescribeModel(const ModelSpec& spec) {
+  if (spec.layer_count() > kMostBlocks) return;
+  Require(ParameterCount(spec) > 0, "a model has parameters");
+  const BatchShape batch{1, std::min<int64_t>(spec.max_seq(), 4096)};
+  Require(FlopsPerMicroBatch(spec, batch) > 0, "a model computes");
+  if (spec.decoder() == nullptr) return;
+  for (const DecoderLayer& layer : DescribeDecoder(*spec.decoder(), batch, DType::kBFloat16)) {
     Require(layer.spec.parameters >= 0 && layer.saved_bytes() >= 0, "counts do not overflow");
     Require(layer.spec.forward_flops >= 0 && layer.rebuilt_bytes() <= layer.saved_bytes(),
             "a layer makes sense");
@@ -72,19 +78,18 @@ bool MakesSense(const Link& link) { return link.bandwidth > 0 && link.latency >=
 
 // One block of the row's GPT, priced for its rank as calibration does.
 void PriceStep(const MeasuredStep& step) {
-  GptConfig gpt;
+  DecoderConfig gpt;
   gpt.layers = 1;
-  gpt.dim = static_cast<int>(step.hidden);
-  gpt.heads = static_cast<int>(step.heads);
-  gpt.vocab = static_cast<int>(step.vocab);
-  gpt.max_seq = static_cast<int>(step.seq);
+  gpt.dim = step.hidden;
+  gpt.heads = step.heads;
+  gpt.vocab = step.vocab;
+  gpt.max_seq = step.seq;
   DecoderTraining training;
   training.batch = {step.micro_batch, step.seq};
   training.kernels.flash_attention = step.flash_attention;
   training.kernels.dropout = true;
   const ClusterSpec cluster = UniformCluster(*BuiltInDevice("a100"), 8);
-  for (const LayerCost& layer :
-       DecoderCosts(DecoderOf(gpt), training, step.parallel, cluster, /*kind=*/0)) {
+  for (const LayerCost& layer : DecoderCosts(gpt, training, step.parallel, cluster, /*kind=*/0)) {
     Require(layer.parameters >= 0 && layer.parameter_bytes >= 0, "counts do not overflow");
     Require(layer.saved_bytes[0] >= layer.saved_bytes[1], "policies keep less and less");
     Require(std::isfinite(layer.forward_seconds + layer.input_grad_seconds +
@@ -96,21 +101,20 @@ void PriceStep(const MeasuredStep& step) {
 }  // namespace
 
 void TryModelConfig(absl::string_view text) {
-  const auto spec = ParseHuggingFaceConfig(text, kFuzzedFile);
-  if (spec.ok()) {
-    DescribeGpt(*spec);
-  } else {
-    // What is wrong with the shape itself names the model, which is called as its file.
-    Require(absl::StrContains(spec.status().message(), kFuzzedFile), "an error names its file");
-  }
-  const auto config = ParseDecoderConfig(text, kFuzzedFile, "llama");
-  if (config.ok()) {
-    DescribeLayersOf(*config);
-  } else {
-    Require(config.status().code() == absl::StatusCode::kInvalidArgument &&
-                absl::StrContains(config.status().message(), kFuzzedFile),
-            "bad input is InvalidArgument and names the file");
-  }
+  // What is wrong with the shape itself names the model, which is called as its file.
+  const auto require_refusal = [](const absl::Status& error, bool unknown) {
+    Require(absl::IsInvalidArgument(error) || (unknown && absl::IsNotFound(error)),
+            "bad input is InvalidArgument, and what is not known NotFound");
+    Require(absl::StrContains(error.message(), kFuzzedFile), "an error names its file");
+  };
+  const auto known = ParseModelConfig(text, kFuzzedFile);
+  if (!known.ok()) require_refusal(known.status(), /*unknown=*/true);
+  // What is known is not assumed to be another one.
+  const auto spec = ParseModelConfig(text, kFuzzedFile, "llama");
+  if (known.ok()) Require(spec.ok() && spec->config == known->config, "a family is its own");
+  if (!spec.ok()) return require_refusal(spec.status(), /*unknown=*/false);
+  DescribeModel(*spec);
+  if (CheckTrainable(*spec).ok()) DescribeTrained(*spec);
 }
 
 void TryProfileGraph(absl::string_view text) {

@@ -9,6 +9,8 @@
 
 #include "absl/strings/match.h"
 #include "models/layers/layer.h"
+#include "models/spec/describe_layers.h"
+#include "models/spec/presets.h"
 #include "tests/models/reference_kernels.h"
 #include "tests/models/test_models.h"
 
@@ -153,10 +155,10 @@ TEST(MakeLayerTest, MlpStartsAsHe) {
 // are dropout's masks (GPT here has none). The other 32: norm inputs x and x_mid, a1, qkv, att, a2,
 // and h and g, each four times as wide. Besides them fp32 statistics: two a row for each layer
 // norm, one for each RMS norm, and one for each row and head.
-void ExpectWhatThePaperCounts(const GptConfig& config, int64_t norm_statistics) {
+void ExpectWhatThePaperCounts(const DecoderConfig& config, int64_t norm_statistics) {
   const ModelSpec spec{"g", config};
   const BatchShape batch{4, 256};
-  const int64_t elements = batch.rows() * spec.gpt()->dim;
+  const int64_t elements = batch.rows() * spec.decoder()->dim;
   const LayerDecl decl = Declare(spec, 1, batch, DType::kBFloat16);
   int64_t kept = elements * 2, statistics = 0, restorable = 0;
   for (const TensorDecl& tensor : decl.tensors) {
@@ -167,8 +169,8 @@ void ExpectWhatThePaperCounts(const GptConfig& config, int64_t norm_statistics) 
     if (tensor.restorable) restorable += tensor.bytes();
   }
   EXPECT_EQ(kept, elements * 16 * 2);
-  EXPECT_EQ(statistics, (norm_statistics + spec.gpt()->heads) * batch.rows() * 4);
-  EXPECT_EQ(restorable, elements * 7 * 2 + spec.gpt()->heads * batch.rows() * 4);
+  EXPECT_EQ(statistics, (norm_statistics + spec.decoder()->heads) * batch.rows() * 4);
+  EXPECT_EQ(restorable, elements * 7 * 2 + spec.decoder()->heads * batch.rows() * 4);
 }
 
 TEST(MakeLayerTest, ABlockKeepsWhatThePaperCounts) {
@@ -186,7 +188,7 @@ struct BadCall {
 
 TEST(MakeLayerTest, BadArgumentsAreNamed) {
   const ModelSpec gpt{"tiny", TinyGpt(false)}, mlp{"mlp", MlpConfig{}};
-  const ModelSpec broken{"broken", GptConfig{.heads = 7}};
+  const ModelSpec broken{"broken", DecoderConfig{.heads = 7}};
   const DType fp32 = DType::kFloat32;
   const std::vector<BadCall> cases = {
       {broken, 0, {1, 1}, fp32, "multiple of heads 7"},

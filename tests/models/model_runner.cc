@@ -10,9 +10,8 @@
 namespace sluice {
 namespace {
 
-int64_t InputWidth(const ModelSpec& spec) { return spec.gpt() ? 1 : spec.mlp()->widths.front(); }
-int Classes(const ModelSpec& spec) {
-  return spec.gpt() ? spec.gpt()->vocab : spec.mlp()->widths.back();
+int64_t InputWidth(const ModelSpec& spec) {
+  return spec.decoder() ? 1 : spec.mlp()->widths.front();
 }
 
 std::vector<int32_t> RandomIds(int64_t count, int classes, std::mt19937_64& random) {
@@ -42,9 +41,9 @@ std::vector<MicroBatch> RandomMicroBatches(const ModelSpec& spec, const BatchSha
   std::vector<MicroBatch> micro_batches(static_cast<size_t>(count));
   for (MicroBatch& micro_batch : micro_batches) {
     const int64_t values = batch.rows() * InputWidth(spec);
-    micro_batch.input = spec.gpt() ? BytesOf(RandomIds(values, Classes(spec), random))
-                                   : RandomValues(values, dtype, random);
-    micro_batch.targets = RandomIds(batch.rows(), Classes(spec), random);
+    micro_batch.input = spec.decoder() ? BytesOf(RandomIds(values, spec.classes(), random))
+                                       : RandomValues(values, dtype, random);
+    micro_batch.targets = RandomIds(batch.rows(), spec.classes(), random);
   }
   return micro_batches;
 }

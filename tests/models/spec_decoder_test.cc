@@ -1,9 +1,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "models/spec/decoder.h"
+#include "models/spec/decoder_layer.h"
+#include "models/spec/describe_decoder.h"
+#include "models/spec/describe_layers.h"
+#include "models/spec/dtype.h"
+#include "models/spec/families.h"
+#include "models/spec/layer_spec.h"
+#include "models/spec/model_config.h"
+#include "models/spec/model_spec.h"
+#include "models/spec/presets.h"
+#include "models/spec/validate.h"
 
 namespace sluice {
 namespace {
@@ -120,8 +134,8 @@ std::vector<Released> ReleasedModels() {
   };
 }
 
-absl::StatusOr<DecoderConfig> Parse(const Json& json, absl::string_view assume = "") {
-  return ParseDecoderConfig(json.dump(), "config.json", assume);
+absl::StatusOr<ModelSpec> Parse(const Json& json, absl::string_view assume = "") {
+  return ParseModelConfig(json.dump(), "config.json", assume);
 }
 
 TEST(DecoderConfig, CountsTheParametersOfReleasedModels) {
@@ -129,6 +143,35 @@ TEST(DecoderConfig, CountsTheParametersOfReleasedModels) {
     const auto config = Parse(model.config);
     ASSERT_TRUE(config.ok()) << model.name << ": " << config.status();
     EXPECT_EQ(ParameterCount(*config), model.parameters) << model.name;
+    EXPECT_TRUE(ValidateSpec(*config).ok()) << model.name << ValidateSpec(*config);
+  }
+}
+
+TEST(DecoderConfig, EveryFamilyIsCounted) {
+  std::set<std::string> counted = {kOwnModelType};  // in spec_huggingface_test
+  for (const Released& model : ReleasedModels())
+    counted.insert(model.config["model_type"].get<std::string>());
+  for (const Family& family : Families()) {
+    EXPECT_TRUE(counted.contains(family.model_type)) << family.model_type;
+  }
+}
+
+// What transformers 5.23 computes of each (MistralMLP, GemmaMLP, ..., and the defaults of their
+// configurations), beside what is counted.
+TEST(DecoderConfig, SaysWhatFamiliesComputeAlikeAndOtherwise) {
+  for (const Released& model : ReleasedModels()) {
+    const auto spec = Parse(With(model.config, {{"rms_norm_eps", 3e-5}}));
+    ASSERT_TRUE(spec.ok()) << model.name << ": " << spec.status();
+    const DecoderConfig& config = *spec->decoder();
+    const bool gpt = config.family == "gpt2", gemma = config.family.starts_with("gemma");
+    EXPECT_EQ(config.family, model.config["model_type"].get<std::string>());
+    EXPECT_EQ(config.norm, gpt ? NormKind::kLayer : NormKind::kRms) << model.name;
+    EXPECT_EQ(config.norm_epsilon, gpt ? 1e-5f : 3e-5f) << model.name;
+    EXPECT_EQ(config.learned_positions, gpt) << model.name;
+    EXPECT_EQ(config.mlp, gpt     ? MlpKind::kGelu
+                          : gemma ? MlpKind::kGeGlu
+                                  : MlpKind::kSwiGlu)
+        << model.name;
   }
 }
 
@@ -139,7 +182,8 @@ TEST(DecoderConfig, CountsTheBlockThatPredictsAhead) {
   const auto plain = Parse(model.config);
   const auto ahead = Parse(With(model.config, {{"num_nextn_predict_layers", 1}}));
   ASSERT_TRUE(plain.ok() && ahead.ok());
-  const int64_t block = DescribeDecoder(*plain, {}, DType::kBFloat16)[10].spec.parameters;
+  const int64_t block =
+      DescribeDecoder(*plain->decoder(), {}, DType::kBFloat16)[10].spec.parameters;
   const int64_t dim = 7168;
   // Two norms, the map of both inputs, a block, the norm before the head.
   EXPECT_EQ(ParameterCount(*ahead) - ParameterCount(*plain), 3 * dim + 2 * dim * dim + block);
@@ -148,14 +192,15 @@ TEST(DecoderConfig, CountsTheBlockThatPredictsAhead) {
               released, 0.05 * released);
 }
 
-// The config.json that is written of a GPT that trains, read as a decoder.
+// The config.json that is written of a GPT that trains, and its layers in the type that plans use.
 TEST(DecoderConfig, AgreesWithTheTrainedGpt) {
   const ModelSpec gpt = *PresetModel("gpt2-medium");
-  const auto config = ParseDecoderConfig(FormatHuggingFaceConfig(gpt), "config.json");
+  const auto config = ParseModelConfig(FormatModelConfig(gpt), "config.json");
   ASSERT_TRUE(config.ok()) << config.status();
   const BatchShape batch{3, 128};
   const std::vector<LayerSpec> expected = DescribeLayers(gpt, batch);
-  const std::vector<DecoderLayer> layers = DescribeDecoder(*config, batch, DType::kBFloat16);
+  const std::vector<DecoderLayer> layers =
+      DescribeDecoder(*config->decoder(), batch, DType::kBFloat16);
   ASSERT_EQ(layers.size(), expected.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     EXPECT_EQ(layers[i].spec.name, expected[i].name);
@@ -174,15 +219,12 @@ TEST(DecoderConfig, BlocksKeepWhatKorthikantiCounts) {
     int64_t heads, dim, layers, batch;
   } models[] = {{64, 6144, 48, 4}, {96, 12288, 96, 1}, {128, 20480, 105, 1}, {160, 25600, 128, 1}};
   for (const auto& model : models) {
-    GptConfig gpt{.layers = 1,
-                  .dim = static_cast<int>(model.dim),
-                  .heads = static_cast<int>(model.heads),
-                  .vocab = 51200,
-                  .max_seq = 2048};
-    const auto config = ParseDecoderConfig(FormatHuggingFaceConfig({"gpt", gpt}), "config.json");
+    DecoderConfig gpt{
+        .layers = 1, .dim = model.dim, .heads = model.heads, .vocab = 51200, .max_seq = 2048};
+    const auto config = ParseModelConfig(FormatModelConfig({"gpt", gpt}), "config.json");
     ASSERT_TRUE(config.ok()) << config.status();
     const BatchShape batch{model.batch, 2048};
-    const auto layers = DescribeDecoder(*config, batch, DType::kBFloat16,
+    const auto layers = DescribeDecoder(*config->decoder(), batch, DType::kBFloat16,
                                         {.flash_attention = false, .dropout = true});
     const int64_t s = 2048, b = model.batch, h = model.dim, a = model.heads;
     EXPECT_EQ(layers[1].saved_bytes(), s * b * h * 34 + 5 * a * s * s * b);
@@ -190,7 +232,8 @@ TEST(DecoderConfig, BlocksKeepWhatKorthikantiCounts) {
     // maps.
     EXPECT_EQ(layers[1].weight_grad_bytes, 2 * s * b * h * 16);
     // With flash attention the scores are gone.
-    const auto flash = DescribeDecoder(*config, batch, DType::kBFloat16, {.dropout = true});
+    const auto flash =
+        DescribeDecoder(*config->decoder(), batch, DType::kBFloat16, {.dropout = true});
     EXPECT_EQ(flash[1].saved_bytes(), s * b * h * 34 + 4 * a * s * b);
   }
 }
@@ -202,8 +245,8 @@ TEST(DecoderConfig, AWindowCostsItsBandOfPairs) {
   const auto windowed = Parse(shape);
   ASSERT_TRUE(all.ok() && windowed.ok());
   const BatchShape batch{1, 100};
-  const auto attention = [&](const DecoderConfig& config) {
-    const LayerSpec block = DescribeDecoder(config, batch, DType::kBFloat16)[1].spec;
+  const auto attention = [&](const ModelSpec& spec) {
+    const LayerSpec block = DescribeDecoder(*spec.decoder(), batch, DType::kBFloat16)[1].spec;
     return block.forward_flops - block.weight_grad_flops;
   };
   // A query and its answer: two products of 64 wide, of pairs counted one by one (a half for the
@@ -224,7 +267,7 @@ TEST(DecoderConfig, AMixtureComputesOnlyItsActiveExperts) {
   ASSERT_TRUE(config.ok());
   const BatchShape batch{1, 2};
   double linear = 0;
-  for (const DecoderLayer& layer : DescribeDecoder(*config, batch, DType::kBFloat16)) {
+  for (const DecoderLayer& layer : DescribeDecoder(*config->decoder(), batch, DType::kBFloat16)) {
     linear += layer.spec.weight_grad_flops;
   }
   // 12.9 B parameters are active (Jiang et al., Mixtral of Experts, 2024); the embedding is looked
@@ -247,7 +290,6 @@ TEST(DecoderConfig, NamesTheFieldThatIsWrong) {
       {"too many", {{"intermediate_size", 4000000000}}, "intermediate_size"},
       {"no divisor", {{"num_key_value_heads", 7}}, "num_key_value_heads"},
       {"heads do not fit", {{"num_attention_heads", 24}}, "num_attention_heads"},
-      {"unknown family", {{"model_type", "mamba"}}, "model_type"},
       {"a fraction", {{"hidden_size", 1.5}}, "hidden_size"},
   };
   for (const Bad& input : bad) {
@@ -257,18 +299,24 @@ TEST(DecoderConfig, NamesTheFieldThatIsWrong) {
                 AllOf(HasSubstr("config.json"), HasSubstr(input.field)))
         << input.what;
   }
-  EXPECT_FALSE(ParseDecoderConfig("{", "config.json").ok());
-  EXPECT_FALSE(ParseDecoderConfig("[]", "config.json").ok());
+  EXPECT_FALSE(ParseModelConfig("{", "config.json").ok());
+  EXPECT_FALSE(ParseModelConfig("[]", "config.json").ok());
 }
 
 TEST(DecoderConfig, AnUnknownFamilyCanBeAssumed) {
   const Json unknown = Shape("granite", 1000, 256, 512, 2, 8, 2);
-  EXPECT_FALSE(Parse(unknown).ok());
+  const absl::Status refused = Parse(unknown).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("config.json: field 'model_type' is \"granite\""),
+                    HasSubstr("expected gpt2, sluice_gpt, llama, ")));
   const auto assumed = Parse(unknown, "llama");
   ASSERT_TRUE(assumed.ok()) << assumed.status();
   EXPECT_EQ(ParameterCount(*assumed),
             ParameterCount(*Parse(Shape("llama", 1000, 256, 512, 2, 8, 2))));
   EXPECT_FALSE(Parse(unknown, "mamba").ok());
+  // A family that is known is read as what it is.
+  EXPECT_TRUE(Parse(Shape("llama", 1000, 256, 512, 2, 8, 2), "gpt2").ok());
 }
 
 }  // namespace

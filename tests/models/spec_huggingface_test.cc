@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/decoder.h"
+#include "models/spec/model_config.h"
 #include "models/spec/model_spec.h"
+#include "models/spec/presets.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {
@@ -28,49 +31,38 @@ Json Gpt2Json() {
 }
 
 absl::StatusOr<ModelSpec> Parse(const Json& json) {
-  return ParseHuggingFaceConfig(json.dump(), "config.json");
-}
-
-void ExpectSameModel(const GptConfig& a, const GptConfig& b) {
-  EXPECT_EQ(a.layers, b.layers);
-  EXPECT_EQ(a.dim, b.dim);
-  EXPECT_EQ(a.heads, b.heads);
-  EXPECT_EQ(a.vocab, b.vocab);
-  EXPECT_EQ(a.max_seq, b.max_seq);
-  EXPECT_EQ(a.mlp_width(), b.mlp_width());
-  EXPECT_EQ(a.tied_head, b.tied_head);
-  EXPECT_EQ(a.norm_epsilon, b.norm_epsilon);
-  EXPECT_EQ(a.norm, b.norm);
+  return ParseModelConfig(json.dump(), "config.json");
 }
 
 TEST(HuggingFaceConfigTest, ReadsGpt2AsThePreset) {
   const auto spec = Parse(Gpt2Json());
   ASSERT_TRUE(spec.ok()) << spec.status();
-  ExpectSameModel(*spec->gpt(), *PresetModel("gpt2")->gpt());
+  EXPECT_TRUE(spec->config == PresetModel("gpt2")->config);
 }
 
 TEST(HuggingFaceConfigTest, WhatIsWrittenReadsBackTheSame) {
-  GptConfig odd{.layers = 3,
-                .dim = 40,
-                .heads = 5,
-                .vocab = 99,
-                .max_seq = 17,
-                .hidden = 72,
-                .tied_head = true,
-                .norm_epsilon = 3e-6f};
-  GptConfig rms = odd;
+  DecoderConfig odd{.layers = 3,
+                    .dim = 40,
+                    .heads = 5,
+                    .vocab = 99,
+                    .max_seq = 17,
+                    .hidden = 72,
+                    .tied_head = true,
+                    .norm_epsilon = 3e-6f};
+  DecoderConfig rms = odd;
   rms.norm = NormKind::kRms;
-  for (const ModelSpec& spec : {ModelSpec{"odd", odd}, ModelSpec{"rms", rms},
-                                *PresetModel("gpt2-xl"), *PresetModel("char-gpt")}) {
-    const std::string text = FormatHuggingFaceConfig(spec);
-    const auto back = ParseHuggingFaceConfig(text, "config.json");
+  for (const ModelSpec& spec :
+       {ModelSpec{"odd", odd}, ModelSpec{"rms", rms}, *PresetModel("gpt2-xl"),
+        *PresetModel("char-gpt"), *PresetModel("mlp")}) {
+    const std::string text = FormatModelConfig(spec);
+    const auto back = ParseModelConfig(text, "config.json");
     ASSERT_TRUE(back.ok()) << back.status() << text;
-    ExpectSameModel(*back->gpt(), *spec.gpt());
+    EXPECT_TRUE(back->config == spec.config) << text;
   }
 }
 
 TEST(HuggingFaceConfigTest, WritesTheFieldsThatTransformersReads) {
-  const Json json = Json::parse(FormatHuggingFaceConfig(*PresetModel("gpt2")));
+  const Json json = Json::parse(FormatModelConfig(*PresetModel("gpt2")));
   const Json original = Gpt2Json();
   for (const char* field : {"activation_function", "architectures", "bos_token_id", "eos_token_id",
                             "layer_norm_epsilon", "model_type", "n_embd", "n_head", "n_layer",
@@ -83,14 +75,11 @@ TEST(HuggingFaceConfigTest, WritesTheFieldsThatTransformersReads) {
 }
 
 TEST(HuggingFaceConfigTest, WhatTransformersWouldComputeOtherwiseIsNotCalledAGpt2) {
-  const Json json =
-      Json::parse(FormatHuggingFaceConfig({"rms", GptConfig{.norm = NormKind::kRms}}));
+  const Json json = Json::parse(FormatModelConfig({"rms", DecoderConfig{.norm = NormKind::kRms}}));
   EXPECT_EQ(json["norm"], "rms");
   EXPECT_NE(json["model_type"], "gpt2");
   EXPECT_NE(json["architectures"], Json::array({"GPT2LMHeadModel"}));
-  EXPECT_TRUE(IsGptModelType(json["model_type"].get<std::string>()));
-  EXPECT_TRUE(IsGptModelType("gpt2"));
-  EXPECT_FALSE(IsGptModelType("llama"));
+  EXPECT_EQ(Parse(json)->decoder()->norm, NormKind::kRms);
 }
 
 TEST(HuggingFaceConfigTest, ReadsTheNormOfAnyGpt) {
@@ -98,11 +87,11 @@ TEST(HuggingFaceConfigTest, ReadsTheNormOfAnyGpt) {
   for (const char* type : {"gpt2", "sluice_gpt"}) {
     json["model_type"] = type;
     json.erase("norm");
-    EXPECT_EQ(Parse(json)->gpt()->norm, NormKind::kLayer);
+    EXPECT_EQ(Parse(json)->decoder()->norm, NormKind::kLayer);
     json["norm"] = "layer";
-    EXPECT_EQ(Parse(json)->gpt()->norm, NormKind::kLayer);
+    EXPECT_EQ(Parse(json)->decoder()->norm, NormKind::kLayer);
     json["norm"] = "rms";
-    EXPECT_EQ(Parse(json)->gpt()->norm, NormKind::kRms);
+    EXPECT_EQ(Parse(json)->decoder()->norm, NormKind::kRms);
   }
 }
 
@@ -113,7 +102,6 @@ struct BadField {
 
 TEST(HuggingFaceConfigTest, AWrongOrUnsupportedFieldIsNamed) {
   const std::vector<BadField> cases = {
-      {"model_type", "llama"},
       {"architectures", Json::array({"GPT2ForSequenceClassification"})},
       {"n_layer", "twelve"},
       {"n_layer", 12.5},
@@ -144,8 +132,7 @@ TEST(HuggingFaceConfigTest, AWrongOrUnsupportedFieldIsNamed) {
 }
 
 TEST(HuggingFaceConfigTest, AMissingFieldIsNamed) {
-  for (const char* field :
-       {"model_type", "n_layer", "n_embd", "n_head", "n_positions", "vocab_size"}) {
+  for (const char* field : {"n_layer", "n_embd", "n_head", "n_positions", "vocab_size"}) {
     Json json = Gpt2Json();
     json.erase(field);
     const absl::Status status = Parse(json).status();
@@ -163,22 +150,46 @@ TEST(HuggingFaceConfigTest, AnImpossibleModelIsRefused) {
 
 TEST(HuggingFaceConfigTest, WhatIsNoJsonObjectIsRefused) {
   for (const char* text : {"", "{", "[1, 2]", "\xff\xfe", "12"}) {
-    const absl::Status status = ParseHuggingFaceConfig(text, "config.json").status();
+    const absl::Status status = ParseModelConfig(text, "config.json").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr("config.json: not a JSON object"));
   }
 }
 
-TEST(HuggingFaceConfigTest, OtherModelsOfTheHubAreRefusedByModelType) {
+TEST(HuggingFaceConfigTest, AnUnknownOrMissingModelTypeListsTheKnownOnes) {
+  Json json = Gpt2Json();
+  json["model_type"] = "mamba";
+  const absl::Status unknown = Parse(json).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(unknown.message()),
+              AllOf(HasSubstr("config.json: field 'model_type' is \"mamba\", which is not known"),
+                    HasSubstr("expected gpt2, sluice_gpt, llama, ")));
+  json["model_type"] = 12;
+  EXPECT_THAT(std::string(Parse(json).status().message()), HasSubstr("'model_type' is 12, which"));
+  json.erase("model_type");
+  EXPECT_THAT(std::string(Parse(json).status().message()),
+              HasSubstr("config.json: field 'model_type' is missing; expected gpt2, "));
+}
+
+TEST(HuggingFaceConfigTest, ReadsEveryConfigOfTheHub) {
   const std::filesystem::path folder = SharedFolder() / "data" / "configs";
   if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no " << folder;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::stringstream text;
     text << std::ifstream(entry.path()).rdbuf();
-    const absl::Status status = ParseHuggingFaceConfig(text.str(), entry.path().string()).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(entry.path().string()), HasSubstr("'model_type'")));
+    const auto spec = ParseModelConfig(text.str(), entry.path().string());
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->name, entry.path().string());
+    EXPECT_EQ(spec->decoder()->family, Json::parse(text.str())["model_type"].get<std::string>());
+  }
+}
+
+TEST(HuggingFaceConfigTest, MlpWidthsThatAreNoNumbersAreRefused) {
+  for (const char* widths : {"12", "[2, -1]", "[2, 1e300]", "[2, \"3\"]", "null"}) {
+    const std::string text = std::string(R"({"model_type": "mlp", "widths": )") + widths + "}";
+    const absl::Status status = ParseModelConfig(text, "config.json").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("config.json: field 'widths' is "));
   }
 }
 

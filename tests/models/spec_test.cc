@@ -4,7 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/decoder.h"
+#include "models/spec/describe_layers.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
+#include "models/spec/presets.h"
+#include "models/spec/validate.h"
 
 namespace sluice {
 namespace {
@@ -12,7 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-ModelSpec Preset(const char* name) { return PresetModel(name).value(); }
+ModelSpec Preset(const std::string& name) { return PresetModel(name).value(); }
 
 TEST(PresetTest, ParametersAreThoseOfTheReleasedWeights) {
   // Numbers of parameters that transformers reports for openai-community/gpt2*.
@@ -23,9 +28,10 @@ TEST(PresetTest, ParametersAreThoseOfTheReleasedWeights) {
 }
 
 TEST(PresetTest, EveryPresetValidates) {
-  for (const char* name : {"char-gpt", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "mlp"}) {
-    EXPECT_TRUE(ValidateSpec(Preset(name)).ok()) << name;
-    EXPECT_EQ(Preset(name).name, name);
+  for (const std::string& name : PresetNames()) {
+    const ModelSpec spec = Preset(name);
+    EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
+    EXPECT_EQ(spec.name, name);
   }
 }
 
@@ -33,16 +39,35 @@ TEST(PresetTest, AnUnknownNameListsTheKnownOnes) {
   const absl::Status status = PresetModel("gpt5").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("'gpt5'"), HasSubstr("char-gpt, gpt2, "), HasSubstr("mlp")));
+              AllOf(HasSubstr("'gpt5'"), HasSubstr("char-gpt, gpt2, "), HasSubstr("mlp"),
+                    HasSubstr("llama-3.1-8b")));
+}
+
+// A width that is 0 follows from another one.
+TEST(DecoderTest, WidthsThatAreNotSaidFollowFromOthers) {
+  DecoderConfig config{.dim = 96, .heads = 8};
+  EXPECT_EQ(config.key_value_heads(), 8);
+  EXPECT_EQ(config.head_width(), 12);
+  EXPECT_EQ(config.mlp_width(), 4 * 96);
+  DecoderConfig said = config;
+  said.kv_heads = 8;
+  said.head_dim = 12;
+  said.hidden = 4 * 96;
+  EXPECT_EQ(ParameterCount({"said", said}), ParameterCount({"not said", config}));
 }
 
 TEST(DescribeLayersTest, NamesAndNumbersLayersInOrder) {
-  ModelSpec gpt{"g", GptConfig{.layers = 2}};
+  ModelSpec gpt{"g", DecoderConfig{.layers = 2}};
   std::vector<std::string> names;
   for (const LayerSpec& layer : DescribeLayers(gpt, {1, 8})) names.push_back(layer.name);
   EXPECT_THAT(names, testing::ElementsAre("embedding", "block 0", "block 1", "head"));
   EXPECT_EQ(gpt.layer_count(), 4);
   EXPECT_EQ(Preset("mlp").layer_count(), 3);
+  for (const std::string& name : PresetNames()) {
+    EXPECT_EQ(static_cast<int>(DescribeLayers(Preset(name), {1, 8}).size()),
+              Preset(name).layer_count())
+        << name;
+  }
 }
 
 // Narayanan et al. 2021 (arXiv:2104.04473), section 5.1: forward and backward cost 3 * (24 B s l
@@ -58,7 +83,7 @@ TEST(DescribeLayersTest, FlopsFollowThePublishedFormula) {
 // The biases of two norms a block and of the last one.
 TEST(DescribeLayersTest, RmsNormsSaveTheirBiases) {
   const ModelSpec layer = Preset("gpt2");
-  GptConfig config = *layer.gpt();
+  DecoderConfig config = *layer.decoder();
   config.norm = NormKind::kRms;
   EXPECT_EQ(ParameterCount(layer) - ParameterCount({"rms", config}), (2 * 12 + 1) * 768);
 }
@@ -80,20 +105,28 @@ TEST(DescribeLayersTest, TheFirstMlpLayerHasNoInputGradient) {
 }
 
 struct BadSpec {
-  GptConfig config;
+  DecoderConfig config;
   const char* message;
 };
 
-TEST(ValidateTest, EveryGptFieldIsNamed) {
+TEST(ValidateTest, EveryFieldOfADecoderIsNamed) {
   const std::vector<BadSpec> cases = {
       {{.layers = 0}, "layers is 0"},
       {{.dim = -4}, "dim is -4"},
       {{.heads = 0}, "heads is 0"},
       {{.dim = 384, .heads = 5}, "dim 384 is not a multiple of heads 5"},
+      {{.heads = 385}, "heads is 385"},
+      {{.heads = 6, .kv_heads = 4}, "heads 6 is not a multiple of kv_heads 4"},
+      {{.heads = 6, .kv_heads = 7}, "kv_heads is 7"},
+      {{.head_dim = -1}, "head_dim is -1"},
       {{.vocab = 1}, "vocab is 1"},
       {{.max_seq = 0}, "max_seq is 0"},
       {{.hidden = -1}, "hidden is -1"},
+      {{.predict_ahead = -1}, "predict_ahead is -1"},
       {{.norm_epsilon = 0}, "norm_epsilon is 0"},
+      {{.norms = 5}, "norms is 5"},
+      {{.window = -1}, "window is -1"},
+      {{.global_every = -1}, "global_every is -1"},
       {{.layers = 2'000'000'000}, "layers is 2000000000"},
   };
   for (const BadSpec& bad : cases) {

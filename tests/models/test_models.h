@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "models/layers/layer.h"
+#include "models/spec/decoder.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 
 namespace sluice {
@@ -22,7 +25,7 @@ struct TestModel {
   }
 };
 
-inline GptConfig TinyGpt(bool tied_head, NormKind norm = NormKind::kLayer) {
+inline DecoderConfig TinyGpt(bool tied_head, NormKind norm = NormKind::kLayer) {
   return {.layers = 2,
           .dim = 12,
           .heads = 3,

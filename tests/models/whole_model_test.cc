@@ -17,7 +17,7 @@ constexpr int kMicroBatches = 2;
 // A model of the size that the CPU's kernels block for: several tiles in every dimension, and none
 // a multiple of one.
 TestModel MediumGpt() {
-  const GptConfig config{
+  const DecoderConfig config{
       .layers = 2, .dim = 72, .heads = 3, .vocab = 101, .max_seq = 70, .tied_head = true};
   return {"gpt_medium", {"gpt_medium", config}, {1, 67}};
 }
@@ -103,7 +103,7 @@ TEST(FreshModelTest, AGptGuesses) {
     ModelRunner runner(model.spec, model.batch, dtype, CpuKernels(), 1);
     const auto data = RandomMicroBatches(model.spec, model.batch, dtype, kMicroBatches, 3);
     const double rows = static_cast<double>(model.batch.rows() * kMicroBatches);
-    EXPECT_NEAR(runner.Loss(data) / rows, std::log(model.spec.gpt()->vocab), 0.05);
+    EXPECT_NEAR(runner.Loss(data) / rows, std::log(model.spec.classes()), 0.05);
   }
 }
 

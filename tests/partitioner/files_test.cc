@@ -194,7 +194,7 @@ Profile SomeProfile() {
   Random random(5);
   Profile profile;
   profile.model = "char-gpt";
-  GptConfig config;
+  DecoderConfig config;
   config.layers = 2;
   config.tied_head = true;
   profile.spec = ModelSpec{"char-gpt", config};
@@ -232,17 +232,17 @@ TEST(ProfileFile, IsReadBackUnchanged) {
     EXPECT_EQ(again->timings[i].forward.least, profile.timings[i].forward.least);
   }
   EXPECT_EQ(again->link.bandwidth, 5e9);
-  EXPECT_EQ(again->spec->gpt()->layers, 2);
-  EXPECT_TRUE(again->spec->gpt()->tied_head);
+  EXPECT_EQ(again->spec->decoder()->layers, 2);
+  EXPECT_TRUE(again->spec->decoder()->tied_head);
 }
 
 TEST(ProfileFile, SaysWhichNormsUnlessTheyAreLayerNorms) {
   Profile profile = SomeProfile();
   EXPECT_FALSE(nlohmann::json::parse(FormatProfile(profile))["model_config"].contains("norm"));
-  std::get<GptConfig>(profile.spec->config).norm = NormKind::kRms;
+  std::get<DecoderConfig>(profile.spec->config).norm = NormKind::kRms;
   nlohmann::json json = nlohmann::json::parse(FormatProfile(profile));
   EXPECT_EQ(json["model_config"]["norm"], "rms");
-  EXPECT_EQ(ParseProfile(json.dump(), "p.json")->spec->gpt()->norm, NormKind::kRms);
+  EXPECT_EQ(ParseProfile(json.dump(), "p.json")->spec->decoder()->norm, NormKind::kRms);
   json["model_config"]["norm"] = "batch";
   EXPECT_THAT(std::string(ParseProfile(json.dump(), "p.json").status().message()),
               HasSubstr("field 'model_config.norm' is 'batch'; expected layer or rms"));

@@ -166,7 +166,7 @@ class Twin {
 
   std::vector<MicroBatch> MicroBatches(int first, int count) const {
     const BatchShape& batch = request_.batch;
-    const bool tokens = request_.spec.gpt() != nullptr;
+    const bool tokens = request_.spec.decoder() != nullptr;
     const DType input = tokens ? DType::kInt32 : request_.dtype;
     std::vector<MicroBatch> micro_batches(static_cast<size_t>(count));
     for (int mb = 0; mb < count; ++mb) {

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "tests/models/data/files.h"
 #include "tests/models/model_runner.h"
@@ -24,13 +25,13 @@ class GenerateTest : public ::testing::TestWithParam<bool> {
   static constexpr uint64_t kSeed = 5;
 
   void SetUp() override {
-    spec_ = {"tiny", GptConfig{.layers = 2,
-                               .dim = 12,
-                               .heads = 3,
-                               .vocab = 37,
-                               .max_seq = kMaxSeq,
-                               .hidden = 20,
-                               .tied_head = GetParam()}};
+    spec_ = {"tiny", DecoderConfig{.layers = 2,
+                                   .dim = 12,
+                                   .heads = 3,
+                                   .vocab = 37,
+                                   .max_seq = kMaxSeq,
+                                   .hidden = 20,
+                                   .tied_head = GetParam()}};
     ModelRunner twin = Twin(1);
     std::vector<TensorSource> tensors;
     for (LayerRunner& layer : twin.layers()) {
@@ -42,7 +43,7 @@ class GenerateTest : public ::testing::TestWithParam<bool> {
       }
     }
     ASSERT_TRUE(WriteSafetensors(folder_ / "model.safetensors", tensors, {}).ok());
-    std::ofstream(folder_ / "config.json") << FormatHuggingFaceConfig(spec_);
+    std::ofstream(folder_ / "config.json") << FormatModelConfig(spec_);
     auto model = GptModel::Load(folder_.path());
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
@@ -158,6 +159,22 @@ TEST(SampleToken, FollowsTheSoftmaxOfTheLikeliest) {
       EXPECT_EQ(seen, kDraws) << "something else was drawn";
     }
   }
+}
+
+TEST(GptModel, RefusesAFolderOfAModelThatContinuesNoText) {
+  const TempFolder folder;
+  const auto refused = [&folder](const char* config) {
+    std::ofstream(folder / "config.json") << config;
+    const auto model = GptModel::Load(folder.path());
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << config;
+    return std::string(model.status().message());
+  };
+  EXPECT_THAT(refused(R"({"model_type": "mlp", "widths": [4, 3, 2]})"),
+              HasSubstr("only a GPT continues text"));
+  EXPECT_THAT(refused(R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,
+                          "intermediate_size": 128, "num_hidden_layers": 2,
+                          "num_attention_heads": 4, "max_position_embeddings": 16})"),
+              HasSubstr("(llama) has a gated MLP"));
 }
 
 TEST(SampleToken, ZeroTemperatureTakesTheFirstOfTheLargest) {

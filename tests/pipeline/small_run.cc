@@ -84,7 +84,7 @@ void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype, voi
     for (uint64_t j = 0; j < per_sample; ++j) {
       const size_t at = static_cast<size_t>(i) * per_sample + j;
       const uint64_t value = Hash(sample + j);
-      if (spec_.gpt() != nullptr) {
+      if (spec_.decoder() != nullptr) {
         if (input != nullptr) static_cast<int32_t*>(input)[at] = static_cast<int32_t>(value % ids);
         if (targets != nullptr) targets[at] = static_cast<int32_t>(Hash(sample + j + 1) % ids);
         continue;
@@ -97,7 +97,7 @@ void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype, voi
         static_cast<float*>(input)[at] = pixel;
       }
     }
-    if (spec_.gpt() == nullptr && targets != nullptr)
+    if (spec_.decoder() == nullptr && targets != nullptr)
       targets[i] = static_cast<int32_t>(Hash(sample) % ids);
   }
 }
@@ -126,21 +126,21 @@ ModelSpec SmallModel(const std::string& name) {
   }
   if (name == "wide" || name == "wide_tied") {
     return {.name = name,
-            .config = GptConfig{.layers = 4,
-                                .dim = 32,
-                                .heads = 2,
-                                .vocab = 67,
-                                .max_seq = 6,
-                                .tied_head = name == "wide_tied"}};
+            .config = DecoderConfig{.layers = 4,
+                                    .dim = 32,
+                                    .heads = 2,
+                                    .vocab = 67,
+                                    .max_seq = 6,
+                                    .tied_head = name == "wide_tied"}};
   }
   return {.name = name,
-          .config = GptConfig{.layers = kBlocks,
-                              .dim = 8,
-                              .heads = 2,
-                              .vocab = 17,
-                              .max_seq = 6,
-                              .tied_head = name == "tied",
-                              .norm = name == "rms" ? NormKind::kRms : NormKind::kLayer}};
+          .config = DecoderConfig{.layers = kBlocks,
+                                  .dim = 8,
+                                  .heads = 2,
+                                  .vocab = 17,
+                                  .max_seq = 6,
+                                  .tied_head = name == "tied",
+                                  .norm = name == "rms" ? NormKind::kRms : NormKind::kLayer}};
 }
 
 RunRequest MakeRequest(const SmallRun& run) { return MakeRequest(run, OrDie(TimetableOf(run))); }

@@ -17,14 +17,12 @@ class HashedData : public Dataset {
   HashedData(const ModelSpec& spec, int64_t seq) : spec_(spec), seq_(seq) {}
   std::string description() const override { return "hashed"; }
   int64_t samples(Split split) const override { return split == Split::kTrain ? 1000 : 40; }
-  int classes() const override {
-    return spec_.gpt() != nullptr ? spec_.gpt()->vocab : spec_.mlp()->widths.back();
-  }
+  int classes() const override { return spec_.classes(); }
   int64_t input_size() const override {
-    return spec_.gpt() != nullptr ? seq_ : spec_.mlp()->widths.front();
+    return spec_.decoder() != nullptr ? seq_ : spec_.mlp()->widths.front();
   }
   DType input_dtype() const override {
-    return spec_.gpt() != nullptr ? DType::kInt32 : DType::kFloat32;
+    return spec_.decoder() != nullptr ? DType::kInt32 : DType::kFloat32;
   }
   void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
             int32_t* targets) const override;

@@ -15,7 +15,7 @@ constexpr int64_t kSmall = 4096;
 TEST(Step, AllocatesNoTensorOrWorkspace) {
   if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer owns malloc";
   RunRequest request = MakeRequest({.schedule = "1f1b", .ranks = 2, .micro_batches = 4});
-  GptConfig& gpt = std::get<GptConfig>(request.spec.config);
+  DecoderConfig& gpt = std::get<DecoderConfig>(request.spec.config);
   gpt.layers = 4;
   gpt.dim = 64;
   gpt.max_seq = 64;

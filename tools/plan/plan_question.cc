@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "partitioner/planning/limits.h"
 #include "tools/files.h"
 #include "tools/plan/plan_choices.h"
@@ -105,13 +104,6 @@ absl::Status ReadGraph(const PlanFlags& flags, PlanQuestion* question) {
   return CheckGraphStep(*question);
 }
 
-absl::Status ReadModel(const PlanFlags& flags, PlanQuestion* question) {
-  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq.value_or(0));
-  if (!spec.ok()) return spec.status();
-  question->subject = *std::move(spec);
-  return absl::OkStatus();
-}
-
 // A profile was measured for one shape; flags may repeat the shape, but not change it.
 absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& question,
                                const Profile& profile) {
@@ -137,33 +129,36 @@ absl::Status CheckProfileFlags(const PlanFlags& flags, const PlanQuestion& quest
       "; measure again with sluice profile"));
 }
 
+// A preset or a config.json. NotFound where neither the name nor its model_type is known.
+absl::Status ReadModel(const PlanFlags& flags, PlanQuestion* question) {
+  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq.value_or(0), flags.assume);
+  if (!spec.ok()) return spec.status();
+  question->subject = *std::move(spec);
+  return absl::OkStatus();
+}
+
+absl::Status ReadProfile(const PlanFlags& flags, const std::string& text, PlanQuestion* question) {
+  absl::StatusOr<Profile> profile = ParseProfile(text, flags.model.model);
+  if (!profile.ok()) return profile.status();
+  question->subject = *std::move(profile);
+  return CheckProfileFlags(flags, *question, std::get<Profile>(question->subject));
+}
+
 absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
-  const std::string& name = flags.model.model;
-  const absl::StatusOr<std::string> text = ReadFile(name);
+  const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
   if (!text.ok()) return text.status();
-  if (IsProfile(*text)) {
-    absl::StatusOr<Profile> profile = ParseProfile(*text, name);
-    if (!profile.ok()) return profile.status();
-    question->subject = *std::move(profile);
-    return CheckProfileFlags(flags, *question, std::get<Profile>(question->subject));
-  }
-  if (IsGptModelType(HuggingFaceModelType(*text))) return ReadModel(flags, question);
-  absl::StatusOr<DecoderConfig> config = ParseDecoderConfig(*text, name, flags.assume);
-  if (!config.ok()) return config.status();
-  question->subject = *std::move(config);
-  return RefuseShapeFlags(flags.model);
+  if (IsProfile(*text)) return ReadProfile(flags, *text, question);
+  const absl::Status status = ReadModel(flags, question);
+  if (!absl::IsNotFound(status)) return status;
+  return absl::NotFoundError(
+      absl::StrCat(status.message(), "; --assume llama reads it as a llama"));
 }
 
 absl::Status ReadPreset(const PlanFlags& flags, PlanQuestion* question) {
-  if (absl::StatusOr<DecoderConfig> preset = PresetDecoder(flags.model.model); preset.ok()) {
-    question->subject = *std::move(preset);
-    return RefuseShapeFlags(flags.model);
-  }
   const absl::Status status = ReadModel(flags, question);
   if (!absl::IsNotFound(status)) return status;
-  return absl::NotFoundError(absl::StrCat(status.message(), ", ",
-                                          absl::StrJoin(DecoderPresets(), ", "),
-                                          ", or a file's name: FILE.json or graph.txt"));
+  return absl::NotFoundError(
+      absl::StrCat(status.message(), ", or a file's name: FILE.json or graph.txt"));
 }
 
 absl::StatusOr<DeviceSpec> ReadDevice(const std::string& name) {
@@ -202,23 +197,19 @@ absl::Status ReadHardware(const PlanFlags& flags, PlanQuestion* question) {
   return absl::OkStatus();
 }
 
-int LayerCount(const PlanSubject& subject) {
-  if (const auto* spec = std::get_if<ModelSpec>(&subject)) return spec->layer_count();
-  if (const auto* profile = std::get_if<Profile>(&subject)) {
-    return static_cast<int>(profile->layers.size());
-  }
-  return static_cast<int>(
-      DescribeDecoder(std::get<DecoderConfig>(subject), {}, DType::kFloat32).size());
+// Of a model or of a profile.
+int LayerCount(const PlanQuestion& question) {
+  if (const ModelSpec* spec = question.spec()) return spec->layer_count();
+  return static_cast<int>(std::get<Profile>(question.subject).layers.size());
 }
 
 absl::Status ReadLayers(const PlanFlags& flags, PlanQuestion* question) {
   absl::Status status =
-      NamesJsonFile(flags.model.model) ? ReadJson(flags, question) : ReadPreset(flags, question);
+      NamesFile(flags.model) ? ReadJson(flags, question) : ReadPreset(flags, question);
   if (!status.ok()) return status;
   status = ReadHardware(flags, question);
   if (!status.ok() || flags.partition.empty()) return status;
-  absl::StatusOr<Partition> partition =
-      ParsePartition(flags.partition, LayerCount(question->subject));
+  absl::StatusOr<Partition> partition = ParsePartition(flags.partition, LayerCount(*question));
   if (!partition.ok()) return partition.status();
   question->partition = *std::move(partition);
   return absl::OkStatus();

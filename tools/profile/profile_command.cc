@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_device.h"
+#include "models/spec/describe_layers.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/planning/file.h"
@@ -39,7 +40,7 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
     return absl::InvalidArgumentError(
         absl::StrCat("--optimizer is '", flags.optimizer, "'; expected adamw or sgd"));
   }
-  absl::StatusOr<ModelSpec> spec = ResolveModel(flags.model, flags.seq);
+  absl::StatusOr<ModelSpec> spec = ResolveTrainable(flags.model, flags.seq);
   if (!spec.ok()) return spec.status();
   Profile profile;
   if (!ParseDType(flags.dtype, &profile.dtype)) {
@@ -52,7 +53,7 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   profile.model = flags.model.model;
   profile.device = flags.kernels.device;
   profile.micro_batch_size = flags.micro_batch_size;
-  profile.seq = spec->gpt() == nullptr ? 1 : flags.seq > 0 ? flags.seq : spec->gpt()->max_seq;
+  profile.seq = spec->decoder() != nullptr && flags.seq > 0 ? flags.seq : spec->max_seq();
   profile.repetitions = flags.repetitions;
   const OptimizerKind optimizer =
       flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;

@@ -1,7 +1,5 @@
 #include "tools/train/kernel_choice.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
@@ -20,9 +18,9 @@ absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice) {
 }
 
 absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec& spec) {
-  if (!choice.cuda || spec.gpt() == nullptr) return absl::OkStatus();
-  const int64_t dim = spec.gpt()->dim, heads = std::max(spec.gpt()->heads, 1);
-  const AttentionShape shape = {.dim = dim, .heads = heads, .dtype = dtype};
+  if (!choice.cuda || spec.decoder() == nullptr) return absl::OkStatus();
+  const AttentionShape shape = {
+      .dim = spec.decoder()->dim, .heads = spec.decoder()->heads, .dtype = dtype};
   const absl::Status own = CheckCudaAttention(shape);
   if (!own.ok() || choice.attention == CudaAttention::kSluice) return own;
   return CheckCudnnAttention(shape);

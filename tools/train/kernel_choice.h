@@ -21,7 +21,7 @@ struct KernelChoice {
 // cannot run them.
 absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice);
 
-// InvalidArgument where the model exceeds a limit of these kernels.
+// InvalidArgument where the model exceeds a limit of these kernels. Requires a model that validates.
 absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec& spec);
 
 }  // namespace sluice

@@ -2,12 +2,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/layers/trainable.h"
+#include "models/spec/model_config.h"
+#include "models/spec/presets.h"
+#include "models/spec/validate.h"
 #include "tools/files.h"
 
 namespace sluice {
 namespace {
 
-void Reshape(const ModelChoice& choice, int seq, GptConfig* gpt) {
+void Reshape(const ModelChoice& choice, int seq, DecoderConfig* gpt) {
   if (choice.layers != 0) gpt->layers = choice.layers;
   if (choice.dim != 0) gpt->dim = choice.dim;
   if (choice.heads != 0) gpt->heads = choice.heads;
@@ -17,11 +21,11 @@ void Reshape(const ModelChoice& choice, int seq, GptConfig* gpt) {
   if (seq > 0) gpt->max_seq = seq;
 }
 
-absl::StatusOr<ModelSpec> ReadConfig(const ModelChoice& choice) {
+absl::StatusOr<ModelSpec> ReadConfig(const ModelChoice& choice, const std::string& assume) {
   if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
-  absl::StatusOr<std::string> json = ReadFile(choice.model);
+  const absl::StatusOr<std::string> json = ReadFile(choice.model);
   if (!json.ok()) return json.status();
-  return ParseHuggingFaceConfig(*json, choice.model);
+  return ParseModelConfig(*json, choice.model, assume);
 }
 
 }  // namespace
@@ -34,16 +38,29 @@ absl::Status RefuseShapeFlags(const ModelChoice& choice) {
 
 bool NamesGraphFile(const ModelChoice& choice) { return absl::EndsWith(choice.model, ".txt"); }
 
-absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq) {
-  const bool file = absl::EndsWith(choice.model, ".json") || absl::StrContains(choice.model, "/");
-  absl::StatusOr<ModelSpec> spec = file ? ReadConfig(choice) : PresetModel(choice.model);
+bool NamesFile(const ModelChoice& choice) {
+  return absl::EndsWith(choice.model, ".json") || absl::StrContains(choice.model, "/");
+}
+
+absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
+                                       const std::string& assume) {
+  if (NamesFile(choice)) return ReadConfig(choice, assume);
+  absl::StatusOr<ModelSpec> spec = PresetModel(choice.model);
   if (!spec.ok()) return spec;
-  if (auto* gpt = std::get_if<GptConfig>(&spec->config); gpt != nullptr && !file) {
-    Reshape(choice, seq, gpt);
-  } else if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) {
-    return status;
+  auto* decoder = std::get_if<DecoderConfig>(&spec->config);
+  if (decoder == nullptr || !CheckTrainable(*spec).ok()) {
+    if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
+    return spec;
   }
+  Reshape(choice, seq, decoder);
   if (absl::Status status = ValidateSpec(*spec); !status.ok()) return status;
+  return spec;
+}
+
+absl::StatusOr<ModelSpec> ResolveTrainable(const ModelChoice& choice, int seq) {
+  absl::StatusOr<ModelSpec> spec = ResolveModel(choice, seq);
+  if (!spec.ok()) return spec;
+  if (absl::Status status = CheckTrainable(*spec); !status.ok()) return status;
   return spec;
 }
 

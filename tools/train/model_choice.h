@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "models/spec/decoder.h"
 #include "models/spec/model_spec.h"
 
 namespace sluice {
@@ -32,12 +33,20 @@ inline constexpr char kShapeFlags[] = "--layers, --dim, --heads, --vocab, --tied
 // Whether MODEL is a graph of operations: a PipeDream profile, graph.txt.
 bool NamesGraphFile(const ModelChoice& choice);
 
-// InvalidArgument where a shape was given but `choice.model` is no preset that takes one.
+// Whether MODEL is a file rather than a preset's name.
+bool NamesFile(const ModelChoice& choice);
+
+// InvalidArgument where a shape was given: `choice.model` is no preset that can be shaped.
 absl::Status RefuseShapeFlags(const ModelChoice& choice);
 
-// The model, for sequences of `seq` tokens (0: the model's own length). A preset's table of
-// positions gets `seq` entries; that of a config.json is not changed.
-absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq);
+// The model, to be trained or only to be planned for, for sequences of `seq` tokens (0: the model's
+// own length). A GPT preset's table of positions is made as long as `seq`; a config.json's is what
+// it is. `assume` is the family to read a config.json of an unknown model_type as; empty: none.
+absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
+                                       const std::string& assume = "");
+
+// The same where the model must train: InvalidArgument as CheckTrainable.
+absl::StatusOr<ModelSpec> ResolveTrainable(const ModelChoice& choice, int seq);
 
 }  // namespace sluice
 

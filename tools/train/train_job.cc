@@ -49,7 +49,7 @@ absl::StatusOr<ModelSpec> ChooseModel(const TrainQuestion& question, const PlanF
     return *plan->spec;
   if (model.model.empty())
     model.model = plan != nullptr && plan->says_batch ? plan->model : "char-gpt";
-  return ResolveModel(model, question.seq);
+  return ResolveTrainable(model, question.seq);
 }
 
 // The partition of the plan, or the given one, or a balanced one.
@@ -88,9 +88,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   request.kernels = *kernels;
   request.spec = spec;
   request.batch.size = question.micro_batch_size;
-  request.batch.seq = spec.gpt() == nullptr ? 1
-                      : question.seq > 0    ? question.seq
-                                            : spec.gpt()->max_seq;
+  request.batch.seq = spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.max_seq();
   request.threads_per_stage = question.threads_per_stage;
   request.optimizer = question.optimizer;
   request.dtype = question.dtype;
@@ -119,25 +117,25 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
 // The ids of bytes have another meaning for a model whose tokens are words.
 absl::Status CheckTokens(const Dataset& data, const ModelSpec& spec,
                          const TrainQuestion& question) {
-  if (question.bytes || spec.gpt() == nullptr || spec.gpt()->vocab <= data.classes()) {
+  if (question.bytes || spec.decoder() == nullptr || spec.classes() <= data.classes()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat(question.data, " is text, whose tokens are its bytes, ", data.classes(),
-                   " of them; model '", spec.name, "' has a vocabulary of ", spec.gpt()->vocab,
+                   " of them; model '", spec.name, "' has a vocabulary of ", spec.classes(),
                    " tokens that are not bytes; give a model of bytes (a preset with --vocab ",
                    data.classes(), "), or --bytes to train on raw bytes all the same"));
 }
 
 absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQuestion& question) {
   const std::string& path = question.data;
-  const int64_t takes = spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
-  if ((data.input_dtype() == DType::kInt32) != (spec.gpt() != nullptr)) {
+  const int takes = spec.classes();
+  if ((data.input_dtype() == DType::kInt32) != (spec.decoder() != nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds ", data.description(), ", which model '", spec.name,
                      "' cannot read: a GPT takes text, an MLP images"));
   }
-  if (question.bytes && spec.gpt() == nullptr) {
+  if (question.bytes && spec.decoder() == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bytes is for text; ", path, " holds ", data.description()));
   }

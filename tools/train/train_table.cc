@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "models/spec/describe_layers.h"
 #include "schedules/sum_order.h"
 #include "tools/train/train_output.h"
 

@@ -52,7 +52,7 @@ double ProductRate(const ModelSpec& spec, const BatchShape& batch, DType dtype) 
   LinearShape shape;
   shape.rows = std::min(batch.rows(), kMostRows);
   shape.dtype = dtype;
-  if (const GptConfig* gpt = spec.gpt()) {
+  if (const DecoderConfig* gpt = spec.decoder()) {
     shape.in = gpt->dim;
     shape.out = gpt->mlp_width();
   } else {

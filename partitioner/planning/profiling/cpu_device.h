@@ -1,6 +1,8 @@
 #ifndef SLUICE_PARTITIONER_PLANNING_PROFILING_CPU_DEVICE_H_
 #define SLUICE_PARTITIONER_PLANNING_PROFILING_CPU_DEVICE_H_
 
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/device.h"
 

@@ -22,10 +22,6 @@ constexpr int kMicroBatches = 4;
 // For what a device has queued in a step.
 constexpr absl::Duration kTimeout = absl::Minutes(10);
 
-int VocabularyOf(const ModelSpec& spec) {
-  return spec.gpt() != nullptr ? spec.gpt()->vocab : spec.mlp()->widths.back();
-}
-
 // One stage of a pipeline: consecutive layers, each handing on what it makes.
 struct Stage {
   std::unique_ptr<StreamStopwatch> stopwatch;
@@ -55,7 +51,7 @@ absl::StatusOr<Stage> MakeStage(const ModelSpec& spec, const BatchShape& batch,
   stage.brief = std::make_unique<Arena>(*std::move(brief));
   for (std::unique_ptr<Layer>& layer : layers) {
     absl::StatusOr<std::unique_ptr<LayerBench>> bench = LayerBench::Create(
-        std::move(layer), batch, VocabularyOf(spec), place, *stage.brief, stage.stopwatch.get());
+        std::move(layer), batch, spec.classes(), place, *stage.brief, stage.stopwatch.get());
     if (!bench.ok()) return bench.status();
     if (!stage.layers.empty()) (*bench)->Follow(stage.layers.back().get());
     stage.layers.push_back(*std::move(bench));

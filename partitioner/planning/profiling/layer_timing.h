@@ -6,6 +6,8 @@
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/profile.h"
 

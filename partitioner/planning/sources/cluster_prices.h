@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/spec/decoder.h"
+#include "models/spec/dtype.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/parallel.h"
 #include "partitioner/machines.h"

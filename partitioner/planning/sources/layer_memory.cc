@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "models/layers/layer.h"
+#include "models/spec/describe_layers.h"
 #include "pipeline/compile/plan/kernel_threads.h"
 
 namespace sluice {

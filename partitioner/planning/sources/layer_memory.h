@@ -5,6 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/costs/layer_cost.h"
 #include "pipeline/compile/plan/rank_memory.h"

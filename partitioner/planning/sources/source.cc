@@ -6,6 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/layers/trainable.h"
+#include "models/spec/describe_layers.h"
 #include "partitioner/costs/analytic_cost.h"
 #include "partitioner/planning/profiling/cpu_device.h"
 #include "partitioner/planning/sources/cluster_prices.h"
@@ -16,7 +18,8 @@ namespace sluice {
 namespace {
 
 constexpr int kDefaultMicroBatchSize = 4;
-constexpr int64_t kDefaultDecoderSeq = 4096;
+// Of a model that is only planned for, where it takes as many.
+constexpr int64_t kUsualTokens = 4096;
 // Devices that could share a stage where no cluster says how many a node has.
 constexpr int kDevicesPerNode = 8;
 
@@ -30,7 +33,7 @@ absl::Status WholeStagesOnly(const std::string& what) {
 }
 
 // Devices whose rates are known: a cluster, or as many of one device as are asked for in one node.
-void TakeCluster(const PlanQuestion& question, DecoderConfig config, PlanSource* source) {
+void TakeCluster(const PlanQuestion& question, const DecoderConfig& config, PlanSource* source) {
   const bool alike = !question.cluster.has_value();
   ClusterSpec cluster =
       alike ? UniformCluster(*question.device, question.devices) : *question.cluster;
@@ -39,27 +42,8 @@ void TakeCluster(const PlanQuestion& question, DecoderConfig config, PlanSource*
   source->most_tensor =
       alike ? std::min(question.devices, kDevicesPerNode) : cluster.devices_per_node;
   source->kinds = cluster.counts;
-  source->layers = static_cast<int>(DescribeDecoder(config, {}, source->dtype).size());
-  source->price = ClusterPrices(std::move(config), question, source->dtype, source->batch.seq,
-                                std::move(cluster));
-}
-
-// A model that sluice does not train: its layers cannot be timed here.
-absl::Status TakeDecoder(const PlanQuestion& question, const DecoderConfig& config,
-                         PlanSource* source) {
-  if (question.on_this_processor()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(question.model, " is a ", config.family,
-                     ", which sluice plans for but does not run; give its device: --device h200, "
-                     "or a FILE.json"));
-  }
-  source->batch.seq = question.seq.value_or(std::min<int64_t>(config.max_seq, kDefaultDecoderSeq));
-  if (source->batch.seq < 1 || source->batch.seq > config.max_seq) {
-    return absl::InvalidArgumentError(absl::StrCat("--seq is ", source->batch.seq, "; ",
-                                                   question.model, " takes 1 to ", config.max_seq));
-  }
-  TakeCluster(question, config, source);
-  return absl::OkStatus();
+  source->price =
+      ClusterPrices(config, question, source->dtype, source->batch.seq, std::move(cluster));
 }
 
 // The price of layers that sluice itself runs, of one of the replicas that `setting` asks for.
@@ -85,7 +69,7 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
                                   const Kernels& kernels, int64_t seq, DType dtype,
                                   const PlanSetting& setting) {
   if (setting.tensor > 1) return WholeStagesOnly("the model's own costs");
-  const ModelSpec& model = std::get<ModelSpec>(question.subject);
+  const ModelSpec& model = *question.spec();
   const BatchShape shape{setting.micro_batch_size, seq};
   absl::StatusOr<std::vector<LayerCost>> layers =
       DeclaredCosts(model, shape, dtype, question.optimizer, kernels);
@@ -116,26 +100,50 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   return absl::OkStatus();
 }
 
-// The same model where devices share stages or stand in a cluster.
-absl::Status TakeShared(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
-  if (spec.gpt() == nullptr) {
+// A model as transformers are counted: where devices share stages or stand in a cluster, and where
+// sluice has no layers for it.
+absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bool trains,
+                         PlanSource* source) {
+  const DecoderConfig* config = spec.decoder();
+  if (config == nullptr) {
     return absl::InvalidArgumentError(
         "replicas, tensor parallelism and clusters are planned for transformers only");
   }
-  if (question.on_this_processor()) return WholeStagesOnly("the measured CPU");
-  TakeCluster(question, DecoderOf(*spec.gpt()), source);
-  return absl::OkStatus();
+  if (!question.on_this_processor()) {
+    TakeCluster(question, *config, source);
+    return absl::OkStatus();
+  }
+  if (trains) return WholeStagesOnly("the measured CPU");
+  return absl::InvalidArgumentError(
+      absl::StrCat(question.model, " is a ", config->family,
+                   ", which sluice plans for but does not run; give its device: --device h200, "
+                   "or a FILE.json"));
 }
 
-// A model that sluice trains.
+// Tokens per sample: as many as were asked for, or as usual.
+absl::StatusOr<int64_t> SeqOf(const PlanQuestion& question, const ModelSpec& spec, bool trains) {
+  if (spec.decoder() == nullptr) return 1;
+  const int64_t longest = spec.max_seq();
+  const int64_t usual = trains ? longest : std::min(longest, kUsualTokens);
+  const int64_t seq = question.seq.value_or(usual);
+  if (seq >= 1 && seq <= longest) return seq;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--seq is ", seq, "; ", question.model, " takes 1 to ", longest));
+}
+
+// A model that trains is priced as sluice runs it, where it can run it so.
 absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
-  source->batch.seq = spec.gpt() == nullptr ? 1 : question.seq.value_or(spec.gpt()->max_seq);
-  source->spec = spec;
+  const bool trains = CheckTrainable(spec).ok();
+  const absl::StatusOr<int64_t> seq = SeqOf(question, spec, trains);
+  if (!seq.ok()) return seq.status();
+  source->batch.seq = *seq;
   source->layers = spec.layer_count();
+  if (trains) source->spec = spec;
   // Replicas on the processor are sluice's own, too.
-  const bool own = !question.cluster && (question.only_pipelines() ||
-                                         (!question.device && question.tensor_parallel == 1));
-  return own ? TakeOwn(question, spec, source) : TakeShared(question, spec, source);
+  const bool own =
+      trains && !question.cluster &&
+      (question.only_pipelines() || (!question.device && question.tensor_parallel == 1));
+  return own ? TakeOwn(question, spec, source) : TakeCounted(question, spec, trains, source);
 }
 
 void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSource* source) {
@@ -167,10 +175,8 @@ absl::StatusOr<PlanSource> MakeSource(const PlanQuestion& question) {
   absl::Status status;
   if (const auto* profile = std::get_if<Profile>(&question.subject)) {
     TakeProfile(question, *profile, &source);
-  } else if (const auto* decoder = std::get_if<DecoderConfig>(&question.subject)) {
-    status = TakeDecoder(question, *decoder, &source);
   } else {
-    status = TakeModel(question, std::get<ModelSpec>(question.subject), &source);
+    status = TakeModel(question, *question.spec(), &source);
   }
   if (!status.ok()) return status;
   return source;

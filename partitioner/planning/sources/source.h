@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/kernels/portable_kernels.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/machines.h"
 #include "partitioner/planning/question.h"

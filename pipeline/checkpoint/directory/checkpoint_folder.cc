@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/spec/model_config.h"
 #include "pipeline/checkpoint/directory/replaced_run.h"
 #include "pipeline/checkpoint/directory/step_folders.h"
 

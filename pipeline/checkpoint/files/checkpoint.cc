@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
 #include "models/files/mapped_file.h"
+#include "models/layers/trainable.h"
+#include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/finite_tensors.h"
 
@@ -152,7 +154,9 @@ absl::StatusOr<ModelSpec> ReadModel(const fs::path& folder, const std::string& n
   const absl::StatusOr<MappedFile> file = MapPart(path);
   if (!file.ok()) return file.status();
   absl::StatusOr<ModelSpec> spec = ParseModelConfig(AsText(*file), path.string());
-  if (spec.ok()) spec->name = name;
+  if (!spec.ok()) return spec;
+  if (absl::Status status = CheckTrainable(*spec); !status.ok()) return status;
+  spec->name = name;
   return spec;
 }
 

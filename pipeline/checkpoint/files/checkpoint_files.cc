@@ -24,9 +24,7 @@ constexpr char kStepPrefix[] = "step-";
 constexpr char kFormat[] = "sluice checkpoint 1";
 // The first bytes of state.json, up to the version.
 constexpr absl::string_view kStateBegins = "{\n  \"format\": \"sluice checkpoint ";
-constexpr char kMlpType[] = "mlp";
 constexpr int kIndent = 2;
-constexpr int kWidestLayer = std::numeric_limits<int>::max();
 
 // How state.json ends: these bytes around the checksum's digits.
 constexpr absl::string_view kBeforeChecksum = "  \"checksum\": \"";
@@ -133,18 +131,6 @@ absl::Status CheckFields(const Json& json) {
   return status;
 }
 
-absl::StatusOr<MlpConfig> ParseMlp(const Json& json, const std::string& file) {
-  const Json widths = json.value("widths", Json());
-  const auto is_width = [](const Json& width) { return IsCount(width, kWidestLayer); };
-  if (!widths.is_array() || !std::all_of(widths.begin(), widths.end(), is_width)) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": field 'widths' is ", ShowJson(widths),
-                                                   "; expected a list of whole numbers"));
-  }
-  MlpConfig config;
-  config.widths = widths.get<std::vector<int>>();
-  return config;
-}
-
 }  // namespace
 
 std::string StepFolderName(int64_t step) { return absl::StrFormat("%s%08d", kStepPrefix, step); }
@@ -242,24 +228,6 @@ absl::StatusOr<StateFile> ParseState(absl::string_view text) {
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("lacks a field: ", error.what()));
   }
-}
-
-std::string FormatModelConfig(const ModelSpec& spec) {
-  if (spec.gpt() != nullptr) return FormatHuggingFaceConfig(spec);
-  return Dump({{"model_type", kMlpType}, {"widths", spec.mlp()->widths}});
-}
-
-absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view text, const std::string& file) {
-  const absl::StatusOr<Json> json =
-      ParseJsonObject(text, file, "expected the config.json of a checkpoint");
-  if (!json.ok()) return json.status();
-  if (json->value("model_type", Json()) != kMlpType) return ParseHuggingFaceConfig(text, file);
-  const absl::StatusOr<MlpConfig> config = ParseMlp(*json, file);
-  if (!config.ok()) return config.status();
-  const ModelSpec spec = {file, *config};
-  const absl::Status status = ValidateSpec(spec);
-  if (!status.ok()) return status;
-  return spec;
 }
 
 }  // namespace sluice

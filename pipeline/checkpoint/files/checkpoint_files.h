@@ -51,11 +51,6 @@ struct StateFile {
 // DataLoss when the checksum differs. Errors do not name the file.
 absl::StatusOr<StateFile> ParseState(absl::string_view text);
 
-// config.json.
-std::string FormatModelConfig(const ModelSpec& spec);
-// `file` is for errors.
-absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view text, const std::string& file);
-
 }  // namespace sluice
 
 #endif  // SLUICE_PIPELINE_CHECKPOINT_FILES_CHECKPOINT_FILES_H_

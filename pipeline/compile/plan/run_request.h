@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/layers/layer.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "pipeline/compile/plan/rank_memory.h"
 #include "schedules/partition.h"

@@ -95,7 +95,7 @@ TEST_F(CheckpointTest, KeepsTheDeepestThatItTakes) {
 
 TEST_F(CheckpointTest, KeepsTheModelOfAGpt) {
   RunState state = SomeState(3);
-  GptConfig config;
+  DecoderConfig config;
   config.layers = 2;
   config.hidden = 100;
   config.tied_head = true;
@@ -104,7 +104,7 @@ TEST_F(CheckpointTest, KeepsTheModelOfAGpt) {
   ASSERT_TRUE(TrySave(state).ok());
   const absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(dir_);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const GptConfig* const read = checkpoint->state.model.gpt();
+  const DecoderConfig* const read = checkpoint->state.model.decoder();
   ASSERT_NE(read, nullptr);
   EXPECT_EQ(read->layers, 2);
   EXPECT_EQ(read->mlp_width(), 100);

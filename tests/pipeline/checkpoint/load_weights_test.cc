@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/model_config.h"
 #include "tests/models/write_safetensors.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 #include "tests/shared_folder.h"
@@ -154,10 +155,10 @@ TEST_P(TransformersTest, LoadsWhatWeSaveAndTheOtherWayRound) {
   ASSERT_EQ(made, 0);
 
   RunState state = SomeState(10);
-  const absl::StatusOr<ModelSpec> model = ParseHuggingFaceConfig(
-      ReadBytes(folder / "theirs/config.json"), folder / "theirs/config.json");
+  const absl::StatusOr<ModelSpec> model =
+      ParseModelConfig(ReadBytes(folder / "theirs/config.json"), folder / "theirs/config.json");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->gpt()->tied_head, GetParam());
+  EXPECT_EQ(model->decoder()->tied_head, GetParam());
   state.model = *model;
   const auto theirs = SafetensorsFile::Open(folder / "theirs/model.safetensors");
   ASSERT_TRUE(theirs.ok()) << theirs.status();

@@ -87,6 +87,10 @@ void BadInputTest::SetUpTestSuite() {
   WriteBytes(at / "lines.jsonl", "{\"text\": \"In the beginning\"}\n");
   WriteBytes(at / "words.json", R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 16,
                  "n_embd": 16, "n_layer": 2, "n_head": 2})");
+  WriteBytes(at / "llama.json", R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 64,
+                 "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+                 "max_position_embeddings": 16})");
+  WriteBytes(at / "unknown.json", R"({"model_type": "mamba", "vocab_size": 256})");
   WriteBytes(at / "empty", "");
   WriteBytes(at / "blank", "\n\n");
   WriteBytes(at / "short", "In the beg");

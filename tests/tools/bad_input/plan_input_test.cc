@@ -57,6 +57,10 @@ std::vector<BadInput> PlanInputs() {
        "plan lama-3 --device h200 --devices 2",
        kExitBadInput,
        {"'lama-3'", "gpt2-xl", "llama-3.1-8b", "deepseek-v3", "FILE.json"}},
+      {"ConfigOfNoKnownFamilyToPlan",
+       "plan @/unknown.json --devices 2 --device h200",
+       kExitBadInput,
+       {"@/unknown.json: field 'model_type' is \"mamba\"", "--assume llama"}},
       {"UnknownDevice", "plan gpt2 --device abacus --devices 2", kExitBadInput, {"abacus", "h200"}},
       // Numbers whose products would overflow, or need all memory.
       {"HugeMicroBatch",

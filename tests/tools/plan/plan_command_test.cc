@@ -115,6 +115,19 @@ TEST_F(PlanCommand, ReadsConfigsOfOtherFamilies) {
             2u);
   ExpectFailure("plan " + Path("novel.json") + " --devices 2 --device a100", 2, "model_type");
   EXPECT_EQ(Plan(Path("novel.json") + " --assume llama --devices 2 --device a100")["devices"], 2);
+  std::ofstream(Path("mlp.json")) << R"({"model_type": "mlp", "widths": [64, 32, 16, 8]})";
+  EXPECT_EQ(Plan(Path("mlp.json") + " --devices 2 --device a100 --schedule 1f1b")["model_config"],
+            json({{"type", "mlp"}, {"widths", {64, 32, 16, 8}}}));
+}
+
+// However it is priced, a model takes no longer samples than its table of positions.
+TEST_F(PlanCommand, RefusesSamplesThatAreTooLongForAModel) {
+  std::ofstream(Path("gpt.json")) << R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 16,
+    "n_head": 2, "n_positions": 16, "vocab_size": 256})";
+  const std::string command = "plan " + Path("gpt.json") + " --devices 4 --seq 17 --device h200";
+  const std::string expected = "--seq is 17; " + Path("gpt.json") + " takes 1 to 16";
+  ExpectFailure(command, 2, expected);
+  ExpectFailure(command + " --tensor-parallel 2", 2, expected);
 }
 
 constexpr const char* kDiamond =

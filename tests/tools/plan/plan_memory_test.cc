@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/describe_layers.h"
+#include "models/spec/presets.h"
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/planning/run_memory.h"
@@ -30,7 +32,7 @@ Case RandomCase(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&random](int limit) { return static_cast<int>(random() % limit); };
   Case test;
-  GptConfig gpt;
+  DecoderConfig gpt;
   gpt.layers = 4 + below(5);
   gpt.dim = 64 * (1 + below(2));
   gpt.heads = 2;

@@ -29,7 +29,8 @@ std::string MessageOf(const PlanFlags& flags) {
 TEST(ReadQuestion, LeavesOpenWhatWasNotSaid) {
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(FlagsFor("gpt2", ""));
   ASSERT_TRUE(question.ok()) << question.status();
-  EXPECT_TRUE(std::holds_alternative<ModelSpec>(question->subject));
+  ASSERT_NE(question->spec(), nullptr);
+  EXPECT_EQ(question->spec()->name, "gpt2");
   EXPECT_TRUE(question->on_this_processor());
   EXPECT_TRUE(question->measures_processor());
   EXPECT_EQ(question->devices, 4);
@@ -52,7 +53,8 @@ TEST(ReadQuestion, AutoIsAnyAndNumbersHaveUnits) {
   flags.partition = "0-10,11-33";
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   ASSERT_TRUE(question.ok()) << question.status();
-  EXPECT_TRUE(std::holds_alternative<DecoderConfig>(question->subject));
+  ASSERT_NE(question->spec(), nullptr);
+  EXPECT_EQ(question->spec()->decoder()->family, "llama");
   EXPECT_EQ(question->schedule, "zbv");
   EXPECT_EQ(question->data_parallel, std::nullopt);
   EXPECT_TRUE(question->any_micro_batch_size);
@@ -71,6 +73,24 @@ TEST(ReadQuestion, ListsTheModelsOrTheDevicesThatThereAre) {
   const std::string device = MessageOf(FlagsFor("gpt2", "tpu"));
   EXPECT_THAT(device, HasSubstr("no device 'tpu'; there are: a100"));
   EXPECT_THAT(device, Not(HasSubstr("llama")));
+}
+
+// A processor is measured by the layers of the model, so there must be some.
+TEST(ReadQuestion, MeasuresAProcessorOnlyForModelsThatTrain) {
+  EXPECT_FALSE(ReadQuestion(FlagsFor("llama-3.1-8b", ""))->measures_processor());
+  EXPECT_TRUE(ReadQuestion(FlagsFor("mlp", ""))->measures_processor());
+}
+
+TEST(ReadQuestion, ShapesOnlyPresetsThatTrain) {
+  PlanFlags flags = FlagsFor("gpt2", "h200");
+  flags.model.layers = 3;
+  flags.seq = 77;
+  const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  ASSERT_TRUE(question.ok()) << question.status();
+  EXPECT_EQ(question->spec()->decoder()->layers, 3);
+  EXPECT_EQ(question->spec()->max_seq(), 77);
+  flags.model.model = "llama-3.1-8b";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("shape a GPT preset; 'llama-3.1-8b' is not one"));
 }
 
 TEST(ReadQuestion, NamesTheFlagThatIsWrong) {

@@ -14,7 +14,7 @@ std::string MessageOf(const absl::Status& status) { return std::string(status.me
 
 ModelSpec WithHeads(int heads, int dim) {
   ModelSpec spec = SmallModel("gpt");
-  GptConfig config = *spec.gpt();
+  DecoderConfig config = *spec.decoder();
   config.heads = heads;
   config.dim = dim;
   spec.config = config;

@@ -1,10 +1,10 @@
-#include <nlohmann/json.hpp>
-#include <utility>
+#include "models/spec/families.h"
 
-#include "absl/strings/str_join.h"
-#include "models/spec/decoder.h"
-#include "models/spec/fields.h"
-#include "models/spec/json.h"
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace sluice {
 namespace {
@@ -25,9 +25,45 @@ void CheckAllHeads(FieldReader& reader, const char* field, int64_t heads, int64_
   reader.Fail(field, absl::StrCat("at most ", kWidest / heads, " with ", heads, " heads"));
 }
 
-// What every family but gpt2 names alike. Fields that transformers lets one leave out keep its
+// What GPT2Config offers and sluice does not describe. Absent fields have the value that it does.
+void RefuseOtherGpts(FieldReader& reader) {
+  reader.OneOf("architectures",
+               {Json::array({kGpt2Architecture}), Json::array({kOwnArchitecture})});
+  reader.OneOf("activation_function",
+               {"gelu_new", "gelu_pytorch_tanh"});  // one function, two names
+  reader.OneOf("scale_attn_weights", {true});
+  reader.OneOf("scale_attn_by_inverse_layer_idx", {false});
+  reader.OneOf("add_cross_attention", {false});
+}
+
+// "norm" is sluice's own field; layer norms where it is absent.
+NormKind ReadNorm(FieldReader& reader) {
+  std::string name = NormName(NormKind::kLayer);
+  reader.OptionalString("norm", &name);
+  const std::optional<NormKind> norm = ParseNorm(name);
+  if (!norm) reader.Fail("norm", "\"layer\" or \"rms\"");
+  return norm.value_or(NormKind::kLayer);
+}
+
+void ReadGpt(FieldReader& reader, DecoderConfig* config) {
+  RefuseOtherGpts(reader);
+  config->family = kGpt2ModelType;  // whichever its norms are
+  config->tied_head = true;         // transformers' default
+  reader.Int("n_layer", &config->layers);
+  reader.Int("n_embd", &config->dim);
+  reader.Int("n_head", &config->heads);
+  reader.Int("n_positions", &config->max_seq);
+  reader.Int("vocab_size", &config->vocab);
+  reader.OptionalInt("n_inner", &config->hidden);
+  reader.OptionalFloat("layer_norm_epsilon", &config->norm_epsilon);
+  reader.OptionalBool("tie_word_embeddings", &config->tied_head);
+  config->norm = ReadNorm(reader);
+}
+
+// What every other family names alike. Fields that transformers lets one leave out keep its
 // defaults.
 void ReadCommon(FieldReader& reader, DecoderConfig* config) {
+  *config = LlamaDecoder(config->family);
   reader.Count("hidden_size", 1, kWidest, &config->dim);
   reader.Count("num_hidden_layers", 1, kMostLayers, &config->layers);
   reader.Count("num_attention_heads", 1, kWidest, &config->heads);
@@ -36,6 +72,7 @@ void ReadCommon(FieldReader& reader, DecoderConfig* config) {
   reader.Count("max_position_embeddings", 1, kMostIds, &config->max_seq);
   config->kv_heads = config->heads;
   reader.OptionalCount("num_key_value_heads", 1, kWidest, &config->kv_heads);
+  reader.OptionalFloat("rms_norm_eps", &config->norm_epsilon);
   reader.OptionalBool("tie_word_embeddings", &config->tied_head);
   if (!reader.status().ok()) return;
   config->head_dim = config->dim / config->heads;
@@ -59,27 +96,32 @@ void ReadWindow(FieldReader& reader, DecoderConfig* config) {
 void RefuseWindow(FieldReader& reader) { reader.OneOf("use_sliding_window", {false}); }
 
 void ReadLlama(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, config);
   bool attention_bias = false;
   reader.OptionalBool("attention_bias", &attention_bias);
   reader.OptionalBool("mlp_bias", &config->mlp_bias);
   config->qkv_bias = config->output_bias = attention_bias;
 }
 
-void ReadMistral(FieldReader& reader, DecoderConfig* config) { ReadWindow(reader, config); }
+void ReadMistral(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, config);
+  ReadWindow(reader, config);
+}
 
 void ReadQwen2(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, config);
   config->qkv_bias = true;
   RefuseWindow(reader);
 }
 
 void ReadQwen3(FieldReader& reader, DecoderConfig* config) {
-  config->qk_norm = true;
   ReadLlama(reader, config);
+  config->qk_norm = true;
   RefuseWindow(reader);
 }
 
 void ReadMixtral(FieldReader& reader, DecoderConfig* config) {
-  ReadWindow(reader, config);
+  ReadMistral(reader, config);
   Experts experts{.hidden = config->hidden};
   reader.Count("num_local_experts", 1, kMostExperts, &experts.count);
   reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
@@ -111,6 +153,7 @@ void ReadQwen3Moe(FieldReader& reader, DecoderConfig* config) {
 }
 
 void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, config);
   bool attention_bias = false;
   reader.OptionalBool("attention_bias", &attention_bias);
   config->qkv_bias = config->output_bias = attention_bias;
@@ -139,6 +182,7 @@ void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {
 
 void ReadGemma(FieldReader& reader, DecoderConfig* config) {
   ReadLlama(reader, config);
+  config->mlp = MlpKind::kGeGlu;
   if (!reader.Has("tie_word_embeddings")) config->tied_head = true;  // transformers' default
 }
 
@@ -156,108 +200,23 @@ void ReadGemma3(FieldReader& reader, DecoderConfig* config) {
   reader.OptionalCount("sliding_window_pattern", 1, kMostLayers, &config->global_every);
 }
 
-struct Family {
-  const char* model_type;
-  void (*read)(FieldReader& reader, DecoderConfig* config);
-};
-
 constexpr Family kFamilies[] = {
-    {"llama", ReadLlama},        {"mistral", ReadMistral},      {"mixtral", ReadMixtral},
-    {"qwen2", ReadQwen2},        {"qwen3", ReadQwen3},          {"qwen2_moe", ReadQwen2Moe},
-    {"qwen3_moe", ReadQwen3Moe}, {"deepseek_v2", ReadDeepSeek}, {"deepseek_v3", ReadDeepSeek},
-    {"gemma", ReadGemma},        {"gemma2", ReadGemma2},        {"gemma3_text", ReadGemma3},
+    {kGpt2ModelType, ReadGpt},     {kOwnModelType, ReadGpt},      {"llama", ReadLlama},
+    {"mistral", ReadMistral},      {"mixtral", ReadMixtral},      {"qwen2", ReadQwen2},
+    {"qwen3", ReadQwen3},          {"qwen2_moe", ReadQwen2Moe},   {"qwen3_moe", ReadQwen3Moe},
+    {"deepseek_v2", ReadDeepSeek}, {"deepseek_v3", ReadDeepSeek}, {"gemma", ReadGemma},
+    {"gemma2", ReadGemma2},        {"gemma3_text", ReadGemma3},
 };
 
-std::string FamilyNames() {
-  return absl::StrJoin(kFamilies, ", ", [](std::string* out, const Family& family) {
-    out->append(family.model_type);
-  });
-}
+}  // namespace
+
+absl::Span<const Family> Families() { return kFamilies; }
 
 const Family* FindFamily(absl::string_view model_type) {
   for (const Family& family : kFamilies) {
     if (model_type == family.model_type) return &family;
   }
   return nullptr;
-}
-
-constexpr char kExpected[] = "expected a Hugging Face config.json";
-
-std::string ModelTypeOf(const Json& json) {
-  if (!json.contains("model_type")) return "";
-  const Json& type = json["model_type"];
-  return type.is_string() ? type.get<std::string>() : "";
-}
-
-absl::StatusOr<const Family*> ChooseFamily(const std::string& model_type, absl::string_view file,
-                                           absl::string_view assume) {
-  if (const Family* family = FindFamily(model_type)) return family;
-  if (assume.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ": field 'model_type' is ", ShowJson(model_type),
-                     ", which is not known; expected gpt2, ", FamilyNames(),
-                     "; --assume llama reads it as a llama"));
-  }
-  if (const Family* family = FindFamily(assume)) return family;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--assume ", assume, " is no known family; there are: ", FamilyNames()));
-}
-
-}  // namespace
-
-DecoderConfig DecoderOf(const GptConfig& gpt) {
-  DecoderConfig config;
-  config.family = "gpt2";
-  config.layers = gpt.layers;
-  config.dim = gpt.dim;
-  config.heads = config.kv_heads = gpt.heads;
-  config.head_dim = gpt.dim / gpt.heads;
-  config.hidden = gpt.mlp_width();
-  config.vocab = gpt.vocab;
-  config.max_seq = gpt.max_seq;
-  config.tied_head = gpt.tied_head;
-  config.gated_mlp = false;
-  config.qkv_bias = config.output_bias = config.mlp_bias = true;
-  config.learned_positions = true;
-  config.norm_bias = gpt.norm == NormKind::kLayer;
-  return config;
-}
-
-std::string HuggingFaceModelType(absl::string_view json) {
-  const absl::StatusOr<Json> parsed = ParseJsonObject(json, "", kExpected);
-  return parsed.ok() ? ModelTypeOf(*parsed) : "";
-}
-
-absl::StatusOr<DecoderConfig> ParseDecoderConfig(absl::string_view json, absl::string_view file,
-                                                 absl::string_view assume) {
-  absl::StatusOr<Json> document = ParseJsonObject(json, file, kExpected);
-  if (!document.ok()) return document.status();
-  Json& parsed = *document;
-  std::string model_type = ModelTypeOf(parsed);
-  if (IsGptModelType(model_type)) {
-    const absl::StatusOr<ModelSpec> spec = ParseHuggingFaceConfig(json, file);
-    if (!spec.ok()) return spec.status();
-    return DecoderOf(*spec->gpt());
-  }
-  // Models that also see pictures keep their decoder in a part of its own.
-  if (model_type == "gemma3" && parsed.contains("text_config")) {
-    Json text = std::move(parsed["text_config"]);
-    parsed = std::move(text);
-    model_type = "gemma3_text";
-    if (!parsed.is_object()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file, ": field 'text_config' is not an object"));
-    }
-  }
-  const absl::StatusOr<const Family*> family = ChooseFamily(model_type, file, assume);
-  if (!family.ok()) return family.status();
-  FieldReader reader(parsed, file, model_type);
-  DecoderConfig config;
-  config.family = (*family)->model_type;
-  ReadCommon(reader, &config);
-  if (reader.status().ok()) (*family)->read(reader, &config);
-  if (!reader.status().ok()) return reader.status();
-  return config;
 }
 
 }  // namespace sluice

@@ -1,0 +1,83 @@
+#include "models/layers/trainable.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "models/spec/validate.h"
+
+namespace sluice {
+namespace {
+
+// What the model has, and what the layers compute in its place.
+struct Gap {
+  std::string has;
+  std::string computed;
+};
+
+std::optional<Gap> AttentionGap(const DecoderConfig& config) {
+  if (config.latent) {
+    return Gap{"latent attention", "queries, keys and values from one map each"};
+  }
+  if (config.key_value_heads() != config.heads) {
+    return Gap{absl::StrCat("grouped queries (", config.heads, " heads of queries, ",
+                            config.key_value_heads(), " of keys and values)"),
+               "as many heads of keys and values as of queries"};
+  }
+  if (config.heads * config.head_width() != config.dim) {
+    return Gap{absl::StrCat(config.heads, " heads of ", config.head_width(),
+                            " values in a width of ", config.dim),
+               "heads that together are as wide as the model"};
+  }
+  if (config.qk_norm) return Gap{"norms over queries and keys", "none"};
+  if (config.window > 0) {
+    return Gap{absl::StrCat("a sliding window of ", config.window, " tokens"),
+               "attention to all earlier tokens"};
+  }
+  if (!config.qkv_bias || !config.output_bias) {
+    return Gap{"attention without biases", "a bias in each of its maps"};
+  }
+  return std::nullopt;
+}
+
+std::optional<Gap> MlpGap(const DecoderConfig& config) {
+  if (config.experts) {
+    return Gap{absl::StrCat("a mixture of ", config.experts->count, " experts"),
+               "one MLP per block"};
+  }
+  if (config.mlp != MlpKind::kGelu) {
+    return Gap{absl::StrCat("a gated MLP (", MlpName(config.mlp), ")"),
+               absl::StrCat("an MLP with ", MlpName(MlpKind::kGelu), " and no gate")};
+  }
+  if (!config.mlp_bias) return Gap{"an MLP without biases", "a bias in each of its maps"};
+  return std::nullopt;
+}
+
+std::optional<Gap> FirstGap(const DecoderConfig& config) {
+  if (std::optional<Gap> gap = MlpGap(config)) return gap;
+  if (std::optional<Gap> gap = AttentionGap(config)) return gap;
+  if (!config.learned_positions) return Gap{"rotary positions", "a learned table of positions"};
+  if (config.norms != 2) {
+    return Gap{absl::StrCat(config.norms, " norms per block"),
+               "2: one before attention, one before the MLP"};
+  }
+  if (config.predict_ahead > 0) {
+    return Gap{absl::StrCat(config.predict_ahead, " blocks that predict further tokens"), "none"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::Status CheckTrainable(const ModelSpec& spec) {
+  if (absl::Status status = ValidateSpec(spec); !status.ok()) return status;
+  if (spec.decoder() == nullptr) return absl::OkStatus();
+  const std::optional<Gap> gap = FirstGap(*spec.decoder());
+  if (!gap) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model '", spec.name, "' (", spec.decoder()->family, ") has ", gap->has,
+                   ", which can be planned for but not trained; expected ", gap->computed));
+}
+
+}  // namespace sluice

@@ -1,0 +1,16 @@
+#ifndef SLUICE_MODELS_LAYERS_TRAINABLE_H_
+#define SLUICE_MODELS_LAYERS_TRAINABLE_H_
+
+#include "absl/status/status.h"
+#include "models/spec/model_spec.h"
+
+namespace sluice {
+
+// Whether there are layers for all of the model, so that it trains; nothing else decides that.
+// InvalidArgument names the first thing of a decoder that no layer computes, and what the layers
+// compute in its place; or as ValidateSpec.
+absl::Status CheckTrainable(const ModelSpec& spec);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_TRAINABLE_H_

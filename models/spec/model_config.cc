@@ -1,0 +1,155 @@
+#include "models/spec/model_config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "models/spec/families.h"
+#include "models/spec/fields.h"
+#include "models/spec/json.h"
+#include "models/spec/validate.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr char kMlpModelType[] = "mlp";
+constexpr int kGpt2Vocabulary = 50257;  // its last id is GPT-2's end-of-text
+constexpr int kIndent = 2;
+
+std::string FamilyNames() {
+  return absl::StrJoin(Families(), ", ", [](std::string* out, const Family& family) {
+    out->append(family.model_type);
+  });
+}
+
+// Null where the field is absent.
+Json ModelTypeOf(const Json& json) { return json.value("model_type", Json()); }
+
+absl::StatusOr<const Family*> ChooseFamily(const Json& model_type, absl::string_view file,
+                                           absl::string_view assume) {
+  const Family* family =
+      model_type.is_string() ? FindFamily(model_type.get_ref<const std::string&>()) : nullptr;
+  if (family != nullptr) return family;
+  if (assume.empty()) {
+    const std::string found = model_type.is_null()
+                                  ? "missing"
+                                  : absl::StrCat(ShowJson(model_type), ", which is not known");
+    return absl::NotFoundError(
+        absl::StrCat(file, ": field 'model_type' is ", found, "; expected ", FamilyNames()));
+  }
+  family = FindFamily(assume);
+  if (family != nullptr) return family;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--assume ", assume, " is no known family; there are: ", FamilyNames()));
+}
+
+absl::StatusOr<MlpConfig> ReadMlp(const Json& json, absl::string_view file) {
+  const Json widths = json.value("widths", Json());
+  const auto is_width = [](const Json& width) {
+    return width.is_number_unsigned() &&
+           width.get<uint64_t>() <= uint64_t{std::numeric_limits<int>::max()};
+  };
+  if (!widths.is_array() || !std::all_of(widths.begin(), widths.end(), is_width)) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": field 'widths' is ", ShowJson(widths),
+                                                   "; expected a list of whole numbers"));
+  }
+  return MlpConfig{.widths = widths.get<std::vector<int>>()};
+}
+
+absl::StatusOr<DecoderConfig> ReadDecoder(Json json, absl::string_view file,
+                                          absl::string_view assume) {
+  Json model_type = ModelTypeOf(json);
+  // Models that also see pictures keep their decoder in a part of its own.
+  if (model_type == "gemma3" && json.contains("text_config")) {
+    Json text = std::move(json["text_config"]);
+    json = std::move(text);
+    model_type = "gemma3_text";
+    if (!json.is_object()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": field 'text_config' is not an object"));
+    }
+  }
+  const absl::StatusOr<const Family*> family = ChooseFamily(model_type, file, assume);
+  if (!family.ok()) return family.status();
+  FieldReader reader(json, file, (*family)->model_type);
+  DecoderConfig config;
+  config.family = (*family)->model_type;
+  (*family)->read(reader, &config);
+  if (!reader.status().ok()) return reader.status();
+  return config;
+}
+
+// The shortest decimal that reads back as `value`: 1e-05, where a plain cast would
+// print 9.999999747378752e-06.
+double ShortestDecimal(float value) {
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
+  double result = value;
+  std::from_chars(text, end.ptr, result);
+  return result;
+}
+
+OrderedJson GptJson(const DecoderConfig& config) {
+  OrderedJson json;
+  const bool own = config.norm != NormKind::kLayer;
+  json["architectures"] = {own ? kOwnArchitecture : kGpt2Architecture};
+  json["model_type"] = own ? kOwnModelType : kGpt2ModelType;
+  json["n_layer"] = config.layers;
+  json["n_embd"] = config.dim;
+  json["n_head"] = config.heads;
+  json["n_positions"] = config.max_seq;
+  json["n_ctx"] = config.max_seq;
+  json["vocab_size"] = config.vocab;
+  json["n_inner"] = config.hidden > 0 ? OrderedJson(config.hidden) : nullptr;
+  json["activation_function"] = "gelu_new";
+  json["layer_norm_epsilon"] = ShortestDecimal(config.norm_epsilon);
+  if (own) json["norm"] = NormName(config.norm);
+  json["tie_word_embeddings"] = config.tied_head;
+  json["initializer_range"] = 0.02;
+  for (const char* dropout : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) json[dropout] = 0.0;
+  // transformers' default id lies outside a smaller vocabulary.
+  const bool has_end_of_text = config.vocab >= kGpt2Vocabulary;
+  for (const char* token : {"bos_token_id", "eos_token_id"}) {
+    json[token] = has_end_of_text ? OrderedJson(kGpt2Vocabulary - 1) : nullptr;
+  }
+  return json;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_view file,
+                                           absl::string_view assume) {
+  absl::StatusOr<Json> document =
+      ParseJsonObject(json, file, "expected a Hugging Face config.json");
+  if (!document.ok()) return document.status();
+  ModelSpec spec = {.name = std::string(file), .config = {}};
+  if (ModelTypeOf(*document) == kMlpModelType) {
+    absl::StatusOr<MlpConfig> config = ReadMlp(*document, file);
+    if (!config.ok()) return config.status();
+    spec.config = *std::move(config);
+  } else {
+    absl::StatusOr<DecoderConfig> config = ReadDecoder(*std::move(document), file, assume);
+    if (!config.ok()) return config.status();
+    spec.config = *std::move(config);
+  }
+  if (absl::Status status = ValidateSpec(spec); !status.ok()) return status;
+  return spec;
+}
+
+std::string FormatModelConfig(const ModelSpec& spec) {
+  const OrderedJson json = spec.decoder() != nullptr ? GptJson(*spec.decoder())
+                                                     : OrderedJson{{"model_type", kMlpModelType},
+                                                                   {"widths", spec.mlp()->widths}};
+  return json.dump(kIndent) + "\n";
+}
+
+}  // namespace sluice

@@ -1,0 +1,155 @@
+// Every model has one description, and one function says whether it trains.
+#include "models/layers/trainable.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models/layers/layer.h"
+#include "models/spec/describe_layers.h"
+#include "models/spec/model_config.h"
+#include "models/spec/presets.h"
+#include "tests/models/reference_kernels.h"
+#include "tests/models/test_models.h"
+#include "tests/shared_folder.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct PresetFacts {
+  int64_t parameters = 0;
+  bool trains = false;
+};
+
+// Parameters as transformers 5.23 counts them for the released models (DeepSeek-V3 without the
+// block that predicts ahead); of char-gpt and mlp, the sum over their matrices and vectors.
+std::map<std::string, PresetFacts> Facts() {
+  const int64_t d = 384;
+  const int64_t char_gpt = 3 * 256 * d + 6 * (12 * d * d + 13 * d) + 2 * d;
+  const int64_t mlp = 785 * 512 + 513 * 256 + 257 * 10;
+  return {
+      {"char-gpt", {char_gpt, true}},
+      {"gpt2", {124'439'808, true}},
+      {"gpt2-medium", {354'823'168, true}},
+      {"gpt2-large", {774'030'080, true}},
+      {"gpt2-xl", {1'557'611'200, true}},
+      {"mlp", {mlp, true}},
+      {"llama-3.1-8b", {8'030'261'248, false}},
+      {"llama-3.1-70b", {70'553'706'496, false}},
+      {"llama-3.1-405b", {405'853'388'800, false}},
+      {"mixtral-8x7b", {46'702'792'704, false}},
+      {"deepseek-v3", {671'026'404'352, false}},
+  };
+}
+
+TEST(CheckTrainable, EveryPresetIsCountedAndKnownToTrainOrNot) {
+  const std::map<std::string, PresetFacts> facts = Facts();
+  EXPECT_EQ(PresetNames().size(), facts.size());
+  for (const std::string& name : PresetNames()) {
+    ASSERT_TRUE(facts.contains(name)) << name;
+    ModelSpec spec = *PresetModel(name);
+    EXPECT_EQ(CheckTrainable(spec).ok(), facts.at(name).trains) << name;
+    if (auto* decoder = std::get_if<DecoderConfig>(&spec.config)) decoder->predict_ahead = 0;
+    EXPECT_EQ(ParameterCount(spec), facts.at(name).parameters) << name;
+  }
+}
+
+// What the test's small models are made for: every one of them trains.
+TEST(CheckTrainable, LetsPassWhatTheLayersAreTestedOn) {
+  for (const TestModel& model : TestModels()) {
+    EXPECT_TRUE(CheckTrainable(model.spec).ok()) << CheckTrainable(model.spec);
+  }
+}
+
+struct Unsupported {
+  std::function<void(DecoderConfig*)> change;  // of a GPT that trains
+  const char* has;
+  const char* expected;
+};
+
+std::vector<Unsupported> EachField() {
+  return {
+      {[](DecoderConfig* c) { c->kv_heads = 1; },
+       "grouped queries (3 heads of queries, 1 of keys and values)",
+       "as many heads of keys and values as of queries"},
+      {[](DecoderConfig* c) { c->head_dim = 5; }, "3 heads of 5 values in a width of 12",
+       "heads that together are as wide as the model"},
+      {[](DecoderConfig* c) { c->learned_positions = false; }, "rotary positions",
+       "a learned table of positions"},
+      {[](DecoderConfig* c) { c->predict_ahead = 1; }, "1 blocks that predict further tokens",
+       "none"},
+      {[](DecoderConfig* c) { c->norms = 4; }, "4 norms per block", "2: one before attention"},
+      {[](DecoderConfig* c) { c->qk_norm = true; }, "norms over queries and keys", "none"},
+      {[](DecoderConfig* c) { c->qkv_bias = false; }, "attention without biases", "a bias"},
+      {[](DecoderConfig* c) { c->output_bias = false; }, "attention without biases", "a bias"},
+      {[](DecoderConfig* c) { c->window = 4; }, "a sliding window of 4 tokens",
+       "attention to all earlier tokens"},
+      {[](DecoderConfig* c) { c->latent = LatentAttention{}; }, "latent attention",
+       "queries, keys and values from one map each"},
+      {[](DecoderConfig* c) { c->mlp = MlpKind::kSwiGlu; }, "a gated MLP (SwiGLU)",
+       "an MLP with GELU and no gate"},
+      {[](DecoderConfig* c) { c->mlp = MlpKind::kGeGlu; }, "a gated MLP (GeGLU)",
+       "an MLP with GELU and no gate"},
+      {[](DecoderConfig* c) { c->mlp_bias = false; }, "an MLP without biases", "a bias"},
+      {[](DecoderConfig* c) { c->experts = Experts{.count = 8, .active = 2, .hidden = 4}; },
+       "a mixture of 8 experts", "one MLP per block"},
+  };
+}
+
+// MakeLayer says the same: nothing trains that the layers would compute otherwise.
+TEST(CheckTrainable, NamesEachThingThatNoLayerComputes) {
+  for (const Unsupported& field : EachField()) {
+    DecoderConfig config = TinyGpt(false);
+    field.change(&config);
+    const ModelSpec spec{"mine", config};
+    const absl::Status status = CheckTrainable(spec);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field.has;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("model 'mine' (gpt2) has "), HasSubstr(field.has),
+                      HasSubstr("; expected "), HasSubstr(field.expected)));
+    for (int index = 0; index < spec.layer_count(); ++index) {
+      const auto layer = MakeLayer(spec, index, {1, 1}, DType::kFloat32, ReferenceKernels());
+      EXPECT_EQ(layer.status(), status) << field.has;
+    }
+  }
+}
+
+TEST(CheckTrainable, LetsPassOtherWordsForTheSameGpt) {
+  DecoderConfig config = TinyGpt(false);  // dim 12, 3 heads
+  config.kv_heads = 3;
+  config.head_dim = 4;
+  EXPECT_TRUE(CheckTrainable({"mine", config}).ok()) << CheckTrainable({"mine", config});
+}
+
+TEST(CheckTrainable, NamesWhatMakesNoSense) {
+  DecoderConfig config;
+  config.heads = 7;
+  EXPECT_THAT(std::string(CheckTrainable({"mine", config}).message()),
+              HasSubstr("dim 384 is not a multiple of heads 7"));
+}
+
+TEST(CheckTrainable, RefusesOtherModelsOfTheHub) {
+  const std::filesystem::path folder = SharedFolder() / "data" / "configs";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no " << folder;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const auto spec = ParseModelConfig(text.str(), entry.path().string());
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_THAT(std::string(CheckTrainable(*spec).message()),
+                AllOf(HasSubstr(entry.path().string()), HasSubstr("can be planned for")));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
