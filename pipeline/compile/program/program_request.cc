@@ -17,11 +17,11 @@ absl::Status CheckGroups(const ProgramRequest& request) {
                                                    " groups of ", table.micro_batches,
                                                    " micro-batches; give a divisor"));
   }
-  if (groups > 1 && (table.placement.replicas() > 1 || table.updates != WeightUpdates::kFlush)) {
+  if (groups > 1 && (table.placement.copies() > 1 || table.updates != WeightUpdates::kFlush)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "gradients cannot be summed in ", groups, " groups: schedule '", table.name, "' ",
-        table.placement.replicas() > 1
-            ? absl::StrCat("has ", table.placement.replicas(), ", one a copy of the model")
+        table.placement.copies() > 1
+            ? absl::StrCat("has ", table.placement.copies(), ", one a copy of the model")
             : std::string("changes the weights as gradients come, without a step to sum over")));
   }
   const SumOrder order = SumOrder::Of(table);

@@ -74,7 +74,7 @@ TEST_P(EverySchedule, SaysWhatItIs) {
     EXPECT_EQ(table.micro_batches, request.micro_batches);
     EXPECT_EQ(table.placement.ranks(), request.ranks);
     EXPECT_EQ(table.placement.chunks(), request.chunks);
-    EXPECT_EQ(table.placement.copies(), entry().replicas);
+    EXPECT_EQ(table.placement.copies(), entry().copies);
     EXPECT_EQ(table.updates, entry().updates);
     bool splits = false;
     for (const auto& row : table.rows) {
