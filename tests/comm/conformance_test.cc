@@ -85,12 +85,15 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                                                    [](int ranks, size_t capacity) {
                                                      return MakeRanks<DeviceRanks>(ranks, capacity);
                                                    }},
-                                         Transport{"tcp",
-                                                   [](int ranks, size_t capacity) {
-                                                     return MakeRanks<TcpRanks>(
-                                                         ranks, TcpOptions{.secret = "a secret",
-                                                                           .capacity = capacity});
-                                                   }}),
+                                         Transport{.name = "tcp",
+                                                   .make =
+                                                       [](int ranks, size_t capacity) {
+                                                         return MakeRanks<TcpRanks>(
+                                                             ranks,
+                                                             TcpOptions{.secret = "a secret",
+                                                                        .capacity = capacity});
+                                                       },
+                                                   .stream_messages = 100'000}),
                          TransportName);
 
 }  // namespace

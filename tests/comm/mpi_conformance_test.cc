@@ -34,10 +34,11 @@ class MpiRanks : public Ranks {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
                          testing::Values(Transport{
-                             "mpi",
-                             [](int ranks, size_t capacity) -> std::unique_ptr<Ranks> {
+                             .name = "mpi",
+                             .make = [](int ranks, size_t capacity) -> std::unique_ptr<Ranks> {
                                return std::make_unique<MpiRanks>(ranks, capacity);
-                             }}),
+                             },
+                             .stream_messages = 100'000}),
                          TransportName);
 
 TEST(Mpi, IsNamed) { EXPECT_NE(MpiLibrary(), ""); }

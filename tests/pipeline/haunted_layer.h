@@ -5,8 +5,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "comm/local/in_process.h"
 #include "models/layers/layer.h"
-#include "pipeline/compile/plan/run_plan.h"
+#include "pipeline/compile/compile_run.h"
+#include "pipeline/run/rank_threads.h"
+#include "pipeline/train/trainer.h"
 
 namespace sluice {
 
@@ -44,6 +48,24 @@ inline void Haunt(RunRequest* request, std::function<bool(int)> haunts,
     if (!layer.ok() || !haunts(index)) return layer;
     return std::make_unique<HauntedLayer>(*std::move(layer), before);
   };
+}
+
+// Trains in threads of this process, with layers that hang before their forward until another rank
+// has given the run up: those of `haunts`, as for Haunt. Returns the error of the run. Whatever the
+// machine's speed, the layers hang for longer than any time-out.
+inline absl::Status TrainWithHang(RunRequest request, std::function<bool(int)> haunts,
+                                  const Dataset& data, const TrainOptions& options) {
+  std::unique_ptr<InProcessGroup> group;
+  Haunt(&request, std::move(haunts), [&group](const LayerCall&) {
+    while (group->communicator(0).failure().ok()) absl::SleepFor(absl::Milliseconds(1));
+  });
+  const absl::StatusOr<RunPlan> plan = CompileRun(request);
+  if (!plan.ok()) return plan.status();
+  group = std::make_unique<InProcessGroup>(plan->world_size(), EdgeCapacity(*plan));
+  return RunRanks(*group, plan->world_size(), {.pin = false},
+                  [&](int /*rank*/, Communicator& world) {
+                    return TrainRank(*plan, data, options, {}, nullptr, world).status();
+                  });
 }
 
 }  // namespace sluice

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -342,18 +341,13 @@ TEST(Zero, IsNothingForOneReplica) {
 
 // The rank that waits for a replica says so, and where.
 TEST(ReplicaFailure, IsATimeOutThatNamesTheWaiter) {
-  RunRequest request = MakeRequest({.model = "wide", .ranks = 1, .replicas = 2});
+  const RunRequest request = MakeRequest({.model = "wide", .ranks = 1, .replicas = 2});
+  const HashedData data(request.spec, request.batch.seq);
   std::atomic<int> made{0};  // first for the plan, then for each of the two replicas
-  const auto sleep_once = [slept = false](const LayerCall&) mutable {
-    if (!std::exchange(slept, true)) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  };
-  Haunt(
-      &request, [&made](int index) { return index == 1 && made++ == 2; }, sleep_once);
-  absl::StatusOr<RunPlan> plan = CompileRun(request);
-  ASSERT_TRUE(plan.ok()) << plan.status();
   TrainOptions options = SmallOptions(1);
-  options.watching.timeout = absl::Seconds(1);
-  const absl::Status status = Train(*plan, options).status();
+  options.watching.timeout = absl::Seconds(1);  // no healthy rank takes so long
+  const absl::Status status = TrainWithHang(
+      request, [&made](int index) { return index == 1 && made++ == 2; }, data, options);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(DescribeError(status),
               testing::AllOf(HasSubstr("(replica "), HasSubstr("stage 0, micro-batch 3"),

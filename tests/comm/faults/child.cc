@@ -7,17 +7,30 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace sluice {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+// Only bounds a hang, on machines of any speed.
+constexpr absl::Duration kPatience = absl::Minutes(3);
 
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+// Whether the process is stopped, or has ended.
+bool IsStopped(int pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string stat;
+  if (!std::getline(file, stat)) return true;
+  return stat.find(") T ") != std::string::npos || stat.find(") Z ") != std::string::npos;
 }
 
 }  // namespace
@@ -59,6 +72,12 @@ bool Child::ReadSome(Instant deadline) {
   if (got <= 0) return false;
   output_.append(buffer, static_cast<size_t>(got));
   return true;
+}
+
+void Child::Stop() const {
+  kill(pid_, SIGSTOP);
+  const Instant deadline = Instant::Now() + kPatience;
+  while (!IsStopped(pid_) && Instant::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
 }
 
 bool Child::AwaitOutput(const std::string& text, int times) {

@@ -19,11 +19,13 @@ class Child {
 
   int pid() const { return pid_; }
   // Reads until the output contains this text that number of times; false where the output ended,
-  // or after a minute.
+  // or after some minutes.
   bool AwaitOutput(const std::string& text, int times = 1);
   // The exit code (128 + number of the signal), once the program has ended and closed its output;
-  // -1 after a minute.
+  // -1 after some minutes.
   int AwaitExit();
+  // Sends SIGSTOP, and returns once the process is stopped.
+  void Stop() const;
   // What it has written to both outputs so far.
   const std::string& output() const { return output_; }
 

@@ -1,7 +1,7 @@
 // One rank as a program: comm_rank tcp|mpi ROUNDS TIMEOUT_MS BYTES. Finds its rank in the
 // environment, sends a message around a ring and gathers a number from all, round after round (if
 // ROUNDS is 0: until one of the ranks gets SIGUSR1), and exits like a training program: 0 when it
-// is done, 5 when it lost a rank.
+// is done, 5 when it lost a rank. After SIGUSR2 it prints a line once the next whole round is over.
 #include <unistd.h>
 
 #include <atomic>
@@ -29,6 +29,7 @@ struct Work {
 
 std::atomic<bool> told_to_stop{false};
 std::atomic<bool> told_to_finish{false};
+std::atomic<bool> told_to_speak{false};
 
 absl::StatusOr<std::unique_ptr<Communicator>> Open(const Work& work, MpiProcess& mpi) {
   if (work.transport == "mpi") {
@@ -80,6 +81,7 @@ absl::Status Round(Communicator& ranks, int round, const Work& work, bool* last)
 // Returns the exit code.
 int Run(const Work& work, MpiProcess& mpi) {
   std::signal(SIGUSR1, [](int) { told_to_finish.store(true); });
+  std::signal(SIGUSR2, [](int) { told_to_speak.store(true); });
   absl::StatusOr<std::unique_ptr<Communicator>> opened = Open(work, mpi);
   absl::Status status = opened.status();
   if (status.ok()) {
@@ -88,7 +90,12 @@ int Run(const Work& work, MpiProcess& mpi) {
     std::fflush(stdout);
     bool last = false;
     for (int round = 0; status.ok() && !last; ++round) {
+      const bool speaks = told_to_speak.exchange(false);
       status = Round(ranks, round, work, &last);
+      if (speaks && status.ok()) {
+        std::printf("a whole round\n");
+        std::fflush(stdout);
+      }
       last = last || round + 1 == work.rounds;
     }
   }

@@ -1,6 +1,6 @@
-// Ranks as processes, and what the other ranks do when one of them dies, stops or is cut off. The
-// time limits are generous, for slow machines; every rank must end with exit code 5 and a message
-// that names the lost rank.
+// Ranks as processes, and what the other ranks do when one of them dies, stops or is cut off: every
+// rank must end with exit code 5 and a message that names the lost rank. No time is measured: where
+// a loss must be noticed at once, the time-out is an hour, far more than Child waits for an end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +10,6 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,10 +27,13 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-constexpr absl::Duration kSlack = absl::Seconds(10);
+// Milliseconds, as comm_rank takes them.
+constexpr char kHour[] = "3600000";
+// No healthy rank says nothing for so long; a test in which one is silent takes about that long.
+constexpr char kMoment[] = "3000";
 
 TEST(Faults, WithoutAnyEverybodyIsDone) {
-  const RankGroup group = StartGroup(4, {"50", "60000", "100000"});
+  const RankGroup group = StartGroup(4, {"50", kHour, "100000"});
   for (const auto& child : group) {
     EXPECT_EQ(child->AwaitExit(), 0);
     EXPECT_THAT(child->output(), HasSubstr("done"));
@@ -40,32 +42,28 @@ TEST(Faults, WithoutAnyEverybodyIsDone) {
 
 TEST(Faults, AKilledRankIsMissedAtOnce) {
   for (int trial = 0; trial < 6; ++trial) {
-    const RankGroup group = StartGroup(3, {"0", "60000", trial % 2 == 0 ? "8" : "3000000"});
+    const RankGroup group = StartGroup(3, {"0", kHour, trial % 2 == 0 ? "8" : "3000000"});
     AwaitReady(group);
-    std::this_thread::sleep_for(std::chrono::milliseconds(7 * trial));
+    absl::SleepFor(absl::Milliseconds(7 * trial));  // so that it dies at different actions
     const int victim = trial % 3;
-    const Instant killed = Instant::Now();
     kill(group[static_cast<size_t>(victim)]->pid(), SIGKILL);
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == victim) continue;
       ExpectLost(*group[static_cast<size_t>(rank)],
                  absl::StrCat("rank ", victim, " is gone (connection closed)"));
     }
-    EXPECT_LT(Instant::Now() - killed, kSlack) << "the timeout is a minute";
   }
 }
 
 TEST(Faults, AStoppedRankIsMissedByTheTimeout) {
-  const RankGroup group = StartGroup(3, {"0", "1500", "1000"});
+  const RankGroup group = StartGroup(3, {"0", kMoment, "1000"});
   AwaitReady(group);
-  const Instant stopped = Instant::Now();
-  kill(group[1]->pid(), SIGSTOP);
+  group[1]->Stop();
   for (const int rank : {0, 2}) {
     // Both wait for rank 1; the first of them to notice has told the other.
     ExpectLost(*group[static_cast<size_t>(rank)], "rank 1");
     EXPECT_THAT(group[static_cast<size_t>(rank)]->output(), HasSubstr("stopped or cut off"));
   }
-  EXPECT_LT(Instant::Now() - stopped, absl::Milliseconds(1500) + kSlack);
   kill(group[1]->pid(), SIGCONT);
   EXPECT_EQ(group[1]->AwaitExit(), 5) << "and it learns what has happened";
 }
@@ -76,7 +74,7 @@ TEST(Faults, ARankThatLeavesEarlyIsNamed) {
   for (int rank = 0; rank < 3; ++rank) {
     const char* rounds = rank == 2 ? "5" : "0";
     group.push_back(std::make_unique<Child>(
-        std::vector<std::string>{CommRankProgram(), "tcp", rounds, "60000", "8"},
+        std::vector<std::string>{CommRankProgram(), "tcp", rounds, kHour, "8"},
         TorchrunEnvironment(rank, 3, "127.0.0.1", port)));
   }
   EXPECT_EQ(group[2]->AwaitExit(), 0);
@@ -111,20 +109,21 @@ class MpiFaults : public testing::Test {
     for (int rank = 0; rank < 3; ++rank) {
       const int pid = ProcessOf(output, rank);
       ASSERT_GT(pid, 0);
-      for (int i = 0; i < 100 && Lives(pid); ++i) absl::SleepFor(absl::Milliseconds(100));
+      const Instant deadline = Instant::Now() + absl::Minutes(1);  // only bounds a hang
+      while (Lives(pid) && Instant::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
       EXPECT_FALSE(Lives(pid)) << "rank " << rank << " lives on";
     }
   }
 };
 
 TEST_F(MpiFaults, WithoutAnyEverybodyIsDone) {
-  const auto ranks = Start({"50", "60000", "100000"});
+  const auto ranks = Start({"50", kHour, "100000"});
   EXPECT_EQ(ranks->AwaitExit(), 0) << ranks->output();
   ExpectNoOrphans(ranks->output());
 }
 
 TEST_F(MpiFaults, AKilledRankEndsAll) {
-  const auto ranks = Start({"0", "3000", "100000"});
+  const auto ranks = Start({"0", kHour, "100000"});
   ASSERT_TRUE(ranks->AwaitOutput("ready", 3)) << ranks->output();
   kill(ProcessOf(ranks->output(), 1), SIGKILL);
   EXPECT_NE(ranks->AwaitExit(), 0);  // mpirun notices it first, and returns its own exit code
@@ -133,12 +132,10 @@ TEST_F(MpiFaults, AKilledRankEndsAll) {
 }
 
 TEST_F(MpiFaults, AStoppedRankIsMissedByTheTimeout) {
-  const auto ranks = Start({"0", "1500", "100000"});
+  const auto ranks = Start({"0", kMoment, "100000"});
   ASSERT_TRUE(ranks->AwaitOutput("ready", 3)) << ranks->output();
-  const Instant stopped = Instant::Now();
   kill(ProcessOf(ranks->output(), 2), SIGSTOP);
   EXPECT_EQ(ranks->AwaitExit(), 5) << ranks->output();
-  EXPECT_LT(Instant::Now() - stopped, absl::Milliseconds(1500) + kSlack);
   EXPECT_THAT(ranks->output(), HasSubstr("DEADLINE_EXCEEDED: rank "));
   EXPECT_THAT(ranks->output(), HasSubstr("(rank 2 is stopped)"));
   ExpectNoOrphans(ranks->output());
@@ -197,7 +194,7 @@ TEST(SeveralMachines, MeetAndTalk) {
   // Two ranks are on rank 0's machine, and one of them reaches it without the network.
   const int machine_of[] = {0, 0, 1, 2};
   for (int rank = 0; rank < 4; ++rank) {
-    group.push_back(machines.Start(machine_of[rank], rank, 4, {"30", "60000", "100000"}));
+    group.push_back(machines.Start(machine_of[rank], rank, 4, {"30", kHour, "100000"}));
   }
   for (const auto& child : group) EXPECT_EQ(child->AwaitExit(), 0) << child->output();
 }
@@ -207,14 +204,12 @@ TEST(SeveralMachines, OneThatIsCutOffIsMissedByTheTimeout) {
   if (!machines.works()) GTEST_SKIP() << "no network namespaces here (needs root and iproute2)";
   RankGroup group;
   for (int rank = 0; rank < 3; ++rank) {
-    group.push_back(machines.Start(rank, rank, 3, {"0", "2000", "1000"}));
+    group.push_back(machines.Start(rank, rank, 3, {"0", kMoment, "1000"}));
   }
   AwaitReady(group);
-  const Instant cut = Instant::Now();
   machines.PullCable(1);
   for (const auto& child : group) ExpectLost(*child, "stopped or cut off");
   EXPECT_THAT(group[0]->output(), AnyOf(HasSubstr("of rank 1 for"), HasSubstr("rank 1, round")));
-  EXPECT_LT(Instant::Now() - cut, absl::Seconds(2) + kSlack);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "absl/strings/str_cat.h"
 #include "tests/built_files.h"
@@ -36,6 +37,15 @@ RankGroup StartGroup(int size, const std::vector<std::string>& arguments,
 
 void AwaitReady(const RankGroup& group) {
   for (const auto& child : group) ASSERT_TRUE(child->AwaitOutput("ready")) << child->output();
+}
+
+void AwaitRound(const RankGroup& group) {
+  constexpr char kSaid[] = "a whole round";
+  Child& child = *group.front();
+  int rounds = 1;
+  for (size_t at = 0; (at = child.output().find(kSaid, at)) != std::string::npos; ++at) ++rounds;
+  kill(child.pid(), SIGUSR2);
+  ASSERT_TRUE(child.AwaitOutput(kSaid, rounds)) << child.output();
 }
 
 void ExpectLost(Child& child, const std::string& what) {

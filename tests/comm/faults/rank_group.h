@@ -20,6 +20,8 @@ std::vector<std::string> TorchrunEnvironment(int rank, int size, const std::stri
 RankGroup StartGroup(int size, const std::vector<std::string>& arguments,
                      const std::vector<std::string>& environment = {});
 void AwaitReady(const RankGroup& group);
+// Waits for a round of messages that has begun after this call.
+void AwaitRound(const RankGroup& group);
 // Expects that the rank ends with exit code 5 and has printed `what`.
 void ExpectLost(Child& child, const std::string& what);
 

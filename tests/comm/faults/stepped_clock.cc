@@ -1,6 +1,7 @@
-// Preloaded into a program, it steps the wall clock like `date --set` and NTP: by the number of
-// seconds in the file named by SLUICE_CLOCK_STEP, from the moment at which that file exists. The
-// steady clock is not changed.
+// Preloaded into a program, it steps the program's clocks by the numbers of seconds in two files,
+// from the moment at which they exist. SLUICE_CLOCK_STEP names that of the wall clock, which `date --set` and
+// NTP step while the steady clock goes on as it was. SLUICE_STEADY_STEP names that of the steady
+// clock: for a process that is stopped meanwhile, the step is a pause of that length.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -17,8 +18,9 @@ Function* Original(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-long Step() {
-  const char* path = std::getenv("SLUICE_CLOCK_STEP");
+// Of the file that this variable names; 0 where there is none.
+long Step(const char* variable) {
+  const char* path = std::getenv(variable);
   std::FILE* file = path == nullptr ? nullptr : std::fopen(path, "re");
   if (file == nullptr) return 0;
   long step = 0;
@@ -27,21 +29,40 @@ long Step() {
   return step;
 }
 
+// By how much the clock is ahead of the kernel's.
+long StepOf(clockid_t clock) {
+  if (clock == CLOCK_REALTIME) return Step("SLUICE_CLOCK_STEP");
+  return clock == CLOCK_MONOTONIC ? Step("SLUICE_STEADY_STEP") : 0;
+}
+
+// A deadline of the stepped clock, for the kernel.
+timespec ForKernel(clockid_t clock, timespec deadline) {
+  deadline.tv_sec -= StepOf(clock);
+  return deadline;
+}
+
 }  // namespace
 
 extern "C" int clock_gettime(clockid_t clock, timespec* time) {
   static auto* const original = Original<int(clockid_t, timespec*)>("clock_gettime");
   const int result = original(clock, time);
-  if (clock == CLOCK_REALTIME) time->tv_sec += Step();
+  time->tv_sec += StepOf(clock);
   return result;
 }
 
-// The deadline is in stepped time; the kernel's clock is not stepped.
 extern "C" int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                       const timespec* deadline) {
   static auto* const original =
       Original<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)>("pthread_cond_timedwait");
-  timespec real = *deadline;
-  real.tv_sec -= Step();
+  const timespec real = ForKernel(CLOCK_REALTIME, *deadline);
   return original(condition, mutex, &real);
+}
+
+extern "C" int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                      clockid_t clock, const timespec* deadline) {
+  static auto* const original =
+      Original<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)>(
+          "pthread_cond_clockwait");
+  const timespec real = ForKernel(clock, *deadline);
+  return original(condition, mutex, clock, &real);
 }

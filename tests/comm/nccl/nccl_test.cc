@@ -29,12 +29,16 @@ std::unique_ptr<Ranks> MakeNccl(int ranks, size_t capacity) {
       .longest_pause = kSeed == 0 ? absl::ZeroDuration() : absl::Microseconds(50)});
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Transports, Conformance,
-    testing::Values(
-        Transport{.name = "nccl", .make = MakeNccl<0>, .checks_sizes = false, .quick = false},
-        Transport{.name = "nccl_late", .make = MakeNccl<7>, .checks_sizes = false, .quick = false}),
-    TransportName);
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
+                         testing::Values(Transport{.name = "nccl",
+                                                   .make = MakeNccl<0>,
+                                                   .checks_sizes = false,
+                                                   .stream_messages = 10'000},
+                                         Transport{.name = "nccl_late",
+                                                   .make = MakeNccl<7>,
+                                                   .checks_sizes = false,
+                                                   .stream_messages = 2'000}),
+                         TransportName);
 
 Instant Soon() { return Instant::Now() + absl::Seconds(60); }
 
