@@ -11,14 +11,15 @@ std::string Candidate::Describe() const {
   return absl::StrCat(schedule, ", ", chunks, chunks == 1 ? " chunk" : " chunks");
 }
 
-PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate) {
+PartitionProblem ProblemOf(const Workload& workload, const Candidate& candidate,
+                           const std::optional<Partition>& fixed) {
   PartitionProblem problem;
   problem.machines =
-      candidate.timetable.splits_backward() ? request.machines.Apart() : request.machines;
+      candidate.timetable.splits_backward() ? workload.machines.Apart() : workload.machines;
   problem.timetable = &candidate.timetable;
   problem.in_flight = candidate.in_flight.get();
-  problem.policies = request.policies;
-  problem.fixed = request.partition;
+  problem.policies = workload.policies;
+  problem.fixed = fixed;
   return problem;
 }
 

@@ -2,11 +2,13 @@
 #define SLUICE_PARTITIONER_CANDIDATE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/partition_problem.h"
-#include "partitioner/plan_request.h"
+#include "partitioner/workload.h"
+#include "schedules/partition.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
@@ -21,8 +23,10 @@ struct Candidate {
   std::string Describe() const;  // "1f1b", "interleaved, 2 chunks"
 };
 
-// The question that `candidate`'s timetable poses. Points into `candidate`.
-PartitionProblem ProblemOf(const PlanRequest& request, const Candidate& candidate);
+// Which stages of `workload` suit `candidate`'s timetable best, or with `fixed` what this partition
+// takes. Points into `candidate`.
+PartitionProblem ProblemOf(const Workload& workload, const Candidate& candidate,
+                           const std::optional<Partition>& fixed = std::nullopt);
 
 }  // namespace sluice
 

@@ -59,12 +59,12 @@ std::vector<double> Sample(std::vector<double> all) {
 
 class Filling {
  public:
-  explicit Filling(const PlanRequest& request) : micro_batches_(request.micro_batches) {
-    for (int rank = 0; rank < request.devices; ++rank) {
-      memory_ = std::max(memory_, static_cast<double>(request.machines.MemoryOf(rank)));
+  explicit Filling(const Workload& workload) : micro_batches_(workload.micro_batches) {
+    for (int rank = 0; rank < workload.devices; ++rank) {
+      memory_ = std::max(memory_, static_cast<double>(workload.machines.MemoryOf(rank)));
     }
-    for (int at = 0; at < request.machines.costs->layer_count(); ++at) AddLayer(request, at);
-    KeepLongest(request.devices);
+    for (int at = 0; at < workload.machines.costs->layer_count(); ++at) AddLayer(workload, at);
+    KeepLongest(workload.devices);
     FindPrices();
   }
 
@@ -80,18 +80,18 @@ class Filling {
   }
 
  private:
-  void AddLayer(const PlanRequest& request, int at) {
-    const LayerCost& cost = request.machines.costs->layers()[at];
-    const LeastLayer least = LeastOf(request, at);
+  void AddLayer(const Workload& workload, int at) {
+    const LayerCost& cost = workload.machines.costs->layers()[at];
+    const LeastLayer least = LeastOf(workload, at);
     down_ += least.forward;
     up_ += least.input_grad + least.recompute;
     Layer layer;
     layer.parameter_bytes = static_cast<double>(cost.parameter_bytes);
     layer.work = least.chained() + least.weight_grad;
-    for (Recompute policy : request.policies) {
+    for (Recompute policy : workload.policies) {
       Choice choice;
       choice.forward = least.forward;
-      choice.back = LeastRecompute(request, at, policy) + least.input_grad + least.weight_grad;
+      choice.back = LeastRecompute(workload, at, policy) + least.input_grad + least.weight_grad;
       choice.weight_grad = least.weight_grad;
       choice.saved = static_cast<double>(cost.saved_bytes[static_cast<size_t>(policy)]);
       choice.weight_bytes = static_cast<double>(cost.weight_grad_bytes);
@@ -173,6 +173,6 @@ class Filling {
 
 }  // namespace
 
-double FillFloor(const PlanRequest& request) { return Filling(request).Seconds(); }
+double FillFloor(const Workload& workload) { return Filling(workload).Seconds(); }
 
 }  // namespace sluice

@@ -1,11 +1,11 @@
 #ifndef SLUICE_PARTITIONER_BOUNDS_FILL_FLOOR_H_
 #define SLUICE_PARTITIONER_BOUNDS_FILL_FLOOR_H_
 
-#include "partitioner/plan_request.h"
+#include "partitioner/workload.h"
 
 namespace sluice {
 
-// No plan for `request`, which limits memory, takes less seconds a step, in whatever order: the
+// No plan of `workload`, whose machines limit memory, takes fewer seconds per step, in whatever order: the
 // fullest rank waits at both ends of a step, since its memory bounds what it can do meanwhile.
 //
 // Before the first micro-batch has gone through all forwards (`down` seconds at least) no gradient
@@ -20,7 +20,7 @@ namespace sluice {
 // apart by the choice (layer and policy) of theirs that does most F per byte; a rank whose best is
 // a given one has paid for its R once at least. Some rank has k + 1 of the k * devices + 1 layers
 // that work longest.
-double FillFloor(const PlanRequest& request);
+double FillFloor(const Workload& workload);
 
 }  // namespace sluice
 

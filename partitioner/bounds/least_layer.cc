@@ -5,24 +5,24 @@
 
 namespace sluice {
 
-LeastLayer LeastOf(const PlanRequest& request, int layer) {
+LeastLayer LeastOf(const Workload& workload, int layer) {
   LeastLayer least;
-  for (const CostTable* table : request.machines.tables()) {
+  for (const CostTable* table : workload.machines.tables()) {
     const LayerCost& cost = table->layers()[layer];
     least.forward = std::min(least.forward, cost.forward_seconds);
     least.input_grad = std::min(least.input_grad, cost.input_grad_seconds);
     least.weight_grad = std::min(least.weight_grad, cost.weight_grad_seconds);
     least.tail = std::min(least.tail, cost.update_seconds + cost.sync_seconds);
-    for (Recompute policy : request.policies) {
+    for (Recompute policy : workload.policies) {
       least.recompute = std::min(least.recompute, cost.recompute_seconds(policy));
     }
   }
   return least;
 }
 
-double LeastRecompute(const PlanRequest& request, int layer, Recompute policy) {
+double LeastRecompute(const Workload& workload, int layer, Recompute policy) {
   double least = std::numeric_limits<double>::infinity();
-  for (const CostTable* table : request.machines.tables()) {
+  for (const CostTable* table : workload.machines.tables()) {
     least = std::min(least, table->layers()[layer].recompute_seconds(policy));
   }
   return least;

@@ -5,13 +5,13 @@
 #include <limits>
 #include <vector>
 
-#include "partitioner/plan_request.h"
+#include "partitioner/workload.h"
 
-// What every plan for a request pays at least for each layer: what lower bounds of a step are made
+// What every plan of a workload pays at least for each layer: what lower bounds of a step are made
 // of.
 namespace sluice {
 
-// The least seconds that any of the request's devices takes for one micro-batch of a layer.
+// The least seconds that any of the workload's devices takes for one micro-batch of a layer.
 struct LeastLayer {
   double forward = std::numeric_limits<double>::infinity();
   double input_grad = forward, weight_grad = forward;
@@ -21,10 +21,10 @@ struct LeastLayer {
   double chained() const { return forward + input_grad + recompute; }
 };
 
-LeastLayer LeastOf(const PlanRequest& request, int layer);
+LeastLayer LeastOf(const Workload& workload, int layer);
 
 // Of the policies' seconds of recomputation, this one's.
-double LeastRecompute(const PlanRequest& request, int layer, Recompute policy);
+double LeastRecompute(const Workload& workload, int layer, Recompute policy);
 
 // What the fullest of `ranks` has at least when whole things are shared out: of the largest
 // k * ranks + 1, some rank has k + 1 (a bound of bin packing: Martello and Toth, Knapsack Problems,

@@ -13,18 +13,18 @@ namespace {
 // Whether all devices together hold the parameters and one micro-batch, at the least that any
 // policy keeps of it: a rank holds its part of that when the first micro-batch comes to its last
 // stage.
-bool CanFit(const PlanRequest& request) {
-  if (!request.machines.limits_memory()) return true;
+bool CanFit(const Workload& workload) {
+  if (!workload.machines.limits_memory()) return true;
   double bytes = 0, memory = 0;
-  for (const LayerCost& layer : request.machines.costs->layers()) {
+  for (const LayerCost& layer : workload.machines.costs->layers()) {
     int64_t saved = std::numeric_limits<int64_t>::max();
-    for (Recompute policy : request.policies) {
+    for (Recompute policy : workload.policies) {
       saved = std::min(saved, layer.saved_bytes[static_cast<size_t>(policy)]);
     }
     bytes += static_cast<double>(layer.parameter_bytes) + static_cast<double>(saved);
   }
-  for (int rank = 0; rank < request.devices; ++rank) {
-    memory += static_cast<double>(request.machines.MemoryOf(rank));
+  for (int rank = 0; rank < workload.devices; ++rank) {
+    memory += static_cast<double>(workload.machines.MemoryOf(rank));
   }
   return bytes <= memory;
 }
@@ -37,16 +37,16 @@ bool CanFit(const PlanRequest& request) {
 // least values counts (a Lagrangian dual of the choice).
 class MemoryFloor {
  public:
-  explicit MemoryFloor(const PlanRequest& request) : request_(request) {
-    for (int rank = 0; rank < request.devices; ++rank) {
-      room_ += static_cast<double>(request.machines.MemoryOf(rank));
+  explicit MemoryFloor(const Workload& workload) : workload_(workload) {
+    for (int rank = 0; rank < workload.devices; ++rank) {
+      room_ += static_cast<double>(workload.machines.MemoryOf(rank));
     }
-    for (const LayerCost& layer : request.machines.costs->layers()) {
+    for (const LayerCost& layer : workload.machines.costs->layers()) {
       room_ -= static_cast<double>(layer.parameter_bytes);
     }
     double through = 0;  // seconds forth and back through the layers from here on
-    for (int layer = request.machines.costs->layer_count() - 1; layer >= 0; --layer) {
-      const LeastLayer least = LeastOf(request, layer);
+    for (int layer = workload.machines.costs->layer_count() - 1; layer >= 0; --layer) {
+      const LeastLayer least = LeastOf(workload, layer);
       through += least.chained();
       through_.push_back(through);
     }
@@ -67,48 +67,48 @@ class MemoryFloor {
 
   // `share` of the seconds that memory takes and the rest of those that the work takes.
   double Mixture(double share) const {
-    const double micro_batches = request_.micro_batches;
+    const double micro_batches = workload_.micro_batches;
     double seconds = 0;
-    for (int at = 0; at < request_.machines.costs->layer_count(); ++at) {
-      const LayerCost& layer = request_.machines.costs->layers()[at];
-      const LeastLayer least = LeastOf(request_, at);
+    for (int at = 0; at < workload_.machines.costs->layer_count(); ++at) {
+      const LayerCost& layer = workload_.machines.costs->layers()[at];
+      const LeastLayer least = LeastOf(workload_, at);
       const double work = least.forward + least.input_grad + least.weight_grad;
       double here = std::numeric_limits<double>::infinity();
-      for (Recompute policy : request_.policies) {
+      for (Recompute policy : workload_.policies) {
         const double held =
             through_[at] * static_cast<double>(layer.saved_bytes[static_cast<size_t>(policy)]);
-        const double again = LeastRecompute(request_, at, policy);
+        const double again = LeastRecompute(workload_, at, policy);
         here =
-            std::min(here, share * held / room_ + (1 - share) * (work + again) / request_.devices);
+            std::min(here, share * held / room_ + (1 - share) * (work + again) / workload_.devices);
       }
-      seconds += micro_batches * here + (1 - share) * least.tail / request_.devices;
+      seconds += micro_batches * here + (1 - share) * least.tail / workload_.devices;
     }
     return seconds;
   }
 
-  const PlanRequest& request_;
+  const Workload& workload_;
   double room_ = 0;              // bytes of all devices
   std::vector<double> through_;  // [layer]
 };
 
 }  // namespace
 
-double StepFloor(const PlanRequest& request) {
-  if (!CanFit(request)) return std::numeric_limits<double>::infinity();
-  const double micro_batches = request.micro_batches;
+double StepFloor(const Workload& workload) {
+  if (!CanFit(workload)) return std::numeric_limits<double>::infinity();
+  const double micro_batches = workload.micro_batches;
   double all = 0, once = 0;
   std::vector<double> each;  // seconds of a micro-batch in a layer
-  for (int layer = 0; layer < request.machines.costs->layer_count(); ++layer) {
-    const LeastLayer least = LeastOf(request, layer);
+  for (int layer = 0; layer < workload.machines.costs->layer_count(); ++layer) {
+    const LeastLayer least = LeastOf(workload, layer);
     const double chained = least.chained();
     all += micro_batches * (chained + least.weight_grad) + least.tail;
     once += chained;
     each.push_back(chained + least.weight_grad);
   }
   const double time = std::max(
-      {all / request.devices, once, micro_batches * FullestRank(each, request.devices).sum});
-  if (!request.machines.limits_memory()) return time;
-  return std::max({time, MemoryFloor(request).Seconds(), FillFloor(request)});
+      {all / workload.devices, once, micro_batches * FullestRank(each, workload.devices).sum});
+  if (!workload.machines.limits_memory()) return time;
+  return std::max({time, MemoryFloor(workload).Seconds(), FillFloor(workload)});
 }
 
 }  // namespace sluice

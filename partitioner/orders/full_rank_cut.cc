@@ -172,22 +172,22 @@ PlacedCut FullRanksLast(const std::vector<double>& work, int ranks, double most,
   return LastCut(work, ranks, most, front_share).Make();
 }
 
-PlacedCut LeastCut(const PlanRequest& request, FullRanks full, double front_share) {
+PlacedCut LeastCut(const Workload& workload, FullRanks full, double front_share) {
   std::vector<double> work;
   double all = 0;
-  for (const LayerCost& layer : request.machines.costs->layers()) {
+  for (const LayerCost& layer : workload.machines.costs->layers()) {
     work.push_back(layer.forward_seconds + layer.input_grad_seconds + layer.weight_grad_seconds);
     all += work.back();
   }
-  const double least = std::max(all / request.devices, FullestRank(work, request.devices).sum);
-  PlacedCut cut{Placement::V(request.devices, kChunks), {}};
+  const double least = std::max(all / workload.devices, FullestRank(work, workload.devices).sum);
+  PlacedCut cut{Placement::V(workload.devices, kChunks), {}};
   for (double most = least; most < least * kMostOverLeast && cut.partition.empty();
        most *= kNextMost) {
     const double room = most * (1 + kRounding);
     if (full == FullRanks::kFirst) {
-      cut.partition = FullRanksFirst(work, request.devices, room, front_share);
+      cut.partition = FullRanksFirst(work, workload.devices, room, front_share);
     } else {
-      cut = FullRanksLast(work, request.devices, room, front_share);
+      cut = FullRanksLast(work, workload.devices, room, front_share);
     }
   }
   return cut;

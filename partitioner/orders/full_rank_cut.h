@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "partitioner/plan_request.h"
+#include "partitioner/workload.h"
 #include "schedules/partition.h"
 #include "schedules/timetable.h"
 
@@ -40,7 +40,7 @@ PlacedCut FullRanksLast(const std::vector<double>& work, int ranks, double most,
                         double front_share);
 
 // Of these cuts the one whose fullest rank works least, as far as that is found by trying.
-PlacedCut LeastCut(const PlanRequest& request, FullRanks full, double front_share);
+PlacedCut LeastCut(const Workload& workload, FullRanks full, double front_share);
 
 }  // namespace sluice
 

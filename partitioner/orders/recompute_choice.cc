@@ -30,8 +30,8 @@ struct Choice {
 
 class ToFit {
  public:
-  ToFit(const PlanRequest& request, const PlacedCut& cut, double slowness)
-      : request_(request), cut_(cut), slowness_(slowness) {
+  ToFit(const Workload& workload, const PlacedCut& cut, double slowness)
+      : workload_(workload), cut_(cut), slowness_(slowness) {
     recompute_.assign(cut.partition.size(), Recompute::kNone);
     for (int rank = 0; rank < cut.placement.ranks(); ++rank) {
       std::vector<RangeCost> stages;
@@ -64,7 +64,7 @@ class ToFit {
 
  private:
   RangeCost Price(int stage) const {
-    return request_.machines.costs->Price(cut_.partition[stage], recompute_[stage]);
+    return workload_.machines.costs->Price(cut_.partition[stage], recompute_[stage]);
   }
 
   void FindInFlight() {
@@ -74,7 +74,7 @@ class ToFit {
     for (size_t stage = stages; stage-- > 0;) {
       const RangeCost cost = Price(static_cast<int>(stage));
       trip += cost.forward + cost.input_grad;
-      in_flight_[stage] = std::min<double>(slowness_ * trip / cycle_ + 1, request_.micro_batches);
+      in_flight_[stage] = std::min<double>(slowness_ * trip / cycle_ + 1, workload_.micro_batches);
     }
   }
 
@@ -89,7 +89,7 @@ class ToFit {
   // Every policy of the stages from `next` on.
   void Try(int rank, const std::vector<int>& stages, size_t next, Choice* best) {
     if (next == stages.size()) return Compare(rank, stages, best);
-    for (Recompute policy : request_.policies) {
+    for (Recompute policy : workload_.policies) {
       recompute_[stages[next]] = policy;
       Try(rank, stages, next + 1, best);
     }
@@ -105,14 +105,14 @@ class ToFit {
       held += in_flight_[stage] * static_cast<double>(costs.back().activation_bytes);
     }
     choice.work = WorkOf(costs);
-    choice.lacks = std::max(0.0, held - RoomInFlight(request_.machines.MemoryOf(rank), costs));
+    choice.lacks = std::max(0.0, held - RoomInFlight(workload_.machines.MemoryOf(rank), costs));
     if (choice.work > cycle_ * (1 + kRounding)) return;
     if (choice.lacks < best->lacks || (choice.lacks == best->lacks && choice.work < best->work)) {
       *best = std::move(choice);
     }
   }
 
-  const PlanRequest& request_;
+  const Workload& workload_;
   const PlacedCut& cut_;
   const double slowness_;
   double cycle_ = 0;                  // seconds that a rank may work on a micro-batch
@@ -151,10 +151,10 @@ std::vector<Recompute> RecomputeInSpareTime(const CostTable& costs, const Partit
   return recompute;
 }
 
-std::vector<Recompute> RecomputeToFit(const PlanRequest& request, const PlacedCut& cut,
+std::vector<Recompute> RecomputeToFit(const Workload& workload, const PlacedCut& cut,
                                       double slowness, bool longer) {
-  if (!request.machines.limits_memory()) return std::vector<Recompute>(cut.partition.size());
-  ToFit fit(request, cut, slowness);
+  if (!workload.machines.limits_memory()) return std::vector<Recompute>(cut.partition.size());
+  ToFit fit(workload, cut, slowness);
   return longer ? fit.ChooseLonger() : fit.Choose();
 }
 

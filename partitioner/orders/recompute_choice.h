@@ -6,7 +6,7 @@
 
 #include "partitioner/cuts/cost_table.h"
 #include "partitioner/orders/full_rank_cut.h"
-#include "partitioner/plan_request.h"
+#include "partitioner/workload.h"
 #include "schedules/partition.h"
 
 // What the stages of a cut recompute, where an order is to be made that leaves the fullest rank no
@@ -29,7 +29,7 @@ std::vector<Recompute> RecomputeInSpareTime(const CostTable& costs, const Partit
 // hold as many. Where a rank cannot hold so many, what needs least memory.
 // Recomputes nothing where nothing limits the memory. Requires uniform devices and the policies to
 // contain kNone.
-std::vector<Recompute> RecomputeToFit(const PlanRequest& request, const PlacedCut& cut,
+std::vector<Recompute> RecomputeToFit(const Workload& workload, const PlacedCut& cut,
                                       double slowness, bool longer);
 
 }  // namespace sluice

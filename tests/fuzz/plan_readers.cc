@@ -21,7 +21,7 @@
 #include "partitioner/cuts/cost_table.h"
 #include "partitioner/cuts/graph_stage.h"
 #include "partitioner/graph_plan.h"
-#include "partitioner/planning/file.h"
+#include "partitioner/planning/file/plan_file.h"
 #include "partitioner/search/graph_partition.h"
 #include "promises.h"
 #include "readers.h"

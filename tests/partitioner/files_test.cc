@@ -10,10 +10,10 @@
 
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/file.h"
-#include "partitioner/planning/megatron_layout.h"
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/file/megatron_layout.h"
+#include "partitioner/planning/file/plan_file.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/question/plan_request.h"
 #include "partitioner/planning/race/planner.h"
 #include "tests/partitioner/random_chain.h"
 

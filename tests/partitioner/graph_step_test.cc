@@ -1,4 +1,4 @@
-#include "partitioner/planning/race/graph_step.h"
+#include "partitioner/planning/graph/graph_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

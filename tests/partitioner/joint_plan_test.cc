@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "partitioner/bounds/step_floor.h"
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/question/plan_request.h"
 #include "partitioner/planning/race/planner.h"
 #include "partitioner/planning/race/settings.h"
 #include "partitioner/search/exact_partition.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/question/plan_request.h"
 #include "partitioner/search/exact_partition.h"
 #include "tests/partitioner/random_chain.h"
 

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "partitioner/cuts/graph_work.h"
-#include "partitioner/planning/race/graph_step.h"
-#include "partitioner/planning/race/replicated_plan.h"
+#include "partitioner/planning/graph/graph_step.h"
+#include "partitioner/planning/graph/replicated_plan.h"
 #include "partitioner/search/search_options.h"
 #include "schedules/generators/catalogue.h"
 #include "tests/partitioner/graph_assignments.h"

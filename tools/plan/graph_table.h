@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "partitioner/planning/plan.h"
-#include "partitioner/planning/plan_context.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/plan/plan_context.h"
 
 namespace sluice {
 

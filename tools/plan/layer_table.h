@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "partitioner/planning/answer.h"
+#include "partitioner/planning/answer/answer.h"
 
 namespace sluice {
 

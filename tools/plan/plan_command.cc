@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "partitioner/planning/answer.h"
-#include "partitioner/planning/file.h"
-#include "partitioner/planning/megatron_layout.h"
+#include "partitioner/planning/answer/answer.h"
+#include "partitioner/planning/file/megatron_layout.h"
+#include "partitioner/planning/file/plan_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/plan/plan_drawing.h"

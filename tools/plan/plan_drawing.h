@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/plan/plan.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "partitioner/planning/limits.h"
+#include "partitioner/planning/question/limits.h"
 #include "tools/files.h"
 #include "tools/plan/plan_choices.h"
 

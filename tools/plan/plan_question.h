@@ -2,7 +2,7 @@
 #define SLUICE_TOOLS_PLAN_PLAN_QUESTION_H_
 
 #include "absl/status/statusor.h"
-#include "partitioner/planning/question.h"
+#include "partitioner/planning/question/question.h"
 #include "tools/plan/plan_flags.h"
 
 namespace sluice {

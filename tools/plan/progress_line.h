@@ -1,7 +1,7 @@
 #ifndef SLUICE_TOOLS_PLAN_PROGRESS_LINE_H_
 #define SLUICE_TOOLS_PLAN_PROGRESS_LINE_H_
 
-#include "partitioner/planning/progress.h"
+#include "partitioner/planning/question/progress.h"
 
 namespace sluice {
 

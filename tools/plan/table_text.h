@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/plan/plan.h"
 
 namespace sluice {
 

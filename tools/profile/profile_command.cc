@@ -10,7 +10,7 @@
 #include "models/spec/describe_layers.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/planning/file.h"
+#include "partitioner/planning/file/plan_file.h"
 #include "partitioner/planning/profiling/cpu_device.h"
 #include "partitioner/planning/profiling/device_link.h"
 #include "partitioner/planning/profiling/layer_timing.h"

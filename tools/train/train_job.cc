@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/data/open_dataset.h"
-#include "partitioner/planning/default_partition.h"
-#include "partitioner/planning/file.h"
+#include "partitioner/planning/answer/default_partition.h"
+#include "partitioner/planning/file/plan_file.h"
 #include "tools/files.h"
 #include "tools/train/train_timetable.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "partitioner/planning/least_memory_plan.h"
+#include "partitioner/planning/plan/least_memory_plan.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/setting_contestant.h"
 

@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "partitioner/machines.h"
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/plan.h"
-#include "partitioner/planning/progress.h"
-#include "partitioner/planning/setting.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/question/plan_request.h"
+#include "partitioner/planning/question/progress.h"
+#include "partitioner/planning/question/setting.h"
 
 namespace sluice {
 

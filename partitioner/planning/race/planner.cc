@@ -14,10 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/candidate.h"
-#include "partitioner/orders/free_order.h"
-#include "partitioner/planning/candidates.h"
-#include "partitioner/planning/least_memory_plan.h"
-#include "partitioner/planning/plan_builder.h"
+#include "partitioner/orders/custom_order.h"
+#include "partitioner/planning/plan/candidates.h"
+#include "partitioner/planning/plan/least_memory_plan.h"
+#include "partitioner/planning/plan/plan_builder.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/timetable_contestant.h"
 #include "partitioner/search/partition_answer.h"
@@ -67,7 +67,11 @@ class Planner {
   // Nothing where it is proved that no plan is below the cutoff.
   absl::StatusOr<std::optional<Plan>> Run() {
     if (floor_ == kInfinity) return WhyNothing();
-    custom_ = FindFreeOrder(request_, floor_ * (1 + request_.gap));
+    if (AllowsCustomOrder(request_)) {
+      custom_ = FindCustomOrder(request_, {.cutoff = request_.cutoff,
+                                           .enough = floor_ * (1 + request_.gap),
+                                           .stop = request_.stop});
+    }
     if (custom_) {
       race_.Lower(custom_->seconds);
       if (RelativeGap(custom_->seconds, floor_) <= request_.gap) return FinishCustom();
@@ -203,7 +207,7 @@ class Planner {
   Race race_;
   std::deque<TimetableContestant> contestants_;  // those with the fewest in flight first
   std::vector<RejectedPlan> rejected_;
-  std::optional<FreeOrder> custom_;
+  std::optional<CustomOrder> custom_;
   const TimetableContestant* best_ = nullptr;  // null where custom_ is better
   absl::Status stopped_;
   bool cut_short_ = false;  // some schedules were not even generated

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/question/plan_request.h"
 
 namespace sluice {
 

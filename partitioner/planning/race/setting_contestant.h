@@ -8,10 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "partitioner/machines.h"
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/plan.h"
+#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/question/plan_request.h"
+#include "partitioner/planning/question/setting.h"
 #include "partitioner/planning/race/race.h"
-#include "partitioner/planning/setting.h"
 #include "partitioner/search/search_options.h"
 
 namespace sluice {

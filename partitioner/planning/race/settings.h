@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "partitioner/planning/question.h"
-#include "partitioner/planning/setting.h"
+#include "partitioner/planning/question/question.h"
+#include "partitioner/planning/question/setting.h"
 #include "partitioner/planning/sources/source.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
 #include "partitioner/memory/feasible.h"
-#include "partitioner/planning/plan_builder.h"
+#include "partitioner/planning/plan/plan_builder.h"
 
 namespace sluice {
 
@@ -24,7 +24,7 @@ double TimetableContestant::Seed() {
     return kInfinity;
   }
   absl::StatusOr<std::unique_ptr<PartitionSearch>> search =
-      PartitionSearch::Create(ProblemOf(*request_, *candidate_));
+      PartitionSearch::Create(ProblemOf(*request_, *candidate_, request_->partition));
   if (!search.ok()) {
     result = Take(search.status(), kInfinity, 0);
     return kInfinity;
@@ -43,7 +43,7 @@ RaceResult TimetableContestant::Search(const SearchOptions& options) {
 }
 
 RaceResult TimetableContestant::FindBottleneck() {
-  return Take(FindBottleneckPartition(ProblemOf(*request_, *candidate_)),
+  return Take(FindBottleneckPartition(ProblemOf(*request_, *candidate_, request_->partition)),
               std::numeric_limits<double>::infinity(), 0);
 }
 
@@ -76,7 +76,7 @@ RaceResult TimetableContestant::Take(absl::StatusOr<PartitionAnswer> answer, dou
 
 std::string TimetableContestant::WhySlower() const {
   if (!request_->machines.limits_memory()) return "proved slower";
-  const PartitionProblem problem = ProblemOf(*request_, *candidate_);
+  const PartitionProblem problem = ProblemOf(*request_, *candidate_, request_->partition);
   const Feasible feasible(problem);
   const std::vector<RangeCost> stages = PriceStages(problem, feasible.LeastMemory());
   if (feasible.Fits(stages)) return "proved slower, where it fits";

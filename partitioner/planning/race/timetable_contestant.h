@@ -5,8 +5,8 @@
 #include <string>
 
 #include "partitioner/candidate.h"
-#include "partitioner/plan_request.h"
-#include "partitioner/planning/candidates.h"
+#include "partitioner/planning/plan/candidates.h"
+#include "partitioner/planning/question/plan_request.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/search/partition_answer.h"
 #include "partitioner/search/partition_search.h"

@@ -11,8 +11,8 @@
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/parallel.h"
 #include "partitioner/machines.h"
-#include "partitioner/planning/question.h"
-#include "partitioner/planning/setting.h"
+#include "partitioner/planning/question/question.h"
+#include "partitioner/planning/question/setting.h"
 
 namespace sluice {
 

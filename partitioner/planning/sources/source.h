@@ -12,8 +12,8 @@
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/machines.h"
-#include "partitioner/planning/question.h"
-#include "partitioner/planning/setting.h"
+#include "partitioner/planning/question/question.h"
+#include "partitioner/planning/question/setting.h"
 
 namespace sluice {
 

@@ -9,7 +9,7 @@
 #include "models/spec/presets.h"
 #include "partitioner/memory/in_flight.h"
 #include "partitioner/partition_problem.h"
-#include "partitioner/planning/run_memory.h"
+#include "partitioner/planning/answer/run_memory.h"
 #include "partitioner/planning/sources/layer_memory.h"
 #include "partitioner/planning/sources/replica_costs.h"
 #include "schedules/generators/catalogue.h"

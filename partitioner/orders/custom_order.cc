@@ -1,0 +1,192 @@
+#include "partitioner/orders/custom_order.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "partitioner/bounds/step_model.h"
+#include "partitioner/memory/feasible.h"
+#include "partitioner/orders/custom_order_trials.h"
+#include "partitioner/orders/full_rank_cut.h"
+#include "partitioner/orders/recompute_choice.h"
+#include "schedules/optimise/dispatch/dispatch.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kChunks = 2;
+// Actions of a timetable: with fewer the catalogue is searched exactly in no time, with more the
+// dispatches would take the time that a search over many settings has for all of them.
+constexpr int64_t kFewActions = 2'000;
+constexpr int64_t kManyActions = 1'000'000;
+
+bool WorthTrying(const Workload& workload) {
+  const int64_t actions = int64_t{3} * kChunks * workload.devices * workload.micro_batches;
+  return workload.machines.rank_costs.empty() && workload.machines.rank_memory.empty() &&
+         workload.devices > 1 && actions >= kFewActions && actions <= kManyActions &&
+         workload.machines.costs->layer_count() >= kChunks * workload.devices;
+}
+
+// A cut and what its stages recompute; an empty partition where a policy is not allowed or the
+// layers do not work out.
+struct Layout {
+  PlacedCut cut;
+  std::vector<Recompute> recompute;
+};
+
+Layout Lay(const Workload& workload, const CustomOrderTrial& trial) {
+  const std::vector<Recompute>& allowed = workload.policies;
+  const auto may = [&](Recompute policy) {
+    return std::find(allowed.begin(), allowed.end(), policy) != allowed.end();
+  };
+  if (!may(trial.everywhere)) return {};
+  Layout layout{LeastCut(workload, trial.full, trial.front_share), {}};
+  if (layout.cut.partition.empty()) return layout;
+  layout.recompute =
+      trial.fit > 0
+          ? RecomputeToFit(workload, layout.cut, trial.fit, trial.longer)
+          : RecomputeInSpareTime(*workload.machines.costs, layout.cut.partition, trial.everywhere,
+                                 may(trial.in_spare_time) ? trial.in_spare_time : trial.everywhere);
+  return layout;
+}
+
+Candidate Unordered(const Workload& workload, const Placement& placement) {
+  Candidate candidate{kCustomOrder, kChunks, {}, nullptr};
+  candidate.timetable.placement = placement;
+  candidate.timetable.micro_batches = workload.micro_batches;
+  return candidate;
+}
+
+// A stage that recomputes keeps more for its W than its F kept: W is to run right after I.
+bool Prompt(const RangeCost& stage) { return stage.weight_grad_bytes > stage.activation_bytes; }
+
+// Bytes that a rank may hold besides what it always holds; between I and a prompt W that is more.
+std::vector<double> RoomOf(const PartitionProblem& problem, const std::vector<RangeCost>& stages) {
+  std::vector<double> room;
+  const Placement& placement = problem.timetable->placement;
+  for (int rank = 0; problem.machines.limits_memory() && rank < placement.ranks(); ++rank) {
+    std::vector<RangeCost> of_rank;
+    for (int stage : placement.StagesOf(rank)) of_rank.push_back(stages[stage]);
+    room.push_back(RoomInFlight(problem.machines.MemoryOf(rank), of_rank));
+  }
+  return room;
+}
+
+// Whether the ranks have room for the micro-batches that are on their way when the busiest rank
+// never waits: each stage holds those that start while one goes on to the last stage and comes
+// back.
+bool MayKeepBusy(const optimise::Problem& problem) {
+  const double cycle = optimise::BusiestWork(problem);
+  for (const optimise::MemoryRule& rule : problem.memory) {
+    std::vector<double> held(problem.ranks);
+    double trip = 0;
+    for (int s = problem.stages - 1; s >= 0; --s) {
+      trip += problem.forward[s] + problem.input_grad[s];
+      const int rank = problem.placement.rank(s);
+      held[rank] += rule.held[s] * std::min<double>(trip / cycle, problem.micro_batches);
+      if (held[rank] > rule.limit[rank]) return false;
+    }
+  }
+  return true;
+}
+
+// The dispatcher's answer to a trial.
+struct Answer {
+  Candidate candidate;  // unordered
+  StageAssignment assignment;
+  optimise::Problem problem;
+  optimise::Schedule schedule;  // value kNever: not even one micro-batch fits
+};
+
+Answer DispatchTrial(const Workload& workload, const CustomOrderLimits& limits,
+                     const CustomOrderTrial& trial) {
+  Answer answer;
+  if (limits.stop && limits.stop()) return answer;
+  const Layout layout = Lay(workload, trial);
+  if (layout.cut.partition.empty()) return answer;
+  answer.assignment = {layout.cut.partition, layout.recompute};
+  answer.candidate = Unordered(workload, layout.cut.placement);
+  const PartitionProblem shape = ProblemOf(workload, answer.candidate);
+  const std::vector<RangeCost> stages = PriceStages(shape, answer.assignment);
+  OptimiseRequest wanted;
+  wanted.placement = layout.cut.placement;
+  wanted.micro_batches = workload.micro_batches;
+  wanted.costs = ToStepCosts(shape, stages);
+  wanted.limits.bytes = RoomOf(shape, stages);
+  absl::StatusOr<optimise::Problem> problem = optimise::MakeProblem(wanted);
+  if (!problem.ok()) return answer;
+  answer.problem = *std::move(problem);
+  std::vector<char> prompt_weights;
+  for (const RangeCost& stage : stages) prompt_weights.push_back(Prompt(stage));
+  if (!MayKeepBusy(answer.problem)) return answer;
+  answer.schedule = optimise::Dispatch(answer.problem, trial.rules, prompt_weights);
+  return answer;
+}
+
+// All of the step, since what lacks memory only shows after a while.
+std::vector<Answer> DispatchAll(const Workload& workload, const CustomOrderLimits& limits,
+                                absl::Span<const CustomOrderTrial> trials) {
+  std::vector<Answer> answers(trials.size());
+  tbb::parallel_for(size_t{0}, trials.size(),
+                    [&](size_t i) { answers[i] = DispatchTrial(workload, limits, trials[i]); });
+  return answers;
+}
+
+// The number of the fastest.
+size_t Fastest(const std::vector<Answer>& answers) {
+  const auto best = std::min_element(
+      answers.begin(), answers.end(),
+      [](const auto& a, const auto& b) { return a.schedule.value < b.schedule.value; });
+  return static_cast<size_t>(best - answers.begin());
+}
+
+// Nothing where it does not fit or is not below the cutoff.
+std::optional<CustomOrder> Make(const Workload& workload, double cutoff, const Answer& answer) {
+  if (answer.schedule.value >= cutoff) return std::nullopt;
+  CustomOrder made{answer.candidate, answer.assignment, 0};
+  Candidate& candidate = made.candidate;
+  candidate.timetable = optimise::TimetableOf(answer.problem, answer.schedule.order);
+  candidate.timetable.name = kCustomOrder;
+  candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
+  const PartitionProblem problem = ProblemOf(workload, candidate);
+  const std::vector<RangeCost> stages = PriceStages(problem, made.assignment);
+  absl::StatusOr<StepModel> model = StepModel::Compile(candidate.timetable);
+  if (!model.ok() || !Feasible(problem).Fits(stages)) return std::nullopt;
+  made.seconds = model->Makespan(ToStepCosts(problem, stages));
+  if (made.seconds >= cutoff) return std::nullopt;
+  return made;
+}
+
+// The fastest that fits: bytes are counted more finely than the dispatcher does.
+std::optional<CustomOrder> MakeFastest(const Workload& workload, double cutoff,
+                                       std::vector<Answer> answers) {
+  std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) {
+    return a.schedule.value < b.schedule.value;
+  });
+  for (const Answer& answer : answers) {
+    if (answer.schedule.value == optimise::kNever) break;
+    if (std::optional<CustomOrder> made = Make(workload, cutoff, answer)) return made;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CustomOrder> FindCustomOrder(const Workload& workload,
+                                           const CustomOrderLimits& limits) {
+  if (!WorthTrying(workload)) return std::nullopt;
+  std::vector<Answer> answers = DispatchAll(workload, limits, CustomOrderTrials());
+  const size_t best = Fastest(answers);
+  const double fastest = answers[best].schedule.value;
+  if (fastest != optimise::kNever && fastest > limits.enough) {
+    std::vector<Answer> near = DispatchAll(workload, limits, TrialsNear(CustomOrderTrials()[best]));
+    std::move(near.begin(), near.end(), std::back_inserter(answers));
+  }
+  return MakeFastest(workload, limits.cutoff, std::move(answers));
+}
+
+}  // namespace sluice

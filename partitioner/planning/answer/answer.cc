@@ -1,0 +1,104 @@
+#include "partitioner/planning/answer/answer.h"
+
+#include <utility>
+
+#include "partitioner/graph_plan.h"
+#include "partitioner/planning/answer/search.h"
+#include "partitioner/planning/answer/variants.h"
+#include "partitioner/planning/graph/graph_bottleneck.h"
+#include "partitioner/planning/graph/graph_step.h"
+#include "partitioner/planning/race/joint_plan.h"
+#include "partitioner/planning/sources/source.h"
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<Plan> PlanBottleneck(const PlanQuestion& question, const ProfileGraph& graph) {
+  GraphRequest request;
+  request.graph = &graph;
+  request.devices = question.devices;
+  if (question.bandwidth) request.bandwidth = *question.bandwidth;
+  if (question.memory) request.memory = static_cast<double>(*question.memory);
+  request.replicate = !question.data_parallel;
+  return FindGraphBottleneckPlan(request);
+}
+
+absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& graph) {
+  GraphStepRequest request;
+  request.graph = &graph;
+  request.devices = question.devices;
+  request.micro_batches = question.micro_batches.value_or(kPlannedMicroBatches);
+  request.schedule = question.schedule;
+  request.chunks = question.chunks.value_or(0);
+  if (question.bandwidth) request.link.bandwidth = *question.bandwidth;
+  if (question.latency) request.link.latency = *question.latency;
+  if (question.memory) request.memory = static_cast<double>(*question.memory);
+  request.replicate = !question.data_parallel;
+  request.gap = question.gap;
+  request.stop = StopAfter(question.time_limit);
+  return FindGraphStepPlan(request);
+}
+
+absl::StatusOr<PlanAnswer> AnswerGraph(const PlanQuestion& question, const ProfileGraph& graph) {
+  absl::StatusOr<Plan> plan = question.objective == PlanObjective::kStep
+                                  ? PlanStep(question, graph)
+                                  : PlanBottleneck(question, graph);
+  if (!plan.ok()) return plan.status();
+  PlanAnswer answer;
+  answer.plan = *std::move(plan);
+  answer.context.model = question.model;
+  answer.context.graph = true;
+  // Numbers of layers mean something only where there is one order.
+  answer.context.one_order = graph.IsChain();
+  for (const ProfileNode& node : graph.nodes) answer.context.layer_names.push_back(node.id);
+  return answer;
+}
+
+PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
+                      const JointPlan& best) {
+  PlanContext context;
+  context.model = source.model;
+  context.spec = source.spec;
+  for (const LayerCost& layer : best.machines.costs->layers()) {
+    context.layer_names.push_back(layer.name);
+  }
+  context.micro_batch_size = best.setting.micro_batch_size;
+  context.seq = source.batch.seq;
+  context.dtype = source.dtype;
+  context.data_parallel = best.setting.data;
+  context.tensor_parallel = best.setting.tensor;
+  context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;
+  context.zero = question.zero;
+  return context;
+}
+
+absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
+                                        const ProgressCallback& progress) {
+  const absl::StatusOr<PlanSource> source = MakeSource(question);
+  if (!source.ok()) return source.status();
+  const absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
+  if (!request.ok()) return request.status();
+  absl::StatusOr<JointPlan> best = FindPlan(question, *source, *request, progress);
+  if (!best.ok()) return best.status();
+  PlanAnswer answer;
+  if (question.pareto) answer.variants.pareto = ParetoFront(question, *source, progress);
+  if (question.what_if) answer.variants.what_if = WhatIf(question, *source, *best, progress);
+  answer.context = ContextOf(question, *source, *best);
+  answer.plan = std::move(best->plan);
+  answer.machines = std::move(best->machines);
+  answer.device = source->device;
+  answer.costs = source->costs;
+  answer.settings_tried = best->settings_tried;
+  answer.settings_in_all = best->settings_in_all;
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanAnswer> AnswerQuestion(const PlanQuestion& question,
+                                          const ProgressCallback& progress) {
+  if (const ProfileGraph* graph = question.graph()) return AnswerGraph(question, *graph);
+  return AnswerLayers(question, progress);
+}
+
+}  // namespace sluice

@@ -1,0 +1,24 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_ANSWER_DEFAULT_PARTITION_H_
+#define SLUICE_PARTITIONER_PLANNING_ANSWER_DEFAULT_PARTITION_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/spec/layer_spec.h"
+#include "models/spec/model_spec.h"
+#include "schedules/partition.h"
+#include "schedules/timetable.h"
+
+namespace sluice {
+
+// The partition that trains fastest by the layers' FLOPs alone: what `sluice train` takes when it
+// is told neither a partition nor a plan. A stage with r replicas (`replicas`: [stage]; empty: one
+// each) counts as r times as fast. Depends on nothing but its arguments. InvalidArgument when there
+// are more stages than layers.
+absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
+                                           const Timetable& timetable,
+                                           const std::vector<int>& replicas = {});
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_ANSWER_DEFAULT_PARTITION_H_

@@ -1,0 +1,98 @@
+#include "partitioner/planning/answer/fit.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "partitioner/planning/answer/run_memory.h"
+#include "partitioner/planning/plan/least_memory_plan.h"
+#include "partitioner/planning/race/planner.h"
+
+namespace sluice {
+namespace {
+
+// How often a plan that turns out too large is made again for less memory.
+constexpr int kMostRepairs = 8;
+
+// Replaces the bytes that the planner counted by what a run allocates.
+absl::Status SetRunMemory(const PlanQuestion& question, const PlanSource& source,
+                          const PlanSetting& setting, Plan* plan) {
+  const BatchShape batch{setting.micro_batch_size, source.batch.seq};
+  absl::StatusOr<std::vector<int64_t>> exact =
+      RunMemory(*source.spec, batch, source.dtype, question.optimizer, plan->timetable,
+                AssignmentOf(*plan), setting.data, question.zero, *source.kernels);
+  if (!exact.ok()) return exact.status();
+  plan->peak_bytes = *std::move(exact);
+  return absl::OkStatus();
+}
+
+// Limits the layers' own bytes so that the device that was over saves what it was over.
+int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<int64_t>& run,
+                       int64_t limit, int64_t tightened) {
+  for (size_t rank = 0; rank < run.size(); ++rank) {
+    if (run[rank] > limit) tightened = std::min(tightened, declared[rank] - (run[rank] - limit));
+  }
+  return tightened;
+}
+
+// The plan that needs least memory, with what a run of it allocates. FailedPrecondition when that
+// is too much.
+absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
+                                    const PlanSetting& setting, const PlanRequest& request,
+                                    int64_t limit) {
+  absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(request);
+  if (!leanest.ok()) return leanest.status();
+  if (absl::Status status = SetRunMemory(question, source, setting, &*leanest); !status.ok()) {
+    return status;
+  }
+  if (leanest->largest_peak_bytes() > limit) return NothingFits(*leanest, limit);
+  return leanest;
+}
+
+}  // namespace
+
+absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
+                    const JointRequest& joint, JointPlan* best) {
+  PlanRequest request = RequestOf(joint.common, best->setting, best->machines);
+  const std::optional<int64_t> limit = request.machines.memory_limit;
+  const double lower_bound = best->plan.lower_bound;
+  for (int repair = 0; repair <= kMostRepairs; ++repair) {
+    const std::vector<int64_t> declared = best->plan.peak_bytes;
+    if (absl::Status status = SetRunMemory(question, source, best->setting, &best->plan);
+        !status.ok()) {
+      return status;
+    }
+    best->plan.SetLowerBound(lower_bound);
+    if (!limit || best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
+    request.machines.memory_limit =
+        TightenedLimit(declared, best->plan.peak_bytes, *limit, *request.machines.memory_limit);
+    if (repair == kMostRepairs || *request.machines.memory_limit <= 0) break;
+    absl::StatusOr<Plan> plan = MakePlan(request);
+    if (!plan.ok() && plan.status().code() != absl::StatusCode::kFailedPrecondition) {
+      return plan.status();
+    }
+    if (!plan.ok()) break;
+    best->plan = *std::move(plan);
+  }
+  absl::StatusOr<Plan> leanest = LeastMemoryRun(question, source, best->setting, request, *limit);
+  if (!leanest.ok()) return leanest.status();
+  leanest->SetLowerBound(lower_bound);
+  best->plan = *std::move(leanest);
+  return absl::OkStatus();
+}
+
+absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
+                      const JointRequest& joint, const absl::Status& why) {
+  if (why.code() != absl::StatusCode::kFailedPrecondition) return why;
+  const PlanSetting& setting = joint.settings.front();
+  const absl::StatusOr<Machines> machines = joint.price(setting);
+  if (!machines.ok() || !machines->memory_limit) return why;
+  const absl::StatusOr<Plan> leanest =
+      LeastMemoryRun(question, source, setting, RequestOf(joint.common, setting, *machines),
+                     *machines->memory_limit);
+  return leanest.ok() ? why : leanest.status();
+}
+
+}  // namespace sluice

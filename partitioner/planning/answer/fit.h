@@ -1,0 +1,25 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_ANSWER_FIT_H_
+#define SLUICE_PARTITIONER_PLANNING_ANSWER_FIT_H_
+
+#include "absl/status/status.h"
+#include "partitioner/planning/question/question.h"
+#include "partitioner/planning/race/joint_plan.h"
+#include "partitioner/planning/sources/source.h"
+
+namespace sluice {
+
+// Replaces the bytes that the search counted, which are those that the layers declare, by those
+// that a run allocates: these are a little more (alignment, messages ahead of their use, the
+// packing of buffers). A plan that does not fit after all is made again for less memory; the lower
+// bound of the first one, made with more memory than there is, still holds. Requires that sluice
+// runs what `source` is of. FailedPrecondition when nothing fits.
+absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
+                    const JointRequest& joint, JointPlan* best);
+
+// Where nothing fits (`why`) and there is one setting: says so in the bytes that a run allocates.
+absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
+                      const JointRequest& joint, const absl::Status& why);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_ANSWER_FIT_H_

@@ -1,0 +1,33 @@
+#include "partitioner/planning/answer/run_memory.h"
+
+#include <algorithm>
+
+#include "pipeline/compile/compile_run.h"
+
+namespace sluice {
+
+absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const BatchShape& batch,
+                                               DType dtype, OptimizerKind optimizer,
+                                               const Timetable& timetable,
+                                               const StageAssignment& assignment, int replicas,
+                                               int zero, const Kernels& kernels) {
+  const absl::StatusOr<RunPlan> run = CompileRun({.spec = spec,
+                                                  .batch = batch,
+                                                  .dtype = dtype,
+                                                  .timetable = timetable,
+                                                  .partition = assignment.partition,
+                                                  .recompute = assignment.recompute,
+                                                  .replicas = replicas,
+                                                  .zero = zero,
+                                                  .optimizer = optimizer,
+                                                  .kernels = &kernels});
+  if (!run.ok()) return run.status();
+  std::vector<int64_t> bytes(static_cast<size_t>(run->ranks()));
+  for (int rank = 0; rank < run->world_size(); ++rank) {
+    int64_t& most = bytes[static_cast<size_t>(run->pipeline_rank(rank))];
+    most = std::max(most, run->arenas[static_cast<size_t>(rank)].memory.total);
+  }
+  return bytes;
+}
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "partitioner/planning/answer/search.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "partitioner/planning/answer/fit.h"
+#include "partitioner/planning/question/limits.h"
+#include "partitioner/planning/race/settings.h"
+
+namespace sluice {
+namespace {
+
+// Seconds that a choice among many settings may take where the question does not say: with reading,
+// and describing what was found, ten.
+constexpr double kPatience = 8;
+
+}  // namespace
+
+std::function<bool()> StopAfter(const std::optional<double>& seconds) {
+  if (!seconds) return {};
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(*seconds));
+  return [end] { return Clock::now() >= end; };
+}
+
+absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
+                                              const PlanSource& source) {
+  JointRequest request;
+  PlanRequest& common = request.common;
+  common.schedule = question.schedule;
+  common.round_robin = question.round_robin;
+  common.chunks = question.chunks.value_or(0);
+  common.policies = question.policies;
+  common.objective = question.objective;
+  common.gap = question.gap;
+  common.partition = question.partition;
+  absl::StatusOr<std::vector<PlanSetting>> settings = SettingsOf(question, source);
+  if (!settings.ok()) return settings.status();
+  request.settings = *std::move(settings);
+  const bool many = request.settings.size() > 1;
+  common.stop = StopAfter(many && !question.time_limit ? std::optional<double>(kPatience)
+                                                       : question.time_limit);
+  request.price = [&source](const PlanSetting& setting) -> absl::StatusOr<Machines> {
+    if (absl::Status status = CheckSettingLimits(setting, source.batch.seq); !status.ok()) {
+      return status;
+    }
+    return source.price(setting);
+  };
+  return request;
+}
+
+absl::StatusOr<JointPlan> FindPlan(const PlanQuestion& question, const PlanSource& source,
+                                   const JointRequest& request, const ProgressCallback& progress) {
+  JointRequest shown = request;
+  if (request.settings.size() > 1) shown.progress = progress;
+  absl::StatusOr<JointPlan> best = MakeJointPlan(shown);
+  if (!source.spec || !source.runs_here) return best;
+  if (!best.ok()) {
+    return request.settings.size() == 1 ? WhyNoRun(question, source, request, best.status()) : best;
+  }
+  if (absl::Status status = FitRun(question, source, request, &*best); !status.ok()) return status;
+  return best;
+}
+
+}  // namespace sluice

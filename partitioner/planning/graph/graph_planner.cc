@@ -1,0 +1,253 @@
+#include "partitioner/planning/graph/graph_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
+#include "partitioner/cuts/graph_stage.h"
+#include "partitioner/graph_plan.h"
+#include "partitioner/planning/graph/graph_chain.h"
+#include "partitioner/planning/graph/graph_stage.h"
+#include "partitioner/planning/plan/least_memory_plan.h"
+#include "partitioner/planning/race/planner.h"
+#include "partitioner/search/graph_partition.h"
+#include "schedules/simulate/simulate.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kManyNodes = 128;
+// Of the budget, for plans along one order of the nodes.
+constexpr int64_t kShareOfSeeds = 32;
+
+std::vector<int> OrderOfFile(const ProfileGraph& graph) {
+  std::vector<int> order(graph.nodes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  return order;
+}
+
+// Stage by stage of the partition with the least bottleneck; empty where none fits.
+std::vector<int> OrderOfBottleneck(const GraphStepRequest& request) {
+  GraphRequest bottleneck;
+  bottleneck.graph = request.graph;
+  bottleneck.devices = request.devices;
+  bottleneck.bandwidth = request.link.bandwidth;
+  bottleneck.memory = request.memory;
+  const absl::StatusOr<GraphPlan> plan = FindGraphPartition(bottleneck);
+  std::vector<int> order;
+  if (!plan.ok()) return order;
+  for (const GraphStage& stage : plan->stages) {
+    order.insert(order.end(), stage.nodes.begin(), stage.nodes.end());
+  }
+  return order;
+}
+
+PlanStage StageOf(const GraphWork& work, const GraphContestant& best, int s) {
+  const GraphStepProblem& problem = best.problem();
+  const GraphCuts& cuts = best.cuts();
+  PlanStage stage =
+      ToPlanStage(work.StageBetween(cuts[s], cuts[s + 1]), problem.timetable->placement.rank(s));
+  stage.in_flight = problem.in_flight->peak(s);
+  return stage;
+}
+
+}  // namespace
+
+GraphPlanner::GraphPlanner(const GraphStepRequest& request, const GraphWork& work, double cutoff)
+    : request_(request),
+      cutoff_(cutoff),
+      work_(work),
+      race_({.cutoff = cutoff,
+             .gap = request.gap,
+             .budget = request.budget - request.budget / kShareOfSeeds,
+             .stop = request.stop}) {}
+
+absl::StatusOr<std::optional<Plan>> GraphPlanner::Run() {
+  const std::vector<int> in_file = OrderOfFile(*request_.graph);
+  const auto chain = ChainOf(*request_.graph);
+  if (!chain.ok()) return chain.status();
+  const PlanRequest along = AlongChain(*chain);
+  if (absl::Status status = Enter(along); !status.ok()) return status;
+  if (absl::Status status = Seed(SeedOf(*chain), in_file); !status.ok()) return status;
+  SeedBottleneck(in_file);
+  if (absl::Status status = Search(); !status.ok()) return status;
+  if (race_.best() == nullptr && cutoff_ < kInfinity) return std::nullopt;
+  if (race_.best() == nullptr) return WhyNothing(along);
+  return Finish();
+}
+
+// The contestants, and the order in which they race.
+absl::Status GraphPlanner::Enter(const PlanRequest& along) {
+  bool stopped = false;
+  absl::StatusOr<std::vector<Candidate>> candidates = ListCandidates(along, &refused_, &stopped);
+  if (!candidates.ok()) return candidates.status();
+  candidates_ = *std::move(candidates);
+  if (stopped) lower_bound_ = EvenSeconds();
+  for (const Candidate& candidate : candidates_) {
+    order_.push_back(&contestants_.emplace_back(candidate, ProblemOf(candidate)));
+  }
+  // Bounds are tighter with one stage per device: what these find helps with the others.
+  std::stable_partition(order_.begin(), order_.end(),
+                        [](const auto* each) { return each->candidate().chunks == 1; });
+  return absl::OkStatus();
+}
+
+std::vector<RejectedPlan> GraphPlanner::Rejected() const {
+  std::vector<const GraphContestant*> others;
+  for (const GraphContestant* each : order_) {
+    if (each != race_.best()) others.push_back(each);
+  }
+  std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
+    return a->result.seconds < b->result.seconds;
+  });
+  std::vector<RejectedPlan> rejected;
+  rejected.reserve(others.size() + refused_.size());
+  for (const GraphContestant* other : others) {
+    rejected.push_back({other->candidate().Describe(), WhyNot(*other)});
+  }
+  rejected.insert(rejected.end(), refused_.begin(), refused_.end());
+  return rejected;
+}
+
+// All the work shared evenly: no schedule takes less.
+double GraphPlanner::EvenSeconds() const {
+  const int whole = work_.whole();
+  return request_.micro_batches * (work_.forward[whole] + work_.backward[whole]) / request_.devices;
+}
+
+PlanRequest GraphPlanner::AlongChain(std::shared_ptr<const CostTable> chain) const {
+  PlanRequest along;
+  along.machines.costs = std::move(chain);
+  along.devices = request_.devices;
+  along.micro_batches = request_.micro_batches;
+  along.schedule = request_.schedule;
+  along.chunks = request_.chunks;
+  along.machines.link = request_.link;
+  if (std::isfinite(request_.memory)) {
+    along.machines.memory_limit = static_cast<int64_t>(std::max(1.0, std::floor(request_.memory)));
+  }
+  along.gap = request_.gap;
+  along.budget = request_.budget / kShareOfSeeds;
+  along.cutoff = cutoff_;
+  along.stop = request_.stop;
+  return along;
+}
+
+// Several stages per device along an order of hundreds of nodes take longer than all the rest,
+// and are seldom the best.
+PlanRequest GraphPlanner::SeedOf(std::shared_ptr<const CostTable> chain) const {
+  PlanRequest along = AlongChain(std::move(chain));
+  const bool many = request_.graph->nodes.size() > kManyNodes;
+  if (many && !along.schedule && along.chunks == 0) along.chunks = 1;
+  return along;
+}
+
+GraphStepProblem GraphPlanner::ProblemOf(const Candidate& candidate) const {
+  GraphStepProblem problem;
+  problem.work = &work_;
+  problem.timetable = &candidate.timetable;
+  problem.in_flight = candidate.in_flight.get();
+  problem.link = request_.link;
+  problem.memory = request_.memory;
+  return problem;
+}
+
+// The best plan along one order of the nodes is something to beat.
+absl::Status GraphPlanner::Seed(const PlanRequest& along, const std::vector<int>& order) {
+  const absl::StatusOr<std::optional<Plan>> plan = MakePlanBelowCutoff(along);
+  if (!plan.ok()) {
+    const bool nothing =
+        absl::IsFailedPrecondition(plan.status()) || absl::IsDeadlineExceeded(plan.status());
+    return nothing ? absl::OkStatus() : plan.status();
+  }
+  if (!*plan) return absl::OkStatus();
+  for (GraphContestant* each : order_) {
+    const Candidate& candidate = each->candidate();
+    if (candidate.schedule != (*plan)->schedule || candidate.chunks != (*plan)->chunks) continue;
+    each->Know(CutsAlong(work_, (*plan)->partition(), order));
+    race_.Take(each);
+  }
+  return absl::OkStatus();
+}
+
+void GraphPlanner::SeedBottleneck(const std::vector<int>& in_file) {
+  const std::vector<int> order = OrderOfBottleneck(request_);
+  if (order.empty() || order == in_file) return;
+  const auto chain = ChainOf(InOrder(*request_.graph, order));
+  if (chain.ok()) Seed(SeedOf(*chain), order).IgnoreError();  // as good as none
+}
+
+absl::Status GraphPlanner::Search() {
+  race_.Run({order_.begin(), order_.end()});
+  for (const GraphContestant& each : contestants_) {
+    if (each.result.outcome == RaceOutcome::kRefused) return each.result.why;
+    lower_bound_ = std::min(lower_bound_, each.result.lower_bound);
+  }
+  return absl::OkStatus();
+}
+
+// Names the plan that needs least memory along the order of the file; another may need less.
+absl::Status GraphPlanner::WhyNothing(const PlanRequest& along) const {
+  const bool proved = std::all_of(contestants_.begin(), contestants_.end(),
+                                  [](const auto& each) { return each.result.complete; });
+  if (!proved) {
+    return absl::DeadlineExceededError(
+        "the search ended before it found anything that fits; give it more time or memory");
+  }
+  const absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(along);
+  if (!leanest.ok()) return leanest.status();
+  const std::vector<int64_t>& bytes = leanest->peak_bytes;
+  const auto fullest = std::max_element(bytes.begin(), bytes.end());
+  return absl::FailedPreconditionError(
+      absl::StrCat("no plan fits into ", DescribeMemory(*along.machines.memory_limit),
+                   " a device; ", leanest->description, " along the order of the file needs ",
+                   DescribeMemory(*fullest), ", most of it on device ", fullest - bytes.begin()));
+}
+
+std::string GraphPlanner::WhyNot(const GraphContestant& contestant) const {
+  const bool none = race_.best() == nullptr;
+  const double best = none ? cutoff_ : race_.best()->result.seconds;
+  const bool proved = contestant.ProvedNoBetter(best);
+  // What was found on the way to a proof that all take longer is no good measure of them.
+  if (!contestant.result.found() || (none && cutoff_ < kInfinity)) {
+    if (!proved) return "nothing better found; not proved slower";
+    return std::isinf(request_.memory) ? "proved slower" : "does not fit, or is proved slower";
+  }
+  return WhyLonger(contestant.result.seconds, best, proved);
+}
+
+absl::StatusOr<std::optional<Plan>> GraphPlanner::Finish() const {
+  const auto& best = static_cast<const GraphContestant&>(*race_.best());
+  const GraphStepProblem& problem = best.problem();
+  Plan plan;
+  plan.devices = request_.devices;
+  plan.micro_batches = request_.micro_batches;
+  plan.cuts = work_.sets.size() - 2;
+  plan.timetable = *problem.timetable;
+  plan.stage_costs = problem.Costs(best.cuts());
+  absl::StatusOr<Simulation> run = Simulate(plan.timetable, plan.stage_costs);
+  if (!run.ok()) return run.status();
+  plan.schedule = best.candidate().schedule;
+  plan.description = best.candidate().Describe();
+  plan.chunks = best.candidate().chunks;
+  plan.step_seconds = run->makespan;
+  plan.bubble = run->bubble;
+  plan.simulation = *std::move(run);
+  std::vector<double> busy(request_.devices);
+  for (int s = 0; s < problem.stages(); ++s) {
+    const PlanStage& stage = plan.stages.emplace_back(StageOf(work_, best, s));
+    busy[stage.rank] += stage.cost.forward + stage.cost.backward();
+  }
+  for (int rank = 0; rank < request_.devices; ++rank) {
+    plan.peak_bytes.push_back(WholeBytes(problem.RankBytes(rank, best.cuts())));
+  }
+  plan.bottleneck_seconds = *std::max_element(busy.begin(), busy.end());
+  plan.SetLowerBound(lower_bound_);
+  plan.rejected = Rejected();
+  return plan;
+}
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_PLAN_PLAN_CONTEXT_H_
+#define SLUICE_PARTITIONER_PLANNING_PLAN_PLAN_CONTEXT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/spec/dtype.h"
+#include "models/spec/model_spec.h"
+#include "partitioner/planning/plan/plan.h"
+
+namespace sluice {
+
+// What a plan was made for, beside what the planner knows.
+struct PlanContext {
+  std::string model;
+  std::optional<ModelSpec> spec;         // where the model is one that sluice trains
+  std::vector<std::string> layer_names;  // [layer], or [node] its id
+  // Whether the model is a graph of operations: its profile does not say what a micro-batch is, so
+  // none of the fields below means anything.
+  bool graph = false;
+  bool one_order = true;  // of a graph: whether each node uses the one before it
+  int64_t micro_batch_size = 1;
+  int64_t seq = 1;  // tokens per sample
+  DType dtype = DType::kFloat32;
+  int data_parallel = 1;    // replicas of the pipeline
+  int tensor_parallel = 1;  // devices that share each stage
+  bool sequence_parallel = false;
+  int zero = 0;
+
+  // Tokens (samples, of a model without tokens) that one step trains on.
+  double TokensPerStep(const Plan& plan) const {
+    return static_cast<double>(data_parallel) * static_cast<double>(plan.micro_batches) *
+           static_cast<double>(micro_batch_size * seq);
+  }
+  // Of all replicas.
+  int DeviceCount(const Plan& plan) const { return plan.devices * data_parallel * tensor_parallel; }
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_PLAN_PLAN_CONTEXT_H_

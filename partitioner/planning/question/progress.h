@@ -1,0 +1,18 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_QUESTION_PROGRESS_H_
+#define SLUICE_PARTITIONER_PLANNING_QUESTION_PROGRESS_H_
+
+#include <functional>
+
+namespace sluice {
+
+// How far a search over settings is.
+struct PlanProgress {
+  int settings = 0, settings_done = 0;
+  double best_seconds = 0;  // infinite before anything was found
+  double lower_bound = 0;   // of all settings
+};
+using ProgressCallback = std::function<void(const PlanProgress&)>;
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_QUESTION_PROGRESS_H_

@@ -1,0 +1,86 @@
+#ifndef SLUICE_PARTITIONER_PLANNING_QUESTION_QUESTION_H_
+#define SLUICE_PARTITIONER_PLANNING_QUESTION_QUESTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "models/layers/trainable.h"
+#include "models/spec/decoder.h"
+#include "models/spec/dtype.h"
+#include "models/spec/layer_spec.h"
+#include "models/spec/model_spec.h"
+#include "models/spec/profile_graph.h"
+#include "partitioner/costs/cluster.h"
+#include "partitioner/costs/device.h"
+#include "partitioner/costs/profile.h"
+#include "partitioner/planning/question/plan_request.h"
+#include "pipeline/compile/plan/rank_memory.h"
+#include "schedules/partition.h"
+
+namespace sluice {
+
+// Micro-batches per step and replica where a question does not say.
+inline constexpr int kPlannedMicroBatches = 16;
+
+// What is cut into stages: a model, measured layers, or a measured graph of operations.
+using PlanSubject = std::variant<ModelSpec, Profile, ProfileGraph>;
+
+// What `sluice plan` is asked, read from its flags once. nullopt is "the usual" where a comment
+// says what that is, and otherwise "any": the planner chooses.
+struct PlanQuestion {
+  std::string model;  // the name that was given: a preset or a file
+  PlanSubject subject;
+
+  // What runs it: at most one of the two. With neither, this machine's processor, measured now.
+  std::optional<DeviceSpec> device;
+  std::optional<ClusterSpec> cluster;
+  int devices = 1;  // in all
+  // What is said instead of the device's own; bytes, bytes per second, seconds.
+  std::optional<int64_t> memory;
+  std::optional<double> bandwidth, latency;
+
+  // What a step is.
+  std::optional<DType> dtype;  // usual: fp32 on a processor, else bf16
+  std::optional<int64_t> seq;  // tokens per sample; usual: as the model says
+  bool any_micro_batch_size = false;
+  std::optional<int64_t> micro_batch_size;  // usual, unless any is allowed: 4, or what was measured
+  std::optional<int> micro_batches;         // per step and replica; usual: kPlannedMicroBatches
+  std::optional<int64_t> global_batch;      // samples per step; usual: by the two above
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+
+  // What may be chosen from.
+  std::optional<std::string> schedule;  // a name of the catalogue
+  std::optional<int> chunks;            // stages per rank
+  std::vector<Recompute> policies = {Recompute::kNone};
+  std::optional<int> data_parallel = 1, tensor_parallel = 1;
+  std::optional<Partition> partition;  // usual: any
+  bool round_robin = false;            // only schedules that place stages as Megatron-LM does
+  bool sequence_parallel = false;
+  bool overlap_sync = false;  // replicas sum gradients while the last backward runs
+  int zero = 0;               // 0, 1 or 2
+
+  // What is best, and how long to look for it.
+  PlanObjective objective = PlanObjective::kStep;
+  double gap = 0;                    // good enough: proved to be at most this much longer
+  std::optional<double> time_limit;  // seconds; usual: some where there is much to choose from
+  bool pareto = false, what_if = false;
+
+  const ModelSpec* spec() const { return std::get_if<ModelSpec>(&subject); }
+  const ProfileGraph* graph() const { return std::get_if<ProfileGraph>(&subject); }
+  // Whether the costs are those of this machine's processor.
+  bool on_this_processor() const { return !device && !cluster; }
+  // Whether that processor is measured: the layers of a model that sluice runs whole on each rank.
+  bool measures_processor() const {
+    return on_this_processor() && tensor_parallel == 1 && spec() != nullptr &&
+           CheckTrainable(*spec()).ok();
+  }
+  // Whether devices share no stage and no pipeline has replicas.
+  bool only_pipelines() const { return data_parallel == 1 && tensor_parallel == 1; }
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PARTITIONER_PLANNING_QUESTION_QUESTION_H_

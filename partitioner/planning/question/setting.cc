@@ -1,0 +1,26 @@
+#include "partitioner/planning/question/setting.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+std::string PlanSetting::Describe() const {
+  std::string text;
+  if (data > 1) absl::StrAppend(&text, "data ", data, " x ");
+  if (tensor > 1) absl::StrAppend(&text, "tensor ", tensor, " x ");
+  absl::StrAppend(&text, "pipeline ", pipeline, ", ", micro_batches,
+                  micro_batches == 1 ? " micro-batch of " : " micro-batches of ", micro_batch_size);
+  return text;
+}
+
+PlanRequest RequestOf(const PlanRequest& common, const PlanSetting& setting, Machines machines) {
+  PlanRequest request = common;
+  request.machines = std::move(machines);
+  request.devices = setting.pipeline;
+  request.micro_batches = setting.micro_batches;
+  return request;
+}
+
+}  // namespace sluice
