@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kBits = 64;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 bool Has(const uint64_t* members, int node) {
   return (members[node / kBits] >> (node % kBits) & 1) != 0;
@@ -21,40 +23,44 @@ bool Has(const uint64_t* members, int node) {
 
 void Put(uint64_t* members, int node) { members[node / kBits] |= uint64_t{1} << (node % kBits); }
 
+void Take(uint64_t* members, int node) {
+  members[node / kBits] &= ~(uint64_t{1} << (node % kBits));
+}
+
+bool Within(const uint64_t* part, const uint64_t* members, size_t words) {
+  for (size_t word = 0; word < words; ++word) {
+    if ((part[word] & ~members[word]) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-// Breadth first: all sets of k nodes, then those of k + 1, each made from every set that lacks one
-// of its nodes.
+// Breadth first: all sets of k blocks, then those of k + 1, each made from every set that lacks one
+// of its blocks.
 class DownsetBuilder {
  public:
-  explicit DownsetBuilder(const ProfileGraph& graph) : graph_(graph) {
+  // Nodes that are added together, and the blocks next to them.
+  struct Block {
+    std::vector<int> nodes;  // sources first
+    std::vector<int> sources, users;
+  };
+
+  DownsetBuilder(const ProfileGraph& graph, std::vector<Block> blocks)
+      : graph_(graph), blocks_(std::move(blocks)) {
     sets_.words_ = (graph.nodes.size() + kBits - 1) / kBits;
   }
 
   absl::StatusOr<Downsets> Build(int64_t most) {
     StartEmpty();
     int level_begin = 0;
-    for (size_t level = 0; level < graph_.nodes.size(); ++level) {
+    for (size_t level = 0; level < blocks_.size(); ++level) {
       const int level_end = sets_.size();
       const int begin = std::exchange(level_begin, level_end);
-      GrowLevel(begin, level_end);
-      if (sets_.size() > most) {
+      if (!GrowLevel(begin, level_end, most)) {
         return absl::ResourceExhaustedError(absl::StrCat(
             "the graph can be cut in more than ", most, " ways; merge nodes that belong together"));
       }
-    }
-    Sort();
-    return std::move(sets_);
-  }
-
-  Downsets BuildPrefixes() {
-    StartEmpty();
-    std::vector<uint64_t> members(sets_.words_);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const int node = static_cast<int>(i);
-      Put(members.data(), node);
-      AddGrown(node, node, members);
-      edges_.emplace_back(node + 1, node);
     }
     Sort();
     return std::move(sets_);
@@ -69,8 +75,8 @@ class DownsetBuilder {
     sets_.members_.assign(sets_.words_, 0);
     AddSums(0, 0, 0, 0);
     ready_.emplace_back();
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (graph_.nodes[i].sources.empty()) ready_[0].push_back(static_cast<int>(i));
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      if (blocks_[i].sources.empty()) ready_[0].push_back(static_cast<int>(i));
     }
   }
 
@@ -81,19 +87,21 @@ class DownsetBuilder {
     sets_.cut_bytes_.push_back(cut);
   }
 
-  void GrowLevel(int begin, int end) {
+  // False where there are more than `most` sets.
+  bool GrowLevel(int begin, int end, int64_t most) {
     by_hash_.clear();
-    for (int set = begin; set < end; ++set) {
+    for (int set = begin; set < end && sets_.size() <= most; ++set) {
       const std::vector<int> ready = std::move(ready_[set]);
-      for (const int node : ready) edges_.emplace_back(With(set, ready, node), set);
+      for (const int block : ready) edges_.emplace_back(With(set, ready, block), set);
     }
+    return sets_.size() <= most;
   }
 
-  // The number of `set` with `node`, which is one of its `ready` nodes.
-  int With(int set, const std::vector<int>& ready, int node) {
+  // The number of `set` with `block`, which is one of its `ready` blocks.
+  int With(int set, const std::vector<int>& ready, int block) {
     std::vector<uint64_t>& grown = scratch_;
     grown.assign(Members(set), Members(set) + sets_.words_);
-    Put(grown.data(), node);
+    for (const int node : blocks_[block].nodes) Put(grown.data(), node);
     int& first = by_hash_.try_emplace(absl::Hash<Key>()(Key(grown)), -1).first->second;
     for (int at = first; at >= 0; at = next_same_hash_[at]) {
       if (std::equal(grown.begin(), grown.end(), Members(at))) return at;
@@ -103,30 +111,36 @@ class DownsetBuilder {
     next_same_hash_[added] = first;
     first = added;
     sets_.members_.insert(sets_.members_.end(), grown.begin(), grown.end());
-    const ProfileNode& work = graph_.nodes[node];
-    AddSums(sets_.picoseconds_[set] + std::llround(work.seconds() / Downsets::kPico),
-            sets_.parameter_bytes_[set] + work.parameter_bytes,
-            sets_.activation_bytes_[set] + work.activation_bytes, CutWith(set, grown.data(), node));
-    ready_.push_back(ReadyWith(ready, grown.data(), node));
+    AddSumsOf(set, block);
+    ready_.push_back(ReadyWith(ready, grown.data(), block));
     return added;
   }
 
-  // `grown` is `set` with `node`.
-  void AddGrown(int set, int node, const std::vector<uint64_t>& grown) {
-    sets_.members_.insert(sets_.members_.end(), grown.begin(), grown.end());
-    const ProfileNode& work = graph_.nodes[node];
-    AddSums(sets_.picoseconds_[set] + std::llround(work.seconds() / Downsets::kPico),
-            sets_.parameter_bytes_[set] + work.parameter_bytes,
-            sets_.activation_bytes_[set] + work.activation_bytes, CutWith(set, grown.data(), node));
+  // Of `set` with the nodes of `block`, one after the other.
+  void AddSumsOf(int set, int block) {
+    int64_t picoseconds = sets_.picoseconds_[set];
+    double parameters = sets_.parameter_bytes_[set], activations = sets_.activation_bytes_[set];
+    double cut = sets_.cut_bytes_[set];
+    partly_.assign(Members(set), Members(set) + sets_.words_);
+    for (const int node : blocks_[block].nodes) {
+      const ProfileNode& work = graph_.nodes[node];
+      Put(partly_.data(), node);
+      picoseconds += std::llround(work.seconds() / Downsets::kPico);
+      parameters += work.parameter_bytes;
+      activations += work.activation_bytes;
+      cut = CutWith(cut, partly_.data(), node);
+    }
+    AddSums(picoseconds, parameters, activations, cut);
   }
 
   bool AllIn(const uint64_t* members, const std::vector<int>& nodes) const {
     return std::all_of(nodes.begin(), nodes.end(), [&](int node) { return Has(members, node); });
   }
 
-  double CutWith(int set, const uint64_t* grown, int node) const {
+  // What crosses the cut after `grown` where `cut` crosses it without its `node`.
+  double CutWith(double cut, const uint64_t* grown, int node) const {
     const ProfileNode& added = graph_.nodes[node];
-    double cut = sets_.cut_bytes_[set] + (added.users.empty() ? 0 : added.activation_bytes);
+    cut += added.users.empty() ? 0 : added.activation_bytes;
     for (const int source : added.sources) {
       const ProfileNode& used = graph_.nodes[source];
       if (AllIn(grown, used.users)) cut -= used.activation_bytes;
@@ -134,13 +148,20 @@ class DownsetBuilder {
     return cut;
   }
 
-  std::vector<int> ReadyWith(const std::vector<int>& ready, const uint64_t* grown, int node) const {
+  // A block is in a set where its first node is.
+  bool HasBlocks(const uint64_t* members, const std::vector<int>& blocks) const {
+    return std::all_of(blocks.begin(), blocks.end(),
+                       [&](int block) { return Has(members, blocks_[block].nodes.front()); });
+  }
+
+  std::vector<int> ReadyWith(const std::vector<int>& ready, const uint64_t* grown,
+                             int block) const {
     std::vector<int> now;
     for (const int other : ready) {
-      if (other != node) now.push_back(other);
+      if (other != block) now.push_back(other);
     }
-    for (const int user : graph_.nodes[node].users) {
-      if (AllIn(grown, graph_.nodes[user].sources)) now.push_back(user);
+    for (const int user : blocks_[block].users) {
+      if (HasBlocks(grown, blocks_[user].sources)) now.push_back(user);
     }
     return now;
   }
@@ -186,28 +207,107 @@ class DownsetBuilder {
   }
 
   const ProfileGraph& graph_;
+  const std::vector<Block> blocks_;
   Downsets sets_;
-  std::vector<std::vector<int>> ready_;  // [set] nodes that can come next; emptied once used
+  std::vector<std::vector<int>> ready_;  // [set] blocks that can come next; emptied once used
   std::vector<std::pair<int, int>> edges_;
   absl::flat_hash_map<size_t, int> by_hash_;  // of one level: the newest set with that hash
   std::vector<int> next_same_hash_;           // [set]
-  std::vector<uint64_t> scratch_;
+  std::vector<uint64_t> scratch_, partly_;
 };
 
+namespace {
+
+using NodeBlock = DownsetBuilder::Block;
+
+std::vector<NodeBlock> SingleNodes(const ProfileGraph& graph) {
+  std::vector<NodeBlock> blocks;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    blocks.push_back({{static_cast<int>(i)}, graph.nodes[i].sources, graph.nodes[i].users});
+  }
+  return blocks;
+}
+
+std::vector<NodeBlock> Merged(const ProfileGraph& graph,
+                              const std::vector<std::vector<int>>& nodes) {
+  std::vector<int> block_of(graph.nodes.size());
+  for (size_t block = 0; block < nodes.size(); ++block) {
+    for (const int node : nodes[block]) block_of[node] = static_cast<int>(block);
+  }
+  std::vector<NodeBlock> blocks;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const int number = static_cast<int>(i);
+    NodeBlock block{nodes[i], {}, {}};
+    for (const int node : nodes[i]) {
+      for (const int source : graph.nodes[node].sources) block.sources.push_back(block_of[source]);
+    }
+    std::erase(block.sources, number);
+    std::sort(block.sources.begin(), block.sources.end());
+    block.sources.erase(std::unique(block.sources.begin(), block.sources.end()),
+                        block.sources.end());
+    for (const int source : block.sources) blocks[source].users.push_back(number);
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+// Each after the one before it, whatever their nodes use.
+std::vector<NodeBlock> InOneOrder(const std::vector<int>& order) {
+  std::vector<NodeBlock> blocks;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int number = static_cast<int>(i);
+    blocks.push_back({{order[i]}, {}, {}});
+    if (i > 0) blocks[i].sources = {number - 1};
+    if (i + 1 < order.size()) blocks[i].users = {number + 1};
+  }
+  return blocks;
+}
+
+}  // namespace
+
 absl::StatusOr<Downsets> Downsets::Enumerate(const ProfileGraph& graph, int64_t most) {
-  return DownsetBuilder(graph).Build(most);
+  return DownsetBuilder(graph, SingleNodes(graph)).Build(most);
+}
+
+absl::StatusOr<Downsets> Downsets::OfBlocks(const ProfileGraph& graph,
+                                            const std::vector<std::vector<int>>& blocks,
+                                            int64_t most) {
+  absl::StatusOr<Downsets> sets = DownsetBuilder(graph, Merged(graph, blocks)).Build(most);
+  if (sets.ok()) sets->all_ = blocks.size() == graph.nodes.size();
+  return sets;
+}
+
+Downsets Downsets::Prefixes(const ProfileGraph& graph, const std::vector<int>& order) {
+  // No more than the nodes and the empty one.
+  Downsets sets = *DownsetBuilder(graph, InOneOrder(order)).Build(kNoLimit);
+  sets.all_ = false;
+  return sets;
 }
 
 Downsets Downsets::Prefixes(const ProfileGraph& graph) {
-  return DownsetBuilder(graph).BuildPrefixes();
+  std::vector<int> order(graph.nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  return Prefixes(graph, order);
 }
 
 std::vector<int> Downsets::Along(const std::vector<int>& order) const {
-  std::vector<int> sets(order.size() + 1, size() - 1);
+  std::vector<int> sets(order.size() + 1, -1);
+  std::vector<uint64_t> prefix(members_.end() - static_cast<ptrdiff_t>(words_), members_.end());
+  int at = size() - 1;
+  sets.back() = at;
   for (size_t i = order.size(); i > 0; --i) {
-    for (const int smaller : Smaller(sets[i])) {
-      if (NodesBetween(smaller, sets[i]).front() == order[i - 1]) sets[i - 1] = smaller;
+    Take(prefix.data(), order[i - 1]);
+    // Down to the smallest set around the prefix.
+    for (bool smaller = true; smaller;) {
+      smaller = false;
+      for (const int next : Smaller(at)) {
+        if (!Within(prefix.data(), &members_[next * words_], words_)) continue;
+        at = next;
+        smaller = true;
+        break;
+      }
     }
+    if (std::equal(prefix.begin(), prefix.end(), &members_[at * words_])) sets[i - 1] = at;
   }
   return sets;
 }

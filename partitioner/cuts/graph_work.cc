@@ -12,7 +12,11 @@ int64_t Picoseconds(double seconds) { return std::llround(seconds / kPico); }
 
 }  // namespace
 
-GraphWork::GraphWork(const ProfileGraph& graph, const Downsets& downsets) : sets(downsets) {
+double WholePicoseconds(double seconds) {
+  return static_cast<double>(Picoseconds(seconds)) * kPico;
+}
+
+GraphWork::GraphWork(const ProfileGraph& of, const Downsets& downsets) : graph(of), sets(downsets) {
   for (int set = 0; set < sets.size(); ++set) {
     int64_t there = 0, back = 0;
     for (const int node : sets.NodesBetween(0, set)) {

@@ -10,10 +10,11 @@
 
 namespace sluice {
 
-// The cuts of a graph, and the seconds of what lies before each.
+// The cuts of a graph, and the seconds of what lies before each. What it is made of must outlive it.
 struct GraphWork {
   GraphWork(const ProfileGraph& graph, const Downsets& sets);
 
+  const ProfileGraph& graph;
   const Downsets& sets;
   std::vector<double> forward, backward;  // [set] sums over its nodes, in whole picoseconds
 
@@ -25,6 +26,9 @@ struct GraphWork {
   // half is W.
   void AddStage(int from, int to, StepCosts* costs) const;
 };
+
+// As GraphWork counts seconds: in whole picoseconds, so that sums do not depend on their order.
+double WholePicoseconds(double seconds);
 
 // The cuts of a pipeline, one before each stage and one at the end: growing sets from 0, which is
 // empty, to whole().
