@@ -25,8 +25,8 @@ struct CustomOrder {
 // What is of interest, and when to stop.
 struct CustomOrderLimits {
   double cutoff = std::numeric_limits<double>::infinity();  // seconds that it must stay below
-  double enough = 0;           // seconds that are good enough: no more is tried then
-  std::function<bool()> stop;  // asked from several threads; true ends it; may be empty
+  double enough = 0;                // seconds that are good enough: no more is tried then
+  std::function<bool()> stop = {};  // asked from several threads; true ends it; may be empty
 };
 
 // The orders of the catalogue suit equal stages. Where layers do not divide evenly over the ranks,
