@@ -2,11 +2,14 @@
 #define SLUICE_PARTITIONER_GRAPH_PLAN_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include "models/spec/profile_graph.h"
+#include "partitioner/cuts/cut_limits.h"
 #include "partitioner/cuts/graph_stage.h"
+#include "partitioner/machines.h"
 
 namespace sluice {
 
@@ -14,16 +17,28 @@ namespace sluice {
 struct GraphRequest {
   const ProfileGraph* graph = nullptr;
   int devices = 1;
-  double bandwidth = std::numeric_limits<double>::infinity();  // bytes/s
+  Machines machines = {};  // all alike, without costs; latencies do not count
   bool replicate = false;  // a stage may run on several devices, each with its own micro-batches
-  double memory = std::numeric_limits<double>::infinity();  // bytes of each device
+  CutLimits cut_limits = {};
+  // Asked where only some of the cuts are listed; true ends the search with what it has. May be
+  // empty.
+  std::function<bool()> stop = {};
+
+  double bandwidth() const { return machines.link.bandwidth; }  // bytes/s
+  // Bytes of each device; infinite without a limit.
+  double memory() const {
+    return machines.limits_memory() ? static_cast<double>(machines.least_memory())
+                                    : std::numeric_limits<double>::infinity();
+  }
 };
 
 // Its stages.
 struct GraphPlan {
   std::vector<GraphStage> stages;
-  double bottleneck_seconds = 0;  // proved: no other partition has less
-  int64_t cuts = 0;               // ways to cut the graph in two, all of them considered
+  double bottleneck_seconds = 0;
+  double lower_bound = 0;  // no partition that fits has a smaller bottleneck
+  int64_t cuts = 0;        // ways to cut the graph in two that were considered
+  bool all_cuts = true;    // there are no others
 };
 
 }  // namespace sluice

@@ -7,10 +7,13 @@
 
 namespace sluice {
 
-double GraphStepProblem::SendSeconds(int stage, int set) const {
+double GraphStepProblem::SendSecondsOf(int stage, double bytes) const {
   const Placement& placement = timetable->placement;
-  if (stage + 1 >= stages() || placement.rank(stage) == placement.rank(stage + 1)) return 0;
-  return link.latency + work->sets.cut_bytes(set) / link.bandwidth;
+  if (stage + 1 >= stages()) return 0;
+  const int from = placement.rank(stage), to = placement.rank(stage + 1);
+  if (from == to) return 0;
+  const Link link = machines.LinkBetween(from, to);
+  return link.latency + bytes / link.bandwidth;
 }
 
 StepCosts GraphStepProblem::Costs(const GraphCuts& cuts) const {
@@ -58,9 +61,8 @@ double GraphStepProblem::StageBytes(int stage, int from, int to) const {
 }
 
 bool GraphStepProblem::Fits(const GraphCuts& cuts) const {
-  if (std::isinf(memory)) return true;
   for (int rank = 0; rank < in_flight->ranks(); ++rank) {
-    if (RankBytes(rank, cuts) > memory) return false;
+    if (!RankFits(rank, cuts)) return false;
   }
   return true;
 }

@@ -54,8 +54,7 @@ Machines Machines::Apart() const {
   return apart;
 }
 
-Link Machines::LinkBetween(int from, int to) const {
-  if (rank_links.empty()) return link;
+Link Machines::SlowestLink(int from, int to) const {
   const int ranks = static_cast<int>(rank_links.size());
   if (to == (from + 1) % ranks) return rank_links[from];
   Link slowest = rank_links[std::min(from, to)];
@@ -91,6 +90,14 @@ absl::Status ValidateMachines(const Machines& machines, int ranks) {
                                                    " bytes; expected more than 0"));
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateEqualMachines(const Machines& machines, int ranks) {
+  if (!machines.alike()) {
+    return absl::InvalidArgumentError(
+        "graphs are planned for equal devices; got costs, memory or links by rank");
+  }
+  return ValidateMachines(machines, ranks);
 }
 
 }  // namespace sluice

@@ -81,7 +81,7 @@ void Compare(const std::string& name, const ProfileGraph& graph, std::vector<Los
       GraphRequest request;
       request.graph = &graph;
       request.devices = devices;
-      request.bandwidth = bandwidth.value;
+      request.machines.link.bandwidth = bandwidth.value;
       const absl::StatusOr<GraphPlan> plan = FindGraphPartition(request);
       if (!plan.ok()) continue;  // fewer nodes than devices
       const double least = plan->bottleneck_seconds;

@@ -291,7 +291,7 @@ std::vector<GraphStage> PipeDreamStages(const GraphRequest& request, size_t most
   const bool whole = search.Grow(most_states);
   if (states != nullptr) *states = search.states();
   if (!whole) return {};
-  const std::vector<int> stage_of = search.Partition(request.devices, request.bandwidth);
+  const std::vector<int> stage_of = search.Partition(request.devices, request.bandwidth());
   return stage_of.empty() ? std::vector<GraphStage>() : StagesOf(request, stage_of);
 }
 

@@ -29,27 +29,26 @@ class StageBound {
 
 }  // namespace
 
-bool GraphChoices::Build(const GraphStepProblem& problem, const GraphLengths& lengths,
-                         const ChainMean& chain, double cutoff, int64_t most) {
+ListedChoices GraphChoices::Build(const GraphStepProblem& problem, const GraphLengths& lengths,
+                                  const ChainMean& chain, double cutoff, int64_t most) {
   const int stages = problem.stages();
   sets_.clear();
   std::vector<int> cuts;
   for (int boundary = 0; boundary <= stages; ++boundary) {
     sets_.push_back(lengths.AliveAt(boundary));
     cuts.push_back(static_cast<int>(sets_.back().size()));
-    if (cuts.back() == 0) return false;
+    if (cuts.back() == 0) return ListedChoices::kNone;
   }
   Reset(cuts);
   int64_t pairs = 0;
   for (int stage = 0; stage < stages; ++stage) pairs += int64_t{cuts[stage]} * cuts[stage + 1];
   constexpr int64_t kLooks = 20;  // quicker than keeping one
-  if (pairs > kLooks * most) return false;
+  if (pairs > kLooks * most) return ListedChoices::kTooMany;
   for (int stage = 0; stage < stages; ++stage) {
-    if (!AddStage(problem, lengths, chain, stage, cutoff, most)) return false;
+    if (!AddStage(problem, lengths, chain, stage, cutoff, most)) return ListedChoices::kTooMany;
   }
   Index();
-  DropDeadEnds();
-  return true;
+  return DropDeadEnds() ? ListedChoices::kAll : ListedChoices::kNone;
 }
 
 bool GraphChoices::AddStage(const GraphStepProblem& problem, const GraphLengths& lengths,
@@ -72,7 +71,7 @@ bool GraphChoices::AddStage(const GraphStepProblem& problem, const GraphLengths&
                               lengths.from(stage, from) + choice.Seconds(chain.stages[stage]) +
                                   lengths.to(stage + 1, to));
       if (!(choice.bound < cutoff) || !work.sets.Inside(from, to)) continue;
-      if (problem.StageBytes(stage, from, to) > problem.memory) continue;
+      if (!problem.StageFits(stage, from, to)) continue;
       Add(stage, choice);
     }
     if (count() > most) return false;

@@ -27,16 +27,22 @@ struct GraphChoice {
   }
 };
 
+// What came of listing choices.
+enum class ListedChoices : uint8_t {
+  kAll,      // of every stage
+  kNone,     // proof: no pipeline is below the cutoff and within memory
+  kTooMany,  // nothing is known, and what was listed is useless
+};
+
 // All stages that can still be part of a step shorter than the best one known: pairs of a cut and a
 // larger one.
 class GraphChoices : public StageChoices<GraphChoice> {
  public:
   // Of the pairs of cuts alive in `lengths` those within memory whose bound, by the chain last
-  // measured there and by what the stage alone makes a step take, is below `cutoff`. False, and
-  // useless, when no cut is alive at some boundary, or when more than `most` pairs would have to be
-  // looked at or kept.
-  bool Build(const GraphStepProblem& problem, const GraphLengths& lengths, const ChainMean& chain,
-             double cutoff, int64_t most);
+  // measured there and by what the stage alone makes a step take, is below `cutoff`. Too many
+  // where more than `most` pairs would have to be kept, or a multiple of that looked at.
+  ListedChoices Build(const GraphStepProblem& problem, const GraphLengths& lengths,
+                      const ChainMean& chain, double cutoff, int64_t most);
 
   // [cut] the set of nodes before it, ascending.
   const std::vector<int>& sets(int boundary) const { return sets_[boundary]; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
 #include "partitioner/cuts/downsets.h"
+#include "partitioner/cuts/some_cuts.h"
 #include "partitioner/search/graph_search.h"
 
 namespace sluice {
 namespace {
 
-constexpr int64_t kMostCuts = 4'000'000;
 constexpr double kNear = GraphSearch::kNear;
 // The first stride upwards from a bound, of the bound.
 constexpr double kFirstStride = 0.01;
@@ -25,6 +26,9 @@ constexpr int kManySets = 8;
 constexpr int64_t kMostCutsByDevices = 64'000'000;
 // Bytes are whole numbers.
 constexpr double kByte = 0.5;
+// How often some of the cuts are listed around the best partition found, and what is no progress.
+constexpr int kMostRounds = 5;
+constexpr double kProgress = 1e-6;
 
 absl::Status CheckRequest(const GraphRequest& request) {
   const auto nodes = static_cast<int64_t>(request.graph->nodes.size());
@@ -32,14 +36,8 @@ absl::Status CheckRequest(const GraphRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("devices must be at least 1, not ", request.devices));
   }
-  if (!(request.bandwidth > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bandwidth must be positive, not ", request.bandwidth));
-  }
-  if (!(request.memory > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory must be positive, not ", request.memory));
-  }
+  absl::Status machines = ValidateEqualMachines(request.machines, request.devices);
+  if (!machines.ok()) return machines;
   if (!request.replicate && nodes < request.devices) {
     return absl::InvalidArgumentError(absl::StrCat("the model has ", nodes, " nodes, too few for ",
                                                    request.devices, " stages; give at most ", nodes,
@@ -50,7 +48,7 @@ absl::Status CheckRequest(const GraphRequest& request) {
 
 // No bottleneck is below either: the work spread evenly, or (where stages run on one device each)
 // the longest node.
-double LeastBottleneck(const GraphRequest& request, const Downsets& sets) {
+double LeastAmong(const GraphRequest& request, const Downsets& sets) {
   double least = sets.seconds(sets.size() - 1) / request.devices;
   if (request.replicate) return least;
   for (const ProfileNode& node : request.graph->nodes) least = std::max(least, node.seconds());
@@ -62,8 +60,8 @@ double MostBottleneck(const GraphRequest& request, const Downsets& sets) {
   const int whole = sets.size() - 1;
   double cut = 0;
   for (int set = 0; set <= whole; ++set) cut = std::max(cut, sets.cut_bytes(set));
-  const double reduce = 4 * sets.parameter_bytes(whole) / request.bandwidth;
-  return (sets.seconds(whole) + reduce) * (1 + kNear) + 2 * cut / request.bandwidth;
+  const double reduce = 4 * sets.parameter_bytes(whole) / request.bandwidth();
+  return (sets.seconds(whole) + reduce) * (1 + kNear) + 2 * cut / request.bandwidth();
 }
 
 // Narrows the least bottleneck down, from that of `best` where there is one: a partition found
@@ -72,7 +70,7 @@ class Narrowing {
  public:
   Narrowing(const GraphRequest& request, const Downsets& sets, std::vector<GraphStage> best)
       : request_(request), search_(request, sets), best_(std::move(best)) {
-    low_ = LeastBottleneck(request, sets);
+    low_ = LeastAmong(request, sets);
     high_ = best_.empty() ? MostBottleneck(request, sets) : GraphBottleneck(request, best_);
   }
 
@@ -90,12 +88,12 @@ class Narrowing {
   bool Done() const { return high_ - low_ <= 3 * kNear * high_; }
 
   bool CanFit() {
-    return std::isinf(request_.memory) ||
-           search_.Within(GraphSearch::kInfinity, request_.memory).has_value();
+    return std::isinf(request_.memory()) ||
+           search_.Within(GraphSearch::kInfinity, request_.memory()).has_value();
   }
 
   void Try(double limit) {
-    std::optional<std::vector<GraphStage>> stages = search_.Within(limit, request_.memory);
+    std::optional<std::vector<GraphStage>> stages = search_.Within(limit, request_.memory());
     if (!stages) {
       low_ = search_.next_seconds();
       return;
@@ -140,7 +138,7 @@ std::string NameStage(const ProfileGraph& graph, const GraphStage& stage) {
 // Names the partition whose fullest device holds least, found as above, over bytes.
 absl::Status NothingFits(const GraphRequest& request, const Downsets& sets) {
   GraphSearch search(request, sets);
-  double low = request.memory, high = GraphSearch::kInfinity;
+  double low = request.memory(), high = GraphSearch::kInfinity;
   std::vector<GraphStage> best;
   const auto less = [](const GraphStage& a, const GraphStage& b) {
     return a.peak_bytes() < b.peak_bytes();
@@ -156,11 +154,61 @@ absl::Status NothingFits(const GraphRequest& request, const Downsets& sets) {
   }
   const auto fullest = std::max_element(best.begin(), best.end(), less);
   return absl::FailedPreconditionError(absl::StrCat(
-      "no partition fits into ", Describe(request.memory), " a device: even the leanest needs ",
+      "no partition fits into ", Describe(request.memory()), " a device: even the leanest needs ",
       Describe(high), "; its stage ", fullest - best.begin(), " ",
       NameStage(*request.graph, *fullest), " needs most: ", Describe(fullest->state_bytes()),
       " of parameters, gradients and Adam's moments, ", fullest->in_flight,
       fullest->in_flight == 1 ? " micro-batch" : " micro-batches", " in flight"));
+}
+
+GraphPlan PlanOf(const GraphRequest& request, const Downsets& sets,
+                 std::vector<GraphStage> stages) {
+  GraphPlan plan;
+  plan.cuts = sets.size() - 2;
+  plan.all_cuts = sets.all();
+  plan.bottleneck_seconds = GraphBottleneck(request, stages);
+  plan.stages = std::move(stages);
+  return plan;
+}
+
+std::vector<std::vector<int>> NodesOf(const GraphRequest& request,
+                                      const std::vector<GraphStage>& stages) {
+  std::vector<std::vector<int>> nodes;
+  for (const GraphStage& stage : stages) nodes.push_back(stage.nodes);
+  if (!nodes.empty()) return nodes;
+  nodes.emplace_back(request.graph->nodes.size());
+  std::iota(nodes[0].begin(), nodes[0].end(), 0);
+  return nodes;
+}
+
+absl::StatusOr<GraphPlan> FindAmongSomeCuts(const GraphRequest& request) {
+  int64_t most = request.cut_limits.some;
+  if (request.replicate) most = std::min(most, kMostCutsByDevices / request.devices);
+  const Downsets prefixes = Downsets::Prefixes(*request.graph);
+  GraphPlan best = PlanOf(request, prefixes, Narrowing(request, prefixes, {}).Run());
+  const double bound = LeastBottleneck(request);
+  for (int round = 0; round < kMostRounds; ++round) {
+    const Downsets sets = ListSomeCuts(*request.graph, NodesOf(request, best.stages), most);
+    GraphPlan plan = PlanOf(request, sets, Narrowing(request, sets, best.stages).Run());
+    if (plan.stages.empty()) {
+      best.cuts = plan.cuts;
+      break;
+    }
+    const bool better =
+        best.stages.empty() || plan.bottleneck_seconds < best.bottleneck_seconds * (1 - kProgress);
+    best = std::move(plan);
+    if (!better || best.bottleneck_seconds <= bound * (1 + kProgress)) break;
+    if (request.stop && request.stop()) break;
+  }
+  if (best.stages.empty()) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the graph can be cut in more than ", request.cut_limits.all, " ways; along the ",
+        best.cuts, " that were tried nothing fits into ", Describe(request.memory()),
+        " per device, which proves nothing of the others: give more memory, or merge nodes that "
+        "belong together"));
+  }
+  best.lower_bound = std::min(bound, best.bottleneck_seconds);
+  return best;
 }
 
 }  // namespace
@@ -170,30 +218,44 @@ double GraphBottleneck(const GraphRequest& request, const std::vector<GraphStage
   for (size_t s = 0; s < stages.size(); ++s) {
     const GraphStage& stage = stages[s];
     const int r = stage.replicas;
-    const double reduce = stage.parameter_bytes * AllReduceSeconds(r, request.bandwidth);
+    const double reduce = stage.parameter_bytes * AllReduceSeconds(r, request.bandwidth());
     most = std::max(most, (stage.forward_seconds + stage.backward_seconds + reduce) / r);
-    const double rate = request.bandwidth * r;
+    const double rate = request.bandwidth() * r;
     if (s > 0) most = std::max(most, 2 * stages[s - 1].send_bytes / rate);
     if (s > 0 && s + 1 < stages.size()) most = std::max(most, 2 * stage.send_bytes / rate);
   }
   return most;
 }
 
+double LeastBottleneck(const GraphRequest& request) {
+  const std::vector<ProfileNode>& nodes = request.graph->nodes;
+  double total = 0, longest = 0;
+  for (const ProfileNode& node : nodes) {
+    total += node.seconds();
+    double least = node.seconds();
+    // Each replica of its stage takes a share of the micro-batches, and of the sum of gradients.
+    for (int r = 2; request.replicate && r <= request.devices; ++r) {
+      const double reduce = node.parameter_bytes * AllReduceSeconds(r, request.bandwidth());
+      least = std::min(least, (node.seconds() + reduce) / r);
+    }
+    longest = std::max(longest, least);
+  }
+  return std::max(total / request.devices * (1 - kNear), longest);
+}
+
 absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
-  const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
-  if (!sets.ok()) return sets.status();
+  const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, request.cut_limits.all);
+  if (!sets.ok()) return FindAmongSomeCuts(request);
   if (request.replicate && int64_t{sets->size()} * request.devices > kMostCutsByDevices) {
     return absl::InvalidArgumentError(
         absl::StrCat("the graph can be cut in ", sets->size() - 2, " ways; give at most ",
                      kMostCutsByDevices / sets->size(), " devices, not ", request.devices));
   }
   Narrowing narrowing(request, *sets, StartOf(request, sets->size()));
-  GraphPlan plan;
-  plan.cuts = sets->size() - 2;
-  plan.stages = narrowing.Run();
+  GraphPlan plan = PlanOf(request, *sets, narrowing.Run());
   if (plan.stages.empty()) return NothingFits(request, *sets);
-  plan.bottleneck_seconds = GraphBottleneck(request, plan.stages);
+  plan.lower_bound = plan.bottleneck_seconds;
   return plan;
 }
 

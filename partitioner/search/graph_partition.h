@@ -23,11 +23,20 @@ namespace sluice {
 // them, ceil(k / r) micro-batches a replica; without replicas the first of S stages keeps S, the
 // last 1. (PipeDream's --use_memory_constraint counts one fewer, and a copy of the weights with
 // each; it does not count gradients and moments.)
+// Over all cuts of the graph that is proved: the lower bound is the bottleneck. A graph with more
+// cuts than `request.cut_limits.all` is cut along some of them (ListSomeCuts), first around the best partition
+// along the order of the file, then around the best one found, as long as that helps; the bound is
+// what the nodes alone prove (LeastBottleneck).
 // InvalidArgument when there are fewer nodes than stages needed, more devices than replicas of so
 // many cuts can be searched for, or a count, bandwidth or memory below what makes sense;
-// ResourceExhausted when the graph has too many cuts to try them all; FailedPrecondition when
-// nothing fits in `memory`, with the least memory that works and the stage that needs it.
+// FailedPrecondition when nothing fits in the memory, with the least memory that works and the
+// stage that needs it; DeadlineExceeded when nothing was found that fits, but others of the graph's
+// cuts may.
 absl::StatusOr<GraphPlan> FindGraphPartition(const GraphRequest& request);
+
+// No bottleneck of a partition of the request's graph is below, whatever its cuts: the work spread
+// evenly, and a node that is not divided.
+double LeastBottleneck(const GraphRequest& request);
 
 // The bottleneck of stages however they were found, by the same count.
 double GraphBottleneck(const GraphRequest& request, const std::vector<GraphStage>& stages);

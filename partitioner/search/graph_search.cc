@@ -22,7 +22,7 @@ GraphSearch::GraphSearch(const GraphRequest& request, const Downsets& sets)
     : request_(request), sets_(sets), layers_(request.devices + 1), best_(sets.size()) {
   weights_.resize(request.replicate ? request.devices + 1 : 2);
   for (size_t r = 1; r < weights_.size(); ++r) {
-    const double reduce = AllReduceSeconds(static_cast<int>(r), request.bandwidth);
+    const double reduce = AllReduceSeconds(static_cast<int>(r), request.bandwidth());
     weights_[r].reserve(sets.size());
     for (int set = 0; set < sets.size(); ++set) {
       weights_[r].push_back(sets.seconds(set) + sets.parameter_bytes(set) * reduce);
@@ -111,7 +111,7 @@ bool GraphSearch::FitsBytes(double bytes) {
 }
 
 double GraphSearch::CutSeconds(int set, int r) const {
-  return 2 * sets_.cut_bytes(set) / (r * request_.bandwidth);
+  return 2 * sets_.cut_bytes(set) / (r * request_.bandwidth());
 }
 
 void GraphSearch::Extend(const Step& step) {

@@ -18,7 +18,7 @@ inline double AllReduceSeconds(int replicas, double bandwidth) {
 }
 
 // Is there a partition within some bottleneck and some memory? FindGraphPartition asks it again and
-// again for tighter ones. Both arguments must outlive it; `request.memory` is not looked at.
+// again for tighter ones. Both arguments must outlive it; the memory of `request` is not looked at.
 class GraphSearch {
  public:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();

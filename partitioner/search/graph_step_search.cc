@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "absl/memory/memory.h"
+#include "partitioner/bounds/any_cuts.h"
 #include "partitioner/search/branch_and_bound.h"
 
 namespace sluice {
@@ -34,6 +35,8 @@ constexpr int64_t kMostChoices = 3'000'000;
 constexpr int64_t kMostCells = 20'000'000;
 // Of the budget, for measuring chain by chain.
 constexpr int64_t kShareOfMeasures = 4;
+// Of the budget, for the bound over cuts that are not listed.
+constexpr int64_t kShareOfAnyCuts = 8;
 
 }  // namespace
 
@@ -49,33 +52,62 @@ GraphStepAnswer GraphStepSearch::Run(const SearchOptions& options) {
   const int64_t cells = static_cast<int64_t>(problem_.stages() + 1) * problem_.work->sets.size();
   // Every rank is as busy as the work shared evenly, at least.
   const int whole = problem_.work->whole();
-  bound_ = problem_.timetable->micro_batches *
-           (problem_.work->forward[whole] + problem_.work->backward[whole]) /
-           problem_.timetable->placement.ranks();
-  if (bound_ >= Target() || cells > kMostCells) {
-    Finish(bound_);
+  best_.seconds = problem_.timetable->micro_batches *
+                  (problem_.work->forward[whole] + problem_.work->backward[whole]) /
+                  problem_.timetable->placement.ranks();
+  if (!problem_.work->sets.all()) {
+    BoundAnyCuts();
+    best_.seconds = std::max(best_.seconds, any_cuts_bound_);
+  }
+  if (best_.seconds >= Target() || cells > kMostCells) {
+    Finish(best_.seconds);
     return answer_;
   }
   GraphLengths lengths(problem_);
   Probe();
-  Rounds([&](const ChainMean& mean, GraphCuts* cuts) { return lengths.Shortest(mean, cuts); },
-         lengths.pass_steps(), limits_.options.budget / 3);
-  if (best_mean_.stages.empty() || bound_ >= Target() || !DropCuts(&lengths)) {
-    Finish(bound_);
+  const auto shortest = [&](const ChainMean& mean, StepCosts* costs, GraphCuts* cuts) {
+    const double least = lengths.Shortest(mean, cuts);
+    if (least < kInfinity) *costs = problem_.Costs(*cuts);
+    return least;
+  };
+  Rounds(shortest, lengths.pass_steps(), limits_.options.budget / 3, &best_);
+  if (best_.mean.stages.empty() || best_.seconds >= Target() || !DropCuts(&lengths)) {
+    Finish(best_.seconds);
     return answer_;
   }
   if (BoundChoices()) Descend();
-  Finish(std::max(bound_, std::min(limits_.unsearched, Target())));
+  Finish(std::max(best_.seconds, std::min(limits_.unsearched, Target())));
   return answer_;
 }
 
+// `lower_bound` holds for the cuts that are listed.
 void GraphStepSearch::Finish(double lower_bound) {
+  if (!problem_.work->sets.all()) lower_bound = any_cuts_bound_;
   answer_.steps = limits_.steps;
   const double target = Target();
   const double incumbent = std::min(answer_.seconds, limits_.options.cutoff);
   answer_.complete = lower_bound >= target;
   answer_.lower_bound =
       answer_.complete ? incumbent / (1 + limits_.options.gap) : std::min(lower_bound, incumbent);
+}
+
+// What AnyCuts says, and the mean of chains that says most there.
+void GraphStepSearch::BoundAnyCuts() {
+  const AnyCuts any(problem_);
+  Proof proof;
+  proof.seconds = any.seconds();
+  const auto shortest = [&any](const ChainMean& mean, StepCosts* costs, GraphCuts*) {
+    return any.Shortest(mean, costs);
+  };
+  const auto nodes = static_cast<int64_t>(problem_.work->graph.nodes.size());
+  if (proof.seconds < Target()) {
+    Probe();
+    Rounds(shortest, nodes * problem_.stages(), limits_.options.budget / kShareOfAnyCuts, &proof);
+  }
+  any_cuts_bound_ = proof.seconds;
+  // Other chains say most about the cuts that are listed.
+  chains_.clear();
+  weights_.clear();
 }
 
 void GraphStepSearch::Probe() {
@@ -128,28 +160,29 @@ double GraphStepSearch::Consider(const GraphCuts& cuts, const StepCosts& costs) 
   return seconds;
 }
 
-void GraphStepSearch::Rounds(const ShortestWay& shortest, int64_t pass_steps, int64_t budget) {
+void GraphStepSearch::Rounds(const ShortestWay& shortest, int64_t pass_steps, int64_t budget,
+                             Proof* best) {
   double stride = 2;
   int stalled = 0;
-  double shown = bound_;  // the bound when progress was last made
+  double shown = best->seconds;  // the bound when progress was last made
   GraphCuts cuts;
+  StepCosts costs;
   const int64_t end = limits_.steps + budget;
   // Where there are few cuts, looking at all of them is quicker.
   const int64_t most = std::min(kMostRounds, kLeastRounds + pass_steps / kLeastRounds);
   for (int64_t round = 0; round < most && limits_.steps < end; ++round) {
     if (round > 0 && limits_.OutOfBudget()) return;
     const ChainMean mean = Mean();
-    const double least = shortest(mean, &cuts);
+    const double least = shortest(mean, &costs, &cuts);
     limits_.steps += pass_steps;
-    if (least > bound_ || best_mean_.stages.empty()) {
-      bound_ = std::max(bound_, least);
-      best_mean_ = mean;
+    if (least > best->seconds || best->mean.stages.empty()) {
+      best->seconds = std::max(best->seconds, least);
+      best->mean = mean;
     }
-    if (bound_ >= Target() || least == kInfinity) return;
-    const StepCosts costs = problem_.Costs(cuts);
-    Consider(cuts, costs);
-    if (bound_ > shown * (1 + kProgress)) {
-      shown = bound_;
+    if (best->seconds >= Target() || least == kInfinity) return;
+    if (!cuts.empty()) Consider(cuts, costs);
+    if (best->seconds > shown * (1 + kProgress)) {
+      shown = best->seconds;
       stalled = 0;
     } else if (++stalled % kPatience == 0) {
       stride /= 2;
@@ -157,12 +190,12 @@ void GraphStepSearch::Rounds(const ShortestWay& shortest, int64_t pass_steps, in
     }
     limits_.steps += model_.action_count();
     AddChain(ChainMean(model_.CriticalChain(costs)));
-    Reweigh(costs, least, stride);
+    Reweigh(costs, least, stride, best->seconds);
   }
 }
 
 // Towards the chains that take long where their mean takes least.
-void GraphStepSearch::Reweigh(const StepCosts& costs, double least, double stride) {
+void GraphStepSearch::Reweigh(const StepCosts& costs, double least, double stride, double bound) {
   std::vector<double> excess;
   double most = 0;
   for (const ChainMean& chain : chains_) {
@@ -171,7 +204,7 @@ void GraphStepSearch::Reweigh(const StepCosts& costs, double least, double strid
   }
   limits_.steps += static_cast<int64_t>(chains_.size()) * problem_.stages();
   if (most == 0) return;
-  const double open = std::min(std::min(answer_.seconds, limits_.options.cutoff) - bound_, most);
+  const double open = std::min(std::min(answer_.seconds, limits_.options.cutoff) - bound, most);
   double sum = 0;
   for (size_t i = 0; i < chains_.size(); ++i) {
     weights_[i] *= std::exp(stride * open / most * excess[i] / most);
@@ -188,24 +221,29 @@ bool GraphStepSearch::DropCuts(GraphLengths* lengths) {
     for (const ChainMean& chain : chains_) lengths->Drop(chain, Target());
     limits_.steps += once * static_cast<int64_t>(chains_.size());
   }
-  lengths->Drop(best_mean_, Target());
+  lengths->Drop(best_.mean, Target());
   limits_.steps += once;
   if (!lengths->Alive(0, 0)) {
-    bound_ = std::max(bound_, Target());
+    best_.seconds = std::max(best_.seconds, Target());
     return false;
   }
-  return choices_.Build(problem_, *lengths, best_mean_, Target(), kMostChoices);
+  const ListedChoices listed =
+      choices_.Build(problem_, *lengths, best_.mean, Target(), kMostChoices);
+  if (listed == ListedChoices::kNone) best_.seconds = std::max(best_.seconds, Target());
+  return listed == ListedChoices::kAll;
 }
 
 // False when the bounds alone are proof.
 bool GraphStepSearch::BoundChoices() {
-  const auto shortest = [&](const ChainMean& mean, GraphCuts* cuts) {
+  const auto shortest = [&](const ChainMean& mean, StepCosts* costs, GraphCuts* cuts) {
     choices_.DropSlow(Target());
-    return choices_.Shortest(mean, cuts);
+    const double least = choices_.Shortest(mean, cuts);
+    if (least < kInfinity) *costs = problem_.Costs(*cuts);
+    return least;
   };
-  Rounds(shortest, 6 * choices_.count(), limits_.options.budget / 3);
+  Rounds(shortest, 6 * choices_.count(), limits_.options.budget / 3, &best_);
   choices_.DropSlow(Target());
-  return bound_ < Target();
+  return best_.seconds < Target();
 }
 
 void GraphStepSearch::Descend() {
@@ -223,10 +261,10 @@ void GraphStepSearch::Descend() {
   for (; proofs <= order.size() && proofs < kMostProofs / 2; ++proofs) {
     if (once * static_cast<int64_t>(proofs) >= limits_.options.budget / kShareOfMeasures) break;
   }
-  add(best_mean_);
+  add(best_.mean);
   for (size_t i = 0; i + 1 < proofs; ++i) add(chains_[order[i]]);
-  bound_ = std::max(bound_, choices_.LeastBound(nullptr));
-  if (bound_ >= Target()) return;
+  best_.seconds = std::max(best_.seconds, choices_.LeastBound(nullptr));
+  if (best_.seconds >= Target()) return;
   using Path = std::vector<GraphChoice>;
   BranchAndBound<GraphChoice> search(&choices_, &proofs_, &limits_,
                                      {.target = [this] { return Target(); },
@@ -239,9 +277,9 @@ void GraphStepSearch::Descend() {
 bool GraphStepSearch::RankFits(const std::vector<GraphChoice>& path) const {
   const Placement& placement = problem_.timetable->placement;
   // With one stage per rank, each choice was listed because it fits.
-  if (std::isinf(problem_.memory) || placement.chunks() == 1) return true;
+  if (!problem_.machines.limits_memory() || placement.chunks() == 1) return true;
   const int rank = placement.rank(static_cast<int>(path.size()) - 1);
-  return problem_.RankBytes(rank, choices_.CutsOf(path)) <= problem_.memory;
+  return problem_.RankFits(rank, choices_.CutsOf(path));
 }
 
 std::optional<ChainMean> GraphStepSearch::Leaf(const std::vector<GraphChoice>& path) {

@@ -27,12 +27,14 @@ namespace sluice {
 struct GraphStepAnswer {
   GraphCuts cuts;  // empty where nothing was found
   double seconds = std::numeric_limits<double>::infinity();
-  double lower_bound = 0;  // no pipeline that fits takes less; at most the cutoff
-  bool complete = false;   // nothing that fits takes less than `seconds` and the cutoff
+  // No pipeline that fits takes less, whatever its cuts, listed or not; at most the cutoff.
+  double lower_bound = 0;
+  bool complete = false;  // nothing that fits takes less than `seconds` and the cutoff
   int64_t steps = 0;
 };
 
-// The cuts of a graph with the shortest step, for one timetable. See the .cc for how.
+// The cuts of a graph with the shortest step, for one timetable, of those that are listed. See the
+// .cc for how.
 class GraphStepSearch {
  public:
   // InvalidArgument as StepModel::Compile. `problem` must outlive it.
@@ -42,7 +44,14 @@ class GraphStepSearch {
 
  private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  using ShortestWay = std::function<double(const ChainMean&, GraphCuts*)>;
+  // The least seconds that a mean takes over some pipelines, and a pipeline where it does: its
+  // costs, and its cuts where they are cuts of the graph, which `cuts` says by not being empty.
+  using ShortestWay = std::function<double(const ChainMean&, StepCosts* costs, GraphCuts* cuts)>;
+  // A mean of chains, and what it proves.
+  struct Proof {
+    double seconds = 0;
+    ChainMean mean;
+  };
 
   GraphStepSearch(const GraphStepProblem& problem, StepModel model)
       : problem_(problem), model_(std::move(model)) {}
@@ -53,8 +62,9 @@ class GraphStepSearch {
   void AddChain(ChainMean chain);
   ChainMean Mean() const;
   // Looks for the mean of chains that bounds best.
-  void Rounds(const ShortestWay& shortest, int64_t pass_steps, int64_t budget);
-  void Reweigh(const StepCosts& costs, double least, double stride);
+  void Rounds(const ShortestWay& shortest, int64_t pass_steps, int64_t budget, Proof* best);
+  void Reweigh(const StepCosts& costs, double least, double stride, double bound);
+  void BoundAnyCuts();
   double Consider(const GraphCuts& cuts, const StepCosts& costs);
   bool DropCuts(GraphLengths* lengths);
   bool BoundChoices();
@@ -68,8 +78,9 @@ class GraphStepSearch {
   StepModel model_;
   SearchLimits limits_;
   GraphStepAnswer answer_;
-  double bound_ = 0;  // of all pipelines
-  ChainMean best_mean_;
+  Proof best_;  // of all pipelines with the cuts listed
+  // Of pipelines with any cuts, where not all are listed.
+  double any_cuts_bound_ = 0;
   std::vector<ChainMean> chains_;
   std::vector<double> weights_;  // [chain] adding up to 1
   GraphChoices choices_;

@@ -1,18 +1,5 @@
-// Branch and bound over the cuts of a graph and the devices of every stage.
-//
-// A stage takes f seconds forward and b backward for each micro-batch, what lies before it F and B,
-// everything F' and B'. Each of its r devices has c = m / r of the m micro-batches, and the sum of
-// its gradients over them takes G. Others wait for the share i of a backward: all of it, or half
-// where W is an action of its own. With the messages at the cuts on the way, a step lasts at least
-//   F + c (f + b) + G
-//     The first micro-batch comes to the stage, a device works on all of its own, and the gradients
-//     are summed.
-//   F + c (f + i b) + i B
-//     The same, but the last gradient goes back through what lies before.
-//   F' + i B' + (c - 1) max(f, i b)
-//     One micro-batch goes through everything and back. None of the stage's backwards starts before
-//     one has been to the end, and none goes on before its forward, so the c - 1 others go through
-//     the stage one way besides.
+// Branch and bound over the cuts of a graph and the devices of every stage, by what each stage says
+// (ReplicaBounds).
 //
 //   1. Reach: are there stages whose bounds are all within some number of seconds? A bound grows
 //      with the messages before the stage, so of all ways to a cut with the same number of devices
@@ -30,7 +17,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "partitioner/costs/collectives.h"
 #include "schedules/simulate/dealt_times.h"
 
 namespace sluice {
@@ -66,90 +52,22 @@ constexpr size_t kMostDealt = 4096;
 }  // namespace
 
 ReplicaSearch::ReplicaSearch(const ReplicaProblem& problem)
-    : problem_(problem), work_(*problem.work) {
-  for (const Timetable& table : problem_.wide) fused_ = fused_ && !table.splits_backward();
-  for (int r = 1; r <= std::min(problem_.devices, problem_.micro_batches); ++r) {
-    if (problem_.micro_batches % r == 0) divisors_.push_back(r);
-  }
+    : problem_(problem), work_(*problem.work), bounds_(problem) {
   ChooseSets();
-  if (std::isfinite(problem_.memory)) CountInFlight();
-}
-
-// What a replica keeps follows from the row of the stage's first device and the replicas alone.
-void ReplicaSearch::CountInFlight() {
-  const auto none = static_cast<size_t>(problem_.devices) + 1;
-  least_in_flight_.assign(none, std::vector<int>(none, problem_.micro_batches));
-  std::vector<int> held;
-  for (const Timetable& table : problem_.wide) {
-    for (int rank = 0; rank < problem_.devices; ++rank) {
-      for (const int r : divisors_) {
-        held.assign(static_cast<size_t>(r), 0);
-        int most = 0;
-        for (const Action& action : table.rows[rank]) {
-          if (!IsCompute(action.op)) continue;
-          int& of_replica = held[static_cast<size_t>(action.micro_batch % r)];
-          if (action.op == Op::kForward) most = std::max(most, ++of_replica);
-          if (action.op == Op::kBackward || action.op == Op::kWeightGrad) --of_replica;
-        }
-        int& least = least_in_flight_[rank][r];
-        least = std::min(least, most);
-      }
-    }
-  }
 }
 
 // All cuts, or where their pairs are too many, those along the order of the file.
 void ReplicaSearch::ChooseSets() {
   const auto count = static_cast<double>(work_.sets.size());
-  const double looks = static_cast<double>(divisors_.size()) * problem_.devices / 2;
+  const double looks = static_cast<double>(bounds_.divisors().size()) * problem_.devices / 2;
   all_sets_ = count * count * looks <= kMostPairs;
   if (all_sets_) {
     for (int set = 0; set < work_.sets.size(); ++set) sets_.push_back(set);
     return;
   }
-  std::vector<int> order(work_.sets.NodesBetween(0, work_.whole()));
+  const std::vector<int> order(work_.sets.NodesBetween(0, work_.whole()));
   sets_ = work_.sets.Along(order);
-}
-
-double ReplicaSearch::SendSeconds(int set) const {
-  if (set == 0 || set == work_.whole()) return 0;
-  return problem_.link.latency + work_.sets.cut_bytes(set) / problem_.link.bandwidth;
-}
-
-double ReplicaSearch::ReduceSeconds(int from, int to, int replicas) const {
-  const double bytes = work_.sets.parameter_bytes(to) - work_.sets.parameter_bytes(from);
-  return CollectiveSeconds(Collective::kAllReduce, bytes, replicas, problem_.link);
-}
-
-ReplicaSearch::Bounds ReplicaSearch::BoundsOf(int from, int to, int replicas) const {
-  const int each = problem_.micro_batches / replicas;
-  const int whole = work_.whole();
-  const double f = work_.forward[to] - work_.forward[from];
-  const double b = work_.backward[to] - work_.backward[from];
-  const double share = fused_ ? 1 : 0.5;  // of a backward, what others wait for
-  const double there = work_.forward[from] + SendSeconds(from);
-  const double back = share * work_.backward[from] + SendSeconds(from);
-  return {.there = there + each * (f + b) + ReduceSeconds(from, to, replicas),
-          .back = there + each * (f + share * b) + back,
-          .through = work_.forward[whole] + share * work_.backward[whole] +
-                     2 * (SendSeconds(from) + SendSeconds(to)) +
-                     (each - 1) * std::max(f, share * b)};
-}
-
-double ReplicaSearch::StageBound(int from, int to, int replicas) const {
-  const Bounds bounds = BoundsOf(from, to, replicas);
-  return std::max({bounds.there, bounds.back, bounds.through});
-}
-
-bool ReplicaSearch::StageFits(int from, int to, int in_flight) const {
-  const Downsets& sets = work_.sets;
-  const double parameters = sets.parameter_bytes(to) - sets.parameter_bytes(from);
-  const double activations = sets.activation_bytes(to) - sets.activation_bytes(from);
-  return 4 * parameters + in_flight * activations <= problem_.memory;
-}
-
-bool ReplicaSearch::CanFit(int from, int to, int before, int replicas) const {
-  return least_in_flight_.empty() || StageFits(from, to, least_in_flight_[before][replicas]);
+  std::erase(sets_, -1);  // where not all cuts are listed
 }
 
 // Whether there are stages, all with bounds below `seconds`. Fills labels_.
@@ -160,26 +78,26 @@ bool ReplicaSearch::Reach(double seconds) {
   for (size_t to = 1; to < sets_.size(); ++to) {
     for (size_t from = 0; from < to; ++from) {
       if (!work_.sets.Inside(sets_[from], sets_[to])) continue;
-      for (const int r : divisors_) Relabel(from, to, r, seconds);
+      for (const int r : bounds_.divisors()) Relabel(from, to, r, seconds);
     }
-    limits_.steps += static_cast<int64_t>(to * divisors_.size());
+    limits_.steps += static_cast<int64_t>(to * bounds_.divisors().size());
   }
   return std::isfinite(LabelOf(problem_.devices, sets_.size() - 1).sends);
 }
 
 // Goes on by one stage from all numbers of devices.
 void ReplicaSearch::Relabel(size_t from, size_t to, int replicas, double seconds) {
-  const Bounds bounds = BoundsOf(sets_[from], sets_[to], replicas);
+  const ReplicaStageBounds bounds = bounds_.BoundsOf(sets_[from], sets_[to], replicas);
   const double most = std::min(
       {seconds - bounds.there, (seconds - bounds.back) / 2, (seconds - bounds.through) / 2});
   if (!(most > 0)) return;
   const bool last = to + 1 == sets_.size();
-  const double send = SendSeconds(sets_[from]);
+  const double send = bounds_.SendSeconds(sets_[from]);
   const int first = last ? problem_.devices - replicas : 0;
   const int end = last ? problem_.devices - replicas : problem_.devices - replicas - 1;
   for (int before = std::max(first, 0); before <= end; ++before) {
     const double sends = LabelOf(before, from).sends;
-    if (!(sends < most) || !CanFit(sets_[from], sets_[to], before, replicas)) continue;
+    if (!(sends < most) || !bounds_.CanFit(sets_[from], sets_[to], before, replicas)) continue;
     Label& label = LabelOf(before + replicas, to);
     if (sends + send < label.sends) label = {sends + send, static_cast<int>(from), replicas};
   }
@@ -239,8 +157,8 @@ StepCosts ReplicaSearch::CostsOf(const ReplicatedStages& stages) const {
   for (size_t stage = 0; stage < count; ++stage) {
     const int from = stages.cuts[stage], to = stages.cuts[stage + 1];
     work_.AddStage(from, to, &costs);
-    costs.tail.push_back(ReduceSeconds(from, to, stages.replicas[stage]));
-    if (stage + 1 < count) costs.send.push_back(SendSeconds(to));
+    costs.tail.push_back(bounds_.ReduceSeconds(from, to, stages.replicas[stage]));
+    if (stage + 1 < count) costs.send.push_back(bounds_.SendSeconds(to));
   }
   return costs;
 }
@@ -252,7 +170,8 @@ ReplicatedStep ReplicaSearch::Price(const ReplicatedStages& stages) {
     limits_.steps += static_cast<int64_t>(stages.replicas.size());
     bool fits = true;
     for (size_t stage = 0; stage < stages.replicas.size(); ++stage) {
-      fits = fits && StageFits(stages.cuts[stage], stages.cuts[stage + 1], dealt.in_flight[stage]);
+      fits = fits &&
+             bounds_.StageFits(stages.cuts[stage], stages.cuts[stage + 1], dealt.in_flight[stage]);
     }
     if (!fits) continue;
     const Simulation times = SimulateDealt(dealt.table, costs, costs.tail);
@@ -284,7 +203,8 @@ void ReplicaSearch::AddRecuts(size_t first, size_t count, int left, int right,
   for (const int set : sets_) {
     if (set == from || set == to) continue;
     if (!work_.sets.Inside(from, set) || !work_.sets.Inside(set, to)) continue;
-    cuts.emplace_back(std::max(StageBound(from, set, left), StageBound(set, to, right)), set);
+    cuts.emplace_back(
+        std::max(bounds_.StageBound(from, set, left), bounds_.StageBound(set, to, right)), set);
   }
   const size_t kept = std::min(kMostRecuts, cuts.size());
   std::partial_sort(cuts.begin(), cuts.begin() + static_cast<ptrdiff_t>(kept), cuts.end());
@@ -299,12 +219,12 @@ std::vector<ReplicatedStages> ReplicaSearch::Neighbours() const {
   std::vector<ReplicatedStages> found;
   const ReplicatedStages& now = answer_.stages;
   const auto is_divisor = [&](int r) {
-    return std::binary_search(divisors_.begin(), divisors_.end(), r);
+    return std::binary_search(bounds_.divisors().begin(), bounds_.divisors().end(), r);
   };
   for (size_t stage = 0; stage < now.replicas.size(); ++stage) {
     for (size_t count = 1; count <= 2 && stage + count <= now.replicas.size(); ++count) {
       const int devices = now.replicas[stage] + (count == 2 ? now.replicas[stage + 1] : 0);
-      for (const int left : divisors_) {
+      for (const int left : bounds_.divisors()) {
         if (is_divisor(devices - left)) AddRecuts(stage, count, left, devices - left, &found);
       }
       if (count == 2 && is_divisor(devices))
@@ -327,18 +247,18 @@ bool ReplicaSearch::Climb() {
 // What could come before `place`, on `devices` devices in all, where `after` bounds the stages from
 // there on but for the messages before it.
 std::vector<ReplicaSearch::Choice> ReplicaSearch::Choices(size_t place, int devices,
-                                                          const Bounds& after) {
+                                                          const ReplicaStageBounds& after) {
   std::vector<Choice> choices;
   for (size_t from = 0; from < place; ++from) {
     if (!work_.sets.Inside(sets_[from], sets_[place])) continue;
-    const double send = SendSeconds(sets_[from]);
-    for (const int r : divisors_) {
+    const double send = bounds_.SendSeconds(sets_[from]);
+    for (const int r : bounds_.divisors()) {
       if (r > devices || (r == devices) != (from == 0)) continue;
       const double sends = LabelOf(devices - r, from).sends;
       ++limits_.steps;
-      if (std::isinf(sends) || !CanFit(sets_[from], sets_[place], devices - r, r)) continue;
-      const Bounds own = BoundsOf(sets_[from], sets_[place], r);
-      const Bounds all = {
+      if (std::isinf(sends) || !bounds_.CanFit(sets_[from], sets_[place], devices - r, r)) continue;
+      const ReplicaStageBounds own = bounds_.BoundsOf(sets_[from], sets_[place], r);
+      const ReplicaStageBounds all = {
           .there = std::max(own.there, after.there + send),
           .back = std::max(own.back, after.back + 2 * send),
           .through = std::max(own.through + after_sends_, after.through + 2 * send)};
@@ -353,7 +273,7 @@ std::vector<ReplicaSearch::Choice> ReplicaSearch::Choices(size_t place, int devi
 }
 
 // `path_` holds the stages from `place` to the end, last first.
-void ReplicaSearch::Branch(size_t place, int devices, const Bounds& after) {
+void ReplicaSearch::Branch(size_t place, int devices, const ReplicaStageBounds& after) {
   if (place == 0) {
     ReplicatedStages stages = path_;
     std::reverse(stages.cuts.begin(), stages.cuts.end());
@@ -371,7 +291,7 @@ void ReplicaSearch::Branch(size_t place, int devices, const Bounds& after) {
     }
     path_.cuts.push_back(sets_[choice.from]);
     path_.replicas.push_back(choice.replicas);
-    after_sends_ = sends_behind + 2 * SendSeconds(sets_[place]);
+    after_sends_ = sends_behind + 2 * bounds_.SendSeconds(sets_[place]);
     Branch(static_cast<size_t>(choice.from), devices - choice.replicas, choice.bounds);
     path_.cuts.pop_back();
     path_.replicas.pop_back();
@@ -394,7 +314,8 @@ ReplicaAnswer ReplicaSearch::Run(const SearchOptions& options) {
   }
   const double target = Target();
   // Other cuts have only the work for a bound.
-  const double proved = all_sets_ ? std::max(bound_, std::min(limits_.unsearched, target)) : even;
+  const bool all_cuts = all_sets_ && work_.sets.all();
+  const double proved = all_cuts ? std::max(bound_, std::min(limits_.unsearched, target)) : even;
   answer_.complete = proved >= target;
   const double incumbent = std::min(answer_.step.seconds, limits_.options.cutoff);
   answer_.lower_bound =

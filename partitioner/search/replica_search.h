@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "partitioner/bounds/replica_bounds.h"
 #include "partitioner/cuts/graph_work.h"
+#include "partitioner/replica_problem.h"
 #include "partitioner/search/partition_answer.h"
 #include "partitioner/search/search_limits.h"
 #include "partitioner/search/search_options.h"
@@ -16,18 +18,6 @@
 #include "schedules/timetable.h"
 
 namespace sluice {
-
-// A graph cut into stages, each on several devices that share out its micro-batches in turn
-// (StageDeal). Pointers stay the caller's.
-struct ReplicaProblem {
-  const GraphWork* work = nullptr;
-  int devices = 1;
-  int micro_batches = 1;
-  Link link;
-  double memory = 0;  // bytes of each device; infinite without a limit
-  // Of `devices` ranks with a stage each, and a flush: what NarrowTimetable takes rows from.
-  std::vector<Timetable> wide;
-};
 
 // Stages, first to last, and the number of devices of each.
 struct ReplicatedStages {
@@ -47,9 +37,10 @@ struct ReplicatedStep {
 struct ReplicaAnswer {
   ReplicatedStages stages;  // of no replicas where nothing was found
   ReplicatedStep step;
-  StepCosts costs;         // of these stages
-  double lower_bound = 0;  // no stages that fit take less, over all cuts; at most the cutoff
-  bool complete = false;   // nothing that fits takes less than what was found and the cutoff
+  StepCosts costs;  // of these stages
+  // No stages that fit take less, whatever their cuts, listed or not; at most the cutoff.
+  double lower_bound = 0;
+  bool complete = false;  // nothing that fits takes less than what was found and the cutoff
   int64_t steps = 0;
 };
 
@@ -64,12 +55,6 @@ class ReplicaSearch {
 
  private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  // What a stage makes a step take at least, but for the messages at earlier cuts; see the .cc.
-  struct Bounds {
-    double there = 0;    // and those messages once
-    double back = 0;     // and those messages twice
-    double through = 0;  // and the messages at all other cuts twice
-  };
   // The fastest way found by Reach to a cut with some number of devices before it.
   struct Label {
     double sends = std::numeric_limits<double>::infinity();  // of one message at each cut before it
@@ -80,7 +65,7 @@ class ReplicaSearch {
     double bound = 0;
     int from = 0;  // place in sets_
     int replicas = 1;
-    Bounds bounds;  // of all stages from there to the end
+    ReplicaStageBounds bounds;  // of all stages from there to the end
   };
   // What `wide` becomes for one sequence of replicas.
   struct Dealt {
@@ -90,14 +75,6 @@ class ReplicaSearch {
   };
 
   double Target() const { return limits_.Target(answer_.step.seconds); }
-  double SendSeconds(int set) const;
-  double ReduceSeconds(int from, int to, int replicas) const;
-  Bounds BoundsOf(int from, int to, int replicas) const;
-  double StageBound(int from, int to, int replicas) const;
-  bool StageFits(int from, int to, int in_flight) const;
-  // Whether r devices that follow `before` others can hold a stage, by any timetable.
-  bool CanFit(int from, int to, int before, int replicas) const;
-  void CountInFlight();
   Label& LabelOf(int devices, size_t place) { return labels_[devices * sets_.size() + place]; }
 
   const std::vector<Dealt>& DealtBy(const std::vector<int>& replicas);
@@ -113,18 +90,14 @@ class ReplicaSearch {
   std::vector<ReplicatedStages> Neighbours() const;
   void AddRecuts(size_t first, size_t count, int left, int right,
                  std::vector<ReplicatedStages>* found) const;
-  void Branch(size_t place, int devices, const Bounds& after);
-  std::vector<Choice> Choices(size_t place, int devices, const Bounds& after);
+  void Branch(size_t place, int devices, const ReplicaStageBounds& after);
+  std::vector<Choice> Choices(size_t place, int devices, const ReplicaStageBounds& after);
 
   const ReplicaProblem& problem_;
   const GraphWork& work_;
-  bool fused_ = true;          // every backward is one action, in all of `wide`
-  std::vector<int> divisors_;  // of the micro-batches, up to the devices
-  std::vector<int> sets_;      // those looked at, ascending
+  const ReplicaBounds bounds_;
+  std::vector<int> sets_;  // those looked at, ascending
   bool all_sets_ = true;
-  // [devices before][replicas] the fewest micro-batches that a replica can hold at its fullest;
-  // empty where memory is not limited.
-  std::vector<std::vector<int>> least_in_flight_;
   std::vector<Label> labels_;                             // [devices][place]
   double labels_for_ = kInfinity;                         // the seconds within which they are
   std::map<std::vector<int>, std::vector<Dealt>> dealt_;  // by replicas

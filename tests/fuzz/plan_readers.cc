@@ -58,17 +58,19 @@ void PartitionGraph(const ProfileGraph& graph, bool replicate) {
   GraphRequest request;
   request.graph = &graph;
   request.devices = 2;
-  request.bandwidth = 1e9;
+  request.machines.link.bandwidth = 1e9;
   request.replicate = replicate;
   const auto plan = FindGraphPartition(request);
   if (!replicate && graph.nodes.size() < 2) return Require(!plan.ok(), "two stages take two nodes");
   Require(plan.ok(), "a graph can be cut");
   Require(std::isfinite(plan->bottleneck_seconds) && plan->bottleneck_seconds >= 0,
           "a bottleneck is a time");
+  double most = 1;
   for (const GraphStage& stage : plan->stages) {
-    request.memory = std::max(
-        {1.0, std::isfinite(request.memory) ? request.memory : 1.0, std::ceil(stage.peak_bytes())});
+    most = std::max(most, std::ceil(stage.peak_bytes()));
   }
+  if (most > 4e18) return;  // no device has so much, and 64 bits could not count it
+  request.machines.memory_limit = static_cast<int64_t>(most);
   const auto limited = FindGraphPartition(request);
   Require(limited.ok() && limited->bottleneck_seconds <= plan->bottleneck_seconds * (1 + 1e-9),
           "memory that a plan fits in does not change its bottleneck");

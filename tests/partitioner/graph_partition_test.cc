@@ -113,7 +113,7 @@ class BruteForce {
       before += stage.replicas;
     }
     least_bytes_ = std::min(least_bytes_, bytes);
-    if (bytes <= request_.memory) best_ = std::min(best_, GraphBottleneck(request_, *stages));
+    if (bytes <= request_.memory()) best_ = std::min(best_, GraphBottleneck(request_, *stages));
   }
 
   const GraphRequest& request_;
@@ -130,7 +130,7 @@ void ExpectSound(const GraphRequest& request, const GraphPlan& plan) {
     EXPECT_FALSE(plan.stages[s].nodes.empty());
     const double from_here = request.devices - devices;
     EXPECT_EQ(plan.stages[s].in_flight, std::ceil(from_here / plan.stages[s].replicas));
-    EXPECT_LE(plan.stages[s].peak_bytes(), request.memory);
+    EXPECT_LE(plan.stages[s].peak_bytes(), request.memory());
     devices += plan.stages[s].replicas;
     for (const int node : plan.stages[s].nodes) {
       EXPECT_EQ(stage_of[node], -1);
@@ -151,7 +151,7 @@ GraphRequest RequestOf(int trial, const ProfileGraph& graph) {
   GraphRequest request;
   request.graph = &graph;
   request.devices = 1 + trial / 7 % 5;
-  request.bandwidth = kBandwidths[trial / 35 % 5];
+  request.machines.link.bandwidth = kBandwidths[trial / 35 % 5];
   request.replicate = trial % 2 == 0;
   return request;
 }
@@ -186,9 +186,10 @@ TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
     const double least = unlimited.least_bytes();
     if (least < 1) continue;  // only nodes that need no memory
     const int choice = std::uniform_int_distribution<int>(0, 9)(random);
-    request.memory = choice == 0 ? std::max(1.0, least - 1) : least * (1 + 0.1 * (choice - 1));
+    request.machines.memory_limit = static_cast<int64_t>(
+        choice == 0 ? std::max(1.0, least - 1) : std::ceil(least * (1 + 0.1 * (choice - 1))));
     const auto plan = FindGraphPartition(request);
-    if (request.memory < least) {
+    if (request.memory() < least) {
       ASSERT_EQ(plan.status().code(), absl::StatusCode::kFailedPrecondition) << plan.status();
       EXPECT_THAT(std::string(plan.status().message()),
                   ::testing::HasSubstr("needs " + DescribeMemory(static_cast<int64_t>(least))));
@@ -205,6 +206,78 @@ TEST(GraphPartition, IsAsGoodAsTheBestThatFits) {
   EXPECT_GT(refused, kTrials / 40);
 }
 
+// With too many cuts to list, what is found is a partition, and what is proved holds over all.
+TEST(GraphPartition, IsBoundedOverAllCutsWhereOnlySomeAreListed) {
+  std::mt19937 random(77);
+  int some = 0, best_of_all = 0, unproved = 0;
+  for (int trial = 0; trial < kTrials / 4; ++trial) {
+    const ProfileGraph graph = RandomGraph(random, 3 + trial % 5);
+    GraphRequest request = RequestOf(trial, graph);
+    if (!request.replicate && static_cast<int>(graph.nodes.size()) < request.devices) continue;
+    if (trial % 3 == 0) request.machines.memory_limit = 20'000'000 + trial % 100 * 1'000'000;
+    request.cut_limits = {.all = 1, .some = static_cast<int64_t>(graph.nodes.size()) + 2};
+    const double best = BruteForce(request).Best();
+    const auto plan = FindGraphPartition(request);
+    if (!plan.ok()) {
+      EXPECT_EQ(plan.status().code(), absl::StatusCode::kDeadlineExceeded) << plan.status();
+      EXPECT_TRUE(request.machines.limits_memory());
+      ++unproved;
+      continue;
+    }
+    ExpectSound(request, *plan);
+    EXPECT_GE(plan->bottleneck_seconds, best * (1 - 1e-9));
+    EXPECT_LE(plan->lower_bound, best * (1 + 1e-9)) << "trial " << trial;
+    some += plan->all_cuts ? 0 : 1;
+    best_of_all += plan->bottleneck_seconds <= best * (1 + 1e-9) ? 1 : 0;
+  }
+  EXPECT_GT(some, kTrials / 20);
+  EXPECT_GT(best_of_all, some / 2);
+  EXPECT_GT(unproved, 0);
+}
+
+// Eight branches of six operations between two others: 7^8 cuts and more.
+ProfileGraph WideGraph() {
+  ProfileGraph graph;
+  const auto add = [&graph](std::vector<int> sources) {
+    const auto number = static_cast<int>(graph.nodes.size());
+    ProfileNode node;
+    node.id = absl::StrCat("node", number);
+    node.forward_seconds = 1e-3 * (1 + number % 5);
+    node.backward_seconds = 2e-3 * (1 + number % 3);
+    node.activation_bytes = 1e6 * (1 + number % 7);
+    node.parameter_bytes = 1e6 * (number % 4);
+    for (const int source : sources) graph.nodes[source].users.push_back(number);
+    node.sources = std::move(sources);
+    graph.nodes.push_back(std::move(node));
+    return number;
+  };
+  std::vector<int> ends;
+  const int first = add({});
+  for (int branch = 0; branch < 8; ++branch) {
+    int last = first;
+    for (int i = 0; i < 6; ++i) last = add({last});
+    ends.push_back(last);
+  }
+  add(ends);
+  return graph;
+}
+
+TEST(GraphPartition, AnswersAGraphWithTooManyCuts) {
+  const ProfileGraph graph = WideGraph();
+  GraphRequest request;
+  request.graph = &graph;
+  request.devices = 4;
+  request.machines.link.bandwidth = 12e9;
+  if (kSanitized) request.cut_limits = {.all = 40'000, .some = 5'000};
+  const auto plan = FindGraphPartition(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectSound(request, *plan);
+  EXPECT_FALSE(plan->all_cuts);
+  EXPECT_LE(plan->cuts, request.cut_limits.some);
+  EXPECT_LE(plan->lower_bound, plan->bottleneck_seconds);
+  EXPECT_LE(plan->bottleneck_seconds, plan->lower_bound * 1.02);
+}
+
 TEST(GraphPartition, NamesTheStageThatDoesNotFit) {
   ProfileGraph graph;
   graph.nodes.resize(3);
@@ -218,14 +291,14 @@ TEST(GraphPartition, NamesTheStageThatDoesNotFit) {
   GraphRequest request;
   request.graph = &graph;
   request.devices = 3;
-  request.memory = 3e9;
+  request.machines.memory_limit = 3'000'000'000;
   const absl::Status status = FindGraphPartition(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   const std::string message(status.message());
   EXPECT_THAT(message, ::testing::HasSubstr("fits into 2.79 GiB (3000000000 bytes)"));
   EXPECT_THAT(message, ::testing::HasSubstr("needs 3.73 GiB (4000000000 bytes)"));
   EXPECT_THAT(message, ::testing::HasSubstr("stage 1 (node2)"));
-  request.memory = 4e9;
+  request.machines.memory_limit = 4'000'000'000;
   EXPECT_TRUE(FindGraphPartition(request).ok());
 }
 
@@ -235,7 +308,7 @@ TEST(GraphPartition, RefusesMoreReplicasThanItCanSearch) {
   GraphRequest request;
   request.graph = &graph;
   request.devices = 64'000'000;
-  request.bandwidth = 1e9;
+  request.machines.link.bandwidth = 1e9;
   request.replicate = true;
   const absl::Status status = FindGraphPartition(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -280,7 +353,7 @@ TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
   GraphRequest request;
   request.graph = &vgg;
   request.devices = 4;
-  request.bandwidth = 1e9;
+  request.machines.link.bandwidth = 1e9;
   request.replicate = true;
   const auto replicated = FindGraphPartition(request);
   ASSERT_TRUE(replicated.ok()) << replicated.status();
@@ -293,7 +366,7 @@ TEST(PipeDreamProfiles, GiveTheirKnownAnswers) {
   const ProfileGraph gnmt = ReadProfile("gnmt.txt");
   EXPECT_FALSE(gnmt.IsChain());
   request.graph = &gnmt;
-  request.bandwidth = 12e9;
+  request.machines.link.bandwidth = 12e9;
   request.replicate = false;
   const auto straight = FindGraphPartition(request);
   ASSERT_TRUE(straight.ok()) << straight.status();
@@ -309,7 +382,7 @@ TEST(PipeDreamProfiles, EveryCutOfInceptionIsTried) {
     GraphRequest request;
     request.graph = &inception;
     request.devices = devices;
-    request.bandwidth = 12e9;
+    request.machines.link.bandwidth = 12e9;
     const auto plan = FindGraphPartition(request);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ExpectSound(request, *plan);

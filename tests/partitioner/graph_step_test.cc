@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "partitioner/cuts/graph_work.h"
+#include "partitioner/cuts/some_cuts.h"
 #include "partitioner/graph_problem.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
@@ -97,6 +99,8 @@ struct Trial {
   Timetable timetable;
   Link link;
   double memory = kInfinity;
+
+  Machines machines() const { return MachinesOf(link, memory); }
 };
 
 Trial RandomTrial(Random& random) {
@@ -113,7 +117,7 @@ Trial RandomTrial(Random& random) {
 GraphStepAnswer Search(const Trial& trial, const Downsets& sets, const SearchOptions& options) {
   const GraphWork work(trial.graph, sets);
   const InFlight in_flight(trial.timetable);
-  const GraphStepProblem problem{&work, &trial.timetable, &in_flight, trial.link, trial.memory};
+  const GraphStepProblem problem{&work, &trial.timetable, &in_flight, trial.machines()};
   auto search = GraphStepSearch::Create(problem);
   EXPECT_TRUE(search.ok()) << search.status();
   return search.ok() ? (*search)->Run(options) : GraphStepAnswer();
@@ -190,11 +194,9 @@ TEST(GraphStepSearch, EqualsTheSearchOverLayersOnChains) {
     trial.graph = RandomGraph(random, 8 + Below(random, 16), /*chain=*/true);
     const auto layers = LayersOf(trial.graph);
     PartitionProblem problem;
+    problem.machines = trial.machines();
     problem.machines.costs = layers;
     problem.timetable = &trial.timetable;
-    problem.machines.link = trial.link;
-    if (trial.memory < kInfinity)
-      problem.machines.memory_limit = static_cast<int64_t>(trial.memory);
     const auto expected = FindExactPartition(problem);
     const auto sets = Downsets::Enumerate(trial.graph, 1000);
     ASSERT_TRUE(sets.ok());
@@ -222,7 +224,9 @@ void ExpectSound(const GraphStepRequest& request, const Plan& plan) {
   std::vector<int> stage_of(request.graph->nodes.size(), -1);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     EXPECT_FALSE(plan.stages[s].layers.empty());
-    EXPECT_LE(static_cast<double>(plan.peak_bytes[plan.stages[s].rank]), request.memory);
+    if (request.machines.limits_memory()) {
+      EXPECT_LE(plan.peak_bytes[plan.stages[s].rank], request.machines.least_memory());
+    }
     for (const int node : plan.stages[s].layers) {
       EXPECT_EQ(stage_of[node], -1);
       stage_of[node] = static_cast<int>(s);
@@ -243,7 +247,7 @@ TEST(GraphStepPlan, IsTheBestOfAllSchedules) {
   for (int i = 0; i < kTrials / 200; ++i) {
     const ProfileGraph graph = RandomGraph(random, 4 + Below(random, 3), /*chain=*/false);
     GraphStepRequest request = RequestFor(graph, 2, 4);
-    request.link.bandwidth = 1e10;
+    request.machines.link.bandwidth = 1e10;
     const auto plan = FindGraphStepPlan(request);
     if (!plan.ok()) {  // a graph without work
       ADD_FAILURE() << plan.status();
@@ -258,12 +262,76 @@ TEST(GraphStepPlan, IsTheBestOfAllSchedules) {
         const auto timetable =
             GenerateSchedule(entry.name, {.ranks = 2, .micro_batches = 4, .chunks = chunks});
         if (!timetable.ok()) continue;
-        best = std::min(best, BruteForce(graph, *timetable, request.link, kInfinity).Best());
+        best =
+            std::min(best, BruteForce(graph, *timetable, request.machines.link, kInfinity).Best());
       }
     }
     EXPECT_NEAR(plan->step_seconds, best, kTolerance * best) << plan->description;
     EXPECT_TRUE(plan->optimal);
   }
+}
+
+// With too many cuts to list, what the search proves holds over all of them.
+TEST(GraphStepSearch, IsBoundedOverAllCutsWhereOnlySomeAreListed) {
+  Random random(31);
+  int some = 0, best_of_all = 0, above_even = 0;
+  for (int i = 0; i < kTrials / 2; ++i) {
+    const Trial trial = RandomTrial(random);
+    const double best = BruteForce(trial.graph, trial.timetable, trial.link, trial.memory).Best();
+    std::vector<std::vector<int>> stages(1, std::vector<int>(trial.graph.nodes.size()));
+    std::iota(stages[0].begin(), stages[0].end(), 0);
+    const Downsets sets =
+        ListSomeCuts(trial.graph, stages, static_cast<int64_t>(trial.graph.nodes.size()) + 2);
+    const GraphStepAnswer answer = Search(trial, sets, {});
+    ASSERT_GE(answer.seconds, best * (1 - kTolerance)) << i;
+    if (best == kInfinity) continue;
+    ASSERT_LE(answer.lower_bound, best * (1 + kTolerance)) << i;
+    if (answer.complete) {
+      ASSERT_NEAR(answer.seconds, best, kTolerance * best) << i;
+    }
+    if (sets.all()) continue;
+    ++some;
+    best_of_all += answer.seconds <= best * (1 + kTolerance) ? 1 : 0;
+    double work = 0;
+    for (const ProfileNode& node : trial.graph.nodes) work += node.seconds();
+    const Timetable& table = trial.timetable;
+    const double even = table.micro_batches * work / table.placement.ranks();
+    above_even += answer.lower_bound > even * (1 + kTolerance) ? 1 : 0;
+  }
+  EXPECT_GT(some, kTrials / 10);
+  EXPECT_GT(best_of_all, some / 4);
+  EXPECT_GT(above_even, some / 2);
+}
+
+// The whole way, with one device per stage and with several.
+TEST(GraphStepPlan, IsBoundedOverAllCutsWhereOnlySomeAreListed) {
+  Random random(33);
+  int some = 0;
+  for (int i = 0; i < kTrials / 100; ++i) {
+    const ProfileGraph graph = RandomGraph(random, 5 + Below(random, 5), /*chain=*/false);
+    GraphStepRequest request = RequestFor(graph, 2 + Below(random, 2), 4);
+    request.machines.link.bandwidth = 1e10;
+    request.replicate = Below(random, 2) == 0;
+    if (Below(random, 3) == 0)
+      request.machines.memory_limit = 100'000'000 + Below(random, 200'000'000);
+    const auto best = FindGraphStepPlan(request);
+    request.cut_limits = {.all = 1, .some = static_cast<int64_t>(graph.nodes.size()) + 2};
+    const auto plan = FindGraphStepPlan(request);
+    if (!plan.ok()) {
+      EXPECT_NE(plan.status().code(), absl::StatusCode::kFailedPrecondition) << plan.status();
+      EXPECT_TRUE(request.machines.limits_memory()) << plan.status();
+      continue;
+    }
+    ASSERT_TRUE(best.ok()) << best.status();
+    ExpectSound(request, *plan);
+    EXPECT_GE(plan->step_seconds, best->step_seconds * (1 - kTolerance));
+    EXPECT_LE(plan->lower_bound, best->step_seconds * (1 + kTolerance));
+    some += plan->all_cuts ? 0 : 1;
+    if (plan->optimal) {
+      EXPECT_NEAR(plan->step_seconds, best->step_seconds, 1e-8);
+    }
+  }
+  EXPECT_GT(some, kTrials / 400);
 }
 
 TEST(GraphStepPlan, NamesWhatIsWrong) {
@@ -278,7 +346,7 @@ TEST(GraphStepPlan, NamesWhatIsWrong) {
   request.schedule = "1f2b";
   EXPECT_THAT(message(request), testing::HasSubstr("1f2b"));
   request = RequestFor(graph, 2, 4);
-  request.memory = 1;
+  request.machines.memory_limit = 1;
   EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(message(request), testing::HasSubstr("a device"));
 }
@@ -297,7 +365,7 @@ TEST_P(Profiles, ArePlannedBetweenTheirBounds) {
   ASSERT_TRUE(bottleneck.ok());
   GraphStepRequest request = RequestFor(*graph, 4, 16);
   request.schedule = "1f1b";
-  request.link.bandwidth = 12e9;
+  request.machines.link.bandwidth = 12e9;
   const auto plan = FindGraphStepPlan(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ExpectSound(request, *plan);

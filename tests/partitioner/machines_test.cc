@@ -50,6 +50,17 @@ TEST(Machines, OneValueHoldsForAllRanksWhereNoneIsGivenByRank) {
   EXPECT_EQ(machines.MemoryOf(2), 6);
 }
 
+TEST(Machines, AreRefusedWhereRanksMustBeAlikeAndDiffer) {
+  Machines machines;
+  machines.SetMemory(5);
+  EXPECT_TRUE(machines.alike());
+  EXPECT_TRUE(ValidateEqualMachines(machines, 3).ok());
+  machines.rank_memory = {5, 5, 5};
+  EXPECT_FALSE(machines.alike());
+  EXPECT_TRUE(ValidateMachines(machines, 3).ok());
+  EXPECT_EQ(ValidateEqualMachines(machines, 3).code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(Machines, ApartPricesEveryRankForTimetablesThatRunWApart) {
   Machines machines;
   machines.costs = Table(2, /*apart_seconds=*/3);

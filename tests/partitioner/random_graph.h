@@ -1,11 +1,14 @@
 #ifndef SLUICE_TESTS_PARTITIONER_RANDOM_GRAPH_H_
 #define SLUICE_TESTS_PARTITIONER_RANDOM_GRAPH_H_
 
+#include <cmath>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <utility>
 
 #include "models/spec/profile_graph.h"
+#include "partitioner/machines.h"
 
 namespace sluice {
 
@@ -29,6 +32,14 @@ inline ProfileGraph RandomGraph(std::mt19937_64& random, int nodes, bool chain) 
     graph.nodes.push_back(std::move(node));
   }
   return graph;
+}
+
+// Devices that are all alike; infinite memory: no limit.
+inline Machines MachinesOf(const Link& link, double memory) {
+  Machines machines;
+  machines.link = link;
+  if (std::isfinite(memory)) machines.memory_limit = static_cast<int64_t>(memory);
+  return machines;
 }
 
 }  // namespace sluice

@@ -197,8 +197,7 @@ ReplicaAnswer Search(const Trial& trial, const SearchOptions& options) {
   const ReplicaProblem problem{.work = &work,
                                .devices = trial.devices,
                                .micro_batches = trial.micro_batches,
-                               .link = trial.link,
-                               .memory = trial.memory,
+                               .machines = MachinesOf(trial.link, trial.memory),
                                .wide = trial.wide};
   return ReplicaSearch(problem).Run(options);
 }
@@ -272,7 +271,7 @@ TEST(ReplicatedPlan, GivesTheLongerStageMoreDevices) {
   graph.nodes[1].sources = {0};
   GraphStepRequest request = RequestFor(graph, 4, 24);
   request.schedule = "1f1b";
-  request.link.bandwidth = 1e9;
+  request.machines.link.bandwidth = 1e9;
   const auto plan = FindGraphStepPlan(request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->stages.size(), 2u);
@@ -306,7 +305,7 @@ TEST(ReplicatedPlan, SaysWhatCannotBe) {
   request.stop = [] { return true; };
   EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kDeadlineExceeded);
   request = RequestFor(graph, 2, 8);
-  request.memory = 1;
+  request.machines.memory_limit = 1;
   EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);
   request.devices = 8;
   const absl::Status status = FindGraphStepPlan(request).status();
@@ -326,7 +325,7 @@ TEST_P(Profiles, TakeNoLongerThanWithADeviceAStage) {
   ASSERT_TRUE(graph.ok());
   GraphStepRequest request = RequestFor(*graph, 4, 16);
   request.schedule = "1f1b";
-  request.link.bandwidth = 1e9;
+  request.machines.link.bandwidth = 1e9;
   const auto replicated = FindGraphStepPlan(request);
   ASSERT_TRUE(replicated.ok()) << replicated.status();
   request.replicate = false;

@@ -42,7 +42,7 @@ TEST(Rules, AreNeverBetterThanTheOptimumAndOftenWorse) {
     GraphRequest request;
     request.graph = &graph;
     for (const double bandwidth : {std::numeric_limits<double>::infinity(), 12e9, 1e9}) {
-      request.bandwidth = bandwidth;
+      request.machines.link.bandwidth = bandwidth;
       for (const int devices : {2, 4, 16}) {
         SCOPED_TRACE(devices);
         request.devices = devices;
@@ -61,13 +61,13 @@ TEST(Rules, PipeDreamIsItself) {
   GraphRequest request;
   request.graph = &gnmt;
   request.devices = 4;
-  request.bandwidth = 12e9;
+  request.machines.link.bandwidth = 12e9;
   size_t states = 0;
   const auto four = PipeDreamStages(request, 4000, &states);
   EXPECT_EQ(states, 99u);
   EXPECT_NEAR(GraphBottleneck(request, four), 0.025868, 1e-9);
   request.devices = 16;
-  request.bandwidth = 1e9;
+  request.machines.link.bandwidth = 1e9;
   const double missed = GraphBottleneck(request, PipeDreamStages(request));
   EXPECT_NEAR(missed / FindGraphPartition(request)->bottleneck_seconds, 1.278, 1e-3);
 }

@@ -41,8 +41,9 @@ std::string FormatHead(const Plan& plan, const PlanContext& context) {
   if (plan.has_schedule()) {
     out += fmt::format(": {}, {} micro-batches", plan.description, plan.micro_batches);
   }
-  return out + fmt::format("\n  {} operations, which can be cut in {} ways\n\n",
-                           context.layer_names.size(), plan.cuts);
+  out += fmt::format("\n  {} operations, which can be cut in ", context.layer_names.size());
+  if (plan.all_cuts) return out + fmt::format("{} ways\n\n", plan.cuts);
+  return out + fmt::format("more ways than can be tried; {} were\n\n", plan.cuts);
 }
 
 std::string FormatStage(const Plan& plan, const PlanContext& context, size_t s, int columns) {
@@ -59,16 +60,21 @@ std::string FormatStage(const Plan& plan, const PlanContext& context, size_t s, 
   return line + "\n";
 }
 
+std::string AtBest(const Plan& plan) {
+  return fmt::format("  at best    {}, so at most {:.2f} % longer than need be\n",
+                     FormatSeconds(plan.lower_bound), 100 * plan.gap());
+}
+
 std::string FormatProof(const Plan& plan) {
   if (!plan.has_schedule()) {
-    return fmt::format("\n  bottleneck {} a micro-batch\n  optimal    proved over every cut\n",
-                       FormatSeconds(plan.bottleneck_seconds));
+    const std::string bottleneck =
+        fmt::format("\n  bottleneck {} a micro-batch\n", FormatSeconds(plan.bottleneck_seconds));
+    return bottleneck + (plan.optimal ? "  optimal    proved over every cut\n" : AtBest(plan));
   }
   const std::string step = fmt::format("\n  step       {}, bubble {:.1f} %\n",
                                        FormatSeconds(plan.step_seconds), 100 * plan.bubble);
   if (plan.optimal) return step + "  optimal    proved over every cut and the schedules tried\n";
-  return step + fmt::format("  at best    {}, so at most {:.2f} % longer than need be\n",
-                            FormatSeconds(plan.lower_bound), 100 * plan.gap());
+  return step + AtBest(plan);
 }
 
 }  // namespace

@@ -17,9 +17,10 @@ absl::StatusOr<Plan> PlanBottleneck(const PlanQuestion& question, const ProfileG
   GraphRequest request;
   request.graph = &graph;
   request.devices = question.devices;
-  if (question.bandwidth) request.bandwidth = *question.bandwidth;
-  if (question.memory) request.memory = static_cast<double>(*question.memory);
+  if (question.bandwidth) request.machines.link.bandwidth = *question.bandwidth;
+  request.machines.memory_limit = question.memory;
   request.replicate = !question.data_parallel;
+  request.stop = StopAfter(question.time_limit);
   return FindGraphBottleneckPlan(request);
 }
 
@@ -30,9 +31,9 @@ absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& 
   request.micro_batches = question.micro_batches.value_or(kPlannedMicroBatches);
   request.schedule = question.schedule;
   request.chunks = question.chunks.value_or(0);
-  if (question.bandwidth) request.link.bandwidth = *question.bandwidth;
-  if (question.latency) request.link.latency = *question.latency;
-  if (question.memory) request.memory = static_cast<double>(*question.memory);
+  if (question.bandwidth) request.machines.link.bandwidth = *question.bandwidth;
+  if (question.latency) request.machines.link.latency = *question.latency;
+  request.machines.memory_limit = question.memory;
   request.replicate = !question.data_parallel;
   request.gap = question.gap;
   request.stop = StopAfter(question.time_limit);

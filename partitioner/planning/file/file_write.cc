@@ -80,7 +80,8 @@ void AddSeconds(const Plan& plan, const PlanContext& context, Json* json) {
     out["bottleneck_seconds"] = plan.bottleneck_seconds;
   }
   out["lower_bound"] = plan.lower_bound;
-  out["gap"] = plan.has_schedule() ? Json(plan.gap()) : Json(0);  // always proved
+  // What is proved without a schedule has always been written as 0 rather than 0.0.
+  out["gap"] = plan.has_schedule() || !plan.optimal ? Json(plan.gap()) : Json(0);
   out["optimal"] = plan.optimal;
   if (plan.has_schedule()) {
     out["bottleneck_seconds"] = plan.bottleneck_seconds;
@@ -88,6 +89,7 @@ void AddSeconds(const Plan& plan, const PlanContext& context, Json* json) {
   }
   if (context.graph) {
     out["cuts"] = plan.cuts;
+    if (!plan.all_cuts) out["all_cuts"] = false;
     return;
   }
   out["tokens_per_second"] =

@@ -13,11 +13,12 @@ absl::StatusOr<Plan> FindGraphBottleneckPlan(const GraphRequest& request) {
   plan.devices = request.devices;
   plan.bottleneck_seconds = found->bottleneck_seconds;
   plan.cuts = found->cuts;
+  plan.all_cuts = found->all_cuts;
   for (const GraphStage& stage : found->stages) {
     plan.stages.push_back(ToPlanStage(stage, static_cast<int>(plan.stages.size())));
     plan.peak_bytes.push_back(WholeBytes(stage.peak_bytes()));
   }
-  plan.SetLowerBound(plan.bottleneck_seconds);
+  plan.SetLowerBound(found->lower_bound);
   return plan;
 }
 

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// The plan of a graph with the least bottleneck: proved, and without a schedule. Errors as
-// FindGraphPartition.
+// The plan of a graph with the least bottleneck, without a schedule: proved where all cuts of the
+// graph could be tried. Errors as FindGraphPartition.
 absl::StatusOr<Plan> FindGraphBottleneckPlan(const GraphRequest& request);
 
 }  // namespace sluice

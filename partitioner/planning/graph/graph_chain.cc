@@ -44,11 +44,18 @@ ProfileGraph InOrder(const ProfileGraph& graph, const std::vector<int>& order) {
   return sorted;
 }
 
-GraphCuts CutsAlong(const GraphWork& work, const Partition& partition,
-                    const std::vector<int>& order) {
+GraphCuts CutsBetween(const GraphWork& work, const std::vector<std::vector<int>>& stages) {
+  std::vector<int> order;
+  for (const std::vector<int>& stage : stages)
+    order.insert(order.end(), stage.begin(), stage.end());
   const std::vector<int> prefixes = work.sets.Along(order);
   GraphCuts cuts = {0};
-  for (const LayerRange& range : partition) cuts.push_back(prefixes[range.last + 1]);
+  size_t end = 0;
+  for (const std::vector<int>& stage : stages) {
+    end += stage.size();
+    if (prefixes[end] < 0) return {};
+    cuts.push_back(prefixes[end]);
+  }
   return cuts;
 }
 

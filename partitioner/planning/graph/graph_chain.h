@@ -6,10 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/spec/profile_graph.h"
-#include "partitioner/bounds/graph_lengths.h"
 #include "partitioner/cuts/cost_table.h"
 #include "partitioner/cuts/graph_work.h"
-#include "schedules/partition.h"
 
 namespace sluice {
 
@@ -21,9 +19,9 @@ namespace sluice {
 absl::StatusOr<std::shared_ptr<const CostTable>> ChainOf(const ProfileGraph& graph);
 // The same graph with its nodes in `order`.
 ProfileGraph InOrder(const ProfileGraph& graph, const std::vector<int>& order);
-// The cuts of the graph that `partition` makes of a chain along `order`.
-GraphCuts CutsAlong(const GraphWork& work, const Partition& partition,
-                    const std::vector<int>& order);
+// The cuts between `stages`, which share out the nodes in an order with sources first; empty where
+// one of them is not listed in `work`.
+GraphCuts CutsBetween(const GraphWork& work, const std::vector<std::vector<int>>& stages);
 
 }  // namespace sluice
 

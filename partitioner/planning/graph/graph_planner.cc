@@ -7,43 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "models/spec/units.h"
 #include "partitioner/cuts/graph_stage.h"
-#include "partitioner/graph_plan.h"
 #include "partitioner/planning/graph/graph_chain.h"
 #include "partitioner/planning/graph/graph_stage.h"
 #include "partitioner/planning/plan/least_memory_plan.h"
-#include "partitioner/planning/race/planner.h"
-#include "partitioner/search/graph_partition.h"
 #include "schedules/simulate/simulate.h"
 
 namespace sluice {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kManyNodes = 128;
-// Of the budget, for plans along one order of the nodes.
-constexpr int64_t kShareOfSeeds = 32;
-
-std::vector<int> OrderOfFile(const ProfileGraph& graph) {
-  std::vector<int> order(graph.nodes.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  return order;
-}
-
-// Stage by stage of the partition with the least bottleneck; empty where none fits.
-std::vector<int> OrderOfBottleneck(const GraphStepRequest& request) {
-  GraphRequest bottleneck;
-  bottleneck.graph = request.graph;
-  bottleneck.devices = request.devices;
-  bottleneck.bandwidth = request.link.bandwidth;
-  bottleneck.memory = request.memory;
-  const absl::StatusOr<GraphPlan> plan = FindGraphPartition(bottleneck);
-  std::vector<int> order;
-  if (!plan.ok()) return order;
-  for (const GraphStage& stage : plan->stages) {
-    order.insert(order.end(), stage.nodes.begin(), stage.nodes.end());
-  }
-  return order;
-}
 
 PlanStage StageOf(const GraphWork& work, const GraphContestant& best, int s) {
   const GraphStepProblem& problem = best.problem();
@@ -56,23 +28,23 @@ PlanStage StageOf(const GraphWork& work, const GraphContestant& best, int s) {
 
 }  // namespace
 
-GraphPlanner::GraphPlanner(const GraphStepRequest& request, const GraphWork& work, double cutoff)
+GraphPlanner::GraphPlanner(const GraphStepRequest& request, const GraphWork& work, double cutoff,
+                           const std::vector<GraphSeed>* seeds)
     : request_(request),
       cutoff_(cutoff),
       work_(work),
+      seeds_(seeds),
       race_({.cutoff = cutoff,
              .gap = request.gap,
              .budget = request.budget - request.budget / kShareOfSeeds,
              .stop = request.stop}) {}
 
 absl::StatusOr<std::optional<Plan>> GraphPlanner::Run() {
-  const std::vector<int> in_file = OrderOfFile(*request_.graph);
   const auto chain = ChainOf(*request_.graph);
   if (!chain.ok()) return chain.status();
-  const PlanRequest along = AlongChain(*chain);
+  const PlanRequest along = AlongChain(request_, *chain, cutoff_);
   if (absl::Status status = Enter(along); !status.ok()) return status;
-  if (absl::Status status = Seed(SeedOf(*chain), in_file); !status.ok()) return status;
-  SeedBottleneck(in_file);
+  if (absl::Status status = TakeSeeds(); !status.ok()) return status;
   if (absl::Status status = Search(); !status.ok()) return status;
   if (race_.best() == nullptr && cutoff_ < kInfinity) return std::nullopt;
   if (race_.best() == nullptr) return WhyNothing(along);
@@ -118,66 +90,34 @@ double GraphPlanner::EvenSeconds() const {
   return request_.micro_batches * (work_.forward[whole] + work_.backward[whole]) / request_.devices;
 }
 
-PlanRequest GraphPlanner::AlongChain(std::shared_ptr<const CostTable> chain) const {
-  PlanRequest along;
-  along.machines.costs = std::move(chain);
-  along.devices = request_.devices;
-  along.micro_batches = request_.micro_batches;
-  along.schedule = request_.schedule;
-  along.chunks = request_.chunks;
-  along.machines.link = request_.link;
-  if (std::isfinite(request_.memory)) {
-    along.machines.memory_limit = static_cast<int64_t>(std::max(1.0, std::floor(request_.memory)));
-  }
-  along.gap = request_.gap;
-  along.budget = request_.budget / kShareOfSeeds;
-  along.cutoff = cutoff_;
-  along.stop = request_.stop;
-  return along;
-}
-
-// Several stages per device along an order of hundreds of nodes take longer than all the rest,
-// and are seldom the best.
-PlanRequest GraphPlanner::SeedOf(std::shared_ptr<const CostTable> chain) const {
-  PlanRequest along = AlongChain(std::move(chain));
-  const bool many = request_.graph->nodes.size() > kManyNodes;
-  if (many && !along.schedule && along.chunks == 0) along.chunks = 1;
-  return along;
-}
-
 GraphStepProblem GraphPlanner::ProblemOf(const Candidate& candidate) const {
   GraphStepProblem problem;
   problem.work = &work_;
   problem.timetable = &candidate.timetable;
   problem.in_flight = candidate.in_flight.get();
-  problem.link = request_.link;
-  problem.memory = request_.memory;
+  problem.machines = request_.machines;
   return problem;
 }
 
-// The best plan along one order of the nodes is something to beat.
-absl::Status GraphPlanner::Seed(const PlanRequest& along, const std::vector<int>& order) {
-  const absl::StatusOr<std::optional<Plan>> plan = MakePlanBelowCutoff(along);
-  if (!plan.ok()) {
-    const bool nothing =
-        absl::IsFailedPrecondition(plan.status()) || absl::IsDeadlineExceeded(plan.status());
-    return nothing ? absl::OkStatus() : plan.status();
+// The best plans along one order of the nodes are something to beat.
+absl::Status GraphPlanner::TakeSeeds() {
+  std::vector<GraphSeed> found;
+  if (seeds_ == nullptr) {
+    absl::StatusOr<std::vector<GraphSeed>> seeds = FindGraphSeeds(request_, cutoff_);
+    if (!seeds.ok()) return seeds.status();
+    found = *std::move(seeds);
   }
-  if (!*plan) return absl::OkStatus();
-  for (GraphContestant* each : order_) {
-    const Candidate& candidate = each->candidate();
-    if (candidate.schedule != (*plan)->schedule || candidate.chunks != (*plan)->chunks) continue;
-    each->Know(CutsAlong(work_, (*plan)->partition(), order));
-    race_.Take(each);
+  for (const GraphSeed& seed : seeds_ == nullptr ? found : *seeds_) {
+    const GraphCuts cuts = CutsBetween(work_, seed.stages);
+    if (cuts.empty()) continue;
+    for (GraphContestant* each : order_) {
+      const Candidate& candidate = each->candidate();
+      if (candidate.schedule != seed.schedule || candidate.chunks != seed.chunks) continue;
+      each->Know(cuts);
+      race_.Take(each);
+    }
   }
   return absl::OkStatus();
-}
-
-void GraphPlanner::SeedBottleneck(const std::vector<int>& in_file) {
-  const std::vector<int> order = OrderOfBottleneck(request_);
-  if (order.empty() || order == in_file) return;
-  const auto chain = ChainOf(InOrder(*request_.graph, order));
-  if (chain.ok()) Seed(SeedOf(*chain), order).IgnoreError();  // as good as none
 }
 
 absl::Status GraphPlanner::Search() {
@@ -193,6 +133,14 @@ absl::Status GraphPlanner::Search() {
 absl::Status GraphPlanner::WhyNothing(const PlanRequest& along) const {
   const bool proved = std::all_of(contestants_.begin(), contestants_.end(),
                                   [](const auto& each) { return each.result.complete; });
+  if (!proved && !work_.sets.all()) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the graph can be cut in more than ", request_.cut_limits.all, " ways; along the ",
+        work_.sets.size() - 2, " that were tried nothing fits into ",
+        DescribeMemory(request_.machines.least_memory()),
+        " per device, which proves nothing of the others: give more memory, or merge nodes that "
+        "belong together"));
+  }
   if (!proved) {
     return absl::DeadlineExceededError(
         "the search ended before it found anything that fits; give it more time or memory");
@@ -214,7 +162,8 @@ std::string GraphPlanner::WhyNot(const GraphContestant& contestant) const {
   // What was found on the way to a proof that all take longer is no good measure of them.
   if (!contestant.result.found() || (none && cutoff_ < kInfinity)) {
     if (!proved) return "nothing better found; not proved slower";
-    return std::isinf(request_.memory) ? "proved slower" : "does not fit, or is proved slower";
+    return request_.machines.limits_memory() ? "does not fit, or is proved slower"
+                                             : "proved slower";
   }
   return WhyLonger(contestant.result.seconds, best, proved);
 }
@@ -226,6 +175,7 @@ absl::StatusOr<std::optional<Plan>> GraphPlanner::Finish() const {
   plan.devices = request_.devices;
   plan.micro_batches = request_.micro_batches;
   plan.cuts = work_.sets.size() - 2;
+  plan.all_cuts = work_.sets.all();
   plan.timetable = *problem.timetable;
   plan.stage_costs = problem.Costs(best.cuts());
   absl::StatusOr<Simulation> run = Simulate(plan.timetable, plan.stage_costs);

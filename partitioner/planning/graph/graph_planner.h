@@ -14,6 +14,7 @@
 #include "partitioner/cuts/graph_work.h"
 #include "partitioner/graph_problem.h"
 #include "partitioner/planning/graph/graph_contestant.h"
+#include "partitioner/planning/graph/graph_seeds.h"
 #include "partitioner/planning/graph/graph_step_request.h"
 #include "partitioner/planning/plan/candidates.h"
 #include "partitioner/planning/plan/plan.h"
@@ -23,18 +24,21 @@
 namespace sluice {
 
 // Tries every timetable that a request allows for the stages of a graph, with one device for each:
-// first along an order or two of the nodes, which gives something to beat, and then over all cuts.
+// first along an order or two of the nodes, which gives something to beat, and then over all cuts
+// that are listed.
 class GraphPlanner {
  public:
-  // Plans that take `cutoff` seconds or longer are of no interest. Both must outlive it.
+  // Plans that take `cutoff` seconds or longer are of no interest. With `seeds` these are to be
+  // beaten, and no others are looked for. All must outlive it.
   GraphPlanner(const GraphStepRequest& request, const GraphWork& work,
-               double cutoff = std::numeric_limits<double>::infinity());
+               double cutoff = std::numeric_limits<double>::infinity(),
+               const std::vector<GraphSeed>* seeds = nullptr);
 
   // Nothing where no plan was found below the cutoff. Errors as FindGraphStepPlan. To be called
   // once, before the next two.
   absl::StatusOr<std::optional<Plan>> Run();
 
-  // No plan that fits takes less.
+  // No plan that fits takes less, whatever its cuts, listed or not.
   double lower_bound() const { return lower_bound_; }
   // What lost, the closest to the best one first, and then what could not be had.
   std::vector<RejectedPlan> Rejected() const;
@@ -42,11 +46,8 @@ class GraphPlanner {
  private:
   absl::Status Enter(const PlanRequest& along);
   double EvenSeconds() const;
-  PlanRequest AlongChain(std::shared_ptr<const CostTable> chain) const;
-  PlanRequest SeedOf(std::shared_ptr<const CostTable> chain) const;
   GraphStepProblem ProblemOf(const Candidate& candidate) const;
-  absl::Status Seed(const PlanRequest& along, const std::vector<int>& order);
-  void SeedBottleneck(const std::vector<int>& in_file);
+  absl::Status TakeSeeds();
   absl::Status Search();
   absl::Status WhyNothing(const PlanRequest& along) const;
   std::string WhyNot(const GraphContestant& contestant) const;
@@ -55,6 +56,7 @@ class GraphPlanner {
   const GraphStepRequest& request_;
   const double cutoff_;
   const GraphWork& work_;
+  const std::vector<GraphSeed>* seeds_;
   std::vector<Candidate> candidates_;
   std::deque<GraphContestant> contestants_;
   std::vector<GraphContestant*> order_;  // in which they race

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -15,11 +17,13 @@
 #include "partitioner/cuts/downsets.h"
 #include "partitioner/cuts/graph_stage.h"
 #include "partitioner/cuts/graph_work.h"
+#include "partitioner/cuts/some_cuts.h"
 #include "partitioner/graph_plan.h"
 #include "partitioner/graph_problem.h"
 #include "partitioner/planning/graph/graph_chain.h"
 #include "partitioner/planning/graph/graph_contestant.h"
 #include "partitioner/planning/graph/graph_planner.h"
+#include "partitioner/planning/graph/graph_seeds.h"
 #include "partitioner/planning/graph/graph_stage.h"
 #include "partitioner/planning/graph/replicated_plan.h"
 #include "partitioner/planning/plan/candidates.h"
@@ -35,10 +39,11 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kMostCuts = 4'000'000;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Seconds within this of each other, relatively, are the same to people.
 constexpr double kSame = 1e-6;
+// How often some of the cuts are listed around the best plan found.
+constexpr int kMostRounds = 3;
 
 absl::Status CheckRequest(const GraphStepRequest& request) {
   const auto nodes = static_cast<int64_t>(request.graph->nodes.size());
@@ -52,17 +57,7 @@ absl::Status CheckRequest(const GraphStepRequest& request) {
                                                    request.devices, " stages; give at most ", nodes,
                                                    " devices"));
   }
-  const Link& link = request.link;
-  if (!(link.latency >= 0) || !std::isfinite(link.latency) || !(link.bandwidth > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("the link has a latency of ", link.latency,
-                                                   " s and a bandwidth of ", link.bandwidth,
-                                                   " B/s; expected at least 0, and more than 0"));
-  }
-  if (!(request.memory > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory must be positive, not ", request.memory));
-  }
-  return absl::OkStatus();
+  return ValidateEqualMachines(request.machines, request.devices);
 }
 
 // The best plan with one device per stage, faster than that with several, of which it tells.
@@ -88,15 +83,17 @@ Plan WithOne(Plan replicated, const GraphPlanner& planner) {
   return replicated;
 }
 
-// The better of the best plan with several devices per stage, and the best with one.
-absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const GraphWork& work) {
+// The better of the best plan with several devices per stage, over the cuts of `several`, and the
+// best with one, over those of `work`. `seeds` as GraphPlanner takes them.
+absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const GraphWork& several,
+                                      const GraphWork& work, const std::vector<GraphSeed>* seeds) {
   GraphStepRequest half = request;
   half.budget = request.budget / 2;
   double bound = 0;
-  const absl::StatusOr<Plan> replicated = FindReplicatedPlan(half, work, &bound);
+  const absl::StatusOr<Plan> replicated = FindReplicatedPlan(half, several, &bound);
   if (static_cast<int>(request.graph->nodes.size()) < request.devices) {
     const bool none = absl::IsFailedPrecondition(replicated.status());
-    return none ? WhyNoReplicatedPlan(request, work) : replicated;
+    return none ? WhyNoReplicatedPlan(request, several) : replicated;
   }
   double cutoff = kInfinity;
   if (replicated.ok()) {
@@ -104,7 +101,7 @@ absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const Gra
     const bool one = static_cast<int>(replicated->stages.size()) == request.devices;
     cutoff = replicated->step_seconds * (one ? 1 + kSame : 1);
   }
-  GraphPlanner planner(half, work, cutoff);
+  GraphPlanner planner(half, work, cutoff, seeds);
   const absl::StatusOr<std::optional<Plan>> straight = planner.Run();
   if (!straight.ok() && !replicated.ok()) return straight.status();
   Plan best = straight.ok() && *straight ? WithSeveral(**straight, replicated)
@@ -115,17 +112,68 @@ absl::StatusOr<Plan> PlanWithReplicas(const GraphStepRequest& request, const Gra
   return best;
 }
 
+// The best plan over the cuts of `work`.
+absl::StatusOr<Plan> PlanOver(const GraphStepRequest& request, const GraphWork& several,
+                              const GraphWork& work, const std::vector<GraphSeed>* seeds) {
+  if (request.replicate) return PlanWithReplicas(request, several, work, seeds);
+  const absl::StatusOr<std::optional<Plan>> plan =
+      GraphPlanner(request, work, kInfinity, seeds).Run();
+  if (!plan.ok()) return plan.status();
+  return **plan;
+}
+
+// All nodes in one stage, in the order of the file.
+std::vector<std::vector<int>> OneStage(const ProfileGraph& graph) {
+  std::vector<std::vector<int>> stages(1, std::vector<int>(graph.nodes.size()));
+  std::iota(stages[0].begin(), stages[0].end(), 0);
+  return stages;
+}
+
+// Of a graph with too many cuts to list: lists some around the best plan known, finds the best plan
+// over them, and starts anew around that, as long as it helps.
+absl::StatusOr<Plan> PlanOverSomeCuts(const GraphStepRequest& request) {
+  const ProfileGraph& graph = *request.graph;
+  GraphStepRequest known = request;
+  known.cut_limits.all = 0;  // it is known that there are too many
+  absl::StatusOr<std::vector<GraphSeed>> seeds = FindGraphSeeds(known, kInfinity);
+  if (!seeds.ok()) return seeds.status();
+  // Stages of several devices are looked for along the order of the file.
+  const Downsets prefixes = Downsets::Prefixes(graph);
+  const GraphWork along_file(graph, prefixes);
+  GraphStepRequest share = request;
+  share.budget = request.budget / kMostRounds;
+  std::optional<Plan> best;
+  double bound = 0;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const auto fastest = std::min_element(
+        seeds->begin(), seeds->end(),
+        [](const GraphSeed& a, const GraphSeed& b) { return a.step_seconds < b.step_seconds; });
+    const Downsets sets =
+        ListSomeCuts(graph, fastest == seeds->end() ? OneStage(graph) : fastest->stages,
+                     request.cut_limits.some);
+    const GraphWork work(graph, sets);
+    absl::StatusOr<Plan> plan = PlanOver(share, along_file, work, &*seeds);
+    if (!plan.ok() && best) break;
+    if (!plan.ok()) return plan.status();
+    bound = std::max(bound, plan->lower_bound);
+    const bool better = !best || plan->step_seconds < best->step_seconds * (1 - kSame);
+    if (better) best = *std::move(plan);
+    best->SetLowerBound(bound);
+    if (!better || best->optimal || best->gap() <= request.gap || best->has_replicas()) break;
+    if (request.stop && request.stop()) break;
+    seeds->push_back(SeedOf(*best));
+  }
+  return *std::move(best);
+}
+
 }  // namespace
 
 absl::StatusOr<Plan> FindGraphStepPlan(const GraphStepRequest& request) {
   if (absl::Status status = CheckRequest(request); !status.ok()) return status;
-  const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, kMostCuts);
-  if (!sets.ok()) return sets.status();
+  const absl::StatusOr<Downsets> sets = Downsets::Enumerate(*request.graph, request.cut_limits.all);
+  if (!sets.ok()) return PlanOverSomeCuts(request);
   const GraphWork work(*request.graph, *sets);
-  if (request.replicate) return PlanWithReplicas(request, work);
-  const absl::StatusOr<std::optional<Plan>> plan = GraphPlanner(request, work).Run();
-  if (!plan.ok()) return plan.status();
-  return **plan;
+  return PlanOver(request, work, work, nullptr);
 }
 
 }  // namespace sluice

@@ -19,9 +19,12 @@ namespace sluice {
 // device (ReplicaSearch): all devices are used, and the replicas of each stage divide the
 // micro-batches.
 // Proved optimal unless the budget ends first: then with a lower bound, still over all cuts.
+//   A graph with more cuts than `request.cut_limits` allows is cut along some of them
+// (ListSomeCuts): around the best plan along an order of its nodes, then around the best one found,
+// as long as that helps. The lower bound is over all cuts all the same (AnyCuts).
 // InvalidArgument when the request makes no sense, or there are fewer nodes than stages;
-// ResourceExhausted when the graph has too many cuts to list; FailedPrecondition when nothing fits
-// in memory, DeadlineExceeded when the budget ended before anything did.
+// FailedPrecondition when nothing fits in memory; DeadlineExceeded when the budget ended before
+// anything did, or nothing was found that fits and other cuts of the graph may.
 absl::StatusOr<Plan> FindGraphStepPlan(const GraphStepRequest& request);
 
 }  // namespace sluice

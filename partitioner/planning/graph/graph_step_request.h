@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 
 #include "models/spec/profile_graph.h"
-#include "partitioner/costs/link.h"
+#include "partitioner/cuts/cut_limits.h"
+#include "partitioner/machines.h"
 
 namespace sluice {
 
@@ -19,10 +19,10 @@ struct GraphStepRequest {
   int micro_batches = 1;
   std::optional<std::string> schedule;  // a name of the catalogue; nullopt: any
   int chunks = 0;                       // stages per device; 0: what suits the schedule
-  Link link;
-  double memory = std::numeric_limits<double>::infinity();  // bytes of each device
+  Machines machines;                    // all alike, without costs
   // A stage may have several devices, which share out its micro-batches in turn.
   bool replicate = false;
+  CutLimits cut_limits;
   double gap = 0;  // good enough: proved to take at most this much longer, relatively
   // Elementary steps that the searches share, as SearchOptions counts them.
   int64_t budget = 800'000'000;

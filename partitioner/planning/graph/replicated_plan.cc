@@ -1,8 +1,8 @@
 #include "partitioner/planning/graph/replicated_plan.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,14 +18,6 @@
 
 namespace sluice {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Bytes are whole numbers.
-constexpr double kByte = 0.5;
-
-std::string Describe(double bytes) {
-  return DescribeMemory(static_cast<int64_t>(std::ceil(bytes)));
-}
 
 // One timetable for each schedule asked for that can be dealt.
 absl::StatusOr<std::vector<Timetable>> WideTimetables(const GraphStepRequest& request) {
@@ -97,8 +89,7 @@ absl::StatusOr<Plan> FindReplicatedPlan(const GraphStepRequest& request, const G
   const ReplicaProblem problem = {.work = &work,
                                   .devices = request.devices,
                                   .micro_batches = request.micro_batches,
-                                  .link = request.link,
-                                  .memory = request.memory,
+                                  .machines = request.machines,
                                   .wide = *std::move(wide)};
   SearchOptions options;
   options.gap = request.gap;
@@ -118,6 +109,7 @@ absl::StatusOr<Plan> FindReplicatedPlan(const GraphStepRequest& request, const G
   plan.devices = request.devices;
   plan.micro_batches = request.micro_batches;
   plan.cuts = work.sets.size() - 2;
+  plan.all_cuts = work.sets.all();
   plan.schedule = chosen.name;
   plan.timetable = *std::move(table);
   plan.stage_costs = std::move(answer.costs);
@@ -133,22 +125,22 @@ absl::StatusOr<Plan> FindReplicatedPlan(const GraphStepRequest& request, const G
 
 absl::Status WhyNoReplicatedPlan(const GraphStepRequest& request, const GraphWork& work) {
   double bound = 0;
-  const auto within = [&](double memory) {
+  const auto within = [&](std::optional<int64_t> memory) {
     GraphStepRequest any = request;
-    any.memory = memory;
+    any.machines.SetMemory(memory);
     any.gap = 1e9;  // the first one will do
     return FindReplicatedPlan(any, work, &bound);
   };
-  absl::StatusOr<Plan> leanest = within(kInfinity);
+  absl::StatusOr<Plan> leanest = within(std::nullopt);
   if (absl::IsDeadlineExceeded(leanest.status())) return leanest.status();
   if (!leanest.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "stages whose devices divide ", request.micro_batches, " micro-batches do not add up to ",
         request.devices, " devices; choose a number of micro-batches that has more divisors"));
   }
-  double low = request.memory, high = static_cast<double>(leanest->largest_peak_bytes());
-  while (high - low > kByte) {
-    const double middle = low + (high - low) / 2;
+  int64_t low = request.machines.least_memory(), high = leanest->largest_peak_bytes();
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
     absl::StatusOr<Plan> leaner = within(middle);
     if (absl::IsDeadlineExceeded(leaner.status())) return leaner.status();
     if (!leaner.ok()) {
@@ -156,12 +148,12 @@ absl::Status WhyNoReplicatedPlan(const GraphStepRequest& request, const GraphWor
       continue;
     }
     leanest = std::move(leaner);
-    high = static_cast<double>(leanest->largest_peak_bytes());
+    high = leanest->largest_peak_bytes();
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "no plan fits into ", Describe(request.memory), " a device: even the leanest needs ",
-      Describe(high), ", of each device of stage ", FullestStage(*leanest), ", of ",
-      leanest->description));
+      "no plan fits into ", DescribeMemory(request.machines.least_memory()),
+      " a device: even the leanest needs ", DescribeMemory(high), ", of each device of stage ",
+      FullestStage(*leanest), ", of ", leanest->description));
 }
 
 }  // namespace sluice

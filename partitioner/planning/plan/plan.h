@@ -57,7 +57,8 @@ struct Plan {
   // own: no plan in any order.
   double lower_bound = 0;
   bool optimal = false;
-  int64_t cuts = 0;  // of a graph: the ways to cut it in two, all of them considered
+  int64_t cuts = 0;      // of a graph: the ways to cut it in two that were considered
+  bool all_cuts = true;  // there are no others
   std::vector<RejectedPlan> rejected;
   int64_t steps = 0;  // elementary steps that the search took
 

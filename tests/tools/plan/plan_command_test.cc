@@ -14,6 +14,7 @@
 #include <string>
 
 #include "tests/built_files.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -189,6 +190,52 @@ TEST_F(PlanCommand, CutsGraphsWhereAnyCutMayBe) {
   ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --objective bottleneck", 2, "4 nodes");
   std::ofstream(Path("cycle.txt")) << kDiamond << "\tnode5 -- node2\n";
   ExpectFailure("plan " + Path("cycle.txt") + " --devices 2 --objective bottleneck", 2, "cycle");
+}
+
+// Eight branches of six operations between two others: 7^8 cuts and more, as NASNet has.
+std::string WideGraph() {
+  std::stringstream nodes, edges;
+  const auto node = [&nodes](int number) {
+    nodes << "node" << number << " -- Conv2d -- forward_compute_time=" << 1 + number % 5
+          << ".0, backward_compute_time=" << 2 + number % 3
+          << ".0, activation_size=1000000.0, parameter_size=" << number % 4 << "000.0\n";
+  };
+  node(0);
+  for (int branch = 0; branch < 8; ++branch) {
+    for (int i = 1; i <= 6; ++i) {
+      node(6 * branch + i);
+      edges << "\tnode" << (i == 1 ? 0 : 6 * branch + i - 1) << " -- node" << 6 * branch + i
+            << "\n";
+    }
+    edges << "\tnode" << 6 * branch + 6 << " -- node49\n";
+  }
+  node(49);
+  return nodes.str() + edges.str();
+}
+
+TEST_F(PlanCommand, AnswersGraphsWithTooManyCuts) {
+  if (kSanitized) GTEST_SKIP() << "counts millions of cuts; partitioner_search_test has fewer";
+  std::ofstream(Path("wide.txt")) << WideGraph();
+  const json bottleneck = Plan(Path("wide.txt") + " --devices 3 --objective bottleneck");
+  EXPECT_EQ(bottleneck["all_cuts"], false);
+  EXPECT_LE(bottleneck["lower_bound"].get<double>(),
+            bottleneck["bottleneck_seconds"].get<double>());
+  EXPECT_EQ(bottleneck["optimal"], bottleneck["gap"].get<double>() <= 1e-9);
+  EXPECT_LT(bottleneck["gap"].get<double>(), 0.02);
+
+  const std::string command =
+      Path("wide.txt") + " --devices 3 --schedule 1f1b --micro-batches 8 --latency 1ms";
+  const json step = Plan(command);
+  EXPECT_EQ(step["all_cuts"], false);
+  EXPECT_EQ(step["stages"].size(), 3u);
+  EXPECT_LT(step["lower_bound"].get<double>(), step["step_seconds"].get<double>());
+  EXPECT_EQ(step["optimal"], false);
+  EXPECT_LT(step["gap"].get<double>(), 0.1);
+  const Outcome table = Run("plan " + command);
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("more ways than can be tried"));
+  EXPECT_THAT(table.out, HasSubstr("at best"));
+  EXPECT_THAT(table.out, Not(HasSubstr("proved over every cut")));
 }
 
 TEST_F(PlanCommand, PlansTheStepOfGraphs) {
