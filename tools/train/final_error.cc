@@ -23,10 +23,10 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 }  // namespace
 
 FinalErrorPrinter::FinalErrorPrinter(std::function<absl::Status()> failure,
-                                     const std::atomic<bool>& told_to_stop, absl::Duration patience,
+                                     std::function<bool()> told_to_stop, absl::Duration patience,
                                      std::function<void(const absl::Status&)> print)
     : failure_(std::move(failure)),
-      told_to_stop_(told_to_stop),
+      told_to_stop_(std::move(told_to_stop)),
       patience_(patience),
       print_(std::move(print)),
       thread_([this] { Run(); }) {}
@@ -45,7 +45,7 @@ void FinalErrorPrinter::Run() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kPollInterval),
                             [this] { return done_; })) {
-    if (!told_to_stop_.load()) continue;
+    if (!told_to_stop_()) continue;
     told = std::min(told, Instant::Now());
     const absl::Status failure = failure_();
     if (failure.ok() || Instant::Now() < told + patience_) continue;

@@ -1,7 +1,6 @@
 #ifndef SLUICE_TOOLS_TRAIN_FINAL_ERROR_H_
 #define SLUICE_TOOLS_TRAIN_FINAL_ERROR_H_
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -20,9 +19,8 @@ namespace sluice {
 // print(failure()) and ends the process with exit code 5.
 class FinalErrorPrinter {
  public:
-  // `told_to_stop` and what the functions refer to must live as long as this object. The functions
-  // are called from its thread.
-  FinalErrorPrinter(std::function<absl::Status()> failure, const std::atomic<bool>& told_to_stop,
+  // What the functions refer to must live as long as this object. They are called from its thread.
+  FinalErrorPrinter(std::function<absl::Status()> failure, std::function<bool()> told_to_stop,
                     absl::Duration patience, std::function<void(const absl::Status&)> print);
   // From here on the rank prints its own errors.
   ~FinalErrorPrinter();
@@ -33,7 +31,7 @@ class FinalErrorPrinter {
   void Run();
 
   const std::function<absl::Status()> failure_;
-  const std::atomic<bool>& told_to_stop_;
+  const std::function<bool()> told_to_stop_;
   const absl::Duration patience_;
   const std::function<void(const absl::Status&)> print_;
   std::mutex mutex_;

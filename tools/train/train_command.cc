@@ -209,7 +209,8 @@ class WorldTrainer {
         compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
     std::optional<FinalErrorPrinter> final_error;
     if (under_mpi.load()) {
-      final_error.emplace([this] { return Starting(); }, terminated, kUnderMpirun,
+      final_error.emplace([this] { return Starting(); }, [] { return terminated.load(); },
+                          kUnderMpirun,
                           [](const absl::Status& lost) {
                             if (FirstOfSiblings()) Fail(lost);
                           });
@@ -276,7 +277,8 @@ class WorldTrainer {
     {
       std::optional<FinalErrorPrinter> final_error;
       if (under_mpi.load()) {
-        final_error.emplace([&] { return world.failure(); }, terminated, kUnderMpirun,
+        final_error.emplace([&] { return world.failure(); }, [] { return terminated.load(); },
+                            kUnderMpirun,
                             [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
       result = TrainRank(compiled->plan, *job.data, job.options,

@@ -8,11 +8,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "comm/local/in_process.h"
 #include "comm/where.h"
 #include "tools/command.h"
@@ -37,36 +39,54 @@ TEST(FinalErrorDeathTest, IsPrintedForARankThatIsComputing) {
   EXPECT_EXIT(
       {
         InProcessGroup group(2);
-        std::atomic<bool> told{true};
-        const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); }, told,
-                                        kPatience, Print);
+        const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); },
+                                        [] { return true; }, kPatience, Print);
         group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
         Compute();
       },
       testing::ExitedWithCode(kExitPeerLost), "lost: rank 1 is gone");
 }
 
+// The answer to what FinalErrorPrinter asks, and how often it has asked.
+class ToldToStop {
+ public:
+  explicit ToldToStop(bool told) : told_(told) {}
+  std::function<bool()> Question() {
+    return [this] {
+      ++looks_;
+      return told_;
+    };
+  }
+  // Waits for some looks that begin after this call.
+  void AwaitLooks() const {
+    for (const int before = looks_; looks_ < before + 3;) absl::SleepFor(absl::Milliseconds(1));
+  }
+
+ private:
+  const bool told_;
+  std::atomic<int> looks_{0};
+};
+
 // A rank that is computing goes on after SIGTERM alone, and after the loss of another rank alone. It
 // also ends by itself where the printer is destroyed before its patience is over.
 TEST(FinalErrorPrinter, PrintsNothingWithoutNeed) {
   for (const bool told_to_stop : {false, true}) {
     InProcessGroup group(2);
-    std::atomic<bool> told{told_to_stop};
+    ToldToStop told(told_to_stop);
     int printed = 0;
     {
-      const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); }, told,
-                                      absl::ZeroDuration(),
+      const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); },
+                                      told.Question(), absl::ZeroDuration(),
                                       [&](const absl::Status&) { ++printed; });
       if (!told_to_stop) group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      told.AwaitLooks();
     }
     EXPECT_EQ(printed, 0);
   }
   InProcessGroup group(2);
-  std::atomic<bool> told{true};
   group.communicator(1).Abort(absl::UnavailableError("rank 1 is gone"));
-  const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); }, told,
-                                  absl::Hours(1), Print);
+  const FinalErrorPrinter printer([&] { return group.communicator(0).failure(); },
+                                  [] { return true; }, absl::Hours(1), Print);
 }
 
 TEST(PrintsError, IsRankZeroOrRankOneWhereRankZeroIsLostOrEveryRankWhileLeaving) {
