@@ -28,8 +28,7 @@ bool GradientSums::Starts(int micro_batch) const {
   if (position == 0) return true;
   if (position % MicroBatchesPerUpdate(table_) == 0) return true;
   const int before = order_.micro_batch(position - 1);
-  return GroupOf(micro_batch) != GroupOf(before) ||
-         table_.copy(micro_batch) != table_.copy(before);
+  return GroupOf(micro_batch) != GroupOf(before) || table_.copy(micro_batch) != table_.copy(before);
 }
 
 bool GradientSums::Ends(int micro_batch) const {
