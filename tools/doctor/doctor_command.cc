@@ -124,7 +124,7 @@ void RunDoctor(bool json) {
 
 void AddDoctorCommand(CLI::App& app, int* exit_code) {
   CLI::App* command =
-      app.add_subcommand("doctor", "Say what this machine has for training, and what is missing");
+      app.add_subcommand("doctor", "Say what this machine has, and what is missing");
   command->footer("Example:\n  sluice doctor --json");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print one JSON document, with sizes in bytes");

@@ -74,7 +74,8 @@ absl::Status RunPlan(const PlanFlags& flags) {
 void AddPlanCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("plan", "Find the best partition and schedule of a model");
   command->footer(
-      "Example: sluice plan gpt2 --devices 4 --device h200 --global-batch 64 -o plan.json");
+      "Example:\n"
+      "  sluice plan gpt2 --devices 4 --device h200 --global-batch 64 -o plan.json");
   auto flags = std::make_shared<PlanFlags>();
   AddPlanFlags(*command, flags.get());
   command->callback([flags, exit_code] {

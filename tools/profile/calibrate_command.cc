@@ -217,16 +217,13 @@ absl::Status RunCalibrate(const Flags& flags) {
 }  // namespace
 
 void AddCalibrateCommand(CLI::App& app, int* exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "calibrate",
-      "Fit the cost model's constants to measured steps, and say how well they predict");
+  CLI::App* command = app.add_subcommand("calibrate", "Fit the cost model to measured steps");
   command->footer(
       "Example: sluice calibrate measured.csv --device a100 -o cluster.json\n"
-      "A table has one line per measured step of a GPT, with the columns params_b, layers, "
-      "hidden,\n"
-      "heads, seq_len, global_batch, micro_batch, tp, dp, pp, iteration_s; and, where they are "
-      "not\n"
-      "the usual ones, vocab, chunks, recompute, sequence_parallel, flash_attention.");
+      "A table has one line per measured step of a GPT, with the columns params_b,\n"
+      "layers, hidden, heads, seq_len, global_batch, micro_batch, tp, dp, pp,\n"
+      "iteration_s; and, where they are not the usual ones, vocab, chunks, recompute,\n"
+      "sequence_parallel, flash_attention.");
   auto flags = std::make_shared<Flags>();
   command->add_option("TABLE", flags->tables, "CSV files of measured steps")->required();
   command->add_option(

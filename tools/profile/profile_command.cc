@@ -156,9 +156,11 @@ absl::Status RunProfile(const Flags& flags) {
 
 void AddProfileCommand(CLI::App& app, int* exit_code) {
   CLI::App* command =
-      app.add_subcommand("profile", "Time every layer of a model on this machine, for sluice plan");
+      app.add_subcommand("profile", "Measure every layer of a model on this machine");
   command->footer(
-      "Example: sluice profile char-gpt -o profile.json && sluice plan profile.json --devices 2\n"
+      "Example:\n"
+      "  sluice profile char-gpt -o profile.json\n"
+      "  sluice plan profile.json --devices 2\n"
       "Without -o the times are printed as a table.");
   auto flags = std::make_shared<Flags>();
   command->add_option("MODEL", flags->model.model, "A preset, or a Hugging Face config.json")

@@ -48,12 +48,11 @@ constexpr Subcommand kSubcommands[] = {
     {"list", "List all schedules, with their formulas and papers", "sluice schedule list",
      AddListFlags, List},
     {"show", "Draw or export one timetable",
-     "sluice schedule show interleaved -p 4 -m 8 -v 2 --cost F=1,B=2 --format svg -o out.svg",
-     AddShowFlags, Show},
+     "sluice schedule show interleaved -p 4 -m 8 -v 2 --format svg -o out.svg", AddShowFlags, Show},
     {"compare", "Compare several schedules in a table",
      "sluice schedule compare 1f1b zb-h1 -p 4 -m 8", AddCompareFlags, Compare},
-    {"check", "Prove that a timetable is sound, or list its defects",
-     "sluice schedule check table.csv", AddCheckFlags, Check},
+    {"check", "Prove that a timetable is sound, or list defects", "sluice schedule check table.csv",
+     AddCheckFlags, Check},
 };
 
 int Run(const Subcommand& subcommand, const ScheduleFlags& flags) {
