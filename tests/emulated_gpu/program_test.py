@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
@@ -102,12 +101,10 @@ class Program(unittest.TestCase):
                 if '"step":2,' in line:
                     break
             ranks[1].kill()
-            began = time.monotonic()
             said = [rank.communicate(timeout=PATIENCE)[1] for rank in ranks]
             self.assertEqual([rank.returncode for rank in ranks], [5, -signal.SIGKILL, 5], said)
             self.assertEqual(len(said[0].splitlines()) + len(said[2].splitlines()), 1, said)
             self.assertIn('rank 1', said[0] + said[2])
-            self.assertLess(time.monotonic() - began, 30)
         finally:
             for rank in ranks:
                 rank.kill()

@@ -2,7 +2,9 @@
 """`sluice train` in many processes, started directly, by mpirun and with torchrun's environment: the same bits as one process;
 ranks that are killed, and runs that resume from their checkpoints; ranks with different settings.
 
-  tests/tools/train/train_processes_test.py BINARY [--configurations N] [--kills N] [--seed N] [unittest's own arguments]
+  tests/tools/train/train_processes_test.py BINARY [--every N] [--kills N] [--seed N] [unittest's own arguments]
+
+--every N takes each N-th of the configurations (1: all of them).
 """
 import argparse
 import itertools
@@ -28,7 +30,6 @@ from gpu_check.training import free_port  # noqa: E402
 OPTIONS = None
 MPIRUN = shutil.which('mpirun')
 MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
-GRACE = 1
 PATIENCE = 180  # seconds within which everything ends, even on a slow machine
 
 
@@ -236,12 +237,13 @@ class TrainProcesses(unittest.TestCase):
     def test_same_bits_under_mpirun(self):
         if MPIRUN is None:
             self.skipTest('needs mpirun')
-        for ranks, copies, shape in configurations()[:OPTIONS.configurations]:
+        # From the fourth at the latest: each of the few with replicated stages comes four after another.
+        for ranks, copies, shape in configurations()[3 % OPTIONS.every::OPTIONS.every]:
             flags = self.flags('--steps', '3', *shape)
             self.assert_same_bits(here(flags), mpi(ranks * copies, flags), shape)
 
     def test_same_bits_over_tcp_by_flags_and_under_torchrun(self):
-        for number, (ranks, copies, shape) in enumerate(configurations()[3:OPTIONS.configurations:4]):
+        for number, (ranks, copies, shape) in enumerate(configurations()[3::2 * OPTIONS.every]):
             flags = self.flags('--steps', '3', *shape)
             ended = Ranks(ranks * copies, flags, torchrun if number % 2 else None).finish()
             self.assert_same_bits(here(flags), ended[0], shape)
@@ -276,7 +278,8 @@ class TrainProcesses(unittest.TestCase):
             save = os.path.join(self.folder.name, f'killed-{number}')
             shape = self.random.choice(shapes[:-1])
             victim = self.random.randrange(size(shape))
-            self.kill_one(flags(shape, save), size(shape), victim)
+            # One while they meet, the others after any line of their output, which is a step or a checkpoint.
+            self.kill_one(flags(shape, save), size(shape), victim, after_lines=number and self.random.randrange(1, 36))
             # If it was killed between the first checkpoint and its link, it starts again beside that checkpoint.
             resume = ['--resume', save] if os.path.islink(os.path.join(save, 'latest')) else ['--overwrite']
             other = self.random.choice(shapes)
@@ -287,16 +290,15 @@ class TrainProcesses(unittest.TestCase):
             self.assertEqual(bits(ended[1])[1:], bits(expected[1])[1:], f'{shape}, rank {victim} killed, then {other}')
             shutil.rmtree(save)
 
-    def kill_one(self, flags, world, victim):
+    def kill_one(self, flags, world, victim, after_lines):
         ranks = Ranks(world, flags)
-        time.sleep(self.random.uniform(0, 0.6))
+        for _ in range(after_lines):
+            if not ranks.processes[0].stdout.readline():
+                break
         ranks.processes[victim].kill()
-        killed = time.monotonic()
         ended = ranks.finish()
         if ended[victim][0] != -signal.SIGKILL:
             return  # it was done before
-        # A lost process is noticed by the deadline at the latest.
-        self.assertLess(time.monotonic() - killed, OPTIONS.timeout + GRACE + OPTIONS.slack)
         told = [err for rank, (code, _, err) in enumerate(ended) if rank != victim and code == 5 and err]
         for rank, (code, _, err) in enumerate(ended):
             if rank != victim:
@@ -306,18 +308,18 @@ class TrainProcesses(unittest.TestCase):
 
     def killed_under_mpirun(self, world, shape, victim, before=()):
         """mpirun's stderr, after a rank has been killed and all processes have ended."""
-        flags = self.flags('--steps', '1000000', *shape, timeout=60)
+        # A time-out longer than anything is waited for here: that a rank is lost is seen at once.
+        flags = self.flags('--steps', '1000000', *shape, timeout=10 * PATIENCE)
         job = UnderMpirun(world, flags, before)
         job.await_step()
-        time.sleep(self.random.uniform(0, 0.2))
+        time.sleep(self.random.uniform(0, 0.2))  # so that it dies at different actions
         ranks = job.ranks()
         self.assertEqual(len(ranks), world)
         os.kill(ranks[victim], signal.SIGKILL)
-        killed = time.monotonic()
         code, err = job.finish()
         self.assertNotEqual(code, 0)
-        self.assertLess(time.monotonic() - killed, 5 + 4 * OPTIONS.slack, 'long before the time-out')
-        while any(map(lives, ranks)) and time.monotonic() < killed + PATIENCE:
+        deadline = time.monotonic() + PATIENCE
+        while any(map(lives, ranks)) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertFalse(any(map(lives, ranks)), 'nobody lives on')
         return err
@@ -520,13 +522,12 @@ class TrainProcesses(unittest.TestCase):
         self.assertIn('rank 1', ended[0][2])
 
     def test_a_rank_that_cannot_start_stops_the_others_at_once(self):
-        start = time.monotonic()
-        flags = ['--steps', '3', '--stages', '2', *MODEL, '--json', '--timeout', '60s']
+        # A time-out longer than anything is waited for here.
+        flags = ['--steps', '3', '--stages', '2', *MODEL, '--json', '--timeout', f'{10 * PATIENCE}s']
         ended = Ranks(2, flags, own={0: {'--data': self.data}, 1: {'--data': '/nowhere/at/all'}}).finish()
         self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
         self.assertIn('rank 1', ended[0][2])
         self.assertIn('/nowhere/at/all', ended[0][2])
-        self.assertLess(time.monotonic() - start, 30)
 
     def test_a_world_of_another_size_is_refused(self):
         ended = Ranks(3, self.flags('--steps', '3', '--stages', '2')).finish()
@@ -598,10 +599,9 @@ def main():
     global OPTIONS  # what every case asks
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('binary')
-    parser.add_argument('--configurations', type=int, default=48)
+    parser.add_argument('--every', type=int, default=1)
     parser.add_argument('--kills', type=int, default=10)
-    parser.add_argument('--timeout', type=int, default=5, help="of the runs that are killed, seconds")
-    parser.add_argument('--slack', type=float, default=1, help='seconds that a slow machine may take more')
+    parser.add_argument('--timeout', type=int, default=10, help="of the runs that are killed, seconds")
     parser.add_argument('--seed', type=int, default=1)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
