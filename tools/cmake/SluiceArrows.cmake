@@ -4,6 +4,7 @@
 set(SLUICE_MAY_USE_schedules "")
 set(SLUICE_MAY_USE_optimise schedules)
 set(SLUICE_MAY_USE_spec "")
+set(SLUICE_MAY_USE_tokens spec)
 set(SLUICE_MAY_USE_device "")
 set(SLUICE_MAY_USE_comm device)
 set(SLUICE_MAY_USE_kernels spec device)
@@ -25,6 +26,7 @@ set(SLUICE_ROOM_FOLDERS
     schedules/optimise=optimise
     schedules=schedules
     models/spec=spec
+    models/tokens=tokens
     models/device=device
     models/kernels=kernels
     models=models

@@ -1,0 +1,41 @@
+#ifndef SLUICE_MODELS_TOKENS_ENCODER_H_
+#define SLUICE_MODELS_TOKENS_ENCODER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "models/tokens/added_tokens.h"
+#include "models/tokens/bpe_scratch.h"
+#include "models/tokens/normalize.h"
+#include "models/tokens/pre_tokenize.h"
+#include "models/tokens/tokenizer.h"
+
+namespace sluice {
+
+// Encodes many texts one after another, and remembers the words that it has met. One thread.
+class Encoder {
+ public:
+  // `tokenizer` lives longer.
+  explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // Appends the tokens of `text`; errors as of Tokenizer::Encode, and then `*ids` has some of them.
+  absl::Status Append(absl::string_view text, SpecialTokens special, std::vector<int32_t>* ids);
+
+ private:
+  // A part of the text without added tokens that are looked for before it is normalized.
+  absl::Status AppendSection(absl::string_view text, bool at_start, std::vector<int32_t>* ids);
+  absl::Status AppendWords(absl::string_view text, bool at_start, std::vector<int32_t>* ids);
+
+  const Tokenizer& tokenizer_;
+  std::vector<Section> sections_;
+  std::vector<Section> normalized_sections_;
+  NormalizedText normalized_;
+  SplitText split_;
+  BpeScratch scratch_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_TOKENS_ENCODER_H_

@@ -1,0 +1,111 @@
+#include "models/tokens/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "models/tokens/decode_stream.h"
+#include "models/tokens/definition/read_definition.h"
+#include "models/tokens/encoder.h"
+
+namespace sluice {
+namespace {
+
+absl::Status Named(absl::string_view name, absl::string_view field, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(name, ": field '", field, "': ", status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(absl::string_view json,
+                                                                 absl::string_view name) {
+  absl::StatusOr<TokenizerDefinition> definition = ReadTokenizerDefinition(json, name);
+  if (!definition.ok()) return definition.status();
+  absl::StatusOr<Normalizer> normalizer = Normalizer::Create(definition->normalizers);
+  if (!normalizer.ok()) return Named(name, "normalizer", normalizer.status());
+  absl::StatusOr<PreTokenizer> pre_tokenizer = PreTokenizer::Create(definition->pre_tokenizers);
+  if (!pre_tokenizer.ok()) return Named(name, "pre_tokenizer", pre_tokenizer.status());
+  std::unique_ptr<Tokenizer> tokenizer(
+      new Tokenizer(*std::move(definition), *std::move(normalizer), *std::move(pre_tokenizer)));
+  if (absl::Status status = tokenizer->AddTokens(); !status.ok()) {
+    return Named(name, "added_tokens", status);
+  }
+  for (const std::vector<int32_t>* ids :
+       {&tokenizer->definition_.before, &tokenizer->definition_.after}) {
+    for (const int32_t id : *ids) {
+      if (tokenizer->WordOf(id).has_value()) continue;
+      return Named(name, "post_processor",
+                   absl::InvalidArgumentError(absl::StrCat(
+                       "the id ", id, " of a special token has no word; expected one that has")));
+    }
+  }
+  return tokenizer;
+}
+
+Tokenizer::Tokenizer(TokenizerDefinition definition, Normalizer normalizer,
+                     PreTokenizer pre_tokenizer)
+    : definition_(std::move(definition)),
+      normalizer_(std::move(normalizer)),
+      pre_tokenizer_(std::move(pre_tokenizer)),
+      model_(definition_.model, pre_tokenizer_.byte_level()) {
+  words_.reserve(definition_.model.words.size() + definition_.added.size());
+  for (const auto& [word, id] : definition_.model.words) words_.emplace(id, word);
+  definition_.model = {};
+}
+
+absl::Status Tokenizer::AddTokens() {
+  for (const auto& [id, word] : words_) vocabulary_size_ = std::max(vocabulary_size_, id + 1);
+  for (const AddedToken& token : definition_.added) {
+    NormalizedText text;
+    text.text = token.content;
+    if (token.normalized) {
+      if (absl::Status status = normalizer_.Run(token.content, &text); !status.ok()) return status;
+    }
+    AddedTokenFinder& finder = token.normalized ? normalized_ : raw_;
+    if (absl::Status status = finder.Add(text.text, token); !status.ok()) return status;
+    words_.insert_or_assign(token.id, std::string(text.text));
+    if (token.special) special_.insert(token.id);
+    ids_.emplace(token.content, token.id);
+    vocabulary_size_ = std::max(vocabulary_size_, token.id + 1);
+  }
+  for (const auto& [id, word] : words_) ids_.emplace(word, id);
+  return absl::OkStatus();
+}
+
+std::optional<absl::string_view> Tokenizer::WordOf(int32_t id) const {
+  const auto found = words_.find(id);
+  if (found == words_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<int32_t> Tokenizer::IdOf(absl::string_view word) const {
+  const auto found = ids_.find(word);
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool Tokenizer::IsSpecial(int32_t id) const { return special_.contains(id); }
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
+                                                       SpecialTokens special) const {
+  std::vector<int32_t> ids;
+  Encoder encoder(*this);
+  const absl::Status status = encoder.Append(text, special, &ids);
+  if (!status.ok()) return status;
+  return ids;
+}
+
+absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids,
+                                              SpecialTokens special) const {
+  DecodeStream stream(*this, special);
+  std::string text;
+  for (const int32_t id : ids) {
+    const absl::StatusOr<std::string> part = stream.Take(id);
+    if (!part.ok()) return part.status();
+    text.append(*part);
+  }
+  return text.append(stream.Finish());
+}
+
+}  // namespace sluice
