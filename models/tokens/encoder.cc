@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "models/tokens/text/unicode.h"
 
 namespace sluice {
@@ -19,8 +20,9 @@ absl::Status Encoder::Append(absl::string_view text, SpecialTokens special,
   const size_t invalid = FindInvalidUtf8(text);
   if (invalid != absl::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("not UTF-8 from byte ", invalid, " on (0x",
-                     absl::Hex(static_cast<unsigned char>(text[invalid]), absl::kZeroPad2), ")"));
+        absl::StrCat(LineAndColumn(text, invalid), ": the byte 0x",
+                     absl::Hex(static_cast<unsigned char>(text[invalid]), absl::kZeroPad2),
+                     " is not UTF-8, which a text has to be"));
   }
   const TokenizerDefinition& definition = tokenizer_.definition_;
   const bool around = special == SpecialTokens::kAdd;

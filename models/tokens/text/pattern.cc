@@ -110,8 +110,13 @@ absl::Status Pattern::FindAll(absl::string_view text, std::vector<Part>* parts) 
   size_t end = 0;   // of the last match
   bool any = false;
   while (from <= searched.size()) {
-    const int result = pcre2_match(compiled_->code.get(), Units(searched), searched.size(), from,
-                                   PCRE2_NO_UTF_CHECK, search.data.get(), search.context.get());
+    const auto match = [&](uint32_t options) {
+      return pcre2_match(compiled_->code.get(), Units(searched), searched.size(), from,
+                         PCRE2_NO_UTF_CHECK | options, search.data.get(), search.context.get());
+    };
+    int result = match(0);
+    // The interpreter keeps on the heap what machine code keeps on a stack.
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
       return absl::ResourceExhaustedError(absl::StrCat("the regular expression ", compiled_->shown,
