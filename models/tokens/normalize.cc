@@ -9,6 +9,11 @@
 namespace sluice {
 namespace {
 
+// Replacements after replacements could make a text as long as one likes. NFKD makes at most 11
+// bytes of one.
+constexpr size_t kMostGrowth = 64;
+constexpr size_t kMostGrowthBytes = size_t{64} << 10;
+
 // Takes white space from the ends of a text.
 absl::string_view Strip(const StripNormalizer& strip, absl::string_view text) {
   while (strip.left && !text.empty()) {
@@ -28,7 +33,8 @@ absl::string_view Strip(const StripNormalizer& strip, absl::string_view text) {
 // One text on its way through the steps.
 class Passage {
  public:
-  Passage(absl::string_view text, NormalizedText* result) : result_(result) {
+  Passage(absl::string_view text, NormalizedText* result)
+      : given_(text.size()), most_(kMostGrowth * given_ + kMostGrowthBytes), result_(result) {
     result_->text = text;
     result_->keeps_front = true;
   }
@@ -58,8 +64,14 @@ class Passage {
     const absl::Status status = pattern.FindAll(text(), &parts);
     if (!status.ok() || (parts.size() == 1 && !parts[0].is_match)) return status;
     if (parts[0].is_match && content.empty()) result_->keeps_front = false;
+    size_t size = 0;
+    for (const Part& part : parts) size += part.is_match ? content.size() : part.end - part.begin;
+    if (size > most_) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the normalizer makes a text of ", given_, " bytes longer than ", most_));
+    }
     std::string replaced;
-    replaced.reserve(text().size());
+    replaced.reserve(size);
     for (const Part& part : parts) {
       const absl::string_view kept = text().substr(part.begin, part.end - part.begin);
       absl::StrAppend(&replaced, part.is_match ? content : kept);
@@ -74,6 +86,8 @@ class Passage {
     result_->text = result_->storage;
   }
 
+  const size_t given_;  // bytes
+  const size_t most_;
   NormalizedText* const result_;
 };
 
@@ -97,7 +111,7 @@ absl::Status Normalizer::Run(absl::string_view text, NormalizedText* result) con
   for (const Step& step : steps_) {
     // ICU's lengths are int32.
     if (result->text.size() > size_t{std::numeric_limits<int32_t>::max()}) {
-      return absl::ResourceExhaustedError("the normalizer makes the text longer than 2 GiB");
+      return absl::ResourceExhaustedError("the normalizer makes a text longer than 2 GiB");
     }
     const Pattern* pattern = step.pattern.has_value() ? &*step.pattern : nullptr;
     const absl::Status status = passage.Take(step.what, pattern);

@@ -12,8 +12,8 @@ namespace sluice {
 namespace {
 
 absl::Status Named(absl::string_view name, absl::string_view field, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(name, ": field '", field, "': ", status.message()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": field '", field, "': ", status.message()));
 }
 
 }  // namespace

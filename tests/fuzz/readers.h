@@ -42,6 +42,9 @@ void TryPartition(absl::string_view text);
 // name of a file, or state and model come back from their own text, and every tensor can be read.
 void TryCheckpoint(absl::string_view text);
 
+// A tokenizer.json: a text's tokens are of its vocabulary, and their text is UTF-8.
+void TryTokenizer(absl::string_view text);
+
 // Bytes of a stranger at the port where ranks meet: refused as soon as they are wrong, or a
 // greeting that comes back from its own bytes.
 void TryGreeting(absl::string_view text);

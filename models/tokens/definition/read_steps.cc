@@ -1,5 +1,6 @@
 #include "models/tokens/definition/read_steps.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -101,6 +102,15 @@ void ReadPreTokenizer(const JsonField& field, std::vector<PreTokenizerStep>* ste
   }
 }
 
+bool Lengthens(const ReplaceDecoder& replace) {
+  return replace.content.size() > replace.text.size();
+}
+
+bool IsLengthening(const DecoderStep& step) {
+  const auto* replace = std::get_if<ReplaceDecoder>(&step);
+  return replace != nullptr && Lengthens(*replace);
+}
+
 void ReadDecoder(const JsonField& field, std::vector<DecoderStep>* steps) {
   const std::string type = field.At("type").String();
   if (type == "ByteLevel") {
@@ -118,7 +128,12 @@ void ReadDecoder(const JsonField& field, std::vector<DecoderStep>* steps) {
   } else if (type == "Replace") {
     const PatternText pattern = ReadPattern(field.At("pattern"));
     if (pattern.is_regex) field.At("pattern").Fail("{\"String\": ...} in a decoder");
-    steps->push_back(ReplaceDecoder{pattern.text, field.At("content").String()});
+    ReplaceDecoder replace{pattern.text, field.At("content").String()};
+    // Several of them could make a word as long as one likes.
+    if (Lengthens(replace) && std::any_of(steps->begin(), steps->end(), IsLengthening)) {
+      field.At("content").Fail("no second replacement that makes words longer");
+    }
+    steps->push_back(std::move(replace));
   } else if (type == "Metaspace") {
     steps->push_back(MetaspaceDecoder{field.At("replacement").Character(),
                                       ReadPrepend(field) != MetaspaceStep::Prepend::kNever});

@@ -151,6 +151,10 @@ TEST(TokenizerFile, StepsSayWhatIsNotSupported) {
       {{.decoder = R"({"type":"Strip","content":"","start":0,"stop":0})"}, "'decoder.content'"},
       {{.decoder = R"({"type":"Strip","content":"a","start":-1,"stop":0})"}, "'decoder.start'"},
       {{.decoder = R"({"type":"Replace","pattern":{"Regex":"a"},"content":""})"}, "in a decoder"},
+      {{.decoder = R"({"type":"Sequence","decoders":[
+            {"type":"Replace","pattern":{"String":"a"},"content":"aa"},
+            {"type":"Replace","pattern":{"String":"a"},"content":"aa"}]})"},
+       "field 'decoder.decoders[1].content' is \"aa\"; expected no second replacement"},
       {{.post_processor = R"({"type":"BertProcessing"})"}, "'post_processor.type'"},
       {{.post_processor = R"({"type":"TemplateProcessing","single":[],"special_tokens":{}})"},
        "expected the sequence A once"},
@@ -161,6 +165,20 @@ TEST(TokenizerFile, StepsSayWhatIsNotSupported) {
             "type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"special_tokens":{"<s>":{"ids":[9]}}})"},
        "field 'post_processor': the id 9 of a special token has no word"}};
   for (const auto& [file, says] : cases) EXPECT_THAT(Refusal(file.Text()), HasSubstr(says));
+}
+
+TEST(TokenizerFile, NormalizersMakeNoTextEndless) {
+  std::string steps;
+  for (int i = 0; i < 20; ++i) {
+    absl::StrAppend(&steps, i > 0 ? "," : "",
+                    R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"})");
+  }
+  const auto tokenizer =
+      Load({.normalizer = absl::StrCat(R"({"type":"Sequence","normalizers":[)", steps, "]}")});
+  const auto ids = tokenizer->Encode("banana");
+  EXPECT_EQ(ids.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(ids.status().message()), HasSubstr("a text of 6 bytes longer than"));
+  EXPECT_TRUE(tokenizer->Encode("bbb").ok());
 }
 
 TEST(TokenizerFile, AddedTokensHaveTheIdsThatTheyGet) {

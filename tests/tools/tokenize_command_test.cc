@@ -1,0 +1,130 @@
+// `sluice tokenize`: what it prints and writes, and how it refuses.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "tests/built_files.h"
+#include "tests/shared_folder.h"
+#include "tests/tools/sluice_process.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Fixture(const std::string& name) {
+  return (SourceFolder() / "tests/models/tokens/fixtures" / name).string();
+}
+
+class TokenizeCommandTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& bytes) {
+    WriteBytes(folder_ / name, bytes);
+    return folder_ / name;
+  }
+  ProcessResult Tokenize(const std::string& arguments) {
+    return RunSluice(Words(absl::StrCat("tokenize ", arguments)));
+  }
+  void ExpectRefusal(const std::string& arguments, const std::vector<std::string>& says) {
+    const ProcessResult result = Tokenize(arguments);
+    EXPECT_EQ(result.exit_code, kExitBadInput) << arguments;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, StartsWith("sluice: "));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    for (const std::string& part : says) EXPECT_THAT(result.err, HasSubstr(part));
+  }
+
+  const TempFolder folder_;
+  const std::string llama_ = absl::StrCat("--tokenizer ", Fixture("llama2.json"));
+};
+
+// Of tests/models/tokens/fixtures/expected.json: the ids that Hugging Face's library gives.
+TEST_F(TokenizeCommandTest, PrintsTheTokensOfExpectedTexts) {
+  const auto expected = nlohmann::json::parse(ReadBytes(Fixture("expected.json")));
+  int compared = 0;
+  for (const auto& one : expected["cases"]) {
+    if (one["tokenizer"] != "llama2" || compared == 5) continue;
+    ++compared;
+    const std::string data = Write("text", one["text"]);
+    const ProcessResult json = Tokenize(absl::StrCat(llama_, " --json --data ", data));
+    EXPECT_EQ(json.exit_code, kExitDone) << json.err;
+    EXPECT_EQ(nlohmann::json::parse(json.out), (nlohmann::json{{"tokens", one["ids"]}}));
+    const ProcessResult plain =
+        Tokenize(absl::StrCat(llama_, " --no-special-tokens --json --data ", data));
+    EXPECT_EQ(nlohmann::json::parse(plain.out)["tokens"], one["without_special"]);
+  }
+  EXPECT_EQ(compared, 5);
+}
+
+TEST_F(TokenizeCommandTest, PrintsTokensWithSpacesBetween) {
+  const std::string data = Write("text", "a");
+  EXPECT_EQ(Tokenize(absl::StrCat(llama_, " --data ", data)).out, "1 388 2\n");
+}
+
+TEST_F(TokenizeCommandTest, WritesTokensOf16Bits) {
+  const std::string data = Write("text", "a");
+  const std::string out = folder_ / "tokens.bin";
+  const ProcessResult result = Tokenize(absl::StrCat(llama_, " --data ", data, " -o ", out));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("3 from 1 bytes"));
+  EXPECT_EQ(ReadBytes(out), std::string("\x01\0\x84\x01\x02\0", 6));
+}
+
+TEST_F(TokenizeCommandTest, WritesTokensOf32BitsWhereTheVocabularyIsLarge) {
+  std::string words = R"("a":0)";
+  for (int id = 1; id < 65'537; ++id) absl::StrAppend(&words, ",\"w", id, "\":", id);
+  const std::string tokenizer =
+      Write("tokenizer.json", absl::StrCat(R"({"model":{"vocab":{)", words, R"(},"merges":[]}})"));
+  const std::string data = Write("text", "aa");
+  const std::string out = folder_ / "tokens.bin";
+  // The folder that it is in does as well.
+  const ProcessResult result =
+      Tokenize(absl::StrCat("--tokenizer ", folder_.path(), " --json --data ", data, " -o ", out));
+  EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+  EXPECT_EQ(result.out, "{\"tokens\":[0,0]}\n");
+  EXPECT_EQ(ReadBytes(out), std::string(8, '\0'));
+}
+
+TEST_F(TokenizeCommandTest, ReadsStandardInput) {
+  const std::string command =
+      absl::StrCat("printf a | ", SluiceProgram(), " tokenize ", llama_, " --data - --json");
+  std::FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  char line[100] = {};
+  EXPECT_NE(std::fgets(line, sizeof(line), pipe), nullptr);
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(std::string(line), "{\"tokens\":[1,388,2]}\n");
+}
+
+TEST_F(TokenizeCommandTest, AnEmptyTextHasOnlySpecialTokens) {
+  EXPECT_EQ(Tokenize(absl::StrCat(llama_, " --data -")).out, "1 2\n");
+}
+
+TEST_F(TokenizeCommandTest, RefusesInOneLine) {
+  const std::string text = Write("text", "In the beginning");
+  const std::string latin1 = Write("latin1", "caf\xE9\n");
+  const std::string data = absl::StrCat(" --data ", text);
+  ExpectRefusal("--json", {"required"});
+  ExpectRefusal(llama_, {"--data"});
+  ExpectRefusal(absl::StrCat("--tokenizer ", folder_ / "none", data), {folder_ / "none"});
+  ExpectRefusal(absl::StrCat("--tokenizer ", folder_.path(), data), {"tokenizer.json"});
+  ExpectRefusal(absl::StrCat("--tokenizer ", text, data), {text, "line 1, column 1"});
+  const std::string piece = Write("piece.json", R"({"model":{"type":"WordPiece"}})");
+  ExpectRefusal(absl::StrCat("--tokenizer ", piece, data), {piece, "'model.type'", "WordPiece"});
+  ExpectRefusal(absl::StrCat(llama_, " --data ", folder_ / "none"), {folder_ / "none"});
+  ExpectRefusal(absl::StrCat(llama_, " --data ", folder_.path()), {"is a folder"});
+  ExpectRefusal(absl::StrCat(llama_, " --data ", latin1), {latin1, "line 1, column 4", "0xe9"});
+  ExpectRefusal(absl::StrCat(llama_, " --data x.jsonl"), {"x.jsonl", "JSON", "expected text"});
+  ExpectRefusal(absl::StrCat(llama_, " --data x.bin"), {"x.bin", "tokens", "expected text"});
+  ExpectRefusal(absl::StrCat(llama_, data, " --chat"), {"--chat", "chat template"});
+  ExpectRefusal(absl::StrCat(llama_, data, " -o ", folder_ / "none/x.bin"), {"none/x.bin"});
+}
+
+}  // namespace
+}  // namespace sluice
