@@ -52,7 +52,7 @@ int Run(const char* tokenizer_path, const char* text_path, int rounds) {
                         if (!status.ok()) std::abort();
                       }));
     decode = std::min(decode, Seconds([&] {
-                        if (!(*tokenizer)->Decode(ids).ok()) std::abort();
+                        if (!Decode(**tokenizer, ids).ok()) std::abort();
                       }));
   }
   std::printf(

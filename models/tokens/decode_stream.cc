@@ -7,6 +7,18 @@
 
 namespace sluice {
 
+absl::StatusOr<std::string> Decode(const Tokenizer& tokenizer, absl::Span<const int32_t> ids,
+                                   SpecialTokens special) {
+  DecodeStream stream(tokenizer, special);
+  std::string text;
+  for (const int32_t id : ids) {
+    const absl::StatusOr<std::string> part = stream.Take(id);
+    if (!part.ok()) return part.status();
+    text.append(*part);
+  }
+  return text.append(stream.Finish());
+}
+
 DecodeStream::DecodeStream(const Tokenizer& tokenizer, SpecialTokens special)
     : tokenizer_(tokenizer),
       special_(special),

@@ -5,13 +5,19 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "models/tokens/decode.h"
 #include "models/tokens/tokenizer.h"
 
 namespace sluice {
 
-// Text of tokens as they come. All that it gives, one after the other, is what Tokenizer::Decode
-// gives for all the tokens.
+// The text of `ids`, valid UTF-8: bytes that are not become U+FFFD. InvalidArgument names an id that
+// has no word.
+absl::StatusOr<std::string> Decode(const Tokenizer& tokenizer, absl::Span<const int32_t> ids,
+                                   SpecialTokens special = SpecialTokens::kAdd);
+
+// Text of tokens as they come. All that it gives, one after the other, is what Decode gives for all
+// the tokens.
 class DecodeStream {
  public:
   // `tokenizer` lives longer.

@@ -8,6 +8,15 @@
 
 namespace sluice {
 
+absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, absl::string_view text,
+                                            SpecialTokens special) {
+  std::vector<int32_t> ids;
+  Encoder encoder(tokenizer);
+  const absl::Status status = encoder.Append(text, special, &ids);
+  if (!status.ok()) return status;
+  return ids;
+}
+
 absl::Status Encoder::Append(absl::string_view text, SpecialTokens special,
                              std::vector<int32_t>* ids) {
   // Positions in a word, and ICU's in a text, are int32; normalization makes a text longer.

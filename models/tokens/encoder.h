@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "models/tokens/added_tokens.h"
 #include "models/tokens/bpe_scratch.h"
@@ -14,13 +15,20 @@
 
 namespace sluice {
 
+// The tokens of `text`, with the ids that `tokenizers` of Hugging Face gives. InvalidArgument where
+// it is not UTF-8 (the place is named), has 512 MiB or more, or needs an unknown token that there is
+// not; ResourceExhausted where a regular expression gives up, or the normalizer makes a text many
+// times longer. For many texts an Encoder is faster.
+absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, absl::string_view text,
+                                            SpecialTokens special = SpecialTokens::kAdd);
+
 // Encodes many texts one after another, and remembers the words that it has met. One thread.
 class Encoder {
  public:
   // `tokenizer` lives longer.
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Appends the tokens of `text`; errors as of Tokenizer::Encode, and then `*ids` has some of them.
+  // Appends the tokens of `text`; errors as of Encode, and then `*ids` has some of them.
   absl::Status Append(absl::string_view text, SpecialTokens special, std::vector<int32_t>* ids);
 
  private:

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/tokens/decode_stream.h"
 #include "models/tokens/definition/read_definition.h"
-#include "models/tokens/encoder.h"
 
 namespace sluice {
 namespace {
@@ -56,6 +55,7 @@ Tokenizer::Tokenizer(TokenizerDefinition definition, Normalizer normalizer,
 
 absl::Status Tokenizer::AddTokens() {
   for (const auto& [id, word] : words_) vocabulary_size_ = std::max(vocabulary_size_, id + 1);
+  absl::flat_hash_set<int32_t> added;
   for (const AddedToken& token : definition_.added) {
     NormalizedText text;
     text.text = token.content;
@@ -66,10 +66,14 @@ absl::Status Tokenizer::AddTokens() {
     if (absl::Status status = finder.Add(text.text, token); !status.ok()) return status;
     words_.insert_or_assign(token.id, std::string(text.text));
     if (token.special) special_.insert(token.id);
+    added.insert(token.id);
     ids_.emplace(token.content, token.id);
     vocabulary_size_ = std::max(vocabulary_size_, token.id + 1);
   }
-  for (const auto& [id, word] : words_) ids_.emplace(word, id);
+  // An added token's word may be as the normalizer writes it, and that another word of the model.
+  for (const auto& [id, word] : words_) {
+    if (!added.contains(id)) ids_.emplace(word, id);
+  }
   return absl::OkStatus();
 }
 
@@ -86,26 +90,5 @@ std::optional<int32_t> Tokenizer::IdOf(absl::string_view word) const {
 }
 
 bool Tokenizer::IsSpecial(int32_t id) const { return special_.contains(id); }
-
-absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text,
-                                                       SpecialTokens special) const {
-  std::vector<int32_t> ids;
-  Encoder encoder(*this);
-  const absl::Status status = encoder.Append(text, special, &ids);
-  if (!status.ok()) return status;
-  return ids;
-}
-
-absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids,
-                                              SpecialTokens special) const {
-  DecodeStream stream(*this, special);
-  std::string text;
-  for (const int32_t id : ids) {
-    const absl::StatusOr<std::string> part = stream.Take(id);
-    if (!part.ok()) return part.status();
-    text.append(*part);
-  }
-  return text.append(stream.Finish());
-}
 
 }  // namespace sluice

@@ -5,14 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "models/tokens/added_tokens.h"
 #include "models/tokens/bpe.h"
 #include "models/tokens/definition/definition.h"
@@ -21,10 +19,11 @@
 
 namespace sluice {
 
-// Whether to add the tokens that the post-processor puts around a text, such as <s>.
+// To encode: whether to add the tokens that the post-processor puts around a text, such as <s>. To
+// decode: whether special tokens are part of the text, also those that nobody added.
 enum class SpecialTokens { kAdd, kLeaveOut };
 
-// A tokenizer.json: text to tokens and back, with the ids that `tokenizers` of Hugging Face gives.
+// A tokenizer.json, loaded. encoder.h turns text into its tokens, decode_stream.h tokens into text.
 // Any thread.
 class Tokenizer {
  public:
@@ -41,16 +40,6 @@ class Tokenizer {
   // The id of a word of the vocabulary, or of an added token.
   std::optional<int32_t> IdOf(absl::string_view word) const;
   bool IsSpecial(int32_t id) const;
-
-  // The tokens of `text`. InvalidArgument where it is not UTF-8 (the place is named), has 512 MiB
-  // or more, or needs an unknown token that there is not; ResourceExhausted where a regular expression
-  // gives up. For many texts an Encoder is faster, since it remembers words.
-  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text,
-                                              SpecialTokens special = SpecialTokens::kAdd) const;
-  // The text of `ids`, valid UTF-8: bytes that are not become U+FFFD. InvalidArgument names an id
-  // that has no word. kLeaveOut leaves out special tokens, and not only those that Encode adds.
-  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids,
-                                     SpecialTokens special = SpecialTokens::kAdd) const;
 
  private:
   friend class Encoder;

@@ -1,3 +1,5 @@
+#include "models/tokens/decode_stream.h"
+#include "models/tokens/encoder.h"
 #include "models/tokens/text/unicode.h"
 #include "models/tokens/tokenizer.h"
 #include "promises.h"
@@ -7,7 +9,7 @@ namespace sluice {
 namespace {
 
 void RequireTokens(const Tokenizer& tokenizer, absl::string_view text) {
-  const auto ids = tokenizer.Encode(text);
+  const auto ids = Encode(tokenizer, text);
   if (!ids.ok()) {
     return Require(ids.status().code() == absl::StatusCode::kInvalidArgument ||
                        ids.status().code() == absl::StatusCode::kResourceExhausted,
@@ -16,7 +18,7 @@ void RequireTokens(const Tokenizer& tokenizer, absl::string_view text) {
   for (const int32_t id : *ids) {
     Require(id >= 0 && id < tokenizer.vocabulary_size(), "a token is one of the vocabulary");
   }
-  const auto decoded = tokenizer.Decode(*ids);
+  const auto decoded = Decode(tokenizer, *ids);
   Require(decoded.ok(), "tokens have a text");
   Require(FindInvalidUtf8(*decoded) == absl::string_view::npos, "a text is UTF-8");
 }

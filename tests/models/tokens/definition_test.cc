@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/tokens/decode_stream.h"
+#include "models/tokens/encoder.h"
 #include "models/tokens/tokenizer.h"
 
 namespace sluice {
@@ -49,7 +51,7 @@ std::unique_ptr<const Tokenizer> Load(const File& file) {
 
 Ids Encode(const File& file, const std::string& text) {
   const auto tokenizer = Load(file);
-  return tokenizer == nullptr ? Ids{-1} : *tokenizer->Encode(text);
+  return tokenizer == nullptr ? Ids{-1} : *Encode(*tokenizer, text);
 }
 
 std::string Refusal(const std::string& text) {
@@ -63,7 +65,7 @@ TEST(TokenizerFile, TheSmallestOne) {
   EXPECT_THAT(Encode({}, "abcab"), ElementsAre(3, 2, 3));
   EXPECT_THAT(Encode({}, "a?b"), ElementsAre(3));  // what is no word is nothing, as ever
   EXPECT_EQ(Load({})->vocabulary_size(), 4);
-  EXPECT_EQ(*Load({})->Decode({3, 2}), "ab c");
+  EXPECT_EQ(*Decode(*Load({}), {3, 2}), "ab c");
 }
 
 TEST(TokenizerFile, MergesMayBePairs) {
@@ -175,10 +177,10 @@ TEST(TokenizerFile, NormalizersMakeNoTextEndless) {
   }
   const auto tokenizer =
       Load({.normalizer = absl::StrCat(R"({"type":"Sequence","normalizers":[)", steps, "]}")});
-  const auto ids = tokenizer->Encode("banana");
+  const auto ids = Encode(*tokenizer, "banana");
   EXPECT_EQ(ids.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(ids.status().message()), HasSubstr("a text of 6 bytes longer than"));
-  EXPECT_TRUE(tokenizer->Encode("bbb").ok());
+  EXPECT_TRUE(Encode(*tokenizer, "bbb").ok());
 }
 
 TEST(TokenizerFile, AddedTokensHaveTheIdsThatTheyGet) {
@@ -207,6 +209,12 @@ TEST(TokenizerFile, NormalizedAddedTokensHaveToStayApart) {
   File file{.normalizer = R"({"type":"Lowercase"})"};
   file.added = absl::StrCat("[", Token(4, "<X>", true), ",", Token(5, "<x>", true), "]");
   EXPECT_THAT(Refusal(file.Text()), HasSubstr("the added tokens '<x>' and '<X>' one text"));
+  // Only the model's word is that of the text "ab".
+  File words{.added = absl::StrCat("[", Token(4, "AB", true), "]"),
+             .normalizer = R"({"type":"Lowercase"})"};
+  EXPECT_EQ(Load(words)->IdOf("ab"), 3);
+  EXPECT_EQ(Load(words)->IdOf("AB"), 4);
+  EXPECT_THAT(Encode(words, "cAB"), ElementsAre(2, 4));
   file.normalizer = R"({"type":"Strip","strip_left":true,"strip_right":true})";
   file.added = absl::StrCat("[", Token(4, "  ", true), "]");
   EXPECT_THAT(Refusal(file.Text()), HasSubstr("leaves nothing of the added token"));

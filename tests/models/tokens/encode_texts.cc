@@ -32,7 +32,7 @@ void Write(const void* data, size_t bytes) {
 void Answer(const Tokenizer& tokenizer, const std::string& text, Encoder& encoder) {
   std::vector<int32_t> ids;
   Check(encoder.Append(text, SpecialTokens::kAdd, &ids));
-  const absl::StatusOr<std::string> decoded = tokenizer.Decode(ids);
+  const absl::StatusOr<std::string> decoded = Decode(tokenizer, ids);
   Check(decoded.status());
   const auto count = static_cast<uint32_t>(ids.size());
   Write(&count, sizeof(count));

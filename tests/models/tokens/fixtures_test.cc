@@ -63,20 +63,21 @@ class FixturesTest : public ::testing::Test {
 TEST_F(FixturesTest, IdsAreThoseOfHuggingFace) {
   ForEachCase([](const Tokenizer& tokenizer, const nlohmann::json& one) {
     const std::string text = one["text"];
-    const auto ids = tokenizer.Encode(text);
+    const auto ids = Encode(tokenizer, text);
     ASSERT_TRUE(ids.ok()) << ids.status();
     EXPECT_EQ(*ids, one["ids"].get<Ids>());
-    EXPECT_EQ(*tokenizer.Encode(text, SpecialTokens::kLeaveOut), one["without_special"].get<Ids>());
+    EXPECT_EQ(*Encode(tokenizer, text, SpecialTokens::kLeaveOut),
+              one["without_special"].get<Ids>());
   });
 }
 
 TEST_F(FixturesTest, TextIsThatOfHuggingFace) {
   ForEachCase([](const Tokenizer& tokenizer, const nlohmann::json& one) {
     const Ids ids = one["ids"];
-    const auto text = tokenizer.Decode(ids);
+    const auto text = Decode(tokenizer, ids);
     ASSERT_TRUE(text.ok()) << text.status();
     EXPECT_EQ(*text, one["decoded"].get<std::string>());
-    EXPECT_EQ(*tokenizer.Decode(ids, SpecialTokens::kLeaveOut),
+    EXPECT_EQ(*Decode(tokenizer, ids, SpecialTokens::kLeaveOut),
               one["decoded_without_special"].get<std::string>());
   });
 }
@@ -111,7 +112,7 @@ TEST_F(FixturesTest, AStreamGivesWholeCharactersAndInTheEndAllOfTheText) {
 TEST_F(FixturesTest, BytesOfACharacterWaitForItsLastOne) {
   const Tokenizer& tokenizer = Named("gpt2");
   const std::string face = "\xF0\x9F\x98\x80";
-  const Ids ids = *tokenizer.Encode(face);
+  const Ids ids = *Encode(tokenizer, face);
   ASSERT_GT(ids.size(), 1u);
   DecodeStream stream(tokenizer);
   for (size_t i = 0; i + 1 < ids.size(); ++i) EXPECT_EQ(*stream.Take(ids[i]), "");
@@ -139,7 +140,7 @@ TEST_F(FixturesTest, WordsAndIdsBelongTogether) {
 }
 
 TEST_F(FixturesTest, WhatIsNoTextIsRefusedWithItsPlace) {
-  const auto ids = Named("gpt2").Encode("one\ntwo \xC3(");
+  const auto ids = Encode(Named("gpt2"), "one\ntwo \xC3(");
   EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(ids.status().message()), HasSubstr("line 2, column 5: the byte 0xc3"));
 }
@@ -147,7 +148,7 @@ TEST_F(FixturesTest, WhatIsNoTextIsRefusedWithItsPlace) {
 TEST_F(FixturesTest, AnIdWithoutAWordIsRefused) {
   const Tokenizer& tokenizer = Named("gpt2");
   for (const int32_t id : {-1, tokenizer.vocabulary_size(), 2'000'000'000}) {
-    const auto text = tokenizer.Decode({id});
+    const auto text = Decode(tokenizer, {id});
     EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(text.status().message()), HasSubstr(std::to_string(id)));
   }
