@@ -120,7 +120,7 @@ absl::Status Bpe::Encode(absl::string_view word, BpeScratch* scratch,
   if (byte_level_) return EncodePart(word, scratch, ids);
   for (size_t begin = 0; begin < word.size();) {
     const size_t end = EndOfPart(word, begin);
-    const absl::Status status = EncodePart(word.substr(begin, end - begin), scratch, ids);
+    absl::Status status = EncodePart(word.substr(begin, end - begin), scratch, ids);
     if (!status.ok()) return status;
     begin = end;
   }

@@ -8,6 +8,7 @@ namespace sluice {
 namespace {
 
 constexpr int kBytes = 256;
+constexpr int kCharacters = 512;  // the alphabet's are below
 
 bool IsPrinted(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
@@ -15,7 +16,7 @@ bool IsPrinted(int byte) {
 
 struct Alphabet {
   std::array<char32_t, kBytes> characters = {};
-  std::array<int, 2 * kBytes> bytes = {};  // [character]; -1: none
+  std::array<int, kCharacters> bytes = {};  // [character]; -1: none
 
   Alphabet() {
     bytes.fill(-1);
@@ -40,7 +41,7 @@ bool BytesOfWord(absl::string_view word, std::string* bytes) {
   const size_t before = bytes->size();
   for (size_t at = 0; at < word.size();) {
     const char32_t character = NextCodePoint(word, &at);
-    const int byte = character < 2 * kBytes ? TheAlphabet().bytes[character] : -1;
+    const int byte = character < kCharacters ? TheAlphabet().bytes[character] : -1;
     if (byte < 0) {
       bytes->resize(before);
       return false;

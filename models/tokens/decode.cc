@@ -220,15 +220,15 @@ struct MakeStage {
 DecoderChain::DecoderChain(const std::vector<DecoderStep>& steps, bool has_decoder) {
   stages_.push_back(std::make_unique<Output>(&text_));
   if (!has_decoder) stages_.push_back(std::make_unique<JoinStage>(stages_.back().get()));
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    stages_.push_back(std::visit(MakeStage{stages_.back().get()}, *step));
+  for (size_t i = steps.size(); i-- > 0;) {
+    stages_.push_back(std::visit(MakeStage{stages_.back().get()}, steps[i]));
   }
 }
 
 void DecoderChain::Take(absl::string_view word) { stages_.back()->Take(word, true, true); }
 
 void DecoderChain::Finish() {
-  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) (*stage)->Finish();
+  for (size_t i = stages_.size(); i-- > 0;) stages_[i]->Finish();
 }
 
 std::string DecoderChain::TakeText() { return std::exchange(text_, ""); }

@@ -12,7 +12,7 @@ absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, absl::st
                                             SpecialTokens special) {
   std::vector<int32_t> ids;
   Encoder encoder(tokenizer);
-  const absl::Status status = encoder.Append(text, special, &ids);
+  absl::Status status = encoder.Append(text, special, &ids);
   if (!status.ok()) return status;
   return ids;
 }
@@ -42,8 +42,8 @@ absl::Status Encoder::Append(absl::string_view text, SpecialTokens special,
       ids->push_back(section.token);
       continue;
     }
-    const absl::Status status = AppendSection(
-        text.substr(section.begin, section.end - section.begin), section.begin == 0, ids);
+    absl::Status status = AppendSection(text.substr(section.begin, section.end - section.begin),
+                                        section.begin == 0, ids);
     if (!status.ok()) return status;
   }
   if (around) ids->insert(ids->end(), definition.after.begin(), definition.after.end());
@@ -62,7 +62,7 @@ absl::Status Encoder::AppendSection(absl::string_view text, bool at_start,
       ids->push_back(section.token);
       continue;
     }
-    const absl::Status status =
+    absl::Status status =
         AppendWords(normalized_.text.substr(section.begin, section.end - section.begin),
                     at_start && section.begin == 0, ids);
     if (!status.ok()) return status;
@@ -76,7 +76,7 @@ absl::Status Encoder::AppendWords(absl::string_view text, bool at_start,
     return status;
   }
   for (const SplitText::Word& word : split_.words) {
-    const absl::Status status = tokenizer_.model_.Encode(word.text, &scratch_, ids);
+    absl::Status status = tokenizer_.model_.Encode(word.text, &scratch_, ids);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -61,7 +61,7 @@ class Passage {
  private:
   absl::Status Replace(const Pattern& pattern, absl::string_view content) {
     std::vector<Part> parts;
-    const absl::Status status = pattern.FindAll(text(), &parts);
+    absl::Status status = pattern.FindAll(text(), &parts);
     if (!status.ok() || (parts.size() == 1 && !parts[0].is_match)) return status;
     if (parts[0].is_match && content.empty()) result_->keeps_front = false;
     size_t size = 0;
@@ -114,7 +114,7 @@ absl::Status Normalizer::Run(absl::string_view text, NormalizedText* result) con
       return absl::ResourceExhaustedError("the normalizer makes a text longer than 2 GiB");
     }
     const Pattern* pattern = step.pattern.has_value() ? &*step.pattern : nullptr;
-    const absl::Status status = passage.Take(step.what, pattern);
+    absl::Status status = passage.Take(step.what, pattern);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -59,7 +59,7 @@ class Passage {
     std::vector<Word> words;
     std::vector<Part> parts;
     for (const Word& word : result_->words) {
-      const absl::Status status = pattern.FindAll(word.text, &parts);
+      absl::Status status = pattern.FindAll(word.text, &parts);
       if (!status.ok()) return status;
       ApplyBehavior(behavior, invert, &parts);
       Append(word, parts, &words);
@@ -137,7 +137,7 @@ absl::Status PreTokenizer::Run(absl::string_view text, bool at_start, SplitText*
   Passage passage(result);
   for (const Step& step : steps_) {
     const Pattern* pattern = step.pattern.has_value() ? &*step.pattern : nullptr;
-    const absl::Status status = passage.Take(step.what, pattern);
+    absl::Status status = passage.Take(step.what, pattern);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -27,13 +27,14 @@ template <typename Joins>
 void JoinWithNext(const Joins& joins, std::vector<Part>* parts) {
   std::vector<Part> words;
   bool last_was_match = false;
-  for (auto part = parts->rbegin(); part != parts->rend(); ++part) {
-    if (!words.empty() && joins(part->is_match, last_was_match)) {
-      words.back().begin = part->begin;
+  for (size_t i = parts->size(); i-- > 0;) {
+    const Part& part = (*parts)[i];
+    if (!words.empty() && joins(part.is_match, last_was_match)) {
+      words.back().begin = part.begin;
     } else {
-      words.push_back(*part);
+      words.push_back(part);
     }
-    last_was_match = part->is_match;
+    last_was_match = part.is_match;
   }
   parts->assign(words.rbegin(), words.rend());
 }

@@ -97,12 +97,12 @@ std::string Summary(const TokenizeQuestion& question, size_t tokens, const std::
 absl::Status Answer(const TokenizeQuestion& question, const std::string& output, bool json) {
   std::vector<int32_t> tokens;
   Encoder encoder(*question.tokenizer);
-  const absl::Status status = encoder.Append(question.text, question.special, &tokens);
+  absl::Status status = encoder.Append(question.text, question.special, &tokens);
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(question.text_name, ": ", status.message()));
   }
   if (!output.empty()) {
-    const absl::Status written = WriteTokens(output, tokens, question.tokenizer->vocabulary_size());
+    absl::Status written = WriteTokens(output, tokens, question.tokenizer->vocabulary_size());
     if (!written.ok()) return written;
   }
   if (json)
@@ -114,7 +114,7 @@ absl::Status Answer(const TokenizeQuestion& question, const std::string& output,
 int RunTokenize(const TokenizeFlags& flags) {
   const absl::StatusOr<TokenizeQuestion> question = ReadQuestion(flags);
   if (!question.ok()) return Fail(question.status());
-  const absl::Status status = Answer(*question, flags.output, flags.json);
+  absl::Status status = Answer(*question, flags.output, flags.json);
   return status.ok() ? kExitDone : Fail(status);
 }
 

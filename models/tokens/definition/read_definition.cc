@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "models/spec/json.h"
 #include "models/tokens/definition/json_field.h"
 #include "models/tokens/definition/read_model.h"

@@ -60,7 +60,7 @@ struct Search {
 
 struct Pattern::Compiled {
   struct Free {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+    void operator()(pcre2_code* compiled) const { pcre2_code_free(compiled); }
   };
   std::unique_ptr<pcre2_code, Free> code;
   std::string shown;  // in messages

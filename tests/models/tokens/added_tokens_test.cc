@@ -9,7 +9,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 AddedToken Token(int32_t id, const std::string& content) {
