@@ -8,6 +8,7 @@
 
 #include "partitioner/bounds/step_floor.h"
 #include "partitioner/search/partition_answer.h"
+#include "partitioner/workload.h"
 #include "schedules/optimise/optimise.h"
 #include "tests/partitioner/brute_force.h"
 #include "tests/sanitizers.h"
@@ -30,25 +31,25 @@ std::vector<LayerCost> RandomModel(Random& random, int count) {
   return layers;
 }
 
-PlanRequest RandomRequest(Random& random, const CostTable& costs) {
-  PlanRequest request;
-  request.machines.costs = std::make_shared<const CostTable>(costs);
-  request.devices = 1 + Below(random, 3);
-  request.micro_batches = 1 + Below(random, 10);
+Workload RandomWorkload(Random& random, const CostTable& costs) {
+  Workload workload;
+  workload.machines.costs = std::make_shared<const CostTable>(costs);
+  workload.devices = 1 + Below(random, 3);
+  workload.micro_batches = 1 + Below(random, 10);
   if (random() % 2 == 0) {
-    request.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    workload.policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   }
-  request.machines.memory_limit = 100 + Below(random, 1'500);
-  return request;
+  workload.machines.memory_limit = 100 + Below(random, 1'500);
+  return workload;
 }
 
 // Seconds of the best order that the optimiser finds for one assignment; empty where none fits.
-double BestOrder(const PlanRequest& request, const Timetable& shape,
+double BestOrder(const Workload& workload, const Timetable& shape,
                  const StageAssignment& assignment) {
   PartitionProblem problem;
-  problem.machines = request.machines;
+  problem.machines = workload.machines;
   problem.timetable = &shape;
-  problem.policies = request.policies;
+  problem.policies = workload.policies;
   const std::vector<RangeCost> stages = PriceStages(problem, assignment);
   OptimiseRequest wanted;
   wanted.placement = shape.placement;
@@ -56,7 +57,7 @@ double BestOrder(const PlanRequest& request, const Timetable& shape,
   wanted.costs = ToStepCosts(problem, stages);
   wanted.effort = 0.05;
   for (int rank = 0; rank < shape.placement.ranks(); ++rank) {
-    int64_t room = *request.machines.memory_limit;
+    int64_t room = *workload.machines.memory_limit;
     for (int stage : shape.placement.StagesOf(rank)) room -= stages[stage].parameter_bytes;
     wanted.limits.bytes.push_back(static_cast<double>(room));
   }
@@ -70,22 +71,22 @@ TEST(FillFloor, IsBelowAnyOrderOfAnyCut) {
   for (uint64_t seed = 0; seed < kTrials; ++seed) {
     Random random(seed);
     const CostTable costs = *CostTable::Create(RandomModel(random, 2 + Below(random, 4)));
-    const PlanRequest request = RandomRequest(random, costs);
-    const double floor = FillFloor(request);
-    PlanRequest roomy = request;
+    const Workload workload = RandomWorkload(random, costs);
+    const double floor = FillFloor(workload);
+    Workload roomy = workload;
     roomy.machines.memory_limit = 1'000'000;
     above_work += floor > StepFloor(roomy) * (1 + 1e-9);
-    for (int chunks = 1; chunks * request.devices <= costs.layer_count(); ++chunks) {
+    for (int chunks = 1; chunks * workload.devices <= costs.layer_count(); ++chunks) {
       Timetable shape;
-      shape.placement = random() % 2 == 0 ? Placement::Looped(request.devices, chunks)
-                                          : Placement::V(request.devices, chunks);
-      shape.micro_batches = request.micro_batches;
-      ForEachPartition(costs.layer_count(), chunks * request.devices, [&](const Partition& cut) {
+      shape.placement = random() % 2 == 0 ? Placement::Looped(workload.devices, chunks)
+                                          : Placement::V(workload.devices, chunks);
+      shape.micro_batches = workload.micro_batches;
+      ForEachPartition(costs.layer_count(), chunks * workload.devices, [&](const Partition& cut) {
         StageAssignment assignment{cut, {}};
         for (size_t stage = 0; stage < cut.size(); ++stage) {
-          assignment.recompute.push_back(request.policies[random() % request.policies.size()]);
+          assignment.recompute.push_back(workload.policies[random() % workload.policies.size()]);
         }
-        const double seconds = BestOrder(request, shape, assignment);
+        const double seconds = BestOrder(workload, shape, assignment);
         if (seconds == kNothing) return;
         ++compared;
         EXPECT_LE(floor, seconds * (1 + kProofTolerance)) << "seed " << seed;
@@ -109,16 +110,16 @@ TEST(FillFloor, AddsWhatTheFullestRankWaits) {
   layer.saved_bytes = {5, 5, 5};
   layer.weight_grad_bytes = 5;
   const CostTable costs = *CostTable::Create(std::vector<LayerCost>(4, layer));
-  PlanRequest request;
-  request.machines.costs = std::make_shared<const CostTable>(costs);
-  request.devices = 2;
-  request.micro_batches = 50;
-  request.machines.memory_limit = 2 * 10 + 3 * 5;
-  EXPECT_DOUBLE_EQ(FillFloor(request), 301);
-  EXPECT_DOUBLE_EQ(StepFloor(request), 301);
+  Workload workload;
+  workload.machines.costs = std::make_shared<const CostTable>(costs);
+  workload.devices = 2;
+  workload.micro_batches = 50;
+  workload.machines.memory_limit = 2 * 10 + 3 * 5;
+  EXPECT_DOUBLE_EQ(FillFloor(workload), 301);
+  EXPECT_DOUBLE_EQ(StepFloor(workload), 301);
   // Memory for one: before the first gradient 1 F, after the last one 1 I and W.
-  request.machines.memory_limit = 2 * 10 + 1 * 5;
-  EXPECT_DOUBLE_EQ(FillFloor(request), 300 + (4 - 1) + (4 - 2));
+  workload.machines.memory_limit = 2 * 10 + 1 * 5;
+  EXPECT_DOUBLE_EQ(FillFloor(workload), 300 + (4 - 1) + (4 - 2));
 }
 
 }  // namespace
