@@ -340,6 +340,8 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
   ExpectFailure(plan + " --zero 3", 2, "--zero is '3'");
   ExpectFailure(plan + " --gap few", 2, "--gap is 'few'");
   ExpectFailure(plan + " --time-limit soon", 2, "--time-limit: 'soon'");
+  ExpectFailure("plan gpt2 --device h200 --devices 8 --time-limit 0.000001", 3,
+                "no plan was found within the time limit");
   ExpectFailure(plan + " --micro-batch-size auto --global-batch 64 --micro-batches 4", 2,
                 "give one of the two");
   ExpectFailure("plan mlp --devices 2 --tensor-parallel 2", 2, "transformers only");
