@@ -33,8 +33,11 @@ std::string DidYouMean(absl::string_view name, const std::vector<std::string>& n
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   const auto take_name = [](std::string* out, const auto& known) { out->append(known.second); };
-  return absl::StrCat("did you mean '", sorted.front().second,
-                      "'? there are: ", absl::StrJoin(sorted, ", ", take_name));
+  const auto& [distance, nearest] = sorted.front();
+  const bool is_like_it =
+      2 * static_cast<size_t>(distance) <= std::max(name.size(), nearest.size());
+  return absl::StrCat(is_like_it ? absl::StrCat("did you mean '", nearest, "'? ") : "",
+                      "there are: ", absl::StrJoin(sorted, ", ", take_name));
 }
 
 }  // namespace sluice

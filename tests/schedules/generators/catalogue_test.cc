@@ -9,6 +9,7 @@ namespace sluice {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
@@ -22,6 +23,9 @@ TEST(FindSchedule, SuggestsTheNearest) {
   EXPECT_THAT(MessageOf(FindSchedule("interleave").status()),
               HasSubstr("did you mean 'interleaved'?"));
   EXPECT_EQ(FindSchedule("").status().code(), absl::StatusCode::kNotFound);
+  // Nothing is like it.
+  EXPECT_THAT(MessageOf(FindSchedule("mxqy").status()),
+              StartsWith("no schedule 'mxqy'; there are: "));
 }
 
 TEST(GenerateSchedule, RefusesCountsBelowOne) {
