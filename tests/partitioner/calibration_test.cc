@@ -67,7 +67,7 @@ TEST(MeasuredSteps, OneOfEachMeasurement) {
 
 TEST(MeasuredSteps, NameLineAndColumn) {
   const std::string header = kHeader;
-  EXPECT_THAT(Refusal(""), HasSubstr("t.csv: line 1"));
+  EXPECT_THAT(Refusal(""), HasSubstr("t.csv: is empty; expected a line with the names of columns"));
   EXPECT_THAT(Refusal("params_b,colour\n"), HasSubstr("line 1, column colour: not known"));
   EXPECT_THAT(Refusal("params_b,params_b\n"), HasSubstr("column params_b: there twice"));
   EXPECT_THAT(Refusal("params_b\n"), HasSubstr("column layers: missing"));
