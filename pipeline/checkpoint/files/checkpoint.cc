@@ -154,6 +154,9 @@ absl::StatusOr<ModelSpec> ReadModel(const fs::path& folder, const std::string& n
   const absl::StatusOr<MappedFile> file = MapPart(path);
   if (!file.ok()) return file.status();
   absl::StatusOr<ModelSpec> spec = ParseModelConfig(AsText(*file), path.string());
+  if (absl::IsNotFound(spec.status())) {  // a family that is not known; the checkpoint is there
+    return absl::InvalidArgumentError(spec.status().message());
+  }
   if (!spec.ok()) return spec;
   if (absl::Status status = CheckTrainable(*spec); !status.ok()) return status;
   spec->name = name;
