@@ -1,7 +1,10 @@
 #include "partitioner/planning/answer/answer.h"
 
+#include <functional>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "partitioner/graph_plan.h"
 #include "partitioner/planning/answer/search.h"
 #include "partitioner/planning/answer/variants.h"
@@ -13,18 +16,28 @@
 namespace sluice {
 namespace {
 
-absl::StatusOr<Plan> PlanBottleneck(const PlanQuestion& question, const ProfileGraph& graph) {
+// The error of a search that found no plan, which tells of the time limit where that ended the search.
+absl::Status WhyNoPlan(const absl::Status& status, const std::function<bool()>& stop) {
+  if (!absl::IsDeadlineExceeded(status) || !stop || !stop()) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat("no plan was found within the time limit, which does not prove that there is ",
+                   "none (", status.message(), "); give a longer --time-limit"));
+}
+
+absl::StatusOr<Plan> PlanBottleneck(const PlanQuestion& question, const ProfileGraph& graph,
+                                    const std::function<bool()>& stop) {
   GraphRequest request;
   request.graph = &graph;
   request.devices = question.devices;
   if (question.bandwidth) request.machines.link.bandwidth = *question.bandwidth;
   request.machines.memory_limit = question.memory;
   request.replicate = !question.data_parallel;
-  request.stop = StopAfter(question.time_limit);
+  request.stop = stop;
   return FindGraphBottleneckPlan(request);
 }
 
-absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& graph) {
+absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& graph,
+                              const std::function<bool()>& stop) {
   GraphStepRequest request;
   request.graph = &graph;
   request.devices = question.devices;
@@ -36,15 +49,16 @@ absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& 
   request.machines.memory_limit = question.memory;
   request.replicate = !question.data_parallel;
   request.gap = question.gap;
-  request.stop = StopAfter(question.time_limit);
+  request.stop = stop;
   return FindGraphStepPlan(request);
 }
 
 absl::StatusOr<PlanAnswer> AnswerGraph(const PlanQuestion& question, const ProfileGraph& graph) {
+  const std::function<bool()> stop = StopAfter(question.time_limit);
   absl::StatusOr<Plan> plan = question.objective == PlanObjective::kStep
-                                  ? PlanStep(question, graph)
-                                  : PlanBottleneck(question, graph);
-  if (!plan.ok()) return plan.status();
+                                  ? PlanStep(question, graph, stop)
+                                  : PlanBottleneck(question, graph, stop);
+  if (!plan.ok()) return WhyNoPlan(plan.status(), stop);
   PlanAnswer answer;
   answer.plan = *std::move(plan);
   answer.context.model = question.model;
@@ -80,7 +94,7 @@ absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
   const absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
   if (!request.ok()) return request.status();
   absl::StatusOr<JointPlan> best = FindPlan(question, *source, *request, progress);
-  if (!best.ok()) return best.status();
+  if (!best.ok()) return WhyNoPlan(best.status(), request->common.stop);
   PlanAnswer answer;
   if (question.pareto) answer.variants.pareto = ParetoFront(question, *source, progress);
   if (question.what_if) answer.variants.what_if = WhatIf(question, *source, *best, progress);

@@ -236,6 +236,13 @@ TEST_F(PlanCommand, AnswersGraphsWithTooManyCuts) {
   EXPECT_THAT(table.out, HasSubstr("more ways than can be tried"));
   EXPECT_THAT(table.out, HasSubstr("at best"));
   EXPECT_THAT(table.out, Not(HasSubstr("proved over every cut")));
+
+  // It is the memory that ends this search, not the time.
+  const Outcome tight =
+      Run("plan " + Path("wide.txt") + " --devices 3 --objective bottleneck --memory 1B");
+  EXPECT_EQ(tight.exit_code, 3);
+  EXPECT_THAT(tight.err, HasSubstr("give more memory"));
+  EXPECT_THAT(tight.err, Not(HasSubstr("time limit")));
 }
 
 TEST_F(PlanCommand, PlansTheStepOfGraphs) {
