@@ -1,10 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +9,7 @@
 #include "models/spec/model_config.h"
 #include "models/spec/model_spec.h"
 #include "models/spec/presets.h"
+#include "tests/models/hub_configs.h"
 #include "tests/shared_folder.h"
 
 namespace sluice {
@@ -172,15 +170,13 @@ TEST(HuggingFaceConfigTest, AnUnknownOrMissingModelTypeListsTheKnownOnes) {
 }
 
 TEST(HuggingFaceConfigTest, ReadsEveryConfigOfTheHub) {
-  const std::filesystem::path folder = SharedFolder() / "data" / "configs";
-  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no " << folder;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::stringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    const auto spec = ParseModelConfig(text.str(), entry.path().string());
+  const std::vector<HubConfig> configs = HubConfigs();
+  if (configs.empty()) GTEST_SKIP() << "no config.json in " << SharedFolder();
+  for (const auto& [path, json] : configs) {
+    const auto spec = ParseModelConfig(json, path);
     ASSERT_TRUE(spec.ok()) << spec.status();
-    EXPECT_EQ(spec->name, entry.path().string());
-    EXPECT_EQ(spec->decoder()->family, Json::parse(text.str())["model_type"].get<std::string>());
+    EXPECT_EQ(spec->name, path);
+    EXPECT_EQ(spec->decoder()->family, Json::parse(json)["model_type"].get<std::string>());
   }
 }
 

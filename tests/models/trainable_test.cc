@@ -4,11 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,6 +13,7 @@
 #include "models/spec/describe_layers.h"
 #include "models/spec/model_config.h"
 #include "models/spec/presets.h"
+#include "tests/models/hub_configs.h"
 #include "tests/models/reference_kernels.h"
 #include "tests/models/test_models.h"
 #include "tests/shared_folder.h"
@@ -139,15 +137,13 @@ TEST(CheckTrainable, NamesWhatMakesNoSense) {
 }
 
 TEST(CheckTrainable, RefusesOtherModelsOfTheHub) {
-  const std::filesystem::path folder = SharedFolder() / "data" / "configs";
-  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no " << folder;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::stringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    const auto spec = ParseModelConfig(text.str(), entry.path().string());
+  const std::vector<HubConfig> configs = HubConfigs();
+  if (configs.empty()) GTEST_SKIP() << "no config.json in " << SharedFolder();
+  for (const auto& [path, json] : configs) {
+    const auto spec = ParseModelConfig(json, path);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_THAT(std::string(CheckTrainable(*spec).message()),
-                AllOf(HasSubstr(entry.path().string()), HasSubstr("can be planned for")));
+                AllOf(HasSubstr(path), HasSubstr("can be planned for")));
   }
 }
 
