@@ -146,11 +146,11 @@ void Bench::Rows(int64_t dim) {
                            workspace.data());
   });
   Time("rms_norm_forward", shape, 2 * bytes, [&] {
-    k_.rms_norm_forward(stream_, kBF16, kRows, dim, 1e-5f, x.data(), Floats(gamma), y.data(),
-                        Floats(rstd));
+    k_.rms_norm_forward(stream_, kBF16, kRows, dim, 1e-5f, 0, x.data(), Floats(gamma), nullptr,
+                        y.data(), Floats(rstd));
   });
   Time("rms_norm_backward", shape, 4 * bytes, [&] {
-    k_.rms_norm_backward(stream_, kBF16, kRows, dim, dy.data(), x.data(), Floats(gamma),
+    k_.rms_norm_backward(stream_, kBF16, kRows, dim, 0, dy.data(), x.data(), Floats(gamma),
                          Floats(rstd), y.data(), y.data(), Floats(partial), workspace.data());
   });
   Time("activation_forward", shape, 2 * bytes,
@@ -163,12 +163,12 @@ void Bench::Rows(int64_t dim) {
   auto* const token = reinterpret_cast<int32_t*>(tokens.data());
   for (int64_t r = 0; r < kRows; ++r) token[r] = static_cast<int32_t>(r * r * 7919 % kVocab);
   Time("embedding_forward", shape, 3 * bytes, [&] {
-    k_.embedding_forward(stream_, kBF16, token, kRows, kSeq, dim, Floats(wte), Floats(wpe),
-                         y.data());
+    k_.embedding_forward(stream_, kBF16, token, nullptr, kRows, kSeq, dim, 1, Floats(wte),
+                         Floats(wpe), y.data());
   });
   Time("embedding_backward", shape, 6 * bytes, [&] {
-    k_.embedding_backward(stream_, kBF16, token, kRows, kSeq, dim, kVocab, kSeq, dy.data(),
-                          Floats(wte), Floats(wpe), true, workspace.data());
+    k_.embedding_backward(stream_, kBF16, token, nullptr, kRows, kSeq, dim, kVocab, kSeq, 1,
+                          dy.data(), Floats(wte), Floats(wpe), true, workspace.data());
   });
 }
 

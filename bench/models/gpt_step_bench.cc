@@ -246,7 +246,8 @@ class Model {
   void Step(Pass* pass) {
     const Kernels& k = CpuKernels();
     pass->Time("F embedding", 0, [&] {
-      k.embedding_forward({}, dtype_, tokens_.data(), kRows, kSeq, kDim, wte_, wpe_, x_);
+      k.embedding_forward({}, dtype_, tokens_.data(), nullptr, kRows, kSeq, kDim, 1, wte_, wpe_,
+                          x_);
     });
     const void* x = x_;
     for (auto& block : blocks_) {
@@ -274,8 +275,8 @@ class Model {
       dy = blocks_[layer]->dx();
     }
     pass->Time("W embedding", 0, [&] {
-      k.embedding_backward({}, dtype_, tokens_.data(), kRows, kSeq, kDim, kVocab, kSeq, dy, dwte_,
-                           dwpe_, true, nullptr);
+      k.embedding_backward({}, dtype_, tokens_.data(), nullptr, kRows, kSeq, kDim, kVocab, kSeq, 1,
+                           dy, dwte_, dwpe_, true, nullptr);
     });
   }
 

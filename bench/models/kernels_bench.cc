@@ -147,10 +147,11 @@ void BM_RmsNorm(benchmark::State& state) {
   RunMemory(state, dtype, static_cast<double>((backward ? 4 : 2) * kRows * kDim * SizeOf(dtype)),
             [&] {
               if (backward) {
-                CpuKernels().rms_norm_backward({}, dtype, kRows, kDim, dy, x, gamma, rrms, dy, dx,
-                                               partial, nullptr);
+                CpuKernels().rms_norm_backward({}, dtype, kRows, kDim, 0, dy, x, gamma, rrms, dy,
+                                               dx, partial, nullptr);
               } else {
-                CpuKernels().rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, x, gamma, y, rrms);
+                CpuKernels().rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, 0, x, gamma, nullptr,
+                                              y, rrms);
               }
             });
 }
@@ -230,15 +231,16 @@ void BM_Embedding(benchmark::State& state) {
   float *wte = b.Floats(kVocab * kDim), *wpe = b.Floats(kSeq * kDim);
   std::vector<int32_t> tokens(static_cast<size_t>(kRows));
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 37 % kVocab);
-  RunMemory(
-      state, dtype, static_cast<double>(kRows * kDim * (SizeOf(dtype) + (backward ? 16 : 8))), [&] {
-        if (backward) {
-          CpuKernels().embedding_backward({}, dtype, tokens.data(), kRows, kSeq, kDim, kVocab, kSeq,
-                                          y, wte, wpe, true, nullptr);
-        } else {
-          CpuKernels().embedding_forward({}, dtype, tokens.data(), kRows, kSeq, kDim, wte, wpe, y);
-        }
-      });
+  RunMemory(state, dtype, static_cast<double>(kRows * kDim * (SizeOf(dtype) + (backward ? 16 : 8))),
+            [&] {
+              if (backward) {
+                CpuKernels().embedding_backward({}, dtype, tokens.data(), nullptr, kRows, kSeq,
+                                                kDim, kVocab, kSeq, 1, y, wte, wpe, true, nullptr);
+              } else {
+                CpuKernels().embedding_forward({}, dtype, tokens.data(), nullptr, kRows, kSeq, kDim,
+                                               1, wte, wpe, y);
+              }
+            });
 }
 BENCHMARK(BM_Embedding)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
 

@@ -14,9 +14,10 @@ namespace sluice {
 
 enum class Activation : uint8_t {
   kNone,
-  kGelu,
-  kRelu
-};  // kGelu: the tanh form (GPT-2's "gelu_new")
+  kGelu,  // the tanh form (GPT-2's "gelu_new")
+  kRelu,
+  kSilu  // x * sigmoid(x) (Elfwing et al. 2017)
+};
 
 // y[rows, out] = x[rows, in] * W + bias. W is fp32, stored [in, out], or [out, in] where
 // `weight_transposed`.
@@ -29,6 +30,7 @@ struct LinearShape {
   bool bias = true;
   Activation activation = Activation::kNone;        // applied to y; see Forward
   Activation input_activation = Activation::kNone;  // what made x; see BackwardInput
+  bool add_input_grad = false;  // see BackwardInput; not with an input_activation
 };
 
 // One matrix product with its two gradients, its algorithms fixed at creation. Objects are not
@@ -53,7 +55,7 @@ class Linear {
                        const float* bias, const void* residual, void* y, void* activated,
                        void* workspace) = 0;
   // dx[rows, in] = dy * W^T, times input_activation'(input_before_activation) element by element
-  // where the shape has one.
+  // where the shape has one. With add_input_grad, dx += dy * W^T, rounded once.
   virtual void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
                              const void* input_before_activation, void* dx, void* workspace) = 0;
   // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32.
@@ -85,6 +87,17 @@ class Attention {
   // dqkv [batch * seq, 3 * dim] is overwritten.
   virtual void Backward(Stream stream, const void* qkv, const void* out, const float* lse,
                         const void* dout, void* dqkv, void* workspace) = 0;
+};
+
+// Heads of queries or keys that rotary positions turn: `heads` of `width` (even) values lie side by
+// side at the start of each row, and the next row starts `stride` elements later.
+struct RopeShape {
+  int64_t rows = 0;
+  int64_t seq = 0;
+  int64_t heads = 0;
+  int64_t width = 0;
+  int64_t stride = 0;
+  DType dtype = DType::kFloat32;
 };
 
 struct AdamWStep {
@@ -129,6 +142,10 @@ struct GroupedSum {
 // and do not overlap unless said. Work is queued on the stream: tensors and results are read and
 // written when the stream reaches it, so they must be where the device can access them. Work areas
 // as in Linear.
+//
+// `starts` is int32 [rows], or null where every sequence is one document: the position within its
+// sequence of the first token of the row's document. So the position of row r within its document
+// is r mod seq - starts[r].
 struct Kernels {
   // The name of everything that decides the bits of a result. All ranks of a run must have the
   // same.
@@ -138,14 +155,17 @@ struct Kernels {
   // InvalidArgument where these kernels do not take the shape.
   absl::StatusOr<std::unique_ptr<Attention>> (*make_attention)(const AttentionShape& shape);
 
-  // y[r, :] = wte[tokens[r], :] + wpe[r mod seq, :]. Tokens are within the vocabulary (the data set
-  // checks).
-  void (*embedding_forward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                            int64_t dim, const float* wte, const float* wpe, void* y);
-  // dwte[vocab, dim] and dwpe[max_seq, dim] (+)= their rows' gradients, in row order.
-  void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                             int64_t dim, int64_t vocab, int64_t max_seq, const void* dy,
-                             float* dwte, float* dwpe, bool accumulate, void* workspace);
+  // y[r, :] = scale * wte[tokens[r], :] + wpe[position of r, :]; without the second term where wpe
+  // is null. Tokens are within the vocabulary (the data set checks).
+  void (*embedding_forward)(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                            int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
+                            const float* wpe, void* y);
+  // dwte[vocab, dim], times scale, and dwpe[max_seq, dim] (+)= their rows' gradients, in row order;
+  // dwpe may be null.
+  void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                             int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
+                             float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
+                             void* workspace);
   size_t (*embedding_backward_workspace)(int64_t rows, int64_t vocab);
 
   // y = (x - mean) * rstd * gamma + beta over each row of [rows, dim]; mean and rstd are fp32
@@ -161,13 +181,16 @@ struct Kernels {
                               float* partial, void* workspace);
   size_t (*layer_norm_backward_workspace)(int64_t rows, int64_t dim);
 
-  // y = x * rrms * gamma over each row of [rows, dim], with rrms = 1 / sqrt(mean(x^2) + epsilon)
-  // (Zhang and Sennrich 2019, equation 4), fp32 [rows], written.
+  // y = residual (where not null) + x * rrms * (gain_offset + gamma) over each row of [rows, dim],
+  // with rrms = 1 / sqrt(mean(x^2) + epsilon) (Zhang and Sennrich 2019, equation 4), fp32 [rows],
+  // written. y may be the residual.
   void (*rms_norm_forward)(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
-                           const void* x, const float* gamma, void* y, float* rrms);
-  // As layer_norm_backward; partial[dim], fp32: this micro-batch's dgamma, overwritten.
-  void (*rms_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
-                            const void* x, const float* gamma, const float* rrms,
+                           float gain_offset, const void* x, const float* gamma,
+                           const void* residual, void* y, float* rrms);
+  // As layer_norm_backward, of the norm without a residual, whose gradient is dy itself.
+  // partial[dim], fp32: this micro-batch's dgamma, overwritten.
+  void (*rms_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
+                            const void* dy, const void* x, const float* gamma, const float* rrms,
                             const void* residual_grad, void* dx, float* partial, void* workspace);
   size_t (*rms_norm_backward_workspace)(int64_t rows, int64_t dim);
 
@@ -176,6 +199,27 @@ struct Kernels {
   // dx = dy * activation'(x); dx may be dy.
   void (*activation_backward)(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                               const void* dy, void* dx);
+  // y = activation(gate) * up over n values (Shazeer 2020, "GLU Variants Improve Transformer"); y
+  // may be either.
+  void (*gated_forward)(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                        const void* up, void* y);
+  // dgate = dy * up * activation'(gate), dup = dy * activation(gate); either may be dy.
+  void (*gated_backward)(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                         const void* up, const void* dy, void* dgate, void* dup);
+
+  // The cosines and sines of rotary positions: table[seq, 2 * pairs], of which row p has
+  // magnitude * cos(p * inverse_frequencies[i]) for each of the pairs, then magnitude * sin of the
+  // same. Angles are products in fp32, as in transformers. `inverse_frequencies` is in host memory,
+  // and is read before the call returns.
+  void (*rope_table)(Stream, int64_t seq, int64_t pairs, const float* inverse_frequencies,
+                     float magnitude, float* table);
+  // Turns, in place, values i and i + width / 2 of every head of x by angle i of the row's position
+  // (Su et al. 2021, "RoFormer", equation 34, in the order of transformers' rotate_half): x_i
+  // becomes cos x_i - sin x_(i + width / 2), and the other one cos x_(i + width / 2) + sin x_i. The
+  // table has width / 2 pairs, and a row for each position that occurs. `inverse` turns back, which
+  // is also the gradient.
+  void (*rope)(Stream, const RopeShape& shape, const float* table, const int32_t* starts,
+               bool inverse, void* x);
 
   // Sum over rows of -log softmax(logits)[target], in row order, in fp64; `*correct` counts rows
   // whose largest logit (the first of equals) is the target. Where `grad_scale` is not 0, logits

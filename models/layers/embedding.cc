@@ -25,16 +25,16 @@ class Embedding : public LayerBase {
 
   void Forward(const LayerCall& call) override {
     if (call.output == nullptr) return;
-    kernels().embedding_forward(call.stream, dtype(), Tokens(call), rows(), batch().seq, dim_,
-                                Parameter(call, tokens_table_), Parameter(call, positions_table_),
-                                call.output);
+    kernels().embedding_forward(call.stream, dtype(), Tokens(call), /*starts=*/nullptr, rows(),
+                                batch().seq, dim_, /*scale=*/1, Parameter(call, tokens_table_),
+                                Parameter(call, positions_table_), call.output);
   }
   void BackwardInput(const LayerCall&) override {}
   void BackwardWeight(const LayerCall& call) override {
-    kernels().embedding_backward(call.stream, dtype(), Tokens(call), rows(), batch().seq, dim_,
-                                 vocab_, max_seq_, call.output_grad, Gradient(call, tokens_table_),
-                                 Gradient(call, positions_table_), call.accumulate,
-                                 Tensor(call, weight_workspace_));
+    kernels().embedding_backward(call.stream, dtype(), Tokens(call), /*starts=*/nullptr, rows(),
+                                 batch().seq, dim_, vocab_, max_seq_, /*scale=*/1, call.output_grad,
+                                 Gradient(call, tokens_table_), Gradient(call, positions_table_),
+                                 call.accumulate, Tensor(call, weight_workspace_));
   }
 
  private:

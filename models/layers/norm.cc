@@ -7,7 +7,7 @@ void Norm::Forward(const LayerCall& call, const void* x, void* y) const {
   auto* const rstd = static_cast<float*>(call.tensors[slots_.rstd]);
   if (shape_.kind == NormKind::kRms) {
     kernels_->rms_norm_forward(call.stream, shape_.dtype, shape_.rows, shape_.dim, shape_.epsilon,
-                               x, gamma, y, rstd);
+                               /*gain_offset=*/0, x, gamma, /*residual=*/nullptr, y, rstd);
     return;
   }
   kernels_->layer_norm_forward(call.stream, shape_.dtype, shape_.rows, shape_.dim, shape_.epsilon,
@@ -27,8 +27,9 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
   const auto* const rstd = static_cast<const float*>(call.tensors[slots_.rstd]);
   auto* const partial = static_cast<float*>(call.tensors[slots_.partial]);
   if (shape_.kind == NormKind::kRms) {
-    kernels_->rms_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim, dy, x, gamma,
-                                rstd, residual_grad, dx, partial, workspace);
+    kernels_->rms_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim,
+                                /*gain_offset=*/0, dy, x, gamma, rstd, residual_grad, dx, partial,
+                                workspace);
     return;
   }
   kernels_->layer_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim, dy, x, gamma,

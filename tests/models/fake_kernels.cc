@@ -122,6 +122,18 @@ const Kernels& FakeKernels() {
     kernels.rms_norm_backward = Queued<&Kernels::rms_norm_backward>::Call;
     kernels.activation_forward = Queued<&Kernels::activation_forward>::Call;
     kernels.activation_backward = Queued<&Kernels::activation_backward>::Call;
+    kernels.gated_forward = Queued<&Kernels::gated_forward>::Call;
+    kernels.gated_backward = Queued<&Kernels::gated_backward>::Call;
+    kernels.rope_table = [](Stream stream, int64_t seq, int64_t pairs, const float* frequencies,
+                            float magnitude, float* turns) {
+      const std::vector<float> kept(frequencies, frequencies + pairs);
+      FakeDevice::Queue(
+          stream, [=] { Cpu().rope_table(Stream{}, seq, pairs, kept.data(), magnitude, turns); });
+    };
+    kernels.rope = [](Stream stream, const RopeShape& shape, const float* turns,
+                      const int32_t* starts, bool inverse, void* x) {
+      FakeDevice::Queue(stream, [=] { Cpu().rope(Stream{}, shape, turns, starts, inverse, x); });
+    };
     kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
     kernels.accumulate = Queued<&Kernels::accumulate>::Call;
     kernels.block_squares = Queued<&Kernels::block_squares>::Call;

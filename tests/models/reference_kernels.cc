@@ -30,29 +30,38 @@ void Add(float* target, double sum, bool accumulate) {
   *target = accumulate ? *target + static_cast<float>(sum) : static_cast<float>(sum);
 }
 
-void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                      int64_t dim, const float* wte, const float* wpe, void* y) {
+// Of row r within its document.
+int64_t Position(const int32_t* starts, int64_t seq, int64_t r) {
+  return r % seq - (starts ? starts[r] : 0);
+}
+
+void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
+                      const float* wpe, void* y) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < dim; ++c) {
-      Set(dtype, y, r * dim + c, double{wte[tokens[r] * dim + c]} + wpe[r % seq * dim + c]);
+      const double token = double{scale} * wte[tokens[r] * dim + c];
+      const double position = wpe ? wpe[Position(starts, seq, r) * dim + c] : 0;
+      Set(dtype, y, r * dim + c, token + position);
     }
   }
 }
 
-void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate, void*) {
+void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                       int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
+                       float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
+                       void*) {
   std::vector<double> token_sums(static_cast<size_t>(vocab * dim));
   std::vector<double> position_sums(static_cast<size_t>(max_seq * dim));
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < dim; ++c) {
       const double value = Get(dtype, dy, r * dim + c);
-      token_sums[tokens[r] * dim + c] += value;
-      position_sums[r % seq * dim + c] += value;
+      token_sums[tokens[r] * dim + c] += scale * value;
+      position_sums[Position(starts, seq, r) * dim + c] += value;
     }
   }
   for (int64_t i = 0; i < vocab * dim; ++i) Add(&dwte[i], token_sums[i], accumulate);
-  for (int64_t i = 0; i < max_seq * dim; ++i) Add(&dwpe[i], position_sums[i], accumulate);
+  for (int64_t i = 0; dwpe && i < max_seq * dim; ++i) Add(&dwpe[i], position_sums[i], accumulate);
 }
 
 // Ba et al. 2016, equation 3.
@@ -102,22 +111,25 @@ void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const voi
 }
 
 // Zhang and Sennrich 2019, equation 4.
-void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
-                    const float* gamma, void* y, float* rrms) {
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                    float gain_offset, const void* x, const float* gamma, const void* residual,
+                    void* y, float* rrms) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = r * dim;
     double squares = 0;
     for (int64_t c = 0; c < dim; ++c) squares += std::pow(Get(dtype, x, row + c), 2);
     rrms[r] = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(dim) + epsilon));
     for (int64_t c = 0; c < dim; ++c) {
-      Set(dtype, y, row + c, Get(dtype, x, row + c) * rrms[r] * gamma[c]);
+      const double added = residual ? Get(dtype, residual, row + c) : 0;
+      const double gain = double{gain_offset} + gamma[c];
+      Set(dtype, y, row + c, added + Get(dtype, x, row + c) * rrms[r] * gain);
     }
   }
 }
 
-void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
-                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
-                     float* partial, void*) {
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
+                     const void* dy, const void* x, const float* gamma, const float* rrms,
+                     const void* residual_grad, void* dx, float* partial, void*) {
   std::vector<double> dgamma(static_cast<size_t>(dim));
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = r * dim;
@@ -125,10 +137,10 @@ void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void*
     double dot = 0;
     for (int64_t c = 0; c < dim; ++c) {
       dgamma[c] += Get(dtype, dy, row + c) * normalized(c);
-      dot += Get(dtype, dy, row + c) * gamma[c] * normalized(c);
+      dot += Get(dtype, dy, row + c) * (double{gain_offset} + gamma[c]) * normalized(c);
     }
     for (int64_t c = 0; c < dim; ++c) {
-      const double d = Get(dtype, dy, row + c) * gamma[c];
+      const double d = Get(dtype, dy, row + c) * (double{gain_offset} + gamma[c]);
       const double residual = residual_grad ? Get(dtype, residual_grad, row + c) : 0;
       const double along = normalized(c) * dot / static_cast<double>(dim);
       Set(dtype, dx, row + c, residual + rrms[r] * (d - along));
@@ -146,6 +158,51 @@ void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, c
                         const void* dy, void* dx) {
   for (int64_t i = 0; i < n; ++i) {
     Set(dtype, dx, i, Get(dtype, dy, i) * ActivateGradient(activation, Get(dtype, x, i)));
+  }
+}
+
+void GatedForward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                  const void* up, void* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    Set(dtype, y, i, Activate(activation, Get(dtype, gate, i)) * Get(dtype, up, i));
+  }
+}
+
+void GatedBackward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                   const void* up, const void* dy, void* dgate, void* dup) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double g = Get(dtype, gate, i), u = Get(dtype, up, i), d = Get(dtype, dy, i);
+    Set(dtype, dgate, i, d * u * ActivateGradient(activation, g));
+    Set(dtype, dup, i, d * Activate(activation, g));
+  }
+}
+
+void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequencies,
+               float magnitude, float* table) {
+  for (int64_t p = 0; p < seq; ++p) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const float angle = static_cast<float>(p) * inverse_frequencies[i];
+      table[(2 * p) * pairs + i] = static_cast<float>(magnitude * std::cos(double{angle}));
+      table[(2 * p + 1) * pairs + i] = static_cast<float>(magnitude * std::sin(double{angle}));
+    }
+  }
+}
+
+// Su et al. 2021, equation 34.
+void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
+          void* x) {
+  const int64_t half = shape.width / 2;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const float* const angles = table + Position(starts, shape.seq, r) * shape.width;
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      for (int64_t i = 0; i < half; ++i) {
+        const int64_t first = r * shape.stride + h * shape.width + i;
+        const double cos = angles[i], sin = inverse ? -angles[half + i] : angles[half + i];
+        const double a = Get(shape.dtype, x, first), b = Get(shape.dtype, x, first + half);
+        Set(shape.dtype, x, first, cos * a - sin * b);
+        Set(shape.dtype, x, first + half, cos * b + sin * a);
+      }
+    }
   }
 }
 
@@ -253,6 +310,8 @@ double Activate(Activation activation, double x) {
       return x / 2 * (1 + std::tanh(GeluArgument(x)));
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
   }
   return x;
 }
@@ -268,6 +327,10 @@ double ActivateGradient(Activation activation, double x) {
     }
     case Activation::kRelu:
       return std::isnan(x) ? x : x > 0 ? 1 : 0;  // a NaN must not pass for an idle unit
+    case Activation::kSilu: {
+      const double sigmoid = 1 / (1 + std::exp(-x));
+      return sigmoid * (1 + x * (1 - sigmoid));
+    }
   }
   return 1;
 }
@@ -295,6 +358,10 @@ const Kernels& ReferenceKernels() {
       .rms_norm_backward_workspace = reference::NoWorkspace,
       .activation_forward = reference::ActivationForward,
       .activation_backward = reference::ActivationBackward,
+      .gated_forward = reference::GatedForward,
+      .gated_backward = reference::GatedBackward,
+      .rope_table = reference::RopeTable,
+      .rope = reference::Rope,
       .cross_entropy = reference::CrossEntropy,
       .cross_entropy_workspace = reference::NoWorkspace,
       .accumulate = reference::Accumulate,

@@ -51,6 +51,7 @@ class PlainLinear : public Linear {
         if (shape_.input_activation != Activation::kNone) {
           sum *= ActivateGradient(shape_.input_activation, X(input_before_activation, r, i));
         }
+        if (shape_.add_input_grad) sum += X(dx, r, i);
         Set(shape_.dtype, dx, r * shape_.in + i, sum);
       }
     }

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "models/kernels/cpu/embedding_rows.h"
 #include "models/kernels/cpu/functions.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -12,53 +13,62 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
 
+// y = scale * x (+ offset, where not null).
 template <class T>
-void ForwardOf(const int32_t* tokens, size_t rows, size_t seq, size_t dim, const float* wte,
-               const float* wpe, T* y) {
-  for (size_t r = 0; r < rows; ++r, y += dim) {
-    const float* token = wte + static_cast<size_t>(tokens[r]) * dim;
-    const float* position = wpe + r % seq * dim;
-    ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
-      const DF d;
-      Store(hn::Add(Load(d, token + i, part), Load(d, position + i, part)), d, y + i, part);
-    });
-  }
-}
-
-template <class T>
-void AddRow(size_t dim, const T* x, float* sum) {
+void ScaleRow(size_t dim, float scale, const float* x, const float* offset, T* y) {
+  const DF d;
+  const VF factor = hn::Set(d, scale);
   ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
-    const DF d;
-    Store(hn::Add(Load(d, sum + i, part), Load(d, x + i, part)), d, sum + i, part);
+    const VF value = Load(d, x + i, part);
+    Store(offset == nullptr ? hn::Mul(value, factor)
+                            : hn::MulAdd(value, factor, Load(d, offset + i, part)),
+          d, y + i, part);
   });
 }
 
 template <class T>
-void BackwardOf(const int32_t* tokens, size_t rows, size_t seq, size_t dim, const T* dy,
-                float* dwte, float* dwpe) {
-  for (size_t r = 0; r < rows; ++r, dy += dim) {
-    AddRow(dim, dy, dwte + static_cast<size_t>(tokens[r]) * dim);
-    AddRow(dim, dy, dwpe + r % seq * dim);
+void ForwardOf(const EmbeddingRows& of, float scale, const float* wte, const float* wpe, T* y) {
+  for (size_t r = 0; r < of.rows; ++r, y += of.dim) {
+    ScaleRow(of.dim, scale, wte + of.Token(r) * of.dim,
+             wpe == nullptr ? nullptr : wpe + of.Position(r) * of.dim, y);
+  }
+}
+
+// sum += scale * x.
+template <class T>
+void AddRow(size_t dim, float scale, const T* x, float* sum) {
+  const DF d;
+  const VF factor = hn::Set(d, scale);
+  ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+    Store(hn::MulAdd(Load(d, x + i, part), factor, Load(d, sum + i, part)), d, sum + i, part);
+  });
+}
+
+template <class T>
+void BackwardOf(const EmbeddingRows& of, float scale, const T* dy, float* dwte, float* dwpe) {
+  for (size_t r = 0; r < of.rows; ++r, dy += of.dim) {
+    AddRow(of.dim, scale, dy, dwte + of.Token(r) * of.dim);
+    if (dwpe != nullptr) AddRow(of.dim, 1.0f, dy, dwpe + of.Position(r) * of.dim);
   }
 }
 
 }  // namespace
 
-void EmbeddingForward(DType dtype, const int32_t* tokens, size_t rows, size_t seq, size_t dim,
-                      const float* wte, const float* wpe, void* y) {
+void EmbeddingForward(DType dtype, const EmbeddingRows& of, float scale, const float* wte,
+                      const float* wpe, void* y) {
   if (dtype == DType::kBFloat16) {
-    ForwardOf(tokens, rows, seq, dim, wte, wpe, static_cast<BFloat16*>(y));
+    ForwardOf(of, scale, wte, wpe, static_cast<BFloat16*>(y));
   } else {
-    ForwardOf(tokens, rows, seq, dim, wte, wpe, static_cast<float*>(y));
+    ForwardOf(of, scale, wte, wpe, static_cast<float*>(y));
   }
 }
 
-void EmbeddingBackward(DType dtype, const int32_t* tokens, size_t rows, size_t seq, size_t dim,
-                       const void* dy, float* dwte, float* dwpe) {
+void EmbeddingBackward(DType dtype, const EmbeddingRows& of, float scale, const void* dy,
+                       float* dwte, float* dwpe) {
   if (dtype == DType::kBFloat16) {
-    BackwardOf(tokens, rows, seq, dim, static_cast<const BFloat16*>(dy), dwte, dwpe);
+    BackwardOf(of, scale, static_cast<const BFloat16*>(dy), dwte, dwpe);
   } else {
-    BackwardOf(tokens, rows, seq, dim, static_cast<const float*>(dy), dwte, dwpe);
+    BackwardOf(of, scale, static_cast<const float*>(dy), dwte, dwpe);
   }
 }
 
@@ -71,23 +81,36 @@ namespace sluice::cpu {
 HWY_EXPORT(EmbeddingForward);
 HWY_EXPORT(EmbeddingBackward);
 
-void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                      int64_t dim, const float* wte, const float* wpe, void* y) {
-  HWY_DYNAMIC_DISPATCH(EmbeddingForward)
-  (dtype, tokens, static_cast<size_t>(rows), static_cast<size_t>(seq), static_cast<size_t>(dim),
-   wte, wpe, y);
+namespace {
+
+EmbeddingRows RowsOf(const int32_t* tokens, const int32_t* starts, int64_t rows, int64_t seq,
+                     int64_t dim) {
+  return {.tokens = tokens,
+          .starts = starts,
+          .rows = static_cast<size_t>(rows),
+          .seq = static_cast<size_t>(seq),
+          .dim = static_cast<size_t>(dim)};
 }
 
-void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate, void* /*workspace*/) {
+}  // namespace
+
+void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
+                      const float* wpe, void* y) {
+  HWY_DYNAMIC_DISPATCH(EmbeddingForward)
+  (dtype, RowsOf(tokens, starts, rows, seq, dim), scale, wte, wpe, y);
+}
+
+void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                       int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
+                       float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
+                       void* /*workspace*/) {
   if (!accumulate) {
     std::memset(dwte, 0, static_cast<size_t>(vocab * dim) * sizeof(float));
-    std::memset(dwpe, 0, static_cast<size_t>(max_seq * dim) * sizeof(float));
+    if (dwpe != nullptr) std::memset(dwpe, 0, static_cast<size_t>(max_seq * dim) * sizeof(float));
   }
   HWY_DYNAMIC_DISPATCH(EmbeddingBackward)
-  (dtype, tokens, static_cast<size_t>(rows), static_cast<size_t>(seq), static_cast<size_t>(dim), dy,
-   dwte, dwpe);
+  (dtype, RowsOf(tokens, starts, rows, seq, dim), scale, dy, dwte, dwpe);
 }
 
 }  // namespace sluice::cpu

@@ -16,11 +16,13 @@ absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& s
 // A size of 0: this kernel needs no work area.
 inline size_t NoWorkspace(int64_t, int64_t) { return 0; }
 
-void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                      int64_t dim, const float* wte, const float* wpe, void* y);
-void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate, void* workspace);
+void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
+                      const float* wpe, void* y);
+void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                       int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
+                       float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
+                       void* workspace);
 
 void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
                       const float* gamma, const float* beta, void* y, float* mean, float* rstd);
@@ -28,16 +30,26 @@ void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const voi
                        const void* x, const float* gamma, const float* mean, const float* rstd,
                        const void* residual_grad, void* dx, float* partial, void* workspace);
 
-void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
-                    const float* gamma, void* y, float* rrms);
-void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
-                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
-                     float* partial, void* workspace);
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                    float gain_offset, const void* x, const float* gamma, const void* residual,
+                    void* y, float* rrms);
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
+                     const void* dy, const void* x, const float* gamma, const float* rrms,
+                     const void* residual_grad, void* dx, float* partial, void* workspace);
 
 void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                        void* y);
 void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                         const void* dy, void* dx);
+void GatedForward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                  const void* up, void* y);
+void GatedBackward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                   const void* up, const void* dy, void* dgate, void* dup);
+
+void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequencies,
+               float magnitude, float* table);
+void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
+          void* x);
 
 void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
                   const int32_t* targets, float grad_scale, double* loss, int64_t* correct,

@@ -97,7 +97,8 @@ class CpuLinear : public Linear {
             .b_dtype = s.dtype,
             .c_dtype = s.dtype,
             .b_transposed = !s.weight_transposed,
-            .b_packed = IsPacked(s)};
+            .b_packed = IsPacked(s),
+            .accumulate = s.add_input_grad};
   }
 
   static MatmulShape WeightGradShape(const LinearShape& s, bool accumulate) {

@@ -46,9 +46,22 @@ float MeanSquare(size_t dim, const T* x, float mean) {
   return SumAll(sum) / static_cast<float>(dim);
 }
 
+// A layer norm's gain is gamma.
+template <bool kCentered, class Part>
+HWY_INLINE VF Gain(const float* gamma, float offset, Part part) {
+  const VF gain = Load(DF(), gamma, part);
+  if constexpr (kCentered) {
+    return gain;
+  } else {
+    return hn::Add(gain, hn::Set(DF(), offset));
+  }
+}
+
+// An RMS norm has no beta, a layer norm no gain_offset and no residual.
 template <bool kCentered, class T>
-void ForwardOf(size_t rows, size_t dim, float epsilon, const T* x, const float* gamma,
-               const float* beta, T* y, float* mean, float* rstd) {
+void ForwardOf(size_t rows, size_t dim, float epsilon, float gain_offset, const T* x,
+               const float* gamma, const float* beta, const T* residual, T* y, float* mean,
+               float* rstd) {
   const DF d;
   for (size_t r = 0; r < rows; ++r, x += dim, y += dim) {
     float mu = 0;
@@ -58,11 +71,14 @@ void ForwardOf(size_t rows, size_t dim, float epsilon, const T* x, const float* 
     const VF scale = hn::Set(d, rstd[r]);
     ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
       const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
-      const VF gain = Load(d, gamma + i, part);
+      const VF gain = Gain<kCentered>(gamma + i, gain_offset, part);
       if constexpr (kCentered) {
         Store(hn::MulAdd(normal, gain, Load(d, beta + i, part)), d, y + i, part);
-      } else {
+      } else if (residual == nullptr) {
         Store(hn::Mul(normal, gain), d, y + i, part);
+      } else {
+        const VF added = Load(d, residual + r * dim + i, part);
+        Store(hn::MulAdd(normal, gain, added), d, y + i, part);
       }
     });
   }
@@ -71,8 +87,9 @@ void ForwardOf(size_t rows, size_t dim, float epsilon, const T* x, const float* 
 // With n = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - n mean(g n)), where an RMS
 // norm has neither the mean of x nor that of g.
 template <bool kCentered, class T>
-void BackwardRow(size_t dim, const T* dy, const T* x, const float* gamma, float mean, float rstd,
-                 const T* residual_grad, T* dx, float* dgamma, float* dbeta) {
+void BackwardRow(size_t dim, float gain_offset, const T* dy, const T* x, const float* gamma,
+                 float mean, float rstd, const T* residual_grad, T* dx, float* dgamma,
+                 float* dbeta) {
   const DF d;
   const VF center = hn::Set(d, mean);
   const VF scale = hn::Set(d, rstd);
@@ -81,7 +98,7 @@ void BackwardRow(size_t dim, const T* dy, const T* x, const float* gamma, float 
   ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
     const VF grad = Load(d, dy + i, part);  // zero past the row's end, and so is all that follows
     const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
-    const VF g = hn::Mul(grad, Load(d, gamma + i, part));
+    const VF g = hn::Mul(grad, Gain<kCentered>(gamma + i, gain_offset, part));
     sum_gn = hn::MulAdd(g, normal, sum_gn);
     Store(hn::MulAdd(grad, normal, Load(d, dgamma + i, part)), d, dgamma + i, part);
     if constexpr (kCentered) {
@@ -93,7 +110,7 @@ void BackwardRow(size_t dim, const T* dy, const T* x, const float* gamma, float 
   const VF mean_gn = hn::Set(d, SumAll(sum_gn) / static_cast<float>(dim));
   ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
     const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
-    const VF g = hn::Mul(Load(d, dy + i, part), Load(d, gamma + i, part));
+    const VF g = hn::Mul(Load(d, dy + i, part), Gain<kCentered>(gamma + i, gain_offset, part));
     VF grad = hn::Mul(scale, hn::NegMulAdd(normal, mean_gn, Off<kCentered>(g, mean_g)));
     if (residual_grad != nullptr) grad = hn::Add(grad, Load(d, residual_grad + i, part));
     Store(grad, d, dx + i, part);
@@ -102,16 +119,16 @@ void BackwardRow(size_t dim, const T* dy, const T* x, const float* gamma, float 
 
 // partial[dim]: dgamma; and, of a layer norm, dbeta[dim].
 template <bool kCentered, class T>
-void BackwardOf(size_t rows, size_t dim, const T* dy, const T* x, const float* gamma,
-                const float* mean, const float* rstd, const T* residual_grad, T* dx,
-                float* partial) {
+void BackwardOf(size_t rows, size_t dim, float gain_offset, const T* dy, const T* x,
+                const float* gamma, const float* mean, const float* rstd, const T* residual_grad,
+                T* dx, float* partial) {
   std::memset(partial, 0, (kCentered ? 2 : 1) * dim * sizeof(float));
   float* const dbeta = kCentered ? partial + dim : nullptr;
   for (size_t r = 0; r < rows; ++r) {
     const size_t at = r * dim;
-    BackwardRow<kCentered>(dim, dy + at, x + at, gamma, kCentered ? mean[r] : 0, rstd[r],
-                           residual_grad == nullptr ? nullptr : residual_grad + at, dx + at,
-                           partial, dbeta);
+    BackwardRow<kCentered>(dim, gain_offset, dy + at, x + at, gamma, kCentered ? mean[r] : 0,
+                           rstd[r], residual_grad == nullptr ? nullptr : residual_grad + at,
+                           dx + at, partial, dbeta);
   }
 }
 
@@ -128,21 +145,23 @@ void Choose(bool centered, DType dtype, const Body& body) {
 }  // namespace
 
 // Both norms: without `mean`, an RMS norm.
-void NormForward(DType dtype, size_t rows, size_t dim, float epsilon, const void* x,
-                 const float* gamma, const float* beta, void* y, float* mean, float* rstd) {
+void NormForward(DType dtype, size_t rows, size_t dim, float epsilon, float gain_offset,
+                 const void* x, const float* gamma, const float* beta, const void* residual,
+                 void* y, float* mean, float* rstd) {
   Choose(mean != nullptr, dtype, [&]<class T>(auto centered, T*) {
-    ForwardOf<centered.value>(rows, dim, epsilon, static_cast<const T*>(x), gamma, beta,
-                              static_cast<T*>(y), mean, rstd);
+    ForwardOf<centered.value>(rows, dim, epsilon, gain_offset, static_cast<const T*>(x), gamma,
+                              beta, static_cast<const T*>(residual), static_cast<T*>(y), mean,
+                              rstd);
   });
 }
 
-void NormBackward(DType dtype, size_t rows, size_t dim, const void* dy, const void* x,
-                  const float* gamma, const float* mean, const float* rstd,
+void NormBackward(DType dtype, size_t rows, size_t dim, float gain_offset, const void* dy,
+                  const void* x, const float* gamma, const float* mean, const float* rstd,
                   const void* residual_grad, void* dx, float* partial) {
   Choose(mean != nullptr, dtype, [&]<class T>(auto centered, T*) {
-    BackwardOf<centered.value>(rows, dim, static_cast<const T*>(dy), static_cast<const T*>(x),
-                               gamma, mean, rstd, static_cast<const T*>(residual_grad),
-                               static_cast<T*>(dx), partial);
+    BackwardOf<centered.value>(rows, dim, gain_offset, static_cast<const T*>(dy),
+                               static_cast<const T*>(x), gamma, mean, rstd,
+                               static_cast<const T*>(residual_grad), static_cast<T*>(dx), partial);
   });
 }
 
@@ -158,31 +177,32 @@ HWY_EXPORT(NormBackward);
 void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
                       const float* gamma, const float* beta, void* y, float* mean, float* rstd) {
   HWY_DYNAMIC_DISPATCH(NormForward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, x, gamma, beta, y, mean,
-   rstd);
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, 0.0f, x, gamma, beta,
+   nullptr, y, mean, rstd);
 }
 
 void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
                        const void* residual_grad, void* dx, float* partial, void* /*workspace*/) {
   HWY_DYNAMIC_DISPATCH(NormBackward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), dy, x, gamma, mean, rstd,
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), 0.0f, dy, x, gamma, mean, rstd,
    residual_grad, dx, partial);
 }
 
-void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
-                    const float* gamma, void* y, float* rrms) {
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                    float gain_offset, const void* x, const float* gamma, const void* residual,
+                    void* y, float* rrms) {
   HWY_DYNAMIC_DISPATCH(NormForward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, x, gamma, nullptr, y,
-   nullptr, rrms);
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, gain_offset, x, gamma,
+   nullptr, residual, y, nullptr, rrms);
 }
 
-void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
-                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
-                     float* partial, void* /*workspace*/) {
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
+                     const void* dy, const void* x, const float* gamma, const float* rrms,
+                     const void* residual_grad, void* dx, float* partial, void* /*workspace*/) {
   HWY_DYNAMIC_DISPATCH(NormBackward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), dy, x, gamma, nullptr, rrms,
-   residual_grad, dx, partial);
+  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), gain_offset, dy, x, gamma, nullptr,
+   rrms, residual_grad, dx, partial);
 }
 
 }  // namespace sluice::cpu

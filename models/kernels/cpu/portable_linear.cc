@@ -95,7 +95,8 @@ class PortableLinear : public Linear {
   void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
     const Weights w = {Values(weight, packed), shape_.out, shape_.in, !shape_.weight_transposed};
-    MultiplyRows(dy, w, nullptr, nullptr, dx, workspace, bytes_.input_grad_work);
+    MultiplyRows(dy, w, nullptr, shape_.add_input_grad ? dx : nullptr, dx, workspace,
+                 bytes_.input_grad_work);
     if (shape_.input_activation == Activation::kNone) return;
     ActivationBackward(stream, shape_.dtype, shape_.input_activation, shape_.rows * shape_.in,
                        input_before_activation, dx, dx);

@@ -41,6 +41,9 @@ void ActivationForward(Stream stream, DType dtype, Activation activation, int64_
     case Activation::kRelu:
       Forward<Relu>(stream, dtype, n, x, y);
       break;
+    case Activation::kSilu:
+      Forward<Silu>(stream, dtype, n, x, y);
+      break;
   }
 }
 
@@ -56,6 +59,9 @@ void ActivationBackward(Stream stream, DType dtype, Activation activation, int64
       break;
     case Activation::kRelu:
       Backward<Relu>(stream, dtype, n, x, dy, dx);
+      break;
+    case Activation::kSilu:
+      Backward<Silu>(stream, dtype, n, x, dy, dx);
       break;
   }
 }

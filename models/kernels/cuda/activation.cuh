@@ -5,6 +5,15 @@
 
 namespace sluice::cuda {
 
+struct ValueAndSlope {
+  float value, slope;
+};
+
+struct Identity {
+  static __device__ float Value(float x) { return x; }
+  static __device__ ValueAndSlope At(float x) { return {x, 1.0f}; }
+};
+
 // GELU's tanh form (Hendrycks & Gimpel 2016, section 2) is x * sigmoid(2u), u = sqrt(2/pi) * (x +
 // 0.044715 x^3), since (1 + tanh u) / 2 = sigmoid(2u).
 struct Gelu {
@@ -18,20 +27,41 @@ struct Gelu {
     return Exp(minus_two_u > kLargestExponent ? kLargestExponent : minus_two_u);
   }
   static __device__ float Value(float x) { return x / (1.0f + ExpOfMinusTwoU(x)); }
-  static __device__ float Slope(float unbounded) {
+  static __device__ ValueAndSlope At(float unbounded) {
     // Beyond +-16 the slope is 1 or 0; without the bound, large x would give 0 * infinity.
     const float x = fabsf(unbounded) > 16.0f ? copysignf(16.0f, unbounded) : unbounded;
     const float e = ExpOfMinusTwoU(x);
     const float s = 1.0f / (1.0f + e);
     const float slope_of_two_u = kTwoRootTwoOverPi * fmaf(x * x, 3 * kCubic, 1.0f);
     // s (1 - s) = s s e, which does not cancel where s is close to 1.
-    return fmaf(s * s * e, x * slope_of_two_u, s);
+    return {unbounded * s, fmaf(s * s * e, x * slope_of_two_u, s)};
   }
 };
 
 struct Relu {
   static __device__ float Value(float x) { return x < 0.0f ? 0.0f : x; }  // keeps NaN
-  static __device__ float Slope(float x) { return x <= 0.0f ? 0.0f : 1.0f; }
+  static __device__ ValueAndSlope At(float x) { return {Value(x), x <= 0.0f ? 0.0f : 1.0f}; }
+};
+
+struct Silu {
+  static constexpr float kLargestExponent = 80.0f;  // keeps e^-x finite
+
+  struct Sigmoid {
+    float value, rest;  // s and 1 - s
+  };
+  // s = 1 / (1 + e^-x), and 1 - s = s e^-x, which does not cancel. Both are 0 below -80, so that a
+  // large negative x has the value 0, and -infinity has NaN.
+  static __device__ Sigmoid SigmoidOf(float x) {
+    const float e = Exp(-x > kLargestExponent ? kLargestExponent : -x);
+    const float s = x < -kLargestExponent ? 0.0f : 1.0f / (1.0f + e);
+    return {s, s * e};
+  }
+  static __device__ float Value(float x) { return x * SigmoidOf(x).value; }
+  static __device__ ValueAndSlope At(float x) {
+    const Sigmoid s = SigmoidOf(x);
+    const float value = x * s.value;
+    return {value, fmaf(value, s.rest, s.value)};
+  }
 };
 
 constexpr int kMapThreads = 256;
@@ -62,7 +92,7 @@ __global__ void __launch_bounds__(kMapThreads)
     LoadPart<whole.value>(x, i, n, 0.0f, values);
     LoadPart<whole.value>(dy, i, n, 0.0f, grads);
 #pragma unroll
-    for (int j = 0; j < kPart; ++j) grads[j] *= Function::Slope(values[j]);
+    for (int j = 0; j < kPart; ++j) grads[j] *= Function::At(values[j]).slope;
     StorePart<whole.value>(grads, i, n, dx);
   });
 }

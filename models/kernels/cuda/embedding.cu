@@ -17,12 +17,13 @@ void Zero(Stream stream, int64_t n, float* values) {
   NoteLastCudaError("embedding_backward");
 }
 
-// Sorts the rows by token; returns where in the work area the keys are.
-const SortKey* SortRows(Stream stream, const int32_t* tokens, int64_t rows, void* workspace) {
+// Sorts the rows by entry; returns where in the work area the keys are.
+template <class EntryOfRow>
+const SortKey* SortRows(Stream stream, const EntryOfRow& entry, int64_t rows, void* workspace) {
   auto* keys = static_cast<SortKey*>(workspace);
   auto* merged = reinterpret_cast<SortKey*>(static_cast<std::byte*>(workspace) + KeyBytes(rows));
-  Launch("embedding_backward", stream, Blocks(rows, kSortTile), kSortThreads, SortTilesKernel,
-         tokens, rows, keys);
+  Launch("embedding_backward", stream, Blocks(rows, kSortTile), kSortThreads,
+         SortTilesKernel<EntryOfRow>, entry, rows, keys);
   for (int64_t run = kSortTile; run < rows; run *= 2) {
     Launch("embedding_backward", stream, Blocks(rows, kMergeThreads), kMergeThreads,
            MergeRunsKernel, rows, run, keys, merged);
@@ -31,39 +32,61 @@ const SortKey* SortRows(Stream stream, const int32_t* tokens, int64_t rows, void
   return keys;
 }
 
+// table[entry of the row, :] += scale * dy[row, :].
+template <class EntryOfRow>
+void AddRows(Stream stream, const EntryOfRow& entry, DType dtype, int64_t rows, int64_t dim,
+             float scale, const void* dy, float* table, void* workspace) {
+  const SortKey* const keys = SortRows(stream, entry, rows, workspace);
+  Dispatch(dtype, dim % kPart == 0 && Aligned(dy, table), [&](auto aligned, auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Launch("embedding_backward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
+           AddSortedRowsKernel<aligned.value, T>, rows, keys, dim, scale, static_cast<const T*>(dy),
+           table);
+  });
+}
+
+// The same for the positions of sequences that are one document each, which are in order already.
+void AddPositionRows(Stream stream, DType dtype, int64_t rows, int64_t seq, int64_t dim,
+                     const void* dy, float* dwpe) {
+  Dispatch(dtype, dim % kPart == 0 && Aligned(dy, dwpe), [&](auto aligned, auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Launch("embedding_backward", stream, static_cast<unsigned>(std::min(rows, seq)),
+           kEmbeddingThreads, AddPositionRowsKernel<aligned.value, T>, rows, seq, dim,
+           static_cast<const T*>(dy), dwpe);
+  });
+}
+
 }  // namespace
 
-void EmbeddingForward(Stream stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                      int64_t dim, const float* wte, const float* wpe, void* y) {
+void EmbeddingForward(Stream stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
+                      const float* wpe, void* y) {
   if (rows == 0) return;
   Dispatch(dtype, dim % kPart == 0 && Aligned(wte, wpe, y), [&](auto aligned, auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     Launch("embedding_forward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
-           EmbeddingForwardKernel<aligned.value, T>, tokens, seq, dim, wte, wpe,
+           EmbeddingForwardKernel<aligned.value, T>, tokens, starts, seq, dim, scale, wte, wpe,
            static_cast<T*>(y));
   });
 }
 
 size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t) { return 2 * KeyBytes(rows); }
 
-void EmbeddingBackward(Stream stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate, void* workspace) {
+void EmbeddingBackward(Stream stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                       int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
+                       float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
+                       void* workspace) {
   if (!accumulate) {
     Zero(stream, vocab * dim, dwte);
-    Zero(stream, max_seq * dim, dwpe);
+    if (dwpe != nullptr) Zero(stream, max_seq * dim, dwpe);
   }
-  if (rows > 0) {
-    const SortKey* const keys = SortRows(stream, tokens, rows, workspace);
-    const auto positions = static_cast<unsigned>(std::min(rows, seq));
-    Dispatch(dtype, dim % kPart == 0 && Aligned(dy, dwte, dwpe), [&](auto aligned, auto* type) {
-      using T = std::remove_pointer_t<decltype(type)>;
-      const T* const gradient = static_cast<const T*>(dy);
-      Launch("embedding_backward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
-             AddTokenRowsKernel<aligned.value, T>, rows, keys, dim, gradient, dwte);
-      Launch("embedding_backward", stream, positions, kEmbeddingThreads,
-             AddPositionRowsKernel<aligned.value, T>, rows, seq, dim, gradient, dwpe);
-    });
+  if (rows == 0) return;
+  AddRows(stream, TokenOfRow{tokens}, dtype, rows, dim, scale, dy, dwte, workspace);
+  if (dwpe == nullptr) return;
+  if (starts == nullptr) {
+    AddPositionRows(stream, dtype, rows, seq, dim, dy, dwpe);
+  } else {
+    AddRows(stream, PositionOfRow{starts, seq}, dtype, rows, dim, 1.0f, dy, dwpe, workspace);
   }
 }
 

@@ -7,26 +7,34 @@ namespace sluice::cuda {
 
 constexpr int kEmbeddingThreads = 128;
 
+// Of a row within its document; `starts` as in Kernels.
+__device__ inline int64_t PositionOf(int64_t row, int64_t seq, const int32_t* starts) {
+  return row % seq - (starts == nullptr ? 0 : starts[row]);
+}
+
 // One block per row. kWhole, here and below: all tensors are aligned to 16 bytes and dim is a
 // multiple of kPart.
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
-    EmbeddingForwardKernel(const int32_t* tokens, int64_t seq, int64_t dim, const float* wte,
-                           const float* wpe, T* y) {
+    EmbeddingForwardKernel(const int32_t* tokens, const int32_t* starts, int64_t seq, int64_t dim,
+                           float scale, const float* wte, const float* wpe, T* y) {
   const int64_t row = blockIdx.x;
   const float* const token = wte + tokens[row] * dim;
-  const float* const position = wpe + row % seq * dim;
+  const float* const position = wpe == nullptr ? nullptr : wpe + PositionOf(row, seq, starts) * dim;
   float values[kPart], positions[kPart];
   for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
     LoadPart<kWhole>(token, i, dim, 0.0f, values);
-    LoadPart<kWhole>(position, i, dim, 0.0f, positions);
+    if (position != nullptr) LoadPart<kWhole>(position, i, dim, 0.0f, positions);
 #pragma unroll
-    for (int j = 0; j < kPart; ++j) values[j] += positions[j];
+    for (int j = 0; j < kPart; ++j) {
+      values[j] = position == nullptr ? values[j] * scale : fmaf(values[j], scale, positions[j]);
+    }
     StorePart<kWhole>(values, i, dim, y + row * dim);
   }
 }
 
-// Rows are sorted by token and, within a token, by row. Keys are token << 32 | row: no two are
+// Rows are sorted by the entry of a table that they read (a token or, where documents begin within
+// sequences, a position) and, within an entry, by row. Keys are entry << 32 | row: no two are
 // equal, so there is only one order.
 using SortKey = unsigned long long;
 constexpr int kSortThreads = 512;
@@ -34,18 +42,29 @@ constexpr int kSortTile = 2 * kSortThreads;
 constexpr int kMergeThreads = 256;
 constexpr SortKey kNoKey = ~0ull;
 
-__device__ inline int64_t TokenOf(SortKey key) { return static_cast<int64_t>(key >> 32); }
+struct TokenOfRow {
+  const int32_t* tokens;
+  __device__ int64_t operator()(int64_t row) const { return tokens[row]; }
+};
+struct PositionOfRow {
+  const int32_t* starts;
+  int64_t seq;
+  __device__ int64_t operator()(int64_t row) const { return PositionOf(row, seq, starts); }
+};
+
+__device__ inline int64_t EntryOf(SortKey key) { return static_cast<int64_t>(key >> 32); }
 __device__ inline int64_t RowOf(SortKey key) { return static_cast<int64_t>(key & 0xFFFFFFFFu); }
 
 // Sorts each tile of kSortTile rows (Batcher's bitonic network).
+template <class EntryOfRow>
 __global__ void __launch_bounds__(kSortThreads)
-    SortTilesKernel(const int32_t* tokens, int64_t rows, SortKey* keys) {
+    SortTilesKernel(EntryOfRow entry, int64_t rows, SortKey* keys) {
   __shared__ SortKey tile[kSortTile];
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kSortTile;
   for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) {
     const int64_t row = first + i;
     tile[i] =
-        row < rows ? static_cast<SortKey>(tokens[row]) << 32 | static_cast<SortKey>(row) : kNoKey;
+        row < rows ? static_cast<SortKey>(entry(row)) << 32 | static_cast<SortKey>(row) : kNoKey;
   }
   for (int size = 2; size <= kSortTile; size *= 2) {
     for (int stride = size / 2; stride > 0; stride /= 2) {
@@ -92,16 +111,17 @@ __global__ void __launch_bounds__(kMergeThreads)
   merged[pair + (i - mine) + (low - start)] = key;
 }
 
-// One block per position among the sorted keys; the block of the first key of a token adds all rows
-// of that token, in order. dwte[token, :] += dy[row, :].
+// One block per place among the sorted keys; the block of the first key of an entry adds all rows
+// of that entry, in order. table[entry, :] += scale * dy[row, :].
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
-    AddTokenRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, const T* dy, float* dwte) {
+    AddSortedRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
+                        float* table) {
   constexpr int kAhead = 8;  // rows that are loaded at the same time
   const int64_t first = blockIdx.x;
-  const int64_t token = TokenOf(keys[first]);
-  if (first > 0 && TokenOf(keys[first - 1]) == token) return;
-  float* const to = dwte + token * dim;
+  const int64_t entry = EntryOf(keys[first]);
+  if (first > 0 && EntryOf(keys[first - 1]) == entry) return;
+  float* const to = table + entry * dim;
   for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
     float sums[kPart], values[kAhead][kPart];
     LoadPart<kWhole>(to, i, dim, 0.0f, sums);
@@ -111,7 +131,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
         const SortKey key = at + k < rows ? keys[at + k] : kNoKey;
-        takes[k] = TokenOf(key) == token;
+        takes[k] = EntryOf(key) == entry;
         // A row that does not count is still read, and its value not used: no branch delays the
         // loads.
         const int64_t row = RowOf(takes[k] ? key : keys[first]);
@@ -120,7 +140,9 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
-        for (int j = 0; j < kPart; ++j) sums[j] = takes[k] ? sums[j] + values[k][j] : sums[j];
+        for (int j = 0; j < kPart; ++j) {
+          sums[j] = takes[k] ? fmaf(values[k][j], scale, sums[j]) : sums[j];
+        }
       }
       more = takes[kAhead - 1];
     }
@@ -128,7 +150,8 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
   }
 }
 
-// One block per position: dwpe[position, :] += its rows of dy, in order.
+// For sequences of one document each. One block per position: dwpe[position, :] += its rows of dy,
+// in order.
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
     AddPositionRowsKernel(int64_t rows, int64_t seq, int64_t dim, const T* dy, float* dwpe) {

@@ -16,11 +16,13 @@ namespace sluice::cuda {
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
-void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                      int64_t dim, const float* wte, const float* wpe, void* y);
-void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, int64_t rows, int64_t seq,
-                       int64_t dim, int64_t vocab, int64_t max_seq, const void* dy, float* dwte,
-                       float* dwpe, bool accumulate, void* workspace);
+void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
+                      const float* wpe, void* y);
+void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
+                       int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
+                       float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
+                       void* workspace);
 size_t EmbeddingBackwardWorkspace(int64_t rows, int64_t vocab);
 
 void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
@@ -30,17 +32,27 @@ void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const voi
                        const void* residual_grad, void* dx, float* partial, void* workspace);
 size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim);
 
-void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
-                    const float* gamma, void* y, float* rrms);
-void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy, const void* x,
-                     const float* gamma, const float* rrms, const void* residual_grad, void* dx,
-                     float* partial, void* workspace);
+void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
+                    float gain_offset, const void* x, const float* gamma, const void* residual,
+                    void* y, float* rrms);
+void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
+                     const void* dy, const void* x, const float* gamma, const float* rrms,
+                     const void* residual_grad, void* dx, float* partial, void* workspace);
 size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim);
 
 void ActivationForward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                        void* y);
 void ActivationBackward(Stream, DType dtype, Activation activation, int64_t n, const void* x,
                         const void* dy, void* dx);
+void GatedForward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                  const void* up, void* y);
+void GatedBackward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
+                   const void* up, const void* dy, void* dgate, void* dup);
+
+void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequencies,
+               float magnitude, float* table);
+void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
+          void* x);
 
 void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
                   const int32_t* targets, float grad_scale, double* loss, int64_t* correct,

@@ -58,7 +58,7 @@ class CudaLinear : public Linear {
 
   void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
-    MatmulTensors tensors = {.a = dy, .b = Weights(weight, packed), .d = dx};
+    MatmulTensors tensors = {.a = dy, .b = Weights(weight, packed), .c = dx, .d = dx};
     const Activation activation = shape_.input_activation;
     if (activation == Activation::kGelu && IsFusable(shape_.in) && CanRun(input_grad_gelu_)) {
       tensors.aux = const_cast<void*>(input_before_activation);  // only read here
@@ -101,6 +101,7 @@ class CudaLinear : public Linear {
             .in = s.dtype,
             .out = s.dtype,
             .b_transposed = !s.weight_transposed,
+            .adds = s.add_input_grad,
             .epilogue = epilogue};
   }
   static MatmulShape WeightGradShape(const LinearShape& s, bool accumulate) {

@@ -22,23 +22,30 @@ size_t BackwardWorkspace(int64_t rows, int64_t columns) {
 
 template <bool kCentered>
 void Forward(const char* name, Stream stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
-             const void* x, const float* gamma, const float* beta, void* y, float* mean,
-             float* rstd) {
+             float gain_offset, const void* x, const float* gamma, const float* beta,
+             const void* residual, void* y, float* mean, float* rstd) {
   if (rows == 0) return;
-  const bool aligned = dim % kPart == 0 && Aligned(x, gamma, beta, y);
+  const bool aligned = dim % kPart == 0 && Aligned(x, gamma, beta, residual, y);
   Dispatch(dtype, aligned, [&](auto is_aligned, auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
+    const NormTensors<T> of = {.x = static_cast<const T*>(x),
+                               .gamma = gamma,
+                               .beta = beta,
+                               .gain_offset = gain_offset,
+                               .residual = static_cast<const T*>(residual),
+                               .y = static_cast<T*>(y),
+                               .mean = mean,
+                               .rstd = rstd};
     Launch(name, stream, Blocks(rows, kNormWarps), kNormThreads,
-           NormForwardKernel<kCentered, is_aligned.value, T>, rows, dim, epsilon,
-           static_cast<const T*>(x), gamma, beta, static_cast<T*>(y), mean, rstd);
+           NormForwardKernel<kCentered, is_aligned.value, T>, rows, dim, epsilon, of);
   });
 }
 
 template <bool kCentered>
 void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_t dim,
-              const void* dy, const void* x, const float* gamma, const float* mean,
-              const float* rstd, const void* residual_grad, void* dx, float* partial,
-              void* workspace) {
+              float gain_offset, const void* dy, const void* x, const float* gamma,
+              const float* mean, const float* rstd, const void* residual_grad, void* dx,
+              float* partial, void* workspace) {
   const int64_t each = RowsEach(rows);
   const int64_t blocks = CeilDiv(rows, each);
   float* const parts = static_cast<float*>(workspace);
@@ -49,6 +56,7 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
       const NormGradient<T> to = {.dy = static_cast<const T*>(dy),
                                   .x = static_cast<const T*>(x),
                                   .gamma = gamma,
+                                  .gain_offset = gain_offset,
                                   .mean = mean,
                                   .rstd = rstd,
                                   .residual_grad = static_cast<const T*>(residual_grad),
@@ -66,8 +74,8 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
 void LayerNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
                       const void* x, const float* gamma, const float* beta, void* y, float* mean,
                       float* rstd) {
-  Forward<true>("layer_norm_forward", stream, dtype, rows, dim, epsilon, x, gamma, beta, y, mean,
-                rstd);
+  Forward<true>("layer_norm_forward", stream, dtype, rows, dim, epsilon, 0, x, gamma, beta, nullptr,
+                y, mean, rstd);
 }
 
 size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim) {
@@ -77,25 +85,26 @@ size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim) {
 void LayerNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
                        const void* residual_grad, void* dx, float* partial, void* workspace) {
-  Backward<true>("layer_norm_backward", stream, dtype, rows, dim, dy, x, gamma, mean, rstd,
+  Backward<true>("layer_norm_backward", stream, dtype, rows, dim, 0, dy, x, gamma, mean, rstd,
                  residual_grad, dx, partial, workspace);
 }
 
 void RmsNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
-                    const void* x, const float* gamma, void* y, float* rrms) {
-  Forward<false>("rms_norm_forward", stream, dtype, rows, dim, epsilon, x, gamma, nullptr, y,
-                 nullptr, rrms);
+                    float gain_offset, const void* x, const float* gamma, const void* residual,
+                    void* y, float* rrms) {
+  Forward<false>("rms_norm_forward", stream, dtype, rows, dim, epsilon, gain_offset, x, gamma,
+                 nullptr, residual, y, nullptr, rrms);
 }
 
 size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim) {
   return BackwardWorkspace(rows, kNormSums<false> * dim);
 }
 
-void RmsNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
-                     const void* x, const float* gamma, const float* rrms,
+void RmsNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
+                     const void* dy, const void* x, const float* gamma, const float* rrms,
                      const void* residual_grad, void* dx, float* partial, void* workspace) {
-  Backward<false>("rms_norm_backward", stream, dtype, rows, dim, dy, x, gamma, nullptr, rrms,
-                  residual_grad, dx, partial, workspace);
+  Backward<false>("rms_norm_backward", stream, dtype, rows, dim, gain_offset, dy, x, gamma, nullptr,
+                  rrms, residual_grad, dx, partial, workspace);
 }
 
 }  // namespace sluice::cuda

@@ -54,40 +54,63 @@ __device__ inline float RowMeanSquare(const T* x, int64_t start, int64_t dim, fl
   return WarpSum(squares) / static_cast<float>(dim);
 }
 
+// A layer norm's gain is gamma.
+template <bool kCentered>
+__device__ inline float Gain(float gamma, float offset) {
+  if constexpr (kCentered) {
+    return gamma;
+  } else {
+    return offset + gamma;
+  }
+}
+
+template <class T>
+struct NormTensors {
+  const T* x;
+  const float* gamma;
+  const float* beta;  // of a layer norm
+  float gain_offset;  // of an RMS norm
+  const T* residual;  // of an RMS norm; may be null, or y
+  T* y;
+  float* mean;  // of a layer norm
+  float* rstd;
+};
+
 // kWhole, here and below: all tensors are aligned to 16 bytes and dim is a multiple of kPart.
 template <bool kCentered, bool kWhole, class T>
 __global__ void __launch_bounds__(kNormThreads)
-    NormForwardKernel(int64_t rows, int64_t dim, float epsilon, const T* x, const float* gamma,
-                      const float* beta, T* y, float* mean, float* rstd) {
+    NormForwardKernel(int64_t rows, int64_t dim, float epsilon, NormTensors<T> of) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kNormWarps + threadIdx.x / kWarp;
   if (row >= rows) return;
   const int lane = threadIdx.x % kWarp;
   const int64_t start = lane * kPart;
-  const T* const from = x + row * dim;
+  const T* const from = of.x + row * dim;
   float center = 0;
   if constexpr (kCentered) center = RowMean<kWhole>(from, start, dim);
   const float scale =
       1.0f / sqrtf(RowMeanSquare<kCentered, kWhole>(from, start, dim, center) + epsilon);
   if (lane == 0) {
-    if constexpr (kCentered) mean[row] = center;
-    rstd[row] = scale;
+    if constexpr (kCentered) of.mean[row] = center;
+    of.rstd[row] = scale;
   }
 
-  float values[kPart], gammas[kPart], betas[kPart];
+  float values[kPart], gammas[kPart], added[kPart];
   for (int64_t i = start; i < dim; i += kWarpPart) {
     LoadPart<kWhole>(from, i, dim, 0.0f, values);
-    LoadPart<kWhole>(gamma, i, dim, 0.0f, gammas);
-    if constexpr (kCentered) LoadPart<kWhole>(beta, i, dim, 0.0f, betas);
+    LoadPart<kWhole>(of.gamma, i, dim, 0.0f, gammas);
+    const bool adds = kCentered || of.residual != nullptr;
+    if constexpr (kCentered) {
+      LoadPart<kWhole>(of.beta, i, dim, 0.0f, added);
+    } else if (adds) {
+      LoadPart<kWhole>(of.residual + row * dim, i, dim, 0.0f, added);
+    }
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
       const float normal = Off<kCentered>(values[j], center) * scale;
-      if constexpr (kCentered) {
-        values[j] = fmaf(normal, gammas[j], betas[j]);
-      } else {
-        values[j] = normal * gammas[j];
-      }
+      const float gain = Gain<kCentered>(gammas[j], of.gain_offset);
+      values[j] = adds ? fmaf(normal, gain, added[j]) : normal * gain;
     }
-    StorePart<kWhole>(values, i, dim, y + row * dim);
+    StorePart<kWhole>(values, i, dim, of.y + row * dim);
   }
 }
 
@@ -96,6 +119,7 @@ struct NormGradient {
   const T* dy;
   const T* x;
   const float* gamma;
+  float gain_offset;  // of an RMS norm
   const float* mean;  // of a layer norm
   const float* rstd;
   const T* residual_grad;  // may be null, or dx
@@ -129,7 +153,7 @@ __device__ inline void NormBackwardRow(const NormGradient<T>& to, int64_t row, i
     LoadPart<kWhole>(to.gamma, i, dim, 0.0f, gammas);
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
-      const float g = grads[j] * gammas[j];
+      const float g = grads[j] * Gain<kCentered>(gammas[j], to.gain_offset);
       if constexpr (kCentered) sum_g += g;
       sum_gn = fmaf(g, Off<kCentered>(normal[j], center) * scale, sum_gn);
     }
@@ -144,8 +168,9 @@ __device__ inline void NormBackwardRow(const NormGradient<T>& to, int64_t row, i
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
       const float n = Off<kCentered>(normal[j], center) * scale;
+      const float gain = Gain<kCentered>(gammas[j], to.gain_offset);
       // An RMS norm's -mean_g is -0, which adds nothing to any product.
-      grads[j] = scale * fmaf(-n, mean_gn, fmaf(grads[j], gammas[j], -mean_g));
+      grads[j] = scale * fmaf(-n, mean_gn, fmaf(grads[j], gain, -mean_g));
     }
     if (to.residual_grad != nullptr) {
       LoadPart<kWhole>(to.residual_grad + row * dim, i, dim, 0.0f, normal);

@@ -10,7 +10,8 @@ namespace sluice {
 namespace {
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
-constexpr Activation kActivations[] = {Activation::kNone, Activation::kGelu, Activation::kRelu};
+constexpr Activation kActivations[] = {Activation::kNone, Activation::kGelu, Activation::kRelu,
+                                       Activation::kSilu};
 
 TEST(ActivationTest, ForwardAndBackwardMatchTheFormula) {
   for (const DType dtype : kTypes) {
@@ -54,6 +55,22 @@ TEST(ActivationTest, ExtremesHaveTheirLimits) {
     } else {
       EXPECT_NEAR(y.Get(i) / values[i], 0, 1e-30) << values[i];
     }
+  }
+}
+
+TEST(ActivationTest, SiluDoesNotOverflow) {
+  const Values values = {-3e38, -1e4, -88, 88, 1e4, 3e38};
+  const size_t n = values.size();
+  const Tensor x(DType::kFloat32, values);
+  Tensor y(DType::kFloat32, n);
+  Tensor dx(DType::kFloat32, Values(n, 1));
+  KernelsUnderTest().activation_forward({}, DType::kFloat32, Activation::kSilu, 6, x.data(),
+                                        y.data());
+  KernelsUnderTest().activation_backward({}, DType::kFloat32, Activation::kSilu, 6, x.data(),
+                                         dx.data(), dx.data());
+  for (size_t i = 0; i < n; ++i) {
+    EXPECT_EQ(y.Get(i), values[i] > 0 ? x.Get(i) : 0) << values[i];
+    EXPECT_EQ(dx.Get(i), values[i] > 0 ? 1 : 0) << values[i];
   }
 }
 

@@ -120,10 +120,10 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   int64_t correct = 0;
   bool finite = false;
   ExpectNone("embedding", [&] {
-    k.embedding_forward({}, dtype, tokens.data(), kRows, 10, kDim, a.floats(), b.floats(),
-                        y.data());
-    k.embedding_backward({}, dtype, tokens.data(), kRows, 10, kDim, 20, 10, y.data(), m.floats(),
-                         v.floats(), false, nullptr);
+    k.embedding_forward({}, dtype, tokens.data(), nullptr, kRows, 10, kDim, 1, a.floats(),
+                        b.floats(), y.data());
+    k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, 10, kDim, 20, 10, 1, y.data(),
+                         m.floats(), v.floats(), false, nullptr);
   });
   ExpectNone("layer norm", [&] {
     k.layer_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), a.floats(), b.floats(), y.data(),
@@ -132,13 +132,24 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
                           v.floats(), nullptr, dx.data(), b.floats(), nullptr);
   });
   ExpectNone("RMS norm", [&] {
-    k.rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), a.floats(), y.data(), m.floats());
-    k.rms_norm_backward({}, dtype, kRows, kDim, y.data(), x.data(), a.floats(), m.floats(), nullptr,
-                        dx.data(), b.floats(), nullptr);
+    k.rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, 0, x.data(), a.floats(), nullptr, y.data(),
+                       m.floats());
+    k.rms_norm_backward({}, dtype, kRows, kDim, 0, y.data(), x.data(), a.floats(), m.floats(),
+                        nullptr, dx.data(), b.floats(), nullptr);
   });
   ExpectNone("activation", [&] {
     k.activation_forward({}, dtype, Activation::kGelu, kN, x.data(), y.data());
     k.activation_backward({}, dtype, Activation::kGelu, kN, x.data(), y.data(), dx.data());
+  });
+  ExpectNone("gated", [&] {
+    k.gated_forward({}, dtype, Activation::kSilu, kN, x.data(), y.data(), dx.data());
+    k.gated_backward({}, dtype, Activation::kSilu, kN, x.data(), y.data(), dx.data(), dx.data(),
+                     y.data());
+  });
+  ExpectNone("rotary positions", [&] {
+    k.rope_table({}, 10, 16, a.floats(), 1, b.floats());
+    k.rope({}, {.rows = kRows, .seq = 10, .heads = 1, .width = 32, .stride = kDim, .dtype = dtype},
+           b.floats(), nullptr, false, y.data());
   });
   ExpectNone("cross-entropy", [&] {
     k.cross_entropy({}, dtype, kRows, kDim, dx.data(), tokens.data(), 0.5f, &loss, &correct,

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 
@@ -16,53 +18,115 @@ Reachable<int32_t> Tokens() {
   return tokens;
 }
 
-TEST(EmbeddingTest, ForwardAddsTokenAndPosition) {
+// Two documents a sequence, but for the first sequence.
+Reachable<int32_t> Starts() {
+  Reachable<int32_t> starts(static_cast<size_t>(kRows), 0);
+  for (int64_t r = kSeq; r < kRows; ++r) {
+    starts[static_cast<size_t>(r)] = r % kSeq < 2 ? 0 : 2;
+  }
+  return starts;
+}
+
+// What a layer may ask for: documents, a scale (a power of two, so that sums stay exact to the bit)
+// and positions, or none of them.
+struct Options {
+  bool documents = false;
+  float scale = 1;
+  bool positions = true;
+};
+constexpr Options kOptions[] = {{},
+                                {.documents = true},
+                                {.scale = 4},
+                                {.positions = false},
+                                {.documents = true, .scale = 0.5f, .positions = false}};
+
+template <class Body>
+void ForEachCase(const Body& body) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t dim : {1, 16, 33}) {
-      const Reachable<int32_t> tokens = Tokens();
-      Tensor wte(DType::kFloat32, RandomMatrix(kVocab, dim, 1));
-      Tensor wpe(DType::kFloat32, RandomMatrix(kMaxSeq, dim, 2));
-      Tensor y(dtype, static_cast<size_t>(kRows * dim));
-      KernelsUnderTest().embedding_forward({}, dtype, tokens.data(), kRows, kSeq, dim, wte.floats(),
-                                           wpe.floats(), y.data());
-      for (int64_t r = 0; r < kRows; ++r) {
-        for (int64_t i = 0; i < dim; ++i) {
-          const float sum = wte.floats()[tokens[static_cast<size_t>(r)] * dim + i] +
-                            wpe.floats()[r % kSeq * dim + i];
-          EXPECT_EQ(y.Get(static_cast<size_t>(r * dim + i)),
-                    Rounded(static_cast<double>(sum), dtype));
-        }
+      for (const Options& options : kOptions) {
+        SCOPED_TRACE(testing::Message() << DTypeName(dtype) << ", " << dim << " values, scale "
+                                        << options.scale << (options.documents ? ", documents" : "")
+                                        << (options.positions ? ", positions" : ""));
+        body(dtype, dim, options);
       }
     }
   }
 }
 
+size_t PositionOf(const Reachable<int32_t>& starts, bool documents, int64_t row) {
+  const int64_t start = documents ? starts[static_cast<size_t>(row)] : 0;
+  return static_cast<size_t>(row % kSeq - start);
+}
+
+TEST(EmbeddingTest, ForwardAddsTokenAndPosition) {
+  ForEachCase([](DType dtype, int64_t dim, const Options& options) {
+    const Reachable<int32_t> tokens = Tokens(), starts = Starts();
+    Tensor wte(DType::kFloat32, RandomMatrix(kVocab, dim, 1));
+    Tensor wpe(DType::kFloat32, RandomMatrix(kMaxSeq, dim, 2));
+    Tensor y(dtype, static_cast<size_t>(kRows * dim));
+    KernelsUnderTest().embedding_forward(
+        {}, dtype, tokens.data(), options.documents ? starts.data() : nullptr, kRows, kSeq, dim,
+        options.scale, wte.floats(), options.positions ? wpe.floats() : nullptr, y.data());
+    for (int64_t r = 0; r < kRows; ++r) {
+      const float* const position =
+          wpe.floats() + PositionOf(starts, options.documents, r) * static_cast<size_t>(dim);
+      for (int64_t i = 0; i < dim; ++i) {
+        float sum = options.scale * wte.floats()[tokens[static_cast<size_t>(r)] * dim + i];
+        if (options.positions) sum += position[i];
+        EXPECT_EQ(y.Get(static_cast<size_t>(r * dim + i)),
+                  Rounded(static_cast<double>(sum), dtype));
+      }
+    }
+  });
+}
+
 TEST(EmbeddingTest, BackwardAddsRowsInOrderAndAccumulates) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t dim : {1, 16, 33}) {
-      const Reachable<int32_t> tokens = Tokens();
-      const Values gradient = Rounded(RandomMatrix(kRows, dim, 3), dtype);
-      const Tensor dy(dtype, gradient);
-      Tensor dwte(DType::kFloat32, static_cast<size_t>(kVocab * dim));
-      Tensor dwpe(DType::kFloat32, static_cast<size_t>(kMaxSeq * dim));
-      std::vector<float> want_token(dwte.size(), 0), want_position(dwpe.size(), 0);
-      Workspace workspace(KernelsUnderTest().embedding_backward_workspace(kRows, kVocab));
-      for (const bool accumulate : {false, true}) {
-        KernelsUnderTest().embedding_backward({}, dtype, tokens.data(), kRows, kSeq, dim, kVocab,
-                                              kMaxSeq, dy.data(), dwte.floats(), dwpe.floats(),
-                                              accumulate, workspace.data());
-        for (int64_t r = 0; r < kRows; ++r) {
-          for (int64_t i = 0; i < dim; ++i) {
-            const auto value = static_cast<float>(gradient[static_cast<size_t>(r * dim + i)]);
-            const int64_t token = tokens[static_cast<size_t>(r)];
-            want_token[static_cast<size_t>(token * dim + i)] += value;
-            want_position[static_cast<size_t>(r % kSeq * dim + i)] += value;
-          }
+  ForEachCase([](DType dtype, int64_t dim, const Options& options) {
+    const Reachable<int32_t> tokens = Tokens(), starts = Starts();
+    const Values gradient = Rounded(RandomMatrix(kRows, dim, 3), dtype);
+    const Tensor dy(dtype, gradient);
+    Tensor dwte(DType::kFloat32, static_cast<size_t>(kVocab * dim));
+    Tensor dwpe(DType::kFloat32, static_cast<size_t>(kMaxSeq * dim));
+    std::vector<float> want_token(dwte.size(), 0), want_position(dwpe.size(), 0);
+    Workspace workspace(KernelsUnderTest().embedding_backward_workspace(kRows, kVocab));
+    for (const bool accumulate : {false, true}) {
+      KernelsUnderTest().embedding_backward(
+          {}, dtype, tokens.data(), options.documents ? starts.data() : nullptr, kRows, kSeq, dim,
+          kVocab, kMaxSeq, options.scale, dy.data(), dwte.floats(),
+          options.positions ? dwpe.floats() : nullptr, accumulate, workspace.data());
+      for (int64_t r = 0; r < kRows; ++r) {
+        const size_t position = PositionOf(starts, options.documents, r);
+        for (int64_t i = 0; i < dim; ++i) {
+          const auto value = static_cast<float>(gradient[static_cast<size_t>(r * dim + i)]);
+          const int64_t token = tokens[static_cast<size_t>(r)];
+          want_token[static_cast<size_t>(token * dim + i)] += options.scale * value;
+          want_position[position * static_cast<size_t>(dim) + static_cast<size_t>(i)] += value;
         }
-        // The same additions in the same order: equal to the bit.
-        EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want_token);
+      }
+      // The same additions in the same order: equal to the bit.
+      EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want_token);
+      if (options.positions) {
         EXPECT_EQ(std::vector<float>(dwpe.floats(), dwpe.floats() + dwpe.size()), want_position);
       }
+    }
+  });
+}
+
+// Gemma's scale is the root of the width.
+TEST(EmbeddingTest, AnyScaleIsRoundedOnce) {
+  constexpr int64_t kDim = 33;
+  const float scale = std::sqrt(float{kDim});
+  const Reachable<int32_t> tokens = Tokens();
+  Tensor wte(DType::kFloat32, RandomMatrix(kVocab, kDim, 1));
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Tensor y(dtype, static_cast<size_t>(kRows * kDim));
+    KernelsUnderTest().embedding_forward({}, dtype, tokens.data(), nullptr, kRows, kSeq, kDim,
+                                         scale, wte.floats(), nullptr, y.data());
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t token = static_cast<size_t>(tokens[i / kDim]);
+      const float product = scale * wte.floats()[token * kDim + i % kDim];
+      EXPECT_EQ(y.Get(i), Rounded(static_cast<double>(product), dtype));
     }
   }
 }

@@ -44,11 +44,14 @@ TEST(LinearBytesTest, AreForetoldWithoutTheProcessor) {
       for (const int64_t in : {1, 99, 768, 3072}) {
         for (const int64_t out : {10, 192, 2304, 50'257}) {
           for (const bool transposed : {false, true}) {
-            ExpectForetold({.rows = rows,
-                            .in = in,
-                            .out = out,
-                            .dtype = dtype,
-                            .weight_transposed = transposed});
+            LinearShape shape = {.rows = rows,
+                                 .in = in,
+                                 .out = out,
+                                 .dtype = dtype,
+                                 .weight_transposed = transposed};
+            ExpectForetold(shape);
+            shape.add_input_grad = true;
+            ExpectForetold(shape);
           }
         }
       }

@@ -29,8 +29,8 @@ std::vector<Case> Cases() {
     for (const auto& size : sizes) {
       for (const bool transposed : {false, true}) {
         // Every size meets every flag; the activations take turns.
-        const auto activation = static_cast<Activation>(variant % 3);
-        const auto input_activation = static_cast<Activation>(variant / 3 % 3);
+        const auto activation = static_cast<Activation>(variant % 4);
+        const auto input_activation = static_cast<Activation>(variant / 4 % 4);
         cases.push_back({{.rows = size[0],
                           .in = size[1],
                           .out = size[2],
@@ -120,6 +120,24 @@ TEST_P(LinearTest, InputGradient) {
                          workspace.data());
   ExpectClose(dx, want, 2 * Epsilon(shape_.dtype), 2 * SumTolerance(shape_.out) + 1e-6,
               GetParam().Name());
+}
+
+TEST_P(LinearTest, InputGradientIsAddedAndRoundedOnce) {
+  LinearShape shape = shape_;
+  shape.input_activation = Activation::kNone;
+  shape.add_input_grad = true;
+  const std::unique_ptr<Linear> linear = KernelsUnderTest().make_linear(shape);
+  Workspace packed(linear->packed_bytes());
+  linear->Pack({}, weight_.floats(), packed.data());
+  Values want = twin::Product(shape.rows, shape.out, shape.in, values_.dy, false,
+                              values_.seen_weight, !shape.weight_transposed);
+  for (size_t i = 0; i < want.size(); ++i) want[i] += values_.before[i];
+  const Tensor dy(shape.dtype, values_.dy);
+  Tensor dx(shape.dtype, values_.before);
+  Workspace workspace(linear->input_grad_workspace());
+  linear->BackwardInput({}, dy.data(), weight_.floats(), packed.data(), nullptr, dx.data(),
+                        workspace.data());
+  ExpectClose(dx, want, Epsilon(shape.dtype), SumTolerance(shape.out), GetParam().Name());
 }
 
 TEST_P(LinearTest, WeightGradientOverwritesThenAccumulates) {

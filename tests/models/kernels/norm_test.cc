@@ -59,11 +59,16 @@ class LayerNormTest : public NormTest {
 
 class RmsNormTest : public NormTest {
  protected:
-  RmsNormTest()
-      : NormTest(-2, 3),
-        want_(twin::RmsNorm(rows_, dim_, static_cast<double>(kEpsilon), x_, gamma_)) {}
+  RmsNormTest() : NormTest(-2, 3) {}
 
-  const twin::Norm want_;
+  Values Gains(float offset) const {
+    Values gains = gamma_;
+    for (double& gain : gains) gain += static_cast<double>(offset);
+    return gains;
+  }
+  twin::Norm Twin(float offset) const {
+    return twin::RmsNorm(rows_, dim_, static_cast<double>(kEpsilon), x_, Gains(offset));
+  }
 };
 
 TEST_P(LayerNormTest, Forward) {
@@ -112,35 +117,47 @@ TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
 TEST_P(RmsNormTest, Forward) {
   const Tensor x(dtype_, x_);
   Tensor gamma(DType::kFloat32, gamma_);
-  Tensor y(dtype_, n_);
-  Tensor rrms(DType::kFloat32, static_cast<size_t>(rows_));
-  KernelsUnderTest().rms_norm_forward({}, dtype_, rows_, dim_, kEpsilon, x.data(), gamma.floats(),
-                                      y.data(), rrms.floats());
-  ExpectClose(y, want_.y, Epsilon(dtype_), 2e-6, "y");
-  ExpectClose(rrms, want_.rstd, 1e-6, 0, "rrms");
+  const Values residual = Rounded(RandomValues(n_, 5), dtype_);
+  for (const float offset : {0.0f, 1.0f}) {
+    const twin::Norm want = Twin(offset);
+    for (const bool with_residual : {false, true}) {
+      Tensor y(dtype_, with_residual ? residual : Values(n_, std::nan("")));  // may be the residual
+      Tensor rrms(DType::kFloat32, static_cast<size_t>(rows_));
+      KernelsUnderTest().rms_norm_forward({}, dtype_, rows_, dim_, kEpsilon, offset, x.data(),
+                                          gamma.floats(), with_residual ? y.data() : nullptr,
+                                          y.data(), rrms.floats());
+      Values y_want = want.y;
+      for (size_t i = 0; i < n_ && with_residual; ++i) y_want[i] += residual[i];
+      ExpectClose(y, y_want, Epsilon(dtype_), 4e-6, "y");
+      ExpectClose(rrms, want.rstd, 1e-6, 0, "rrms");
+    }
+  }
 }
 
 TEST_P(RmsNormTest, BackwardWithAndWithoutResidualInPlace) {
   const Values dy_values = Rounded(RandomValues(n_, 4), dtype_);
   const Values residual = Rounded(RandomValues(n_, 5), dtype_);
-  const twin::NormGradient want =
-      twin::RmsNormBackward(rows_, dim_, static_cast<double>(kEpsilon), dy_values, x_, gamma_);
   const Tensor x(dtype_, x_);
   const Tensor dy(dtype_, dy_values);
   Tensor gamma(DType::kFloat32, gamma_);
-  Tensor rrms(DType::kFloat32, want_.rstd);
-  const double sharpness = *std::max_element(want_.rstd.begin(), want_.rstd.end());
-  for (const bool with_residual : {false, true}) {
-    Tensor dx(dtype_, with_residual ? residual : Values(n_, std::nan("")));
-    Tensor partial(DType::kFloat32, static_cast<size_t>(dim_));
-    Workspace workspace(KernelsUnderTest().rms_norm_backward_workspace(rows_, dim_));
-    KernelsUnderTest().rms_norm_backward(
-        {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), rrms.floats(),
-        with_residual ? dx.data() : nullptr, dx.data(), partial.floats(), workspace.data());
-    Values dx_want = want.dx;
-    for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
-    ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");
-    ExpectClose(partial, want.dgamma, 1e-6, 1e-5 * (1 + sharpness), "dgamma");
+  for (const float offset : {0.0f, 1.0f}) {
+    const twin::Norm norm = Twin(offset);
+    const twin::NormGradient want = twin::RmsNormBackward(
+        rows_, dim_, static_cast<double>(kEpsilon), dy_values, x_, Gains(offset));
+    Tensor rrms(DType::kFloat32, norm.rstd);
+    const double sharpness = *std::max_element(norm.rstd.begin(), norm.rstd.end());
+    for (const bool with_residual : {false, true}) {
+      Tensor dx(dtype_, with_residual ? residual : Values(n_, std::nan("")));
+      Tensor partial(DType::kFloat32, static_cast<size_t>(dim_));
+      Workspace workspace(KernelsUnderTest().rms_norm_backward_workspace(rows_, dim_));
+      KernelsUnderTest().rms_norm_backward(
+          {}, dtype_, rows_, dim_, offset, dy.data(), x.data(), gamma.floats(), rrms.floats(),
+          with_residual ? dx.data() : nullptr, dx.data(), partial.floats(), workspace.data());
+      Values dx_want = want.dx;
+      for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
+      ExpectClose(dx, dx_want, Epsilon(dtype_), 6e-6 * sharpness * (1 + sharpness), "dx");
+      ExpectClose(partial, want.dgamma, 1e-6, 1e-5 * (1 + sharpness), "dgamma");
+    }
   }
 }
 

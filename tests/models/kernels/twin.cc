@@ -61,12 +61,17 @@ void ForEachQuery(const AttentionShape& shape, Visit visit) {
 
 double Activate(Activation activation, double x) {
   if (activation == Activation::kRelu) return std::max(x, 0.0);
+  if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
   if (activation == Activation::kNone) return x;
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
 double ActivationSlope(Activation activation, double x) {
   if (activation == Activation::kRelu) return x > 0 ? 1 : 0;
+  if (activation == Activation::kSilu) {
+    const double s = 1 / (1 + std::exp(-x));
+    return s + x * s * (1 - s);
+  }
   if (activation == Activation::kNone) return 1;
   const double root = std::sqrt(2 / std::numbers::pi);
   const double t = std::tanh(root * (x + 0.044715 * x * x * x));
@@ -133,38 +138,89 @@ NormGradient LayerNormBackward(int64_t rows, int64_t dim, double epsilon, const 
   return gradient;
 }
 
-Norm RmsNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma) {
+Norm RmsNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gain) {
   Norm norm;
   for (int64_t r = 0; r < rows; ++r) {
     double squares = 0;
     for (int64_t i = 0; i < dim; ++i) squares += std::pow(x[At(r, dim, i)], 2);
     norm.rstd.push_back(1 / std::sqrt(squares / static_cast<double>(dim) + epsilon));
     for (int64_t i = 0; i < dim; ++i) {
-      norm.y.push_back(x[At(r, dim, i)] * norm.rstd.back() * gamma[At(0, 0, i)]);
+      norm.y.push_back(x[At(r, dim, i)] * norm.rstd.back() * gain[At(0, 0, i)]);
     }
   }
   return norm;
 }
 
 NormGradient RmsNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
-                             const Values& x, const Values& gamma) {
-  const Norm norm = RmsNorm(rows, dim, epsilon, x, Values(gamma.size(), 1));
-  NormGradient gradient = {Values(x.size()), Values(gamma.size(), 0), {}};
+                             const Values& x, const Values& gain) {
+  const Norm norm = RmsNorm(rows, dim, epsilon, x, Values(gain.size(), 1));
+  NormGradient gradient = {Values(x.size()), Values(gain.size(), 0), {}};
   for (int64_t r = 0; r < rows; ++r) {
     double dot = 0;
     for (int64_t i = 0; i < dim; ++i) {
       const size_t at = At(r, dim, i);
-      dot += dy[at] * gamma[At(0, 0, i)] * x[at];
+      dot += dy[at] * gain[At(0, 0, i)] * x[at];
       gradient.dgamma[At(0, 0, i)] += dy[at] * norm.y[at];
     }
     const double rrms = norm.rstd[static_cast<size_t>(r)];
     for (int64_t i = 0; i < dim; ++i) {
       const size_t at = At(r, dim, i);
-      gradient.dx[at] = rrms * dy[at] * gamma[At(0, 0, i)] -
+      gradient.dx[at] = rrms * dy[at] * gain[At(0, 0, i)] -
                         std::pow(rrms, 3) * x[at] * dot / static_cast<double>(dim);
     }
   }
   return gradient;
+}
+
+Values Gated(Activation activation, const Values& gate, const Values& up) {
+  Values y;
+  for (size_t i = 0; i < gate.size(); ++i) y.push_back(Activate(activation, gate[i]) * up[i]);
+  return y;
+}
+
+GatedGradient GatedBackward(Activation activation, const Values& gate, const Values& up,
+                            const Values& dy) {
+  GatedGradient gradient;
+  for (size_t i = 0; i < gate.size(); ++i) {
+    gradient.gate.push_back(dy[i] * up[i] * ActivationSlope(activation, gate[i]));
+    gradient.up.push_back(dy[i] * Activate(activation, gate[i]));
+  }
+  return gradient;
+}
+
+Values RopeTable(int64_t seq, const Values& inverse_frequencies, double magnitude) {
+  Values table;
+  for (int64_t position = 0; position < seq; ++position) {
+    Values sines;
+    for (const double frequency : inverse_frequencies) {
+      // In fp32, as in transformers.
+      const float angle = static_cast<float>(position) * static_cast<float>(frequency);
+      table.push_back(magnitude * std::cos(static_cast<double>(angle)));
+      sines.push_back(magnitude * std::sin(static_cast<double>(angle)));
+    }
+    table.insert(table.end(), sines.begin(), sines.end());
+  }
+  return table;
+}
+
+Values Rope(const RopeShape& shape, const Values& table, const std::vector<int32_t>& starts,
+            Values x) {
+  const int64_t pairs = shape.width / 2;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const int64_t start = starts.empty() ? 0 : starts[static_cast<size_t>(r)];
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      for (int64_t i = 0; i < pairs; ++i) {
+        const double cos = table[At(r % shape.seq - start, shape.width, i)];
+        const double sin = table[At(r % shape.seq - start, shape.width, pairs + i)];
+        double& low = x[At(r, shape.stride, h * shape.width + i)];
+        double& high = x[At(r, shape.stride, h * shape.width + pairs + i)];
+        const double a = low, b = high;
+        low = cos * a - sin * b;
+        high = cos * b + sin * a;
+      }
+    }
+  }
+  return x;
 }
 
 Attended Attend(const AttentionShape& shape, const Values& qkv) {

@@ -24,14 +24,28 @@ struct Norm {
 };
 Norm LayerNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma,
                const Values& beta);
-Norm RmsNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gamma);
+Norm RmsNorm(int64_t rows, int64_t dim, double epsilon, const Values& x, const Values& gain);
 struct NormGradient {
   Values dx, dgamma, dbeta;  // dbeta of a layer norm only
 };
 NormGradient LayerNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
                                const Values& x, const Values& gamma);
 NormGradient RmsNormBackward(int64_t rows, int64_t dim, double epsilon, const Values& dy,
-                             const Values& x, const Values& gamma);
+                             const Values& x, const Values& gain);
+
+// activation(gate) * up, and the gradients of gate and up.
+Values Gated(Activation activation, const Values& gate, const Values& up);
+struct GatedGradient {
+  Values gate, up;
+};
+GatedGradient GatedBackward(Activation activation, const Values& gate, const Values& up,
+                            const Values& dy);
+
+// The cosines, then the sines of every position up to seq.
+Values RopeTable(int64_t seq, const Values& inverse_frequencies, double magnitude);
+// x [rows, stride] with each of its heads turned; `starts` may be empty.
+Values Rope(const RopeShape& shape, const Values& table, const std::vector<int32_t>& starts,
+            Values x);
 
 struct Attended {
   Values out, lse;

@@ -15,7 +15,8 @@ void ExpectSame(const Values& got, const Values& want) {
 }
 
 TEST(TwinTest, ActivationSlopeIsTheDerivative) {
-  for (const Activation activation : {Activation::kNone, Activation::kGelu, Activation::kRelu}) {
+  for (const Activation activation :
+       {Activation::kNone, Activation::kGelu, Activation::kRelu, Activation::kSilu}) {
     for (const double x : {-3.0, -0.7, -0.01, 0.02, 0.9, 4.0}) {
       const auto value = [&](const Values& at) { return Activate(activation, at[0]); };
       ExpectSame({ActivationSlope(activation, x)}, Differences(value, {x}));
@@ -52,6 +53,18 @@ TEST(TwinTest, RmsNormGradients) {
   const NormGradient gradient = RmsNormBackward(kRows, kDim, kEpsilon, dy, x, gamma);
   ExpectSame(gradient.dx, Differences([&](const Values& v) { return loss(v, gamma); }, x));
   ExpectSame(gradient.dgamma, Differences([&](const Values& v) { return loss(x, v); }, gamma));
+}
+
+TEST(TwinTest, GatedGradients) {
+  const Values gate = RandomValues(9, 1, -4, 4), up = RandomValues(9, 2), dy = RandomValues(9, 3);
+  for (const Activation activation : {Activation::kGelu, Activation::kSilu}) {
+    const GatedGradient gradient = GatedBackward(activation, gate, up, dy);
+    const auto loss = [&](const Values& gate_, const Values& up_) {
+      return Dot(dy, Gated(activation, gate_, up_));
+    };
+    ExpectSame(gradient.gate, Differences([&](const Values& v) { return loss(v, up); }, gate));
+    ExpectSame(gradient.up, Differences([&](const Values& v) { return loss(gate, v); }, up));
+  }
 }
 
 TEST(TwinTest, AttentionGradient) {

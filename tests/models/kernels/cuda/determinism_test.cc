@@ -91,10 +91,10 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
                           norm.data());
     Tensor rms_y(dtype, x.size()), rms_dx(dtype, x.size());
     Tensor rrms(DType::kFloat32, size_t{kRows}), rms_partial(DType::kFloat32, size_t{kDim});
-    k.rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, x.data(), gamma.floats(), rms_y.data(),
-                       rrms.floats());
-    k.rms_norm_backward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(), rrms.floats(),
-                        nullptr, rms_dx.data(), rms_partial.floats(), norm.data());
+    k.rms_norm_forward({}, dtype, kRows, kDim, 1e-5f, 0, x.data(), gamma.floats(), nullptr,
+                       rms_y.data(), rrms.floats());
+    k.rms_norm_backward({}, dtype, kRows, kDim, 0, dy.data(), x.data(), gamma.floats(),
+                        rrms.floats(), nullptr, rms_dx.data(), rms_partial.floats(), norm.data());
     Tensor logits(dtype, x.ToValues());
     Reachable<double> loss(1);
     Reachable<int64_t> correct(1);
@@ -103,8 +103,8 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
                     correct.data(), entropy.data());
     Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
     Workspace embedding(k.embedding_backward_workspace(kRows, 7));
-    k.embedding_backward({}, dtype, tokens.data(), kRows, kRows, kDim, 7, kRows, dy.data(),
-                         dwte.floats(), dwpe.floats(), false, embedding.data());
+    k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
+                         dy.data(), dwte.floats(), dwpe.floats(), false, embedding.data());
     const char* const bytes = reinterpret_cast<const char*>(loss.data());
     return Bits{y.Bits(),          mean.Bits(),    rstd.Bits(),
                 dx.Bits(),         partial.Bits(), dwte.Bits(),

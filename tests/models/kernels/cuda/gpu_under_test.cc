@@ -66,6 +66,10 @@ Kernels MakeTable() {
   table.rms_norm_backward = Finished<&Kernels::rms_norm_backward>::Call;
   table.activation_forward = Finished<&Kernels::activation_forward>::Call;
   table.activation_backward = Finished<&Kernels::activation_backward>::Call;
+  table.gated_forward = Finished<&Kernels::gated_forward>::Call;
+  table.gated_backward = Finished<&Kernels::gated_backward>::Call;
+  table.rope_table = Finished<&Kernels::rope_table>::Call;
+  table.rope = Finished<&Kernels::rope>::Call;
   table.cross_entropy = Finished<&Kernels::cross_entropy>::Call;
   table.accumulate = Finished<&Kernels::accumulate>::Call;
   table.block_squares = Finished<&Kernels::block_squares>::Call;

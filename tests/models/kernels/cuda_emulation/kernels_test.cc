@@ -70,8 +70,9 @@ TEST(CudaKernelsTest, EmbeddingOfManyRowsAddsInRowOrder) {
       Tensor dwte(DType::kFloat32, static_cast<size_t>(vocab * kDim));
       Tensor dwpe(DType::kFloat32, static_cast<size_t>(kSeq * kDim));
       Workspace workspace(cuda::EmbeddingBackwardWorkspace(rows, vocab));
-      cuda::EmbeddingBackward({}, DType::kFloat32, tokens.data(), rows, kSeq, kDim, vocab, kSeq,
-                              dy.data(), dwte.floats(), dwpe.floats(), false, workspace.data());
+      cuda::EmbeddingBackward({}, DType::kFloat32, tokens.data(), nullptr, rows, kSeq, kDim, vocab,
+                              kSeq, 1, dy.data(), dwte.floats(), dwpe.floats(), false,
+                              workspace.data());
       std::vector<float> want(dwte.size(), 0);
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t i = 0; i < kDim; ++i) {
@@ -158,9 +159,9 @@ TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
     Tensor rrms(DType::kFloat32, size_t{kRows}), partial(DType::kFloat32, size_t{kDim});
     Tensor y(dtype, x.size()), dx(dtype, x.size());
     Workspace workspace(cuda::RmsNormBackwardWorkspace(kRows, kDim));
-    cuda::RmsNormForward({}, dtype, kRows, kDim, 1e-5f, x.data(), gamma.floats(), y.data(),
-                         rrms.floats());
-    cuda::RmsNormBackward({}, dtype, kRows, kDim, dy.data(), x.data(), gamma.floats(),
+    cuda::RmsNormForward({}, dtype, kRows, kDim, 1e-5f, 0, x.data(), gamma.floats(), nullptr,
+                         y.data(), rrms.floats());
+    cuda::RmsNormBackward({}, dtype, kRows, kDim, 0, dy.data(), x.data(), gamma.floats(),
                           rrms.floats(), nullptr, dx.data(), partial.floats(), workspace.data());
     return Bits{y.Bits(), rrms.Bits(), dx.Bits(), partial.Bits()};
   });
@@ -177,8 +178,8 @@ TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
   ExpectSameBits([&] {
     Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
     Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, 7));
-    cuda::EmbeddingBackward({}, dtype, tokens.data(), kRows, kRows, kDim, 7, kRows, dy.data(),
-                            dwte.floats(), dwpe.floats(), false, workspace.data());
+    cuda::EmbeddingBackward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,
+                            dy.data(), dwte.floats(), dwpe.floats(), false, workspace.data());
     Tensor sums(DType::kFloat32, size_t{kDim});
     Workspace parts(cuda::ColumnSumsWorkspace(kRows, kDim));
     cuda::ColumnSums({}, dtype, kRows, kDim, dy.data(), sums.floats(), false, parts.data());

@@ -1,0 +1,90 @@
+#include <cmath>
+
+#include "models/kernels/cpu/functions.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "models/kernels/cpu/rope.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "models/kernels/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::cpu::HWY_NAMESPACE {
+namespace {
+
+// Turns the pairs (low[i], high[i]) by the angles of a position.
+template <bool kInverse, class T>
+HWY_INLINE void TurnHead(size_t pairs, const float* cosines, const float* sines, T* low, T* high) {
+  const DF d;
+  ForEachVector(pairs, [&](size_t i, auto part) HWY_ATTR {
+    const VF cos = Load(d, cosines + i, part), sin = Load(d, sines + i, part);
+    const VF a = Load(d, low + i, part), b = Load(d, high + i, part);
+    if constexpr (kInverse) {
+      Store(hn::MulAdd(a, cos, hn::Mul(b, sin)), d, low + i, part);
+      Store(hn::NegMulAdd(a, sin, hn::Mul(b, cos)), d, high + i, part);
+    } else {
+      Store(hn::NegMulAdd(b, sin, hn::Mul(a, cos)), d, low + i, part);
+      Store(hn::MulAdd(a, sin, hn::Mul(b, cos)), d, high + i, part);
+    }
+  });
+}
+
+template <bool kInverse, class T>
+void TurnRows(const RopeShape& shape, const float* table, const int32_t* starts, T* x) {
+  const auto width = static_cast<size_t>(shape.width);
+  const size_t pairs = width / 2;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const int64_t position = r % shape.seq - (starts == nullptr ? 0 : starts[r]);
+    const float* const cosines = table + position * shape.width;
+    T* head = x + r * shape.stride;
+    for (int64_t h = 0; h < shape.heads; ++h, head += width) {
+      TurnHead<kInverse>(pairs, cosines, cosines + pairs, head, head + pairs);
+    }
+  }
+}
+
+template <class T>
+void RopeOf(const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
+            void* x) {
+  inverse ? TurnRows<true>(shape, table, starts, static_cast<T*>(x))
+          : TurnRows<false>(shape, table, starts, static_cast<T*>(x));
+}
+
+}  // namespace
+
+void Rope(const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
+          void* x) {
+  shape.dtype == DType::kBFloat16 ? RopeOf<BFloat16>(shape, table, starts, inverse, x)
+                                  : RopeOf<float>(shape, table, starts, inverse, x);
+}
+
+}  // namespace sluice::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::cpu {
+
+HWY_EXPORT(Rope);
+
+void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
+          void* x) {
+  HWY_DYNAMIC_DISPATCH(Rope)(shape, table, starts, inverse, x);
+}
+
+// Once per run, so in plain C++: in fp64, the cosine of a large angle is as exact as of a small one.
+void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequencies,
+               float magnitude, float* table) {
+  const auto scaled = [magnitude](double value) {
+    return static_cast<float>(static_cast<double>(magnitude) * value);
+  };
+  for (int64_t position = 0; position < seq; ++position, table += 2 * pairs) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const float angle = static_cast<float>(position) * inverse_frequencies[i];
+      table[i] = scaled(std::cos(static_cast<double>(angle)));
+      table[pairs + i] = scaled(std::sin(static_cast<double>(angle)));
+    }
+  }
+}
+
+}  // namespace sluice::cpu
+#endif  // HWY_ONCE
