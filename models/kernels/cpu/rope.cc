@@ -12,21 +12,45 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
 
-// Turns the pairs (low[i], high[i]) by the angles of a position.
+// The pairs (low[i], high[i]) of a head, and the cosines and sines of its position's angles.
+template <class T>
+struct HeadPairs {
+  size_t count;
+  const float* cosines;
+  const float* sines;
+  T *low, *high;
+};
+
+template <bool kInverse, class D, class T, class Part>
+HWY_INLINE void TurnVector(D d, const HeadPairs<T>& of, size_t i, Part part) {
+  const auto cos = Load(d, of.cosines + i, part), sin = Load(d, of.sines + i, part);
+  const auto a = Load(d, of.low + i, part), b = Load(d, of.high + i, part);
+  if constexpr (kInverse) {
+    Store(hn::MulAdd(a, cos, hn::Mul(b, sin)), d, of.low + i, part);
+    Store(hn::NegMulAdd(a, sin, hn::Mul(b, cos)), d, of.high + i, part);
+  } else {
+    Store(hn::NegMulAdd(b, sin, hn::Mul(a, cos)), d, of.low + i, part);
+    Store(hn::MulAdd(a, sin, hn::Mul(b, cos)), d, of.high + i, part);
+  }
+}
+
+// Turns pairs from `i` as long as whole vectors are left; returns the first that was not.
+template <bool kInverse, class D, class T>
+HWY_INLINE size_t TurnVectors(D d, const HeadPairs<T>& of, size_t i) {
+  for (; i + hn::Lanes(d) <= of.count; i += hn::Lanes(d)) TurnVector<kInverse>(d, of, i, Full());
+  return i;
+}
+
+// Heads are short: what is left of one of 80 goes through shorter vectors, since a part of a vector
+// would go through memory, for every head anew.
 template <bool kInverse, class T>
-HWY_INLINE void TurnHead(size_t pairs, const float* cosines, const float* sines, T* low, T* high) {
-  const DF d;
-  ForEachVector(pairs, [&](size_t i, auto part) HWY_ATTR {
-    const VF cos = Load(d, cosines + i, part), sin = Load(d, sines + i, part);
-    const VF a = Load(d, low + i, part), b = Load(d, high + i, part);
-    if constexpr (kInverse) {
-      Store(hn::MulAdd(a, cos, hn::Mul(b, sin)), d, low + i, part);
-      Store(hn::NegMulAdd(a, sin, hn::Mul(b, cos)), d, high + i, part);
-    } else {
-      Store(hn::NegMulAdd(b, sin, hn::Mul(a, cos)), d, low + i, part);
-      Store(hn::MulAdd(a, sin, hn::Mul(b, cos)), d, high + i, part);
-    }
-  });
+HWY_INLINE void TurnHead(const HeadPairs<T>& of) {
+  const hn::CappedTag<float, 8> eight;
+  const hn::CappedTag<float, 4> four;
+  size_t i = TurnVectors<kInverse>(DF(), of, 0);
+  i = TurnVectors<kInverse>(eight, of, i);
+  i = TurnVectors<kInverse>(four, of, i);
+  if (i < of.count) TurnVector<kInverse>(four, of, i, Head{of.count - i});
 }
 
 template <bool kInverse, class T>
@@ -38,7 +62,7 @@ void TurnRows(const RopeShape& shape, const float* table, const int32_t* starts,
     const float* const cosines = table + position * shape.width;
     T* head = x + r * shape.stride;
     for (int64_t h = 0; h < shape.heads; ++h, head += width) {
-      TurnHead<kInverse>(pairs, cosines, cosines + pairs, head, head + pairs);
+      TurnHead<kInverse>(HeadPairs<T>{pairs, cosines, cosines + pairs, head, head + pairs});
     }
   }
 }
