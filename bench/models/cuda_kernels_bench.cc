@@ -41,6 +41,8 @@ class Bench {
     fmt::print("{:24}{:26}{:>10}{:>12}{:>10}\n", "kernel", "shape", "us", "rate", "share");
     Flat();
     for (const int64_t dim : {768, 1600}) Rows(dim);
+    for (const int64_t dim : {2048, 4096}) Rotary(dim);
+    for (const int64_t dim : {5632, 14336}) Gated(dim);
     CrossEntropy();
     for (const int64_t dim : {768, 1600}) Products(dim);
   }
@@ -83,6 +85,8 @@ class Bench {
 
   void Flat();
   void Rows(int64_t dim);
+  void Rotary(int64_t dim);
+  void Gated(int64_t dim);
   void CrossEntropy();
   void Products(int64_t dim);
   void Product(int64_t in, int64_t out, Activation activation, Activation input_activation);
@@ -169,6 +173,34 @@ void Bench::Rows(int64_t dim) {
   Time("embedding_backward", shape, 6 * bytes, [&] {
     k_.embedding_backward(stream_, kBF16, token, nullptr, kRows, kSeq, dim, kVocab, kSeq, 1,
                           dy.data(), Floats(wte), Floats(wpe), true, workspace.data());
+  });
+}
+
+// The queries of heads of 128.
+void Bench::Rotary(int64_t dim) {
+  constexpr int64_t kWidth = 128, kPairs = kWidth / 2;
+  const std::string shape = fmt::format("[{}, {}] bf16", kRows, dim);
+  const DeviceMemory x = Random(kBF16, kRows * dim), table = Memory(4 * kSeq * kWidth);
+  const std::vector<float> frequencies(kPairs, 0.5f);
+  Time("rope_table", fmt::format("[{}, {}]", kSeq, kWidth), 4.0 * kSeq * kWidth,
+       [&] { k_.rope_table(stream_, kSeq, kPairs, frequencies.data(), 1, Floats(table)); });
+  const RopeShape heads = {kRows, kSeq, dim / kWidth, kWidth, dim, kBF16};
+  Time("rope", shape, static_cast<double>(4 * kRows * dim),
+       [&] { k_.rope(stream_, heads, Floats(table), nullptr, false, x.data()); });
+}
+
+void Bench::Gated(int64_t dim) {
+  const int64_t n = kRows * dim;
+  const auto bytes = static_cast<double>(n * SizeOf(kBF16));  // of one tensor
+  const std::string shape = fmt::format("[{}, {}] bf16", kRows, dim);
+  const DeviceMemory gate = Random(kBF16, n), up = Random(kBF16, n), y = Random(kBF16, n);
+  const DeviceMemory dgate = Memory(2 * n), dup = Memory(2 * n);
+  Time("gated_forward", shape, 3 * bytes, [&] {
+    k_.gated_forward(stream_, kBF16, Activation::kSilu, n, gate.data(), up.data(), y.data());
+  });
+  Time("gated_backward", shape, 5 * bytes, [&] {
+    k_.gated_backward(stream_, kBF16, Activation::kSilu, n, gate.data(), up.data(), y.data(),
+                      dgate.data(), dup.data());
   });
 }
 

@@ -173,6 +173,42 @@ void BM_Gelu(benchmark::State& state) {
 }
 BENCHMARK(BM_Gelu)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
 
+void BM_GatedSilu(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const bool backward = state.range(1) != 0;
+  constexpr int64_t kN = kRows * 4 * kDim;
+  Buffers b;
+  void *gate = b.New(kN, dtype), *up = b.New(kN, dtype), *y = b.New(kN, dtype);
+  void *dgate = b.New(kN, dtype), *dup = b.New(kN, dtype);
+  RunMemory(state, dtype, static_cast<double>((backward ? 5 : 3) * kN * SizeOf(dtype)), [&] {
+    if (backward) {
+      CpuKernels().gated_backward({}, dtype, Activation::kSilu, kN, gate, up, y, dgate, dup);
+    } else {
+      CpuKernels().gated_forward({}, dtype, Activation::kSilu, kN, gate, up, y);
+    }
+  });
+}
+BENCHMARK(BM_GatedSilu)->ArgNames({"bf16", "backward"})->ArgsProduct({{0, 1}, {0, 1}});
+
+// Queries and keys of grouped heads.
+void BM_Rope(benchmark::State& state) {
+  const DType dtype = TypeOf(state);
+  const int64_t width = state.range(1), heads = 2 * kDim / width;
+  constexpr int64_t kSeq = 256;
+  Buffers b;
+  float *frequencies = b.Floats(width / 2), *table = b.Floats(kSeq * width);
+  void* x = b.New(kRows * heads * width, dtype);
+  std::fill_n(frequencies, width / 2, 0.5f);
+  CpuKernels().rope_table({}, kSeq, width / 2, frequencies, 1, table);
+  const RopeShape shape = {kRows, kSeq, heads, width, heads * width, dtype};
+  bool inverse = false;  // in turn, so that values stay what they are
+  RunMemory(state, dtype, static_cast<double>(2 * kRows * heads * width * SizeOf(dtype)), [&] {
+    CpuKernels().rope({}, shape, table, nullptr, inverse, x);
+    inverse = !inverse;
+  });
+}
+BENCHMARK(BM_Rope)->ArgNames({"bf16", "width"})->ArgsProduct({{0, 1}, {64, 80, 128}});
+
 void BM_CrossEntropy(benchmark::State& state) {
   const DType dtype = TypeOf(state);
   const int64_t classes = state.range(1);
