@@ -24,7 +24,7 @@ struct LinearRun {
 
   Bits Run(Linear* linear) {
     Tensor y(shape.dtype, dy.size());
-    Tensor dx(shape.dtype, x.size());
+    Tensor dx(shape.dtype, x.ToValues());  // read where a gradient is added to it
     Tensor dw(DType::kFloat32, weight.size());
     Tensor db(DType::kFloat32, bias.size());
     Workspace packed(linear->packed_bytes());
@@ -55,7 +55,10 @@ std::vector<LinearShape> LinearShapes() {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [rows, in, out] : std::vector<std::array<int64_t, 3>>{
              {256, 384, 1152}, {256, 384, 384}, {256, 384, 1536}, {256, 1536, 384}, {33, 70, 19}}) {
-      shapes.push_back({.rows = rows, .in = in, .out = out, .dtype = dtype});
+      for (const bool adds : {false, true}) {
+        shapes.push_back(
+            {.rows = rows, .in = in, .out = out, .dtype = dtype, .add_input_grad = adds});
+      }
     }
   }
   return shapes;

@@ -85,6 +85,32 @@ TEST(CudaKernelsTest, EmbeddingOfManyRowsAddsInRowOrder) {
   }
 }
 
+// Positions are sorted like tokens where documents begin within sequences.
+TEST(CudaKernelsTest, PositionsOfManyDocumentsAddInRowOrder) {
+  constexpr int64_t kDim = 8, kSeq = 1300, kRows = 3 * kSeq, kVocab = 3;
+  const Reachable<int32_t> tokens(static_cast<size_t>(kRows), 1);
+  for (const int32_t length : {1, 7, 700}) {
+    Reachable<int32_t> starts(static_cast<size_t>(kRows));
+    for (int64_t r = 0; r < kRows; ++r) {
+      starts[static_cast<size_t>(r)] = static_cast<int32_t>(r % kSeq) / length * length;
+    }
+    Tensor dy(DType::kFloat32, RandomMatrix(kRows, kDim, 3));
+    Tensor dwte(DType::kFloat32, size_t{kVocab * kDim}), dwpe(DType::kFloat32, size_t{kSeq * kDim});
+    Workspace workspace(cuda::EmbeddingBackwardWorkspace(kRows, kVocab));
+    cuda::EmbeddingBackward({}, DType::kFloat32, tokens.data(), starts.data(), kRows, kSeq, kDim,
+                            kVocab, kSeq, 1, dy.data(), dwte.floats(), dwpe.floats(), false,
+                            workspace.data());
+    std::vector<float> want(dwpe.size(), 0);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const int64_t position = r % kSeq - starts[static_cast<size_t>(r)];
+      for (int64_t i = 0; i < kDim; ++i) {
+        want[static_cast<size_t>(position * kDim + i)] += dy.floats()[r * kDim + i];
+      }
+    }
+    EXPECT_EQ(std::vector<float>(dwpe.floats(), dwpe.floats() + dwpe.size()), want) << length;
+  }
+}
+
 // A vocabulary over many rounds of a block, its rows at every place between two of 16 bytes.
 TEST(CudaKernelsTest, CrossEntropyOfALargeVocabulary) {
   constexpr int64_t kRows = 9, kClasses = 10'007;
