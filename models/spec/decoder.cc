@@ -30,9 +30,13 @@ bool DecoderConfig::HasExperts(int64_t block) const {
          (block - experts->first_block) % experts->every == 0;
 }
 
+bool DecoderConfig::HasWindow(int64_t block) const {
+  const auto index = static_cast<size_t>(block);
+  return window > 0 && (index >= global_blocks.size() || !global_blocks[index]);
+}
+
 int64_t DecoderConfig::Reach(int64_t block, int64_t seq) const {
-  const bool global = window == 0 || (global_every > 0 && (block + 1) % global_every == 0);
-  return global ? seq : std::min(seq, window);
+  return HasWindow(block) ? std::min(seq, window) : seq;
 }
 
 DecoderConfig LlamaDecoder(absl::string_view family) {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "models/spec/rope.h"
 
 namespace sluice {
 
@@ -64,21 +66,30 @@ struct DecoderConfig {
   int64_t hidden = 0;  // inner width of the MLP; 0: 4 * dim
 
   // The embedding and the head.
-  bool learned_positions = true;  // a table of max_seq rows; else rotary, without parameters
+  bool learned_positions = true;  // a table of max_seq rows; else `rope`, without parameters
+  float embedding_scale = 1;      // of its rows (Gemma: the square root of dim)
   bool tied_head = false;         // the head's matrix is the embedding's
+  float final_soft_cap = 0;       // logits become cap * tanh(logit / cap); 0: none (Gemma 2)
   int64_t predict_ahead = 0;  // extra blocks that predict further tokens (DeepSeek-V3, section 2.2)
 
   // Norms.
   float norm_epsilon = 1e-5f;
   NormKind norm = NormKind::kLayer;
+  bool norm_offset = false;  // a norm's gain is 1 + its weight (Gemma)
   int64_t norms = 2;     // per block: one before attention and the MLP; with 4, one after each, too
   bool qk_norm = false;  // over each head's query and key
 
   // Attention.
-  bool qkv_bias = true;      // of the query, key and value maps
-  bool output_bias = true;   // of attention's last map
-  int64_t window = 0;        // a token sees so many before it; 0: all
-  int64_t global_every = 0;  // each so-many-th block sees all in spite of `window`; 0: none does
+  bool qkv_bias = true;          // of the query, key and value maps
+  bool output_bias = true;       // of attention's last map
+  float attention_scale = 0;     // of the scores; 0: 1 / sqrt(head_width())
+  float attention_soft_cap = 0;  // scores become cap * tanh(score / cap); 0: none (Gemma 2)
+  int64_t window = 0;  // a token sees itself and the window - 1 before it; 0: all before it
+  // Block b sees all in spite of `window` where [b] is set; of `layers` entries, or none: then none
+  // does.
+  std::vector<bool> global_blocks = {};
+  Rope rope = {};
+  std::optional<Rope> local_rope = {};  // of the blocks with a window (Gemma 3); else `rope`
   std::optional<LatentAttention> latent = {};
 
   // The MLP.
@@ -86,10 +97,17 @@ struct DecoderConfig {
   bool mlp_bias = true;  // of every map
   std::optional<Experts> experts = {};
 
+  // Standard deviation of the matrices that training starts from without weights.
+  float initializer_range = 0.02f;
+
   int64_t key_value_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   int64_t head_width() const { return head_dim > 0 ? head_dim : dim / heads; }
   int64_t mlp_width() const { return hidden > 0 ? hidden : 4 * dim; }
   bool HasExperts(int64_t block) const;
+  bool HasWindow(int64_t block) const;
+  const Rope& RopeOf(int64_t block) const {
+    return local_rope && HasWindow(block) ? *local_rope : rope;
+  }
   // How many tokens the last token of `seq` sees in this block.
   int64_t Reach(int64_t block, int64_t seq) const;
 

@@ -92,6 +92,14 @@ void ReadWindow(FieldReader& reader, DecoderConfig* config) {
   reader.OptionalCount("sliding_window", 1, kMostIds, &config->window);
 }
 
+// The last of each `every` blocks sees all in spite of the window.
+void SeeAllEvery(int64_t every, DecoderConfig* config) {
+  config->global_blocks.assign(static_cast<size_t>(config->layers), false);
+  for (int64_t block = every - 1; block < config->layers; block += every) {
+    config->global_blocks[static_cast<size_t>(block)] = true;
+  }
+}
+
 // Qwen has a window, over some of its blocks, only where this is set.
 void RefuseWindow(FieldReader& reader) { reader.OneOf("use_sliding_window", {false}); }
 
@@ -189,15 +197,16 @@ void ReadGemma(FieldReader& reader, DecoderConfig* config) {
 void ReadGemma2(FieldReader& reader, DecoderConfig* config) {
   ReadGemma(reader, config);
   config->norms = 4;
-  config->global_every = 2;
   ReadWindow(reader, config);
+  SeeAllEvery(2, config);
 }
 
 void ReadGemma3(FieldReader& reader, DecoderConfig* config) {
   ReadGemma2(reader, config);
   config->qk_norm = true;
-  config->global_every = 6;
-  reader.OptionalCount("sliding_window_pattern", 1, kMostLayers, &config->global_every);
+  int64_t every = 6;
+  reader.OptionalCount("sliding_window_pattern", 1, kMostLayers, &every);
+  SeeAllEvery(every, config);
 }
 
 constexpr Family kFamilies[] = {

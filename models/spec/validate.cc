@@ -59,7 +59,8 @@ absl::Status ValidateDecoder(const ModelSpec& spec, const DecoderConfig& config)
       {"predict_ahead", config.predict_ahead, 0, kMaxLayers},
       {"norms", config.norms, 2, 4},
       {"window", config.window, 0, kMaxIds},
-      {"global_every", config.global_every, 0, kMaxLayers},
+      {"the number of global_blocks", static_cast<int64_t>(config.global_blocks.size()),
+       config.global_blocks.empty() ? 0 : config.layers, config.layers},
   };
   for (const Bound& bound : bounds) {
     absl::Status status = CheckRange(spec, bound.field, bound.value, bound.low, bound.high);

@@ -126,7 +126,7 @@ TEST(ValidateTest, EveryFieldOfADecoderIsNamed) {
       {{.norm_epsilon = 0}, "norm_epsilon is 0"},
       {{.norms = 5}, "norms is 5"},
       {{.window = -1}, "window is -1"},
-      {{.global_every = -1}, "global_every is -1"},
+      {{.layers = 2, .global_blocks = {true}}, "global_blocks is 1"},
       {{.layers = 2'000'000'000}, "layers is 2000000000"},
   };
   for (const BadSpec& bad : cases) {
