@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
-// Frequencies that nothing stretches. PyTorch takes the power of a number with an fp32 tensor in
-// fp32: base and exponent are rounded first.
-std::vector<float> Wavenumbers(const Rope& rope, int64_t head_dim) {
+// One over the frequencies that nothing stretches. PyTorch takes the power of a number with an fp32
+// tensor in fp32: base and exponent are rounded first.
+std::vector<float> PowersOfTheta(const Rope& rope, int64_t head_dim) {
   std::vector<float> powers(static_cast<size_t>(head_dim / 2));
   for (size_t i = 0; i < powers.size(); ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
@@ -21,16 +21,17 @@ std::vector<float> Wavenumbers(const Rope& rope, int64_t head_dim) {
   return powers;
 }
 
-// One frequency of Llama 3.1's: short waves stay, long ones are stretched, between them a blend.
+// One frequency of Llama 3.1's: short waves stay, long ones are stretched, between them a blend. A
+// number divided by a tensor is, in PyTorch, the number times its reciprocal.
 float Llama3Frequency(const Rope& rope, float frequency, double original) {
   const auto factor = static_cast<float>(rope.factor);
   const double low = rope.low_frequency_factor, high = rope.high_frequency_factor;
-  const float wave = static_cast<float>(kTwoPi) / frequency;
+  const float wave = 1 / frequency * static_cast<float>(kTwoPi);
   const auto longest = static_cast<float>(original / low);
   const auto shortest = static_cast<float>(original / high);
   if (wave > longest) return frequency / factor;
   if (wave < shortest) return frequency;
-  const float turns = static_cast<float>(original) / wave;
+  const float turns = 1 / wave * static_cast<float>(original);
   const float smooth = (turns - static_cast<float>(low)) / static_cast<float>(high - low);
   return (1 - smooth) * frequency / factor + smooth * frequency;
 }
@@ -95,7 +96,7 @@ std::optional<RopeScaling> ParseRopeScaling(absl::string_view name) {
 std::vector<float> InverseFrequencies(const Rope& rope, int64_t head_dim, int64_t max_seq) {
   const auto original =
       static_cast<double>(rope.original_max_seq > 0 ? rope.original_max_seq : max_seq);
-  std::vector<float> powers = Wavenumbers(rope, head_dim);
+  std::vector<float> powers = PowersOfTheta(rope, head_dim);
   if (rope.scaling == RopeScaling::kYarn) {
     return YarnFrequencies(rope, std::move(powers), static_cast<double>(head_dim), original);
   }
