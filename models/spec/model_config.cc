@@ -1,7 +1,6 @@
 #include "models/spec/model_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "models/spec/families.h"
+#include "models/spec/families/families.h"
 #include "models/spec/fields.h"
 #include "models/spec/json.h"
 #include "models/spec/validate.h"
@@ -22,7 +21,6 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kMlpModelType[] = "mlp";
-constexpr int kGpt2Vocabulary = 50257;  // its last id is GPT-2's end-of-text
 constexpr int kIndent = 2;
 
 std::string FamilyNames() {
@@ -88,39 +86,18 @@ absl::StatusOr<DecoderConfig> ReadDecoder(Json json, absl::string_view file,
   return config;
 }
 
-// The shortest decimal that reads back as `value`: 1e-05, where a plain cast would
-// print 9.999999747378752e-06.
-double ShortestDecimal(float value) {
-  char text[32];
-  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
-  double result = value;
-  std::from_chars(text, end.ptr, result);
-  return result;
+// Sluice's own of a GPT whose norms GPT-2 does not have.
+const Family& FamilyOf(const DecoderConfig& config) {
+  const bool own = config.family == kGpt2ModelType && config.norm != NormKind::kLayer;
+  return *FindFamily(own ? kOwnModelType : config.family);
 }
 
-OrderedJson GptJson(const DecoderConfig& config) {
+OrderedJson DecoderJson(const DecoderConfig& config) {
+  const Family& family = FamilyOf(config);
   OrderedJson json;
-  const bool own = config.norm != NormKind::kLayer;
-  json["architectures"] = {own ? kOwnArchitecture : kGpt2Architecture};
-  json["model_type"] = own ? kOwnModelType : kGpt2ModelType;
-  json["n_layer"] = config.layers;
-  json["n_embd"] = config.dim;
-  json["n_head"] = config.heads;
-  json["n_positions"] = config.max_seq;
-  json["n_ctx"] = config.max_seq;
-  json["vocab_size"] = config.vocab;
-  json["n_inner"] = config.hidden > 0 ? OrderedJson(config.hidden) : nullptr;
-  json["activation_function"] = "gelu_new";
-  json["layer_norm_epsilon"] = ShortestDecimal(config.norm_epsilon);
-  if (own) json["norm"] = NormName(config.norm);
-  json["tie_word_embeddings"] = config.tied_head;
-  json["initializer_range"] = 0.02;
-  for (const char* dropout : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) json[dropout] = 0.0;
-  // transformers' default id lies outside a smaller vocabulary.
-  const bool has_end_of_text = config.vocab >= kGpt2Vocabulary;
-  for (const char* token : {"bos_token_id", "eos_token_id"}) {
-    json[token] = has_end_of_text ? OrderedJson(kGpt2Vocabulary - 1) : nullptr;
-  }
+  json["architectures"] = {family.architecture};
+  json["model_type"] = family.model_type;
+  family.write(config, &json);
   return json;
 }
 
@@ -146,7 +123,7 @@ absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_
 }
 
 std::string FormatModelConfig(const ModelSpec& spec) {
-  const OrderedJson json = spec.decoder() != nullptr ? GptJson(*spec.decoder())
+  const OrderedJson json = spec.decoder() != nullptr ? DecoderJson(*spec.decoder())
                                                      : OrderedJson{{"model_type", kMlpModelType},
                                                                    {"widths", spec.mlp()->widths}};
   return json.dump(kIndent) + "\n";

@@ -34,11 +34,13 @@ DecoderConfig Grouped(const char* family, int64_t layers, int64_t dim, int64_t h
   return config;
 }
 
-// Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3; the norms' epsilon and the longest
-// sequence as in the released config.json of version 3.1.
+// Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3; the norms' epsilon, the longest
+// sequence and the rotary positions as in the released config.json of version 3.1.
 DecoderConfig Llama31(int64_t layers, int64_t dim, int64_t heads, int64_t hidden) {
   DecoderConfig config = Grouped("llama", layers, dim, heads, 8, hidden, 128256, 131072);
   config.norm_epsilon = 1e-5f;
+  config.rope =
+      Rope{.theta = 5e5, .scaling = RopeScaling::kLlama3, .factor = 8, .original_max_seq = 8192};
   return config;
 }
 
@@ -46,13 +48,19 @@ DecoderConfig Llama31(int64_t layers, int64_t dim, int64_t heads, int64_t hidden
 DecoderConfig Mixtral() {
   DecoderConfig config = Grouped("mixtral", 32, 4096, 32, 8, 14336, 32000, 32768);
   config.norm_epsilon = 1e-5f;
+  config.rope.theta = 1e6;
   config.experts = Experts{.count = 8, .active = 2, .hidden = config.hidden};
   return config;
 }
 
-// DeepSeek-V3 Technical Report, 2024, section 4.2.
+// DeepSeek-V3 Technical Report, 2024, section 4.2; rotary positions of section 4.3 as released.
 DecoderConfig DeepSeekV3() {
   DecoderConfig config = Grouped("deepseek_v3", 61, 7168, 128, 128, 18432, 129280, 163840);
+  config.rope = Rope{.scaling = RopeScaling::kYarn,
+                     .factor = 40,
+                     .mscale = 1,
+                     .mscale_all_dim = 1,
+                     .original_max_seq = 4096};
   config.latent = LatentAttention{.query_rank = 1536,
                                   .key_value_rank = 512,
                                   .plain_dim = 128,

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace sluice {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 constexpr int64_t kMaxLayers = int64_t{1} << 16;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxIds = int64_t{1} << 24;  // vocabulary, positions
+constexpr double kSmallest = 1e-6, kLargest = 1e6;
 
 absl::Status CheckRange(const ModelSpec& spec, absl::string_view field, int64_t value, int64_t low,
                         int64_t high) {
@@ -40,6 +42,64 @@ absl::Status CheckHeads(const ModelSpec& spec, const DecoderConfig& config) {
                                   config.kv_heads));
   }
   return absl::OkStatus();
+}
+
+struct NumberBound {
+  const char* field;
+  double value, low, high;
+};
+
+absl::Status CheckNumbers(const ModelSpec& spec, absl::string_view of,
+                          absl::Span<const NumberBound> bounds) {
+  for (const auto& [field, value, low, high] : bounds) {
+    if (value >= low && value <= high) continue;  // not of what is not a number
+    return Bad(spec, absl::StrCat(of, field, " is ", value, ", expected a number from ", low,
+                                  " to ", high));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckScales(const ModelSpec& spec, const DecoderConfig& config) {
+  return CheckNumbers(spec, "",
+                      {{"embedding_scale", config.embedding_scale, kSmallest, kLargest},
+                       {"final_soft_cap", config.final_soft_cap, 0, kLargest},
+                       {"attention_scale", config.attention_scale, 0, kLargest},
+                       {"attention_soft_cap", config.attention_soft_cap, 0, kLargest},
+                       {"initializer_range", config.initializer_range, 0, 1}});
+}
+
+absl::Status CheckRope(const ModelSpec& spec, absl::string_view of, const Rope& rope) {
+  absl::Status status =
+      CheckNumbers(spec, of,
+                   {{"theta", rope.theta, 2, 1e18},
+                    {"factor", rope.factor, 1, kLargest},
+                    {"low_frequency_factor", rope.low_frequency_factor, kSmallest, kLargest},
+                    {"beta_fast", rope.beta_fast, rope.beta_slow, kLargest},
+                    {"beta_slow", rope.beta_slow, kSmallest, kLargest},
+                    {"attention_factor", rope.attention_factor, 0, kLargest},
+                    {"mscale", rope.mscale, 0, kLargest},
+                    {"mscale_all_dim", rope.mscale_all_dim, 0, kLargest}});
+  if (!status.ok()) return status;
+  if (!(rope.high_frequency_factor > rope.low_frequency_factor &&
+        rope.high_frequency_factor <= kLargest)) {
+    return Bad(spec, absl::StrCat(of, "high_frequency_factor is ", rope.high_frequency_factor,
+                                  ", expected more than low_frequency_factor ",
+                                  rope.low_frequency_factor));
+  }
+  return CheckRange(spec, absl::StrCat(of, "original_max_seq"), rope.original_max_seq, 0, kMaxIds);
+}
+
+// Pairs of values turn together.
+absl::Status CheckRotation(const ModelSpec& spec, const DecoderConfig& config) {
+  if (config.learned_positions) return absl::OkStatus();
+  const int64_t width = config.latent ? config.latent->rotary_dim : config.head_width();
+  if (width % 2 != 0) {
+    return Bad(spec, absl::StrCat("the width of a head is ", width,
+                                  ", expected an even number with rotary positions"));
+  }
+  absl::Status status = CheckRope(spec, "rope.", config.rope);
+  if (status.ok() && config.local_rope) status = CheckRope(spec, "local_rope.", *config.local_rope);
+  return status;
 }
 
 absl::Status ValidateDecoder(const ModelSpec& spec, const DecoderConfig& config) {
@@ -71,7 +131,8 @@ absl::Status ValidateDecoder(const ModelSpec& spec, const DecoderConfig& config)
     return Bad(spec, absl::StrCat("norm_epsilon is ", config.norm_epsilon,
                                   ", expected a positive number"));
   }
-  return absl::OkStatus();
+  if (absl::Status status = CheckScales(spec, config); !status.ok()) return status;
+  return CheckRotation(spec, config);
 }
 
 absl::Status ValidateMlp(const ModelSpec& spec, const MlpConfig& config) {

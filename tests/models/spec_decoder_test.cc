@@ -12,7 +12,7 @@
 #include "models/spec/describe_decoder.h"
 #include "models/spec/describe_layers.h"
 #include "models/spec/dtype.h"
-#include "models/spec/families.h"
+#include "models/spec/families/families.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_config.h"
 #include "models/spec/model_spec.h"

@@ -1,0 +1,88 @@
+#include "models/spec/families/common.h"
+#include "models/spec/families/family.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMostExperts = 1 << 12;
+constexpr int64_t kMostShared = 1 << 8;
+constexpr int64_t kMostAhead = 1 << 6;
+constexpr double kTheta = 10000;
+
+Experts ReadQwenExperts(FieldReader& reader) {
+  Experts experts;
+  reader.Count("num_experts", 1, kMostExperts, &experts.count);
+  reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
+  reader.Count("moe_intermediate_size", 1, kWidest, &experts.hidden);
+  reader.OptionalCount("decoder_sparse_step", 1, kMostLayers, &experts.every);
+  reader.OneOf("mlp_only_layers", {Json::array()});
+  experts.first_block = experts.every - 1;
+  return experts;
+}
+
+LatentAttention ReadLatent(FieldReader& reader, int64_t heads) {
+  LatentAttention latent;
+  reader.OptionalCount("q_lora_rank", 1, kWidest, &latent.query_rank);
+  reader.Count("kv_lora_rank", 1, kWidest, &latent.key_value_rank);
+  reader.Count("qk_nope_head_dim", 1, kWidest, &latent.plain_dim);
+  reader.Count("qk_rope_head_dim", 1, kWidest, &latent.rotary_dim);
+  reader.Count("v_head_dim", 1, kWidest, &latent.value_dim);
+  CheckAllHeads(reader, "qk_nope_head_dim", heads, latent.plain_dim + latent.rotary_dim);
+  CheckAllHeads(reader, "v_head_dim", heads, latent.value_dim);
+  return latent;
+}
+
+}  // namespace
+
+void ReadMixtral(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, {.kv_heads = 8, .norm_epsilon = 1e-5f}, config);
+  ReadRope(reader, 1e6, config);
+  ReadWindow(reader, 0, config);
+  Experts experts{.hidden = config->hidden};
+  reader.Count("num_local_experts", 1, kMostExperts, &experts.count);
+  reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
+  config->experts = experts;
+}
+
+void ReadQwen2Moe(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, {.kv_heads = 16}, config);
+  ReadRope(reader, kTheta, config);
+  config->qkv_bias = true;
+  reader.OneOf("use_sliding_window", {false});
+  Experts experts = ReadQwenExperts(reader);
+  reader.Count("shared_expert_intermediate_size", 1, kWidest, &experts.shared_hidden);
+  experts.shared_gate = true;
+  config->experts = experts;
+}
+
+void ReadQwen3Moe(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, {.kv_heads = 4}, config);
+  ReadRope(reader, kTheta, config);
+  ReadAttentionBias(reader, config);
+  config->qk_norm = true;
+  reader.OneOf("use_sliding_window", {false});
+  config->experts = ReadQwenExperts(reader);
+}
+
+void ReadDeepSeek(FieldReader& reader, DecoderConfig* config) {
+  ReadCommon(reader, {}, config);
+  ReadRope(reader, kTheta, config);
+  ReadAttentionBias(reader, config);
+  config->latent = ReadLatent(reader, config->heads);
+  if (!reader.Has("n_routed_experts")) return;
+  Experts experts;
+  int64_t shared = 0;
+  reader.Count("n_routed_experts", 1, kMostExperts, &experts.count);
+  reader.Count("num_experts_per_tok", 1, experts.count, &experts.active);
+  reader.Count("moe_intermediate_size", 1, kWidest, &experts.hidden);
+  reader.OptionalCount("n_shared_experts", 0, kMostShared, &shared);
+  reader.OptionalCount("first_k_dense_replace", 0, kMostLayers, &experts.first_block);
+  reader.OneOf("moe_layer_freq", {1});
+  reader.OptionalCount("num_nextn_predict_layers", 0, kMostAhead, &config->predict_ahead);
+  experts.shared_hidden = shared * experts.hidden;
+  config->experts = experts;
+}
+
+}  // namespace sluice
