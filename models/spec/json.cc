@@ -67,13 +67,15 @@ size_t OpeningQuote(absl::string_view text, size_t end) {
 
 // Builds the value, and stops at the first thing that is wrong. What is open lies on a stack of its
 // own, so depth costs no stack of the thread.
-class Builder : public nlohmann::json_sax<Json> {
+template <typename Value>
+class Builder : public nlohmann::json_sax<Value> {
  public:
+  using binary_t = typename Value::binary_t;
   Builder(absl::string_view text, size_t deepest) : text_(text), deepest_(deepest) {}
 
   CountedBytes begin() { return {text_.data(), &read_}; }
   CountedBytes end() { return {text_.data() + text_.size(), &read_}; }
-  Json Take() { return std::move(root_); }
+  Value Take() { return std::move(root_); }
   const std::string& complaint() const { return complaint_; }
 
   bool null() override { return Add(nullptr); }
@@ -82,10 +84,10 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(uint64_t value) override { return Add(value); }
   bool number_float(double value, const std::string&) override { return Add(value); }
   bool string(std::string& value) override { return Add(std::move(value)); }
-  bool binary(Json::binary_t& value) override { return Add(std::move(value)); }
-  bool start_object(size_t) override { return Enter(Json::object()); }
+  bool binary(binary_t& value) override { return Add(std::move(value)); }
+  bool start_object(size_t) override { return Enter(Value::object()); }
   bool end_object() override { return Leave(); }
-  bool start_array(size_t) override { return Enter(Json::array()); }
+  bool start_array(size_t) override { return Enter(Value::array()); }
   bool end_array() override { return Leave(); }
 
   bool key(std::string& name) override {
@@ -109,8 +111,8 @@ class Builder : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  Json* Place(Json value) {
-    Json* place = &root_;
+  Value* Place(Value value) {
+    Value* place = &root_;
     if (!open_.empty() && open_.back()->is_array()) {
       open_.back()->push_back(nullptr);
       place = &open_.back()->back();
@@ -120,11 +122,11 @@ class Builder : public nlohmann::json_sax<Json> {
     *place = std::move(value);
     return place;
   }
-  bool Add(Json value) {
+  bool Add(Value value) {
     Place(std::move(value));
     return true;
   }
-  bool Enter(Json empty) {
+  bool Enter(Value empty) {
     if (open_.size() == deepest_) {
       return Refuse(read_ - 1, absl::StrCat("nested more than ", deepest_, " deep"));
     }
@@ -139,32 +141,49 @@ class Builder : public nlohmann::json_sax<Json> {
   const absl::string_view text_;
   const size_t deepest_;
   size_t read_ = 0;  // bytes
-  Json root_;
-  std::vector<Json*> open_;  // objects and arrays, from the root on
-  Json* place_ = nullptr;    // of the value of the key that was read last
+  Value root_;
+  std::vector<Value*> open_;  // objects and arrays, from the root on
+  Value* place_ = nullptr;    // of the value of the key that was read last
   std::string complaint_;
 };
 
-}  // namespace
-
-absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits) {
+template <typename Value>
+absl::StatusOr<Value> Parse(absl::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
     return absl::InvalidArgumentError(absl::StrCat("has ", text.size(), " bytes; expected at most ",
                                                    limits.bytes, " of such a JSON document"));
   }
-  Builder builder(text, limits.depth);
-  if (Json::sax_parse(builder.begin(), builder.end(), &builder)) return builder.Take();
+  Builder<Value> builder(text, limits.depth);
+  if (Value::sax_parse(builder.begin(), builder.end(), &builder)) return builder.Take();
   return absl::InvalidArgumentError(builder.complaint());
 }
 
-absl::StatusOr<Json> ParseJsonObject(absl::string_view text, absl::string_view file,
-                                     absl::string_view expected) {
-  absl::StatusOr<Json> json = ParseJson(text);
+template <typename Value>
+absl::StatusOr<Value> ParseObject(absl::string_view text, absl::string_view file,
+                                  absl::string_view expected) {
+  absl::StatusOr<Value> json = Parse<Value>(text, {});
   if (json.ok() && json->is_object()) return json;
   const std::string why = json.ok() ? absl::StrCat("its type is ", std::string(json->type_name()))
                                     : std::string(json.status().message());
   return absl::InvalidArgumentError(
       absl::StrCat(file, ": not a JSON object (", why, "); ", expected));
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits) {
+  return Parse<Json>(text, limits);
+}
+
+absl::StatusOr<Json> ParseJsonObject(absl::string_view text, absl::string_view file,
+                                     absl::string_view expected) {
+  return ParseObject<Json>(text, file, expected);
+}
+
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJsonObject(absl::string_view text,
+                                                              absl::string_view file,
+                                                              absl::string_view expected) {
+  return ParseObject<nlohmann::ordered_json>(text, file, expected);
 }
 
 std::string LineAndColumn(absl::string_view text, size_t offset) {

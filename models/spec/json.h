@@ -31,6 +31,12 @@ absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const JsonLimit
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view file,
                                                absl::string_view expected);
 
+// The same with the fields of every object in the order of the text, for documents that are written
+// again; its time is quadratic in the fields of one object.
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJsonObject(absl::string_view text,
+                                                              absl::string_view file,
+                                                              absl::string_view expected);
+
 // "line 3, column 14", both counted from 1, of the byte at `offset` of `text`.
 std::string LineAndColumn(absl::string_view text, size_t offset);
 

@@ -22,6 +22,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kMlpModelType[] = "mlp";
 constexpr int kIndent = 2;
+constexpr char kExpected[] = "expected a Hugging Face config.json";
+constexpr char kTextPart[] = "text_config";
 
 std::string FamilyNames() {
   return absl::StrJoin(Families(), ", ", [](std::string* out, const Family& family) {
@@ -31,6 +33,12 @@ std::string FamilyNames() {
 
 // Null where the field is absent.
 Json ModelTypeOf(const Json& json) { return json.value("model_type", Json()); }
+
+// Models that also see pictures keep their decoder in a part of its own.
+template <typename Value>
+bool HasTextPart(const Value& json) {
+  return json.value("model_type", Value()) == "gemma3" && json.contains(kTextPart);
+}
 
 absl::StatusOr<const Family*> ChooseFamily(const Json& model_type, absl::string_view file,
                                            absl::string_view assume) {
@@ -66,14 +74,13 @@ absl::StatusOr<MlpConfig> ReadMlp(const Json& json, absl::string_view file) {
 absl::StatusOr<DecoderConfig> ReadDecoder(Json json, absl::string_view file,
                                           absl::string_view assume) {
   Json model_type = ModelTypeOf(json);
-  // Models that also see pictures keep their decoder in a part of its own.
-  if (model_type == "gemma3" && json.contains("text_config")) {
-    Json text = std::move(json["text_config"]);
+  if (HasTextPart(json)) {
+    Json text = std::move(json[kTextPart]);
     json = std::move(text);
     model_type = "gemma3_text";
     if (!json.is_object()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file, ": field 'text_config' is not an object"));
+          absl::StrCat(file, ": field '", kTextPart, "' is not an object"));
     }
   }
   const absl::StatusOr<const Family*> family = ChooseFamily(model_type, file, assume);
@@ -92,21 +99,44 @@ const Family& FamilyOf(const DecoderConfig& config) {
   return *FindFamily(own ? kOwnModelType : config.family);
 }
 
-OrderedJson DecoderJson(const DecoderConfig& config) {
-  const Family& family = FamilyOf(config);
+OrderedJson SpecJson(const ModelSpec& spec) {
+  if (spec.mlp() != nullptr) {
+    return {{"model_type", kMlpModelType}, {"widths", spec.mlp()->widths}};
+  }
+  const Family& family = FamilyOf(*spec.decoder());
   OrderedJson json;
   json["architectures"] = {family.architecture};
   json["model_type"] = family.model_type;
-  family.write(config, &json);
+  family.write(*spec.decoder(), &json);
   return json;
+}
+
+bool IsWritten(const ModelSpec& spec) {
+  return spec.mlp() != nullptr || FamilyOf(*spec.decoder()).write != nullptr;
+}
+
+// Makes the fields of `json`, which describe `before`, describe `after`.
+void ChangeFields(const ModelSpec& before, const ModelSpec& after, OrderedJson* json) {
+  const OrderedJson old = SpecJson(before), now = SpecJson(after);
+  for (const auto& [field, value] : now.items()) {
+    if (old.value(field, OrderedJson()) == value) continue;
+    (*json)[field] = value;
+    // The older fields of what stands together now.
+    if (field == "rope_parameters") json->erase("rope_scaling");
+  }
+}
+
+void SaySavedInFp32(OrderedJson* json) {
+  for (const char* field : {"dtype", "torch_dtype"}) {  // the second before transformers 4.56
+    if (json->contains(field)) (*json)[field] = "float32";
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_view file,
                                            absl::string_view assume) {
-  absl::StatusOr<Json> document =
-      ParseJsonObject(json, file, "expected a Hugging Face config.json");
+  absl::StatusOr<Json> document = ParseJsonObject(json, file, kExpected);
   if (!document.ok()) return document.status();
   ModelSpec spec = {.name = std::string(file), .config = {}};
   if (ModelTypeOf(*document) == kMlpModelType) {
@@ -122,11 +152,28 @@ absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_
   return spec;
 }
 
-std::string FormatModelConfig(const ModelSpec& spec) {
-  const OrderedJson json = spec.decoder() != nullptr ? DecoderJson(*spec.decoder())
-                                                     : OrderedJson{{"model_type", kMlpModelType},
-                                                                   {"widths", spec.mlp()->widths}};
-  return json.dump(kIndent) + "\n";
+std::string FormatModelConfig(const ModelSpec& spec) { return SpecJson(spec).dump(kIndent) + "\n"; }
+
+absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::string_view file,
+                                             const ModelSpec& spec) {
+  const absl::StatusOr<ModelSpec> before = ParseModelConfig(json, file);
+  if (!before.ok()) return before.status();
+  absl::StatusOr<OrderedJson> document = ParseOrderedJsonObject(json, file, kExpected);
+  if (!document.ok()) return document.status();
+  OrderedJson& described = HasTextPart(*document) ? (*document)[kTextPart] : *document;
+  if (before->config != spec.config && IsWritten(*before) && IsWritten(spec)) {
+    ChangeFields(*before, spec, &described);
+  }
+  SaySavedInFp32(&*document);
+  SaySavedInFp32(&described);
+  std::string text =
+      document->dump(kIndent, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace) +
+      "\n";
+  const absl::StatusOr<ModelSpec> after = ParseModelConfig(text, file);
+  if (after.ok() && after->config == spec.config) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(file, ": describes another model than '", spec.name,
+                   "'; expected the config.json that the model was read from"));
 }
 
 }  // namespace sluice

@@ -17,10 +17,19 @@ namespace sluice {
 absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_view file,
                                            absl::string_view assume = "");
 
-// The reverse: a config.json that transformers loads as GPT2LMHeadModel; of a GPT with RMS norms,
-// which transformers does not have, one that it refuses to load. Requires a model that
-// CheckTrainable (models/layers/trainable.h) lets pass.
+// The reverse: a config.json that transformers loads as the same model, its numbers in fp32; of a
+// GPT with RMS norms, which transformers does not have, one that it refuses to load. What is
+// written reads back as `spec.config`. Requires a model that CheckTrainable
+// (models/layers/trainable.h) lets pass and that has what its family has, as a preset or what was
+// read from a file does.
 std::string FormatModelConfig(const ModelSpec& spec);
+
+// The config.json of a model that was read from `json` and is saved with weights in fp32: every
+// field of `json` in its place, those that nothing here reads too, but for the type of the numbers
+// and for what `spec` has otherwise (a longer sequence, say). InvalidArgument where `json` cannot be
+// read, or describes a model that fields of its own cannot make `spec`.
+absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::string_view file,
+                                             const ModelSpec& spec);
 
 }  // namespace sluice
 

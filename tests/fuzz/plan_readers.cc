@@ -113,7 +113,12 @@ void TryModelConfig(absl::string_view text) {
   if (!known.ok()) require_refusal(known.status(), /*unknown=*/true);
   // What is known is not assumed to be another one.
   const auto spec = ParseModelConfig(text, kFuzzedFile, "llama");
-  if (known.ok()) Require(spec.ok() && spec->config == known->config, "a family is its own");
+  if (known.ok()) {
+    Require(spec.ok() && spec->config == known->config, "a family is its own");
+    const auto patched = PatchModelConfig(text, kFuzzedFile, *known);
+    Require(patched.ok(), "a config.json that was read is written again");
+    Require(PatchModelConfig(*patched, kFuzzedFile, *known) == patched, "and stays as it is");
+  }
   if (!spec.ok()) return require_refusal(spec.status(), /*unknown=*/false);
   DescribeModel(*spec);
   if (CheckTrainable(*spec).ok()) DescribeTrained(*spec);

@@ -25,6 +25,20 @@ std::string Error(const std::string& text, const JsonLimits& limits = {}) {
   return std::string(status.message());
 }
 
+TEST(ParseOrderedJsonObjectTest, KeepsTheOrderOfTheFields) {
+  const std::string text = R"({"z":1,"a":{"y":[{"c":1.5,"b":null}],"x":"u"},"m":[]})";
+  const auto json = ParseOrderedJsonObject(text, "f.json", "expected z");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(json->dump(), text);
+}
+
+TEST(ParseOrderedJsonObjectTest, RefusesWhatTheOtherRefuses) {
+  for (const char* text : {"[1]", R"({"a":1,"a":2})", "{", R"({"a":{"b":1,"c":2,"b":3}})"}) {
+    EXPECT_EQ(ParseOrderedJsonObject(text, "f.json", "expected an a").status(),
+              ParseJsonObject(text, "f.json", "expected an a").status());
+  }
+}
+
 std::string Nest(size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
 
 TEST(ParseJsonTest, ReadsWhatNlohmannReads) {

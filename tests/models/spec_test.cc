@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -126,7 +128,21 @@ TEST(ValidateTest, EveryFieldOfADecoderIsNamed) {
       {{.norm_epsilon = 0}, "norm_epsilon is 0"},
       {{.norms = 5}, "norms is 5"},
       {{.window = -1}, "window is -1"},
+      {{.embedding_scale = 0}, "embedding_scale is 0"},
+      {{.final_soft_cap = -1}, "final_soft_cap is -1"},
+      {{.attention_scale = std::nanf("")}, "attention_scale is nan"},
+      {{.attention_soft_cap = std::numeric_limits<float>::infinity()}, "attention_soft_cap is inf"},
       {{.layers = 2, .global_blocks = {true}}, "global_blocks is 1"},
+      {{.initializer_range = 1.5}, "initializer_range is 1.5"},
+      {{.learned_positions = false, .rope = {.theta = 1}}, "rope.theta is 1"},
+      {{.learned_positions = false, .rope = {.factor = 0.5}}, "rope.factor is 0.5"},
+      {{.learned_positions = false, .rope = {.low_frequency_factor = 4}},
+       "rope.high_frequency_factor is 4"},
+      {{.learned_positions = false, .rope = {.beta_fast = 0.5}}, "rope.beta_fast is 0.5"},
+      {{.learned_positions = false, .rope = {.original_max_seq = -1}},
+       "rope.original_max_seq is -1"},
+      {{.learned_positions = false, .local_rope = Rope{.theta = 0}}, "local_rope.theta is 0"},
+      {{.head_dim = 7, .learned_positions = false}, "the width of a head is 7"},
       {{.layers = 2'000'000'000}, "layers is 2000000000"},
   };
   for (const BadSpec& bad : cases) {
