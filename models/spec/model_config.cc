@@ -111,10 +111,6 @@ OrderedJson SpecJson(const ModelSpec& spec) {
   return json;
 }
 
-bool IsWritten(const ModelSpec& spec) {
-  return spec.mlp() != nullptr || FamilyOf(*spec.decoder()).write != nullptr;
-}
-
 // Makes the fields of `json`, which describe `before`, describe `after`.
 void ChangeFields(const ModelSpec& before, const ModelSpec& after, OrderedJson* json) {
   const OrderedJson old = SpecJson(before), now = SpecJson(after);
@@ -152,6 +148,10 @@ absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_
   return spec;
 }
 
+bool CanFormat(const ModelSpec& spec) {
+  return spec.mlp() != nullptr || FamilyOf(*spec.decoder()).write != nullptr;
+}
+
 std::string FormatModelConfig(const ModelSpec& spec) { return SpecJson(spec).dump(kIndent) + "\n"; }
 
 absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::string_view file,
@@ -161,7 +161,7 @@ absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::strin
   absl::StatusOr<OrderedJson> document = ParseOrderedJsonObject(json, file, kExpected);
   if (!document.ok()) return document.status();
   OrderedJson& described = HasTextPart(*document) ? (*document)[kTextPart] : *document;
-  if (before->config != spec.config && IsWritten(*before) && IsWritten(spec)) {
+  if (before->config != spec.config && CanFormat(*before) && CanFormat(spec)) {
     ChangeFields(*before, spec, &described);
   }
   SaySavedInFp32(&*document);

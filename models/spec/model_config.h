@@ -23,6 +23,9 @@ absl::StatusOr<ModelSpec> ParseModelConfig(absl::string_view json, absl::string_
 // (models/layers/trainable.h) lets pass and that has what its family has, as a preset or what was
 // read from a file does.
 std::string FormatModelConfig(const ModelSpec& spec);
+// Whether FormatModelConfig() knows the fields of its family: not of those that are only planned
+// for.
+bool CanFormat(const ModelSpec& spec);
 
 // The config.json of a model that was read from `json` and is saved with weights in fp32: every
 // field of `json` in its place, those that nothing here reads too, but for the type of the numbers

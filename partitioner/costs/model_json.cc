@@ -7,11 +7,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/spec/families/family.h"
+#include "models/spec/json.h"
+#include "models/spec/model_config.h"
 #include "models/spec/validate.h"
 #include "partitioner/costs/json_fields.h"
 
 namespace sluice {
 namespace {
+
+constexpr char kDecoder[] = "decoder";
 
 // A whole number of 32 bits, of at least 1.
 int64_t ReadInt(JsonFields* fields, const char* field) {
@@ -39,7 +44,31 @@ DecoderConfig ReadGpt(JsonFields* fields) {
   config.tied_head = fields->Bool("tied_head");
   config.norm_epsilon = static_cast<float>(fields->Number("norm_epsilon"));
   if (fields->Has("norm")) config.norm = ReadNorm(fields);
+  if (fields->Has("initializer_range")) {
+    config.initializer_range = static_cast<float>(fields->Number("initializer_range"));
+  }
   return config;
+}
+
+// Any other decoder, in the fields of its own config.json.
+absl::StatusOr<ModelSpec> ReadDecoder(const nlohmann::json& json, const std::string& name,
+                                      const std::string& file) {
+  const nlohmann::json config = json.value("config", nlohmann::json());
+  absl::StatusOr<ModelSpec> spec =
+      ParseModelConfig(config.dump(), absl::StrCat(file, ": model_config.config"));
+  if (!spec.ok()) return absl::InvalidArgumentError(spec.status().message());
+  if (spec->decoder() == nullptr || !CanFormat(*spec)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": field 'model_config.config.model_type' is ", ShowJson(config["model_type"]),
+        "; expected a decoder of a family that trains"));
+  }
+  spec->name = name;
+  return spec;
+}
+
+nlohmann::ordered_json DecoderJson(const ModelSpec& spec) {
+  return {{"type", kDecoder},
+          {"config", *ParseOrderedJsonObject(FormatModelConfig(spec), spec.name, "")}};
 }
 
 MlpConfig ReadMlp(const nlohmann::json& json, JsonFields* fields) {
@@ -63,6 +92,7 @@ MlpConfig ReadMlp(const nlohmann::json& json, JsonFields* fields) {
 nlohmann::ordered_json ModelToJson(const ModelSpec& spec) {
   if (const MlpConfig* mlp = spec.mlp()) return {{"type", "mlp"}, {"widths", mlp->widths}};
   const DecoderConfig& gpt = *spec.decoder();
+  if (gpt.family != kGpt2ModelType) return DecoderJson(spec);
   nlohmann::ordered_json json = {{"type", "gpt"},
                                  {"layers", gpt.layers},
                                  {"dim", gpt.dim},
@@ -74,6 +104,9 @@ nlohmann::ordered_json ModelToJson(const ModelSpec& spec) {
                                  {"norm_epsilon", gpt.norm_epsilon}};
   // Files are as they were before there was a choice.
   if (gpt.norm != NormKind::kLayer) json["norm"] = NormName(gpt.norm);
+  if (gpt.initializer_range != DecoderConfig{}.initializer_range) {
+    json["initializer_range"] = gpt.initializer_range;
+  }
   return json;
 }
 
@@ -85,6 +118,7 @@ absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::s
   }
   JsonFields fields(json, file, "model_config");
   const std::string type = fields.String("type");
+  if (type == kDecoder) return ReadDecoder(json, name, file);
   ModelSpec spec;
   spec.name = name;
   if (type == "mlp") {
@@ -92,7 +126,7 @@ absl::StatusOr<ModelSpec> ModelFromJson(const nlohmann::json& json, const std::s
   } else if (type == "gpt") {
     spec.config = ReadGpt(&fields);
   } else {
-    fields.Fail("type", absl::StrCat("is '", type, "'; expected gpt or mlp"));
+    fields.Fail("type", absl::StrCat("is '", type, "'; expected gpt, decoder or mlp"));
   }
   if (!fields.status().ok()) return fields.status();
   if (absl::Status status = ValidateSpec(spec); !status.ok()) {

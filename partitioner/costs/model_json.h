@@ -11,8 +11,9 @@ namespace sluice {
 
 // A model's configuration inside plans and profiles, so that they say by themselves what they were
 // made for:
-// {"type": "gpt", "layers": 6, ...} or {"type": "mlp", "widths": [784, 10]}. Requires a model that
-// trains (models/layers/trainable.h): a decoder of another architecture has no such form.
+// {"type": "gpt", "layers": 6, ...}, {"type": "mlp", "widths": [784, 10]}, or, of every other
+// decoder, {"type": "decoder", "config": what FormatModelConfig writes}. Requires a model that
+// trains (models/layers/trainable.h).
 nlohmann::ordered_json ModelToJson(const ModelSpec& spec);
 // The reverse. InvalidArgument names `file` and the field under "model_config" that is wrong, or as
 // ValidateSpec.

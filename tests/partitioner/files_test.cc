@@ -248,6 +248,42 @@ TEST(ProfileFile, SaysWhichNormsUnlessTheyAreLayerNorms) {
               HasSubstr("field 'model_config.norm' is 'batch'; expected layer or rms"));
 }
 
+TEST(ProfileFile, HoldsAnyDecoderThatIsWritten) {
+  Profile profile = SomeProfile();
+  DecoderConfig config = LlamaDecoder("qwen2");
+  config.layers = 2;
+  config.kv_heads = 2;
+  config.hidden = 96;
+  config.qkv_bias = true;
+  config.window = 8;
+  config.global_blocks = {true, false};
+  config.rope = {.theta = 1e6, .scaling = RopeScaling::kLinear, .factor = 4};
+  profile.spec->config = config;
+  nlohmann::json json = nlohmann::json::parse(FormatProfile(profile));
+  EXPECT_EQ(json["model_config"]["config"]["model_type"], "qwen2");
+  const auto again = ParseProfile(json.dump(), "p.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->spec->config == profile.spec->config);
+  json["model_config"]["config"]["hidden_act"] = "relu";
+  EXPECT_THAT(std::string(ParseProfile(json.dump(), "p.json").status().message()),
+              HasSubstr("p.json: model_config.config: field 'hidden_act' is \"relu\""));
+  json["model_config"]["config"] = {{"model_type", "mlp"}, {"widths", {4, 2}}};
+  EXPECT_THAT(std::string(ParseProfile(json.dump(), "p.json").status().message()),
+              HasSubstr("p.json: field 'model_config.config.model_type' is \"mlp\"; expected a"));
+  json["model_config"].erase("config");
+  EXPECT_EQ(ParseProfile(json.dump(), "p.json").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ProfileFile, SaysHowAGptStartsWhereItIsNotAsUsual) {
+  Profile profile = SomeProfile();
+  EXPECT_FALSE(
+      nlohmann::json::parse(FormatProfile(profile))["model_config"].contains("initializer_range"));
+  std::get<DecoderConfig>(profile.spec->config).initializer_range = 0.05f;
+  EXPECT_EQ(ParseProfile(FormatProfile(profile), "p.json")->spec->decoder()->initializer_range,
+            0.05f);
+}
+
 TEST(ProfileFile, NamesTheFieldThatIsWrong) {
   const nlohmann::json good = nlohmann::json::parse(FormatProfile(SomeProfile()));
   const auto error = [](const nlohmann::json& json) {
