@@ -1,4 +1,4 @@
-// Attention on the first GPU, over shapes of GPT-2 and of longer sequences: device time of each
+// Attention on the first GPU, over shapes of GPT-2, of grouped queries and of longer sequences: device time of each
 // pass and its share of the tensor cores' peak. FLOPs are those of a causal pass (4 * b * h * s * s
 // * d / 2, and 2.5 times that backward, though the kernels do 3.5 times: they compute the scores
 // twice). cuDNN's attention is the line below sluice's, if it takes the shape and is installed.
@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -25,14 +26,29 @@ struct Case {
 };
 
 constexpr DType kBF16 = DType::kBFloat16;
+// Queries, keys and values side by side.
+constexpr AttentionShape Shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads,
+                               int64_t width, int64_t window = 0, DType dtype = kBF16) {
+  const int64_t stride = (heads + 2 * kv_heads) * width;
+  return {.batch = batch,
+          .seq = seq,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .width = width,
+          .q_stride = stride,
+          .kv_stride = stride,
+          .window = window,
+          .dtype = dtype};
+}
 constexpr Case kCases[] = {
-    {"GPT-2 124M", {.batch = 16, .seq = 1024, .dim = 768, .heads = 12, .dtype = kBF16}},
-    {"GPT-2 1.5B", {.batch = 8, .seq = 1024, .dim = 1600, .heads = 25, .dtype = kBF16}},
-    {"heads of 128", {.batch = 8, .seq = 1024, .dim = 2048, .heads = 16, .dtype = kBF16}},
-    {"8192 long", {.batch = 1, .seq = 8192, .dim = 2048, .heads = 32, .dtype = kBF16}},
-    {"8192 long, heads of 128",
-     {.batch = 1, .seq = 8192, .dim = 2048, .heads = 16, .dtype = kBF16}},
-    {"fp32", {.batch = 4, .seq = 1024, .dim = 768, .heads = 12}},
+    {"GPT-2 124M", Shape(16, 1024, 12, 12, 64)},
+    {"GPT-2 1.5B", Shape(8, 1024, 25, 25, 64)},
+    {"heads of 128", Shape(8, 1024, 16, 16, 128)},
+    {"8192 long", Shape(1, 8192, 32, 32, 64)},
+    {"8192 long, heads of 128", Shape(1, 8192, 16, 16, 128)},
+    {"Qwen3-0.6B", Shape(8, 2048, 16, 8, 128)},
+    {"8192 long, window of 1024", Shape(1, 8192, 16, 8, 128, 1024)},
+    {"fp32", Shape(4, 1024, 12, 12, 64, 0, DType::kFloat32)},
 };
 
 void Report(const char* name, const char* pass, double flops, double seconds, double peak) {
@@ -41,29 +57,39 @@ void Report(const char* name, const char* pass, double flops, double seconds, do
              100 * rate / peak);
 }
 
+// Pairs of a query and a key that it sees, but for half of the diagonal.
+double Scores(const AttentionShape& s) {
+  const auto seq = static_cast<double>(s.seq), window = static_cast<double>(s.window);
+  const double unseen = s.window == 0 ? 0 : (seq - window) * (seq - window) / 2;
+  return static_cast<double>(s.batch * s.heads) * (seq * seq / 2 - unseen);
+}
+
 void Measure(Device& device, Stream stream, const char* name, const AttentionShape& s,
              const Kernels& kernels, double peak) {
   const auto attention = *kernels.make_attention(s);
   attention->Prepare(stream);
-  const int64_t n = s.batch * s.seq * s.dim;
-  const DeviceMemory qkv = RandomTensor(device, stream, s.dtype, 3 * n);
-  const DeviceMemory dout = RandomTensor(device, stream, s.dtype, n);
-  const DeviceMemory dqkv = OrFail(device.Allocate(3 * n * SizeOf(s.dtype)));
-  const DeviceMemory out = OrFail(device.Allocate(n * SizeOf(s.dtype)));
+  const int64_t rows = s.batch * s.seq, dim = s.heads * s.width;
+  const DeviceMemory qkv = RandomTensor(device, stream, s.dtype, rows * s.q_stride);
+  const DeviceMemory dout = RandomTensor(device, stream, s.dtype, rows * dim);
+  const DeviceMemory dqkv = OrFail(device.Allocate(rows * s.q_stride * SizeOf(s.dtype)));
+  const DeviceMemory out = OrFail(device.Allocate(rows * dim * SizeOf(s.dtype)));
   const DeviceMemory lse = OrFail(device.Allocate(s.batch * s.heads * s.seq * 4));
   const size_t bytes = std::max(attention->forward_workspace(), attention->backward_workspace());
   const DeviceMemory workspace = OrFail(device.Allocate(static_cast<int64_t>(bytes)));
   auto* const sums = reinterpret_cast<float*>(lse.data());
 
-  const double flops = 2.0 * static_cast<double>(s.batch * s.seq) * static_cast<double>(s.seq) *
-                       static_cast<double>(s.dim);
-  const double forward = Seconds(device, stream, [&] {
-    attention->Forward(stream, qkv.data(), out.data(), sums, workspace.data());
-  });
+  const auto part = [&](const DeviceMemory& tensor, int64_t head) -> void* {
+    return reinterpret_cast<std::byte*>(tensor.data()) + head * s.width * SizeOf(s.dtype);
+  };
+  const int64_t keys = s.heads, values = s.heads + s.kv_heads;
+  const AttentionInput in = {.q = part(qkv, 0), .k = part(qkv, keys), .v = part(qkv, values)};
+  const double flops = 4.0 * Scores(s) * static_cast<double>(s.width);
+  const double forward = Seconds(
+      device, stream, [&] { attention->Forward(stream, in, out.data(), sums, workspace.data()); });
   Report(name, "forward", flops, forward, peak);
   const double backward = Seconds(device, stream, [&] {
-    attention->Backward(stream, qkv.data(), out.data(), sums, dout.data(), dqkv.data(),
-                        workspace.data());
+    attention->Backward(stream, in, out.data(), sums, dout.data(), part(dqkv, 0), part(dqkv, keys),
+                        part(dqkv, values), workspace.data());
   });
   Report("", "backward", 2.5 * flops, backward, peak);
 }

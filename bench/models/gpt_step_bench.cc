@@ -111,7 +111,14 @@ class Block {
               .out = kDim,
               .dtype = dtype,
               .input_activation = Activation::kGelu}),
-        attention_(*CpuKernels().make_attention({kBatch, kSeq, kDim, kHeads, dtype})) {
+        attention_(*CpuKernels().make_attention({.batch = kBatch,
+                                                 .seq = kSeq,
+                                                 .heads = kHeads,
+                                                 .kv_heads = kHeads,
+                                                 .width = kDim / kHeads,
+                                                 .q_stride = 3 * kDim,
+                                                 .kv_stride = 3 * kDim,
+                                                 .dtype = dtype})) {
     for (void** tensor : {&a1_, &att_, &x_mid_, &a2_, &y_, &dx_mid_, &d_norm_, &dx_}) {
       *tensor = New(kDim);
     }
@@ -135,7 +142,7 @@ class Block {
     Norm(pass, x, a1_);
     Product(pass, "F qkv", &c_attn_, a1_, nullptr, qkv_, nullptr);
     pass->Time("F attention", AttentionFlops(),
-               [&] { attention_->Forward({}, qkv_, att_, lse_, workspace_); });
+               [&] { attention_->Forward({}, Parts(), att_, lse_, workspace_); });
     Product(pass, "F proj + residual", &proj_, att_, x, x_mid_, nullptr);
     Norm(pass, x_mid_, a2_);
     Product(pass, "F fc + gelu", &fc_, a2_, nullptr, h_, g_);
@@ -147,8 +154,10 @@ class Block {
     InputGrad(pass, "I fc", &fc_, dh_, nullptr, d_norm_);
     NormGrad(pass, d_norm_, x_mid_, dy, dx_mid_);
     InputGrad(pass, "I proj", &proj_, dx_mid_, nullptr, d_norm_);
-    pass->Time("I attention", 2 * AttentionFlops(),
-               [&] { attention_->Backward({}, qkv_, att_, lse_, d_norm_, dqkv_, workspace_); });
+    pass->Time("I attention", 2 * AttentionFlops(), [&] {
+      attention_->Backward({}, Parts(), att_, lse_, d_norm_, Third(dqkv_, 0), Third(dqkv_, 1),
+                           Third(dqkv_, 2), workspace_);
+    });
     InputGrad(pass, "I qkv", &c_attn_, dqkv_, nullptr, d_norm_);
     NormGrad(pass, d_norm_, x, dx_mid_, dx_);
     WeightGrad(pass, "W mlp", &mlp_, g_, dy);
@@ -169,6 +178,12 @@ class Block {
  private:
   // Half of the score matrix, which is all that a causal model needs.
   static double AttentionFlops() { return 2.0 * static_cast<double>(kRows * kSeq * kDim); }
+  void* Third(void* qkv, int64_t which) const {
+    return static_cast<char*>(qkv) + which * kDim * SizeOf(dtype_);
+  }
+  AttentionInput Parts() const {
+    return {.q = Third(qkv_, 0), .k = Third(qkv_, 1), .v = Third(qkv_, 2)};
+  }
   void* New(int64_t width) const {
     return BenchBuffer(static_cast<size_t>(kRows * width * SizeOf(dtype_)), dtype_);
   }

@@ -92,29 +92,69 @@ BENCHMARK(BM_Linear)
     ->ArgsProduct({{0, 1}, {kForward, kInputGrad, kWeightGrad}, {384}, {256, 384, 1152, 1536}})
     ->ArgsProduct({{0, 1}, {kForward, kInputGrad, kWeightGrad}, {1536}, {384}});
 
-void BM_Attention(benchmark::State& state) {
-  const DType dtype = TypeOf(state);
-  const int64_t seq = state.range(2), batch = kRows / seq;
-  const bool backward = state.range(1) != 0;
-  const auto attention = *CpuKernels().make_attention({batch, seq, kDim, 6, dtype});
+// Both passes over shapes with queries, keys and values side by side; FLOPs are those of the scores
+// that the queries see.
+void RunAttention(benchmark::State& state, AttentionShape s, bool backward) {
+  s.q_stride = s.kv_stride = (s.heads + 2 * s.kv_heads) * s.width;
+  const auto attention = *CpuKernels().make_attention(s);
+  const int64_t rows = s.batch * s.seq, dim = s.heads * s.width;
   Buffers b;
-  void *qkv = b.New(kRows * 3 * kDim, dtype), *dqkv = b.New(kRows * 3 * kDim, dtype);
-  void *out = b.New(kRows * kDim, dtype), *dout = b.New(kRows * kDim, dtype);
-  float* lse = b.Floats(6 * kRows);
+  char* const qkv = static_cast<char*>(b.New(rows * s.q_stride, s.dtype));
+  char* const dqkv = static_cast<char*>(b.New(rows * s.q_stride, s.dtype));
+  void *out = b.New(rows * dim, s.dtype), *dout = b.New(rows * dim, s.dtype);
+  float* lse = b.Floats(s.heads * rows);
   void* workspace =
       b.Bytes(std::max(attention->forward_workspace(), attention->backward_workspace()));
-  attention->Forward({}, qkv, out, lse, workspace);
-  RunProduct(state, dtype, (backward ? 4.0 : 2.0) * static_cast<double>(kRows * seq * kDim), [&] {
+  const int64_t keys = dim * SizeOf(s.dtype);
+  const int64_t values = keys + s.kv_heads * s.width * SizeOf(s.dtype);
+  const AttentionInput in = {.q = qkv, .k = qkv + keys, .v = qkv + values};
+  attention->Forward({}, in, out, lse, workspace);
+  const auto unseen = static_cast<double>(s.window == 0 ? 0 : s.seq - s.window);
+  const auto seq = static_cast<double>(s.seq);
+  const double scores = static_cast<double>(s.batch * s.heads) * (seq * seq - unseen * unseen) / 2;
+  const double flops = (backward ? 8.0 : 4.0) * scores * static_cast<double>(s.width);
+  RunProduct(state, s.dtype, flops, [&] {
     if (backward) {
-      attention->Backward({}, qkv, out, lse, dout, dqkv, workspace);
+      attention->Backward({}, in, out, lse, dout, dqkv, dqkv + keys, dqkv + values, workspace);
     } else {
-      attention->Forward({}, qkv, out, lse, workspace);
+      attention->Forward({}, in, out, lse, workspace);
     }
   });
+}
+
+void BM_Attention(benchmark::State& state) {
+  const int64_t seq = state.range(2);
+  const AttentionShape shape = {.batch = kRows / seq,
+                                .seq = seq,
+                                .heads = 6,
+                                .kv_heads = 6,
+                                .width = kDim / 6,
+                                .dtype = TypeOf(state)};
+  RunAttention(state, shape, state.range(1) != 0);
 }
 BENCHMARK(BM_Attention)
     ->ArgNames({"bf16", "backward", "seq"})
     ->ArgsProduct({{0, 1}, {0, 1}, {64, 256, 1024}});
+
+// One sequence of GPT-2's 12 heads of 64, of Qwen3-0.6B's 16 heads of 128 with 8 of keys, and of
+// longer ones with and without a window and a cap.
+void BM_GroupedAttention(benchmark::State& state) {
+  const AttentionShape shape = {.batch = 1,
+                                .seq = state.range(2),
+                                .heads = state.range(3),
+                                .kv_heads = state.range(4),
+                                .width = state.range(5),
+                                .window = state.range(6),
+                                .soft_cap = static_cast<float>(state.range(7)),
+                                .dtype = TypeOf(state)};
+  RunAttention(state, shape, state.range(1) != 0);
+}
+BENCHMARK(BM_GroupedAttention)
+    ->ArgNames({"bf16", "backward", "seq", "heads", "kv", "width", "window", "cap"})
+    ->ArgsProduct({{0, 1}, {0, 1}, {512}, {12}, {12}, {64}, {0}, {0}})
+    ->ArgsProduct({{0, 1}, {0, 1}, {512}, {16}, {8}, {128}, {0}, {0, 50}})
+    ->ArgsProduct({{0, 1}, {0, 1}, {2048}, {16}, {8}, {128}, {0, 512}, {0}})
+    ->ArgsProduct({{0}, {0, 1}, {4096}, {4}, {2}, {64}, {0, 256}, {0}});
 
 void BM_LayerNorm(benchmark::State& state) {
   const DType dtype = TypeOf(state);

@@ -6,24 +6,35 @@ namespace sluice {
 
 absl::Status CheckCudaAttention(const AttentionShape& shape) {
   constexpr int64_t kWidest = 256;  // attention_plain_tile.cuh: more does not fit in sm_80
-  const int64_t width = shape.dim / shape.heads;
-  if (width <= kWidest) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--device cuda: heads of ", width,
-                                                 " values; attention there takes at most ", kWidest,
-                                                 "; take more heads, or --device cpu"));
+  if (shape.width > kWidest) {
+    return absl::InvalidArgumentError(absl::StrCat("--device cuda: heads of ", shape.width,
+                                                   " values; attention there takes at most ",
+                                                   kWidest, "; take more heads, or --device cpu"));
+  }
+  if (shape.kv_heads != shape.heads || shape.window != 0 || shape.soft_cap != 0) {
+    return absl::InvalidArgumentError(
+        "--device cuda: attention there takes a key and value head for each query head, no window "
+        "and no soft cap; take --device cpu");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckCudnnAttention(const AttentionShape& shape) {
   constexpr int64_t kWidest = 128, kMultiple = 8;
-  const int64_t width = shape.dim / shape.heads;
-  if (shape.dtype == DType::kBFloat16 && width <= kWidest && width % kMultiple == 0) {
+  if (shape.dtype != DType::kBFloat16 || shape.width > kWidest || shape.width % kMultiple != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "cuDNN's attention takes bf16 heads of at most %d values, a multiple of %d, not %s heads "
+        "of %d; take --attention sluice%s",
+        kWidest, kMultiple, DTypeName(shape.dtype), shape.width,
+        shape.dtype == DType::kBFloat16 ? "" : ", or --dtype bf16"));
+  }
+  if (shape.kv_heads == shape.heads && shape.window == 0 && shape.soft_cap == 0) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "cuDNN's attention takes bf16 heads of at most %d values, a multiple of %d, not %s heads of "
-      "%d; take --attention sluice%s",
-      kWidest, kMultiple, DTypeName(shape.dtype), width,
-      shape.dtype == DType::kBFloat16 ? "" : ", or --dtype bf16"));
+      "cuDNN's attention takes a key and value head for each query head, no window and no soft "
+      "cap, not %d for %d, a window of %d and a cap of %g; take --attention sluice",
+      shape.kv_heads, shape.heads, shape.window, shape.soft_cap));
 }
 
 }  // namespace sluice

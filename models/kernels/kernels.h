@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_KERNELS_KERNELS_H_
 #define SLUICE_MODELS_KERNELS_KERNELS_H_
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,15 +65,37 @@ class Linear {
                               bool accumulate, void* workspace) = 0;
 };
 
-// Causal multi-head self-attention. qkv is [batch * seq, 3 * dim]: queries, keys, values side by
-// side, each split into heads of dim / heads; out is [batch * seq, dim]; lse is fp32 [batch, heads,
-// seq] (log of the softmax's denominator).
+// Causal self-attention of grouped queries (Ainslie et al. 2023): query head h reads key/value head
+// h / (heads / kv_heads); kv_heads divides heads. A row of q has `heads` heads of `width` values side
+// by side, one of k and of v has `kv_heads`; rows are position by position, sequence by sequence.
+// score = scale * q . k, capped where there is a soft cap, and weights are its softmax over the keys
+// that the query sees: the `window` last positions, its own included, of its document.
 struct AttentionShape {
   int64_t batch = 0;
   int64_t seq = 0;
-  int64_t dim = 0;
   int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t width = 0;      // of a head
+  int64_t q_stride = 0;   // elements from a row of q (and dq) to the next
+  int64_t kv_stride = 0;  // of k and v (and dk, dv)
+  int64_t window = 0;     // 0: all positions before
+  float scale = 0;        // of the scores; 0: 1 / sqrt(width) (Vaswani et al. 2017, section 3.2.1)
+  // Scores become cap * tanh(score / cap) (Gemma Team 2024, Gemma 2, section 2); 0: none.
+  float soft_cap = 0;
   DType dtype = DType::kFloat32;
+};
+inline float ScoreScale(const AttentionShape& shape) {
+  return shape.scale != 0 ? shape.scale : 1.0f / std::sqrt(static_cast<float>(shape.width));
+}
+
+struct AttentionInput {
+  // The first row of each; they may be parts of one tensor.
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  // [batch * seq], where the device reads it: the position within its sequence of the first token
+  // of each row's document. A document's rows follow each other. Null: a sequence is one document.
+  const int32_t* starts = nullptr;
 };
 
 class Attention {
@@ -83,10 +106,14 @@ class Attention {
   // Must be called when weights are packed, before the first pass: a device may have to compile and
   // load kernels, which waits for everything that it runs.
   virtual void Prepare(Stream) {}
-  virtual void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) = 0;
-  // dqkv [batch * seq, 3 * dim] is overwritten.
-  virtual void Backward(Stream stream, const void* qkv, const void* out, const float* lse,
-                        const void* dout, void* dqkv, void* workspace) = 0;
+  // out is [batch * seq, heads * width]; lse is fp32 [batch, heads, seq] (log of the softmax's
+  // denominator).
+  virtual void Forward(Stream stream, const AttentionInput& in, void* out, float* lse,
+                       void* workspace) = 0;
+  // dq, dk and dv are overwritten; their rows lie as those of q, k and v do. Those of a key/value
+  // head are summed over its query heads in their order and rounded once.
+  virtual void Backward(Stream stream, const AttentionInput& in, const void* out, const float* lse,
+                        const void* dout, void* dq, void* dk, void* dv, void* workspace) = 0;
 };
 
 // Heads of queries or keys that rotary positions turn: `heads` of `width` (even) values lie side by

@@ -37,6 +37,11 @@ class TransformerBlock : public NormedLayer {
   void AddParameters(const DecoderConfig& config, int block);
   void AddTensors();
   void AddWorkspaces();
+  // The first rows of the three parts of qkv or dqkv.
+  struct QueriesKeysValues {
+    void *q, *k, *v;
+  };
+  QueriesKeysValues Parts(const LayerCall& call, int tensor) const;
   void Attend(const LayerCall& call);
 
   int64_t hidden_, heads_;
@@ -129,9 +134,17 @@ void TransformerBlock::Pack(const LayerCall& call) {
   attention_->Prepare(call.stream);
 }
 
+TransformerBlock::QueriesKeysValues TransformerBlock::Parts(const LayerCall& call,
+                                                            int tensor) const {
+  auto* const first = static_cast<char*>(Tensor(call, tensor));
+  const int64_t part = dim() * SizeOf(dtype());
+  return {first, first + part, first + 2 * part};
+}
+
 void TransformerBlock::Attend(const LayerCall& call) {
-  attention_->Forward(call.stream, Tensor(call, qkv_), Tensor(call, att_), FloatTensor(call, lse_),
-                      Tensor(call, forward_workspace_));
+  const auto [q, k, v] = Parts(call, qkv_);
+  attention_->Forward(call.stream, {.q = q, .k = k, .v = v}, Tensor(call, att_),
+                      FloatTensor(call, lse_), Tensor(call, forward_workspace_));
 }
 
 void TransformerBlock::Forward(const LayerCall& call) {
@@ -163,8 +176,10 @@ void TransformerBlock::BackwardInput(const LayerCall& call) {
   norm2_.Backward(call, d_norm, Tensor(call, x_mid_), call.output_grad, Tensor(call, dx_mid_),
                   workspace);
   attn_proj_->BackwardInput(call, Tensor(call, dx_mid_), nullptr, d_norm, workspace);
-  attention_->Backward(call.stream, Tensor(call, qkv_), Tensor(call, att_), FloatTensor(call, lse_),
-                       d_norm, Tensor(call, dqkv_), workspace);
+  const auto [q, k, v] = Parts(call, qkv_);
+  const auto [dq, dk, dv] = Parts(call, dqkv_);
+  attention_->Backward(call.stream, {.q = q, .k = k, .v = v}, Tensor(call, att_),
+                       FloatTensor(call, lse_), d_norm, dq, dk, dv, workspace);
   c_attn_->BackwardInput(call, Tensor(call, dqkv_), nullptr, d_norm, workspace);
   norm1_.Backward(call, d_norm, call.input, Tensor(call, dx_mid_), call.input_grad, workspace);
 }
@@ -186,8 +201,11 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const DecoderConfig&
   absl::StatusOr<std::unique_ptr<Attention>> attention =
       context.kernels->make_attention({.batch = context.batch.size,
                                        .seq = context.batch.seq,
-                                       .dim = config.dim,
                                        .heads = config.heads,
+                                       .kv_heads = config.heads,
+                                       .width = config.dim / config.heads,
+                                       .q_stride = 3 * config.dim,
+                                       .kv_stride = 3 * config.dim,
                                        .dtype = context.dtype});
   if (!attention.ok()) return attention.status();
   return std::make_unique<TransformerBlock>(config, block, context, *std::move(attention));

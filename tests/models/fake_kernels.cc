@@ -68,15 +68,16 @@ class QueuedAttention : public Attention {
   size_t forward_workspace() const override { return attention_->forward_workspace(); }
   size_t backward_workspace() const override { return attention_->backward_workspace(); }
   void Prepare(Stream) override { prepared_ = true; }
-  void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) override {
+  void Forward(Stream stream, const AttentionInput& in, void* out, float* lse,
+               void* workspace) override {
     if (!prepared_) FailUnprepared();
     FakeDevice::Queue(
-        stream, [=, attention = attention_] { attention->Forward({}, qkv, out, lse, workspace); });
+        stream, [=, attention = attention_] { attention->Forward({}, in, out, lse, workspace); });
   }
-  void Backward(Stream stream, const void* qkv, const void* out, const float* lse, const void* dout,
-                void* dqkv, void* workspace) override {
+  void Backward(Stream stream, const AttentionInput& in, const void* out, const float* lse,
+                const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
     FakeDevice::Queue(stream, [=, attention = attention_] {
-      attention->Backward({}, qkv, out, lse, dout, dqkv, workspace);
+      attention->Backward({}, in, out, lse, dout, dq, dk, dv, workspace);
     });
   }
 

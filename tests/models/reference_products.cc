@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -92,82 +93,98 @@ class PlainLinear : public Linear {
   LinearShape shape_;
 };
 
-// Vaswani et al. 2017, section 3.2, with the causal mask: query t sees keys 0..t.
+// Vaswani et al. 2017, section 3.2, with the masks of kernels.h.
 class PlainAttention : public Attention {
  public:
-  explicit PlainAttention(const AttentionShape& shape)
-      : shape_(shape), width_(shape.dim / shape.heads) {}
+  explicit PlainAttention(const AttentionShape& shape) : s_(shape) {}
 
   size_t forward_workspace() const override { return kForwardWorkspace; }
   size_t backward_workspace() const override { return kInputWorkspace; }
 
-  void Forward(Stream, const void* qkv, void* out, float* lse, void* workspace) override {
+  void Forward(Stream, const AttentionInput& in, void* out, float* lse, void* workspace) override {
     Poison(workspace, kForwardWorkspace);
     ForEachQuery([&](int64_t b, int64_t h, int64_t t) {
-      const Softmax softmax = Probabilities(qkv, b, h, t);
-      lse[(b * shape_.heads + h) * shape_.seq + t] = static_cast<float>(softmax.lse);
-      for (int64_t c = 0; c < width_; ++c) {
+      const Softmax softmax = Probabilities(in, b, h, t);
+      lse[(b * s_.heads + h) * s_.seq + t] = static_cast<float>(softmax.lse);
+      for (int64_t c = 0; c < s_.width; ++c) {
         double sum = 0;
-        for (int64_t s = 0; s <= t; ++s) sum += softmax.p[s] * Part(qkv, kValue, b, h, s, c);
-        Set(shape_.dtype, out, OutIndex(b, h, t, c), sum);
+        for (int64_t s = softmax.first; s <= t; ++s) {
+          sum += softmax.at(s) * Get(s_.dtype, in.v, Key(b, h, s, c));
+        }
+        Set(s_.dtype, out, OutIndex(b, h, t, c), sum);
       }
     });
   }
 
-  // With P the softmax and dP = dout V^T: dS = P * (dP - sum_s P dP); dq, dk, dv by the product
-  // rule.
-  void Backward(Stream, const void* qkv, const void* out, const float* lse, const void* dout,
-                void* dqkv, void* workspace) override {
+  // With P the softmax and dP = dout V^T: dS = P * (dP - sum_s P dP), times the slope of the cap; dq,
+  // dk, dv by the product rule.
+  void Backward(Stream, const AttentionInput& in, const void* out, const float* lse,
+                const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
     Poison(workspace, kInputWorkspace);
-    std::vector<double> sums(static_cast<size_t>(shape_.batch * shape_.seq * 3 * shape_.dim));
+    const auto rows = static_cast<size_t>(s_.batch * s_.seq);
+    Gradients sums = {std::vector<double>(rows * static_cast<size_t>(s_.q_stride)),
+                      std::vector<double>(rows * static_cast<size_t>(s_.kv_stride)),
+                      std::vector<double>(rows * static_cast<size_t>(s_.kv_stride))};
     ForEachQuery([&](int64_t b, int64_t h, int64_t t) {
       // The formulas need neither, but others do: a caller that let them go is found out.
-      if (std::isnan(lse[(b * shape_.heads + h) * shape_.seq + t]) ||
-          std::isnan(Get(shape_.dtype, out, OutIndex(b, h, t, 0)))) {
-        sums.assign(sums.size(), std::numeric_limits<double>::quiet_NaN());
+      if (std::isnan(lse[(b * s_.heads + h) * s_.seq + t]) ||
+          std::isnan(Get(s_.dtype, out, OutIndex(b, h, t, 0)))) {
+        sums.q.assign(sums.q.size(), std::numeric_limits<double>::quiet_NaN());
       }
-      AddQueryGradient(qkv, dout, b, h, t, sums);
+      AddQueryGradient(in, dout, b, h, t, sums);
     });
-    for (size_t i = 0; i < sums.size(); ++i) {
-      Set(shape_.dtype, dqkv, static_cast<int64_t>(i), sums[i]);
-    }
+    Write(sums, dq, dk, dv);
   }
 
  private:
-  enum { kQuery = 0, kKey = 1, kValue = 2 };
+  struct Gradients {
+    std::vector<double> q, k, v;  // as q, k and v lie, with their strides
+  };
   struct Softmax {
-    std::vector<double> p;
+    int64_t first = 0;  // key that the query sees
+    std::vector<double> p, slopes;
     double lse = 0;
+    double at(int64_t s) const { return p[static_cast<size_t>(s - first)]; }
   };
 
   template <typename Body>
   void ForEachQuery(Body body) const {
-    for (int64_t b = 0; b < shape_.batch; ++b) {
-      for (int64_t h = 0; h < shape_.heads; ++h) {
-        for (int64_t t = 0; t < shape_.seq; ++t) body(b, h, t);
+    for (int64_t b = 0; b < s_.batch; ++b) {
+      for (int64_t h = 0; h < s_.heads; ++h) {
+        for (int64_t t = 0; t < s_.seq; ++t) body(b, h, t);
       }
     }
   }
-  double Scale() const { return 1 / std::sqrt(static_cast<double>(width_)); }
-  int64_t Index(int part, int64_t b, int64_t h, int64_t t, int64_t c) const {
-    return (b * shape_.seq + t) * 3 * shape_.dim + part * shape_.dim + h * width_ + c;
+  double Scale() const {
+    return s_.scale != 0 ? double{s_.scale} : 1 / std::sqrt(static_cast<double>(s_.width));
   }
-  double Part(const void* qkv, int part, int64_t b, int64_t h, int64_t t, int64_t c) const {
-    return Get(shape_.dtype, qkv, Index(part, b, h, t, c));
+  int64_t Query(int64_t b, int64_t h, int64_t t, int64_t c) const {
+    return (b * s_.seq + t) * s_.q_stride + h * s_.width + c;
+  }
+  int64_t Key(int64_t b, int64_t h, int64_t t, int64_t c) const {
+    return (b * s_.seq + t) * s_.kv_stride + h / (s_.heads / s_.kv_heads) * s_.width + c;
   }
   int64_t OutIndex(int64_t b, int64_t h, int64_t t, int64_t c) const {
-    return (b * shape_.seq + t) * shape_.dim + h * width_ + c;
+    return ((b * s_.seq + t) * s_.heads + h) * s_.width + c;
+  }
+  int64_t FirstKey(const AttentionInput& in, int64_t b, int64_t t) const {
+    const int64_t document = in.starts == nullptr ? 0 : in.starts[b * s_.seq + t];
+    return s_.window == 0 ? document : std::max(document, t - s_.window + 1);
   }
 
-  Softmax Probabilities(const void* qkv, int64_t b, int64_t h, int64_t t) const {
+  Softmax Probabilities(const AttentionInput& in, int64_t b, int64_t h, int64_t t) const {
     Softmax softmax;
+    softmax.first = FirstKey(in, b, t);
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t s = 0; s <= t; ++s) {
+    for (int64_t s = softmax.first; s <= t; ++s) {
       double score = 0;
-      for (int64_t c = 0; c < width_; ++c) {
-        score += Part(qkv, kQuery, b, h, t, c) * Part(qkv, kKey, b, h, s, c);
+      for (int64_t c = 0; c < s_.width; ++c) {
+        score += Get(s_.dtype, in.q, Query(b, h, t, c)) * Get(s_.dtype, in.k, Key(b, h, s, c));
       }
-      softmax.p.push_back(score * Scale());
+      score *= Scale();
+      const double tanh = s_.soft_cap == 0 ? 0 : std::tanh(score / s_.soft_cap);
+      softmax.p.push_back(s_.soft_cap == 0 ? score : s_.soft_cap * tanh);
+      softmax.slopes.push_back(1 - tanh * tanh);
       top = std::max(top, softmax.p.back());
     }
     for (double score : softmax.p) sum += std::exp(score - top);
@@ -176,30 +193,44 @@ class PlainAttention : public Attention {
     return softmax;
   }
 
-  void AddQueryGradient(const void* qkv, const void* dout, int64_t b, int64_t h, int64_t t,
-                        std::vector<double>& sums) const {
-    const Softmax softmax = Probabilities(qkv, b, h, t);
+  void AddQueryGradient(const AttentionInput& in, const void* dout, int64_t b, int64_t h, int64_t t,
+                        Gradients& sums) const {
+    const Softmax softmax = Probabilities(in, b, h, t);
     std::vector<double> dp(softmax.p.size());
     double mean = 0;
-    for (int64_t s = 0; s <= t; ++s) {
-      for (int64_t c = 0; c < width_; ++c) {
-        const double d = Get(shape_.dtype, dout, OutIndex(b, h, t, c));
-        dp[s] += d * Part(qkv, kValue, b, h, s, c);
-        sums[Index(kValue, b, h, s, c)] += softmax.p[s] * d;
+    for (int64_t s = softmax.first; s <= t; ++s) {
+      double& product = dp[static_cast<size_t>(s - softmax.first)];
+      for (int64_t c = 0; c < s_.width; ++c) {
+        const double d = Get(s_.dtype, dout, OutIndex(b, h, t, c));
+        product += d * Get(s_.dtype, in.v, Key(b, h, s, c));
+        sums.v[static_cast<size_t>(Key(b, h, s, c))] += softmax.at(s) * d;
       }
-      mean += softmax.p[s] * dp[s];
+      mean += softmax.at(s) * product;
     }
-    for (int64_t s = 0; s <= t; ++s) {
-      const double ds = softmax.p[s] * (dp[s] - mean) * Scale();
-      for (int64_t c = 0; c < width_; ++c) {
-        sums[Index(kQuery, b, h, t, c)] += ds * Part(qkv, kKey, b, h, s, c);
-        sums[Index(kKey, b, h, s, c)] += ds * Part(qkv, kQuery, b, h, t, c);
+    for (int64_t s = softmax.first; s <= t; ++s) {
+      const auto i = static_cast<size_t>(s - softmax.first);
+      const double ds = softmax.p[i] * (dp[i] - mean) * softmax.slopes[i] * Scale();
+      for (int64_t c = 0; c < s_.width; ++c) {
+        const int64_t query = Query(b, h, t, c), key = Key(b, h, s, c);
+        sums.q[static_cast<size_t>(query)] += ds * Get(s_.dtype, in.k, key);
+        sums.k[static_cast<size_t>(key)] += ds * Get(s_.dtype, in.q, query);
       }
     }
   }
 
-  AttentionShape shape_;
-  int64_t width_;
+  // Only the heads' own values: what lies between the rows is not ours.
+  void Write(const Gradients& sums, void* dq, void* dk, void* dv) const {
+    ForEachQuery([&](int64_t b, int64_t h, int64_t t) {
+      for (int64_t c = 0; c < s_.width; ++c) {
+        const int64_t query = Query(b, h, t, c), key = Key(b, h, t, c);
+        Set(s_.dtype, dq, query, sums.q[static_cast<size_t>(query)]);
+        Set(s_.dtype, dk, key, sums.k[static_cast<size_t>(key)]);
+        Set(s_.dtype, dv, key, sums.v[static_cast<size_t>(key)]);
+      }
+    });
+  }
+
+  const AttentionShape s_;
 };
 
 }  // namespace

@@ -19,8 +19,11 @@ absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice) {
 
 absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec& spec) {
   if (!choice.cuda || spec.decoder() == nullptr) return absl::OkStatus();
-  const AttentionShape shape = {
-      .dim = spec.decoder()->dim, .heads = spec.decoder()->heads, .dtype = dtype};
+  const AttentionShape shape = {.heads = spec.decoder()->heads,
+                                .kv_heads = spec.decoder()->key_value_heads(),
+                                .width = spec.decoder()->head_width(),
+                                .window = spec.decoder()->window,
+                                .dtype = dtype};
   const absl::Status own = CheckCudaAttention(shape);
   if (!own.ok() || choice.attention == CudaAttention::kSluice) return own;
   return CheckCudnnAttention(shape);

@@ -11,65 +11,87 @@ class CpuAttention : public Attention {
  public:
   explicit CpuAttention(const AttentionShape& shape)
       : shape_(shape),
-        head_{.seq = static_cast<size_t>(shape.seq),
-              .width = static_cast<size_t>(shape.dim / shape.heads),
-              .stride = static_cast<size_t>(3 * shape.dim),
-              .out_stride = static_cast<size_t>(shape.dim),
-              .dtype = shape.dtype} {}
+        group_{.seq = static_cast<size_t>(shape.seq),
+               .heads = static_cast<size_t>(shape.heads / shape.kv_heads),
+               .width = static_cast<size_t>(shape.width),
+               .q_stride = static_cast<size_t>(shape.q_stride),
+               .kv_stride = static_cast<size_t>(shape.kv_stride),
+               .out_stride = static_cast<size_t>(shape.heads * shape.width),
+               .window = shape.window < shape.seq ? static_cast<size_t>(shape.window) : 0,
+               .scale = ScoreScale(shape),
+               .soft_cap = shape.soft_cap,
+               .dtype = shape.dtype} {}
 
-  size_t forward_workspace() const override { return head_.forward_floats() * sizeof(float); }
-  size_t backward_workspace() const override { return head_.backward_floats() * sizeof(float); }
+  size_t forward_workspace() const override { return group_.forward_floats() * sizeof(float); }
+  size_t backward_workspace() const override { return group_.backward_floats() * sizeof(float); }
 
-  void Forward(Stream, const void* qkv, void* out, float* lse, void* workspace) override {
-    for (int64_t batch = 0; batch < shape_.batch; ++batch) {
-      for (int64_t h = 0; h < shape_.heads; ++h) {
-        const HeadForward head = {.q = Input(qkv, batch, h, 0),
-                                  .k = Input(qkv, batch, h, 1),
-                                  .v = Input(qkv, batch, h, 2),
-                                  .out = Output(out, batch, h),
-                                  .lse = lse + (batch * shape_.heads + h) * shape_.seq};
-        AttendHead(head_, head, static_cast<float*>(workspace));
-      }
-    }
+  void Forward(Stream, const AttentionInput& in, void* out, float* lse, void* workspace) override {
+    ForEachGroup([&](int64_t batch, int64_t h) {
+      AttendGroup(group_,
+                  {.q = Queries(in.q, batch, h),
+                   .k = Keys(in.k, batch, h),
+                   .v = Keys(in.v, batch, h),
+                   .starts = Starts(in.starts, batch),
+                   .out = Output(out, batch, h),
+                   .lse = LogSums(lse, batch, h)},
+                  static_cast<float*>(workspace));
+    });
   }
 
-  void Backward(Stream, const void* qkv, const void* out, const float* lse, const void* dout,
-                void* dqkv, void* workspace) override {
-    for (int64_t batch = 0; batch < shape_.batch; ++batch) {
-      for (int64_t h = 0; h < shape_.heads; ++h) {
-        const HeadBackward head = {.q = Input(qkv, batch, h, 0),
-                                   .k = Input(qkv, batch, h, 1),
-                                   .v = Input(qkv, batch, h, 2),
-                                   .out = Output(out, batch, h),
-                                   .lse = lse + (batch * shape_.heads + h) * shape_.seq,
-                                   .dout = Output(dout, batch, h),
-                                   .dq = Input(dqkv, batch, h, 0),
-                                   .dk = Input(dqkv, batch, h, 1),
-                                   .dv = Input(dqkv, batch, h, 2)};
-        AttendHeadBackward(head_, head, static_cast<float*>(workspace));
-      }
-    }
+  void Backward(Stream, const AttentionInput& in, const void* out, const float* lse,
+                const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
+    ForEachGroup([&](int64_t batch, int64_t h) {
+      AttendGroupBackward(group_,
+                          {.q = Queries(in.q, batch, h),
+                           .k = Keys(in.k, batch, h),
+                           .v = Keys(in.v, batch, h),
+                           .starts = Starts(in.starts, batch),
+                           .out = Output(out, batch, h),
+                           .lse = LogSums(lse, batch, h),
+                           .dout = Output(dout, batch, h),
+                           .dq = Queries(dq, batch, h),
+                           .dk = Keys(dk, batch, h),
+                           .dv = Keys(dv, batch, h)},
+                          static_cast<float*>(workspace));
+    });
   }
 
  private:
+  template <class Visit>
+  void ForEachGroup(Visit visit) const {
+    for (int64_t batch = 0; batch < shape_.batch; ++batch) {
+      for (int64_t h = 0; h < shape_.kv_heads; ++h) visit(batch, h);
+    }
+  }
   template <class Void>
   Void* Advance(Void* tensor, int64_t elements) const {
     using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
     return static_cast<Byte*>(tensor) + elements * SizeOf(shape_.dtype);
   }
-  // First row of a head's queries (part 0), keys (1) or values (2).
+  // What a group has of each tensor: `h` is its key/value head.
+  int64_t FirstHead(int64_t h) const { return h * (shape_.heads / shape_.kv_heads); }
   template <class Void>
-  Void* Input(Void* qkv, int64_t batch, int64_t h, int64_t part) const {
-    const int64_t width = shape_.dim / shape_.heads;
-    return Advance(qkv, (batch * shape_.seq * 3 + part) * shape_.dim + h * width);
+  Void* Queries(Void* q, int64_t batch, int64_t h) const {
+    return Advance(q, batch * shape_.seq * shape_.q_stride + FirstHead(h) * shape_.width);
+  }
+  template <class Void>
+  Void* Keys(Void* k, int64_t batch, int64_t h) const {
+    return Advance(k, batch * shape_.seq * shape_.kv_stride + h * shape_.width);
   }
   template <class Void>
   Void* Output(Void* out, int64_t batch, int64_t h) const {
-    return Advance(out, batch * shape_.seq * shape_.dim + h * (shape_.dim / shape_.heads));
+    return Advance(out, (batch * shape_.seq * shape_.heads + FirstHead(h)) * shape_.width);
+  }
+  template <class Float>
+  Float* LogSums(Float* lse, int64_t batch, int64_t h) const {
+    return lse + (batch * shape_.heads + FirstHead(h)) * shape_.seq;
+  }
+  const int32_t* Starts(const int32_t* starts, int64_t batch) const {
+    return starts == nullptr ? nullptr : starts + batch * shape_.seq;
   }
 
   const AttentionShape shape_;
-  const HeadShape head_;
+  const GroupShape group_;
 };
 
 }  // namespace

@@ -1,15 +1,22 @@
 #ifndef SLUICE_MODELS_KERNELS_CPU_ATTENTION_H_
 #define SLUICE_MODELS_KERNELS_CPU_ATTENTION_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "models/spec/dtype.h"
 
-// Causal attention for one head of one sequence. A head's queries, keys and values are first copied
-// from their strided rows into fp32 panels, padded with zeros to whole tiles; then every product is
-// a run of register tiles that touches only the keys a row may see (Dao et al. 2022,
-// FlashAttention, without its second level of blocking: a head's panels fit in the second-level
-// cache). Scores exist for one tile (forward) or one block (backward) of query rows at a time.
+// Causal attention for one key/value head of one sequence and the query heads that read it. Rows are
+// first copied from their strided places into fp32 panels, padded with zeros to whole tiles: keys and
+// values once for all query heads. Then every product is a run of register tiles that touches only
+// the keys that a row may see (Dao et al. 2022, FlashAttention, without its second level of
+// blocking: a head's panels fit in the second-level cache). Scores exist for one tile (forward) or
+// one block (backward) of query rows at a time.
+//
+// A key that a row does not see has weight 0 there or is left out, which gives the same bits: so a
+// row's result does not depend on how its keys lie in tiles, and a document's is that of a sequence
+// of its own.
 namespace sluice::cpu {
 
 constexpr size_t kQueryTile = 12;   // rows of a register tile
@@ -21,47 +28,71 @@ constexpr size_t RoundUp(size_t n, size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-struct HeadShape {
+constexpr size_t RoundDown(size_t n, size_t multiple) { return n / multiple * multiple; }
+
+struct GroupShape {
   size_t seq = 0;
-  size_t width = 0;   // elements of one head
-  size_t stride = 0;  // elements between rows of q, k, v and their gradients
-  size_t out_stride = 0;
+  size_t heads = 0;       // query heads of the group
+  size_t width = 0;       // elements of one head
+  size_t q_stride = 0;    // elements between rows of q and dq
+  size_t kv_stride = 0;   // of k, v and their gradients
+  size_t out_stride = 0;  // of out and dout
+  size_t window = 0;      // a row sees so many keys; 0: all before it
+  float scale = 0;        // of the scores
+  float soft_cap = 0;     // 0: none
   DType dtype = DType::kFloat32;
 
   size_t padded_seq() const { return RoundUp(seq, kRowPadding); }
   size_t padded_width() const { return RoundUp(width, kPanel); }
   size_t panel_floats() const { return padded_seq() * padded_width(); }
+  // Room for the scores of a row: with those of a block of rows they begin at a multiple of
+  // kRowPadding and end with a whole panel.
+  size_t score_columns() const {
+    const size_t span = RoundUp(window + kQueryBlock + kPanel + kRowPadding, kRowPadding);
+    return window == 0 || span > padded_seq() ? padded_seq() : span;
+  }
   size_t forward_floats() const {
-    return 3 * panel_floats() + kQueryTile * (padded_seq() + padded_width());
+    return 3 * panel_floats() + kQueryTile * (score_columns() + padded_width());
   }
   size_t backward_floats() const {
-    return 7 * panel_floats() + 2 * kQueryBlock * padded_seq() + kQueryTile * padded_width();
+    return 7 * panel_floats() + 2 * kQueryBlock * score_columns() + kQueryTile * padded_width();
+  }
+  // The first key that a row sees. Never less than the row before's; rows past the end see what the
+  // last one does.
+  size_t FirstKey(const int32_t* starts, size_t row) const {
+    const size_t real = std::min(row, seq - 1);
+    const size_t in_window = window != 0 && real >= window ? real - window + 1 : 0;
+    return starts == nullptr ? in_window : std::max(in_window, static_cast<size_t>(starts[real]));
   }
 };
 
-// One head's rows in the caller's tensors.
-struct HeadForward {
+// A group's rows in the caller's tensors, from the sequence's first on; of q, out and their
+// gradients those of the first query head: the next one's lie `width` elements further, and its lse
+// `seq`. `starts` may be null, as in kernels.h.
+struct GroupForward {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
+  const int32_t* starts = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
 };
 
-struct HeadBackward {
+struct GroupBackward {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
+  const int32_t* starts = nullptr;
   const void* out = nullptr;
   const float* lse = nullptr;
   const void* dout = nullptr;
   void* dq = nullptr;
-  void* dk = nullptr;
+  void* dk = nullptr;  // and dv: summed in fp32 over the query heads, in their order
   void* dv = nullptr;
 };
 
-void AttendHead(const HeadShape& shape, const HeadForward& head, float* workspace);
-void AttendHeadBackward(const HeadShape& shape, const HeadBackward& head, float* workspace);
+void AttendGroup(const GroupShape& shape, const GroupForward& group, float* workspace);
+void AttendGroupBackward(const GroupShape& shape, const GroupBackward& group, float* workspace);
 
 }  // namespace sluice::cpu
 

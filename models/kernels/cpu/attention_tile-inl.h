@@ -70,18 +70,30 @@ HWY_INLINE void RowTimesRows(size_t depth, Strided a, const float* b, size_t b_r
   }
 }
 
-// c[kQueryTile, keys] = a[kQueryTile, width] * (the panels of b, transposed); keys round up to
-// whole panels.
+// c[kQueryTile, key - base] = a[kQueryTile, width] * (the panels of b, transposed) for the keys from
+// `first`, rounded down, to `end`, rounded up to whole panels.
 HWY_INLINE void RowTimesPanels(size_t width, const float* a, size_t a_row, const float* panels,
-                               size_t keys, float* c, size_t c_row) {
-  for (size_t key = 0; key < keys; key += kPanel) {
-    RowTimesRows<false>(width, {a, a_row, 1}, panels + key * width, kPanel, kPanel, c + key, c_row);
+                               size_t first, size_t end, size_t base, float* c, size_t c_row) {
+  for (size_t key = RoundDown(first, kPanel); key < end; key += kPanel) {
+    RowTimesRows<false>(width, {a, a_row, 1}, panels + key * width, kPanel, kPanel, c + key - base,
+                        c_row);
   }
+}
+
+// `n` scores become cap * tanh(score / cap).
+HWY_INLINE void CapScores(size_t n, float cap, float* scores) {
+  const DF d;
+  const VF factor = hn::Set(d, cap);
+  const VF inverse = hn::Set(d, 1.0f / cap);
+  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+    const VF score = Load(d, scores + i, part);
+    Store(hn::Mul(factor, TanhOf(hn::Mul(score, inverse))), d, scores + i, part);
+  });
 }
 
 // Rows in fp32, times `scale`; padding in both directions is zero.
 template <class T>
-void PackRows(const HeadShape& shape, const T* from, size_t stride, float scale, float* to) {
+void PackRows(const GroupShape& shape, const T* from, size_t stride, float scale, float* to) {
   const DF d;
   const size_t columns = shape.padded_width();
   const VF factor = hn::Set(d, scale);
@@ -131,19 +143,19 @@ HWY_INLINE void TransposeFour(const T* from, size_t stride, float* to) {
 // Panels of kPanel rows, each stored column by column: to[panel][column][row in panel]; rows past
 // the end are zero.
 template <class T>
-void PackTransposed(const HeadShape& shape, const T* from, float* to) {
+void PackTransposed(const GroupShape& shape, const T* from, size_t stride, float* to) {
   constexpr size_t kFour = 4;
   for (size_t row = 0; row < shape.padded_seq(); row += kFour) {
     float* const at = to + row / kPanel * kPanel * shape.width + row % kPanel;
-    const T* const rows = from + row * shape.stride;
+    const T* const rows = from + row * stride;
     const size_t real = std::min(kFour, shape.seq - std::min(row, shape.seq));
     size_t column = 0;
     for (; real == kFour && column + kFour <= shape.width; column += kFour) {
-      TransposeFour(rows + column, shape.stride, at + column * kPanel);
+      TransposeFour(rows + column, stride, at + column * kPanel);
     }
     for (; column < shape.width; ++column) {
       for (size_t r = 0; r < kFour; ++r) {
-        at[column * kPanel + r] = r < real ? Widen(rows[r * shape.stride + column]) : 0.0f;
+        at[column * kPanel + r] = r < real ? Widen(rows[r * stride + column]) : 0.0f;
       }
     }
   }
@@ -151,13 +163,14 @@ void PackTransposed(const HeadShape& shape, const T* from, float* to) {
 
 // rows [count, width] of a padded fp32 matrix, times `scale`, into the caller's tensor.
 template <class T>
-void UnpackRows(const HeadShape& shape, size_t count, const float* from, float scale, T* to) {
+void UnpackRows(const GroupShape& shape, size_t count, const float* from, float scale, T* to,
+                size_t stride) {
   const DF d;
   const VF factor = hn::Set(d, scale);
   for (size_t row = 0; row < count; ++row) {
     ForEachVector(shape.width, [&](size_t i, auto part) HWY_ATTR {
       const VF value = Load(d, from + row * shape.padded_width() + i, part);
-      Store(hn::Mul(value, factor), d, to + row * shape.stride + i, part);
+      Store(hn::Mul(value, factor), d, to + row * stride + i, part);
     });
   }
 }

@@ -126,6 +126,29 @@ HWY_INLINE VF ExpOf(VF x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Mul(p, power));
 }
 
+// tanh x within 5 units in the last place, also of small x; a NaN stays one. A quotient of
+// polynomials (Guennebaud & Jacob 2010, Eigen, MathFunctionsImpl.h), beyond whose range tanh x is 1
+// but for the last bits.
+HWY_INLINE VF TanhOf(VF x) {
+  const DF d;
+  const VF end = hn::Set(d, 7.90531110763549805f);
+  VF y = hn::IfThenElse(hn::Gt(x, end), end, x);
+  y = hn::IfThenElse(hn::Lt(y, hn::Neg(end)), hn::Neg(end), y);
+  const VF y2 = hn::Mul(y, y);
+  VF p = hn::Set(d, -2.76076847742355e-16f);
+  p = hn::MulAdd(p, y2, hn::Set(d, 2.00018790482477e-13f));
+  p = hn::MulAdd(p, y2, hn::Set(d, -8.60467152213735e-11f));
+  p = hn::MulAdd(p, y2, hn::Set(d, 5.12229709037114e-08f));
+  p = hn::MulAdd(p, y2, hn::Set(d, 1.48572235717979e-05f));
+  p = hn::MulAdd(p, y2, hn::Set(d, 6.37261928875436e-04f));
+  p = hn::MulAdd(p, y2, hn::Set(d, 4.89352455891786e-03f));
+  VF q = hn::Set(d, 1.19825839466702e-06f);
+  q = hn::MulAdd(q, y2, hn::Set(d, 1.18534705686654e-04f));
+  q = hn::MulAdd(q, y2, hn::Set(d, 2.26843463243900e-03f));
+  q = hn::MulAdd(q, y2, hn::Set(d, 4.89352518554385e-03f));
+  return hn::Div(hn::Mul(y, p), q);
+}
+
 }  // namespace sluice::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -18,7 +19,7 @@
 namespace sluice::cudnn {
 namespace {
 
-using ShapeKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+using ShapeKey = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float>;
 
 // The objects that the attention layers of all threads share on one GPU. A handle serves one call
 // at a time; a call only queues work.
@@ -74,59 +75,65 @@ class CudnnAttention : public Attention {
     made_plans_ = false;
   }
 
-  void Forward(Stream stream, const void* qkv, void* out, float* lse, void* workspace) override {
+  void Forward(Stream stream, const AttentionInput& in, void* out, float* lse,
+               void* workspace) override {
     const cudaStream_t queue = cuda::Queue(stream);
-    if (!Ready()) return;
+    if (!Ready(in)) return;
     const AttentionForwardGraph& graph = plans_->forward_graph;
     Run(queue, *plans_->forward,
-        {{graph.queries, Third(qkv, 0)},
-         {graph.keys, Third(qkv, 1)},
-         {graph.values, Third(qkv, 2)},
+        {{graph.queries, Mutable(in.q)},
+         {graph.keys, Mutable(in.k)},
+         {graph.values, Mutable(in.v)},
          {graph.out, out},
          {graph.lse, lse}},
         workspace);
   }
 
-  void Backward(Stream stream, const void* qkv, const void* out, const float* lse, const void* dout,
-                void* dqkv, void* workspace) override {
+  void Backward(Stream stream, const AttentionInput& in, const void* out, const float* lse,
+                const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
     const cudaStream_t queue = cuda::Queue(stream);
-    if (!Ready()) return;
+    if (!Ready(in)) return;
     const AttentionBackwardGraph& graph = plans_->backward_graph;
     Run(queue, *plans_->backward,
-        {{graph.queries, Third(qkv, 0)},
-         {graph.keys, Third(qkv, 1)},
-         {graph.values, Third(qkv, 2)},
-         {graph.out, const_cast<void*>(out)},
+        {{graph.queries, Mutable(in.q)},
+         {graph.keys, Mutable(in.k)},
+         {graph.values, Mutable(in.v)},
+         {graph.out, Mutable(out)},
          {graph.lse, const_cast<float*>(lse)},
-         {graph.dout, const_cast<void*>(dout)},
+         {graph.dout, Mutable(dout)},
          {graph.row_sums, workspace},
-         {graph.dqueries, Third(dqkv, 0)},
-         {graph.dkeys, Third(dqkv, 1)},
-         {graph.dvalues, Third(dqkv, 2)}},
+         {graph.dqueries, dq},
+         {graph.dkeys, dk},
+         {graph.dvalues, dv}},
         static_cast<std::byte*>(workspace) + workspace_.row_sums);
   }
 
  private:
   // cuDNN takes tensors that it only reads as non-const pointers, too.
-  void* Third(const void* qkv, int which) const {
-    auto* const first = static_cast<std::byte*>(const_cast<void*>(qkv));
-    return first + which * shape_.dim * SizeOf(DType::kBFloat16);
-  }
+  static void* Mutable(const void* tensor) { return const_cast<void*>(tensor); }
 
   // Runs both passes once: a plan also has kernels that are loaded when they first run. All tensors
   // share one memory: the result is not used.
   void Rehearse(Stream stream, cudaStream_t queue) {
-    const auto tensor_bytes =
-        static_cast<size_t>(shape_.batch * shape_.seq * 3 * shape_.dim * SizeOf(DType::kBFloat16));
+    const auto tensor_bytes = static_cast<size_t>(
+        shape_.batch * shape_.seq *
+        std::max({shape_.q_stride, shape_.kv_stride, shape_.heads * shape_.width * 2}) *
+        SizeOf(DType::kBFloat16));
     cuda::Rehearse(queue, workspace_.backward + tensor_bytes, [&](std::byte* memory) {
       std::byte* const tensor = memory + workspace_.backward;
       auto* const lse = reinterpret_cast<float*>(tensor);
-      Forward(stream, tensor, tensor, lse, memory);
-      Backward(stream, tensor, tensor, lse, tensor, tensor, memory);
+      const AttentionInput in = {.q = tensor, .k = tensor, .v = tensor};
+      Forward(stream, in, tensor, lse, memory);
+      Backward(stream, in, tensor, lse, tensor, tensor, tensor, tensor, memory);
     });
   }
 
-  bool Ready() {
+  bool Ready(const AttentionInput& in) {
+    if (in.starts != nullptr) {
+      NoteCudaFailure(absl::InvalidArgumentError(
+          "cuDNN's attention takes sequences of one document; take --attention sluice"));
+      return false;
+    }
     if (plans_ == nullptr) NoteCudaFailure(FindPlans());
     return plans_ != nullptr;
   }
@@ -137,7 +144,8 @@ class CudnnAttention : public Attention {
     if (!library.ok()) return library.status();
     const absl::StatusOr<Engine*> engine = CurrentEngine(*library);
     if (!engine.ok()) return engine.status();
-    const ShapeKey key = {shape_.batch, shape_.seq, shape_.dim, shape_.heads};
+    const ShapeKey key = {shape_.batch,    shape_.seq,       shape_.heads,      shape_.width,
+                          shape_.q_stride, shape_.kv_stride, ScoreScale(shape_)};
     const std::lock_guard lock((*engine)->mutex);
     auto found = (*engine)->plans.find(key);
     if (found == (*engine)->plans.end()) {

@@ -1,6 +1,5 @@
 #include "models/kernels/cudnn/attention_graph.h"
 
-#include <cmath>
 #include <limits>
 
 namespace sluice::cudnn {
@@ -10,18 +9,18 @@ namespace {
 class Builder {
  public:
   Builder(const AttentionShape& shape, TensorGraph* graph)
-      : s_(shape), width_(shape.dim / shape.heads), graph_(*graph) {}
+      : s_(shape), width_(shape.width), graph_(*graph) {}
 
-  // A third of qkv or dqkv.
-  int Third() { return graph_.Add(Rows(3 * s_.dim)); }
+  int Queries() { return graph_.Add(Rows(s_.q_stride)); }
+  int Keys() { return graph_.Add(Rows(s_.kv_stride)); }
   // The same, as the second factor of a product with its transposed.
-  int ThirdTransposed() {
-    const GraphTensor rows = Rows(3 * s_.dim);
+  int KeysTransposed() {
+    const GraphTensor rows = Rows(s_.kv_stride);
     return graph_.Add({.dims = {s_.batch, s_.heads, width_, s_.seq},
                        .strides = {rows.strides[0], rows.strides[1], 1, rows.strides[2]},
                        .element = Element::kBFloat16});
   }
-  int Output() { return graph_.Add(Rows(s_.dim)); }
+  int Output() { return graph_.Add(Rows(s_.heads * width_)); }
   // One number for each row and head; in memory, or virtual.
   int PerRow(bool is_virtual) {
     return graph_.Add({.dims = {s_.batch, s_.heads, s_.seq, 1},
@@ -29,7 +28,7 @@ class Builder {
                        .is_virtual = is_virtual});
   }
   int Scores() { return graph_.Add(Square(Element::kFloat32)); }
-  int Scale() { return graph_.AddConstant(1 / std::sqrt(static_cast<float>(width_))); }
+  int Scale() { return graph_.AddConstant(ScoreScale(s_)); }
 
   // -infinity where the key comes after the query.
   int Masked(int scores) {
@@ -48,16 +47,16 @@ class Builder {
     std::swap(transposed.strides[2], transposed.strides[3]);
     return graph_.Apply({.op = GraphOp::kReshape, .a = square, .result = graph_.Add(transposed)});
   }
-  // Keys in their original layout, from ThirdTransposed().
+  // Keys in their original layout, from KeysTransposed().
   int Upright(int keys) {
-    GraphTensor upright = Rows(3 * s_.dim);
+    GraphTensor upright = Rows(s_.kv_stride);
     upright.is_virtual = true;
     upright.element = Element::kFloat32;
     return graph_.Apply({.op = GraphOp::kReshape, .a = keys, .result = graph_.Add(upright)});
   }
   // The fp32 products of the outputs before they are added up.
   int OutputProducts() {
-    GraphTensor products = Rows(s_.dim);
+    GraphTensor products = Rows(s_.heads * width_);
     products.strides[1] = s_.seq * width_;  // as the pattern requires; no data are stored there
     products.is_virtual = true;
     products.element = Element::kFloat32;
@@ -89,9 +88,9 @@ AttentionForwardGraph MakeForwardGraph(const AttentionShape& shape) {
   AttentionForwardGraph made;
   TensorGraph& graph = made.graph;
   Builder build(shape, &graph);
-  made.queries = build.Third();
-  made.keys = build.ThirdTransposed();
-  made.values = build.Third();
+  made.queries = build.Queries();
+  made.keys = build.KeysTransposed();
+  made.values = build.Keys();
   made.out = build.Output();
   made.lse = build.PerRow(false);
 
@@ -115,16 +114,16 @@ AttentionBackwardGraph MakeBackwardGraph(const AttentionShape& shape) {
   AttentionBackwardGraph made;
   TensorGraph& graph = made.graph;
   Builder build(shape, &graph);
-  made.queries = build.Third();
-  made.keys = build.ThirdTransposed();
-  made.values = build.ThirdTransposed();
+  made.queries = build.Queries();
+  made.keys = build.KeysTransposed();
+  made.values = build.KeysTransposed();
   made.out = build.Output();
   made.lse = build.PerRow(false);
   made.dout = build.Output();
   made.row_sums = build.PerRow(false);
-  made.dqueries = build.Third();
-  made.dkeys = build.Third();
-  made.dvalues = build.Third();
+  made.dqueries = build.Queries();
+  made.dkeys = build.Keys();
+  made.dvalues = build.Keys();
   const int scale = build.Scale();
 
   const int products = graph.Apply(

@@ -16,7 +16,7 @@ int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 std::string Describe(const char* pass, const AttentionShape& s) {
   return absl::StrFormat("attention's %s pass, batch %d, %d heads of %d values, %d tokens", pass,
-                         s.batch, s.heads, s.dim / s.heads, s.seq);
+                         s.batch, s.heads, s.width, s.seq);
 }
 
 // The kernel of `graph`; its work area has the predicted size.

@@ -8,6 +8,7 @@
 
 #include "models/kernels/kernels.h"
 #include "tests/count_allocations.h"
+#include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/product_memory.h"
 
@@ -93,19 +94,17 @@ TEST_P(AllocationTest, LinearAllocatesNoTensorOrWorkspace) {
 }
 
 TEST_P(AllocationTest, AttentionAllocatesNothing) {
-  const AttentionShape shape = {.batch = 2, .seq = 50, .dim = 40, .heads = 2, .dtype = GetParam()};
-  const auto attention = *CpuKernels().make_attention(shape);
-  const Tensor qkv(shape.dtype, RandomMatrix(100, 120, 1)),
-      dout(shape.dtype, RandomValues(4000, 2));
-  Tensor out(shape.dtype, dout.size()), dqkv(shape.dtype, qkv.size());
-  Tensor lse(DType::kFloat32, size_t{200});
-  Workspace forward(attention->forward_workspace()), backward(attention->backward_workspace());
-  ExpectNone("forward",
-             [&] { attention->Forward({}, qkv.data(), out.data(), lse.floats(), forward.data()); });
-  ExpectNone("backward", [&] {
-    attention->Backward({}, qkv.data(), out.data(), lse.floats(), dout.data(), dqkv.data(),
-                        backward.data());
-  });
+  AttentionShape shape = Separate(
+      {.batch = 2, .seq = 50, .heads = 4, .kv_heads = 2, .width = 20, .dtype = GetParam()});
+  for (const int64_t window : {0, 9}) {
+    shape.window = window;
+    shape.soft_cap = static_cast<float>(window);
+    const AttentionProblem problem(shape, RandomStarts(shape, 1));
+    const auto attention = *CpuKernels().make_attention(shape);
+    AttentionTensors<Tensor> tensors(problem, *attention);
+    ExpectNone("forward", [&] { tensors.Forward({}); });
+    ExpectNone("backward", [&] { tensors.Backward({}); });
+  }
 }
 
 TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {

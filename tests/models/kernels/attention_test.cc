@@ -2,127 +2,269 @@
 
 #include <cmath>
 
-#include "absl/strings/str_format.h"
+#include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
 
 namespace sluice {
 namespace {
 
+constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
+
+// Both passes against the twin in fp64.
+void ExpectLikeTheTwin(const AttentionProblem& problem) {
+  const AttentionShape& shape = problem.shape;
+  const auto attention = *CpuKernels().make_attention(shape);
+  AttentionTensors<Tensor> tensors(problem, *attention);
+  tensors.Run();
+  const twin::Attended want = twin::Attend(shape, problem.in, problem.starts);
+  ExpectClose(tensors.out(), want.out, Epsilon(shape.dtype), 1e-5, "out");
+  ExpectClose(tensors.lse(), want.lse, 1e-6, 1e-5, "lse");
+  // The stored output is rounded too, and enters every gradient through rowsum(dout * out).
+  const double absolute = shape.dtype == DType::kBFloat16 ? 0.02 : 2e-5;
+  const auto group = static_cast<double>(shape.heads / shape.kv_heads);
+  ExpectCloseGradients(shape, tensors.gradients(),
+                       twin::AttendBackward(shape, problem.in, problem.dout, problem.starts),
+                       Epsilon(shape.dtype), absolute * std::sqrt(group));
+}
+
 // Lengths around the tile (12), panel (32), block (48) and padding (96) of
 // models/kernels/cpu/attention.h.
 std::vector<AttentionShape> Shapes() {
   std::vector<AttentionShape> shapes;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : kTypes) {
     for (const int64_t seq : {1, 2, 11, 12, 13, 31, 33, 47, 49, 64, 96, 97, 150}) {
-      shapes.push_back({.batch = 2, .seq = seq, .dim = 48, .heads = 3, .dtype = dtype});
+      shapes.push_back(PlainShape(dtype, 2, seq, 3, 16));
     }
-    for (const int64_t width : {1, 4, 5, 17, 31, 32, 33, 64, 80, 128}) {
-      shapes.push_back({.batch = 1, .seq = 37, .dim = 2 * width, .heads = 2, .dtype = dtype});
+    for (const int64_t width : {1, 4, 5, 17, 31, 32, 33, 64, 80, 128, 256}) {
+      shapes.push_back(PlainShape(dtype, 1, 37, 2, width));
     }
   }
   return shapes;
 }
 
-class AttentionTest : public testing::TestWithParam<AttentionShape> {
- protected:
-  AttentionTest()
-      : shape_(GetParam()),
-        attention_(*CpuKernels().make_attention(shape_)),
-        rows_(shape_.batch * shape_.seq),
-        qkv_(Rounded(RandomValues(static_cast<size_t>(rows_ * 3 * shape_.dim), 1, -2, 2),
-                     shape_.dtype)) {}
+class AttentionTest : public testing::TestWithParam<AttentionShape> {};
 
-  const AttentionShape shape_;
-  const std::unique_ptr<Attention> attention_;
-  const int64_t rows_;
-  const Values qkv_;
-};
-
-TEST_P(AttentionTest, Forward) {
-  const twin::Attended want = twin::Attend(shape_, qkv_);
-  const Tensor qkv(shape_.dtype, qkv_);
-  Tensor out(shape_.dtype, want.out.size());
-  Tensor lse(DType::kFloat32, want.lse.size());
-  Workspace workspace(attention_->forward_workspace());
-  attention_->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
-  ExpectClose(out, want.out, Epsilon(shape_.dtype), 1e-5, "out");
-  ExpectClose(lse, want.lse, 1e-6, 1e-5, "lse");
-}
-
-TEST_P(AttentionTest, Backward) {
-  const twin::Attended forward = twin::Attend(shape_, qkv_);
-  const Values gradient = Rounded(RandomMatrix(rows_, shape_.dim, 2), shape_.dtype);
-  const Tensor qkv(shape_.dtype, qkv_);
-  const Tensor out(shape_.dtype, forward.out);
-  Tensor lse(DType::kFloat32, forward.lse);
-  const Tensor dout(shape_.dtype, gradient);
-  Tensor dqkv(shape_.dtype, qkv_.size());
-  Workspace workspace(attention_->backward_workspace());
-  attention_->Backward({}, qkv.data(), out.data(), lse.floats(), dout.data(), dqkv.data(),
-                       workspace.data());
-  // The stored output is rounded too, and enters every gradient through rowsum(dout * out).
-  const double absolute = shape_.dtype == DType::kBFloat16 ? 0.02 : 2e-5;
-  ExpectClose(dqkv, twin::AttendBackward(shape_, qkv_, gradient), Epsilon(shape_.dtype), absolute,
-              "dqkv");
-}
+TEST_P(AttentionTest, MatchesTheTwin) { ExpectLikeTheTwin(AttentionProblem(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest, testing::ValuesIn(Shapes()),
-                         [](const auto& param_info) {
-                           const AttentionShape& s = param_info.param;
-                           return absl::StrFormat("%s_seq%d_heads%d_of%d", DTypeName(s.dtype),
-                                                  s.seq, s.heads, s.dim / s.heads);
-                         });
+                         [](const auto& param_info) { return NameOf(param_info.param); });
+
+// Every option with every other: groups, widths, lengths, windows, caps.
+std::vector<AttentionShape> Options() {
+  struct Heads {
+    int64_t q, kv;
+  };
+  constexpr float kCaps[] = {0, 5, 50};
+  constexpr float kScales[] = {0, 0.2f};
+  std::vector<AttentionShape> shapes;
+  for (const Heads heads : {Heads{1, 1}, Heads{4, 2}, Heads{6, 1}, Heads{8, 8}}) {
+    for (const int64_t width : {5, 8, 33, 64}) {
+      for (const int64_t seq : {1, 7, 49, 97, 130}) {
+        for (const int64_t window : {0, 1, 3, 48, 200}) {
+          const size_t i = shapes.size();
+          shapes.push_back({.batch = 1 + static_cast<int64_t>(i % 2),
+                            .seq = seq,
+                            .heads = heads.q,
+                            .kv_heads = heads.kv,
+                            .width = width,
+                            .window = window,
+                            .scale = kScales[i % 2],
+                            .soft_cap = kCaps[i % 3],
+                            .dtype = kTypes[i / 3 % 2]});
+        }
+      }
+    }
+  }
+  for (const DType dtype : kTypes) {
+    for (const int64_t width : {80, 128, 256}) {
+      shapes.push_back({.batch = 1,
+                        .seq = 130,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .width = width,
+                        .window = 50,
+                        .soft_cap = 20,
+                        .dtype = dtype});
+    }
+  }
+  return shapes;
+}
+
+class AttentionOptionsTest : public testing::TestWithParam<AttentionShape> {};
+
+TEST_P(AttentionOptionsTest, MatchTheTwinInAnyLayout) {
+  const AttentionShape& shape = GetParam();
+  ExpectLikeTheTwin(AttentionProblem(Fused(shape)));
+  ExpectLikeTheTwin(AttentionProblem(Separate(shape, 3), RandomStarts(shape, 1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, AttentionOptionsTest, testing::ValuesIn(Options()),
+                         [](const auto& param_info) { return NameOf(param_info.param); });
 
 // Scores of several hundred overflow e^x unless the largest is taken off first.
 TEST(AttentionRangeTest, LargeScoresStayFinite) {
-  const AttentionShape shape = {.batch = 1, .seq = 40, .dim = 16, .heads = 1};
-  const Values values = RandomMatrix(40, 48, 3, -40, 40);
-  const Tensor qkv(DType::kFloat32, values);
-  Tensor out(DType::kFloat32, size_t{40} * 16);
-  Tensor lse(DType::kFloat32, 40);
-  const auto attention = *CpuKernels().make_attention(shape);
-  Workspace workspace(attention->forward_workspace());
-  attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
-  const twin::Attended want = twin::Attend(shape, Rounded(values, DType::kFloat32));
-  ExpectClose(out, want.out, 1e-3, 1e-2, "out");
-  ExpectClose(lse, want.lse, 1e-5, 1e-5, "lse");
+  AttentionProblem problem(PlainShape(DType::kFloat32, 1, 40, 1, 16));
+  for (Values* const part : {&problem.in.q, &problem.in.k, &problem.in.v}) {
+    for (double& value : *part) value = Rounded(value * 20, DType::kFloat32);
+  }
+  const auto attention = *CpuKernels().make_attention(problem.shape);
+  AttentionTensors<Tensor> tensors(problem, *attention);
+  tensors.Forward({});
+  const twin::Attended want = twin::Attend(problem.shape, problem.in);
+  ExpectClose(tensors.out(), want.out, 1e-3, 1e-2, "out");
+  ExpectClose(tensors.lse(), want.lse, 1e-5, 1e-5, "lse");
 }
 
 // Position t must not change when a later position does.
 TEST(AttentionCausalityTest, TheFutureDoesNotMatter) {
-  const AttentionShape shape = {.batch = 1, .seq = 70, .dim = 8, .heads = 2};
-  constexpr size_t kChanged = 41;
-  Values values = RandomMatrix(70, 24, 4);
-  const auto attention = *CpuKernels().make_attention(shape);
-  Workspace workspace(attention->forward_workspace());
-  Tensor lse(DType::kFloat32, 140);
-  const auto run = [&] {
-    const Tensor qkv(DType::kFloat32, values);
-    Tensor out(DType::kFloat32, size_t{70} * 8);
-    attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
-    return out.ToValues();
-  };
-  const Values before = run();
-  for (size_t i = kChanged * 24; i < values.size(); ++i) values[i] = 9;
-  const Values after = run();
-  for (size_t i = 0; i < kChanged * 8; ++i) ASSERT_EQ(before[i], after[i]) << "element " << i;
-  EXPECT_NE(before[kChanged * 8], after[kChanged * 8]);
+  AttentionProblem problem(PlainShape(DType::kFloat32, 1, 70, 2, 4));
+  constexpr size_t kChanged = size_t{41} * 8;
+  const AttentionBits before = RunForBits(CpuKernels(), problem);
+  for (Values* const part : {&problem.in.q, &problem.in.k, &problem.in.v}) {
+    std::fill(part->begin() + kChanged, part->end(), 9);
+  }
+  const AttentionBits after = RunForBits(CpuKernels(), problem);
+  constexpr std::ptrdiff_t kBytes = kChanged * sizeof(float);
+  EXPECT_TRUE(std::equal(before.out.begin(), before.out.begin() + kBytes, after.out.begin()));
+  EXPECT_NE(before.out, after.out);
 }
 
 // A diverged run must show, not be hidden by a softmax that drops NaNs.
 TEST(AttentionRangeTest, NaNReachesTheOutput) {
-  const AttentionShape shape = {.batch = 1, .seq = 20, .dim = 8, .heads = 1};
-  Values values = RandomMatrix(20, 24, 5);
-  values[3 * 24 + 8] = std::nan("");  // a key
-  const Tensor qkv(DType::kFloat32, values);
-  Tensor out(DType::kFloat32, size_t{20} * 8);
-  Tensor lse(DType::kFloat32, 20);
-  const auto attention = *CpuKernels().make_attention(shape);
-  Workspace workspace(attention->forward_workspace());
-  attention->Forward({}, qkv.data(), out.data(), lse.floats(), workspace.data());
-  EXPECT_FALSE(std::isnan(out.Get(size_t{2} * 8)));
-  for (size_t t = 3; t < 20; ++t) EXPECT_TRUE(std::isnan(out.Get(t * 8))) << "position " << t;
+  for (const float cap : {0.0f, 10.0f}) {
+    AttentionShape shape = PlainShape(DType::kFloat32, 1, 20, 1, 8);
+    shape.soft_cap = cap;
+    AttentionProblem problem(shape);
+    problem.in.k[3 * 8] = std::nan("");
+    const auto attention = *CpuKernels().make_attention(shape);
+    AttentionTensors<Tensor> tensors(problem, *attention);
+    tensors.Forward({});
+    EXPECT_FALSE(std::isnan(tensors.out().Get(size_t{2} * 8)));
+    for (size_t t = 3; t < 20; ++t) {
+      EXPECT_TRUE(std::isnan(tensors.out().Get(t * 8))) << "position " << t << ", cap " << cap;
+    }
+  }
+}
+
+AttentionShape GroupedShape(DType dtype) {
+  return Separate({.batch = 2, .seq = 130, .heads = 4, .kv_heads = 2, .width = 33, .dtype = dtype});
+}
+
+TEST(AttentionBitsTest, OneDocumentIsNone) {
+  for (const DType dtype : kTypes) {
+    const AttentionShape shape = GroupedShape(dtype);
+    EXPECT_TRUE(RunForBits(CpuKernels(), AttentionProblem(shape, twin::Starts(260, 0))) ==
+                RunForBits(CpuKernels(), AttentionProblem(shape)));
+  }
+}
+
+TEST(AttentionBitsTest, AWindowOfTheWholeSequenceIsNone) {
+  for (const DType dtype : kTypes) {
+    AttentionShape shape = GroupedShape(dtype);
+    const AttentionBits all = RunForBits(CpuKernels(), AttentionProblem(shape));
+    shape.window = shape.seq;
+    EXPECT_TRUE(RunForBits(CpuKernels(), AttentionProblem(shape)) == all);
+    shape.window = shape.seq - 1;  // the last row sees one key less
+    EXPECT_FALSE(RunForBits(CpuKernels(), AttentionProblem(shape)) == all);
+  }
+}
+
+// The bytes of rows first ... end - 1 of a buffer with rows of `row` values.
+std::vector<char> Rows(const std::vector<char>& bits, DType dtype, int64_t row, int64_t first,
+                       int64_t end) {
+  const int64_t bytes = row * SizeOf(dtype);
+  return {bits.begin() + first * bytes, bits.begin() + end * bytes};
+}
+
+Values Rows(const Values& values, int64_t row, int64_t first, int64_t end) {
+  return {values.begin() + first * row, values.begin() + end * row};
+}
+
+// Rows first ... end - 1 of one sequence as a sequence of their own.
+AttentionProblem Part(const AttentionProblem& whole, int64_t first, int64_t end) {
+  AttentionShape shape = whole.shape;
+  shape.seq = end - first;
+  AttentionProblem part(shape);
+  const int64_t q = shape.heads * shape.width, kv = shape.kv_heads * shape.width;
+  part.in = {Rows(whole.in.q, q, first, end), Rows(whole.in.k, kv, first, end),
+             Rows(whole.in.v, kv, first, end)};
+  part.dout = Rows(whole.dout, q, first, end);
+  return part;
+}
+
+// Bit for bit: a key outside a row's document adds exactly nothing to any of its sums.
+TEST(AttentionBitsTest, ADocumentIsASequenceOfItsOwn) {
+  constexpr int64_t kEnds[] = {1, 14, 50, 61, 170, 200};
+  for (const DType dtype : kTypes) {
+    for (const int64_t window : {0, 20}) {
+      AttentionShape shape = Fused({.batch = 1,
+                                    .seq = 200,
+                                    .heads = 4,
+                                    .kv_heads = 2,
+                                    .width = 17,
+                                    .window = window,
+                                    .soft_cap = 30,
+                                    .dtype = dtype});
+      AttentionProblem packed(shape);
+      for (const int64_t end : kEnds) {
+        packed.starts.resize(static_cast<size_t>(end), static_cast<int32_t>(packed.starts.size()));
+      }
+      const AttentionBits all = RunForBits(CpuKernels(), packed);
+      int64_t first = 0;
+      for (const int64_t end : kEnds) {
+        const AttentionBits alone = RunForBits(CpuKernels(), Part(packed, first, end));
+        const int64_t row = shape.heads * shape.width;
+        EXPECT_EQ(Rows(all.out, dtype, row, first, end), alone.out) << "from " << first;
+        EXPECT_EQ(Rows(all.gradients, dtype, shape.q_stride, first, end), alone.gradients)
+            << "from " << first;
+        first = end;
+      }
+    }
+  }
+}
+
+// With one query head for each key/value head, groups change nothing.
+TEST(AttentionBitsTest, AHeadDoesNotDependOnTheOthers) {
+  const AttentionProblem two(PlainShape(DType::kFloat32, 1, 60, 2, 8));
+  AttentionProblem one(PlainShape(DType::kFloat32, 1, 60, 1, 8));
+  for (size_t i = 0; i < one.in.q.size(); ++i) {
+    const size_t at = i / 8 * 16 + i % 8;
+    one.in.q[i] = two.in.q[at];
+    one.in.k[i] = two.in.k[at];
+    one.in.v[i] = two.in.v[at];
+    one.dout[i] = two.dout[at];
+  }
+  const AttentionBits of_two = RunForBits(CpuKernels(), two);
+  const AttentionBits of_one = RunForBits(CpuKernels(), one);
+  for (int64_t t = 0; t < 60; ++t) {
+    EXPECT_EQ(Rows(of_two.out, DType::kFloat32, 8, 2 * t, 2 * t + 1),
+              Rows(of_one.out, DType::kFloat32, 8, t, t + 1));
+    for (int64_t part = 0; part < 3; ++part) {
+      EXPECT_EQ(Rows(of_two.gradients, DType::kFloat32, 8, 6 * t + 2 * part, 6 * t + 2 * part + 1),
+                Rows(of_one.gradients, DType::kFloat32, 8, 3 * t + part, 3 * t + part + 1));
+    }
+  }
+}
+
+// A window takes the memory that it needs; nothing else of the options changes a work area.
+TEST(AttentionWorkspaceTest, FollowsFromTheShape) {
+  const auto bytes = [](const AttentionShape& shape) {
+    const auto attention = *CpuKernels().make_attention(shape);
+    return std::pair(attention->forward_workspace(), attention->backward_workspace());
+  };
+  const AttentionShape plain = PlainShape(DType::kFloat32, 2, 4096, 4, 64);
+  AttentionShape other = plain;
+  other.kv_heads = 1;
+  other.soft_cap = 50;
+  other.scale = 0.1f;
+  EXPECT_EQ(bytes(Separate(other)), bytes(plain));
+  // 3 and 7 panels of 43 * 96 rows; 12 rows of scores and of sums, or twice 48 and 12.
+  EXPECT_EQ(bytes(plain), std::pair((3 * 4128 * size_t{64} + 12 * (4128 + 64)) * 4,
+                                    (7 * 4128 * size_t{64} + 96 * 4128 + 12 * 64) * 4));
+  other.window = 256;  // scores for 5 * 96 keys
+  EXPECT_EQ(bytes(other), std::pair((3 * 4128 * size_t{64} + 12 * (480 + 64)) * 4,
+                                    (7 * 4128 * size_t{64} + 96 * 480 + 12 * 64) * 4));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "models/kernels/kernels.h"
+#include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/tensor.h"
 
 namespace sluice {
@@ -98,26 +99,18 @@ TEST(DeterminismTest, LinearDoesNotDependOnTheNumberOfThreads) {
 
 TEST(DeterminismTest, AttentionRepeatsItselfInEveryObjectAndThread) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const AttentionShape shape = {.batch = 2, .seq = 75, .dim = 80, .heads = 2, .dtype = dtype};
-    const Tensor qkv(dtype, RandomMatrix(150, 240, 1));
-    const Tensor dout(dtype, RandomMatrix(150, 80, 2));
-    const auto run = [&] {
-      const auto attention = *CpuKernels().make_attention(shape);
-      Tensor out(dtype, dout.size());
-      Tensor lse(DType::kFloat32, size_t{2} * 2 * 75);
-      Tensor dqkv(dtype, qkv.size());
-      Workspace forward(attention->forward_workspace());
-      Workspace backward(attention->backward_workspace());
-      attention->Forward({}, qkv.data(), out.data(), lse.floats(), forward.data());
-      attention->Backward({}, qkv.data(), out.data(), lse.floats(), dout.data(), dqkv.data(),
-                          backward.data());
-      return Bits{out.Bits(), lse.Bits(), dqkv.Bits()};
-    };
-    const Bits first = run();
-    EXPECT_EQ(run(), first);
-    Bits elsewhere;
-    std::thread([&] { elsewhere = run(); }).join();
-    EXPECT_EQ(elsewhere, first);
+    AttentionShape shape =
+        Fused({.batch = 2, .seq = 75, .heads = 4, .kv_heads = 2, .width = 40, .dtype = dtype});
+    for (const int64_t window : {0, 20}) {
+      shape.window = window;
+      shape.soft_cap = static_cast<float>(window);
+      const AttentionProblem problem(shape, RandomStarts(shape, 1));
+      const AttentionBits first = RunForBits(CpuKernels(), problem);
+      EXPECT_TRUE(RunForBits(CpuKernels(), problem) == first);
+      AttentionBits elsewhere;
+      std::thread([&] { elsewhere = RunForBits(CpuKernels(), problem); }).join();
+      EXPECT_TRUE(elsewhere == first);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace sluice::twin {
@@ -11,28 +12,43 @@ size_t At(int64_t row, int64_t columns, int64_t column) {
   return static_cast<size_t>(row * columns + column);
 }
 
-// One head's softmax weights over the keys that a query sees.
+// One query head of one sequence.
 struct Head {
   const AttentionShape& shape;
+  const QueriesKeysValues& in;
+  const Starts& starts;
   int64_t batch, head;
 
-  int64_t width() const { return shape.dim / shape.heads; }
-  size_t Q(int64_t t, int64_t i) const { return Part(0, t, i); }
-  size_t K(int64_t t, int64_t i) const { return Part(1, t, i); }
-  size_t V(int64_t t, int64_t i) const { return Part(2, t, i); }
-  size_t Out(int64_t t, int64_t i) const {
-    return At(batch * shape.seq + t, shape.dim, head * width() + i);
+  int64_t key_head() const { return head / (shape.heads / shape.kv_heads); }
+  size_t Q(int64_t t, int64_t i) const {
+    return At(batch * shape.seq + t, shape.heads * shape.width, head * shape.width + i);
+  }
+  size_t K(int64_t t, int64_t i) const {
+    return At(batch * shape.seq + t, shape.kv_heads * shape.width, key_head() * shape.width + i);
   }
   size_t Lse(int64_t t) const { return At(batch * shape.heads + head, shape.seq, t); }
+  double scale() const {
+    return shape.scale != 0 ? shape.scale : 1 / std::sqrt(static_cast<double>(shape.width));
+  }
+  bool Sees(int64_t t, int64_t s) const {
+    const int64_t start = starts.empty() ? 0 : starts[static_cast<size_t>(batch * shape.seq + t)];
+    return s <= t && s >= start && (shape.window == 0 || s > t - shape.window);
+  }
 
-  // Weights of query t; returns the log of the softmax's denominator.
-  double Weights(const Values& qkv, int64_t t, Values* weights) const {
-    weights->assign(static_cast<size_t>(t + 1), 0);
-    const double scale = 1 / std::sqrt(static_cast<double>(width()));
+  // Weights of query t, 0 for keys that it does not see, and the derivatives of their scores by
+  // scale * q . k; returns the log of the softmax's denominator.
+  double Weights(int64_t t, Values* weights, Values* slopes) const {
+    weights->assign(static_cast<size_t>(t + 1), -std::numeric_limits<double>::infinity());
+    slopes->assign(static_cast<size_t>(t + 1), 0);
     for (int64_t s = 0; s <= t; ++s) {
+      if (!Sees(t, s)) continue;
       double score = 0;
-      for (int64_t i = 0; i < width(); ++i) score += qkv[Q(t, i)] * qkv[K(s, i)];
-      (*weights)[static_cast<size_t>(s)] = score * scale;
+      for (int64_t i = 0; i < shape.width; ++i) score += in.q[Q(t, i)] * in.k[K(s, i)];
+      score *= scale();
+      const double cap = shape.soft_cap;
+      const double tanh = cap == 0 ? 0 : std::tanh(score / cap);
+      (*weights)[static_cast<size_t>(s)] = cap == 0 ? score : cap * tanh;
+      (*slopes)[static_cast<size_t>(s)] = 1 - tanh * tanh;
     }
     const double largest = *std::max_element(weights->begin(), weights->end());
     double sum = 0;
@@ -41,18 +57,14 @@ struct Head {
     for (double& score : *weights) score = std::exp(score - lse);
     return lse;
   }
-
- private:
-  size_t Part(int64_t part, int64_t t, int64_t i) const {
-    return At(batch * shape.seq + t, 3 * shape.dim, part * shape.dim + head * width() + i);
-  }
 };
 
 template <class Visit>
-void ForEachQuery(const AttentionShape& shape, Visit visit) {
+void ForEachQuery(const AttentionShape& shape, const QueriesKeysValues& in, const Starts& starts,
+                  Visit visit) {
   for (int64_t b = 0; b < shape.batch; ++b) {
     for (int64_t h = 0; h < shape.heads; ++h) {
-      for (int64_t t = 0; t < shape.seq; ++t) visit(Head{shape, b, h}, t);
+      for (int64_t t = 0; t < shape.seq; ++t) visit(Head{shape, in, starts, b, h}, t);
     }
   }
 }
@@ -223,47 +235,47 @@ Values Rope(const RopeShape& shape, const Values& table, const std::vector<int32
   return x;
 }
 
-Attended Attend(const AttentionShape& shape, const Values& qkv) {
-  Attended result = {Values(static_cast<size_t>(shape.batch * shape.seq * shape.dim), 0),
+Attended Attend(const AttentionShape& shape, const QueriesKeysValues& in, const Starts& starts) {
+  Attended result = {Values(in.q.size(), 0),
                      Values(static_cast<size_t>(shape.batch * shape.heads * shape.seq))};
-  Values weights;
-  ForEachQuery(shape, [&](const Head& head, int64_t t) {
-    result.lse[head.Lse(t)] = head.Weights(qkv, t, &weights);
+  Values weights, slopes;
+  ForEachQuery(shape, in, starts, [&](const Head& head, int64_t t) {
+    result.lse[head.Lse(t)] = head.Weights(t, &weights, &slopes);
     for (int64_t s = 0; s <= t; ++s) {
-      for (int64_t i = 0; i < head.width(); ++i) {
-        result.out[head.Out(t, i)] += weights[static_cast<size_t>(s)] * qkv[head.V(s, i)];
+      for (int64_t i = 0; i < shape.width; ++i) {
+        result.out[head.Q(t, i)] += weights[static_cast<size_t>(s)] * in.v[head.K(s, i)];
       }
     }
   });
   return result;
 }
 
-Values AttendBackward(const AttentionShape& shape, const Values& qkv, const Values& dout) {
-  Values dqkv(qkv.size(), 0);
-  Values weights;
-  ForEachQuery(shape, [&](const Head& head, int64_t t) {
-    const double scale = 1 / std::sqrt(static_cast<double>(head.width()));
-    head.Weights(qkv, t, &weights);
+QueriesKeysValues AttendBackward(const AttentionShape& shape, const QueriesKeysValues& in,
+                                 const Values& dout, const Starts& starts) {
+  QueriesKeysValues d = {Values(in.q.size(), 0), Values(in.k.size(), 0), Values(in.v.size(), 0)};
+  Values weights, slopes;
+  ForEachQuery(shape, in, starts, [&](const Head& head, int64_t t) {
+    head.Weights(t, &weights, &slopes);
     Values dweights(weights.size(), 0);
     double mean = 0;
     for (int64_t s = 0; s <= t; ++s) {
       const auto key = static_cast<size_t>(s);
-      for (int64_t i = 0; i < head.width(); ++i) {
-        dweights[key] += dout[head.Out(t, i)] * qkv[head.V(s, i)];
-        dqkv[head.V(s, i)] += weights[key] * dout[head.Out(t, i)];
+      for (int64_t i = 0; i < shape.width; ++i) {
+        dweights[key] += dout[head.Q(t, i)] * in.v[head.K(s, i)];
+        d.v[head.K(s, i)] += weights[key] * dout[head.Q(t, i)];
       }
       mean += weights[key] * dweights[key];
     }
     for (int64_t s = 0; s <= t; ++s) {
       const auto key = static_cast<size_t>(s);
-      const double dscore = weights[key] * (dweights[key] - mean) * scale;
-      for (int64_t i = 0; i < head.width(); ++i) {
-        dqkv[head.Q(t, i)] += dscore * qkv[head.K(s, i)];
-        dqkv[head.K(s, i)] += dscore * qkv[head.Q(t, i)];
+      const double dscore = weights[key] * (dweights[key] - mean) * slopes[key] * head.scale();
+      for (int64_t i = 0; i < shape.width; ++i) {
+        d.q[head.Q(t, i)] += dscore * in.k[head.K(s, i)];
+        d.k[head.K(s, i)] += dscore * in.q[head.Q(t, i)];
       }
     }
   });
-  return dqkv;
+  return d;
 }
 
 Loss CrossEntropy(int64_t rows, int64_t classes, const Values& logits,

@@ -50,8 +50,17 @@ Values Rope(const RopeShape& shape, const Values& table, const std::vector<int32
 struct Attended {
   Values out, lse;
 };
-Attended Attend(const AttentionShape& shape, const Values& qkv);
-Values AttendBackward(const AttentionShape& shape, const Values& qkv, const Values& dout);
+// q is [batch * seq, heads * width], k and v [batch * seq, kv_heads * width], whatever the shape's
+// strides; so are their gradients.
+struct QueriesKeysValues {
+  Values q, k, v;
+};
+// `starts` may be empty.
+using Starts = std::vector<int32_t>;
+Attended Attend(const AttentionShape& shape, const QueriesKeysValues& in,
+                const Starts& starts = {});
+QueriesKeysValues AttendBackward(const AttentionShape& shape, const QueriesKeysValues& in,
+                                 const Values& dout, const Starts& starts = {});
 
 struct Loss {
   double sum = 0;

@@ -68,11 +68,25 @@ TEST(TwinTest, GatedGradients) {
 }
 
 TEST(TwinTest, AttentionGradient) {
-  const AttentionShape shape = {.batch = 2, .seq = 5, .dim = 6, .heads = 2};
-  const Values qkv = RandomMatrix(10, 18, 5, -2, 2);
-  const Values dout = RandomMatrix(10, 6, 6);
-  const auto loss = [&](const Values& v) { return Dot(dout, Attend(shape, v).out); };
-  ExpectSame(AttendBackward(shape, qkv, dout), Differences(loss, qkv));
+  const AttentionShape shape = {.batch = 2,
+                                .seq = 5,
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .width = 3,
+                                .window = 3,
+                                .scale = 0.7f,
+                                .soft_cap = 4};
+  const Starts starts = {0, 0, 2, 2, 2, 0, 1, 1, 1, 4};
+  const QueriesKeysValues in = {RandomMatrix(10, 12, 5, -2, 2), RandomMatrix(10, 6, 6, -2, 2),
+                                RandomMatrix(10, 6, 7, -2, 2)};
+  const Values dout = RandomMatrix(10, 12, 8);
+  const QueriesKeysValues got = AttendBackward(shape, in, dout, starts);
+  const auto loss = [&](const QueriesKeysValues& at) {
+    return Dot(dout, Attend(shape, at, starts).out);
+  };
+  ExpectSame(got.q, Differences([&](const Values& v) { return loss({v, in.k, in.v}); }, in.q));
+  ExpectSame(got.k, Differences([&](const Values& v) { return loss({in.q, v, in.v}); }, in.k));
+  ExpectSame(got.v, Differences([&](const Values& v) { return loss({in.q, in.k, v}); }, in.v));
 }
 
 TEST(TwinTest, CrossEntropyGradient) {

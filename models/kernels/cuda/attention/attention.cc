@@ -1,6 +1,5 @@
 #include "models/kernels/cuda/attention/attention.h"
 
-#include <cmath>
 #include <initializer_list>
 
 #include "models/kernels/cuda_kernels.h"
@@ -18,46 +17,57 @@ bool Aligned(std::initializer_list<const void*> tensors) {
   return bits % kTileAlignment == 0;
 }
 
+// Whether rows of every head begin and end where 16 bytes do.
+bool FitsTiles(const AttentionShape& shape) {
+  const int64_t bits = shape.width | shape.q_stride | shape.kv_stride;
+  return shape.dtype == DType::kBFloat16 && shape.width <= kTileWidth &&
+         bits * SizeOf(shape.dtype) % kTileAlignment == 0;
+}
+
 class CudaAttention : public Attention {
  public:
   explicit CudaAttention(const AttentionShape& shape)
-      : dtype_(shape.dtype),
-        fits_tiles_(shape.dtype == DType::kBFloat16 && shape.dim / shape.heads <= kTileWidth &&
-                    shape.dim / shape.heads * SizeOf(shape.dtype) % kTileAlignment == 0) {
-    args_.batch_heads = shape.batch * shape.heads;
+      : dtype_(shape.dtype), fits_tiles_(FitsTiles(shape)) {
+    args_.batch = shape.batch;
     args_.seq = static_cast<int>(shape.seq);
     args_.heads = static_cast<int>(shape.heads);
-    args_.width = static_cast<int>(shape.dim / shape.heads);
-    args_.scale = 1.0f / std::sqrt(static_cast<float>(args_.width));
+    args_.kv_heads = static_cast<int>(shape.kv_heads);
+    args_.width = static_cast<int>(shape.width);
+    args_.q_stride = static_cast<int>(shape.q_stride);
+    args_.kv_stride = static_cast<int>(shape.kv_stride);
+    args_.window = shape.window < shape.seq ? static_cast<int>(shape.window) : 0;
+    args_.scale = ScoreScale(shape);
+    args_.soft_cap = shape.soft_cap;
   }
 
   size_t forward_workspace() const override { return 0; }
   size_t backward_workspace() const override {
-    return static_cast<size_t>(args_.batch_heads * args_.padded_seq()) * sizeof(RowStatistics);
+    return static_cast<size_t>(args_.batch * args_.heads * args_.padded_seq()) *
+           sizeof(RowStatistics);
   }
 
-  void Forward(Stream stream, const void* qkv, void* out, float* lse, void*) override {
-    AttentionArguments args = args_;
-    args.qkv = qkv;
+  void Forward(Stream stream, const AttentionInput& in, void* out, float* lse, void*) override {
+    AttentionArguments args = With(in);
     args.out = out;
     args.lse = lse;
-    if (fits_tiles_ && Aligned({qkv, out})) {
+    if (fits_tiles_ && Aligned({in.q, in.k, in.v, out})) {
       LaunchTileForward(args, stream.handle);
     } else {
       LaunchPlainForward(dtype_, args, stream.handle);
     }
   }
 
-  void Backward(Stream stream, const void* qkv, const void* out, const float* lse, const void* dout,
-                void* dqkv, void* workspace) override {
-    AttentionArguments args = args_;
-    args.qkv = qkv;
+  void Backward(Stream stream, const AttentionInput& in, const void* out, const float* lse,
+                const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
+    AttentionArguments args = With(in);
     args.out = const_cast<void*>(out);
     args.lse = const_cast<float*>(lse);
     args.dout = dout;
-    args.dqkv = dqkv;
+    args.dq = dq;
+    args.dk = dk;
+    args.dv = dv;
     args.statistics = static_cast<RowStatistics*>(workspace);
-    if (fits_tiles_ && Aligned({qkv, out, dout, dqkv})) {
+    if (fits_tiles_ && Aligned({in.q, in.k, in.v, out, dout, dq, dk, dv})) {
       LaunchTileBackward(args, stream.handle);
     } else {
       LaunchPlainBackward(dtype_, args, stream.handle);
@@ -65,6 +75,15 @@ class CudaAttention : public Attention {
   }
 
  private:
+  AttentionArguments With(const AttentionInput& in) const {
+    AttentionArguments args = args_;
+    args.q = in.q;
+    args.k = in.k;
+    args.v = in.v;
+    args.starts = in.starts;
+    return args;
+  }
+
   const DType dtype_;
   const bool fits_tiles_;
   AttentionArguments args_;

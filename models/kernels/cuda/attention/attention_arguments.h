@@ -25,19 +25,29 @@ constexpr int kStatisticsRows = 128;
 
 // Tensors of one call, as in models/kernels/kernels.h; those that a kernel does not use are null.
 struct AttentionArguments {
-  const void* qkv = nullptr;
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  const int32_t* starts = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
   const void* dout = nullptr;
-  void* dqkv = nullptr;
+  void* dq = nullptr;
+  void* dk = nullptr;
+  void* dv = nullptr;
   RowStatistics* statistics = nullptr;  // [batch * heads, padded_seq]
-  int64_t batch_heads = 0;
+  int64_t batch = 0;
   int seq = 0;
   int heads = 0;
-  int width = 0;    // of a head
-  float scale = 0;  // of the scores: 1 / sqrt(width)
+  int kv_heads = 0;
+  int width = 0;  // of a head
+  int q_stride = 0;
+  int kv_stride = 0;
+  int window = 0;
+  float scale = 0;  // of the scores
+  float soft_cap = 0;
 
-  SLUICE_HOST_DEVICE int64_t dim() const { return static_cast<int64_t>(heads) * width; }
+  SLUICE_HOST_DEVICE int group() const { return heads / kv_heads; }
   SLUICE_HOST_DEVICE int64_t padded_seq() const {
     return static_cast<int64_t>(seq + kStatisticsRows - 1) / kStatisticsRows * kStatisticsRows;
   }
@@ -57,26 +67,38 @@ struct HeadRows {
   SLUICE_HOST_DEVICE T* Row(int row) const { return at + static_cast<int64_t>(row) * stride; }
 };
 
-enum class Part { kQuery = 0, kKey = 1, kValue = 2 };
-
-// Rows of head `index` of batch * heads: of a part of [batch * seq, 3 * dim],
+// Rows of query head `index` of batch * heads: of q or its gradient,
 template <class T, class Void>
-SLUICE_HOST_DEVICE HeadRows<T> PartOf(const AttentionArguments& args, Void* qkv, int64_t index,
-                                      Part part) {
+SLUICE_HOST_DEVICE HeadRows<T> QueriesOf(const AttentionArguments& args, Void* q, int64_t index) {
   const int64_t batch = static_cast<int>(index) / args.heads;  // 64 bits divide slowly
   const int64_t head = static_cast<int>(index) % args.heads;
-  const int64_t dim = args.dim();
-  const int64_t first = (batch * args.seq * 3 + static_cast<int>(part)) * dim + head * args.width;
-  return {static_cast<T*>(qkv) + first, 3 * args.heads * args.width, args.seq, args.width};
+  const int64_t first = batch * args.seq * args.q_stride + head * args.width;
+  return {static_cast<T*>(q) + first, args.q_stride, args.seq, args.width};
 }
 
-// and of [batch * seq, dim].
+// and of out or its gradient.
 template <class T, class Void>
-SLUICE_HOST_DEVICE HeadRows<T> HeadOf(const AttentionArguments& args, Void* out, int64_t index) {
+SLUICE_HOST_DEVICE HeadRows<T> OutputOf(const AttentionArguments& args, Void* out, int64_t index) {
   const int64_t batch = static_cast<int>(index) / args.heads;  // 64 bits divide slowly
   const int64_t head = static_cast<int>(index) % args.heads;
-  const int64_t first = batch * args.seq * args.dim() + head * args.width;
+  const int64_t stride = args.heads * args.width;
+  const int64_t first = batch * args.seq * stride + head * args.width;
   return {static_cast<T*>(out) + first, args.heads * args.width, args.seq, args.width};
+}
+
+// Rows of key/value head `index` of batch * kv_heads, of k, v or their gradients.
+template <class T, class Void>
+SLUICE_HOST_DEVICE HeadRows<T> KeysOf(const AttentionArguments& args, Void* k, int64_t index) {
+  const int64_t batch = static_cast<int>(index) / args.kv_heads;
+  const int64_t head = static_cast<int>(index) % args.kv_heads;
+  const int64_t first = batch * args.seq * args.kv_stride + head * args.width;
+  return {static_cast<T*>(k) + first, args.kv_stride, args.seq, args.width};
+}
+
+// The key/value head that query head `index` of batch * heads reads: heads of all sequences follow
+// each other, in whole groups.
+SLUICE_HOST_DEVICE int64_t KeyHeadOf(const AttentionArguments& args, int64_t index) {
+  return static_cast<int>(index) / args.group();
 }
 
 // Tiles of `rows` that hold the first `seq` positions.

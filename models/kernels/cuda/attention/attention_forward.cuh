@@ -49,9 +49,9 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
   using Tile = ForwardTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
   constexpr int kKeyTiles = Tile::kKeys / kMatrixColumns;
-  const auto queries = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kQuery);
-  const auto keys = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kKey);
-  const auto values = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kValue);
+  const auto queries = QueriesOf<const uint16_t>(args, args.q, BlockX());
+  const auto keys = KeysOf<const uint16_t>(args, args.k, KeyHeadOf(args, BlockX()));
+  const auto values = KeysOf<const uint16_t>(args, args.v, KeyHeadOf(args, BlockX()));
   const int first = (BlocksY() - 1 - BlockY()) * Tile::kQueries;
   const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
   const int query = first + warp_row;
@@ -97,7 +97,7 @@ SLUICE_DEVICE void AttendTile(const AttentionArguments& args) {
   }
   Normalize<kRowTiles, kWidth / kMatrixColumns>(args.scale, query, args.seq, softmax,
                                                 args.lse + BlockX() * args.seq, out);
-  StoreRows<kWidth, kRowTiles>(out, own_rows, HeadOf<uint16_t>(args, args.out, BlockX()), query);
+  StoreRows<kWidth, kRowTiles>(out, own_rows, OutputOf<uint16_t>(args, args.out, BlockX()), query);
 }
 
 }  // namespace sluice::cuda::attention

@@ -24,7 +24,7 @@ struct ForwardKernel {
   static constexpr int kThreads = Tile::kThreads;
   static constexpr int kBlocksPerMultiprocessor = 2;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch_heads, TilesOf(args.seq, Tile::kQueries)};
+    return {args.batch * args.heads, TilesOf(args.seq, Tile::kQueries)};
   }
   static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) { AttendTile<kWidth>(args); }
@@ -36,7 +36,7 @@ struct KeyGradientKernel {
   static constexpr int kThreads = Tile::kThreads;
   static constexpr int kBlocksPerMultiprocessor = 256 / kThreads;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch_heads, TilesOf(args.seq, Tile::kRows)};
+    return {args.batch * args.heads, TilesOf(args.seq, Tile::kRows)};
   }
   static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) { KeyGradients<kWidth>(args); }
@@ -48,7 +48,7 @@ struct QueryGradientKernel {
   static constexpr int kThreads = Tile::kThreads;
   static constexpr int kBlocksPerMultiprocessor = 256 / kThreads;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch_heads, TilesOf(args.seq, Tile::kRows)};
+    return {args.batch * args.heads, TilesOf(args.seq, Tile::kRows)};
   }
   static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) { QueryGradients<kWidth>(args); }
@@ -59,7 +59,7 @@ struct StatisticsKernel {
   static constexpr int kThreads = kStatisticsThreads;
   static constexpr int kBlocksPerMultiprocessor = 4;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch_heads, args.padded_seq() / (kStatisticsThreads / kLanesOfRow)};
+    return {args.batch * args.heads, args.padded_seq() / (kStatisticsThreads / kLanesOfRow)};
   }
   static int SharedBytes(const AttentionArguments&) { return 0; }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) {
@@ -72,7 +72,7 @@ struct PlainKernel {
   static constexpr int kThreads = kPlainThreads;
   static constexpr int kBlocksPerMultiprocessor = 1;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch_heads, TilesOf(args.seq, kPlainRows)};
+    return {args.batch * args.heads, TilesOf(args.seq, kPlainRows)};
   }
 };
 

@@ -13,8 +13,8 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   using Tile = KeyTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
   constexpr int kColumnTiles = Tile::kColumnTiles;
-  const auto queries = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kQuery);
-  const auto dout = HeadOf<const uint16_t>(args, args.dout, BlockX());
+  const auto queries = QueriesOf<const uint16_t>(args, args.q, BlockX());
+  const auto dout = OutputOf<const uint16_t>(args, args.dout, BlockX());
   const RowStatistics* const statistics = args.statistics + BlockX() * args.padded_seq();
   const int first = BlockY() * Tile::kRows;
   const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
@@ -36,10 +36,10 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   };
   const uint32_t key_tile = SharedAddress(DynamicShared());
   CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
-      key_tile, PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kKey), first);
+      key_tile, KeysOf<const uint16_t>(args, args.k, KeyHeadOf(args, BlockX())), first);
   CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
       key_tile + Tile::kRows * Tile::kRowBytes,
-      PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kValue), first);
+      KeysOf<const uint16_t>(args, args.v, KeyHeadOf(args, BlockX())), first);
   const int first_tile = first / Tile::kStreamed;
   copy_stage(first_tile);
 
@@ -76,9 +76,9 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   }
   Scale<kRowTiles, kWidth / kMatrixColumns>(args.scale, dkeys);
   StoreRows<kWidth, kRowTiles>(dkeys, own_keys,
-                               PartOf<uint16_t>(args, args.dqkv, BlockX(), Part::kKey), key);
+                               KeysOf<uint16_t>(args, args.dk, KeyHeadOf(args, BlockX())), key);
   StoreRows<kWidth, kRowTiles>(dvalues, own_values,
-                               PartOf<uint16_t>(args, args.dqkv, BlockX(), Part::kValue), key);
+                               KeysOf<uint16_t>(args, args.dv, KeyHeadOf(args, BlockX())), key);
 }
 
 }  // namespace sluice::cuda::attention

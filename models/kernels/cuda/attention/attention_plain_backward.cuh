@@ -42,12 +42,12 @@ SLUICE_DEVICE void PlainGradients(const AttentionArguments& args, int query, int
 // Gradients of kPlainRows keys and values. Grid: x = batch * heads, y = tiles of keys.
 template <class T, int kColumns>
 SLUICE_DEVICE void PlainKeyGradients(const AttentionArguments& args) {
-  const auto queries = PartOf<const T>(args, args.qkv, BlockX(), Part::kQuery);
-  const auto dout = HeadOf<const T>(args, args.dout, BlockX());
+  const auto queries = QueriesOf<const T>(args, args.q, BlockX());
+  const auto dout = OutputOf<const T>(args, args.dout, BlockX());
   const auto tiles = PlainBackwardTiles::Of(args.width);
   const int first = BlockY() * kPlainRows;
-  LoadPlain(PartOf<const T>(args, args.qkv, BlockX(), Part::kKey), first, tiles.keys);
-  LoadPlain(PartOf<const T>(args, args.qkv, BlockX(), Part::kValue), first, tiles.values);
+  LoadPlain(KeysOf<const T>(args, args.k, KeyHeadOf(args, BlockX())), first, tiles.keys);
+  LoadPlain(KeysOf<const T>(args, args.v, KeyHeadOf(args, BlockX())), first, tiles.values);
   PlainSums<kColumns> dkeys;
   PlainSums<kColumns> dvalues;
   ClearPlain<kColumns>(dkeys);
@@ -65,19 +65,20 @@ SLUICE_DEVICE void PlainKeyGradients(const AttentionArguments& args) {
                       dkeys);
   }
   StorePlain<T, kColumns>(dkeys, args.scale, first,
-                          PartOf<T>(args, args.dqkv, BlockX(), Part::kKey));
-  StorePlain<T, kColumns>(dvalues, 1.0f, first, PartOf<T>(args, args.dqkv, BlockX(), Part::kValue));
+                          KeysOf<T>(args, args.dk, KeyHeadOf(args, BlockX())));
+  StorePlain<T, kColumns>(dvalues, 1.0f, first,
+                          KeysOf<T>(args, args.dv, KeyHeadOf(args, BlockX())));
 }
 
 // Gradients of kPlainRows queries. Grid: x = batch * heads, y = tiles of queries, the last first.
 template <class T, int kColumns>
 SLUICE_DEVICE void PlainQueryGradients(const AttentionArguments& args) {
-  const auto keys = PartOf<const T>(args, args.qkv, BlockX(), Part::kKey);
-  const auto values = PartOf<const T>(args, args.qkv, BlockX(), Part::kValue);
+  const auto keys = KeysOf<const T>(args, args.k, KeyHeadOf(args, BlockX()));
+  const auto values = KeysOf<const T>(args, args.v, KeyHeadOf(args, BlockX()));
   const auto tiles = PlainBackwardTiles::Of(args.width);
   const int first = (BlocksY() - 1 - BlockY()) * kPlainRows;
-  LoadPlain(PartOf<const T>(args, args.qkv, BlockX(), Part::kQuery), first, tiles.queries);
-  LoadPlain(HeadOf<const T>(args, args.dout, BlockX()), first, tiles.dout);
+  LoadPlain(QueriesOf<const T>(args, args.q, BlockX()), first, tiles.queries);
+  LoadPlain(OutputOf<const T>(args, args.dout, BlockX()), first, tiles.dout);
   PlainSums<kColumns> dqueries;
   ClearPlain<kColumns>(dqueries);
   for (int key = 0; key < Smaller(first + kPlainRows, args.seq); key += kPlainRows) {
@@ -90,8 +91,7 @@ SLUICE_DEVICE void PlainQueryGradients(const AttentionArguments& args) {
     AddRows<kColumns>(tiles.gradients + PlainRow() * kPlainScoreStride, 1, tiles.keys, args.width,
                       dqueries);
   }
-  StorePlain<T, kColumns>(dqueries, args.scale, first,
-                          PartOf<T>(args, args.dqkv, BlockX(), Part::kQuery));
+  StorePlain<T, kColumns>(dqueries, args.scale, first, QueriesOf<T>(args, args.dq, BlockX()));
 }
 
 }  // namespace sluice::cuda::attention

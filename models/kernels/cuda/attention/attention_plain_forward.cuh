@@ -42,8 +42,8 @@ SLUICE_DEVICE float AddToPlainSoftmax(float* row, PlainSoftmax& softmax) {
 // the last (which see most keys) first. width <= kColumns * kThreadsOfRow.
 template <class T, int kColumns>
 SLUICE_DEVICE void AttendPlain(const AttentionArguments& args) {
-  const auto keys = PartOf<const T>(args, args.qkv, BlockX(), Part::kKey);
-  const auto values = PartOf<const T>(args, args.qkv, BlockX(), Part::kValue);
+  const auto keys = KeysOf<const T>(args, args.k, KeyHeadOf(args, BlockX()));
+  const auto values = KeysOf<const T>(args, args.v, KeyHeadOf(args, BlockX()));
   const int first = (BlocksY() - 1 - BlockY()) * kPlainRows;
   const int tile_values = kPlainRows * PlainStride(args.width);
   float* const query_tile = reinterpret_cast<float*>(DynamicShared());
@@ -52,7 +52,7 @@ SLUICE_DEVICE void AttendPlain(const AttentionArguments& args) {
   float* const scores = value_tile + tile_values;
   float* const own_scores = scores + PlainRow() * kPlainScoreStride;
 
-  LoadPlain(PartOf<const T>(args, args.qkv, BlockX(), Part::kQuery), first, query_tile);
+  LoadPlain(QueriesOf<const T>(args, args.q, BlockX()), first, query_tile);
   PlainSums<kColumns> out;
   ClearPlain<kColumns>(out);
   PlainSoftmax softmax;
@@ -72,7 +72,7 @@ SLUICE_DEVICE void AttendPlain(const AttentionArguments& args) {
     for (int i = 0; i < kColumns; ++i) out[i] *= change;
     AddRows<kColumns>(own_scores, 1, value_tile, args.width, out);
   }
-  StorePlain<T, kColumns>(out, 1.0f / softmax.sum, first, HeadOf<T>(args, args.out, BlockX()));
+  StorePlain<T, kColumns>(out, 1.0f / softmax.sum, first, OutputOf<T>(args, args.out, BlockX()));
   const int row = first + PlainRow();
   if (PlainColumn() == 0 && row < args.seq) {
     args.lse[BlockX() * args.seq + row] = softmax.largest + logf(softmax.sum);

@@ -11,8 +11,8 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
   using Tile = QueryTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
   constexpr int kColumnTiles = Tile::kColumnTiles;
-  const auto keys = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kKey);
-  const auto values = PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kValue);
+  const auto keys = KeysOf<const uint16_t>(args, args.k, KeyHeadOf(args, BlockX()));
+  const auto values = KeysOf<const uint16_t>(args, args.v, KeyHeadOf(args, BlockX()));
   const int first = (BlocksY() - 1 - BlockY()) * Tile::kRows;
   const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
   const int query = first + warp_row;
@@ -31,9 +31,9 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
     CopyRows<Tile::kStreamed, kWidth, Tile::kThreads>(to + Tile::kStreamedBytes, values, key);
   };
   CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
-      query_tile, PartOf<const uint16_t>(args, args.qkv, BlockX(), Part::kQuery), first);
+      query_tile, QueriesOf<const uint16_t>(args, args.q, BlockX()), first);
   CopyRows<Tile::kRows, kWidth, Tile::kThreads>(query_tile + Tile::kRows * Tile::kRowBytes,
-                                                HeadOf<const uint16_t>(args, args.dout, BlockX()),
+                                                OutputOf<const uint16_t>(args, args.dout, BlockX()),
                                                 first);
   if (Thread() < Tile::kRows / 2) {
     CopyAsync16(query_tile + static_cast<uint32_t>(Tile::kRowStatistics + Thread() * 16),
@@ -66,8 +66,8 @@ SLUICE_DEVICE void QueryGradients(const AttentionArguments& args) {
     AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(stage), dqueries);
   }
   Scale<kRowTiles, kWidth / kMatrixColumns>(args.scale, dqueries);
-  StoreRows<kWidth, kRowTiles>(dqueries, own_queries,
-                               PartOf<uint16_t>(args, args.dqkv, BlockX(), Part::kQuery), query);
+  StoreRows<kWidth, kRowTiles>(dqueries, own_queries, QueriesOf<uint16_t>(args, args.dq, BlockX()),
+                               query);
 }
 
 }  // namespace sluice::cuda::attention

@@ -34,8 +34,8 @@ SLUICE_DEVICE float ChunkProduct(const T* a, const T* b) {
 // and end at multiples of 16 bytes. Grid: x = batch * heads, y = padded_seq over the positions.
 template <class T, bool kAligned>
 SLUICE_DEVICE void ComputeStatistics(const AttentionArguments& args) {
-  const auto out = HeadOf<const T>(args, static_cast<const void*>(args.out), BlockX());
-  const auto dout = HeadOf<const T>(args, args.dout, BlockX());
+  const auto out = OutputOf<const T>(args, static_cast<const void*>(args.out), BlockX());
+  const auto dout = OutputOf<const T>(args, args.dout, BlockX());
   const int row = BlockY() * (kStatisticsThreads / kLanesOfRow) + Thread() / kLanesOfRow;
   const int lane = Thread() % kLanesOfRow;
   float sum = 0;

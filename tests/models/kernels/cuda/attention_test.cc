@@ -1,12 +1,12 @@
 // Attention on a GPU against the CPU's kernel, over more shapes than cuda_emulation/ has time for.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "models/kernels/cuda_kernels.h"
+#include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/cuda/gpu.h"
 #include "tests/models/kernels/tensor.h"
 
@@ -14,36 +14,25 @@ namespace sluice {
 namespace {
 
 AttentionShape Shape(DType dtype, int64_t batch, int64_t seq, int64_t heads, int64_t width) {
-  return {.batch = batch, .seq = seq, .dim = heads * width, .heads = heads, .dtype = dtype};
+  return PlainShape(dtype, batch, seq, heads, width);
 }
 
-// One shape's tensors, and both passes by either device's kernels.
+// One problem's tensors, and both passes by either device's kernels.
 class Problem {
  public:
-  Problem(const Kernels& kernels, const AttentionShape& shape)
+  Problem(const Kernels& kernels, const AttentionShape& shape, const twin::Starts& starts = {})
       : attention_(*kernels.make_attention(shape)),
-        qkv_(shape.dtype, RandomMatrix(shape.batch * shape.seq, 3 * shape.dim, 1, -2, 2)),
-        dout_(shape.dtype, RandomMatrix(shape.batch * shape.seq, shape.dim, 2)),
-        out_(shape.dtype, dout_.size()),
-        lse_(DType::kFloat32, static_cast<size_t>(shape.batch * shape.heads * shape.seq)),
-        dqkv_(shape.dtype, qkv_.size()),
-        workspace_(std::max(attention_->forward_workspace(), attention_->backward_workspace())) {}
+        tensors_(AttentionProblem(shape, starts), *attention_) {}
 
-  void Run(Stream stream) {
-    attention_->Forward(stream, qkv_.data(), out_.data(), lse_.floats(), workspace_.data());
-    attention_->Backward(stream, qkv_.data(), out_.data(), lse_.floats(), dout_.data(),
-                         dqkv_.data(), workspace_.data());
+  void Run(Stream stream) { tensors_.Run(stream); }
+  AttentionTensors<Tensor>& tensors() { return tensors_; }
+  AttentionBits Bits() {
+    return {tensors_.out().Bits(), tensors_.lse().Bits(), tensors_.gradients().Bits()};
   }
-
-  const Tensor& out() const { return out_; }
-  const Tensor& lse() const { return lse_; }
-  const Tensor& dqkv() const { return dqkv_; }
 
  private:
   const std::unique_ptr<Attention> attention_;
-  const Tensor qkv_, dout_;
-  Tensor out_, lse_, dqkv_;
-  Workspace workspace_;
+  AttentionTensors<Tensor> tensors_;
 };
 
 // Lengths around the tiles of 32, 64 and 128 rows, every way through the kernels, GPT-2's shapes.
@@ -66,32 +55,33 @@ std::vector<AttentionShape> Shapes() {
   return shapes;
 }
 
-std::string NameOf(const testing::TestParamInfo<AttentionShape>& of) {
-  const AttentionShape& s = of.param;
-  return absl::StrFormat("%s_batch%d_seq%d_heads%d_of%d", DTypeName(s.dtype), s.batch, s.seq,
-                         s.heads, s.dim / s.heads);
+std::string NameOfParam(const testing::TestParamInfo<AttentionShape>& of) {
+  return NameOf(of.param);
 }
 
 // bf16: weights and their gradients are rounded once more, before the second products.
-void ExpectLikeTheCpu(const Kernels& kernels, const AttentionShape& shape) {
-  Problem cpu(CpuKernels(), shape);
+void ExpectLikeTheCpu(const Kernels& kernels, const AttentionShape& shape,
+                      const twin::Starts& starts = {}) {
+  Problem cpu(CpuKernels(), shape, starts);
   cpu.Run({});
-  Problem gpu(kernels, shape);
+  Problem gpu(kernels, shape, starts);
   gpu.Run(GpuStream());
   FinishOnGpu(GpuStream());
   const bool narrow = shape.dtype == DType::kBFloat16;
-  ExpectClose(gpu.out(), cpu.out().ToValues(), 2 * Epsilon(shape.dtype), narrow ? 5e-3 : 1e-5,
+  AttentionTensors<Tensor>&got = gpu.tensors(), &want = cpu.tensors();
+  ExpectClose(got.out(), want.out().ToValues(), 2 * Epsilon(shape.dtype), narrow ? 5e-3 : 1e-5,
               "out");
-  ExpectClose(gpu.lse(), cpu.lse().ToValues(), 1e-6, 1e-5, "lse");
-  ExpectClose(gpu.dqkv(), cpu.dqkv().ToValues(), 2 * Epsilon(shape.dtype), narrow ? 0.03 : 5e-5,
-              "dqkv");
+  ExpectClose(got.lse(), want.lse().ToValues(), 1e-6, 1e-5, "lse");
+  const auto group = static_cast<double>(shape.heads / shape.kv_heads);
+  ExpectCloseGradients(shape, got.gradients(), PartsOf(shape, want.gradients().ToValues()),
+                       2 * Epsilon(shape.dtype), (narrow ? 0.03 : 5e-5) * std::sqrt(group));
 }
 
 class CudaAttentionTest : public testing::TestWithParam<AttentionShape> {};
 
 TEST_P(CudaAttentionTest, MatchesTheCpu) { ExpectLikeTheCpu(CudaKernels(), GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest, testing::ValuesIn(Shapes()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest, testing::ValuesIn(Shapes()), NameOfParam);
 
 // The same bits a second time, and while another stream keeps the GPU busy.
 void ExpectSameBits(const Kernels& kernels, DType dtype, int64_t seq) {
@@ -108,9 +98,7 @@ void ExpectSameBits(const Kernels& kernels, DType dtype, int64_t seq) {
   }
   FinishOnGpu(GpuStream());
   FinishOnGpu(other);
-  EXPECT_EQ(alone.out().Bits(), beside.out().Bits());
-  EXPECT_EQ(alone.lse().Bits(), beside.lse().Bits());
-  EXPECT_EQ(alone.dqkv().Bits(), beside.dqkv().Bits());
+  EXPECT_TRUE(alone.Bits() == beside.Bits());
 }
 
 TEST(CudaAttentionBitsTest, NothingElseMatters) {
@@ -138,7 +126,7 @@ std::vector<AttentionShape> CudnnShapes() {
   std::erase_if(shapes, [](const AttentionShape& s) { return !CheckCudnnAttention(s).ok(); });
   return shapes;
 }
-INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, testing::ValuesIn(CudnnShapes()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, testing::ValuesIn(CudnnShapes()), NameOfParam);
 
 TEST_F(CudnnAttentionBitsTest, NothingElseMatters) {
   for (const int64_t seq : {64, 700, 1024}) {

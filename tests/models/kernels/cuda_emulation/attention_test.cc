@@ -4,12 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/cuda_emulation/attention_launch.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
@@ -34,7 +35,7 @@ class AlignedTensor {
   void* data() { return aligned_.data(); }
   float* floats() { return static_cast<float*>(data()); }
   // A copy that ExpectClose reads.
-  const Tensor& Read() {
+  const Tensor& Copy() {
     std::memcpy(plain_.data(), aligned_.data(), plain_.bytes());
     return plain_;
   }
@@ -44,56 +45,37 @@ class AlignedTensor {
   Workspace aligned_;
 };
 
-struct Result {
-  std::vector<char> out, lse, dqkv;
-  bool operator==(const Result&) const = default;
-};
+const Tensor& Read(Tensor& tensor) { return tensor; }
+const Tensor& Read(AlignedTensor& tensor) { return tensor.Copy(); }
 
-struct Problem {
-  explicit Problem(const AttentionShape& problem_shape)
-      : shape(problem_shape),
-        qkv(Rounded(RandomMatrix(shape.batch * shape.seq, 3 * shape.dim, 1, -2, 2), shape.dtype)),
-        gradient(Rounded(RandomMatrix(shape.batch * shape.seq, shape.dim, 2), shape.dtype)) {}
+// Both passes by CUDA's kernels, with buffers of this kind.
+template <class Buffer>
+AttentionBits RunWith(const AttentionProblem& problem) {
+  const auto attention = *cuda::MakeAttention(problem.shape);
+  AttentionTensors<Buffer> tensors(problem, *attention);
+  tensors.Run();
+  return {Read(tensors.out()).Bits(), Read(tensors.lse()).Bits(), Read(tensors.gradients()).Bits()};
+}
 
-  // Both passes by CUDA's kernels, with buffers of this kind.
-  template <class Buffer>
-  Result Run(bool compare) const {
-    const auto attention = *cuda::MakeAttention(shape);
-    Buffer in(shape.dtype, qkv);
-    Buffer out(shape.dtype, gradient.size());
-    Buffer lse(DType::kFloat32, static_cast<size_t>(shape.batch * shape.heads * shape.seq));
-    Workspace forward_workspace(attention->forward_workspace());
-    attention->Forward({}, in.data(), out.data(), lse.floats(), forward_workspace.data());
-    Buffer dout(shape.dtype, gradient);
-    Buffer dqkv(shape.dtype, qkv.size());
-    Workspace workspace(attention->backward_workspace());
-    attention->Backward({}, in.data(), out.data(), lse.floats(), dout.data(), dqkv.data(),
-                        workspace.data());
-    if (compare) Compare(Values_(out), Values_(lse), Values_(dqkv));
-    return {Values_(out).Bits(), Values_(lse).Bits(), Values_(dqkv).Bits()};
-  }
-
-  const AttentionShape shape;
-  Values qkv;
-  Values gradient;
-
- private:
-  static const Tensor& Values_(Tensor& tensor) { return tensor; }
-  static const Tensor& Values_(AlignedTensor& tensor) { return tensor.Read(); }
-
-  // bf16: weights and their gradients are rounded once more, before the second products.
-  void Compare(const Tensor& out, const Tensor& lse, const Tensor& dqkv) const {
-    const bool narrow = shape.dtype == DType::kBFloat16;
-    const twin::Attended want = twin::Attend(shape, qkv);
-    ExpectClose(out, want.out, Epsilon(shape.dtype), narrow ? 5e-3 : 1e-5, "out");
-    ExpectClose(lse, want.lse, 1e-6, 1e-5, "lse");
-    ExpectClose(dqkv, twin::AttendBackward(shape, qkv, gradient), Epsilon(shape.dtype),
-                narrow ? 0.03 : 3e-5, "dqkv");
-  }
-};
+// bf16: weights and their gradients are rounded once more, before the second products.
+template <class Buffer>
+void ExpectLikeTheTwin(const AttentionProblem& problem) {
+  const AttentionShape& shape = problem.shape;
+  const auto attention = *cuda::MakeAttention(shape);
+  AttentionTensors<Buffer> tensors(problem, *attention);
+  tensors.Run();
+  const bool narrow = shape.dtype == DType::kBFloat16;
+  const twin::Attended want = twin::Attend(shape, problem.in, problem.starts);
+  ExpectClose(Read(tensors.out()), want.out, Epsilon(shape.dtype), narrow ? 5e-3 : 1e-5, "out");
+  ExpectClose(Read(tensors.lse()), want.lse, 1e-6, 1e-5, "lse");
+  const auto group = static_cast<double>(shape.heads / shape.kv_heads);
+  ExpectCloseGradients(shape, Read(tensors.gradients()),
+                       twin::AttendBackward(shape, problem.in, problem.dout, problem.starts),
+                       Epsilon(shape.dtype), (narrow ? 0.03 : 3e-5) * std::sqrt(group));
+}
 
 AttentionShape Shape(DType dtype, int64_t seq, int64_t width, int64_t batch, int64_t heads) {
-  return {.batch = batch, .seq = seq, .dim = width * heads, .heads = heads, .dtype = dtype};
+  return PlainShape(dtype, batch, seq, heads, width);
 }
 
 // Lengths around the tiles of 32, 64 and 128 rows; heads that fill a tile's width and that do not.
@@ -123,18 +105,14 @@ std::vector<AttentionShape> Shapes() {
 class CudaAttentionEmulationTest : public testing::TestWithParam<AttentionShape> {};
 
 TEST_P(CudaAttentionEmulationTest, MatchesTheTwin) {
-  Problem(GetParam()).Run<AlignedTensor>(/*compare=*/true);
+  ExpectLikeTheTwin<AlignedTensor>(AttentionProblem(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionEmulationTest, testing::ValuesIn(Shapes()),
-                         [](const auto& param_info) {
-                           const AttentionShape& s = param_info.param;
-                           return absl::StrFormat("%s_seq%d_heads%d_of%d", DTypeName(s.dtype),
-                                                  s.seq, s.heads, s.dim / s.heads);
-                         });
+                         [](const auto& param_info) { return NameOf(param_info.param); });
 
 TEST(CudaAttentionTest, TakesMisalignedTensors) {
-  Problem(Shape(DType::kBFloat16, 70, 64, 1, 2)).Run<Tensor>(/*compare=*/true);
+  ExpectLikeTheTwin<Tensor>(AttentionProblem(Shape(DType::kBFloat16, 70, 64, 1, 2)));
 }
 
 // Another order of blocks, warps and lanes, and copies that land at other times, find every missing
@@ -143,12 +121,12 @@ TEST(CudaAttentionTest, AnyOrderGivesTheSameBits) {
   for (const auto& [dtype, width] :
        {std::pair(DType::kBFloat16, int64_t{64}), std::pair(DType::kBFloat16, int64_t{128}),
         std::pair(DType::kFloat32, int64_t{24})}) {
-    const Problem problem(Shape(dtype, 270, width, 1, 1));
+    const AttentionProblem problem(Shape(dtype, 270, width, 1, 1));
     emulation::launch_seed = 0;
-    const Result first = problem.Run<AlignedTensor>(/*compare=*/false);
+    const AttentionBits first = RunWith<AlignedTensor>(problem);
     for (int seed = 1; seed <= Trials(4, 1); ++seed) {
       emulation::launch_seed = static_cast<uint64_t>(seed);
-      EXPECT_TRUE(problem.Run<AlignedTensor>(false) == first) << "width " << width;
+      EXPECT_TRUE(RunWith<AlignedTensor>(problem) == first) << "width " << width;
     }
   }
   emulation::launch_seed = 0;
@@ -159,10 +137,12 @@ TEST(CudaAttentionTest, TheFutureDoesNotMatter) {
   constexpr int64_t kSeq = 200;
   constexpr int64_t kChanged = 141;
   constexpr int64_t kWidth = 64;
-  Problem problem(Shape(DType::kBFloat16, kSeq, kWidth, 1, 1));
-  const Result before = problem.Run<AlignedTensor>(false);
-  for (size_t i = kChanged * 3 * kWidth; i < problem.qkv.size(); ++i) problem.qkv[i] = 9;
-  const Result after = problem.Run<AlignedTensor>(false);
+  AttentionProblem problem(Shape(DType::kBFloat16, kSeq, kWidth, 1, 1));
+  const AttentionBits before = RunWith<AlignedTensor>(problem);
+  for (Values* const part : {&problem.in.q, &problem.in.k, &problem.in.v}) {
+    std::fill(part->begin() + kChanged * kWidth, part->end(), 9);
+  }
+  const AttentionBits after = RunWith<AlignedTensor>(problem);
   constexpr std::ptrdiff_t kBytes = kChanged * kWidth * 2;
   EXPECT_TRUE(std::equal(before.out.begin(), before.out.begin() + kBytes, after.out.begin()));
   EXPECT_FALSE(before.out == after.out);
@@ -171,9 +151,9 @@ TEST(CudaAttentionTest, TheFutureDoesNotMatter) {
 // A diverged run must show, not be hidden by a maximum that drops NaNs.
 TEST(CudaAttentionTest, NaNReachesTheOutput) {
   constexpr size_t kWidth = 64;
-  Problem problem(Shape(DType::kBFloat16, 100, kWidth, 1, 1));
-  problem.qkv[size_t{70} * 3 * kWidth + kWidth] = std::nan("");  // a key
-  const Result result = problem.Run<AlignedTensor>(false);
+  AttentionProblem problem(Shape(DType::kBFloat16, 100, kWidth, 1, 1));
+  problem.in.k[70 * kWidth] = std::nan("");
+  const AttentionBits result = RunWith<AlignedTensor>(problem);
   for (size_t t = 0; t < 100; ++t) {
     uint16_t bits;
     std::memcpy(&bits, result.out.data() + t * kWidth * 2, sizeof(bits));
@@ -183,16 +163,16 @@ TEST(CudaAttentionTest, NaNReachesTheOutput) {
 
 // Scores of several hundred overflow e^x unless the largest is taken off first.
 TEST(CudaAttentionTest, LargeScoresStayFinite) {
-  Problem problem(Shape(DType::kFloat32, 40, 16, 1, 1));
-  for (double& value : problem.qkv) value *= 20;
+  AttentionProblem problem(Shape(DType::kFloat32, 40, 16, 1, 1));
+  for (Values* const part : {&problem.in.q, &problem.in.k, &problem.in.v}) {
+    for (double& value : *part) value = Rounded(value * 20, DType::kFloat32);
+  }
   const auto attention = *cuda::MakeAttention(problem.shape);
-  AlignedTensor in(DType::kFloat32, problem.qkv);
-  AlignedTensor out(DType::kFloat32, size_t{40} * 16);
-  AlignedTensor lse(DType::kFloat32, 40);
-  attention->Forward({}, in.data(), out.data(), lse.floats(), nullptr);
-  const twin::Attended want = twin::Attend(problem.shape, Rounded(problem.qkv, DType::kFloat32));
-  ExpectClose(out.Read(), want.out, 1e-3, 1e-2, "out");
-  ExpectClose(lse.Read(), want.lse, 1e-5, 1e-5, "lse");
+  AttentionTensors<AlignedTensor> tensors(problem, *attention);
+  tensors.Forward({});
+  const twin::Attended want = twin::Attend(problem.shape, problem.in);
+  ExpectClose(Read(tensors.out()), want.out, 1e-3, 1e-2, "out");
+  ExpectClose(Read(tensors.lse()), want.lse, 1e-5, 1e-5, "lse");
 }
 
 // Wider heads do not fit in a GPU's shared memory.

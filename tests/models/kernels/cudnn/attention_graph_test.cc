@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/cudnn/evaluate.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
@@ -13,9 +14,8 @@ namespace sluice::cudnn {
 namespace {
 
 std::vector<AttentionShape> Shapes() {
-  return {{.batch = 1, .seq = 1, .dim = 8, .heads = 1},
-          {.batch = 2, .seq = 7, .dim = 24, .heads = 3},
-          {.batch = 3, .seq = 20, .dim = 32, .heads = 2}};
+  return {PlainShape(DType::kFloat32, 1, 1, 1, 8), PlainShape(DType::kFloat32, 2, 7, 3, 8),
+          PlainShape(DType::kFloat32, 3, 20, 2, 16)};
 }
 
 void ExpectSame(const Values& got, const Values& want, const char* name) {
@@ -26,21 +26,21 @@ void ExpectSame(const Values& got, const Values& want, const char* name) {
 class AttentionGraphTest : public testing::TestWithParam<AttentionShape> {
  protected:
   AttentionGraphTest()
-      : qkv_(RandomMatrix(s_.batch * s_.seq, 3 * s_.dim, 1, -2, 2)),
-        dout_(RandomMatrix(s_.batch * s_.seq, s_.dim, 2)),
-        forward_(twin::Attend(s_, qkv_)) {}
+      : problem_(s_), qkv_(InOneBuffer(s_, problem_.in)), forward_(twin::Attend(s_, problem_.in)) {}
 
   const AttentionShape s_ = GetParam();
-  Values qkv_, dout_;
+  const Places at_ = PlacesOf(s_);
+  AttentionProblem problem_;
+  Values qkv_;
   twin::Attended forward_;
 };
 
 TEST_P(AttentionGraphTest, Forward) {
   Values out(forward_.out.size()), lse(forward_.lse.size());
   const AttentionForwardGraph made = MakeForwardGraph(s_);
-  Evaluate(made.graph, {{made.queries, qkv_.data()},
-                        {made.keys, qkv_.data() + s_.dim},
-                        {made.values, qkv_.data() + 2 * s_.dim},
+  Evaluate(made.graph, {{made.queries, qkv_.data() + at_.q},
+                        {made.keys, qkv_.data() + at_.k},
+                        {made.values, qkv_.data() + at_.v},
                         {made.out, out.data()},
                         {made.lse, lse.data()}});
   ExpectSame(out, forward_.out, "out");
@@ -50,17 +50,18 @@ TEST_P(AttentionGraphTest, Forward) {
 TEST_P(AttentionGraphTest, Backward) {
   Values dqkv(qkv_.size()), row_sums(forward_.lse.size());
   const AttentionBackwardGraph made = MakeBackwardGraph(s_);
-  Evaluate(made.graph, {{made.queries, qkv_.data()},
-                        {made.keys, qkv_.data() + s_.dim},
-                        {made.values, qkv_.data() + 2 * s_.dim},
+  Evaluate(made.graph, {{made.queries, qkv_.data() + at_.q},
+                        {made.keys, qkv_.data() + at_.k},
+                        {made.values, qkv_.data() + at_.v},
                         {made.out, forward_.out.data()},
                         {made.lse, forward_.lse.data()},
-                        {made.dout, dout_.data()},
+                        {made.dout, problem_.dout.data()},
                         {made.row_sums, row_sums.data()},
-                        {made.dqueries, dqkv.data()},
-                        {made.dkeys, dqkv.data() + s_.dim},
-                        {made.dvalues, dqkv.data() + 2 * s_.dim}});
-  ExpectSame(dqkv, twin::AttendBackward(s_, qkv_, dout_), "dqkv");
+                        {made.dqueries, dqkv.data() + at_.q},
+                        {made.dkeys, dqkv.data() + at_.k},
+                        {made.dvalues, dqkv.data() + at_.v}});
+  const twin::QueriesKeysValues want = twin::AttendBackward(s_, problem_.in, problem_.dout);
+  ExpectSame(dqkv, InOneBuffer(s_, want), "gradients");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionGraphTest, testing::ValuesIn(Shapes()),

@@ -51,8 +51,14 @@ std::vector<std::string> KernelNames() {
 }
 
 AttentionShape Shape(int64_t batch, int64_t seq, int64_t heads, int64_t width) {
-  return {
-      .batch = batch, .seq = seq, .dim = heads * width, .heads = heads, .dtype = DType::kBFloat16};
+  return {.batch = batch,
+          .seq = seq,
+          .heads = heads,
+          .kv_heads = heads,
+          .width = width,
+          .q_stride = 3 * heads * width,
+          .kv_stride = 3 * heads * width,
+          .dtype = DType::kBFloat16};
 }
 
 struct Case {
@@ -99,7 +105,7 @@ TEST_P(CudnnPlansTest, CompilesForAGpuThatIsNotHereInWorkAreasAsForetold) {
 std::string NameOf(const testing::TestParamInfo<Case>& of) {
   const AttentionShape& s = of.param.shape;
   return absl::StrFormat("sm%d_batch%d_seq%d_heads%d_of%d", of.param.gpu.capability / 10, s.batch,
-                         s.seq, s.heads, s.dim / s.heads);
+                         s.seq, s.heads, s.width);
 }
 INSTANTIATE_TEST_SUITE_P(Cases, CudnnPlansTest, testing::ValuesIn(Cases()), NameOf);
 
