@@ -1,7 +1,8 @@
-// Attention on the first GPU, over shapes of GPT-2, of grouped queries and of longer sequences: device time of each
-// pass and its share of the tensor cores' peak. FLOPs are those of a causal pass (4 * b * h * s * s
-// * d / 2, and 2.5 times that backward, though the kernels do 3.5 times: they compute the scores
-// twice). cuDNN's attention is the line below sluice's, if it takes the shape and is installed.
+// Attention on the first GPU, over shapes of GPT-2, of grouped queries and of longer sequences:
+// device time of each pass and its share of the tensor cores' peak. FLOPs are those of a causal
+// pass (4 * b * h * s * s * d / 2, and 2.5 times that backward, though the kernels do 3.5 times:
+// they compute the scores twice). cuDNN's attention is the line below sluice's, if it takes the
+// shape and is installed.
 //   cuda_attention_bench [peak TFLOP/s, 989 (H100, H200; bf16) unless given]
 #include <fmt/format.h>
 

@@ -11,11 +11,6 @@ absl::Status CheckCudaAttention(const AttentionShape& shape) {
                                                    " values; attention there takes at most ",
                                                    kWidest, "; take more heads, or --device cpu"));
   }
-  if (shape.kv_heads != shape.heads || shape.window != 0 || shape.soft_cap != 0) {
-    return absl::InvalidArgumentError(
-        "--device cuda: attention there takes a key and value head for each query head, no window "
-        "and no soft cap; take --device cpu");
-  }
   return absl::OkStatus();
 }
 

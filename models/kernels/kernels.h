@@ -66,10 +66,11 @@ class Linear {
 };
 
 // Causal self-attention of grouped queries (Ainslie et al. 2023): query head h reads key/value head
-// h / (heads / kv_heads); kv_heads divides heads. A row of q has `heads` heads of `width` values side
-// by side, one of k and of v has `kv_heads`; rows are position by position, sequence by sequence.
-// score = scale * q . k, capped where there is a soft cap, and weights are its softmax over the keys
-// that the query sees: the `window` last positions, its own included, of its document.
+// h / (heads / kv_heads); kv_heads divides heads. A row of q has `heads` heads of `width` values
+// side by side, one of k and of v has `kv_heads`; rows are position by position, sequence by
+// sequence. score = scale * q . k, capped where there is a soft cap, and weights are its softmax
+// over the keys that the query sees: the `window` last positions, its own included, of its
+// document.
 struct AttentionShape {
   int64_t batch = 0;
   int64_t seq = 0;

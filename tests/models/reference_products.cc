@@ -116,8 +116,8 @@ class PlainAttention : public Attention {
     });
   }
 
-  // With P the softmax and dP = dout V^T: dS = P * (dP - sum_s P dP), times the slope of the cap; dq,
-  // dk, dv by the product rule.
+  // With P the softmax and dP = dout V^T: dS = P * (dP - sum_s P dP), times the slope of the cap;
+  // dq, dk, dv by the product rule.
   void Backward(Stream, const AttentionInput& in, const void* out, const float* lse,
                 const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
     Poison(workspace, kInputWorkspace);

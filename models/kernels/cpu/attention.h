@@ -7,12 +7,12 @@
 
 #include "models/spec/dtype.h"
 
-// Causal attention for one key/value head of one sequence and the query heads that read it. Rows are
-// first copied from their strided places into fp32 panels, padded with zeros to whole tiles: keys and
-// values once for all query heads. Then every product is a run of register tiles that touches only
-// the keys that a row may see (Dao et al. 2022, FlashAttention, without its second level of
-// blocking: a head's panels fit in the second-level cache). Scores exist for one tile (forward) or
-// one block (backward) of query rows at a time.
+// Causal attention for one key/value head of one sequence and the query heads that read it. Rows
+// are first copied from their strided places into fp32 panels, padded with zeros to whole tiles:
+// keys and values once for all query heads. Then every product is a run of register tiles that
+// touches only the keys that a row may see (Dao et al. 2022, FlashAttention, without its second
+// level of blocking: a head's panels fit in the second-level cache). Scores exist for one tile
+// (forward) or one block (backward) of query rows at a time.
 //
 // A key that a row does not see has weight 0 there or is left out, which gives the same bits: so a
 // row's result does not depend on how its keys lie in tiles, and a document's is that of a sequence

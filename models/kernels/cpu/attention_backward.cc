@@ -65,8 +65,8 @@ float Dot(size_t n, const T* a, const T* b) {
   return SumAll(sum);
 }
 
-// scores -> p = e^(score - lse), dp -> ds = p (dp - delta) for `n` keys. Where scores are capped, ds
-// is that of the scores before: times 1 - tanh^2 = 1 - (score / cap)^2.
+// scores -> p = e^(score - lse), dp -> ds = p (dp - delta) for `n` keys. Where scores are capped,
+// ds is that of the scores before: times 1 - tanh^2 = 1 - (score / cap)^2.
 template <bool kCapped>
 void SoftmaxGradient(size_t n, float lse, float delta, float cap, float* p, float* ds) {
   const DF d;

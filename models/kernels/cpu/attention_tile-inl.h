@@ -70,8 +70,8 @@ HWY_INLINE void RowTimesRows(size_t depth, Strided a, const float* b, size_t b_r
   }
 }
 
-// c[kQueryTile, key - base] = a[kQueryTile, width] * (the panels of b, transposed) for the keys from
-// `first`, rounded down, to `end`, rounded up to whole panels.
+// c[kQueryTile, key - base] = a[kQueryTile, width] * (the panels of b, transposed) for the keys
+// from `first`, rounded down, to `end`, rounded up to whole panels.
 HWY_INLINE void RowTimesPanels(size_t width, const float* a, size_t a_row, const float* panels,
                                size_t first, size_t end, size_t base, float* c, size_t c_row) {
   for (size_t key = RoundDown(first, kPanel); key < end; key += kPanel) {

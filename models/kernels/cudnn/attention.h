@@ -14,8 +14,8 @@ namespace sluice::cudnn {
 absl::Status PrepareAttention();
 
 // Attention by cuDNN's kernels on GPUs of compute capability 8.0 to 9.0: bf16 heads of at most 128
-// values, a multiple of 8, tensors aligned to 16 bytes, without `starts`. Needs no GPU before Prepare, which
-// compiles; errors are reported like those of a kernel. InvalidArgument for other
+// values, a multiple of 8, tensors aligned to 16 bytes, without `starts`. Needs no GPU before
+// Prepare, which compiles; errors are reported like those of a kernel. InvalidArgument for other
 // shapes (CheckCudnnAttention), FailedPrecondition in a build without its headers.
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 

@@ -6,8 +6,9 @@
 
 namespace sluice::cudnn {
 
-// Causal attention of bf16 tensors as laid out in kernels.h, of shapes that CheckCudnnAttention takes, in the patterns that cuDNN's engines
-// for attention know (NVIDIA, cuDNN developer guide, "Fused Flash Attention fprop" and "bprop").
+// Causal attention of bf16 tensors as laid out in kernels.h, of shapes that CheckCudnnAttention
+// takes, in the patterns that cuDNN's engines for attention know (NVIDIA, cuDNN developer guide,
+// "Fused Flash Attention fprop" and "bprop").
 struct AttentionForwardGraph {
   TensorGraph graph;
   int queries, keys, values, out, lse;  // positions of the tensors that the caller provides

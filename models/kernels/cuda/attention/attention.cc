@@ -17,8 +17,9 @@ bool Aligned(std::initializer_list<const void*> tensors) {
   return bits % kTileAlignment == 0;
 }
 
-// Whether rows of every head begin and end where 16 bytes do.
+// Whether rows of every head begin and end where 16 bytes do, and each query sees all before it.
 bool FitsTiles(const AttentionShape& shape) {
+  if (shape.soft_cap != 0 || (shape.window != 0 && shape.window < shape.seq)) return false;
   const int64_t bits = shape.width | shape.q_stride | shape.kv_stride;
   return shape.dtype == DType::kBFloat16 && shape.width <= kTileWidth &&
          bits * SizeOf(shape.dtype) % kTileAlignment == 0;
@@ -50,7 +51,7 @@ class CudaAttention : public Attention {
     AttentionArguments args = With(in);
     args.out = out;
     args.lse = lse;
-    if (fits_tiles_ && Aligned({in.q, in.k, in.v, out})) {
+    if (fits_tiles_ && in.starts == nullptr && Aligned({in.q, in.k, in.v, out})) {
       LaunchTileForward(args, stream.handle);
     } else {
       LaunchPlainForward(dtype_, args, stream.handle);
@@ -67,7 +68,7 @@ class CudaAttention : public Attention {
     args.dk = dk;
     args.dv = dv;
     args.statistics = static_cast<RowStatistics*>(workspace);
-    if (fits_tiles_ && Aligned({in.q, in.k, in.v, out, dout, dq, dk, dv})) {
+    if (fits_tiles_ && in.starts == nullptr && Aligned({in.q, in.k, in.v, out, dout, dq, dk, dv})) {
       LaunchTileBackward(args, stream.handle);
     } else {
       LaunchPlainBackward(dtype_, args, stream.handle);

@@ -101,6 +101,21 @@ SLUICE_HOST_DEVICE int64_t KeyHeadOf(const AttentionArguments& args, int64_t ind
   return static_cast<int>(index) / args.group();
 }
 
+// What the documents of the sequence of head `index`, of `heads` heads in each, begin with.
+SLUICE_HOST_DEVICE const int32_t* StartsOf(const AttentionArguments& args, int64_t index,
+                                           int heads) {
+  if (args.starts == nullptr) return nullptr;
+  return args.starts + static_cast<int64_t>(static_cast<int>(index) / heads) * args.seq;
+}
+
+// The first key that a query sees; never less than the query before's. Queries past the end see
+// what the last one does.
+SLUICE_HOST_DEVICE int FirstKey(const AttentionArguments& args, const int32_t* starts, int query) {
+  const int real = query < args.seq ? query : args.seq - 1;
+  const int in_window = args.window != 0 && real >= args.window ? real - args.window + 1 : 0;
+  return starts == nullptr || starts[real] < in_window ? in_window : starts[real];
+}
+
 // Tiles of `rows` that hold the first `seq` positions.
 constexpr SLUICE_HOST_DEVICE int TilesOf(int seq, int rows) { return (seq + rows - 1) / rows; }
 

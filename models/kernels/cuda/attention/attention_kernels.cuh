@@ -36,7 +36,7 @@ struct KeyGradientKernel {
   static constexpr int kThreads = Tile::kThreads;
   static constexpr int kBlocksPerMultiprocessor = 256 / kThreads;
   static AttentionGrid Grid(const AttentionArguments& args) {
-    return {args.batch * args.heads, TilesOf(args.seq, Tile::kRows)};
+    return {args.batch * args.kv_heads, TilesOf(args.seq, Tile::kRows)};
   }
   static int SharedBytes(const AttentionArguments&) { return Tile::kSharedBytes; }
   static SLUICE_DEVICE void Run(const AttentionArguments& args) { KeyGradients<kWidth>(args); }
@@ -86,6 +86,9 @@ struct PlainForwardKernel : PlainKernel {
 
 template <class T, int kColumns>
 struct PlainKeyGradientKernel : PlainKernel {
+  static AttentionGrid Grid(const AttentionArguments& args) {
+    return {args.batch * args.kv_heads, TilesOf(args.seq, kPlainRows)};
+  }
   static int SharedBytes(const AttentionArguments& args) {
     return PlainSharedBytes(args.width, kPlainBackwardTiles, 2);
   }

@@ -6,16 +6,14 @@
 namespace sluice::cuda::attention {
 
 // Gradients of kRows keys and values. Scores are computed with a row for each key, so that a
-// warp's weights and gradients are left factors as they lie in its registers. Grid: x = batch *
-// heads, y = tiles of keys, the first (which most queries see) first.
+// warp's weights and gradients are left factors as they lie in its registers. The tiles of queries
+// of one head of the group follow those of the one before. Grid: x = batch * kv_heads, y = tiles of
+// keys, the first (which most queries see) first.
 template <int kWidth>
 SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   using Tile = KeyTile<kWidth>;
   constexpr int kRowTiles = Tile::kRowTiles;
   constexpr int kColumnTiles = Tile::kColumnTiles;
-  const auto queries = QueriesOf<const uint16_t>(args, args.q, BlockX());
-  const auto dout = OutputOf<const uint16_t>(args, args.dout, BlockX());
-  const RowStatistics* const statistics = args.statistics + BlockX() * args.padded_seq();
   const int first = BlockY() * Tile::kRows;
   const int warp_row = Thread() / kWarpLanes * Tile::kWarpRows;
   const int key = first + warp_row;
@@ -24,9 +22,15 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   unsigned char* const own_values = own_keys + Tile::kRows * Tile::kRowBytes;
   unsigned char* const stages = DynamicShared() + 2 * Tile::kRows * Tile::kRowBytes;
 
-  const auto copy_stage = [&](int tile) {
-    const uint32_t to = SharedAddress(stages + tile % 2 * Tile::kStageBytes);
-    const int query = tile * Tile::kStreamed;
+  const int first_tile = first / Tile::kStreamed;
+  const int tiles_of_head = tiles - first_tile;
+  const auto copy_stage = [&](int step) {
+    const uint32_t to = SharedAddress(stages + step % 2 * Tile::kStageBytes);
+    const int query = (first_tile + step % tiles_of_head) * Tile::kStreamed;
+    const int64_t head = BlockX() * args.group() + step / tiles_of_head;
+    const auto queries = QueriesOf<const uint16_t>(args, args.q, head);
+    const auto dout = OutputOf<const uint16_t>(args, args.dout, head);
+    const RowStatistics* const statistics = args.statistics + head * args.padded_seq();
     CopyRows<Tile::kStreamed, kWidth, Tile::kThreads>(to, queries, query);
     CopyRows<Tile::kStreamed, kWidth, Tile::kThreads>(to + Tile::kStreamedBytes, dout, query);
     if (Thread() < Tile::kStreamed / 2) {
@@ -36,24 +40,24 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
   };
   const uint32_t key_tile = SharedAddress(DynamicShared());
   CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
-      key_tile, KeysOf<const uint16_t>(args, args.k, KeyHeadOf(args, BlockX())), first);
-  CopyRows<Tile::kRows, kWidth, Tile::kThreads>(
-      key_tile + Tile::kRows * Tile::kRowBytes,
-      KeysOf<const uint16_t>(args, args.v, KeyHeadOf(args, BlockX())), first);
-  const int first_tile = first / Tile::kStreamed;
-  copy_stage(first_tile);
+      key_tile, KeysOf<const uint16_t>(args, args.k, BlockX()), first);
+  CopyRows<Tile::kRows, kWidth, Tile::kThreads>(key_tile + Tile::kRows * Tile::kRowBytes,
+                                                KeysOf<const uint16_t>(args, args.v, BlockX()),
+                                                first);
+  copy_stage(0);
 
   Sums<kRowTiles, kWidth / kMatrixColumns> dkeys;
   Sums<kRowTiles, kWidth / kMatrixColumns> dvalues;
   Clear<kRowTiles, kWidth / kMatrixColumns>(dkeys);
   Clear<kRowTiles, kWidth / kMatrixColumns>(dvalues);
-  for (int tile = first_tile; tile < tiles; ++tile) {
+  const int steps = args.group() * tiles_of_head;
+  for (int step = 0; step < steps; ++step) {
     WaitForCopies();
     SyncBlock();  // all copies of this tile have come, and nobody reads the former one any more
-    if (tile + 1 < tiles) copy_stage(tile + 1);
-    const int query = tile * Tile::kStreamed;
+    if (step + 1 < steps) copy_stage(step + 1);
+    const int query = (first_tile + step % tiles_of_head) * Tile::kStreamed;
     if (query + Tile::kStreamed <= key) continue;  // none sees this warp's keys
-    const unsigned char* const stage = stages + tile % 2 * Tile::kStageBytes;
+    const unsigned char* const stage = stages + step % 2 * Tile::kStageBytes;
     const uint32_t query_tile = SharedAddress(stage);
     const uint32_t dout_tile = query_tile + Tile::kStreamedBytes;
     Sums<kRowTiles, kColumnTiles> weights;
@@ -75,10 +79,8 @@ SLUICE_DEVICE void KeyGradients(const AttentionArguments& args) {
     AddProduct<kWidth, kRowTiles, kColumnTiles / 2>(left, RowsFirst<kWidth>(query_tile), dkeys);
   }
   Scale<kRowTiles, kWidth / kMatrixColumns>(args.scale, dkeys);
-  StoreRows<kWidth, kRowTiles>(dkeys, own_keys,
-                               KeysOf<uint16_t>(args, args.dk, KeyHeadOf(args, BlockX())), key);
-  StoreRows<kWidth, kRowTiles>(dvalues, own_values,
-                               KeysOf<uint16_t>(args, args.dv, KeyHeadOf(args, BlockX())), key);
+  StoreRows<kWidth, kRowTiles>(dkeys, own_keys, KeysOf<uint16_t>(args, args.dk, BlockX()), key);
+  StoreRows<kWidth, kRowTiles>(dvalues, own_values, KeysOf<uint16_t>(args, args.dv, BlockX()), key);
 }
 
 }  // namespace sluice::cuda::attention

@@ -28,12 +28,13 @@ SLUICE_DEVICE float AddToPlainSoftmax(float* row, PlainSoftmax& softmax) {
   float largest = softmax.largest;
   for (int k = PlainColumn(); k < kPlainRows; k += kThreadsOfRow) largest = fmaxf(largest, row[k]);
   largest = MaxOfPlainRow(largest);
+  const float offset = largest == -INFINITY ? 0 : largest;  // the row has seen no key yet
   float sum = 0;
   for (int k = PlainColumn(); k < kPlainRows; k += kThreadsOfRow) {
-    row[k] = expf(row[k] - largest);
+    row[k] = expf(row[k] - offset);
     sum += row[k];
   }
-  const float change = expf(softmax.largest - largest);
+  const float change = expf(softmax.largest - offset);
   softmax = {largest, fmaf(softmax.sum, change, SumOfPlainRow(sum))};
   return change;
 }
@@ -56,14 +57,17 @@ SLUICE_DEVICE void AttendPlain(const AttentionArguments& args) {
   PlainSums<kColumns> out;
   ClearPlain<kColumns>(out);
   PlainSoftmax softmax;
-  for (int key = 0; key < Smaller(first + kPlainRows, args.seq); key += kPlainRows) {
+  const int32_t* const starts = StartsOf(args, BlockX(), args.heads);
+  for (int key = FirstKey(args, starts, first) / kPlainRows * kPlainRows;
+       key < Smaller(first + kPlainRows, args.seq); key += kPlainRows) {
     SyncBlock();  // nobody reads the former tile any more
     LoadPlain(keys, key, key_tile);
     LoadPlain(values, key, value_tile);
     SyncBlock();
     ForEachScore(args.width, query_tile, key_tile, [&](int row, int column, float score) {
-      scores[row * kPlainScoreStride + column] =
-          key + column <= first + row ? score * args.scale : -INFINITY;
+      const bool sees =
+          key + column <= first + row && key + column >= FirstKey(args, starts, first + row);
+      scores[row * kPlainScoreStride + column] = sees ? CapScore(args, score).value : -INFINITY;
     });
     SyncBlock();
     const float change = AddToPlainSoftmax(own_scores, softmax);

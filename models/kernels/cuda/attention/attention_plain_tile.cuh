@@ -16,6 +16,18 @@ constexpr int kPlainScoreStride = kPlainRows + 1;             // against conflic
 constexpr int kPlainScores = kPlainRows * kPlainScoreStride;  // values of a tile of scores
 constexpr int kPlainMaxWidth = 256;                           // more does not fit in sm_80
 
+// A score, scaled and capped, and its derivative by what it is before the cap.
+struct PlainScore {
+  float value;
+  float slope;
+};
+SLUICE_DEVICE PlainScore CapScore(const AttentionArguments& args, float product) {
+  const float score = product * args.scale;
+  if (args.soft_cap == 0) return {score, 1};
+  const float tanh = tanhf(score / args.soft_cap);
+  return {args.soft_cap * tanh, fmaf(-tanh, tanh, 1.0f)};
+}
+
 // Of a tile of rows in shared memory: odd, against conflicts of banks.
 SLUICE_HOST_DEVICE int PlainStride(int width) { return width | 1; }
 

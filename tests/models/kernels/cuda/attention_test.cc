@@ -83,6 +83,34 @@ TEST_P(CudaAttentionTest, MatchesTheCpu) { ExpectLikeTheCpu(CudaKernels(), GetPa
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest, testing::ValuesIn(Shapes()), NameOfParam);
 
+// Groups on tensor cores; windows, caps and documents by the plain kernels.
+std::vector<AttentionShape> Options() {
+  std::vector<AttentionShape> shapes;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t window : {0, 1, 48, 200}) {
+      shapes.push_back(Fused({.batch = 2,
+                              .seq = 300,
+                              .heads = 4,
+                              .kv_heads = 2,
+                              .width = 128,
+                              .window = window,
+                              .soft_cap = window == 48 ? 20.0f : 0.0f,
+                              .dtype = dtype}));
+    }
+  }
+  return shapes;
+}
+
+class CudaAttentionOptionsTest : public testing::TestWithParam<AttentionShape> {};
+
+TEST_P(CudaAttentionOptionsTest, MatchTheCpu) {
+  ExpectLikeTheCpu(CudaKernels(), GetParam());
+  ExpectLikeTheCpu(CudaKernels(), GetParam(), RandomStarts(GetParam(), 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, CudaAttentionOptionsTest, testing::ValuesIn(Options()),
+                         NameOfParam);
+
 // The same bits a second time, and while another stream keeps the GPU busy.
 void ExpectSameBits(const Kernels& kernels, DType dtype, int64_t seq) {
   const Stream other = *Gpu().NewStream();

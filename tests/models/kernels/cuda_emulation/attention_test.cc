@@ -111,6 +111,47 @@ TEST_P(CudaAttentionEmulationTest, MatchesTheTwin) {
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionEmulationTest, testing::ValuesIn(Shapes()),
                          [](const auto& param_info) { return NameOf(param_info.param); });
 
+// Groups by the tile kernels; everything else that the plain ones alone take.
+std::vector<AttentionShape> Options() {
+  std::vector<AttentionShape> shapes;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+    const AttentionShape shape = {
+        .batch = 2, .seq = 130, .heads = 4, .kv_heads = 2, .width = 16, .dtype = dtype};
+    shapes.push_back(shape);
+    for (const int64_t window : {1, 3, 48, 200}) {
+      AttentionShape some = shape;
+      some.window = window;
+      some.soft_cap = window == 48 ? 5 : 0;
+      shapes.push_back(some);
+    }
+    AttentionShape capped = shape;
+    capped.kv_heads = 1;
+    capped.scale = 0.3f;
+    capped.soft_cap = 20;
+    shapes.push_back(capped);
+  }
+  shapes.push_back({.batch = 1,
+                    .seq = 150,
+                    .heads = 6,
+                    .kv_heads = 2,
+                    .width = 128,
+                    .scale = 0.05f,
+                    .dtype = DType::kBFloat16});
+  return shapes;
+}
+
+class CudaAttentionOptionsTest : public testing::TestWithParam<AttentionShape> {};
+
+TEST_P(CudaAttentionOptionsTest, MatchTheTwinInAnyLayout) {
+  const AttentionShape& shape = GetParam();
+  ExpectLikeTheTwin<AlignedTensor>(AttentionProblem(Fused(shape)));
+  if (shape.width > 64) return;
+  ExpectLikeTheTwin<AlignedTensor>(AttentionProblem(Separate(shape, 8), RandomStarts(shape, 1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, CudaAttentionOptionsTest, testing::ValuesIn(Options()),
+                         [](const auto& param_info) { return NameOf(param_info.param); });
+
 TEST(CudaAttentionTest, TakesMisalignedTensors) {
   ExpectLikeTheTwin<Tensor>(AttentionProblem(Shape(DType::kBFloat16, 70, 64, 1, 2)));
 }
@@ -121,7 +162,8 @@ TEST(CudaAttentionTest, AnyOrderGivesTheSameBits) {
   for (const auto& [dtype, width] :
        {std::pair(DType::kBFloat16, int64_t{64}), std::pair(DType::kBFloat16, int64_t{128}),
         std::pair(DType::kFloat32, int64_t{24})}) {
-    const AttentionProblem problem(Shape(dtype, 270, width, 1, 1));
+    const AttentionProblem problem(
+        Fused({.batch = 1, .seq = 270, .heads = 2, .kv_heads = 1, .width = width, .dtype = dtype}));
     emulation::launch_seed = 0;
     const AttentionBits first = RunWith<AlignedTensor>(problem);
     for (int seed = 1; seed <= Trials(4, 1); ++seed) {
