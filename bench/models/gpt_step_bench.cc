@@ -93,7 +93,7 @@ struct Map {
 };
 
 // The tensors and kernels of one transformer block, connected as in
-// models/layers/transformer_block.cc.
+// models/layers/decoder_block.cc.
 class Block {
  public:
   Block(DType dtype, void* workspace)

@@ -1,17 +1,24 @@
+#include "models/layers/decoder_names.h"
 #include "models/layers/layers.h"
 
 namespace sluice {
 namespace {
 
-// y[r] = wte[token r] + wpe[position r]. There is no input gradient, so W reads the output's
-// gradient and the tokens.
+// y[r] = scale * wte[token r], plus wpe[position r] where the model has such a table. There is no
+// input gradient, so W reads the output's gradient and the tokens.
 class Embedding : public LayerBase {
  public:
   Embedding(const DecoderConfig& config, const LayerContext& context)
-      : LayerBase(context), dim_(config.dim), vocab_(config.vocab), max_seq_(config.max_seq) {
+      : LayerBase(context),
+        dim_(config.dim),
+        vocab_(config.vocab),
+        max_seq_(config.max_seq),
+        scale_(config.embedding_scale) {
     decl_.name = "embedding";
-    tokens_table_ = AddTable(kTokenEmbedding, vocab_);
-    positions_table_ = AddTable("transformer.wpe.weight", max_seq_);
+    const DecoderNames names = NamesOf(config);
+    tokens_table_ = AddTable(names.token_table, vocab_, config.initializer_range);
+    if (config.learned_positions)
+      positions_table_ = AddTable(names.position_table, max_seq_, config.initializer_range);
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
                                      {kernels().embedding_backward_workspace(rows(), vocab_)});
     decl_.input_dtype = DType::kInt32;
@@ -25,24 +32,24 @@ class Embedding : public LayerBase {
 
   void Forward(const LayerCall& call) override {
     if (call.output == nullptr) return;
-    kernels().embedding_forward(call.stream, dtype(), Tokens(call), /*starts=*/nullptr, rows(),
-                                batch().seq, dim_, /*scale=*/1, Parameter(call, tokens_table_),
+    kernels().embedding_forward(call.stream, dtype(), Tokens(call), call.starts, rows(),
+                                batch().seq, dim_, scale_, Parameter(call, tokens_table_),
                                 Parameter(call, positions_table_), call.output);
   }
   void BackwardInput(const LayerCall&) override {}
   void BackwardWeight(const LayerCall& call) override {
-    kernels().embedding_backward(call.stream, dtype(), Tokens(call), /*starts=*/nullptr, rows(),
-                                 batch().seq, dim_, vocab_, max_seq_, /*scale=*/1, call.output_grad,
+    kernels().embedding_backward(call.stream, dtype(), Tokens(call), call.starts, rows(),
+                                 batch().seq, dim_, vocab_, max_seq_, scale_, call.output_grad,
                                  Gradient(call, tokens_table_), Gradient(call, positions_table_),
                                  call.accumulate, Tensor(call, weight_workspace_));
   }
 
  private:
-  int AddTable(const char* name, int64_t entries) {
+  int AddTable(const char* name, int64_t entries, float stddev) {
     return AddParameter({.name = name,
                          .shape = {entries, dim_},
                          .init = ParameterDecl::Init::kNormal,
-                         .stddev = kGptStddev,
+                         .stddev = stddev,
                          .decay = true,
                          .tied_to = ""});
   }
@@ -51,7 +58,8 @@ class Embedding : public LayerBase {
   }
 
   int64_t dim_, vocab_, max_seq_;
-  int tokens_table_, positions_table_;
+  float scale_;
+  int tokens_table_ = kAbsent, positions_table_ = kAbsent;
   int weight_workspace_;
 };
 

@@ -1,3 +1,4 @@
+#include "models/layers/decoder_names.h"
 #include "models/layers/layers.h"
 #include "models/layers/norm.h"
 
@@ -11,9 +12,10 @@ class Head : public NormedLayer {
   Head(const DecoderConfig& config, const LayerContext& context)
       : NormedLayer(context, config), vocab_(config.vocab) {
     decl_.name = "head";
-    norm_ = AddNorm("", "transformer.ln_f");
-    const LinearParameters parameters{"lm_head.weight", "", kGptStddev,
-                                      config.tied_head ? kTokenEmbedding : ""};
+    const DecoderNames names = NamesOf(config);
+    norm_ = AddNorm("", names.final_norm);
+    const LinearParameters parameters{names.head_table, "", config.initializer_range,
+                                      config.tied_head ? names.token_table : ""};
     lm_head_ = AddLinear(dim(), vocab_, parameters, {.weight_transposed = true});
     normed_ = AddTensor("a", dtype(), {rows(), dim()}, Lifetime::kForwardToWeightGrad,
                         /*restorable=*/true);

@@ -81,6 +81,9 @@ struct LayerCall {
   absl::Span<float* const> parameters;
   absl::Span<float* const> gradients;
   void* packed = nullptr;
+  // [rows], on the device: where in its sequence the document of a row begins, so that positions
+  // count from there and no row sees another document. Null: every sequence is one document.
+  const int32_t* starts = nullptr;
   bool accumulate =
       true;  // W adds to the gradients; false on a step's first micro-batch, which overwrites them
   // Last layer only.

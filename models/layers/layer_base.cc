@@ -29,6 +29,16 @@ int LayerBase::AddWorkspace(std::string name, Lifetime lifetime,
   return AddTensor(std::move(name), DType::kFloat32, {elements}, lifetime);
 }
 
+size_t LayerBase::AddPacked(size_t bytes) {
+  const size_t offset = decl_.packed_bytes;
+  decl_.packed_bytes += AlignUp(bytes);
+  return offset;
+}
+
+LinearParameters MapParameters(const std::string& name, bool bias, float stddev) {
+  return {name + ".weight", bias ? name + ".bias" : "", stddev, ""};
+}
+
 const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_width,
                                                const LinearParameters& parameters,
                                                LinearShape shape) {
@@ -39,8 +49,7 @@ const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_wid
   shape.bias = !parameters.bias.empty();
   auto map = std::make_unique<Map>();
   map->linear_ = kernels().make_linear(shape);
-  map->packed_offset_ = decl_.packed_bytes;
-  decl_.packed_bytes += AlignUp(map->linear_->packed_bytes());
+  map->packed_offset_ = AddPacked(map->linear_->packed_bytes());
 
   ParameterDecl weight;
   weight.name = parameters.weight;
@@ -61,26 +70,25 @@ void LinearLayer::Pack(const LayerCall& call) {
   for (const std::unique_ptr<Map>& map : maps_) map->Pack(call);
 }
 
-void* LinearLayer::Map::Packed(const LayerCall& call) const {
-  if (linear_->packed_bytes() == 0) return nullptr;
-  return static_cast<std::byte*>(call.packed) + packed_offset_;
+void* LinearLayer::Map::PackedWeight(const LayerCall& call) const {
+  return linear_->packed_bytes() == 0 ? nullptr : Packed(call, packed_offset_);
 }
 
 void LinearLayer::Map::Pack(const LayerCall& call) const {
   if (linear_->packed_bytes() == 0) return;
-  linear_->Pack(call.stream, Parameter(call, weight_), Packed(call));
+  linear_->Pack(call.stream, Parameter(call, weight_), PackedWeight(call));
 }
 
 void LinearLayer::Map::Forward(const LayerCall& call, const void* x, const void* residual, void* y,
                                void* activated, void* workspace) const {
-  linear_->Forward(call.stream, x, Parameter(call, weight_), Packed(call), Parameter(call, bias_),
-                   residual, y, activated, workspace);
+  linear_->Forward(call.stream, x, Parameter(call, weight_), PackedWeight(call),
+                   Parameter(call, bias_), residual, y, activated, workspace);
 }
 
 void LinearLayer::Map::BackwardInput(const LayerCall& call, const void* dy,
                                      const void* input_before_activation, void* dx,
                                      void* workspace) const {
-  linear_->BackwardInput(call.stream, dy, Parameter(call, weight_), Packed(call),
+  linear_->BackwardInput(call.stream, dy, Parameter(call, weight_), PackedWeight(call),
                          input_before_activation, dx, workspace);
 }
 

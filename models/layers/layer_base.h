@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_LAYERS_LAYER_BASE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -22,15 +23,13 @@ struct LayerContext {
 // construction, in the order of the LayerDecl.
 class LayerBase : public Layer {
  public:
+  static constexpr int kAbsent = -1;
+
   // Layers without weights to pack, or with nothing restorable, need not say so.
   void Pack(const LayerCall&) override {}
   void Restore(const LayerCall&) override {}
 
- protected:
-  static constexpr int kAbsent = -1;
-
-  explicit LayerBase(const LayerContext& context) : context_(context) {}
-
+  // For the layer and the parts that it is made of; whoever runs it has a Layer.
   const Kernels& kernels() const { return *context_.kernels; }
   DType dtype() const { return context_.dtype; }
   const BatchShape& batch() const { return context_.batch; }
@@ -41,7 +40,12 @@ class LayerBase : public Layer {
                 bool restorable = false);
   // One work area for several kernels that run one after the other; kAbsent when none needs any.
   int AddWorkspace(std::string name, Lifetime lifetime, std::initializer_list<size_t> sizes);
+  // Room in the packed weights; returns where it begins.
+  size_t AddPacked(size_t bytes);
 
+  static void* Packed(const LayerCall& call, size_t offset) {
+    return static_cast<std::byte*>(call.packed) + offset;
+  }
   static void* Tensor(const LayerCall& call, int index) {
     return index == kAbsent ? nullptr : call.tensors[static_cast<size_t>(index)];
   }
@@ -55,6 +59,9 @@ class LayerBase : public Layer {
     return index == kAbsent ? nullptr : call.gradients[static_cast<size_t>(index)];
   }
 
+ protected:
+  explicit LayerBase(const LayerContext& context) : context_(context) {}
+
  private:
   LayerContext context_;
 };
@@ -67,12 +74,14 @@ struct LinearParameters {
   std::string tied_to;
 };
 
+// Those of the map `name`, as Hugging Face writes it: "model.layers.0.mlp.up_proj".
+LinearParameters MapParameters(const std::string& name, bool bias, float stddev);
+
 // A layer made of linear maps: each knows where its weight, bias and packed copy lie in a call.
 class LinearLayer : public LayerBase {
  public:
   void Pack(const LayerCall& call) override;
 
- protected:
   class Map {
    public:
     const Linear& kernel() const { return *linear_; }
@@ -87,7 +96,7 @@ class LinearLayer : public LayerBase {
 
    private:
     friend class LinearLayer;
-    void* Packed(const LayerCall& call) const;
+    void* PackedWeight(const LayerCall& call) const;
 
     std::unique_ptr<Linear> linear_;
     int weight_ = kAbsent;
@@ -95,11 +104,13 @@ class LinearLayer : public LayerBase {
     size_t packed_offset_ = 0;
   };
 
-  using LayerBase::LayerBase;
   // Maps in_width columns to out_width; `shape` gives everything else that is not the default. The
   // layer keeps the map.
   const Map* AddLinear(int64_t in_width, int64_t out_width, const LinearParameters& parameters,
                        LinearShape shape = {});
+
+ protected:
+  using LayerBase::LayerBase;
 
  private:
   std::vector<std::unique_ptr<Map>> maps_;

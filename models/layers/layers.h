@@ -13,19 +13,15 @@ namespace sluice {
 
 // Token + position embedding: [rows] tokens -> [rows, dim].
 std::unique_ptr<Layer> MakeEmbedding(const DecoderConfig& config, const LayerContext& context);
-// Transformer block `block` (counted from 0): [rows, dim] -> [rows, dim]. InvalidArgument where the
+// Block `block` (counted from 0): [rows, dim] -> [rows, dim]. InvalidArgument where the
 // kernels' attention does not take its heads.
-absl::StatusOr<std::unique_ptr<Layer>> MakeTransformerBlock(const DecoderConfig& config, int block,
-                                                            const LayerContext& context);
+absl::StatusOr<std::unique_ptr<Layer>> MakeDecoderBlock(const DecoderConfig& config, int block,
+                                                        const LayerContext& context);
 // Final norm, linear map to the vocabulary and cross-entropy: [rows, dim] -> loss.
 std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context);
 // Linear map `index` of an MLP (counted from 0) with its ReLU: [rows, in] -> [rows, out]; the last
 // one ends in cross-entropy instead.
 std::unique_ptr<Layer> MakeDense(const MlpConfig& config, int index, const LayerContext& context);
-
-// GPT-2's initial standard deviation (Radford et al. 2019; transformers' initializer_range).
-inline constexpr float kGptStddev = 0.02f;
-inline constexpr char kTokenEmbedding[] = "transformer.wte.weight";
 
 }  // namespace sluice
 

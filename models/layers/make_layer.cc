@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeDecoderLayer(const DecoderConfig& con
                                                         const LayerContext& context) {
   if (index == 0) return MakeEmbedding(config, context);
   if (index > config.layers) return MakeHead(config, context);
-  return MakeTransformerBlock(config, index - 1, context);
+  return MakeDecoderBlock(config, index - 1, context);
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 namespace sluice {
 
-void Norm::Forward(const LayerCall& call, const void* x, void* y) const {
+void Norm::Forward(const LayerCall& call, const void* x, void* y, const void* residual) const {
   const float* const gamma = call.parameters[slots_.gamma];
   auto* const rstd = static_cast<float*>(call.tensors[slots_.rstd]);
   if (shape_.kind == NormKind::kRms) {
     kernels_->rms_norm_forward(call.stream, shape_.dtype, shape_.rows, shape_.dim, shape_.epsilon,
-                               /*gain_offset=*/0, x, gamma, /*residual=*/nullptr, y, rstd);
+                               shape_.gain_offset, x, gamma, residual, y, rstd);
     return;
   }
   kernels_->layer_norm_forward(call.stream, shape_.dtype, shape_.rows, shape_.dim, shape_.epsilon,
@@ -28,7 +28,7 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
   auto* const partial = static_cast<float*>(call.tensors[slots_.partial]);
   if (shape_.kind == NormKind::kRms) {
     kernels_->rms_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim,
-                                /*gain_offset=*/0, dy, x, gamma, rstd, residual_grad, dx, partial,
+                                shape_.gain_offset, dy, x, gamma, rstd, residual_grad, dx, partial,
                                 workspace);
     return;
   }
@@ -46,24 +46,27 @@ void Norm::AddWeightGradients(const LayerCall& call) const {
                        call.accumulate);
 }
 
-Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters) {
+Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters, int64_t norm_rows,
+                          int64_t width) {
   const bool centered = kind_ == NormKind::kLayer;
   const auto add_statistic = [&](const char* statistic) {
-    return AddTensor(statistic + name, DType::kFloat32, {rows()}, Lifetime::kForwardToInputGrad);
+    return AddTensor(statistic + name, DType::kFloat32, {norm_rows}, Lifetime::kForwardToInputGrad);
   };
+  // The gain starts as 1, of which an offset is a part.
   Norm::Slots slots;
-  slots.gamma = AddParameter({.name = parameters + ".weight",
-                              .shape = {dim_},
-                              .init = ParameterDecl::Init::kOnes,
-                              .tied_to = ""});
+  slots.gamma = AddParameter(
+      {.name = parameters + ".weight",
+       .shape = {width},
+       .init = gain_offset_ == 0 ? ParameterDecl::Init::kOnes : ParameterDecl::Init::kZeros,
+       .tied_to = ""});
   if (centered) {
-    slots.beta = AddParameter({.name = parameters + ".bias", .shape = {dim_}, .tied_to = ""});
+    slots.beta = AddParameter({.name = parameters + ".bias", .shape = {width}, .tied_to = ""});
     slots.mean = add_statistic("mean");
   }
   slots.rstd = add_statistic("rstd");
-  slots.partial = AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, dim_},
+  slots.partial = AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, width},
                             Lifetime::kInputGradToWeightGrad);
-  return {kernels(), {rows(), dim_, dtype(), epsilon_, kind_}, slots};
+  return {kernels(), {norm_rows, width, dtype(), epsilon_, kind_, gain_offset_}, slots};
 }
 
 }  // namespace sluice

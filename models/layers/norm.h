@@ -18,6 +18,7 @@ class Norm {
     DType dtype = DType::kFloat32;
     float epsilon = 0;
     NormKind kind = NormKind::kLayer;
+    float gain_offset = 0;  // of an RMS norm: its gain is so much more than gamma
   };
   // Where a call's tensors keep things, as indices of the LayerDecl. An RMS norm has no beta and no
   // mean, and its rstd is 1 / sqrt(mean(x^2) + epsilon).
@@ -31,8 +32,8 @@ class Norm {
   Norm(const Kernels& kernels, const Shape& shape, const Slots& slots)
       : kernels_(&kernels), shape_(shape), slots_(slots) {}
 
-  // y = norm(x).
-  void Forward(const LayerCall& call, const void* x, void* y) const;
+  // y = norm(x), plus `residual` where it is not null, which only an RMS norm takes.
+  void Forward(const LayerCall& call, const void* x, void* y, const void* residual = nullptr) const;
   // Bytes of work memory that Backward needs.
   size_t backward_workspace() const;
   // dx = residual_grad + the gradient through the norm.
@@ -48,19 +49,30 @@ class Norm {
 
 // A layer of linear maps and norms, as a decoder's are.
 class NormedLayer : public LinearLayer {
+ public:
+  int64_t dim() const { return dim_; }
+  // Over [rows, dim]. `name` is that of the norm's tensors ("1"), `parameters` that of its weights
+  // ("transformer.h.0.ln_1").
+  Norm AddNorm(const std::string& name, const std::string& parameters) {
+    return AddNorm(name, parameters, rows(), dim_);
+  }
+  // Over [norm_rows, width], the same values in other rows.
+  Norm AddNorm(const std::string& name, const std::string& parameters, int64_t norm_rows,
+               int64_t width);
+
  protected:
   NormedLayer(const LayerContext& context, const DecoderConfig& config)
-      : LinearLayer(context), dim_(config.dim), epsilon_(config.norm_epsilon), kind_(config.norm) {}
-
-  int64_t dim() const { return dim_; }
-  // `name` is that of the norm's tensors ("1"), `parameters` that of its weights
-  // ("transformer.h.0.ln_1").
-  Norm AddNorm(const std::string& name, const std::string& parameters);
+      : LinearLayer(context),
+        dim_(config.dim),
+        epsilon_(config.norm_epsilon),
+        kind_(config.norm),
+        gain_offset_(config.norm_offset ? 1.0f : 0.0f) {}
 
  private:
   int64_t dim_;
   float epsilon_;
   NormKind kind_;
+  float gain_offset_;
 };
 
 }  // namespace sluice

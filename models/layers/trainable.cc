@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "models/layers/decoder_names.h"
 #include "models/spec/validate.h"
 
 namespace sluice {
@@ -16,9 +17,38 @@ struct Gap {
   std::string computed;
 };
 
-std::optional<Gap> AttentionGap(const DecoderConfig& config) {
+// What no family's block computes.
+std::optional<Gap> BlockGap(const DecoderConfig& config) {
+  if (config.experts) {
+    return Gap{absl::StrCat("a mixture of ", config.experts->count, " experts"),
+               "one MLP per block"};
+  }
   if (config.latent) {
     return Gap{"latent attention", "queries, keys and values from one map each"};
+  }
+  if (config.norms != 2 && config.norms != 4) {
+    return Gap{absl::StrCat(config.norms, " norms per block"),
+               "2: one before attention, one before the MLP; or 4: one after each, too"};
+  }
+  if (config.predict_ahead > 0) {
+    return Gap{absl::StrCat(config.predict_ahead, " blocks that predict further tokens"), "none"};
+  }
+  if (config.final_soft_cap != 0) return Gap{"a soft cap over its logits", "none"};
+  if (config.norm == NormKind::kLayer && config.norms == 4) {
+    return Gap{"layer norms after attention and the MLP", "RMS norms there"};
+  }
+  if (config.norm == NormKind::kLayer && config.norm_offset) {
+    return Gap{"layer norms with an offset", "RMS norms with one"};
+  }
+  return std::nullopt;
+}
+
+// GPT-2's parameters have no names, and its config.json no fields, for what came later.
+std::optional<Gap> Gpt2Gap(const DecoderConfig& config) {
+  if (!config.learned_positions) return Gap{"rotary positions", "a learned table of positions"};
+  if (HasGate(config.mlp)) {
+    return Gap{absl::StrCat("a gated MLP (", MlpName(config.mlp), ")"),
+               absl::StrCat("an MLP with ", MlpName(MlpKind::kGelu), " and no gate")};
   }
   if (config.key_value_heads() != config.heads) {
     return Gap{absl::StrCat("grouped queries (", config.heads, " heads of queries, ",
@@ -30,6 +60,8 @@ std::optional<Gap> AttentionGap(const DecoderConfig& config) {
                             " values in a width of ", config.dim),
                "heads that together are as wide as the model"};
   }
+  if (config.norms != 2) return Gap{"norms after attention and the MLP", "none"};
+  if (config.norm_offset) return Gap{"norms with an offset", "norms without one"};
   if (config.qk_norm) return Gap{"norms over queries and keys", "none"};
   if (config.window > 0) {
     return Gap{absl::StrCat("a sliding window of ", config.window, " tokens"),
@@ -38,34 +70,22 @@ std::optional<Gap> AttentionGap(const DecoderConfig& config) {
   if (!config.qkv_bias || !config.output_bias) {
     return Gap{"attention without biases", "a bias in each of its maps"};
   }
+  if (!config.mlp_bias) return Gap{"an MLP without biases", "a bias in each of its maps"};
+  if (config.embedding_scale != 1 || config.attention_scale != 0) {
+    return Gap{"scales of its own for embeddings or scores", "those of GPT-2"};
+  }
+  if (config.attention_soft_cap != 0) return Gap{"a soft cap over scores", "none"};
   return std::nullopt;
 }
 
-std::optional<Gap> MlpGap(const DecoderConfig& config) {
-  if (config.experts) {
-    return Gap{absl::StrCat("a mixture of ", config.experts->count, " experts"),
-               "one MLP per block"};
-  }
-  if (config.mlp != MlpKind::kGelu) {
-    return Gap{absl::StrCat("a gated MLP (", MlpName(config.mlp), ")"),
-               absl::StrCat("an MLP with ", MlpName(MlpKind::kGelu), " and no gate")};
-  }
-  if (!config.mlp_bias) return Gap{"an MLP without biases", "a bias in each of its maps"};
+std::optional<Gap> LlamaGap(const DecoderConfig& config) {
+  if (config.learned_positions) return Gap{"a learned table of positions", "rotary positions"};
   return std::nullopt;
 }
 
 std::optional<Gap> FirstGap(const DecoderConfig& config) {
-  if (std::optional<Gap> gap = MlpGap(config)) return gap;
-  if (std::optional<Gap> gap = AttentionGap(config)) return gap;
-  if (!config.learned_positions) return Gap{"rotary positions", "a learned table of positions"};
-  if (config.norms != 2) {
-    return Gap{absl::StrCat(config.norms, " norms per block"),
-               "2: one before attention, one before the MLP"};
-  }
-  if (config.predict_ahead > 0) {
-    return Gap{absl::StrCat(config.predict_ahead, " blocks that predict further tokens"), "none"};
-  }
-  return std::nullopt;
+  if (std::optional<Gap> gap = BlockGap(config)) return gap;
+  return HasGpt2Parameters(config) ? Gpt2Gap(config) : LlamaGap(config);
 }
 
 }  // namespace

@@ -41,9 +41,16 @@ std::map<std::string, ParameterDecl> Parameters(const ModelSpec& spec) {
   return parameters;
 }
 
+std::map<std::string, Shape> Shapes(const ModelSpec& spec) {
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, decl] : Parameters(spec)) shapes[name] = decl.shape;
+  return shapes;
+}
+
 TEST(MakeLayerTest, DeclaresAsManyParametersAsTheSpecCounts) {
   std::vector<ModelSpec> specs = {*PresetModel("gpt2"), *PresetModel("gpt2-xl"),
-                                  *PresetModel("char-gpt"), *PresetModel("mlp")};
+                                  *PresetModel("char-gpt"), *PresetModel("mlp"),
+                                  *PresetModel("llama-3.1-8b")};
   for (const TestModel& model : TestModels()) specs.push_back(model.spec);
   for (const ModelSpec& spec : specs) {
     const std::vector<LayerSpec> layers = DescribeLayers(spec, {1, 1});
@@ -98,9 +105,65 @@ TEST(MakeLayerTest, GptHasTheNamesAndShapesOfHuggingFace) {
   for (const char* block : {"transformer.h.0.", "transformer.h.1."}) {
     for (const auto& [name, shape] : inside) expected[block + name] = shape;
   }
-  std::map<std::string, Shape> found;
-  for (const auto& [name, decl] : Parameters(spec)) found[name] = decl.shape;
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(Shapes(spec), expected);
+}
+
+// As transformers' LlamaForCausalLM and its like name and shape them (Linear stores [out, in]).
+TEST(MakeLayerTest, OtherFamiliesHaveTheNamesAndShapesOfHuggingFace) {
+  // dim 10, 4 heads of queries and 2 of keys and values of 6 values each, hidden 14, vocab 11.
+  std::map<std::string, Shape> expected = {{"model.embed_tokens.weight", {11, 10}},
+                                           {"model.norm.weight", {10}},
+                                           {"lm_head.weight", {11, 10}}};
+  for (const std::string block : {"model.layers.0.", "model.layers.1."}) {
+    for (const char* norm : {"input_layernorm", "post_attention_layernorm"}) {
+      expected[block + norm + ".weight"] = {10};
+    }
+    expected[block + "self_attn.q_proj.weight"] = {24, 10};
+    expected[block + "self_attn.k_proj.weight"] = {12, 10};
+    expected[block + "self_attn.v_proj.weight"] = {12, 10};
+    expected[block + "self_attn.o_proj.weight"] = {10, 24};
+    expected[block + "mlp.gate_proj.weight"] = {14, 10};
+    expected[block + "mlp.up_proj.weight"] = {14, 10};
+    expected[block + "mlp.down_proj.weight"] = {10, 14};
+  }
+  EXPECT_EQ(Shapes({"m", TinyLlama("llama")}), expected);
+  EXPECT_EQ(Shapes({"m", TinyGemma("gemma")}), expected);
+  std::map<std::string, Shape> qwen2 = expected, qwen3 = expected, gemma3 = expected;
+  for (const std::string block : {"model.layers.0.", "model.layers.1."}) {
+    qwen2[block + "self_attn.q_proj.bias"] = {24};
+    qwen2[block + "self_attn.k_proj.bias"] = qwen2[block + "self_attn.v_proj.bias"] = {12};
+    for (const char* norm : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"}) {
+      qwen3[block + norm] = gemma3[block + norm] = {6};
+    }
+    for (const char* norm : {"pre_feedforward_layernorm", "post_feedforward_layernorm"}) {
+      gemma3[block + norm + ".weight"] = {10};
+    }
+  }
+  EXPECT_EQ(Shapes({"m", TinyQwen2()}), qwen2);
+  EXPECT_EQ(Shapes({"m", TinyQwen3()}), qwen3);
+  EXPECT_EQ(Shapes({"m", TinyGemma3()}), gemma3);
+}
+
+// transformers' _init_weights: every matrix alike, without regard to the depth; gains of 1.
+TEST(MakeLayerTest, OtherFamiliesStartAsTransformersDoes) {
+  DecoderConfig config = TinyBiasedLlama();
+  config.initializer_range = 0.05f;
+  for (const bool offset : {false, true}) {
+    config.norm_offset = offset;
+    for (const auto& [name, decl] : Parameters({"m", config})) {
+      using Init = ParameterDecl::Init;
+      const bool matrix = decl.shape.size() == 2;
+      const bool gain = !matrix && name.ends_with("weight");
+      EXPECT_EQ(decl.decay, matrix) << name;
+      EXPECT_EQ(decl.init, matrix            ? Init::kNormal
+                           : gain && !offset ? Init::kOnes
+                                             : Init::kZeros)
+          << name;
+      if (matrix) {
+        EXPECT_EQ(decl.stddev, 0.05f) << name;
+      }
+    }
+  }
 }
 
 TEST(MakeLayerTest, RmsNormsHaveAllButTheBiases) {
@@ -121,13 +184,17 @@ TEST(MakeLayerTest, RmsNormsHaveAllButTheBiases) {
   }
 }
 
-TEST(MakeLayerTest, OnlyATiedHeadIsTied) {
-  for (bool tied : {false, true}) {
-    for (const auto& [name, decl] : Parameters({"g", TinyGpt(tied)})) {
-      const bool expected = tied && name == "lm_head.weight";
-      EXPECT_EQ(decl.tied_to, expected ? "transformer.wte.weight" : "") << name;
-    }
+void ExpectTied(const DecoderConfig& config, const char* to) {
+  for (const auto& [name, decl] : Parameters({"m", config})) {
+    EXPECT_EQ(decl.tied_to, name == "lm_head.weight" ? to : "") << name;
   }
+}
+
+TEST(MakeLayerTest, OnlyATiedHeadIsTied) {
+  ExpectTied(TinyGpt(false), "");
+  ExpectTied(TinyGpt(true), "transformer.wte.weight");
+  ExpectTied(TinyQwen3(), "");
+  ExpectTied(TinyQwen2(), "model.embed_tokens.weight");
 }
 
 TEST(MakeLayerTest, GptStartsAsGpt2Does) {

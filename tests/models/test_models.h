@@ -36,11 +36,97 @@ inline DecoderConfig TinyGpt(bool tied_head, NormKind norm = NormKind::kLayer) {
           .norm = norm};
 }
 
+// Llama's, with grouped queries, and heads that together are wider than the model.
+inline DecoderConfig TinyLlama(const std::string& family) {
+  DecoderConfig config = LlamaDecoder(family);
+  config.layers = 2;
+  config.dim = 10;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 6;
+  config.vocab = 11;
+  config.max_seq = 7;
+  config.hidden = 14;
+  return config;
+}
+
+// Biases wherever a family has them, and linear positions.
+inline DecoderConfig TinyBiasedLlama() {
+  DecoderConfig config = TinyLlama("llama");
+  config.kv_heads = 4;
+  config.head_dim = 0;
+  config.dim = 8;
+  config.qkv_bias = config.output_bias = config.mlp_bias = true;
+  config.rope = {.scaling = RopeScaling::kLinear, .factor = 2};
+  return config;
+}
+
+inline DecoderConfig TinyLlama3() {
+  DecoderConfig config = TinyLlama("llama");
+  config.rope = {.theta = 100, .scaling = RopeScaling::kLlama3, .factor = 8, .original_max_seq = 5};
+  return config;
+}
+
+// A window in the second block alone.
+inline DecoderConfig TinyQwen2() {
+  DecoderConfig config = TinyLlama("qwen2");
+  config.qkv_bias = true;
+  config.tied_head = true;
+  config.window = 2;
+  config.global_blocks = {true, false};
+  config.rope = {.theta = 50, .scaling = RopeScaling::kYarn, .factor = 4, .original_max_seq = 4};
+  return config;
+}
+
+inline DecoderConfig TinyQwen3() {
+  DecoderConfig config = TinyLlama("qwen3");
+  config.qk_norm = true;
+  return config;
+}
+
+inline DecoderConfig TinyGemma(const std::string& family) {
+  DecoderConfig config = TinyLlama(family);
+  config.mlp = MlpKind::kGeGlu;
+  config.norm_offset = true;
+  config.embedding_scale = 3.25f;
+  config.tied_head = true;
+  return config;
+}
+
+inline DecoderConfig TinyGemma2() {
+  DecoderConfig config = TinyGemma("gemma2");
+  config.kv_heads = 1;
+  config.norms = 4;
+  config.attention_scale = 0.3f;
+  config.attention_soft_cap = 1.5f;
+  config.window = 3;
+  config.global_blocks = {false, true};
+  return config;
+}
+
+inline DecoderConfig TinyGemma3() {
+  DecoderConfig config = TinyGemma("gemma3_text");
+  config.norms = 4;
+  config.qk_norm = true;
+  config.window = 3;
+  config.global_blocks = {false, true};
+  config.rope = {.theta = 1e6, .scaling = RopeScaling::kLinear, .factor = 8};
+  config.local_rope = Rope{};
+  return config;
+}
+
 inline std::vector<TestModel> TestModels() {
   return {
       {"gpt", {"gpt", TinyGpt(false)}, {2, 5}},
       {"gpt_tied", {"gpt_tied", TinyGpt(true)}, {2, 5}},
       {"gpt_rms", {"gpt_rms", TinyGpt(false, NormKind::kRms)}, {2, 5}},
+      {"llama", {"llama", TinyLlama3()}, {2, 5}},
+      {"llama_biased", {"llama_biased", TinyBiasedLlama()}, {2, 5}},
+      {"qwen2", {"qwen2", TinyQwen2()}, {2, 5}},
+      {"qwen3", {"qwen3", TinyQwen3()}, {2, 5}},
+      {"gemma", {"gemma", TinyGemma("gemma")}, {1, 5}},
+      {"gemma2", {"gemma2", TinyGemma2()}, {2, 5}},
+      {"gemma3", {"gemma3", TinyGemma3()}, {2, 5}},
       {"mlp", {"mlp", MlpConfig{{13, 9, 7, 5}}}, {6, 1}},
       {"one_matrix", {"one_matrix", MlpConfig{{8, 3}}}, {4, 1}},
   };

@@ -1,0 +1,64 @@
+#ifndef SLUICE_MODELS_LAYERS_PROJECTIONS_H_
+#define SLUICE_MODELS_LAYERS_PROJECTIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "models/layers/decoder_names.h"
+#include "models/layers/layer_base.h"
+
+namespace sluice {
+
+// The maps that make a block's queries, keys and values of its normed input. GPT-2 has one for all
+// three, which then lie side by side in one tensor; other families have one, and a tensor, each.
+class Projections {
+ public:
+  // Where rows of queries, keys and values (or of their gradients) begin.
+  struct Heads {
+    void* q = nullptr;
+    void* k = nullptr;
+    void* v = nullptr;
+  };
+
+  Projections(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
+
+  // Elements of a row, and from a row to the next.
+  int64_t q_width() const { return q_width_; }
+  int64_t kv_width() const { return kv_width_; }
+  int64_t q_stride() const { return fused() ? q_width_ + 2 * kv_width_ : q_width_; }
+  int64_t kv_stride() const { return fused() ? q_stride() : kv_width_; }
+
+  // Until I, and from I until W.
+  Heads Values(const LayerCall& call) const { return At(call, values_); }
+  Heads Gradients(const LayerCall& call) const { return At(call, gradients_); }
+
+  size_t forward_workspace() const;
+  size_t input_grad_workspace() const;
+  size_t weight_grad_workspace() const;
+
+  // Values of `input`, [rows, dim].
+  void Forward(const LayerCall& call, const void* input, void* workspace) const;
+  // input_grad [rows, dim] of Gradients.
+  void BackwardInput(const LayerCall& call, void* input_grad, void* workspace) const;
+  void BackwardWeight(const LayerCall& call, const void* input, void* workspace) const;
+
+ private:
+  static constexpr int kMost = 3;
+  using Tensors = std::array<int, kMost>;
+
+  bool fused() const { return count_ == 1; }
+  void AddFused(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
+  void AddSeparate(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
+  Heads At(const LayerCall& call, const Tensors& tensors) const;
+
+  int64_t q_width_, kv_width_, element_;
+  int count_;  // of maps, and of tensors
+  std::array<const LinearLayer::Map*, kMost> maps_ = {};
+  Tensors values_ = {}, gradients_ = {};
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_PROJECTIONS_H_

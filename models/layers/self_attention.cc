@@ -1,0 +1,178 @@
+#include "models/layers/self_attention.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr bool kRestorable = true;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Attention>> MakeBlockAttention(const DecoderConfig& config,
+                                                              int64_t block,
+                                                              const LayerContext& context) {
+  const int64_t q_width = config.heads * config.head_width();
+  const int64_t kv_width = config.key_value_heads() * config.head_width();
+  const bool fused = HasGpt2Parameters(config);
+  const int64_t row = q_width + 2 * kv_width;  // of queries, keys and values side by side
+  return context.kernels->make_attention({.batch = context.batch.size,
+                                          .seq = context.batch.seq,
+                                          .heads = config.heads,
+                                          .kv_heads = config.key_value_heads(),
+                                          .width = config.head_width(),
+                                          .q_stride = fused ? row : q_width,
+                                          .kv_stride = fused ? row : kv_width,
+                                          .window = config.HasWindow(block) ? config.window : 0,
+                                          .scale = config.attention_scale,
+                                          .soft_cap = config.attention_soft_cap,
+                                          .dtype = context.dtype});
+}
+
+SelfAttention::SelfAttention(NormedLayer* layer, const DecoderConfig& config, int64_t block,
+                             const BlockNames& names, float output_stddev,
+                             std::unique_ptr<Attention> attention)
+    : layer_(layer),
+      heads_(config.heads),
+      kv_heads_(config.key_value_heads()),
+      width_(config.head_width()),
+      projections_(layer, config, names),
+      attention_(std::move(attention)) {
+  if (config.qk_norm) norms_ = AddHeadNorms(names);
+  if (!config.learned_positions) {
+    rotary_.emplace(layer, config.RopeOf(block), width_, config.max_seq);
+  }
+  output_map_ = layer->AddLinear(heads_ * width_, config.dim,
+                                 MapParameters(names.output_map, config.output_bias, output_stddev),
+                                 {.weight_transposed = !HasGpt2Parameters(config)});
+  att_ = layer->AddTensor("att", layer->dtype(), {layer->rows(), heads_ * width_},
+                          Lifetime::kForwardToWeightGrad, kRestorable);
+  lse_ = layer->AddTensor("lse", DType::kFloat32, {layer->batch().size, heads_, layer->batch().seq},
+                          Lifetime::kForwardToInputGrad, kRestorable);
+}
+
+SelfAttention::HeadNorms SelfAttention::AddHeadNorms(const BlockNames& names) const {
+  const Shape q = {layer_->rows(), projections_.q_width()};
+  const Shape k = {layer_->rows(), projections_.kv_width()};
+  const auto add = [this](const char* name, const Shape& shape, Lifetime lifetime, bool cheap) {
+    return layer_->AddTensor(name, layer_->dtype(), shape, lifetime, cheap);
+  };
+  HeadNorms norms;
+  norms.q = layer_->AddNorm("_q", names.query_norm, layer_->rows() * heads_, width_);
+  norms.k = layer_->AddNorm("_k", names.key_norm, layer_->rows() * kv_heads_, width_);
+  norms.qn = add("qn", q, Lifetime::kForwardToInputGrad, kRestorable);
+  norms.kn = add("kn", k, Lifetime::kForwardToInputGrad, kRestorable);
+  norms.dqn = add("dqn", q, Lifetime::kInputGradScratch, false);
+  norms.dkn = add("dkn", k, Lifetime::kInputGradScratch, false);
+  return norms;
+}
+
+int64_t SelfAttention::input_grad_width() const { return std::max(layer_->dim(), heads_ * width_); }
+
+size_t SelfAttention::forward_workspace() const {
+  return std::max({projections_.forward_workspace(), attention_->forward_workspace(),
+                   output_map_->kernel().forward_workspace()});
+}
+
+size_t SelfAttention::input_grad_workspace() const {
+  const size_t norms =
+      norms_ ? std::max(norms_->q.backward_workspace(), norms_->k.backward_workspace()) : 0;
+  return std::max({projections_.input_grad_workspace(), attention_->backward_workspace(),
+                   output_map_->kernel().input_grad_workspace(), norms});
+}
+
+size_t SelfAttention::weight_grad_workspace() const {
+  return std::max(projections_.weight_grad_workspace(),
+                  output_map_->kernel().weight_grad_workspace());
+}
+
+Projections::Heads SelfAttention::Attended(const LayerCall& call) const {
+  Projections::Heads heads = projections_.Values(call);
+  if (norms_) {
+    heads.q = LayerBase::Tensor(call, norms_->qn);
+    heads.k = LayerBase::Tensor(call, norms_->kn);
+  }
+  return heads;
+}
+
+Projections::Heads SelfAttention::AttendedGradients(const LayerCall& call) const {
+  Projections::Heads heads = projections_.Gradients(call);
+  if (norms_) {
+    heads.q = LayerBase::Tensor(call, norms_->dqn);
+    heads.k = LayerBase::Tensor(call, norms_->dkn);
+  }
+  return heads;
+}
+
+void SelfAttention::Pack(const LayerCall& call) const {
+  if (rotary_) rotary_->Pack(call);
+  attention_->Prepare(call.stream);
+}
+
+void SelfAttention::NormHeads(const LayerCall& call) const {
+  const Projections::Heads from = projections_.Values(call), to = Attended(call);
+  norms_->q.Forward(call, from.q, to.q);
+  norms_->k.Forward(call, from.k, to.k);
+}
+
+void SelfAttention::Turn(const LayerCall& call) const {
+  const Projections::Heads heads = Attended(call);
+  rotary_->Turn(call, heads_, projections_.q_stride(), heads.q);
+  rotary_->Turn(call, kv_heads_, projections_.kv_stride(), heads.k);
+}
+
+void SelfAttention::Attend(const LayerCall& call, void* workspace) const {
+  const Projections::Heads heads = Attended(call);
+  attention_->Forward(call.stream, {heads.q, heads.k, heads.v, call.starts},
+                      LayerBase::Tensor(call, att_), LayerBase::FloatTensor(call, lse_), workspace);
+}
+
+void SelfAttention::Forward(const LayerCall& call, const void* input, const void* residual,
+                            void* output, void* workspace) const {
+  projections_.Forward(call, input, workspace);
+  if (norms_) NormHeads(call);
+  if (rotary_) Turn(call);
+  Attend(call, workspace);
+  output_map_->Forward(call, LayerBase::Tensor(call, att_), residual, output, nullptr, workspace);
+}
+
+// Without norms the heads were turned where the maps wrote them, and were kept so.
+void SelfAttention::Restore(const LayerCall& call, void* workspace) const {
+  if (norms_) {
+    NormHeads(call);
+    if (rotary_) Turn(call);
+  }
+  Attend(call, workspace);
+}
+
+void SelfAttention::BackwardInput(const LayerCall& call, const void* output_grad, void* input_grad,
+                                  void* workspace) const {
+  const Projections::Heads heads = Attended(call), gradients = AttendedGradients(call);
+  void* const datt = input_grad;
+  output_map_->BackwardInput(call, output_grad, nullptr, datt, workspace);
+  attention_->Backward(call.stream, {heads.q, heads.k, heads.v, call.starts},
+                       LayerBase::Tensor(call, att_), LayerBase::FloatTensor(call, lse_), datt,
+                       gradients.q, gradients.k, gradients.v, workspace);
+  if (rotary_) {
+    rotary_->TurnBack(call, heads_, projections_.q_stride(), gradients.q);
+    rotary_->TurnBack(call, kv_heads_, projections_.kv_stride(), gradients.k);
+  }
+  if (norms_) {
+    const Projections::Heads raw = projections_.Values(call), to = projections_.Gradients(call);
+    norms_->q.Backward(call, gradients.q, raw.q, nullptr, to.q, workspace);
+    norms_->k.Backward(call, gradients.k, raw.k, nullptr, to.k, workspace);
+  }
+  projections_.BackwardInput(call, input_grad, workspace);
+}
+
+void SelfAttention::BackwardWeight(const LayerCall& call, const void* input,
+                                   const void* output_grad, void* workspace) const {
+  output_map_->BackwardWeight(call, LayerBase::Tensor(call, att_), output_grad, workspace);
+  projections_.BackwardWeight(call, input, workspace);
+  if (!norms_) return;
+  norms_->q.AddWeightGradients(call);
+  norms_->k.AddWeightGradients(call);
+}
+
+}  // namespace sluice
