@@ -6,7 +6,9 @@
 Checks that transformers gives the logits that `sluice sample --logits` gives (within 1e-4) for
 
   - models that `sluice train` trained and saved: tied and untied, on one stage and on two;
-  - models that transformers made: directly, and after `sluice train --init` has loaded and saved them.
+  - models that transformers made: directly, and after `sluice train --init` has loaded and saved them;
+  - small odd models of every other family that trains, with their options on and off; of these it also
+    compares the losses of four steps of AdamW (within 1e-4, relative).
 """
 
 import json
@@ -17,6 +19,7 @@ import tempfile
 
 try:
     import torch
+    import transformers
     from transformers import GPT2Config, GPT2LMHeadModel
 except ImportError:
     print("hf_parity: skipped, needs torch and transformers")
@@ -33,6 +36,7 @@ def sluice(*arguments):
     done = subprocess.run([sys.argv[1], *map(str, arguments)], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"sluice {' '.join(map(str, arguments))}: {done.returncode}: {done.stderr}")
+    return done
 
 
 def our_logits(folder, work, prompt):
@@ -97,6 +101,103 @@ def check_made(work, text):
     check("made by transformers, 1000 tokens", model, folder, work, ("--tokens", "999,3,500,0,7"))
 
 
+SIZES = dict(vocab_size=256, num_hidden_layers=3, hidden_size=20, intermediate_size=28, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=6, max_position_embeddings=SEQ, bos_token_id=None, eos_token_id=None,
+             pad_token_id=None)
+WINDOW_OF_TWO = ["sliding_attention", "sliding_attention", "full_attention"]
+
+
+def rope(kind, theta, factor, **more):
+    return dict(rope_parameters=dict(rope_type=kind, rope_theta=theta, factor=factor, **more))
+
+
+# What is checked: transformers' classes, and what differs from SIZES.
+FAMILIES = {
+    "llama": ("Llama", {}),
+    "llama, all biases, tied": ("Llama", dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                                              num_key_value_heads=4)),
+    "llama, rope of llama3": ("Llama", rope("llama3", 500.0, 8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                            original_max_position_embeddings=24)),
+    "llama, linear rope": ("Llama", rope("linear", 1000.0, 2.0)),
+    "llama, yarn": ("Llama", rope("yarn", 1000.0, 4.0, original_max_position_embeddings=12)),
+    "mistral": ("Mistral", dict(sliding_window=None)),
+    "mistral, window": ("Mistral", dict(sliding_window=7)),
+    "qwen2, tied": ("Qwen2", dict(num_attention_heads=5, num_key_value_heads=1, hidden_size=30,
+                                  tie_word_embeddings=True)),
+    "qwen2, window in some blocks": ("Qwen2", dict(hidden_size=24, use_sliding_window=True, sliding_window=5,
+                                                   max_window_layers=1)),
+    "qwen3": ("Qwen3", {}),
+    "qwen3, biases, tied": ("Qwen3", dict(attention_bias=True, tie_word_embeddings=True)),
+    "gemma": ("Gemma", {}),
+    "gemma2, cap over scores": ("Gemma2", dict(final_logit_softcapping=None, sliding_window=9,
+                                               query_pre_attn_scalar=11)),
+    "gemma2, no caps": ("Gemma2", dict(final_logit_softcapping=None, attn_logit_softcapping=None,
+                                       sliding_window=SEQ)),
+    "gemma3": ("Gemma3", dict(sliding_window=9, layer_types=WINDOW_OF_TWO)),
+}
+PERIOD = 24  # of the text that is trained on, and the length of its windows: all are alike
+STEPS = 4
+
+
+def make_family(family, changes, folder):
+    config = getattr(transformers, family + ("Text" if family == "Gemma3" else "") + "Config")
+    model = getattr(transformers, family + "ForCausalLM")(config(**{**SIZES, **changes}, attn_implementation="eager"))
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+        if "norm" in name and not family.startswith("Gemma"):
+            parameter.data += 1
+    model.save_pretrained(folder)
+    return model.eval()
+
+
+def our_losses(folder, work):
+    out = sluice("train", "--model", folder / "config.json", "--init", folder, "--data", work / "period", "--seq",
+                 PERIOD, "--micro-batch-size", 2, "--micro-batches", 1, "--steps", STEPS, "--lr", "1e-2",
+                 "--weight-decay", "0.1", "--clip", 0, "--warmup", 0, "--lr-schedule", "constant", "--stages", 2,
+                 "--no-pin", "--eval-micro-batches", 1, "--json").stdout
+    return [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line][:STEPS]
+
+
+def their_losses(model, period, first):
+    def loss(shift):
+        turned = period[shift:] + period[:shift]
+        tokens, targets = torch.tensor([turned]), torch.tensor(turned[1:] + turned[:1])
+        return torch.nn.functional.cross_entropy(model(tokens).logits[0], targets)
+
+    # An epoch's windows begin at an offset that the seed decides: that of the first loss.
+    with torch.no_grad():
+        shift = min(range(PERIOD), key=lambda s: abs(loss(s).item() - first))
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    optimizer = torch.optim.AdamW([dict(params=matrices, weight_decay=0.1), dict(params=vectors, weight_decay=0)],
+                                  lr=1e-2, betas=(0.9, 0.95), eps=1e-8)
+    losses = []
+    for _ in range(STEPS):
+        value = loss(shift)
+        losses.append(value.item())
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    return losses
+
+
+def check_families(work):
+    torch.manual_seed(1)
+    period = torch.randint(0, 256, (PERIOD,)).tolist()
+    (work / "period").write_bytes(bytes(period) * 60)
+    prompt = ",".join(map(str, torch.randint(0, 256, (41,)).tolist()))
+    for name, (family, changes) in FAMILIES.items():
+        folder = work / name.replace(" ", "-")
+        model = make_family(family, changes, folder)
+        check(name, model, folder, work, ("--tokens", prompt))
+        ours = our_losses(folder, work)
+        theirs = their_losses(model, period, ours[0])
+        difference = max(abs(a / b - 1) for a, b in zip(ours, theirs))
+        print(f"{name + ', trained':<44} largest difference {difference:.1e} of {theirs[-1]:.1f}")
+        if not difference <= TOLERANCE:
+            sys.exit(f"{name}: losses are {ours}, transformers has {theirs}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
@@ -104,6 +205,7 @@ def main():
         text.write_text("".join(f"{n} And the evening and the morning were day {n}.\n" for n in range(200)))
         check_trained(work, text)
         check_made(work, text)
+        check_families(work)
 
 
 if __name__ == "__main__":
