@@ -214,9 +214,10 @@ void Bench::CrossEntropy() {
     auto* const results = reinterpret_cast<double*>(loss.data());
     Time("cross_entropy", fmt::format("[{}, {}] bf16", kSome, classes),
          2.0 * 2 * static_cast<double>(kSome * classes), [&] {
-           k_.cross_entropy(stream_, kBF16, kSome, classes, logits.data(),
-                            reinterpret_cast<const int32_t*>(targets.data()), 1e-6f, results,
-                            reinterpret_cast<int64_t*>(results + 1), workspace.data());
+           k_.cross_entropy(stream_, {.dtype = kBF16, .rows = kSome, .classes = classes},
+                            logits.data(), reinterpret_cast<const int32_t*>(targets.data()), 1e-6f,
+                            false, results, reinterpret_cast<int64_t*>(results + 1),
+                            workspace.data());
          });
   }
 }

@@ -274,8 +274,8 @@ class Model {
                             workspace_);
     });
     pass->Time("F cross-entropy", 0, [&] {
-      k.cross_entropy({}, dtype_, kRows, kVocab, logits_, tokens_.data(), 1e-3f, &loss_, &correct_,
-                      nullptr);
+      k.cross_entropy({}, {.dtype = dtype_, .rows = kRows, .classes = kVocab}, logits_,
+                      tokens_.data(), 1e-3f, false, &loss_, &correct_, nullptr);
     });
     pass->Time("I head", head_.flops(), [&] {
       head_.kernel->BackwardInput({}, logits_, head_.weight, head_.packed, nullptr, dx_,

@@ -258,8 +258,8 @@ void BM_CrossEntropy(benchmark::State& state) {
   double loss = 0;
   int64_t correct = 0;
   RunMemory(state, dtype, static_cast<double>(2 * kRows * classes * SizeOf(dtype)), [&] {
-    CpuKernels().cross_entropy({}, dtype, kRows, classes, logits, targets.data(), 1e-3f, &loss,
-                               &correct, nullptr);
+    CpuKernels().cross_entropy({}, {.dtype = dtype, .rows = kRows, .classes = classes}, logits,
+                               targets.data(), 1e-3f, false, &loss, &correct, nullptr);
   });
 }
 BENCHMARK(BM_CrossEntropy)->ArgNames({"bf16", "classes"})->ArgsProduct({{0, 1}, {256, 16384}});

@@ -128,6 +128,17 @@ struct RopeShape {
   DType dtype = DType::kFloat32;
 };
 
+// A target below 0 (kNoTarget, models/spec/targets.h): nothing is expected in this row, so it counts
+// neither in the loss nor among the correct, and its gradient is 0.
+struct CrossEntropyShape {
+  DType dtype = DType::kFloat32;
+  int64_t rows = 0;
+  int64_t classes = 0;
+  int64_t padding = 0;  // rows behind them that have no target, but a gradient, which is 0
+  // Where not 0, the logits have been through soft_cap, and their gradient is that of before.
+  float soft_cap = 0;
+};
+
 struct AdamWStep {
   float lr = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f;
   int64_t step = 1;      // from 1, for the bias correction
@@ -250,12 +261,15 @@ struct Kernels {
                bool inverse, void* x);
 
   // Sum over rows of -log softmax(logits)[target], in row order, in fp64; `*correct` counts rows
-  // whose largest logit (the first of equals) is the target. Where `grad_scale` is not 0, logits
-  // become grad_scale * (softmax - onehot).
-  void (*cross_entropy)(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                        const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
-                        void* workspace);
+  // whose largest logit (the first of equals) is the target. With `accumulate`, both continue from
+  // what is there, as if its rows came before; neither is written where `loss` is null. Where
+  // `grad_scale` is not 0, logits [rows + padding, classes] become grad_scale * (softmax - onehot).
+  void (*cross_entropy)(Stream, const CrossEntropyShape& shape, void* logits,
+                        const int32_t* targets, float grad_scale, bool accumulate, double* loss,
+                        int64_t* correct, void* workspace);
   size_t (*cross_entropy_workspace)(int64_t rows, int64_t classes);
+  // x = cap * tanh(x / cap) over n values, in place (Gemma 2, 2024, section 2).
+  void (*soft_cap)(Stream, DType dtype, int64_t n, float cap, void* x);
 
   // y (+)= x over n fp32 values.
   void (*accumulate)(Stream, int64_t n, const float* x, float* y, bool add);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
 #include "models/layers/layers.h"
@@ -93,17 +94,21 @@ class LastDense : public Dense {
     logits_ = AddTensor("logits", dtype(), {rows(), out()}, Lifetime::kForwardToWeightGrad);
   }
 
-  int logits_tensor() const override { return logits_; }
-
   void Forward(const LayerCall& call) override {
     Multiply(call, logits_);
     if (call.targets == nullptr) return;
-    kernels().cross_entropy(call.stream, dtype(), rows(), out(), Tensor(call, logits_),
-                            call.targets, call.loss_scale, call.loss, call.correct,
-                            ForwardWorkspace(call));
+    kernels().cross_entropy(call.stream, {.dtype = dtype(), .rows = rows(), .classes = out()},
+                            Tensor(call, logits_), call.targets, call.loss_scale,
+                            /*accumulate=*/false, call.loss, call.correct, ForwardWorkspace(call));
   }
   void BackwardInput(const LayerCall& call) override { MultiplyBack(call, logits_); }
   void BackwardWeight(const LayerCall& call) override { AddWeightGradients(call, logits_); }
+  void Logits(const LayerCall& call, int64_t first_row, int64_t count, void* to) override {
+    const int64_t row_bytes = out() * SizeOf(dtype());
+    kernels().copy(call.stream, to,
+                   static_cast<std::byte*>(Tensor(call, logits_)) + first_row * row_bytes,
+                   static_cast<size_t>(count * row_bytes));
+  }
 
  private:
   int logits_;

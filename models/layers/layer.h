@@ -67,6 +67,7 @@ struct LayerDecl {
   DType output_dtype = DType::kFloat32;
   LastUse input_use = LastUse::kForward;          // until when the input is read
   LastUse output_grad_use = LastUse::kInputGrad;  // until when the gradient of the output is read
+  LastUse targets_use = LastUse::kForward;  // until when the last layer reads targets, loss_scale
   bool has_input_grad = true;  // false for the first layer: I computes nothing to send on
 };
 
@@ -87,11 +88,12 @@ struct LayerCall {
   bool accumulate =
       true;  // W adds to the gradients; false on a step's first micro-batch, which overwrites them
   // Last layer only.
-  const int32_t* targets = nullptr;  // [rows]; null: F stops at the logits
+  // [rows], below 0: kNoTarget, which counts in neither loss nor gradient. Null: F computes no loss.
+  const int32_t* targets = nullptr;
   float loss_scale =
       0;  // gradient of the step's loss by one row's loss: 1 / (rows * micro-batches); 0: none
-  double* loss = nullptr;      // sum over rows; needed with targets
-  int64_t* correct = nullptr;  // rows whose largest logit is the target; needed with targets
+  double* loss = nullptr;      // sum over rows; F needs it with targets
+  int64_t* correct = nullptr;  // rows whose largest logit is the target; F needs it with targets
 };
 
 // One layer for one micro-batch shape and compute type. Holds no tensors: it says what it needs
@@ -113,9 +115,11 @@ class Layer {
   virtual void BackwardInput(const LayerCall& call) = 0;
   // Adds to (or overwrites) the gradients.
   virtual void BackwardWeight(const LayerCall& call) = 0;
-  // Index of the tensor that holds the logits ([rows, classes], compute type) after a Forward
-  // without targets; -1 for all but the last layer.
-  virtual int logits_tensor() const { return -1; }
+  // After a Forward without targets, with the same memory: the logits of rows first_row ...
+  // first_row + count - 1 into `out`, [count, classes] of the compute type. Only the last layer has
+  // logits; all others write nothing.
+  virtual void Logits(const LayerCall& /*call*/, int64_t /*first_row*/, int64_t /*count*/,
+                      void* /*out*/) {}
 
  protected:
   LayerDecl decl_;

@@ -42,7 +42,7 @@ LinearParameters MapParameters(const std::string& name, bool bias, float stddev)
 const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_width,
                                                const LinearParameters& parameters,
                                                LinearShape shape) {
-  shape.rows = rows();
+  if (shape.rows == 0) shape.rows = rows();
   shape.in = in_width;
   shape.out = out_width;
   shape.dtype = dtype();

@@ -104,8 +104,8 @@ class LinearLayer : public LayerBase {
     size_t packed_offset_ = 0;
   };
 
-  // Maps in_width columns to out_width; `shape` gives everything else that is not the default. The
-  // layer keeps the map.
+  // Maps in_width columns of all rows, or of shape.rows, to out_width; `shape` gives everything
+  // else that is not the default. The layer keeps the map.
   const Map* AddLinear(int64_t in_width, int64_t out_width, const LinearParameters& parameters,
                        LinearShape shape = {});
 

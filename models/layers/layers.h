@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/layers/layer_base.h"
+#include "models/spec/head_blocks.h"
 
 namespace sluice {
 
@@ -19,6 +20,10 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeDecoderBlock(const DecoderConfig& con
                                                         const LayerContext& context);
 // Final norm, linear map to the vocabulary and cross-entropy: [rows, dim] -> loss.
 std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context);
+// The same, in the given blocks. Requires that they are enough for all rows, and that in more than
+// one there are fewer rows of padding than of the micro-batch.
+std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context,
+                                const HeadBlocks& blocks);
 // Linear map `index` of an MLP (counted from 0) with its ReLU: [rows, in] -> [rows, out]; the last
 // one ends in cross-entropy instead.
 std::unique_ptr<Layer> MakeDense(const MlpConfig& config, int index, const LayerContext& context);

@@ -221,15 +221,14 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
 void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   LayerCall& call = bound_.call(instruction.index);
   Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
+  const RunPlan& plan = state_.plan();
+  const auto rows = static_cast<double>(plan.request.batch.rows() * plan.update_micro_batches() *
+                                        plan.replicas());
+  call.loss_scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0f;
   switch (instruction.step) {
-    case Step::kForward: {
-      const RunPlan& plan = state_.plan();
-      const auto rows = static_cast<double>(plan.request.batch.rows() *
-                                            plan.update_micro_batches() * plan.replicas());
-      call.loss_scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0f;
+    case Step::kForward:
       layer.Forward(call);
       break;
-    }
     case Step::kRestore:
       layer.Restore(call);
       break;

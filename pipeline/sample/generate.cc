@@ -66,15 +66,15 @@ int32_t SampleToken(absl::Span<const float> logits, const SamplingOptions& optio
 
 absl::Status Generate(GptModel& model, absl::Span<const int32_t> prompt, int64_t count,
                       const SamplingOptions& options, const std::function<bool(int32_t)>& emit) {
-  const auto vocab = static_cast<size_t>(model.config().vocab);
   const auto longest = static_cast<size_t>(model.config().max_seq);
   std::vector<int32_t> tokens(prompt.begin(), prompt.end());
   for (int64_t i = 0; i < count; ++i) {
     const size_t window = std::min(tokens.size(), longest);
     const absl::StatusOr<absl::Span<const float>> logits =
-        model.Logits(absl::MakeConstSpan(tokens).subspan(tokens.size() - window));
+        model.Logits(absl::MakeConstSpan(tokens).subspan(tokens.size() - window),
+                     static_cast<int64_t>(window) - 1);
     if (!logits.ok()) return logits.status();
-    absl::Span<const float> last = logits->subspan((window - 1) * vocab);
+    absl::Span<const float> last = *logits;
     if (model.reads_bytes()) last = last.first(kByteValues);
     if (!std::all_of(last.begin(), last.end(), [](float x) { return std::isfinite(x); })) {
       return absl::InvalidArgumentError(

@@ -200,11 +200,16 @@ absl::StatusOr<std::unique_ptr<GptModel::Length>> GptModel::MakeLength(int64_t s
   return length;
 }
 
-absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_t> tokens) {
+absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_t> tokens,
+                                                         int64_t first) {
   const auto count = static_cast<int64_t>(tokens.size());
   if (count < 1 || count > config().max_seq) {
     return absl::InvalidArgumentError(
         absl::StrCat(count, " tokens; ", path_, " takes 1 to ", config().max_seq, " at a time"));
+  }
+  if (first < 0 || first >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("logits from token ", first, " on; expected 0 to ", count - 1));
   }
   for (int32_t token : tokens) {
     if (token < 0 || token >= config().vocab) {
@@ -224,9 +229,9 @@ absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_
   for (size_t i = 0; i < length_->layers.size(); ++i) {
     length_->layers[i]->Forward(length_->calls[i]);
   }
-  const auto logits = static_cast<size_t>(length_->layers.back()->logits_tensor());
-  return absl::MakeConstSpan(static_cast<const float*>(length_->tensors.back()[logits]),
-                             tokens.size() * static_cast<size_t>(config().vocab));
+  logits_.resize(static_cast<size_t>((count - first) * config().vocab));
+  length_->layers.back()->Logits(length_->calls.back(), first, count - first, logits_.data());
+  return absl::MakeConstSpan(logits_);
 }
 
 }  // namespace sluice

@@ -32,10 +32,12 @@ class GptModel {
   // Whether its tokens are the bytes of a text.
   bool reads_bytes() const { return reads_bytes_; }
 
-  // The logits of the token that follows tokens[i], for each i: [tokens, vocab], valid until the
-  // next call. InvalidArgument for no tokens, more than max_seq, or one outside of the vocabulary;
-  // ResourceExhausted when the memory is not there.
-  absl::StatusOr<absl::Span<const float>> Logits(absl::Span<const int32_t> tokens);
+  // The logits of the token that follows tokens[i], for each i from `first` on: [tokens - first,
+  // vocab], valid until the next call. InvalidArgument for no tokens, more than max_seq, one outside
+  // of the vocabulary, or a `first` that is none of them; ResourceExhausted when the memory is not
+  // there.
+  absl::StatusOr<absl::Span<const float>> Logits(absl::Span<const int32_t> tokens,
+                                                 int64_t first = 0);
 
  private:
   // Everything that depends on the sequence's length.
@@ -54,6 +56,7 @@ class GptModel {
   std::unique_ptr<Arena> weights_;
   std::vector<std::vector<float*>> parameters_;  // [layer][parameter]
   std::unique_ptr<Length> length_;
+  std::vector<float> logits_;  // of the last call
 };
 
 }  // namespace sluice

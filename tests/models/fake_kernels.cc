@@ -136,6 +136,7 @@ const Kernels& FakeKernels() {
       FakeDevice::Queue(stream, [=] { Cpu().rope(Stream{}, shape, turns, starts, inverse, x); });
     };
     kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
+    kernels.soft_cap = Queued<&Kernels::soft_cap>::Call;
     kernels.accumulate = Queued<&Kernels::accumulate>::Call;
     kernels.block_squares = Queued<&Kernels::block_squares>::Call;
     kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {

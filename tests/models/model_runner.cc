@@ -50,7 +50,7 @@ std::vector<MicroBatch> RandomMicroBatches(const ModelSpec& spec, const BatchSha
 
 ModelRunner::ModelRunner(const ModelSpec& spec, const BatchShape& batch, DType dtype,
                          const Kernels& kernels, uint64_t seed)
-    : batch_(batch), dtype_(dtype) {
+    : spec_(spec), batch_(batch), dtype_(dtype) {
   const auto init = [seed](const ParameterDecl& parameter, float* values) {
     InitializeParameter(parameter, seed, values);
   };
@@ -136,9 +136,9 @@ void ModelRunner::BackwardInput(Flight& flight, size_t l, float loss_scale,
   if (options.poison) flight.layers[l].Expire(Moment::kInputGrad);
 }
 
-void ModelRunner::BackwardWeight(Flight& flight, size_t l, bool accumulate,
+void ModelRunner::BackwardWeight(Flight& flight, size_t l, float loss_scale, bool accumulate,
                                  const StepOptions& options) {
-  LayerCall call = Call(flight, l, 0);
+  LayerCall call = Call(flight, l, loss_scale);
   call.accumulate = accumulate;
   layers_[l].layer().BackwardWeight(call);
   if (options.poison) flight.layers[l].Expire(Moment::kWeightGrad);
@@ -156,7 +156,7 @@ StepResult ModelRunner::Step(const std::vector<MicroBatch>& micro_batches,
     Forward(*flights[m], loss_scale, options);
     for (size_t l = layers_.size(); !options.weight_gradients_last && l-- > 0;) {
       BackwardInput(*flights[m], l, loss_scale, options);
-      BackwardWeight(*flights[m], l, m > 0, options);
+      BackwardWeight(*flights[m], l, loss_scale, m > 0, options);
     }
   }
   for (size_t m = 0; options.weight_gradients_last && m < flights.size(); ++m) {
@@ -166,7 +166,7 @@ StepResult ModelRunner::Step(const std::vector<MicroBatch>& micro_batches,
   }
   for (size_t m = 0; options.weight_gradients_last && m < flights.size(); ++m) {
     for (size_t l = 0; l < layers_.size(); ++l) {
-      BackwardWeight(*flights[m], l, m > 0, options);
+      BackwardWeight(*flights[m], l, loss_scale, m > 0, options);
     }
   }
 
@@ -202,12 +202,14 @@ std::vector<float> ModelRunner::Logits(const MicroBatch& micro_batch) {
     call.targets = nullptr;
     layers_[l].layer().Forward(call);
   }
-  const auto index = static_cast<size_t>(layers_.back().layer().logits_tensor());
-  const TensorDecl& decl = layers_.back().decl().tensors[index];
-  std::vector<float> logits(static_cast<size_t>(ElementCount(decl.shape)));
+  const int64_t classes =
+      spec_.decoder() != nullptr ? spec_.decoder()->vocab : spec_.mlp()->widths.back();
+  OwnBuffer values(batch_.rows() * classes * SizeOf(dtype_));
+  layers_.back().layer().Logits(Call(*flight, layers_.size() - 1, 0), 0, batch_.rows(),
+                                values.data());
+  std::vector<float> logits(static_cast<size_t>(batch_.rows() * classes));
   for (size_t i = 0; i < logits.size(); ++i) {
-    const void* data = flight->layers.back().pointers[index];
-    logits[i] = static_cast<float>(reference::Get(dtype_, data, static_cast<int64_t>(i)));
+    logits[i] = static_cast<float>(reference::Get(dtype_, values.data(), static_cast<int64_t>(i)));
   }
   return logits;
 }

@@ -76,8 +76,10 @@ class ModelRunner {
   LayerCall Call(Flight& flight, size_t layer, float loss_scale);
   void Forward(Flight& flight, float loss_scale, const StepOptions& options);
   void BackwardInput(Flight& flight, size_t layer, float loss_scale, const StepOptions& options);
-  void BackwardWeight(Flight& flight, size_t layer, bool accumulate, const StepOptions& options);
+  void BackwardWeight(Flight& flight, size_t layer, float loss_scale, bool accumulate,
+                      const StepOptions& options);
 
+  ModelSpec spec_;
   BatchShape batch_;
   DType dtype_;
   std::vector<LayerRunner> layers_;

@@ -123,26 +123,40 @@ void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* sta
   }
 }
 
-void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct, void*) {
-  *loss = 0;
-  *correct = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t row = r * classes;
+void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
+                  float grad_scale, bool accumulate, double* loss, int64_t* correct, void*) {
+  double sum_of_losses = 0;
+  int64_t hits = 0;
+  const int64_t classes = shape.classes;
+  const auto at = [&](int64_t row, int64_t c) {
+    return Get(shape.dtype, logits, row * classes + c);
+  };
+  for (int64_t r = 0; r < shape.rows + (grad_scale == 0 ? 0 : shape.padding); ++r) {
+    const bool counts = r < shape.rows && targets[r] >= 0;
     int64_t largest = 0;
     for (int64_t c = 1; c < classes; ++c) {
-      if (Get(dtype, logits, row + c) > Get(dtype, logits, row + largest)) largest = c;
+      if (at(r, c) > at(r, largest)) largest = c;
     }
-    const double top = Get(dtype, logits, row + largest);
+    const double top = at(r, largest);
     double sum = 0;
-    for (int64_t c = 0; c < classes; ++c) sum += std::exp(Get(dtype, logits, row + c) - top);
-    *loss += top + std::log(sum) - Get(dtype, logits, row + targets[r]);
-    *correct += largest == targets[r];
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(at(r, c) - top);
+    if (counts) sum_of_losses += top + std::log(sum) - at(r, targets[r]);
+    if (counts) hits += largest == targets[r];
     for (int64_t c = 0; grad_scale != 0 && c < classes; ++c) {
-      const double softmax = std::exp(Get(dtype, logits, row + c) - top) / sum;
-      Set(dtype, logits, row + c, grad_scale * (softmax - (c == targets[r])));
+      const double softmax = std::exp(at(r, c) - top) / sum;
+      const double tanh = shape.soft_cap == 0 ? 0 : at(r, c) / shape.soft_cap;
+      const double gradient =
+          counts ? grad_scale * (softmax - (c == targets[r])) * (1 - tanh * tanh) : 0;
+      Set(shape.dtype, logits, r * classes + c, gradient);
     }
   }
+  if (loss == nullptr) return;
+  *loss = accumulate ? *loss + sum_of_losses : sum_of_losses;
+  *correct = accumulate ? *correct + hits : hits;
+}
+
+void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x) {
+  for (int64_t i = 0; i < n; ++i) Set(dtype, x, i, cap * std::tanh(Get(dtype, x, i) / cap));
 }
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add) {
@@ -281,6 +295,7 @@ const Kernels& ReferenceKernels() {
       .rope = reference::Rope,
       .cross_entropy = reference::CrossEntropy,
       .cross_entropy_workspace = reference::NoWorkspace,
+      .soft_cap = reference::SoftCap,
       .accumulate = reference::Accumulate,
       .block_squares = reference::BlockSquares,
       .add_in_groups = reference::AddInGroups,

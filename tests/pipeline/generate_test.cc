@@ -89,6 +89,10 @@ TEST_P(GenerateTest, LogitsAreTheNaiveTwins) {
     for (size_t i = 0; i < expected.size(); ++i) {
       ASSERT_NEAR((*logits)[i], expected[i], 1e-4) << count << " tokens, value " << i;
     }
+    const std::vector<float> all(logits->begin(), logits->end());
+    const auto last = model_->Logits(tokens, count - 1);
+    ASSERT_TRUE(last.ok()) << last.status();
+    EXPECT_TRUE(std::equal(last->begin(), last->end(), all.end() - 37, all.end()));
   }
 }
 
@@ -127,6 +131,7 @@ TEST_P(GenerateTest, RefusesTokensThatItCannotTake) {
   EXPECT_THAT(model_->Logits(Tokens(41)).status().message(), HasSubstr("41 tokens"));
   EXPECT_THAT(model_->Logits({3, 37}).status().message(), HasSubstr("token 37"));
   EXPECT_THAT(model_->Logits({-1}).status().message(), HasSubstr("token -1"));
+  EXPECT_THAT(model_->Logits({1, 2}, 2).status().message(), HasSubstr("0 to 1"));
   EXPECT_FALSE(model_->reads_bytes());  // 37 tokens
 }
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "models/kernels/cpu/functions.h"
 
@@ -38,57 +40,118 @@ float SumOfExponentials(size_t n, const T* x, float shift) {
   return SumAll(sum);
 }
 
-// x becomes scale * softmax(x), given the largest x and the sum of e^(x - largest).
+// The slope of cap * tanh(x / cap), whose value is `capped`: 1 - tanh^2.
+HWY_INLINE VF CapSlope(VF capped, VF inverse_cap) {
+  const VF tanh = hn::Mul(capped, inverse_cap);
+  return hn::NegMulAdd(tanh, tanh, hn::Set(DF(), 1.0f));
+}
+
+// x becomes scale * softmax(x), given the largest x and the sum of e^(x - largest); with a soft cap
+// times its slope.
 template <class T>
-void ScaledSoftmax(size_t n, T* x, float largest, float sum, float scale) {
+void ScaledSoftmax(size_t n, T* x, float largest, float sum, float scale, float soft_cap) {
   const DF d;
   const VF offset = hn::Set(d, largest);
   const VF factor = hn::Set(d, scale / sum);
+  if (soft_cap == 0) {
+    ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+      Store(hn::Mul(ExpOf(hn::Sub(Load(d, x + i, part), offset)), factor), d, x + i, part);
+    });
+    return;
+  }
+  const VF inverse_cap = hn::Set(d, 1 / soft_cap);
   ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
-    Store(hn::Mul(ExpOf(hn::Sub(Load(d, x + i, part), offset)), factor), d, x + i, part);
+    const VF logit = Load(d, x + i, part);
+    const VF gradient = hn::Mul(ExpOf(hn::Sub(logit, offset)), factor);
+    Store(hn::Mul(gradient, CapSlope(logit, inverse_cap)), d, x + i, part);
   });
 }
 
 // The target's entry of the gradient, scale * (p - 1), from fp64: p may be close to 1.
 template <class T>
-void StoreTargetGradient(T* x, double probability, float scale) {
+void StoreTargetGradient(T* x, double probability, float scale, float slope) {
   const auto gradient = static_cast<float>(static_cast<double>(scale) * (probability - 1));
-  Store(hn::Set(DF(), gradient), DF(), x, Head{1});
+  Store(hn::Set(DF(), gradient * slope), DF(), x, Head{1});
 }
 
 template <class T>
-void CrossEntropyOf(size_t rows, size_t classes, T* logits, const int32_t* targets,
-                    float grad_scale, double* loss, int64_t* correct) {
-  double total = 0;
-  int64_t hits = 0;
-  for (size_t r = 0; r < rows; ++r, logits += classes) {
-    const auto target = static_cast<size_t>(targets[r]);
-    const float logit = ToFloat(logits + target);
-    const float largest = Largest(classes, logits);
-    const float sum = SumOfExponentials(classes, logits, largest);
-    const double row_loss = std::log(static_cast<double>(sum)) +
-                            (static_cast<double>(largest) - static_cast<double>(logit));
-    total += row_loss;
-    // Correct when no logit before the target is as large: of equal ones the first is chosen.
-    if (logit == largest && (target == 0 || Largest(target, logits) < largest)) ++hits;
-    if (grad_scale != 0) {
-      ScaledSoftmax(classes, logits, largest, sum, grad_scale);
-      StoreTargetGradient(logits + target, std::exp(-row_loss), grad_scale);
-    }
+void StoreZeros(size_t n, T* x) {
+  std::fill_n(x, n, T{0});
+}
+
+struct RowResult {
+  double loss;
+  bool correct;
+};
+
+// One row with a target; its logits become their gradient where the scale is not 0.
+template <class T>
+RowResult RowOf(size_t classes, T* logits, size_t target, float grad_scale, float soft_cap) {
+  const float logit = ToFloat(logits + target);
+  const float largest = Largest(classes, logits);
+  const float sum = SumOfExponentials(classes, logits, largest);
+  const double loss = std::log(static_cast<double>(sum)) +
+                      (static_cast<double>(largest) - static_cast<double>(logit));
+  // Correct when no logit before the target is as large: of equal ones the first is chosen.
+  const bool correct = logit == largest && (target == 0 || Largest(target, logits) < largest);
+  if (grad_scale != 0) {
+    const float tanh = soft_cap == 0 ? 0 : logit / soft_cap;
+    ScaledSoftmax(classes, logits, largest, sum, grad_scale, soft_cap);
+    StoreTargetGradient(logits + target, std::exp(-loss), grad_scale, 1 - tanh * tanh);
   }
+  return {loss, correct};
+}
+
+template <class T>
+void CrossEntropyOf(const CrossEntropyShape& shape, T* logits, const int32_t* targets,
+                    float grad_scale, bool accumulate, double* loss, int64_t* correct) {
+  const auto rows = static_cast<size_t>(shape.rows), classes = static_cast<size_t>(shape.classes);
+  double total = accumulate ? *loss : 0;
+  int64_t hits = accumulate ? *correct : 0;
+  for (size_t r = 0; r < rows; ++r, logits += classes) {
+    if (targets[r] < 0) {
+      if (grad_scale != 0) StoreZeros(classes, logits);
+      continue;
+    }
+    const RowResult row =
+        RowOf(classes, logits, static_cast<size_t>(targets[r]), grad_scale, shape.soft_cap);
+    total += row.loss;
+    hits += row.correct ? 1 : 0;
+  }
+  if (grad_scale != 0) StoreZeros(static_cast<size_t>(shape.padding) * classes, logits);
+  if (loss == nullptr) return;
   *loss = total;
   *correct = hits;
 }
 
+template <class T>
+void SoftCapOf(size_t n, float cap, T* x) {
+  const DF d;
+  const VF factor = hn::Set(d, cap), inverse = hn::Set(d, 1 / cap);
+  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+    const VF tanh = TanhOf(hn::Mul(Load(d, x + i, part), inverse));
+    Store(hn::Mul(factor, tanh), d, x + i, part);
+  });
+}
+
 }  // namespace
 
-void CrossEntropy(DType dtype, size_t rows, size_t classes, void* logits, const int32_t* targets,
-                  float grad_scale, double* loss, int64_t* correct) {
-  if (dtype == DType::kBFloat16) {
-    CrossEntropyOf(rows, classes, static_cast<BFloat16*>(logits), targets, grad_scale, loss,
+void CrossEntropy(const CrossEntropyShape& shape, void* logits, const int32_t* targets,
+                  float grad_scale, bool accumulate, double* loss, int64_t* correct) {
+  if (shape.dtype == DType::kBFloat16) {
+    CrossEntropyOf(shape, static_cast<BFloat16*>(logits), targets, grad_scale, accumulate, loss,
                    correct);
   } else {
-    CrossEntropyOf(rows, classes, static_cast<float*>(logits), targets, grad_scale, loss, correct);
+    CrossEntropyOf(shape, static_cast<float*>(logits), targets, grad_scale, accumulate, loss,
+                   correct);
+  }
+}
+
+void SoftCap(DType dtype, size_t n, float cap, void* x) {
+  if (dtype == DType::kBFloat16) {
+    SoftCapOf(n, cap, static_cast<BFloat16*>(x));
+  } else {
+    SoftCapOf(n, cap, static_cast<float*>(x));
   }
 }
 
@@ -99,13 +162,17 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::cpu {
 
 HWY_EXPORT(CrossEntropy);
+HWY_EXPORT(SoftCap);
 
-void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
+void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
+                  float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* /*workspace*/) {
   HWY_DYNAMIC_DISPATCH(CrossEntropy)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(classes), logits, targets, grad_scale,
-   loss, correct);
+  (shape, logits, targets, grad_scale, accumulate && loss != nullptr, loss, correct);
+}
+
+void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x) {
+  HWY_DYNAMIC_DISPATCH(SoftCap)(dtype, static_cast<size_t>(n), cap, x);
 }
 
 }  // namespace sluice::cpu

@@ -51,9 +51,10 @@ void RopeTable(Stream, int64_t seq, int64_t pairs, const float* inverse_frequenc
 void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
           void* x);
 
-void CrossEntropy(Stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
+void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
+                  float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* workspace);
+void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
 void BlockSquares(Stream, int64_t n, const float* x, double* sums);

@@ -28,6 +28,7 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear) {
       .rope = cpu::Rope,
       .cross_entropy = cpu::CrossEntropy,
       .cross_entropy_workspace = cpu::NoWorkspace,
+      .soft_cap = cpu::SoftCap,
       .accumulate = cpu::Accumulate,
       .block_squares = cpu::BlockSquares,
       .add_in_groups = cpu::AddInGroups,

@@ -17,22 +17,33 @@ size_t CrossEntropyWorkspace(int64_t rows, int64_t) {
   return LossBytes(rows) + WorkBytes(rows * static_cast<int64_t>(sizeof(int32_t)));
 }
 
-void CrossEntropy(Stream stream, DType dtype, int64_t rows, int64_t classes, void* logits,
-                  const int32_t* targets, float grad_scale, double* loss, int64_t* correct,
-                  void* workspace) {
+void CrossEntropy(Stream stream, const CrossEntropyShape& shape, void* logits,
+                  const int32_t* targets, float grad_scale, bool accumulate, double* loss,
+                  int64_t* correct, void* workspace) {
   double* const row_loss = static_cast<double*>(workspace);
   auto* const row_correct =
-      reinterpret_cast<int32_t*>(static_cast<std::byte*>(workspace) + LossBytes(rows));
-  if (rows > 0) {
-    Dispatch(dtype, Aligned(logits), [&](auto aligned, auto* type) {
+      reinterpret_cast<int32_t*>(static_cast<std::byte*>(workspace) + LossBytes(shape.rows));
+  const int64_t touched = shape.rows + (grad_scale == 0 ? 0 : shape.padding);
+  if (touched > 0) {
+    Dispatch(shape.dtype, Aligned(logits), [&](auto aligned, auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
-      Launch("cross_entropy", stream, static_cast<unsigned>(rows), kEntropyThreads,
-             CrossEntropyKernel<aligned.value, T>, classes, static_cast<T*>(logits), targets,
-             grad_scale, row_loss, row_correct);
+      Launch("cross_entropy", stream, static_cast<unsigned>(touched), kEntropyThreads,
+             CrossEntropyKernel<aligned.value, T>, shape.rows, shape.classes,
+             static_cast<T*>(logits), targets, grad_scale, shape.soft_cap, row_loss, row_correct);
     });
   }
-  Launch("cross_entropy", stream, 1, kTotalThreads, CrossEntropyTotalKernel, rows, row_loss,
-         row_correct, loss, correct);
+  if (loss == nullptr) return;
+  Launch("cross_entropy", stream, 1, kTotalThreads, CrossEntropyTotalKernel, shape.rows, row_loss,
+         row_correct, accumulate, loss, correct);
+}
+
+void SoftCap(Stream stream, DType dtype, int64_t n, float cap, void* x) {
+  if (n == 0) return;
+  Dispatch(dtype, Aligned(x), [&](auto aligned, auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Launch("soft_cap", stream, Blocks(n, kCapValues), kCapThreads, SoftCapKernel<aligned.value, T>,
+           n, cap, static_cast<T*>(x));
+  });
 }
 
 }  // namespace sluice::cuda

@@ -74,19 +74,43 @@ struct RowGradient {
   float target;  // the target's entry
 };
 
+// The slope of cap * tanh(x / cap), whose value is `capped`: 1 - tanh^2. `inverse_cap` is 0 where
+// there is no cap, and the slope is 1.
+__device__ inline float CapSlope(float capped, float inverse_cap) {
+  if (inverse_cap == 0.0f) return 1.0f;
+  const float tanh = capped * inverse_cap;
+  return fmaf(-tanh, tanh, 1.0f);
+}
+
+// A row without a target: it counts nowhere, and its gradient, where one is wanted, is 0.
+template <bool kAligned, class T>
+__device__ inline void SkipRow(int64_t start, int64_t classes, bool gradient, T* row) {
+  if (!gradient) return;
+  const float zeros[kPart] = {};
+  ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
+    StorePart<whole.value>(zeros, i, classes, row);
+  });
+}
+
 // kAligned: logits are aligned to 16 bytes. A row may still begin between two such places; its
 // parts then begin `shift` values before it.
 template <bool kAligned, class T>
 __global__ void __launch_bounds__(kEntropyThreads)
-    CrossEntropyKernel(int64_t classes, T* logits, const int32_t* targets, float grad_scale,
-                       double* row_loss, int32_t* row_correct) {
+    CrossEntropyKernel(int64_t rows, int64_t classes, T* logits, const int32_t* targets,
+                       float grad_scale, float soft_cap, double* row_loss, int32_t* row_correct) {
   __shared__ RowSoftmax of_warp[kEntropyWarps];
   __shared__ RowGradient gradient;
   const int64_t row = blockIdx.x;
   T* const at = logits + row * classes;
   const int64_t shift = row * classes % kPart;
   const int64_t start = static_cast<int64_t>(threadIdx.x) * kPart - shift;
-  const int64_t target = targets[row];
+  const int64_t target = row < rows ? targets[row] : -1;
+  if (target < 0) {
+    SkipRow<kAligned>(start, classes, grad_scale != 0, at);
+    if (row < rows && threadIdx.x == 0) row_loss[row] = row_correct[row] = 0;
+    return;
+  }
+  const float inverse_cap = soft_cap == 0 ? 0.0f : 1.0f / soft_cap;
 
   RowSoftmax softmax = {-FLT_MAX, 0.0f, INT_MAX};
   ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
@@ -108,7 +132,8 @@ __global__ void __launch_bounds__(kEntropyThreads)
     gradient.largest = whole.largest;
     gradient.factor = grad_scale / whole.sum;
     // From fp64: the probability may be close to 1.
-    gradient.target = static_cast<float>(static_cast<double>(grad_scale) * (exp(-loss) - 1));
+    gradient.target = static_cast<float>(static_cast<double>(grad_scale) * (exp(-loss) - 1)) *
+                      CapSlope(logit, inverse_cap);
   }
   if (grad_scale == 0) return;
   __syncthreads();
@@ -118,7 +143,8 @@ __global__ void __launch_bounds__(kEntropyThreads)
     LoadPart<whole.value>(at, i, classes, 0.0f, values);
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
-      values[j] = i + j == target ? to.target : Exp(values[j] - to.largest) * to.factor;
+      const float scaled = Exp(values[j] - to.largest) * to.factor;
+      values[j] = i + j == target ? to.target : scaled * CapSlope(values[j], inverse_cap);
     }
     StorePart<whole.value>(values, i, classes, at);
   });
@@ -126,10 +152,11 @@ __global__ void __launch_bounds__(kEntropyThreads)
 
 constexpr int kTotalThreads = 1024;
 
-// One block: *loss and *correct from those of the rows, in an order that their number decides.
+// One block: *loss and *correct from those of the rows, in an order that their number decides;
+// added to what is there with `accumulate`.
 __global__ void __launch_bounds__(kTotalThreads)
     CrossEntropyTotalKernel(int64_t rows, const double* row_loss, const int32_t* row_correct,
-                            double* loss, int64_t* correct) {
+                            bool accumulate, double* loss, int64_t* correct) {
   __shared__ double losses[kTotalThreads / kWarp];
   __shared__ long long counts[kTotalThreads / kWarp];
   double sum = 0;
@@ -150,11 +177,27 @@ __global__ void __launch_bounds__(kTotalThreads)
   sum = WarpSum(losses[threadIdx.x]);
   count = WarpSum(counts[threadIdx.x]);
   if (threadIdx.x == 0) {
-    *loss = sum;
-    *correct = count;
+    *loss = accumulate ? *loss + sum : sum;
+    *correct = accumulate ? *correct + count : count;
   }
 }
 static_assert(kTotalThreads == kWarp * kWarp);
+
+constexpr int kCapThreads = 256;
+constexpr int64_t kCapValues = kCapThreads * kPart;  // of a block
+
+// x = cap * tanh(x / cap), in place; NaN stays one.
+template <bool kAligned, class T>
+__global__ void __launch_bounds__(kCapThreads) SoftCapKernel(int64_t n, float cap, T* x) {
+  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kCapThreads + threadIdx.x) * kPart;
+  ForOnePart<kAligned, kPart>(start, n, [&](auto whole, int64_t i) {
+    float values[kPart];
+    LoadPart<whole.value>(x, i, n, 0.0f, values);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) values[j] = cap * tanhf(values[j] / cap);
+    StorePart<whole.value>(values, i, n, x);
+  });
+}
 
 }  // namespace sluice::cuda
 

@@ -29,6 +29,7 @@ constexpr Kernels TableWithoutProducts(const char* device) {
       .rope = Rope,
       .cross_entropy = CrossEntropy,
       .cross_entropy_workspace = CrossEntropyWorkspace,
+      .soft_cap = SoftCap,
       .accumulate = Accumulate,
       .block_squares = BlockSquares,
       .add_in_groups = AddInGroups,

@@ -118,6 +118,7 @@ void LayerCalls::WeightGrad(const CallPlace& place) {
                    .gradients = place.gradients};
   if (decl.input_use == LastUse::kWeightGrad) call.input = frame.input;
   if (decl.output_grad_use == LastUse::kWeightGrad) call.output_grad = frame.output_grad;
+  if (decl.targets_use == LastUse::kWeightGrad) call.targets = frame.targets;
   for (size_t t = 0; t < decl.tensors.size(); ++t) {
     const TensorDecl& tensor = decl.tensors[t];
     const bool scratch = tensor.lifetime == Lifetime::kWeightGradScratch;

@@ -278,20 +278,29 @@ QueriesKeysValues AttendBackward(const AttentionShape& shape, const QueriesKeysV
   return d;
 }
 
+Values SoftCap(double cap, Values x) {
+  for (double& value : x) value = cap * std::tanh(value / cap);
+  return x;
+}
+
 Loss CrossEntropy(int64_t rows, int64_t classes, const Values& logits,
-                  const std::vector<int32_t>& targets) {
+                  const std::vector<int32_t>& targets, double soft_cap) {
+  const Values capped = soft_cap == 0 ? logits : SoftCap(soft_cap, logits);
   Loss loss;
   loss.dlogits.resize(logits.size());
   for (int64_t r = 0; r < rows; ++r) {
-    const auto first = logits.begin() + r * classes;
-    const auto largest = std::max_element(first, first + classes);
     const int32_t target = targets[static_cast<size_t>(r)];
+    if (target < 0) continue;
+    const auto first = capped.begin() + r * classes;
+    const auto largest = std::max_element(first, first + classes);
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(first[c] - *largest);
     loss.sum += *largest + std::log(sum) - first[target];
     loss.correct += largest - first == target ? 1 : 0;
     for (int64_t c = 0; c < classes; ++c) {
-      loss.dlogits[At(r, classes, c)] = std::exp(first[c] - *largest) / sum - (c == target ? 1 : 0);
+      const double slope = soft_cap == 0 ? 1 : 1 - std::pow(first[c] / soft_cap, 2);
+      loss.dlogits[At(r, classes, c)] =
+          (std::exp(first[c] - *largest) / sum - (c == target ? 1 : 0)) * slope;
     }
   }
   return loss;

@@ -67,8 +67,10 @@ struct Loss {
   int64_t correct = 0;
   Values dlogits;  // of the sum
 };
+// Of the capped logits where `soft_cap` is not 0; a target below 0 counts nowhere.
 Loss CrossEntropy(int64_t rows, int64_t classes, const Values& logits,
-                  const std::vector<int32_t>& targets);
+                  const std::vector<int32_t>& targets, double soft_cap = 0);
+Values SoftCap(double cap, Values x);
 
 // Gradient of f at x, by central differences.
 Values Differences(const std::function<double(const Values&)>& f, Values x);

@@ -96,5 +96,12 @@ TEST(TwinTest, CrossEntropyGradient) {
   ExpectSame(CrossEntropy(4, 7, logits, targets).dlogits, Differences(loss, logits));
 }
 
+TEST(TwinTest, CrossEntropyGradientThroughASoftCapAndWithoutATarget) {
+  const Values logits = RandomMatrix(4, 7, 7, -3, 3);
+  const std::vector<int32_t> targets = {0, -1, 3, 2};
+  const auto loss = [&](const Values& v) { return CrossEntropy(4, 7, v, targets, 2.5).sum; };
+  ExpectSame(CrossEntropy(4, 7, logits, targets, 2.5).dlogits, Differences(loss, logits));
+}
+
 }  // namespace
 }  // namespace sluice::twin

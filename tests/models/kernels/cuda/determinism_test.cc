@@ -99,8 +99,8 @@ TEST(CudaDeterminismTest, RowKernelsRepeatThemselvesBesideOtherWork) {
     Reachable<double> loss(1);
     Reachable<int64_t> correct(1);
     Workspace entropy(k.cross_entropy_workspace(kRows, kDim));
-    k.cross_entropy({}, dtype, kRows, kDim, logits.data(), tokens.data(), 0.5f, loss.data(),
-                    correct.data(), entropy.data());
+    k.cross_entropy({}, {.dtype = dtype, .rows = kRows, .classes = kDim}, logits.data(),
+                    tokens.data(), 0.5f, false, loss.data(), correct.data(), entropy.data());
     Tensor dwte(DType::kFloat32, size_t{7 * kDim}), dwpe(DType::kFloat32, size_t{kRows * kDim});
     Workspace embedding(k.embedding_backward_workspace(kRows, 7));
     k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, kRows, kDim, 7, kRows, 1,

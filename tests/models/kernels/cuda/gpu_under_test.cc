@@ -71,6 +71,7 @@ Kernels MakeTable() {
   table.rope_table = Finished<&Kernels::rope_table>::Call;
   table.rope = Finished<&Kernels::rope>::Call;
   table.cross_entropy = Finished<&Kernels::cross_entropy>::Call;
+  table.soft_cap = Finished<&Kernels::soft_cap>::Call;
   table.accumulate = Finished<&Kernels::accumulate>::Call;
   table.block_squares = Finished<&Kernels::block_squares>::Call;
   table.add_in_groups = Finished<&Kernels::add_in_groups>::Call;

@@ -124,8 +124,8 @@ TEST(CudaKernelsTest, CrossEntropyOfALargeVocabulary) {
     Reachable<double> loss(1);
     Reachable<int64_t> correct(1);
     Workspace workspace(cuda::CrossEntropyWorkspace(kRows, kClasses));
-    cuda::CrossEntropy({}, dtype, kRows, kClasses, logits.data(), targets.data(), 1.0f, loss.data(),
-                       correct.data(), workspace.data());
+    cuda::CrossEntropy({}, {.dtype = dtype, .rows = kRows, .classes = kClasses}, logits.data(),
+                       targets.data(), 1.0f, false, loss.data(), correct.data(), workspace.data());
     EXPECT_NEAR(loss[0], want.sum, 1e-6 * want.sum);
     EXPECT_EQ(correct[0], want.correct);
     ExpectClose(logits, want.dlogits, 4 * Epsilon(dtype), 1e-7, "dlogits");
@@ -196,8 +196,8 @@ TEST(CudaKernelsTest, AnyOrderGivesTheSameBits) {
     Reachable<double> loss(1);
     Reachable<int64_t> correct(1);
     Workspace workspace(cuda::CrossEntropyWorkspace(kRows, kDim));
-    cuda::CrossEntropy({}, dtype, kRows, kDim, logits.data(), tokens.data(), 0.5f, loss.data(),
-                       correct.data(), workspace.data());
+    cuda::CrossEntropy({}, {.dtype = dtype, .rows = kRows, .classes = kDim}, logits.data(),
+                       tokens.data(), 0.5f, false, loss.data(), correct.data(), workspace.data());
     const char* const bytes = reinterpret_cast<const char*>(loss.data());
     return Bits{logits.Bits(), {bytes, bytes + sizeof(double)}};
   });
