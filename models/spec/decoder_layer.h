@@ -30,6 +30,9 @@ struct MatrixProduct {
   double count = 1;
   // Else of activations with activations: attention, whose backward is all input gradient.
   bool weights = true;
+  // The map to the vocabulary in blocks (head_blocks.h): F also has the product of its input's
+  // gradient, and W that of the logits.
+  bool in_blocks = false;
 };
 
 // One tensor that a layer's forward leaves for its backward.

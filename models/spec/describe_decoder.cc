@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/head_blocks.h"
 
 namespace sluice {
 namespace {
@@ -41,18 +42,27 @@ class LayerBuilder {
 
   void AddLinear(const Linear& linear) {
     layer_.spec.parameters += linear.parameters();
-    const double flops = 2 * static_cast<double>(rows_) * linear.multiply_adds();
+    const double flops = Flops(linear);
     layer_.spec.forward_flops += flops;
     layer_.spec.input_grad_flops += flops;
     layer_.spec.weight_grad_flops += flops;
-    const auto copies = static_cast<double>(linear.copies);
-    layer_.products.push_back({static_cast<double>(rows_) * linear.used / copies,
-                               static_cast<double>(linear.out), static_cast<double>(linear.in),
-                               copies});
+    layer_.products.push_back(Product(linear));
     const int64_t in = linear.same_input ? 0 : linear.width(linear.in);
     const int64_t out = linear.width(linear.out);
     layer_.weight_grad_bytes += rows_ * element_ * (in + out);
     layer_.workspace_bytes = std::max(layer_.workspace_bytes, 2 * rows_ * element_ * out);
+  }
+  // A map whose output is there for one block of rows at a time, with its gradient in its place.
+  void AddInBlocks(const Linear& linear, const HeadBlocks& blocks) {
+    layer_.spec.parameters += linear.parameters();
+    const double flops = Flops(linear);
+    layer_.spec.forward_flops += 2 * flops;
+    layer_.spec.weight_grad_flops += 2 * flops;
+    layer_.spec.repeated_flops += flops;
+    layer_.products.push_back(Product(linear));
+    layer_.products.back().in_blocks = true;
+    layer_.weight_grad_bytes += rows_ * element_ * linear.in;
+    layer_.workspace_bytes = std::max(layer_.workspace_bytes, blocks.rows * element_ * linear.out);
   }
   void AddWeights(int64_t count) { layer_.spec.parameters += count; }
   // Products of activations, as attention's: both their gradients belong to the input gradient.
@@ -85,6 +95,17 @@ class LayerBuilder {
   DecoderLayer Take() { return std::move(layer_); }
 
  private:
+  double Flops(const Linear& linear) const {
+    return 2 * static_cast<double>(rows_) * linear.multiply_adds();
+  }
+  MatrixProduct Product(const Linear& linear) const {
+    const auto copies = static_cast<double>(linear.copies);
+    return {.rows = static_cast<double>(rows_) * linear.used / copies,
+            .out = static_cast<double>(linear.out),
+            .in = static_cast<double>(linear.in),
+            .count = copies};
+  }
+
   int64_t rows_, own_rows_, element_;
   DecoderLayer layer_;
 };
@@ -257,15 +278,23 @@ DecoderLayer DescribeEmbedding(const DecoderConfig& config, const BatchShape& ba
   return layer.Take();
 }
 
-// The final norm, the map to the vocabulary and the loss, whose fp32 probabilities are kept.
+// The final norm, the map to the vocabulary and the loss. In one block its fp32 probabilities are
+// kept; in several only the gradient of the map's input, which F computes.
 void AddHead(const DecoderConfig& config, bool own_matrix, LayerBuilder* layer) {
   layer->AddWeights(NormWeights(config, config.dim));
   layer->KeepWhole("norm", config.dim);
   layer->KeepWhole("head map", config.dim, /*rebuilt=*/true);
-  layer->AddLinear({config.dim, config.vocab});
+  const HeadBlocks blocks = HeadBlocksOf(layer->rows(), config.vocab);
   if (!own_matrix) layer->AddWeights(-config.dim * config.vocab);
-  layer->AddSums(0, 1);
-  layer->KeepBytes("loss", layer->rows() * config.vocab * SizeOf(DType::kFloat32));
+  if (blocks.whole()) {
+    layer->AddLinear({config.dim, config.vocab});
+    layer->AddSums(0, 1);
+    layer->KeepBytes("loss", layer->rows() * config.vocab * SizeOf(DType::kFloat32));
+    return;
+  }
+  layer->AddInBlocks({config.dim, config.vocab}, blocks);
+  layer->AddSums(1, 0);
+  layer->KeepWhole("loss", config.dim);
 }
 
 // DeepSeek-V3, 2024, equations 21 to 25: the block's input is a map of the normed hidden state next

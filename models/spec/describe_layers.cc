@@ -61,7 +61,8 @@ int64_t ParameterCount(const ModelSpec& spec) {
 double FlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch) {
   double sum = 0;
   for (const LayerSpec& layer : DescribeLayers(spec, batch)) {
-    sum += layer.forward_flops + layer.input_grad_flops + layer.weight_grad_flops;
+    sum += layer.forward_flops + layer.input_grad_flops + layer.weight_grad_flops -
+           layer.repeated_flops;
   }
   return sum;
 }

@@ -26,6 +26,9 @@ struct LayerSpec {
   double forward_flops = 0;
   double input_grad_flops = 0;
   double weight_grad_flops = 0;
+  // Of weight_grad_flops, those of F's products that W computes once more. What a model needs, and
+  // so its MFU, leaves them out.
+  double repeated_flops = 0;
   int64_t output_elements = 0;  // activations sent on, per micro-batch (of the compute type)
 };
 

@@ -10,7 +10,8 @@ namespace {
 constexpr double kMasterBytes = SizeOf(DType::kFloat32);
 
 // Work that falls on products of activations with activations. W has a product for each of F's
-// products with weights, of the same FLOPs; what F does beyond them is attention.
+// products with weights, of the same FLOPs, and so has a head in blocks; what F does beyond them is
+// attention.
 double AttentionFlops(const LayerSpec& spec) {
   return std::max(0.0, spec.forward_flops - spec.weight_grad_flops);
 }
@@ -26,7 +27,8 @@ void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& b
     // Elements of the weights that products read; an embedding looks up a row of each of its two
     // tables a token.
     const bool lookup = spec.forward_flops == 0;
-    const double matrix = spec.weight_grad_flops / (2 * static_cast<double>(batch.rows()));
+    const double matrix =
+        (spec.weight_grad_flops - spec.repeated_flops) / (2 * static_cast<double>(batch.rows()));
     const double rows = static_cast<double>(2 * spec.output_elements);
     const double weights =
         lookup ? rows * kMasterBytes : matrix * static_cast<double>(SizeOf(dtype));

@@ -88,7 +88,9 @@ class RankPricer {
         continue;
       }
       ++sum.with_weights;
-      sum.input_grad += seconds(product, product.rows, product.in, product.out);
+      (product.in_blocks ? sum.forward : sum.input_grad) +=
+          seconds(product, product.rows, product.in, product.out);
+      if (product.in_blocks) sum.weight_grad += forward;
       sum.weight_grad += seconds(product, product.in, product.out, product.rows);
       sum.weights += product.count * product.in * product.out;
     }
