@@ -17,7 +17,12 @@ absl::StatusOr<PositionedFile> PositionedFile::Open(const std::string& path) {
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   struct stat info = {};
   const int failed = fstat(fd, &info) != 0 ? errno : 0;
-  PositionedFile file(path, fd, info.st_size);
+  PositionedFile file(path, fd,
+                      {.device = info.st_dev,
+                       .inode = info.st_ino,
+                       .size = info.st_size,
+                       .seconds = info.st_mtim.tv_sec,
+                       .nanoseconds = info.st_mtim.tv_nsec});
   if (failed != 0) return absl::ErrnoToStatus(failed, absl::StrCat("cannot stat ", path));
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(
@@ -27,11 +32,13 @@ absl::StatusOr<PositionedFile> PositionedFile::Open(const std::string& path) {
   return file;
 }
 
-PositionedFile::PositionedFile(std::string path, int fd, int64_t size)
-    : path_(std::move(path)), fd_(fd), size_(size) {}
+PositionedFile::PositionedFile(std::string path, int fd, const FileIdentity& identity)
+    : path_(std::move(path)), fd_(fd), identity_(identity) {}
 
 PositionedFile::PositionedFile(PositionedFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      identity_(other.identity_) {}
 
 PositionedFile::~PositionedFile() {
   if (fd_ >= 0) close(fd_);
@@ -45,12 +52,26 @@ absl::Status PositionedFile::ReadAt(int64_t offset, absl::Span<uint8_t> bytes) c
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path_));
     if (got == 0) {
-      return absl::DataLossError(absl::StrCat(path_, " had ", size_, " bytes when it was opened ",
+      return absl::DataLossError(absl::StrCat(path_, " had ", size(), " bytes when it was opened ",
                                               "and ends at ", at, " now; was it overwritten?"));
     }
     have += static_cast<size_t>(got);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t most) {
+  const absl::StatusOr<PositionedFile> file = PositionedFile::Open(path);
+  if (!file.ok()) return file.status();
+  if (file->size() > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has ", file->size(), " bytes; expected a file of at most ", most, " bytes"));
+  }
+  std::string text(static_cast<size_t>(file->size()), '\0');
+  absl::Status status =
+      file->ReadAt(0, absl::MakeSpan(reinterpret_cast<uint8_t*>(text.data()), text.size()));
+  if (!status.ok()) return status;
+  return text;
 }
 
 }  // namespace sluice

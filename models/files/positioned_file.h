@@ -9,6 +9,17 @@
 
 namespace sluice {
 
+// By which a file is known again, when it is opened once more.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t size = 0;
+  int64_t seconds = 0;  // when its content last changed
+  int64_t nanoseconds = 0;
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 // A regular file that stays open and is read piece by piece, from any thread. Unlike a mapped file
 // it may be truncated meanwhile: reading then returns an error.
 class PositionedFile {
@@ -22,17 +33,22 @@ class PositionedFile {
   ~PositionedFile();
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }  // when it was opened
+  // When it was opened.
+  int64_t size() const { return identity_.size; }
+  const FileIdentity& identity() const { return identity_; }
   // Fills `bytes` from `offset` on; DataLoss when the file ends before.
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const;
 
  private:
-  PositionedFile(std::string path, int fd, int64_t size);
+  PositionedFile(std::string path, int fd, const FileIdentity& identity);
 
   std::string path_;
   int fd_;
-  int64_t size_;
+  FileIdentity identity_;
 };
+
+// The whole of a file of at most `most` bytes; InvalidArgument for a longer one. Errors name it.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t most);
 
 }  // namespace sluice
 

@@ -56,6 +56,8 @@ TEST(FuzzCorpus, PartitionKeepsItsPromises) { EXPECT_GE(Replay("partition", TryP
 
 TEST(FuzzCorpus, CheckpointKeepsItsPromises) { EXPECT_GE(Replay("checkpoint", TryCheckpoint), 12); }
 
+TEST(FuzzCorpus, ShardIndexKeepsItsPromises) { EXPECT_GE(Replay("shard_index", TryShardIndex), 8); }
+
 TEST(FuzzCorpus, TokenizerKeepsItsPromises) { EXPECT_GE(Replay("tokenizer", TryTokenizer), 8); }
 
 TEST(FuzzCorpus, GreetingKeepsItsPromises) { EXPECT_GE(Replay("greeting", TryGreeting), 12); }

@@ -42,6 +42,10 @@ void TryPartition(absl::string_view text);
 // name of a file, or state and model come back from their own text, and every tensor can be read.
 void TryCheckpoint(absl::string_view text);
 
+// A model.safetensors.index.json, beside two small shards: refused with its name or a shard's, or
+// every tensor can be read, from the folder itself.
+void TryShardIndex(absl::string_view text);
+
 // A tokenizer.json: a text's tokens are of its vocabulary, and their text is UTF-8.
 void TryTokenizer(absl::string_view text);
 
