@@ -145,7 +145,7 @@ absl::Status GptModel::LoadParameters(const Source& source) {
       const bool tied = !decl.tied_to.empty();
       of_layer.push_back(weights_->at<float>(offsets.at(tied ? decl.tied_to : decl.name)));
       (tied ? names.copies : targets).push_back({decl.name, decl.shape, of_layer.back()});
-      if (!tied) names.all.push_back(decl.name);
+      (tied ? names.tied : names.all).push_back(decl.name);
     }
   }
   return LoadWeights(source.folder, targets, names);

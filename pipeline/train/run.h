@@ -13,6 +13,8 @@
 #include "comm/communicator.h"
 #include "models/device/device.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
+#include "pipeline/checkpoint/files/model_files.h"
+#include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/run/optimizer.h"
 #include "pipeline/train/metrics.h"
 #include "pipeline/train/slow_stage.h"
@@ -45,8 +47,11 @@ struct Saving {
   std::string directory;  // empty: nothing is saved
   int64_t every = 0;      // steps; 0: only at the end
   std::string resume;     // a checkpoint to go on from
-  std::string init;       // a model.safetensors to start from
+  std::string init;       // weights to start from, as OpenModelWeights takes them
   std::string data_path;  // kept in checkpoints
+  // Of the model's folder, where it has one; a run that goes on from a checkpoint takes those.
+  std::shared_ptr<const ModelFiles> model_files = {};
+  int64_t shard_bytes = kShardBytes;  // the most of a file of weights
 };
 
 // How a run is watched while it goes on.

@@ -61,6 +61,10 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.dtype = request.dtype;
   state.data_path = options.saving.data_path;
   state.data_fingerprint = data.fingerprint();
+  state.model_files = options.saving.model_files;
+  if (state.model_files != nullptr) {
+    state.more = WithOrigin(state.more, state.model_files->origin);
+  }
   return state;
 }
 
@@ -140,7 +144,8 @@ std::string Join(const std::vector<std::string>& parts) {
 absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, Communicator& world) {
   const RunPlan& plan = state.plan();
-  absl::StatusOr<std::vector<CheckpointFile>> files = LayOutCheckpoint(plan);
+  absl::StatusOr<std::vector<CheckpointFile>> files =
+      LayOutCheckpoint(plan, options.saving.shard_bytes);
   if (!files.ok()) return files.status();
   std::vector<const ParameterView*> views(CanonicalParameters(plan).size());
   for (const ParameterView& view : state.parameters()) {
@@ -219,6 +224,7 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   WeightNames model;
   for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
     model.all.push_back(StoredName(*decl));
+    if (!decl->tied_to.empty()) model.tied.push_back(decl->name);
   }
   HostState host(&state.device(), state.stream());
   std::vector<TensorTarget> weights;

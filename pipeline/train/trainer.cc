@@ -81,6 +81,11 @@ class Run {
     resume_ = *std::move(resume);
     options_.training.optimizer = resume_.hyper_parameters.optimizer;
     options_.training.steps = resume_.hyper_parameters.steps;
+    if (!options_.saving.directory.empty()) {
+      absl::StatusOr<ModelFiles> files = KeptModelFiles(*resume_.checkpoint);
+      if (!files.ok()) return files.status();
+      options_.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
+    }
     context_.first_step = resume_.step;
     context_.resumed = {resume_.step, options_.training.steps, resume_.differences};
     return absl::OkStatus();

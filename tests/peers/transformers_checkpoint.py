@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks checkpoints against transformers. Exits with 77 where it is not installed.
 
-  make DIR [tied]   saves a tiny random GPT2LMHeadModel to DIR
-  compare A B       both folders load as GPT2LMHeadModel, with equal weights and logits
+  make DIR [tied] [shards]   saves a tiny random GPT2LMHeadModel to DIR, in one file or in several
+  compare A B                both folders load as GPT2LMHeadModel, with equal weights and logits
 """
 
 import sys
@@ -14,7 +14,7 @@ except ImportError:
     sys.exit(77)
 
 
-def make(folder, tied):
+def make(folder, tied, shards):
     torch.manual_seed(1)
     config = GPT2Config(
         n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=50, tie_word_embeddings=tied,
@@ -22,7 +22,7 @@ def make(folder, tied):
     model = GPT2LMHeadModel(config)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, max_shard_size="20KB" if shards else "5GB")
 
 
 def load(folder):
@@ -48,6 +48,6 @@ def compare(a, b):
 
 
 if sys.argv[1] == "make":
-    make(sys.argv[2], sys.argv[3:] == ["tied"])
+    make(sys.argv[2], "tied" in sys.argv[3:], "shards" in sys.argv[3:])
 else:
     compare(sys.argv[2], sys.argv[3])

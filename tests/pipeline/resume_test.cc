@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/model_config.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -100,6 +104,51 @@ TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
   EXPECT_THAT(std::string(Train(MakePlan({.model = "rms"}), rest).status().message()),
               testing::AllOf(testing::HasSubstr("norms, --norm (saved layer, given rms)"),
                              testing::Not(testing::HasSubstr("shape"))));
+}
+
+// Weights in many files, and the files of the model's folder: the run goes on from them, and hands
+// the folder's files on to its own checkpoints.
+TEST_F(CheckpointTest, ShardsAndTheModelsFilesAreHandedOn) {
+  const auto bytes_of = [](const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const SmallRun before{.replicas = 2, .zero = 2};
+  const absl::StatusOr<Outcome> whole = Train(MakePlan(before), SmallOptions(4));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const std::string config = FormatModelConfig(SmallModel("gpt")) + "\n\n";
+  TrainOptions first = SmallOptions(2);
+  first.saving.directory = directory_.string();
+  first.saving.shard_bytes = 20'000;
+  first.saving.model_files = std::make_shared<const ModelFiles>(ModelFiles{
+      .origin = "/models/tiny", .texts = {{"config.json", config}, {"tokenizer.json", "{ }"}}});
+  ASSERT_TRUE(Train(MakePlan(before), first).ok());
+  ASSERT_TRUE(fs::exists(directory_ / "latest/model.safetensors.index.json"));
+  ASSERT_FALSE(fs::exists(directory_ / "latest/model.safetensors"));
+
+  TrainOptions rest = SmallOptions(4);
+  rest.saving.resume = directory_.string();
+  rest.saving.directory = (directory_ / "rest").string();
+  const absl::StatusOr<Outcome> resumed = Train(MakePlan(before), rest);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->weights_hash, whole->weights_hash);
+  const fs::path last = directory_ / "rest/latest";
+  EXPECT_TRUE(fs::exists(last / "model.safetensors"));
+  EXPECT_EQ(bytes_of(last / "config.json"), config);
+  EXPECT_EQ(bytes_of(last / "tokenizer.json"), "{ }");
+  EXPECT_THAT(bytes_of(last / "state.json"),
+              testing::HasSubstr("\"model_files_from\": \"/models/tiny\""));
+
+  // From shards or from one file: the same weights.
+  for (const fs::path& init : {directory_ / "latest", last}) {
+    TrainOptions start = SmallOptions(0);
+    start.saving.init = init.string();
+    const absl::StatusOr<Outcome> started = Train(MakePlan({.ranks = 1}), start);
+    ASSERT_TRUE(started.ok()) << started.status();
+    if (init == last) {
+      EXPECT_EQ(started->weights_hash, whole->weights_hash);
+    }
+  }
 }
 
 // The messages of a run about the checkpoint that it resumes from.

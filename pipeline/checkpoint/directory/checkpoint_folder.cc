@@ -49,10 +49,14 @@ CheckpointFolder::~CheckpointFolder() { ClearOwnFolder(directory_); }
 absl::Status CheckpointFolder::WriteTexts(const RunState& state,
                                           std::map<std::string, FileRecord> files) const {
   const fs::path folder = path();
-  const absl::StatusOr<FileRecord> config =
-      WriteTextFile((folder / kConfigFile).string(), FormatModelConfig(state.model));
-  if (!config.ok()) return config.status();
-  files[kConfigFile] = *config;
+  std::map<std::string, std::string> texts;
+  if (state.model_files != nullptr) texts = state.model_files->texts;
+  if (!texts.contains(kConfigFile)) texts[kConfigFile] = FormatModelConfig(state.model);
+  for (const auto& [name, content] : texts) {
+    const absl::StatusOr<FileRecord> record = WriteTextFile((folder / name).string(), content);
+    if (!record.ok()) return record.status();
+    files[name] = *record;
+  }
   const absl::StatusOr<std::string> text = FormatState(state, files);
   if (!text.ok()) return text.status();
   return WriteTextFile((folder / kStateFile).string(), *text).status();

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
 #include "models/files/mapped_file.h"
+#include "models/files/shards.h"
 #include "models/layers/trainable.h"
+#include "models/spec/json.h"
 #include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/finite_tensors.h"
@@ -46,6 +48,25 @@ absl::Status VerifyFile(const fs::path& path, const FileRecord& expected) {
   return absl::OkStatus();
 }
 
+bool IsSharded(const std::map<std::string, FileRecord>& files) {
+  return files.contains(kWeightsIndexFile);
+}
+
+// Whether `files`, of the state.json at `path`, has what a checkpoint needs, and no file elsewhere.
+absl::Status CheckListed(const fs::path& path, const std::map<std::string, FileRecord>& files) {
+  for (const char* name :
+       {IsSharded(files) ? kWeightsIndexFile : kWeightsFile, kConfigFile, kOptimizerFile}) {
+    if (!files.contains(name)) return Damaged(path, absl::StrCat("does not list ", name));
+  }
+  for (const auto& [name, record] : files) {
+    if (!IsPlainFileName(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(path.string(), " lists ", ShowJson(name),
+                                                     ", which is not a file of its folder"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Reads state.json and verifies it and every other file.
 absl::StatusOr<StateFile> Verify(const fs::path& folder) {
   const fs::path path = folder / kStateFile;
@@ -56,23 +77,37 @@ absl::StatusOr<StateFile> Verify(const fs::path& folder) {
     return absl::Status(state.status().code(),
                         absl::StrCat(path.string(), " ", state.status().message()));
   }
-  for (const char* name : {kWeightsFile, kConfigFile, kOptimizerFile}) {
-    const auto record = state->files.find(name);
-    if (record == state->files.end()) {
-      return Damaged(path, absl::StrCat("does not list ", name));
-    }
-    const absl::Status status = VerifyFile(folder / name, record->second);
+  if (absl::Status status = CheckListed(path, state->files); !status.ok()) return status;
+  for (const auto& [name, record] : state->files) {
+    const absl::Status status = VerifyFile(folder / name, record);
     if (!status.ok()) return status;
   }
   return state;
 }
 
-bool HasFiniteTensors(const fs::path& folder) {
-  for (const char* name : {kWeightsFile, kOptimizerFile}) {
-    const auto file = SafetensorsFile::Open((folder / name).string());
-    if (!file.ok() || !CheckFiniteTensors(**file).ok()) return false;
+// The weights of a verified checkpoint: one file, or shards, all of which were verified as well.
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenWeights(const fs::path& folder,
+                                                             const StateFile& state) {
+  if (!IsSharded(state.files)) return SafetensorsFile::Open((folder / kWeightsFile).string());
+  const fs::path path = folder / kWeightsIndexFile;
+  const absl::StatusOr<std::string> text = ReadModelFile(path.string());
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<ShardIndex> index = ParseShardIndex(*text);
+  if (index.ok()) {
+    for (const auto& [tensor, file] : index->weight_map) {
+      if (!state.files.contains(file)) {
+        return Damaged(folder / kStateFile, absl::StrCat("does not list ", file));
+      }
+    }
   }
-  return true;
+  return OpenShards(path.string());
+}
+
+bool HasFiniteTensors(const fs::path& folder, const StateFile& state) {
+  const auto weights = OpenWeights(folder, state);
+  const auto optimizer = SafetensorsFile::Open((folder / kOptimizerFile).string());
+  return weights.ok() && optimizer.ok() && CheckFiniteTensors(**weights).ok() &&
+         CheckFiniteTensors(**optimizer).ok();
 }
 
 // The newest checkpoint in `directory` that is whole and finite, other than that of step `without`,
@@ -84,7 +119,9 @@ std::string NewestGood(const fs::path& directory, int64_t end, int64_t without) 
   std::reverse(later, steps.end());
   for (const int64_t step : steps) {
     const fs::path folder = directory / StepFolderName(step);
-    if (step != without && Verify(folder).ok() && HasFiniteTensors(folder)) return folder.string();
+    if (step == without) continue;
+    const absl::StatusOr<StateFile> state = Verify(folder);
+    if (state.ok() && HasFiniteTensors(folder, *state)) return folder.string();
   }
   return "";
 }
@@ -178,17 +215,32 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   if (!verified.ok()) return WithAdvice(verified.status(), *folder);
   LoadedCheckpoint checkpoint;
   checkpoint.path = folder->string();
-  checkpoint.state = std::move(verified->state);
+  checkpoint.state = verified->state;
   absl::StatusOr<ModelSpec> model = ReadModel(*folder, checkpoint.state.model.name);
   if (!model.ok()) return model.status();
   checkpoint.state.model = *std::move(model);
-  auto weights = SafetensorsFile::Open((*folder / kWeightsFile).string());
+  auto weights = OpenWeights(*folder, *verified);
   if (!weights.ok()) return weights.status();
   auto optimizer = SafetensorsFile::Open((*folder / kOptimizerFile).string());
   if (!optimizer.ok()) return optimizer.status();
   checkpoint.weights = *std::move(weights);
   checkpoint.optimizer = *std::move(optimizer);
+  for (const auto& [name, record] : verified->files) checkpoint.files.push_back(name);
   return checkpoint;
+}
+
+absl::StatusOr<ModelFiles> KeptModelFiles(const LoadedCheckpoint& checkpoint) {
+  ModelFiles files;
+  files.origin = OriginOf(checkpoint.state.more);
+  std::vector<std::string> names = KeptFileNames();
+  names.emplace_back(kConfigFile);
+  for (const std::string& name : checkpoint.files) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    absl::StatusOr<std::string> text = ReadModelFile((fs::path(checkpoint.path) / name).string());
+    if (!text.ok()) return text.status();
+    files.texts[name] = *std::move(text);
+  }
+  return files;
 }
 
 absl::Status CheckFinite(const LoadedCheckpoint& checkpoint) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,15 +21,20 @@ namespace sluice {
 
 struct LoadedCheckpoint {
   std::string path;  // of the step's folder
-  RunState state;
+  RunState state;    // but for model_files
   std::unique_ptr<SafetensorsFile> weights;
   std::unique_ptr<SafetensorsFile> optimizer;
+  std::vector<std::string> files;  // the names of those that were verified
 };
 
 // The folder of the step that `path` means: itself, or where DIR/latest leads for DIR. Nothing in
 // it is verified. NotFound when there is no checkpoint, InvalidArgument when `path` is not a
 // directory.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
+
+// The files of the model's folder that the checkpoint has, for a run that goes on from it. Errors
+// name the file.
+absl::StatusOr<ModelFiles> KeptModelFiles(const LoadedCheckpoint& checkpoint);
 
 // Opens the folder of one step, or DIR, which means DIR/latest. Sizes and checksums of all files
 // are verified before anything is made of them. NotFound when there is no checkpoint; DataLoss

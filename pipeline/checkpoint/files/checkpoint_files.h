@@ -10,12 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "models/files/shards.h"
 #include "pipeline/checkpoint/files/run_state.h"
 
 // What the files that read and write checkpoints share: names on disk and the format of state.json.
 namespace sluice {
 
-constexpr char kWeightsFile[] = "model.safetensors";
+constexpr const char* kWeightsFile = kModelFile;
+constexpr const char* kWeightsIndexFile = kModelIndexFile;
 constexpr char kConfigFile[] = "config.json";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kStateFile[] = "state.json";

@@ -2,42 +2,60 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "models/files/shards.h"
 #include "models/layers/layer.h"
-#include "pipeline/checkpoint/files/checkpoint_files.h"
 
 namespace sluice {
 namespace {
 
-// GPT2LMHeadModel writes its body's names with this in front, GPT2Model (and the files on the hub)
-// without.
-constexpr char kBodyPrefix[] = "transformer.";
-constexpr char kBlockPrefix[] = "h.";
+// A model with a head writes its body's names with one of these in front, the body alone (and
+// GPT-2's files on the hub) without.
+constexpr absl::string_view kBodyPrefixes[] = {"transformer.", "model."};
+// Of a block's parameters: GPT-2's and the others'.
+constexpr absl::string_view kBlockPrefixes[] = {"h.", "layers."};
+// How the names of tensors end that transformers once stored and computes now.
+constexpr absl::string_view kBuffers[] = {".attn.bias", ".attn.masked_bias", ".inv_freq"};
 constexpr char kHead[] = "lm_head.weight";
 // Of a norm's parameters: ln_1, ln_2, ln_f.
 constexpr char kNorm[] = ".ln_";
 constexpr char kWeight[] = ".weight";
 constexpr char kBias[] = ".bias";
 constexpr size_t kNamesShown = 5;
+constexpr int64_t kPiece = int64_t{1} << 18U;  // elements that are compared together
 
-std::string OtherName(absl::string_view name) {
-  const bool has_prefix = absl::ConsumePrefix(&name, kBodyPrefix);
-  return has_prefix ? std::string(name) : absl::StrCat(kBodyPrefix, name);
+// Without the prefix of a body.
+absl::string_view Bare(absl::string_view name) {
+  for (const absl::string_view prefix : kBodyPrefixes) {
+    if (absl::ConsumePrefix(&name, prefix)) break;
+  }
+  return name;
 }
 
 // "h.3." of "transformer.h.3.attn.bias"; "" of a tensor outside of any block.
-std::string BlockOf(absl::string_view name) {
-  absl::ConsumePrefix(&name, kBodyPrefix);
-  if (!absl::StartsWith(name, kBlockPrefix)) return "";
-  const size_t dot = name.find('.', sizeof(kBlockPrefix) - 1);
-  return dot == absl::string_view::npos ? "" : std::string(name.substr(0, dot + 1));
+absl::string_view BlockOf(absl::string_view name) {
+  name = Bare(name);
+  for (const absl::string_view prefix : kBlockPrefixes) {
+    if (!absl::StartsWith(name, prefix)) continue;
+    const size_t dot = name.find('.', prefix.size());
+    return dot == absl::string_view::npos ? "" : name.substr(0, dot + 1);
+  }
+  return "";
+}
+
+bool IsBuffer(absl::string_view name) {
+  return std::any_of(std::begin(kBuffers), std::end(kBuffers),
+                     [name](absl::string_view buffer) { return absl::EndsWith(name, buffer); });
 }
 
 std::string ShowNames(const std::vector<std::string>& names) {
@@ -61,33 +79,44 @@ const char* Advice(const std::vector<std::string>& missing) {
                : "";
 }
 
-bool IsReadable(const TensorEntry& entry) {
-  return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16";
-}
-
-// Reads `target` from the tensor `name`.
 absl::Status ReadTarget(const SafetensorsFile& file, const std::string& name,
                         const TensorTarget& target) {
   if (target.count < 0) return file.Read(name, target.shape, target.data);
-  if (target.count == 0) return absl::OkStatus();
-  std::vector<float> whole(static_cast<size_t>(ElementCount(target.shape)));
-  absl::Status status = file.Read(name, target.shape, whole.data());
-  std::copy_n(whole.begin() + target.first, target.count, target.data);
-  return status;
+  return file.Read(name, target.shape, target.first, target.count, target.data);
 }
+
+// The tensors of a file, by their names without prefix.
+class NamesInFile {
+ public:
+  explicit NamesInFile(const SafetensorsFile& file) {
+    for (const TensorEntry& entry : file.entries()) {
+      all_.insert(entry.name);
+      by_bare_.emplace(Bare(entry.name), entry.name);
+    }
+  }
+
+  // What the file calls the tensor `name`; nothing where it has none.
+  std::optional<std::string> Find(const std::string& name) const {
+    if (all_.contains(name)) return name;
+    const auto found = by_bare_.find(Bare(name));
+    if (found == by_bare_.end()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  absl::flat_hash_set<std::string> all_;
+  absl::flat_hash_map<std::string, std::string> by_bare_;
+};
 
 // Reads targets[i] from the tensor named names[i].
 absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>& targets,
-                    const std::vector<std::string>& names) {
-  absl::flat_hash_map<std::string, const TensorEntry*> entries;
-  for (const TensorEntry& entry : file.entries()) entries[entry.name] = &entry;
+                    const std::vector<std::optional<std::string>>& names) {
   std::vector<std::string> missing;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const auto found = entries.find(names[i]);
-    if (found == entries.end()) {
+    if (!names[i]) {
       missing.push_back(targets[i].name);
-    } else if (found->second->shape != targets[i].shape || !IsReadable(*found->second)) {
-      return file.Read(names[i], targets[i].shape, nullptr);  // says what differs
+    } else if (absl::Status status = file.Check(*names[i], targets[i].shape); !status.ok()) {
+      return status;
     }
   }
   if (!missing.empty()) {
@@ -96,58 +125,89 @@ absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>
                                             Advice(missing)));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
-    absl::Status status = ReadTarget(file, names[i], targets[i]);
+    absl::Status status = ReadTarget(file, *names[i], targets[i]);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckNoFurtherBlocks(const SafetensorsFile& file, const WeightNames& model) {
-  std::set<std::string> blocks = {""};
+  const auto kind = [](absl::string_view block) { return block.substr(0, block.find('.')); };
+  std::set<absl::string_view> blocks = {""};
   for (const std::string& name : model.all) blocks.insert(BlockOf(name));
+  std::set<absl::string_view> kinds;
+  for (const absl::string_view block : blocks) kinds.insert(kind(block));
   for (const TensorEntry& entry : file.entries()) {
-    if (blocks.count(BlockOf(entry.name)) == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), " is of a deeper model: it holds '", entry.name,
-                       "', and this model has ", blocks.size() - 1, " blocks"));
-    }
+    const absl::string_view block = BlockOf(entry.name);
+    if (blocks.contains(block) || !kinds.contains(kind(block))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), " is of a deeper model: it holds '",
+                                                   entry.name, "', and this model has ",
+                                                   blocks.size() - 1, " blocks"));
   }
   return absl::OkStatus();
 }
 
 // A layer norm's weights would pass for an RMS norm's, which has a weight as well, but no bias.
-absl::Status CheckSameNorms(const SafetensorsFile& file, const std::set<std::string>& present,
+absl::Status CheckSameNorms(const SafetensorsFile& file, const NamesInFile& names,
                             const WeightNames& model) {
   const std::set<std::string> all(model.all.begin(), model.all.end());
   for (const std::string& name : model.all) {
     absl::string_view norm = name;
     if (!absl::StrContains(name, kNorm) || !absl::ConsumeSuffix(&norm, kWeight)) continue;
     const std::string bias = absl::StrCat(norm, kBias);
-    if (all.count(bias) > 0) continue;
-    for (const std::string& stored : {bias, OtherName(bias)}) {
-      if (present.count(stored) == 0) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          file.path(), " is of a model with layer norms: it holds '", stored,
-          "', and this model has RMS norms, without bias; take a model with --norm layer"));
-    }
+    const std::optional<std::string> stored = names.Find(bias);
+    if (all.contains(bias) || !stored) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path(), " is of a model with layer norms: it holds '", *stored,
+        "', and this model has RMS norms, without bias; take a model with --norm layer"));
   }
   return absl::OkStatus();
 }
 
+// A tensor that is left out would change every answer of the model.
+absl::Status CheckNothingLeftOut(const SafetensorsFile& file, const WeightNames& model) {
+  std::set<absl::string_view> known;
+  for (const std::string& name : model.all) known.insert(Bare(name));
+  for (const std::string& name : model.tied) known.insert(Bare(name));
+  std::vector<std::string> extra;
+  for (const TensorEntry& entry : file.entries()) {
+    if (!known.contains(Bare(entry.name)) && !IsBuffer(entry.name)) extra.push_back(entry.name);
+  }
+  if (extra.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path(), " is of another model: it holds ", extra.size(), " tensors that ",
+                   "this model has not: ", ShowNames(extra),
+                   "; take the config.json that belongs to these weights"));
+}
+
+absl::StatusOr<bool> HasValues(const SafetensorsFile& file, const std::string& name,
+                               const TensorTarget& wanted) {
+  const int64_t elements = ElementCount(wanted.shape);
+  if (absl::Status status = file.Check(name, wanted.shape); !status.ok()) return status;
+  std::vector<float> values(static_cast<size_t>(std::min(kPiece, elements)));
+  for (int64_t first = 0; first < elements; first += kPiece) {
+    const int64_t count = std::min(kPiece, elements - first);
+    absl::Status status = file.Read(name, wanted.shape, first, count, values.data());
+    if (!status.ok()) return status;
+    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+    if (std::memcmp(values.data(), wanted.data + first, bytes) != 0) return false;
+  }
+  return true;
+}
+
 // A file may hold a tied tensor once more (older transformers wrote both), but not another one.
-absl::Status CheckCopies(const SafetensorsFile& file, const std::set<std::string>& present,
+absl::Status CheckCopies(const SafetensorsFile& file, const NamesInFile& names,
                          const WeightNames& model) {
   for (const TensorTarget& copy : model.copies) {
-    if (present.count(copy.name) == 0) continue;
-    std::vector<float> values(static_cast<size_t>(ElementCount(copy.shape)));
-    absl::Status status = file.Read(copy.name, copy.shape, values.data());
-    if (!status.ok()) return status;
-    if (std::memcmp(values.data(), copy.data, values.size() * sizeof(float)) != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), " holds a '", copy.name,
-                       "' of its own, and this model ties it to the token embedding; start an "
-                       "untied model from it"));
-    }
+    const std::optional<std::string> name = names.Find(copy.name);
+    if (!name) continue;
+    const absl::StatusOr<bool> equal = HasValues(file, *name, copy);
+    if (!equal.ok()) return equal.status();
+    if (*equal) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), " holds a '", *name,
+                     "' of its own, and this model ties it to the token embedding; start an "
+                     "untied model from it"));
   }
   return absl::OkStatus();
 }
@@ -155,28 +215,27 @@ absl::Status CheckCopies(const SafetensorsFile& file, const std::set<std::string
 }  // namespace
 
 absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets) {
-  std::vector<std::string> names;
+  const NamesInFile present(file);
+  std::vector<std::optional<std::string>> names;
   names.reserve(targets.size());
-  for (const TensorTarget& target : targets) names.push_back(target.name);
+  for (const TensorTarget& target : targets) {
+    std::optional<std::string> name = present.Find(target.name);
+    names.push_back(name == target.name ? name : std::nullopt);
+  }
   return ReadAs(file, targets, names);
 }
 
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
                          const WeightNames& model) {
-  std::error_code ignored;
-  const std::string file_path =
-      std::filesystem::is_directory(path, ignored) ? absl::StrCat(path, "/", kWeightsFile) : path;
-  const auto file = SafetensorsFile::Open(file_path);
+  const absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = OpenModelWeights(path);
   if (!file.ok()) return file.status();
-  std::set<std::string> present;
-  for (const TensorEntry& entry : (*file)->entries()) present.insert(entry.name);
-  std::vector<std::string> names;
-  for (const TensorTarget& target : targets) {
-    const bool as_given = present.count(target.name) > 0;
-    names.push_back(as_given ? target.name : OtherName(target.name));
-  }
+  const NamesInFile present(**file);
+  std::vector<std::optional<std::string>> names;
+  names.reserve(targets.size());
+  for (const TensorTarget& target : targets) names.push_back(present.Find(target.name));
   absl::Status status = CheckNoFurtherBlocks(**file, model);
   if (status.ok()) status = CheckSameNorms(**file, present, model);
+  if (status.ok()) status = CheckNothingLeftOut(**file, model);
   if (status.ok()) status = ReadAs(**file, targets, names);
   if (status.ok()) status = CheckCopies(**file, present, model);
   return status;

@@ -27,14 +27,17 @@ absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTa
 // A whole model's weights, of which the targets may be a part: a rank asks only for its own.
 struct WeightNames {
   std::vector<std::string> all;  // of every tensor that the model stores
-  // Tied tensors, which are not stored, with the values that they must have.
-  std::vector<TensorTarget> copies;
+  // Of every tied tensor, which is not stored; a file may have it once more.
+  std::vector<std::string> tied = {};
+  // Those of `tied` that are looked at, with the values that they must have.
+  std::vector<TensorTarget> copies = {};
 };
 
-// Reads a Hugging Face model.safetensors (`path` is the file or its folder) for --init. As
-// ReadTensors, but names match with or without "transformer." in front. InvalidArgument where the
-// file is of another model: it holds blocks ("h.7...") that `model` has not, or a tensor of its own
-// where the model is tied, with other values. Further tensors (attention masks) are ignored.
+// Reads weights as Hugging Face keeps them, of `path` as OpenModelWeights takes it, for --init. As
+// ReadTensors, but names match with or without "transformer." or "model." in front. InvalidArgument
+// where the weights are of another model: there are tensors that it has not (all but buffers, which
+// transformers does not store any more: attention masks and the frequencies of rotary positions),
+// or a tensor of its own where the model is tied, with other values.
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
                          const WeightNames& model);
 

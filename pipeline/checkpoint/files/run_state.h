@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
+#include "pipeline/checkpoint/files/model_files.h"
 
 namespace sluice {
 
@@ -32,6 +34,8 @@ struct RunState {
   // A JSON object, nested less than JsonLimits says; kept but for its layout and the order of its
   // fields.
   std::string more = "{}";
+  // What the folder has beside; null: nothing, and a config.json that is written anew.
+  std::shared_ptr<const ModelFiles> model_files = {};
 };
 
 }  // namespace sluice

@@ -31,6 +31,16 @@ const char* Suffix(StateKind kind) {
   }
 }
 
+std::vector<TensorShape> ShapesOf(const std::vector<const ParameterDecl*>& parameters,
+                                  const std::vector<StoredTensor>& tensors) {
+  std::vector<TensorShape> shapes;
+  for (const StoredTensor& tensor : tensors) {
+    const ParameterDecl& decl = *parameters[static_cast<size_t>(tensor.parameter)];
+    shapes.push_back({.name = decl.name + Suffix(tensor.kind), .shape = decl.shape});
+  }
+  return shapes;
+}
+
 // Lays one file out.
 class FileLayout {
  public:
@@ -40,7 +50,7 @@ class FileLayout {
         tensors_(std::move(tensors)),
         rank_of_(RanksOfParameters()) {}
 
-  absl::StatusOr<CheckpointFile> Make(const char* name) {
+  absl::StatusOr<CheckpointFile> Make(const std::string& name) {
     absl::StatusOr<std::string> head = Head();
     if (!head.ok()) return head.status();
     file_.name = name;
@@ -67,12 +77,7 @@ class FileLayout {
   }
 
   absl::StatusOr<std::string> Head() const {
-    std::vector<TensorShape> shapes;
-    for (const StoredTensor& tensor : tensors_) {
-      const ParameterDecl& decl = *parameters_[static_cast<size_t>(tensor.parameter)];
-      shapes.push_back({.name = decl.name + Suffix(tensor.kind), .shape = decl.shape});
-    }
-    return FormatSafetensorsHead(shapes, TensorMetadata());
+    return FormatSafetensorsHead(ShapesOf(parameters_, tensors_), TensorMetadata());
   }
 
   // Whether each replica has its slice only.
@@ -138,9 +143,46 @@ class FileLayout {
   CheckpointFile file_;
 };
 
+// All files of a checkpoint that have tensors, and the index of the weights.
+class CheckpointLayout {
+ public:
+  explicit CheckpointLayout(const RunPlan& plan) : plan_(plan) {}
+
+  absl::Status AddFile(const std::string& name, std::vector<StoredTensor> tensors) {
+    absl::StatusOr<CheckpointFile> file = FileLayout(plan_, std::move(tensors)).Make(name);
+    if (file.ok()) files_.push_back(*std::move(file));
+    return file.status();
+  }
+
+  absl::Status AddWeights(const std::vector<StoredTensor>& weights, int64_t shard_bytes) {
+    const std::vector<TensorShape> shapes = ShapesOf(CanonicalParameters(plan_), weights);
+    const std::vector<WeightShard> shards = DivideIntoShards(shapes, shard_bytes);
+    for (const WeightShard& shard : shards) {
+      const auto first = weights.begin() + static_cast<std::ptrdiff_t>(shard.first);
+      absl::Status status =
+          AddFile(shard.name, {first, first + static_cast<std::ptrdiff_t>(shard.count)});
+      if (!status.ok()) return status;
+    }
+    if (shards.size() == 1) return absl::OkStatus();
+    absl::StatusOr<std::string> index = IndexOf(shapes, shards);
+    if (!index.ok()) return index.status();
+    const uint64_t bytes = index->size();
+    files_.push_back(
+        {.name = kWeightsIndexFile, .head = *std::move(index), .bytes = bytes, .parts = {}});
+    return absl::OkStatus();
+  }
+
+  std::vector<CheckpointFile> Take() { return std::move(files_); }
+
+ private:
+  const RunPlan& plan_;
+  std::vector<CheckpointFile> files_;
+};
+
 }  // namespace
 
-absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan) {
+absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan,
+                                                             int64_t shard_bytes) {
   std::vector<StoredTensor> weights;
   std::vector<StoredTensor> moments;
   const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
@@ -151,13 +193,11 @@ absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan
     if (plan.request.optimizer == OptimizerKind::kAdamW)
       moments.push_back({StateKind::kMoment2, index});
   }
-  std::vector<CheckpointFile> files;
-  for (auto& [name, tensors] : {std::pair(kWeightsFile, weights), {kOptimizerFile, moments}}) {
-    absl::StatusOr<CheckpointFile> file = FileLayout(plan, tensors).Make(name);
-    if (!file.ok()) return file.status();
-    files.push_back(*std::move(file));
-  }
-  return files;
+  CheckpointLayout layout(plan);
+  absl::Status status = layout.AddWeights(weights, shard_bytes);
+  if (status.ok()) status = layout.AddFile(kOptimizerFile, std::move(moments));
+  if (!status.ok()) return status;
+  return layout.Take();
 }
 
 }  // namespace sluice

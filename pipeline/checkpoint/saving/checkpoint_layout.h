@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/run/state_gather.h"
 
@@ -23,16 +24,18 @@ struct CheckpointPart {
 
 // A file of tensors: what it begins with, and the parts that follow, without gaps.
 struct CheckpointFile {
-  const char* name = "";
-  std::string head;    // length and header, as safetensors has them
+  std::string name;
+  std::string head;    // length and header, as safetensors has them; of an index, all of it
   uint64_t bytes = 0;  // in all
   std::vector<CheckpointPart> parts;
 };
 
-// The two files of tensors, weights and moments: the same bytes however the state is divided, and
-// the same answer on every rank. What the replicas have divided among themselves, each writes its
+// The files of tensors: weights, in one file or, where that had more than `shard_bytes` bytes, in
+// shards of which none has more (but for one with a single tensor), and their index; and moments.
+// The same bytes however the state is divided, and the same answer on every rank. What the replicas have divided among themselves, each writes its
 // slices of; of what all have, each writes an equal share in one piece.
-absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan);
+absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan,
+                                                             int64_t shard_bytes = kShardBytes);
 
 }  // namespace sluice
 

@@ -52,7 +52,7 @@ class CheckpointTest : public ::testing::Test {
     }
     return SaveTensors(dir_, state,
                        {{"a.weight", {5, 6}, values_.data()}, {"a.bias", {5}, values_.data() + 30}},
-                       {{"a.weight.m", {5, 6}, values_.data() + 35}}, keep);
+                       {{"a.weight.m", {5, 6}, values_.data() + 35}}, keep, shard_bytes_);
   }
 
   // Opens `path`, which must have step `step` with the values that Save wrote.
@@ -97,6 +97,7 @@ class CheckpointTest : public ::testing::Test {
   TempFolder folder_;
   std::string dir_ = folder_ / "run";
   std::vector<float> values_ = std::vector<float>(65);
+  int64_t shard_bytes_ = kShardBytes;  // 1: each tensor has a file
 };
 
 }  // namespace sluice

@@ -8,7 +8,9 @@
 #include <string>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "models/files/safetensors_header.h"
+#include "models/files/shards.h"
 #include "pipeline/run/rank_state.h"
 #include "tests/pipeline/small_run.h"
 
@@ -51,6 +53,57 @@ TEST_P(CheckpointLayoutTest, EveryElementIsWrittenOnceByARankThatHasIt) {
         absl::string_view(file.head).substr(kSafetensorsLengthBytes), end - file.head.size());
     ASSERT_TRUE(header.ok()) << header.status();
     EXPECT_EQ(header->entries.size(), written.size());
+  }
+}
+
+// Files of at most so many bytes, which together have what one file has, in the same order, and an
+// index that says where.
+TEST_P(CheckpointLayoutTest, ShardsHaveAtMostTheirBytes) {
+  const RunPlan plan = MakePlan(GetParam());
+  const auto whole = LayOutCheckpoint(plan);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const int64_t most : {1, 3000, 20'000, 100'000}) {
+    const auto files = LayOutCheckpoint(plan, most);
+    ASSERT_TRUE(files.ok()) << files.status();
+    EXPECT_EQ(files->back().name, "optimizer.safetensors");
+    EXPECT_EQ(files->back().head, whole->back().head);
+    EXPECT_EQ(files->back().bytes, whole->back().bytes);
+    std::map<std::string, std::string> file_of;  // of each tensor
+    std::vector<std::pair<int, int64_t>> parts;
+    uint64_t total = 0;
+    for (auto file = files->begin(); file != files->end() - 1; ++file) {
+      if (file->parts.empty()) continue;
+      const auto header =
+          ParseSafetensorsHeader(absl::string_view(file->head).substr(kSafetensorsLengthBytes),
+                                 file->bytes - file->head.size());
+      ASSERT_TRUE(header.ok()) << header.status();
+      EXPECT_TRUE(header->entries.size() == 1 || file->bytes <= static_cast<uint64_t>(most));
+      total += file->bytes - file->head.size();
+      for (const TensorEntry& entry : header->entries) file_of[entry.name] = file->name;
+      for (const CheckpointPart& part : file->parts) {
+        parts.emplace_back(part.parameter, part.first + part.count);
+      }
+    }
+    std::map<int, int64_t> elements;  // by parameter: where its last part ends
+    std::map<int, int64_t> wanted;
+    int last = -1;
+    for (const auto& [parameter, end] : parts) {
+      EXPECT_GE(parameter, last);
+      last = parameter;
+      elements[parameter] = end;
+    }
+    for (const CheckpointPart& part : whole->front().parts) {
+      wanted[part.parameter] = part.first + part.count;
+    }
+    EXPECT_EQ(elements, wanted);
+    if (files->size() == 2) continue;
+    const CheckpointFile& index = files->end()[-2];
+    EXPECT_EQ(index.name, "model.safetensors.index.json");
+    EXPECT_EQ(index.bytes, index.head.size());
+    const auto parsed = ParseShardIndex(index.head);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->weight_map, file_of);
+    EXPECT_NE(index.head.find(absl::StrCat("\"total_size\": ", total, "\n")), std::string::npos);
   }
 }
 

@@ -183,7 +183,10 @@ bool LatestMovesFrom(const std::string& dir, const fs::path& name) {
 // A process that only saves is killed at any moment after its first save; the checkpoint that
 // `latest` leads to must always be complete. The test waits for that first save, not for a time, so
 // that every round makes progress even on a very slow machine.
-TEST_F(CheckpointTest, LatestIsWholeWheneverTheProcessIsKilled) {
+class KilledTest : public CheckpointTest, public ::testing::WithParamInterface<int64_t> {};
+
+TEST_P(KilledTest, LatestIsWholeWheneverTheProcessIsKilled) {
+  shard_bytes_ = GetParam();
   const auto begin = std::chrono::steady_clock::now();
   Save(1);
   const auto one_save = std::chrono::steady_clock::now() - begin;
@@ -208,23 +211,26 @@ TEST_F(CheckpointTest, LatestIsWholeWheneverTheProcessIsKilled) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Files, KilledTest, ::testing::Values(kShardBytes, 1),
+                         [](const auto& param) { return param.param == 1 ? "Shards" : "One"; });
+
 void OverwriteByte(const std::string& path, size_t at, char byte) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(static_cast<std::streamoff>(at)).put(byte);
   ASSERT_TRUE(file.flush().good());
 }
 
-TEST_F(CheckpointTest, EveryFlippedByteIsDetectedAndTheFileNamed) {
-  const std::string good = Save(10);
-  const std::string bad = Save(20);
-  for (const char* name : kFiles) {
+// Of a checkpoint at `bad`, beside the good one at `good`.
+void ExpectFlippedBytesAreDetected(const std::string& good, const std::string& bad,
+                                   const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
     const std::string file = bad + "/" + name;
     const std::string whole = ReadBytes(file);
     ASSERT_FALSE(whole.empty());
     for (size_t at = 0; at < whole.size(); ++at) {
       for (const int flip : {1 << (at % 8), 0x20, 0xff}) {
         OverwriteByte(file, at, static_cast<char>(whole[at] ^ flip));
-        const absl::Status status = OpenCheckpoint(dir_).status();
+        const absl::Status status = OpenCheckpoint(bad).status();
         ASSERT_EQ(status.code(), kDataLoss) << file << " byte " << at << ": " << status;
         ASSERT_THAT(status.message(), HasSubstr(file + " is "));
         ASSERT_THAT(status.message(), HasSubstr("the newest good checkpoint is " + good));
@@ -232,7 +238,78 @@ TEST_F(CheckpointTest, EveryFlippedByteIsDetectedAndTheFileNamed) {
       OverwriteByte(file, at, whole[at]);
     }
   }
+}
+
+TEST_F(CheckpointTest, EveryFlippedByteIsDetectedAndTheFileNamed) {
+  const std::string good = Save(10);
+  const std::string bad = Save(20);
+  ExpectFlippedBytesAreDetected(good, bad, {std::begin(kFiles), std::end(kFiles)});
   ExpectStep(dir_, 20);
+}
+
+TEST_F(CheckpointTest, ShardsComeBackAsOneFile) {
+  shard_bytes_ = 1;
+  const std::string folder = Save(10);
+  EXPECT_THAT(NamesIn(folder),
+              ElementsAre("config.json", "model-00001-of-00002.safetensors",
+                          "model-00002-of-00002.safetensors", "model.safetensors.index.json",
+                          "optimizer.safetensors", "state.json"));
+  ExpectStep(dir_, 10);
+  EXPECT_EQ(CheckFinite(*OpenCheckpoint(dir_)), absl::OkStatus());
+  EXPECT_EQ(NewestGoodCheckpoint(dir_, 10), folder);
+  shard_bytes_ = kShardBytes;  // as a run does that goes on with a program of another limit
+  Save(10);
+  EXPECT_THAT(NamesIn(folder), ElementsAre("config.json", "model.safetensors",
+                                           "optimizer.safetensors", "state.json"));
+  ExpectStep(dir_, 10);
+}
+
+TEST_F(CheckpointTest, EveryFlippedByteOfAShardIsDetected) {
+  shard_bytes_ = 1;
+  const std::string good = Save(10);
+  ExpectFlippedBytesAreDetected(good, Save(20),
+                                {ShardName(1, 2), ShardName(2, 2), kWeightsIndexFile});
+  fs::remove(dir_ + "/step-00000020/" + ShardName(2, 2));
+  EXPECT_THAT(Error(dir_, kDataLoss), HasSubstr(ShardName(2, 2) + " is missing"));
+}
+
+// Whoever gives a checkpoint away can make its checksums right.
+TEST_F(CheckpointTest, FilesElsewhereAreRefused) {
+  shard_bytes_ = 1;
+  const std::string folder = Save(10);
+  Forge(folder, "state.json", "\"" + ShardName(2, 2) + "\"", "\"../x\"");
+  EXPECT_THAT(Error(dir_, kInvalid),
+              AllOf(HasSubstr(folder + "/state.json"), HasSubstr("\"../x\"")));
+  Save(10);
+  Forge(folder, "state.json", "\"" + ShardName(2, 2) + "\"", "\"config.json\"");
+  EXPECT_EQ(OpenCheckpoint(dir_).status().code(), kInvalid);  // given twice
+  Save(10);
+  WriteBytes(folder + "/other", ReadBytes(folder + "/" + ShardName(2, 2)));
+  Forge(folder, kWeightsIndexFile, ShardName(2, 2), "other");
+  EXPECT_THAT(Error(dir_, kDataLoss), HasSubstr("state.json does not list other"));
+}
+
+TEST_F(CheckpointTest, KeepsTheFilesOfTheModelsFolder) {
+  const std::string config = R"({"widths" : [6,5,3],
+ "kept": 1e-05, "model_type": "mlp"})";
+  const std::string tokens("\0\xff{not json", 11);
+  ModelFiles files = {.origin = "/models/mine",
+                      .texts = {{"config.json", config}, {"tokenizer.json", tokens}}};
+  RunState state = SomeState(10);
+  state.model_files = std::make_shared<const ModelFiles>(files);
+  state.more = WithOrigin("{}", files.origin);
+  const auto path = TrySave(state);
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(ReadBytes(*path + "/config.json"), config);
+  EXPECT_EQ(ReadBytes(*path + "/tokenizer.json"), tokens);
+  WriteBytes(*path + "/merges.txt", "of another program");
+  const auto checkpoint = OpenCheckpoint(dir_);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto kept = KeptModelFiles(*checkpoint);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->origin, files.origin);
+  EXPECT_EQ(kept->texts, files.texts);
+  ExpectFlippedBytesAreDetected(Save(5), *path, {"tokenizer.json"});
 }
 
 TEST_F(CheckpointTest, EveryTruncatedOrMissingFileIsNamed) {
@@ -366,28 +443,33 @@ void FillUp(const std::string& dir, Save save) {
   EXPECT_GT(failures, 5);
 }
 
-absl::Status SaveValues(const std::string& dir, size_t values) {
+// In one file, or with a file for each of the two tensors.
+absl::Status SaveValues(const std::string& dir, size_t values, int64_t shard_bytes) {
   const std::vector<float> big(values);
   const int64_t size = static_cast<int64_t>(values);
-  return SaveTensors(dir, SomeState(10), {{"w", {size}, big.data()}}, {{"w.m", {size}, big.data()}},
-                     1)
+  return SaveTensors(dir, SomeState(10), {{"w", {size}, big.data()}, {"b", {5}, big.data()}},
+                     {{"w.m", {size}, big.data()}}, 1, shard_bytes)
       .status();
 }
 
 TEST_F(CheckpointTest, FileSizeLimitLeavesTheOldCheckpoint) {
-  Save(10);
-  FillUp(dir_, [&](size_t values) {
-    const FileSizeLimit limit(64 << 10);
-    return SaveValues(dir_, values);
-  });
+  for (const int64_t shard_bytes : {kShardBytes, int64_t{1}}) {
+    Save(10);
+    FillUp(dir_, [&](size_t values) {
+      const FileSizeLimit limit(64 << 10);
+      return SaveValues(dir_, values, shard_bytes);
+    });
+  }
 }
 
 TEST_F(CheckpointTest, FullDiskLeavesTheOldCheckpoint) {
   fs::create_directories(dir_);
   const TinyDisk disk(dir_, "256k");
   if (!disk.mounted()) GTEST_SKIP() << "cannot mount a tmpfs here (needs root)";
-  Save(10);
-  FillUp(dir_, [&](size_t values) { return SaveValues(dir_, values); });
+  for (const int64_t shard_bytes : {kShardBytes, int64_t{1}}) {
+    Save(10);
+    FillUp(dir_, [&](size_t values) { return SaveValues(dir_, values, shard_bytes); });
+  }
 }
 
 }  // namespace

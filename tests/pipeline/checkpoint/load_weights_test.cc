@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/shards.h"
 #include "models/spec/model_config.h"
 #include "tests/models/write_safetensors.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
@@ -35,6 +36,7 @@ class LoadWeightsTest : public ::testing::Test {
   std::string path_ = folder_ / "model.safetensors";
   WeightNames model_ = {
       .all = {"transformer.wte.weight", "transformer.h.0.ln_1.weight", "lm_head.weight"},
+      .tied = {},
       .copies = {}};
   std::vector<float> source_ = {1.5f, -2};
   std::vector<float> a_ = {0, 0};
@@ -46,7 +48,7 @@ TEST_F(LoadWeightsTest, NamesMatchWithAndWithoutThePrefix) {
   for (const std::string prefix : {"transformer.", ""}) {
     a_ = b_ = c_ = {0, 0};
     Write({"lm_head.weight", prefix + "h.0.ln_1.weight", prefix + "h.0.attn.bias",
-           prefix + "h.0.attn.masked_bias", prefix + "wte.weight", "score.weight"});
+           prefix + "h.0.attn.masked_bias", prefix + "wte.weight"});
     const absl::Status status = Load();
     ASSERT_TRUE(status.ok()) << status;
     for (const std::vector<float>& values : {a_, b_, c_})
@@ -88,6 +90,67 @@ TEST_F(LoadWeightsTest, ARankReadsItsPartOfADeeperModel) {
   model_.all.emplace_back("transformer.h.1.ln_1.weight");
   EXPECT_EQ(Load(), absl::OkStatus());
   EXPECT_THAT(b_, ElementsAre(1.5f, -2));
+}
+
+// A tensor that nobody reads would change what the model answers.
+TEST_F(LoadWeightsTest, NamesWhatTheModelHasNot) {
+  Write({"wte.weight", "h.0.ln_1.weight", "h.0.ln_1.scale", "lm_head.weight", "score.weight"});
+  const absl::Status status = Load();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(path_), HasSubstr("2 tensors"),
+                                      HasSubstr("h.0.ln_1.scale, score.weight")));
+  EXPECT_THAT(a_, ElementsAre(0, 0));
+}
+
+// The names of the families other than GPT-2, with and without the prefix of the body.
+TEST_F(LoadWeightsTest, TakesTheNamesOfOtherFamilies) {
+  const std::string norm = "model.layers.0.input_layernorm.weight";
+  model_ = {.all = {"model.embed_tokens.weight", norm}, .tied = {"lm_head.weight"}};
+  for (const std::string prefix : {"model.", ""}) {
+    for (const bool head : {false, true}) {
+      a_ = b_ = {0, 0};
+      std::vector<std::string> names = {prefix + "layers.0.self_attn.rotary_emb.inv_freq",
+                                        prefix + "layers.0.input_layernorm.weight",
+                                        prefix + "embed_tokens.weight"};
+      if (head) names.emplace_back("lm_head.weight");
+      Write(names);
+      model_.copies = {{"lm_head.weight", {2}, a_.data()}};
+      const absl::Status status = LoadWeights(
+          path_, {{"model.embed_tokens.weight", {2}, a_.data()}, {norm, {2}, b_.data()}}, model_);
+      ASSERT_EQ(status, absl::OkStatus()) << prefix;
+      EXPECT_THAT(a_, ElementsAre(1.5f, -2));
+      EXPECT_THAT(b_, ElementsAre(1.5f, -2));
+    }
+  }
+  Write({"embed_tokens.weight", "layers.0.input_layernorm.weight", "layers.1.mlp.weight"});
+  EXPECT_THAT(LoadWeights(path_, {{norm, {2}, b_.data()}}, model_).message(),
+              AllOf(HasSubstr("deeper"), HasSubstr("'layers.1.mlp.weight'")));
+}
+
+// A rank whose layers have no copy of a tied tensor does not look at it.
+TEST_F(LoadWeightsTest, ATiedHeadIsNoTensorTooMany) {
+  Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
+  model_ = {.all = {"transformer.wte.weight", "transformer.h.0.ln_1.weight"},
+            .tied = {"lm_head.weight"}};
+  EXPECT_EQ(LoadWeights(path_, {{"transformer.wte.weight", {2}, a_.data()}}, model_),
+            absl::OkStatus());
+}
+
+TEST_F(LoadWeightsTest, ReadsShards) {
+  const std::string folder = folder_ / "model";
+  std::filesystem::create_directory(folder);
+  ShardIndex index;
+  int shard = 0;
+  for (const char* name : {"wte.weight", "h.0.ln_1.weight", "lm_head.weight"}) {
+    index.weight_map[name] = ShardName(++shard, 3);
+    ASSERT_TRUE(
+        WriteSafetensors(folder + "/" + ShardName(shard, 3), {{name, {2}, source_.data()}}, {})
+            .ok());
+  }
+  WriteBytes(folder + "/" + kModelIndexFile, *FormatShardIndex(index, 24, 6));
+  path_ = folder;
+  ASSERT_EQ(Load(), absl::OkStatus());
+  for (const std::vector<float>& values : {a_, b_, c_}) EXPECT_THAT(values, ElementsAre(1.5f, -2));
 }
 
 TEST_F(LoadWeightsTest, ATiedFileIsNotForAnUntiedModel) {
@@ -134,7 +197,12 @@ TEST_F(LoadWeightsTest, MissingFile) {
 
 // Through transformers: it makes a model, we load that and save a checkpoint, it loads the
 // checkpoint.
-class TransformersTest : public ::testing::TestWithParam<bool> {
+struct Exchange {
+  bool tied = false;
+  bool shards = false;  // of both programs
+};
+
+class TransformersTest : public ::testing::TestWithParam<Exchange> {
  protected:
   // Runs the script; its exit status.
   static int Run(const std::string& arguments) {
@@ -150,7 +218,8 @@ class TransformersTest : public ::testing::TestWithParam<bool> {
 TEST_P(TransformersTest, LoadsWhatWeSaveAndTheOtherWayRound) {
   constexpr int kNoTransformers = 77;
   TempFolder folder;
-  const int made = Run(absl::StrCat("make ", folder / "theirs", GetParam() ? " tied" : ""));
+  const int made = Run(absl::StrCat("make ", folder / "theirs", GetParam().tied ? " tied" : "",
+                                    GetParam().shards ? " shards" : ""));
   if (made == kNoTransformers) GTEST_SKIP() << "needs Python with transformers";
   ASSERT_EQ(made, 0);
 
@@ -158,9 +227,9 @@ TEST_P(TransformersTest, LoadsWhatWeSaveAndTheOtherWayRound) {
   const absl::StatusOr<ModelSpec> model =
       ParseModelConfig(ReadBytes(folder / "theirs/config.json"), folder / "theirs/config.json");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->decoder()->tied_head, GetParam());
+  EXPECT_EQ(model->decoder()->tied_head, GetParam().tied);
   state.model = *model;
-  const auto theirs = SafetensorsFile::Open(folder / "theirs/model.safetensors");
+  const auto theirs = OpenModelWeights(folder / "theirs");
   ASSERT_TRUE(theirs.ok()) << theirs.status();
   std::vector<std::vector<float>> values;
   std::vector<TensorTarget> targets;
@@ -173,12 +242,23 @@ TEST_P(TransformersTest, LoadsWhatWeSaveAndTheOtherWayRound) {
     sources.push_back({entry.name, entry.shape, values.back().data()});
   }
   ASSERT_EQ(LoadWeights(folder / "theirs", targets, names), absl::OkStatus());
-  ASSERT_EQ(SaveTensors(folder / "ours", state, sources, {}).status(), absl::OkStatus());
+  const int64_t most = GetParam().shards ? 8000 : kShardBytes;
+  ASSERT_EQ(SaveTensors(folder / "ours", state, sources, {}, kCheckpointsKept, most).status(),
+            absl::OkStatus());
+  for (const char* whose : {"theirs", "ours/latest"}) {
+    EXPECT_EQ(std::filesystem::exists(folder / whose + "/" + kModelIndexFile), GetParam().shards);
+  }
   EXPECT_EQ(Run(absl::StrCat("compare ", folder / "theirs", " ", folder / "ours/latest")), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, TransformersTest, ::testing::Bool(),
-                         [](const auto& param) { return param.param ? "Tied" : "Untied"; });
+INSTANTIATE_TEST_SUITE_P(Heads, TransformersTest,
+                         ::testing::Values(Exchange{}, Exchange{.tied = true},
+                                           Exchange{.shards = true},
+                                           Exchange{.tied = true, .shards = true}),
+                         [](const auto& test) {
+                           return std::string(test.param.tied ? "Tied" : "Untied") +
+                                  (test.param.shards ? "Shards" : "");
+                         });
 
 }  // namespace
 }  // namespace sluice

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-absl::StatusOr<CheckpointFile> FileOf(const char* name, const std::vector<TensorSource>& tensors,
-                                      int first) {
+absl::StatusOr<CheckpointFile> FileOf(const std::string& name,
+                                      const std::vector<TensorSource>& tensors, int first) {
   absl::StatusOr<std::string> head = FormatSafetensorsHead(ShapesOf(tensors), TensorMetadata());
   if (!head.ok()) return head.status();
   CheckpointFile file;
@@ -27,18 +27,45 @@ absl::StatusOr<CheckpointFile> FileOf(const char* name, const std::vector<Tensor
   return file;
 }
 
+namespace {
+
+// The files of the weights, and their index where there are several.
+absl::StatusOr<std::vector<CheckpointFile>> WeightFiles(const std::vector<TensorSource>& weights,
+                                                        int64_t shard_bytes) {
+  const std::vector<TensorShape> shapes = ShapesOf(weights);
+  const std::vector<WeightShard> shards = DivideIntoShards(shapes, shard_bytes);
+  std::vector<CheckpointFile> files;
+  for (const WeightShard& shard : shards) {
+    const auto first = weights.begin() + static_cast<std::ptrdiff_t>(shard.first);
+    absl::StatusOr<CheckpointFile> file =
+        FileOf(shard.name, {first, first + static_cast<std::ptrdiff_t>(shard.count)},
+               static_cast<int>(shard.first));
+    if (!file.ok()) return file.status();
+    files.push_back(*std::move(file));
+  }
+  if (shards.size() == 1) return files;
+  const absl::StatusOr<std::string> index = IndexOf(shapes, shards);
+  if (!index.ok()) return index.status();
+  files.push_back({.name = kWeightsIndexFile, .head = *index, .bytes = index->size(), .parts = {}});
+  return files;
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> SaveTensors(const std::string& directory, const RunState& state,
                                         const std::vector<TensorSource>& weights,
-                                        const std::vector<TensorSource>& optimizer, int keep) {
+                                        const std::vector<TensorSource>& optimizer, int keep,
+                                        int64_t shard_bytes) {
   const auto moments = static_cast<int>(weights.size());
-  absl::StatusOr<CheckpointFile> first = FileOf(kWeightsFile, weights, 0);
-  absl::StatusOr<CheckpointFile> second = FileOf(kOptimizerFile, optimizer, moments);
-  if (!first.ok()) return first.status();
-  if (!second.ok()) return second.status();
+  absl::StatusOr<std::vector<CheckpointFile>> files = WeightFiles(weights, shard_bytes);
+  absl::StatusOr<CheckpointFile> last = FileOf(kOptimizerFile, optimizer, moments);
+  if (!files.ok()) return files.status();
+  if (!last.ok()) return last.status();
+  files->push_back(*std::move(last));
   SaveRequest request;
   request.directory = directory;
   request.state = state;
-  request.files = {*std::move(first), *std::move(second)};
+  request.files = *std::move(files);
   request.timeout = absl::Seconds(60);
   request.keep = keep;
   request.read = [&](const CheckpointPart& part, int64_t at, int64_t /*count*/) {
