@@ -7,6 +7,8 @@ Checks that transformers gives the logits that `sluice sample --logits` gives (w
 
   - models that `sluice train` trained and saved: tied and untied, on one stage and on two;
   - models that transformers made: directly, and after `sluice train --init` has loaded and saved them;
+    as one file of fp32, bf16 or fp16, and as shards. What sluice saves keeps the folder's tokenizer byte for byte,
+    and its config.json field for field;
   - small odd models of every other family that trains, with their options on and off; of these it also
     compares the losses of four steps of AdamW (within 1e-4, relative).
 """
@@ -46,7 +48,8 @@ def our_logits(folder, work, prompt):
 
 
 def load(folder):
-    model, info = GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
+    # A config.json keeps the type that the weights had at first; sluice computes and saves in fp32.
+    model, info = GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info[kind]:
             sys.exit(f"{folder}: {kind}: {info[kind]}")
@@ -60,7 +63,7 @@ def check(what, model, folder, work, prompt=("--prompt", PROMPT)):
     if ours.shape != theirs.shape:
         sys.exit(f"{what}: {tuple(ours.shape)} logits, transformers has {tuple(theirs.shape)}")
     difference = (ours - theirs).abs().max().item()
-    print(f"{what:<44} largest difference {difference:.1e} of {theirs.abs().max().item():.1f}")
+    print(f"{what:<56} largest difference {difference:.1e} of {theirs.abs().max().item():.1f}")
     if not difference <= TOLERANCE:
         sys.exit(f"{what}: logits differ by {difference}, more than {TOLERANCE}")
 
@@ -75,14 +78,14 @@ def check_trained(work, text):
             check(f"trained by sluice, {name}", load(out / "latest"), out, work)
 
 
-def make(folder, tied, vocab):
+def make(folder, tied, vocab, dtype=torch.float32, shard_size="5GB"):
     config = GPT2Config(n_layer=2, n_embd=24, n_head=3, n_positions=SEQ, vocab_size=vocab,
                         tie_word_embeddings=tied, bos_token_id=None, eos_token_id=None)
     model = GPT2LMHeadModel(config)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    model.save_pretrained(folder)
-    return model.eval()
+    model.to(dtype).save_pretrained(folder, max_shard_size=shard_size)
+    return model.float().eval()
 
 
 def check_made(work, text):
@@ -198,6 +201,28 @@ def check_families(work):
             sys.exit(f"{name}: losses are {ours}, transformers has {theirs}")
 
 
+def check_folders(work, text):
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for shard_size in ("5GB", "20KB"):
+            name = f"{str(dtype).removeprefix('torch.')}, shards of {shard_size}"
+            folder, out = work / f"folder-{name}", work / f"saved-{name}"
+            model = make(folder, tied=True, vocab=256, dtype=dtype, shard_size=shard_size)
+            if (folder / "model.safetensors.index.json").exists() != (shard_size != "5GB"):
+                sys.exit(f"{folder}: not in the files that were asked for")
+            kept = {"tokenizer.json": b'{"version": "1.0"}', "merges.txt": b"#version: 0.2\n\xff",
+                    "config.json": (folder / "config.json").read_bytes()}
+            for file, content in kept.items():
+                (folder / file).write_bytes(content)
+            check(f"folder, {name}", model, folder, work)
+            sluice("train", "--data", text, "--model", folder, "--init", folder, *RUN, "--stages", 2,
+                   "--steps", 2, "--save", out)
+            check(f"... trained and loaded, {name}", load(out / "latest"), out, work)
+            sluice("train", "--data", text, "--model", folder, *RUN, "--steps", 4, "--resume", out, "--save", out)
+            for file, content in kept.items():
+                if (out / "latest" / file).read_bytes() != content:
+                    sys.exit(f"{out}: {file} is not what {folder} had")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
@@ -205,6 +230,7 @@ def main():
         text.write_text("".join(f"{n} And the evening and the morning were day {n}.\n" for n in range(200)))
         check_trained(work, text)
         check_made(work, text)
+        check_folders(work, text)
         check_families(work)
 
 

@@ -95,9 +95,10 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
 
 void AddPlanFlags(CLI::App& command, PlanFlags* flags) {
   command
-      .add_option("MODEL", flags->model.model,
-                  "A preset (gpt2, llama-3.1-8b, char-gpt, ...), a Hugging Face config.json, a "
-                  "profile.json from 'sluice profile', or a PipeDream graph.txt")
+      .add_option(
+          "MODEL", flags->model.model,
+          "A preset (gpt2, llama-3.1-8b, char-gpt, ...), a Hugging Face config.json or folder, a "
+          "profile.json from 'sluice profile', or a PipeDream graph.txt")
       ->required();
   AddShapeFlags(command, &flags->model);
   AddDeviceFlags(command, flags);

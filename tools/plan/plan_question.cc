@@ -145,7 +145,7 @@ absl::Status ReadProfile(const PlanFlags& flags, const std::string& text, PlanQu
 }
 
 absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
-  const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
+  const absl::StatusOr<std::string> text = ReadFile(ModelFile(flags.model));
   if (!text.ok()) return text.status();
   if (IsProfile(*text)) return ReadProfile(flags, *text, question);
   const absl::Status status = ReadModel(flags, question);

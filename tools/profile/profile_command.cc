@@ -163,7 +163,8 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       "  sluice plan profile.json --devices 2\n"
       "Without -o the times are printed as a table.");
   auto flags = std::make_shared<Flags>();
-  command->add_option("MODEL", flags->model.model, "A preset, or a Hugging Face config.json")
+  command
+      ->add_option("MODEL", flags->model.model, "A preset, or a Hugging Face config.json or folder")
       ->required();
   AddShapeFlags(*command, &flags->model);
   AddKernelFlags(*command, "Options", &flags->kernels);

@@ -1,5 +1,8 @@
 #include "tools/train/model_choice.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/layers/trainable.h"
@@ -23,9 +26,15 @@ void Reshape(const ModelChoice& choice, int seq, DecoderConfig* gpt) {
 
 absl::StatusOr<ModelSpec> ReadConfig(const ModelChoice& choice, const std::string& assume) {
   if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
-  const absl::StatusOr<std::string> json = ReadFile(choice.model);
+  const std::string file = ModelFile(choice);
+  const absl::StatusOr<std::string> json = ReadFile(file);
   if (!json.ok()) return json.status();
-  return ParseModelConfig(*json, choice.model, assume);
+  return ParseModelConfig(*json, file, assume);
+}
+
+bool IsFolder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
 }
 
 }  // namespace
@@ -39,7 +48,13 @@ absl::Status RefuseShapeFlags(const ModelChoice& choice) {
 bool NamesGraphFile(const ModelChoice& choice) { return absl::EndsWith(choice.model, ".txt"); }
 
 bool NamesFile(const ModelChoice& choice) {
-  return absl::EndsWith(choice.model, ".json") || absl::StrContains(choice.model, "/");
+  return absl::EndsWith(choice.model, ".json") || absl::StrContains(choice.model, "/") ||
+         (IsFolder(choice.model) && !PresetModel(choice.model).ok());
+}
+
+std::string ModelFile(const ModelChoice& choice) {
+  if (!IsFolder(choice.model)) return choice.model;
+  return (std::filesystem::path(choice.model) / "config.json").string();
 }
 
 absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,

@@ -13,7 +13,7 @@ namespace sluice {
 
 // The model and its shape; the same flags for every subcommand. 0: the model's own value.
 struct ModelChoice {
-  std::string model;  // a preset, or a Hugging Face config.json
+  std::string model;  // a preset, a Hugging Face config.json, or a folder that has one
   int layers = 0;
   int dim = 0;
   int heads = 0;
@@ -33,8 +33,11 @@ inline constexpr char kShapeFlags[] = "--layers, --dim, --heads, --vocab, --tied
 // Whether MODEL is a graph of operations: a PipeDream profile, graph.txt.
 bool NamesGraphFile(const ModelChoice& choice);
 
-// Whether MODEL is a file rather than a preset's name.
+// Whether MODEL is a file or a folder rather than a preset's name.
 bool NamesFile(const ModelChoice& choice);
+
+// Of such a MODEL, the file that describes it: of a folder its config.json.
+std::string ModelFile(const ModelChoice& choice);
 
 // InvalidArgument where a shape was given: `choice.model` is no preset that can be shaped.
 absl::Status RefuseShapeFlags(const ModelChoice& choice);

@@ -40,7 +40,7 @@ class OptionGroup {
 void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, kModelGroup);
   group.Add("--model", flags->question.model.model,
-            "A preset (char-gpt, gpt2, ..., mlp), or a Hugging Face config.json");
+            "A preset (char-gpt, gpt2, ..., mlp), or a Hugging Face folder or config.json");
   AddShapeFlags(command, &flags->question.model);
   for (const char* flag : {"--layers", "--dim", "--heads", "--vocab", "--tied", "--norm"}) {
     command.get_option(flag)->group(kModelGroup);
@@ -55,7 +55,7 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   group.Add("--seq", flags->question.seq, "Tokens per sample (default: the model's)")
       ->check(CLI::PositiveNumber);
   group.Add("--init", flags->question.options.saving.init,
-            "Begin with the weights in this model.safetensors");
+            "Begin with the weights in this Hugging Face folder, or model.safetensors");
 }
 
 void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {

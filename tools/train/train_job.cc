@@ -1,7 +1,10 @@
 #include "tools/train/train_job.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -9,6 +12,8 @@
 #include "models/data/open_dataset.h"
 #include "partitioner/planning/answer/default_partition.h"
 #include "partitioner/planning/file/plan_file.h"
+#include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "pipeline/checkpoint/files/model_files.h"
 #include "tools/files.h"
 #include "tools/train/train_timetable.h"
 
@@ -43,13 +48,43 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
 
 // The model that was asked for, or the plan's own where none was given. A plan of a profiled chain
 // has the costs of layers, but not their model.
-absl::StatusOr<ModelSpec> ChooseModel(const TrainQuestion& question, const PlanFile* plan) {
-  ModelChoice model = question.model;
+absl::StatusOr<ModelSpec> ChooseModel(TrainQuestion* question, const PlanFile* plan) {
+  ModelChoice& model = question->model;
   if (model.model.empty() && !model.shapes() && plan != nullptr && plan->spec.has_value())
     return *plan->spec;
   if (model.model.empty())
     model.model = plan != nullptr && plan->says_batch ? plan->model : "char-gpt";
-  return ResolveTrainable(model, question.seq);
+  return ResolveTrainable(model, question->seq);
+}
+
+// The folder that a path is in, from the root.
+std::string FolderOf(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::absolute(path, ignored);
+  return (ignored ? path : whole).parent_path().string();
+}
+
+// What checkpoints keep of the model's folder: the config.json that was given and the files beside
+// it; what that folder lacks, and all that a preset has, comes from the folder of the weights.
+absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const std::string& init) {
+  ModelFiles files;
+  if (NamesFile(model)) {
+    const std::filesystem::path config = ModelFile(model);
+    absl::StatusOr<std::string> text = ReadFile(config.string());
+    if (!text.ok()) return text.status();
+    files.origin = FolderOf(config);
+    files.texts[kConfigFile] = *std::move(text);
+    if (config.filename() == kConfigFile) {
+      absl::Status status = AddKeptFiles(files.origin, &files);
+      if (!status.ok()) return status;
+    }
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(init, ignored)) return files;
+  if (absl::Status status = AddKeptFiles(init, &files); !status.ok()) return status;
+  const bool has_files = files.origin.empty() && !files.texts.empty();
+  if (has_files) files.origin = FolderOf(std::filesystem::path(init) / kConfigFile);
+  return files;
 }
 
 // The partition of the plan, or the given one, or a balanced one.
@@ -166,7 +201,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
     if (absl::Status status = TakePlan(*parsed, &question); !status.ok()) return status;
     plan = std::make_unique<PlanFile>(*std::move(parsed));
   }
-  const absl::StatusOr<ModelSpec> spec = ChooseModel(question, plan.get());
+  const absl::StatusOr<ModelSpec> spec = ChooseModel(&question, plan.get());
   if (!spec.ok()) return spec.status();
   TrainJob job;
   absl::StatusOr<RunRequest> request = MakeRequest(question, *spec, plan.get());
@@ -178,6 +213,11 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
+  if (!question.options.saving.directory.empty() && question.options.saving.resume.empty()) {
+    absl::StatusOr<ModelFiles> files = ModelFilesOf(question.model, question.options.saving.init);
+    if (!files.ok()) return files.status();
+    question.options.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
+  }
   job.options = std::move(question.options);
   return job;
 }

@@ -105,6 +105,15 @@ void BadInputTest::SetUpTestSuite() {
   WriteBytes(at / "table.csv", "0F0,0F1\n1F0\n");
   WriteBytes(at / "config.json", R"({"model_type":"gpt2","n_layer":2,"n_embd":16})");
   WriteBytes(at / "weights.safetensors", std::string("\x10\0\0\0\0\0\0\0{\"a\":", 13));
+  std::filesystem::create_directories(at / "shards");
+  WriteBytes(at / "shards/model.safetensors.index.json",
+             R"({"weight_map": {"wte.weight": "model-00001-of-00001.safetensors"}})");
+  std::filesystem::create_directories(at / "elsewhere");
+  WriteBytes(at / "elsewhere/model.safetensors.index.json",
+             R"({"weight_map": {"wte.weight": "../weights.safetensors"}})");
+  std::filesystem::create_directories(at / "deep_index");
+  WriteBytes(at / "deep_index/model.safetensors.index.json",
+             "{\"weight_map\": " + DeepJson() + "}");
   std::filesystem::create_directory(at / "pixels");
   WriteBytes(at / "pixels/train-images-idx3-ubyte", Idx({40, 28, 28}, Noise(size_t{40} * 28 * 28)));
   WriteBytes(at / "pixels/train-labels-idx1-ubyte", Idx({40}, std::string(40, '\1')));

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "gmock/gmock.h"
 #include "tests/built_files.h"
@@ -69,6 +70,47 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   const ProcessResult text = RunSluice(
       Words(absl::StrCat("sample --load ", folder_ / "out", " -n 40 --prompt And --seed 1")));
   EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
+}
+
+// A folder as MODEL and as weights: its config.json and its tokenizer's files come back byte for
+// byte, also from a run that is resumed where the folder is gone.
+TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
+  namespace fs = std::filesystem;
+  const Json saved = Summary("--steps 2 --save " + folder_ / "first");
+  const std::string model = folder_ / "model";
+  fs::copy(folder_ / "first/latest/", model);
+  for (const char* ours : {"/state.json", "/optimizer.safetensors"}) fs::remove(model + ours);
+  const std::string config = ReadBytes(model + "/config.json") + "\n \n";
+  WriteBytes(model + "/config.json", config);
+  const std::string names[] = {"tokenizer.json", "vocab.json", "generation_config.json"};
+  for (const std::string& name : names) WriteBytes(model + "/" + name, name + "\xff");
+  WriteBytes(model + "/README.md", "not copied");
+
+  const std::string common = absl::StrCat("train --data ", folder_ / "text", " --model ", model,
+                                          " --micro-batch-size 2 --micro-batches 2 --no-pin",
+                                          " --eval-micro-batches 1 --json --stages 2 --save ");
+  const auto run = [&](const std::string& more) {
+    const ProcessResult result = RunSluice(Words(common + more));
+    EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+    return LastLine(result.out);
+  };
+  const Json started = run(folder_ / "out" + " --steps 0 --init " + model);
+  EXPECT_EQ(started["weights_hash"], saved["weights_hash"]);
+  run(folder_ / "out" + " --steps 1 --resume " + folder_ / "out");
+  const std::string latest = folder_ / "out/latest/";
+  EXPECT_EQ(ReadBytes(latest + "config.json"), config);
+  for (const std::string& name : names) EXPECT_EQ(ReadBytes(latest + name), name + "\xff");
+  EXPECT_FALSE(fs::exists(latest + "README.md"));
+  // The step folder is all that a run needs to go on.
+  fs::rename(folder_ / "out", folder_ / "moved");
+  fs::remove_all(model);
+  const ProcessResult moved = RunSluice(Words(absl::StrCat(
+      "train --data ", folder_ / "text", " --model ", folder_ / "moved/latest/",
+      " --micro-batch-size 2 --micro-batches 2 --no-pin --eval-micro-batches 1 --steps 2 --save ",
+      folder_ / "on", " --resume ", folder_ / "moved")));
+  EXPECT_EQ(moved.exit_code, kExitDone) << moved.err;
+  EXPECT_EQ(ReadBytes(folder_ / "on/latest/config.json"), config);
+  EXPECT_EQ(ReadBytes(folder_ / "on/latest/tokenizer.json"), "tokenizer.json\xff");
 }
 
 TEST(HuggingFace, TransformersGivesTheSameLogits) {
