@@ -37,7 +37,7 @@ class NoData : public Dataset {
   int classes() const override { return 1; }
   int64_t input_size() const override { return 1; }
   DType input_dtype() const override { return DType::kInt32; }
-  void Fill(Split, int64_t, int64_t, DType, void*, int32_t*) const override {}
+  void Fill(Split, int64_t, int64_t, DType, const SampleBuffers&) const override {}
 };
 
 template <typename T>

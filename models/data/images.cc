@@ -58,20 +58,22 @@ class ImageDataset : public Dataset {
   int64_t input_size() const override { return pixels_; }
   DType input_dtype() const override { return DType::kFloat32; }
 
-  void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
-            int32_t* targets) const override {
+  void Fill(Split split, int64_t index, int64_t size, DType dtype,
+            const SampleBuffers& out) const override {
     assert(dtype != DType::kInt32 && index >= 0 && size >= 0);
     const bool from_test = split == Split::kValidation && test_;
     const Images& images = from_test ? *test_ : train_;
     for (int64_t i = 0; i < size; ++i) {
       const int64_t image = ImageOf(split, index * size + i);
       const uint8_t* const source = images.pixels.values.data() + image * pixels_;
-      if (input != nullptr && dtype == DType::kBFloat16) {
-        Convert(source, as_bfloat16_, static_cast<uint16_t*>(input) + i * pixels_);
-      } else if (input != nullptr) {
-        Convert(source, as_float_, static_cast<float*>(input) + i * pixels_);
+      if (out.input != nullptr && dtype == DType::kBFloat16) {
+        Convert(source, as_bfloat16_, static_cast<uint16_t*>(out.input) + i * pixels_);
+      } else if (out.input != nullptr) {
+        Convert(source, as_float_, static_cast<float*>(out.input) + i * pixels_);
       }
-      if (targets != nullptr) targets[i] = images.labels.values[static_cast<size_t>(image)];
+      if (out.targets != nullptr) {
+        out.targets[i] = images.labels.values[static_cast<size_t>(image)];
+      }
     }
   }
 

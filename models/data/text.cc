@@ -46,16 +46,17 @@ class TextDataset : public Dataset {
   int64_t input_size() const override { return seq_; }
   DType input_dtype() const override { return DType::kInt32; }
 
-  void Fill(Split split, int64_t index, int64_t size, [[maybe_unused]] DType dtype, void* input,
-            int32_t* targets) const override {
+  void Fill(Split split, int64_t index, int64_t size, [[maybe_unused]] DType dtype,
+            const SampleBuffers& out) const override {
     assert(dtype == DType::kInt32 && index >= 0 && size >= 0);
-    int32_t* const tokens = static_cast<int32_t*>(input);
+    int32_t* const tokens = static_cast<int32_t*>(out.input);
     std::vector<uint8_t> window(static_cast<size_t>(seq_) + 1);
     for (int64_t i = 0; i < size; ++i) {
       Read(WindowBegin(split, index * size + i), absl::MakeSpan(window));
       if (tokens != nullptr) std::copy_n(window.begin(), seq_, tokens + i * seq_);
-      if (targets != nullptr) std::copy_n(window.begin() + 1, seq_, targets + i * seq_);
+      if (out.targets != nullptr) std::copy_n(window.begin() + 1, seq_, out.targets + i * seq_);
     }
+    if (out.starts != nullptr) std::fill_n(out.starts, size * seq_, 0);
   }
 
   std::string fingerprint() const override {

@@ -211,8 +211,9 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
       samples_ == nullptr ? bound_.Address(instruction.buffer) : samples_ + samples_offset_[buffer];
   const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
   data_.Fill(pass.split, pass.first_micro_batch + number, request.batch.size,
-             state_.plan().layers.front().input_dtype, input ? memory : nullptr,
-             input ? nullptr : static_cast<int32_t*>(memory));
+             state_.plan().layers.front().input_dtype,
+             {.input = input ? memory : nullptr,
+              .targets = input ? nullptr : static_cast<int32_t*>(memory)});
   if (samples_ == nullptr) return;
   state_.device().Copy(state_.stream(), bound_.Address(instruction.buffer), memory,
                        static_cast<size_t>(program_.buffers[buffer].bytes));

@@ -173,7 +173,8 @@ class Twin {
       MicroBatch& at = micro_batches[static_cast<size_t>(mb)];
       at.input.resize(static_cast<size_t>(batch.size * data_.input_size() * SizeOf(input)));
       at.targets.resize(static_cast<size_t>(batch.rows()));
-      data_.Fill(Split::kTrain, first + mb, batch.size, input, at.input.data(), at.targets.data());
+      data_.Fill(Split::kTrain, first + mb, batch.size, input,
+                 {.input = at.input.data(), .targets = at.targets.data()});
     }
     return micro_batches;
   }
@@ -265,10 +266,10 @@ TEST(Asynchronous, TheVersionsMatter) {
 class LateData : public HashedData {
  public:
   using HashedData::HashedData;
-  void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
-            int32_t* targets) const override {
+  void Fill(Split split, int64_t index, int64_t size, DType dtype,
+            const SampleBuffers& out) const override {
     std::this_thread::sleep_for(std::chrono::microseconds(500 * ((index * 7 + 3) % 5)));
-    HashedData::Fill(split, index, size, dtype, input, targets);
+    HashedData::Fill(split, index, size, dtype, out);
   }
 };
 

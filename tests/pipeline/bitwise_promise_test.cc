@@ -166,8 +166,9 @@ TEST_P(NaiveTwin, HasTheSameFirstLoss) {
     micro_batches[mb].input.resize(
         static_cast<size_t>(batch.size * data.input_size() * SizeOf(input)));
     micro_batches[mb].targets.resize(static_cast<size_t>(batch.rows()));
-    data.Fill(Split::kTrain, static_cast<int64_t>(mb), batch.size, input,
-              micro_batches[mb].input.data(), micro_batches[mb].targets.data());
+    data.Fill(
+        Split::kTrain, static_cast<int64_t>(mb), batch.size, input,
+        {.input = micro_batches[mb].input.data(), .targets = micro_batches[mb].targets.data()});
   }
   ModelRunner naive(plan.request.spec, batch, dtype, CpuKernels(), SmallOptions(1).training.seed);
   const StepResult step = naive.Step(micro_batches);

@@ -73,7 +73,7 @@ class NaiveStep {
     std::vector<std::byte> activation(
         Bytes(layers_[0]->decl().input_shape, layers_[0]->decl().input_dtype));
     rank_.data.Fill(Split::kTrain, micro_batch, request_.batch.size, request_.dtype,
-                    activation.data(), targets_.data());
+                    {.input = activation.data(), .targets = targets_.data()});
     double loss = 0;
     int64_t correct = 0;
     std::vector<std::vector<std::byte>> inputs;

@@ -74,8 +74,10 @@ absl::StatusOr<Timetable> TimetableOf(const SmallRun& run) {
 
 }  // namespace
 
-void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
-                      int32_t* targets) const {
+void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype,
+                      const SampleBuffers& out) const {
+  void* const input = out.input;
+  int32_t* const targets = out.targets;
   const uint64_t start = Hash(split == Split::kTrain ? 1 : 2);
   const auto per_sample = static_cast<uint64_t>(input_size());
   const auto ids = static_cast<uint64_t>(classes());
@@ -100,6 +102,8 @@ void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype, voi
     if (spec_.decoder() == nullptr && targets != nullptr)
       targets[i] = static_cast<int32_t>(Hash(sample) % ids);
   }
+  if (out.starts != nullptr && spec_.decoder() != nullptr)
+    std::fill_n(out.starts, size * input_size(), 0);
 }
 
 std::string SmallRun::Name() const {

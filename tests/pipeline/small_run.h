@@ -24,8 +24,8 @@ class HashedData : public Dataset {
   DType input_dtype() const override {
     return spec_.decoder() != nullptr ? DType::kInt32 : DType::kFloat32;
   }
-  void Fill(Split split, int64_t index, int64_t size, DType dtype, void* input,
-            int32_t* targets) const override;
+  void Fill(Split split, int64_t index, int64_t size, DType dtype,
+            const SampleBuffers& out) const override;
 
  private:
   ModelSpec spec_;

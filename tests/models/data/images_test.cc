@@ -52,7 +52,8 @@ struct Batch {
 Batch Get(const Dataset& data, Split split, int64_t index, int64_t size) {
   Batch batch = {std::vector<float>(static_cast<size_t>(size * data.input_size())),
                  std::vector<int32_t>(static_cast<size_t>(size))};
-  data.Fill(split, index, size, DType::kFloat32, batch.pixels.data(), batch.labels.data());
+  data.Fill(split, index, size, DType::kFloat32,
+            {.input = batch.pixels.data(), .targets = batch.labels.data()});
   return batch;
 }
 
@@ -146,7 +147,7 @@ TEST(ImagesTest, BFloat16IsRoundedToNearestEven) {
   const int64_t n = data->samples(Split::kTrain);
   const Batch exact = Get(*data, Split::kTrain, 0, n);
   std::vector<uint16_t> rounded(exact.pixels.size());
-  data->Fill(Split::kTrain, 0, n, DType::kBFloat16, rounded.data(), nullptr);
+  data->Fill(Split::kTrain, 0, n, DType::kBFloat16, {.input = rounded.data()});
   for (size_t i = 0; i < rounded.size(); ++i) {
     const double error = std::abs(double{exact.pixels[i]} - FromBFloat16(rounded[i]));
     for (const int delta : {-1, 1}) {

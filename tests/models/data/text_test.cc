@@ -39,7 +39,8 @@ struct Batch {
 Batch Get(const Dataset& data, Split split, int64_t index, int64_t size) {
   const size_t values = static_cast<size_t>(size * data.input_size());
   Batch batch = {std::vector<int32_t>(values, -1), std::vector<int32_t>(values, -1)};
-  data.Fill(split, index, size, DType::kInt32, batch.input.data(), batch.targets.data());
+  data.Fill(split, index, size, DType::kInt32,
+            {.input = batch.input.data(), .targets = batch.targets.data()});
   return batch;
 }
 
@@ -162,8 +163,8 @@ TEST_F(TextTest, FillDependsOnItsArgumentsAndTheSeedAlone) {
   EXPECT_EQ(batch, Get(*second, Split::kTrain, 3, 64));
   EXPECT_NE(batch, Get(*other_seed, Split::kTrain, 3, 64));
   Batch half = batch;
-  second->Fill(Split::kTrain, 3, 64, DType::kInt32, nullptr, half.targets.data());
-  second->Fill(Split::kTrain, 3, 64, DType::kInt32, half.input.data(), nullptr);
+  second->Fill(Split::kTrain, 3, 64, DType::kInt32, {.targets = half.targets.data()});
+  second->Fill(Split::kTrain, 3, 64, DType::kInt32, {.input = half.input.data()});
   EXPECT_EQ(batch, half);
 }
 
@@ -186,6 +187,15 @@ TEST_F(TextTest, FingerprintsTellDataApart) {
   text_[1000] ^= 1;
   WriteBytes(path_, text_);
   EXPECT_NE(before, Open(path_)->fingerprint());
+}
+
+TEST_F(TextTest, ASampleIsOneDocumentWhoseTargetsAllCount) {
+  const auto data = Open(path_);
+  EXPECT_FALSE(data->has_documents());
+  EXPECT_EQ(data->counted_targets(Split::kTrain, 5, 3), 3 * kSeq);
+  std::vector<int32_t> starts(3 * kSeq, -1);
+  data->Fill(Split::kTrain, 5, 3, DType::kInt32, {.starts = starts.data()});
+  EXPECT_EQ(starts, std::vector<int32_t>(3 * kSeq, 0));
 }
 
 // Sparse, so it costs no disk: positions beyond 2^31 must not wrap around.
