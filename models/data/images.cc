@@ -28,11 +28,16 @@ uint16_t ToBFloat16(float value) {
 
 class ImageDataset : public Dataset {
  public:
-  // Without `test`, the last tenth of `train` is held out.
-  ImageDataset(Images train, std::optional<Images> test, uint64_t seed)
-      : train_(std::move(train)), test_(std::move(test)), seed_(seed) {
+  // Without `test`, the last `validation` of `train` is held out, one at least unless it is 0.
+  ImageDataset(Images train, std::optional<Images> test, double validation, uint64_t seed)
+      : train_(std::move(train)),
+        test_(std::move(test)),
+        validation_share_(test_ ? 0 : validation),
+        seed_(seed) {
     train_count_ = train_.count();
-    if (!test_) train_count_ -= std::max<int64_t>(1, train_.count() / kHeldOutFraction);
+    if (validation_share_ > 0) {
+      train_count_ -= std::max<int64_t>(1, HeldOut(train_.count(), validation_share_));
+    }
     pixels_ = train_.pixels.dims[1] * train_.pixels.dims[2];
     classes_ = 1 + *std::max_element(train_.labels.values.begin(), train_.labels.values.end());
     if (test_) {
@@ -46,7 +51,7 @@ class ImageDataset : public Dataset {
     return absl::StrCat("images: ", GroupDigits(train_count_), " of ", train_.pixels.dims[1], " x ",
                         train_.pixels.dims[2], " for training, ",
                         GroupDigits(samples(Split::kValidation)), " for validation (",
-                        test_ ? "the t10k files" : "the last 10 %", "), ", classes_, " classes");
+                        HeldOutText(), "), ", classes_, " classes");
   }
 
   int64_t samples(Split split) const override {
@@ -81,11 +86,21 @@ class ImageDataset : public Dataset {
     uint64_t hash = 0;
     Hash(train_, hash);
     if (test_) Hash(*test_, hash);
-    return absl::StrFormat("images:%dx%dx%d:%016x", train_.count() + (test_ ? test_->count() : 0),
-                           train_.pixels.dims[1], train_.pixels.dims[2], hash);
+    std::string text =
+        absl::StrFormat("images:%dx%dx%d:%016x", train_.count() + (test_ ? test_->count() : 0),
+                        train_.pixels.dims[1], train_.pixels.dims[2], hash);
+    if (!test_ && validation_share_ != Validation().share) {
+      absl::StrAppend(&text, ":validation:", validation_share_);
+    }
+    return text;
   }
 
  private:
+  std::string HeldOutText() const {
+    if (test_) return "the t10k files";
+    return absl::StrCat("the last ", validation_share_ * 100, " %");
+  }
+
   static void Hash(const Images& images, uint64_t& hash) {
     for (const std::vector<uint8_t>* part : {&images.pixels.values, &images.labels.values}) {
       hash = XXH3_64bits_withSeed(part->data(), part->size(), hash);
@@ -131,6 +146,7 @@ class ImageDataset : public Dataset {
 
   Images train_;
   std::optional<Images> test_;
+  double validation_share_;
   uint64_t seed_;
   int64_t train_count_ = 0;
   int64_t pixels_ = 0;
@@ -140,22 +156,25 @@ class ImageDataset : public Dataset {
 };
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const std::string& path, Images train,
-                                                     std::optional<Images> test, uint64_t seed) {
-  if (!test && train.count() < 2) {
+                                                     std::optional<Images> test, double validation,
+                                                     uint64_t seed) {
+  if (!test && validation > 0 && train.count() < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has 1 image; expected at least 2, one to train on and one held out"));
   }
-  return std::make_unique<ImageDataset>(std::move(train), std::move(test), seed);
+  return std::make_unique<ImageDataset>(std::move(train), std::move(test), validation, seed);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path, uint64_t seed) {
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path,
+                                                          double validation, uint64_t seed) {
   const absl::StatusOr<ImageFiles> files = FindImageFiles(path);
   if (!files.ok()) return files.status();
   absl::StatusOr<Images> train = ReadImages(files->train);
   if (!train.ok()) return train.status();
-  if (!files->test) return MakeDataset(files->train, *std::move(train), std::nullopt, seed);
+  if (!files->test)
+    return MakeDataset(files->train, *std::move(train), std::nullopt, validation, seed);
   absl::StatusOr<Images> test = ReadImages(*files->test);
   if (!test.ok()) return test.status();
   const std::vector<int64_t>& a = train->pixels.dims;
@@ -165,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& pat
                                                    a[2], " but ", *files->test, " of ", b[1], " x ",
                                                    b[2], "; expected the same size"));
   }
-  return MakeDataset(files->train, *std::move(train), *std::move(test), seed);
+  return MakeDataset(files->train, *std::move(train), *std::move(test), validation, seed);
 }
 
 }  // namespace sluice

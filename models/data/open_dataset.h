@@ -1,29 +1,25 @@
 #ifndef SLUICE_MODELS_DATA_OPEN_DATASET_H_
 #define SLUICE_MODELS_DATA_OPEN_DATASET_H_
 
-#include <cstdint>
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "models/data/data_request.h"
 #include "models/data/dataset.h"
 
 namespace sluice {
 
-// What a file that is read byte by byte may contain: only text, or any bytes.
-enum class Bytes : uint8_t { kOfText, kAny };
-
-// `path` is a text file, or a directory of IDX files, or one IDX file of images whose labels are in
-// a file beside it. Text: windows of `seq` bytes and the bytes that follow them; the last 10 % are
-// held out for validation and no window crosses that border. Training windows start at an offset
-// that each epoch draws anew. IDX: train-* and t10k-* files (.gz or not), with the names of MNIST
-// and Fashion-MNIST; if a directory has both, t10k is the validation split, otherwise (and for a
-// single file) the last 10 % are held out. Files of tokens (nanoGPT's .bin) and of JSON lines are
-// refused, since their bytes are not text, unless `bytes` allows any bytes. NotFound,
-// InvalidArgument and DataLoss name the file and what is wrong with it: missing, truncated, empty,
-// shorter than a window, numbers of images and labels that differ.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, int64_t seq,
-                                                     uint64_t seed, Bytes bytes = Bytes::kOfText);
+// Opens what `request.path` names, a file or a folder:
+// - text, a token a byte: windows of `seq` tokens and the tokens that follow them. Training windows
+//   start at an offset that each epoch draws anew, and no window crosses into the validation.
+// - tokens in a .bin of nanoGPT, llm.c or Megatron (token_file.h): the same windows.
+// - IDX images: train-* and t10k-* files (.gz or not), with the names of MNIST and Fashion-MNIST; if
+//   a folder has both, t10k is the validation split. Labels are in a file beside the images.
+// - a folder of files of one of these kinds, in the order of their names. Those named val,
+//   validation or valid, or with such a word between '_', '-' and '.', are the validation split.
+// NotFound, InvalidArgument and DataLoss name the file and what is wrong with it: missing,
+// truncated, empty, shorter than a window.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataRequest& request);
 
 }  // namespace sluice
 

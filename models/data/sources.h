@@ -4,26 +4,38 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "models/data/data_request.h"
 #include "models/data/dataset.h"
+#include "models/data/token_source.h"
 
 // The kinds of data that OpenDataset chooses from, and what they share. Not for use outside of
 // models/data.
 namespace sluice {
 
-// One tenth is held out where the data have no validation split.
-constexpr int64_t kHeldOutFraction = 10;
+// The samples of `size` that are held out where their share is `share`, 0 to 0.5.
+int64_t HeldOut(int64_t size, double share);
 
-// A text file, see OpenDataset.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenTextDataset(const std::string& path, int64_t seq,
-                                                         uint64_t seed);
-// InvalidArgument where the file's name (.bin, .jsonl) or its beginning (a byte that is 0, a line
-// of JSON) shows that it is not text; the message names the file, and --bytes.
-absl::Status CheckIsText(const std::string& path);
-// A directory of IDX files, or one IDX file of images.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path, uint64_t seed);
+// Tokens that are cut into windows, whatever they mean.
+struct WindowSources {
+  std::string kind;  // "text", "tokens"
+  std::string unit;  // of the numbers that messages give: "bytes", "tokens"
+  std::string unit_of_one;
+  int32_t vocabulary = 0;
+  std::unique_ptr<TokenSource> train = nullptr;
+  std::unique_ptr<TokenSource> validation = nullptr;  // null: a share of `train`
+  std::vector<std::string> notes = {};
+};
+// Windows of request.seq + 1 tokens, see OpenDataset.
+absl::StatusOr<std::unique_ptr<Dataset>> MakeWindowDataset(WindowSources sources,
+                                                           const DataRequest& request);
+// A directory of IDX files, or one IDX file of images. `validation`: the share that is held out
+// where there are no t10k files.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageDataset(const std::string& path,
+                                                          double validation, uint64_t seed);
 
 // The place of sample `number` of a split's endless sequence: its epoch, and its index among the
 // `samples` of that epoch.

@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "models/data/sources.h"
+#include "models/data/data_files.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 
@@ -28,29 +28,22 @@ absl::StatusOr<std::string> Beginning(const std::string& path) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-// Whether the first line is an object with at least one member, like {"text": "..."}.
-bool IsJsonLines(absl::string_view beginning) {
-  const absl::StatusOr<nlohmann::json> line = ParseJson(beginning.substr(0, beginning.find('\n')));
+}  // namespace
+
+bool BeginsLikeJsonLines(const std::string& path) {
+  const absl::StatusOr<std::string> beginning = Beginning(path);
+  if (!beginning.ok()) return false;
+  const absl::string_view text = *beginning;
+  const absl::StatusOr<nlohmann::json> line = ParseJson(text.substr(0, text.find('\n')));
   return line.ok() && line->is_object() && !line->empty();
 }
-
-}  // namespace
 
 absl::Status CheckIsText(const std::string& path) {
   const absl::StatusOr<std::string> beginning = Beginning(path);
   if (!beginning.ok()) return beginning.status();
-  constexpr char kSource[] = "the text that the tokens were made of";
-  if (absl::EndsWithIgnoreCase(path, ".bin")) {
-    return NoText(path, "a .bin file holds tokens, as nanoGPT, llm.c and Megatron write them",
-                  kSource);
-  }
   if (const size_t zero = beginning->find('\0'); zero != std::string::npos) {
     return NoText(path, absl::StrCat("byte ", zero, " is 0, as in tokens of 16 or 32 bits"),
-                  kSource);
-  }
-  if (absl::EndsWithIgnoreCase(path, ".jsonl") || IsJsonLines(*beginning)) {
-    return NoText(path, "its lines are JSON, whose marks would be trained on too",
-                  "the texts that it holds, without the JSON");
+                  "tokens in a file whose name ends in .bin");
   }
   return absl::OkStatus();
 }

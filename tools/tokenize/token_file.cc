@@ -1,12 +1,12 @@
 #include "tools/tokenize/token_file.h"
 
+#include "models/data/token_file.h"
 #include "tools/files.h"
 
 namespace sluice {
 
 int TokenBytes(int32_t vocabulary_size) {
-  constexpr int32_t kMostOf16Bits = 65'536;
-  return vocabulary_size <= kMostOf16Bits ? 2 : 4;
+  return static_cast<int>(BytesOf(RawTokenWidth(vocabulary_size)));
 }
 
 absl::Status WriteTokens(const std::string& path, absl::Span<const int32_t> tokens,

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "partitioner/costs/layer_cost.h"
@@ -46,10 +47,16 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
     command.get_option(flag)->group(kModelGroup);
   }
   group
-      .Add("--data", flags->question.data,
-           "A text file, or images in the IDX format: a file or a directory of them")
+      .Add("--data", flags->question.data.path,
+           "Text, tokens (.bin of nanoGPT, llm.c, or Megatron with its .idx), or images in the IDX "
+           "format: a file or a directory of them")
       ->required();
-  group.AddFlag("--bytes", flags->question.bytes,
+  group
+      .Add("--validation", flags->validation,
+           "What is held out to evaluate with: a share of the data, 0 to 0.5, or the path of other "
+           "data")
+      ->default_str(absl::StrCat(Validation().share));
+  group.AddFlag("--bytes", flags->bytes,
                 "Use the bytes of --data as tokens even if it is not a text, or if the model's "
                 "vocabulary is not the 256 bytes");
   group.Add("--seq", flags->question.seq, "Tokens per sample (default: the model's)")
@@ -251,6 +258,15 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
   return timeout;
 }
 
+// A number is a share, which is checked where the data are opened; anything else is a path.
+Validation ParseValidation(const std::string& text) {
+  Validation validation;
+  if (!text.empty() && !absl::SimpleAtod(text, &validation.share)) {
+    validation = {.path = text};
+  }
+  return validation;
+}
+
 // The values that were given, and the defaults of the others.
 void TakeHyperParameters(const TrainFlags& flags, Training* training) {
   if (flags.lr_schedule) {
@@ -296,7 +312,9 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   options.watching.timeout = *timeout;
   options.watching.trace = !question.trace.empty();
   options.running.pin_threads = !flags.no_pin;
-  options.saving.data_path = question.data;
+  if (flags.bytes) question.data.bytes = Bytes::kAny;
+  question.data.validation = ParseValidation(flags.validation);
+  options.saving.data_path = question.data.path;
   return question;
 }
 

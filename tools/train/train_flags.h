@@ -24,6 +24,8 @@ struct TrainFlags {
   std::string recompute = "none";
   std::string optimizer = "adamw";
   std::optional<std::string> lr_schedule;
+  std::string validation;
+  bool bytes = false;
   KernelFlags kernels;
   std::string timeout = "30s";
   bool no_pin = false;

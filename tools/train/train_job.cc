@@ -149,28 +149,37 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   return request;
 }
 
+DataRequest DataOf(const TrainQuestion& question, const ModelSpec& spec, int64_t seq) {
+  DataRequest data = question.data;
+  data.seq = seq;
+  data.seed = question.options.training.seed;
+  if (spec.decoder() != nullptr) data.vocabulary = spec.classes();
+  return data;
+}
+
 // The ids of bytes have another meaning for a model whose tokens are words.
 absl::Status CheckTokens(const Dataset& data, const ModelSpec& spec,
                          const TrainQuestion& question) {
-  if (question.bytes || spec.decoder() == nullptr || spec.classes() <= data.classes()) {
+  if (question.data.bytes == Bytes::kAny || spec.decoder() == nullptr ||
+      spec.classes() <= data.classes()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(question.data, " is text, whose tokens are its bytes, ", data.classes(),
+      absl::StrCat(question.data.path, " is text, whose tokens are its bytes, ", data.classes(),
                    " of them; model '", spec.name, "' has a vocabulary of ", spec.classes(),
                    " tokens that are not bytes; give a model of bytes (a preset with --vocab ",
                    data.classes(), "), or --bytes to train on raw bytes all the same"));
 }
 
 absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQuestion& question) {
-  const std::string& path = question.data;
+  const std::string& path = question.data.path;
   const int takes = spec.classes();
   if ((data.input_dtype() == DType::kInt32) != (spec.decoder() != nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds ", data.description(), ", which model '", spec.name,
                      "' cannot read: a GPT takes text, an MLP images"));
   }
-  if (question.bytes && spec.decoder() == nullptr) {
+  if (question.data.bytes == Bytes::kAny && spec.decoder() == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bytes is for text; ", path, " holds ", data.description()));
   }
@@ -208,8 +217,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
   absl::StatusOr<std::unique_ptr<Dataset>> data =
-      OpenDataset(question.data, job.request.batch.seq, question.options.training.seed,
-                  question.bytes ? Bytes::kAny : Bytes::kOfText);
+      OpenDataset(DataOf(question, *spec, job.request.batch.seq));
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;

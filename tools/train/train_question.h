@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/data/data_request.h"
 #include "models/spec/dtype.h"
 #include "pipeline/compile/plan/run_request.h"
 #include "pipeline/train/run.h"
@@ -31,9 +32,8 @@ struct TimetableChoice {
 // What `sluice train` is asked: typed values, made once from the flags (train_flags.h).
 struct TrainQuestion {
   ModelChoice model;
-  std::string data;
-  bool bytes = false;  // use the bytes of `data` as tokens, whatever the file and the model are
-  int seq = 0;         // tokens per sample; 0: the model's
+  DataRequest data;  // its length and seed stand in `seq` and `options`
+  int seq = 0;       // tokens per sample; 0: the model's
   TimetableChoice timetable;
   std::string partition;  // layers of each stage, "0-3,4-7"; empty: balanced
   int micro_batch_size = 4;

@@ -38,7 +38,8 @@ void WriteSet(const std::string& prefix, uint32_t images, int first, int classes
 }
 
 std::unique_ptr<Dataset> Open(const std::string& path, uint64_t seed = 1) {
-  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(path, 1, seed);
+  absl::StatusOr<std::unique_ptr<Dataset>> data =
+      OpenDataset({.path = path, .seq = 1, .seed = seed});
   EXPECT_TRUE(data.ok()) << data.status();
   return data.ok() ? *std::move(data) : nullptr;
 }
@@ -185,7 +186,7 @@ TEST(ImagesTest, FingerprintsTellDataApart) {
 
 // Fails with `code`, naming the file `culprit`.
 std::string Error(const std::string& path, const std::string& culprit, absl::StatusCode code) {
-  const absl::Status status = OpenDataset(path, 1, 1).status();
+  const absl::Status status = OpenDataset({.path = path, .seq = 1}).status();
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_THAT(status.message(), HasSubstr(culprit));
   return std::string(status.message());

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/data/open_dataset.h"
+#include "models/data/sources.h"
 #include "tests/models/data/files.h"
 
 namespace sluice {
@@ -44,8 +45,12 @@ Batch Get(const Dataset& data, Split split, int64_t index, int64_t size) {
   return batch;
 }
 
+DataRequest AnyBytes(const std::string& path, int64_t seq, uint64_t seed = 1) {
+  return {.path = path, .seq = seq, .seed = seed, .bytes = Bytes::kAny};
+}
+
 std::unique_ptr<Dataset> Open(const std::string& path, int64_t seq = kSeq, uint64_t seed = 1) {
-  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(path, seq, seed, Bytes::kAny);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenDataset(AnyBytes(path, seq, seed));
   EXPECT_TRUE(data.ok()) << data.status();
   return data.ok() ? *std::move(data) : nullptr;
 }
@@ -217,7 +222,7 @@ TEST_F(TextTest, ReadsBeyondTwoGigabytes) {
 }
 
 std::string Error(const std::string& path, int64_t seq, absl::StatusCode code) {
-  const absl::Status status = OpenDataset(path, seq, 1, Bytes::kAny).status();
+  const absl::Status status = OpenDataset(AnyBytes(path, seq)).status();
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_THAT(status.message(), HasSubstr(path));
   return std::string(status.message());
@@ -234,7 +239,7 @@ TEST_F(TextTest, SaysWhatIsWrong) {
   WriteBytes(path_, Numbered(89));
   EXPECT_THAT(Error(path_, 8, kInvalid), HasSubstr("at least 90 bytes are needed"));
   WriteBytes(path_, Numbered(90));
-  EXPECT_TRUE(OpenDataset(path_, 8, 1, Bytes::kAny).ok());
+  EXPECT_TRUE(OpenDataset(AnyBytes(path_, 8)).ok());
   for (const int64_t seq : {int64_t{0}, int64_t{-5}, INT64_MAX}) {
     EXPECT_THAT(Error(path_, seq, kInvalid), HasSubstr(absl::StrCat("sequence length ", seq)));
   }
@@ -252,11 +257,11 @@ std::string Tokens(const std::vector<uint16_t>& tokens) {
 
 void ExpectNoText(const std::string& path, const std::string& bytes, const char* why) {
   WriteBytes(path, bytes);
-  const absl::Status status = OpenDataset(path, kSeq, 1).status();
+  const absl::Status status = OpenDataset({.path = path, .seq = kSeq}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << path;
   EXPECT_THAT(std::string(status.message()),
               AllOf(StartsWith(path + " is no text: "), HasSubstr(why), HasSubstr("--bytes")));
-  const auto any = OpenDataset(path, kSeq, 1, Bytes::kAny);
+  const auto any = OpenDataset(AnyBytes(path, kSeq));
   ASSERT_TRUE(any.ok()) << any.status();
   EXPECT_EQ(
       (*any)->description(),
@@ -264,19 +269,19 @@ void ExpectNoText(const std::string& path, const std::string& bytes, const char*
 }
 
 TEST_F(TextTest, FilesThatHoldSomethingElseAreRefused) {
-  std::vector<uint16_t> high, low;
+  std::vector<uint16_t> low;
   for (uint16_t i = 0; i < 200; ++i) {
-    high.push_back(static_cast<uint16_t>(0x4141 + i));  // no byte of them is 0
     low.push_back(i % 50 == 49 ? 13 : static_cast<uint16_t>(0x4141 + i));
   }
-  ExpectNoText(folder_ / "train.bin", Tokens(high), "a .bin file holds tokens, as nanoGPT");
-  ExpectNoText(folder_ / "TRAIN.BIN", Tokens(low), "tokens");
   ExpectNoText(folder_ / "tokens", Tokens(low), "byte 99 is 0, as in tokens");
-  std::string lines;
-  for (int i = 0; i < 20; ++i) absl::StrAppend(&lines, "{\"text\": \"day ", i, "\"}\n");
-  ExpectNoText(folder_ / "d.jsonl", lines, "its lines are JSON");
-  ExpectNoText(folder_ / "lines", lines, "its lines are JSON");
-  ExpectNoText(folder_ / "list.jsonl", std::string(100, '\n'), "its lines are JSON");
+}
+
+// The share is a tenth to the byte, as it was before it could be given.
+TEST_F(TextTest, ATenthIsATenth) {
+  for (int64_t size = 0; size < 1'000'000; ++size) ASSERT_EQ(HeldOut(size, 0.1), size / 10) << size;
+  for (int64_t size = int64_t{1} << 50; size < (int64_t{1} << 50) + 1000; ++size) {
+    ASSERT_EQ(HeldOut(size, 0.1), size / 10) << size;
+  }
 }
 
 TEST_F(TextTest, TextThatLooksLikeSomethingElseIsRead) {
@@ -284,7 +289,7 @@ TEST_F(TextTest, TextThatLooksLikeSomethingElseIsRead) {
   for (const std::string begin : {"{ a brace", "{}\n", "[1, 2]\n", "{\n\"a\": 1}\n", "\xff\xfe\x01",
                                   "{\"a\": 1} and more\n", "\"text\"\n"}) {
     WriteBytes(path_, begin + fill);
-    EXPECT_TRUE(OpenDataset(path_, kSeq, 1).ok()) << begin;
+    EXPECT_TRUE(OpenDataset({.path = path_, .seq = kSeq}).ok()) << begin;
   }
 }
 

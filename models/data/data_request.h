@@ -1,0 +1,31 @@
+#ifndef SLUICE_MODELS_DATA_DATA_REQUEST_H_
+#define SLUICE_MODELS_DATA_DATA_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+
+namespace sluice {
+
+// What a file that is read byte by byte may contain: only text, or any bytes.
+enum class Bytes : uint8_t { kOfText, kAny };
+
+// What is held out of training to evaluate with.
+struct Validation {
+  double share = 0.1;     // of the data, its end; 0 to 0.5
+  std::string path = {};  // or other data; empty: `share`
+};
+
+// Which data are trained on, and how.
+struct DataRequest {
+  std::string path;
+  int64_t seq = 0;  // tokens per sample
+  uint64_t seed = 1;
+  Bytes bytes = Bytes::kOfText;
+  // Of the model: the tokens of a file lie below it. 0: none, and no file of tokens can be read.
+  int32_t vocabulary = 0;
+  Validation validation = {};
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DATA_DATA_REQUEST_H_
