@@ -2,7 +2,10 @@
 #define SLUICE_MODELS_DATA_DATA_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "models/data/document_encoder.h"
 
 namespace sluice {
 
@@ -24,6 +27,13 @@ struct DataRequest {
   // Of the model: the tokens of a file lie below it. 0: none, and no file of tokens can be read.
   int32_t vocabulary = 0;
   Validation validation = {};
+  // How the model reads text, while the data are opened; null: a token a byte, and no JSON lines.
+  const TextFormat* text = nullptr;
+  // Whether windows are filled with whole documents (documents.h). Not said: of JSON lines, yes.
+  // Without it, each line begins a window; tokens and text are cut into windows of one document.
+  std::optional<bool> pack = {};
+  LossOn loss_on = LossOn::kAssistant;
+  int threads = 1;  // that turn text into tokens
 };
 
 }  // namespace sluice

@@ -13,6 +13,9 @@ namespace sluice {
 // - text, a token a byte: windows of `seq` tokens and the tokens that follow them. Training windows
 //   start at an offset that each epoch draws anew, and no window crosses into the validation.
 // - tokens in a .bin of nanoGPT, llm.c or Megatron (token_file.h): the same windows.
+// - text, where the request says how the model reads it: the same windows of its tokens.
+// - JSON lines (document.h): documents in windows, see documents.h and json_lines.h. Megatron's with
+//   request.pack: the same windows of its documents.
 // - IDX images: train-* and t10k-* files (.gz or not), with the names of MNIST and Fashion-MNIST; if
 //   a folder has both, t10k is the validation split. Labels are in a file beside the images.
 // - a folder of files of one of these kinds, in the order of their names. Those named val,

@@ -130,6 +130,26 @@ TEST_F(TokenFilesTest, ReadsMegatronsIndex) {
   ExpectCounting(100);
 }
 
+TEST_F(TokenFilesTest, PacksMegatronsDocuments) {
+  WriteBytes(folder_ / "train.idx", Megatron{.sizes = {3, 0, 2}, .pointers = {0, 6, 6}}.Bytes());
+  WriteBytes(path_, AsBytes(Counting<uint16_t>(5, 10)));
+  validation_.share = 0;
+  DataRequest request = Request();
+  request.pack = true;
+  const auto data = OpenDataset(request);
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_EQ((*data)->samples(Split::kTrain), 1);
+  std::vector<int32_t> input(kSeq), targets(kSeq), starts(kSeq);
+  (*data)->Fill(Split::kTrain, 0, 1, DType::kInt32,
+                {.input = input.data(), .targets = targets.data(), .starts = starts.data()});
+  EXPECT_THAT(input, ::testing::ElementsAre(10, 11, 12, 13, 14));
+  EXPECT_THAT(targets, ::testing::ElementsAre(11, 12, -1, 14, -1));
+  EXPECT_THAT(starts, ::testing::ElementsAre(0, 0, 0, 3, 3));
+  std::filesystem::remove(folder_ / "train.idx");
+  EXPECT_THAT(std::string(OpenDataset(request).status().message()),
+              AllOf(HasSubstr(path_), HasSubstr("--pack cannot keep them whole")));
+}
+
 TEST_F(TokenFilesTest, AFolderIsItsFilesInOrder) {
   WriteBytes(folder_ / "b.bin", AsBytes(Counting<uint16_t>(30, 10)));
   WriteBytes(folder_ / "a.bin", AsBytes(Counting<uint16_t>(10)));
