@@ -116,6 +116,7 @@ absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question) {
 std::unique_ptr<TrainOutput> StartOutput(const TrainQuestion& question,
                                          const CompiledJob& compiled) {
   NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan.request.dtype);
+  for (const std::string& note : compiled.job.data->notes()) PrintNotice(note);
   std::unique_ptr<TrainOutput> output = question.json ? MakeJsonOutput() : MakeTableOutput();
   output->Start(compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
   return output;

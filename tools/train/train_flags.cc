@@ -1,6 +1,7 @@
 #include "tools/train/train_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,14 @@ class OptionGroup {
   CLI::Option* AddFlag(const char* flag, bool& value, const std::string& help) {
     return command_.add_flag(flag, value, help)->group(name_);
   }
+  // Stays empty where neither the flag nor its negation is given.
+  CLI::Option* AddNegatableFlag(const char* flag, std::optional<bool>& value,
+                                const std::string& help) {
+    return command_
+        .add_flag_function(
+            flag, [&value](int64_t count) { value = count > 0; }, help)
+        ->group(name_);
+  }
   const char* name() const { return name_; }
 
  private:
@@ -48,9 +57,24 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   }
   group
       .Add("--data", flags->question.data.path,
-           "Text, tokens (.bin of nanoGPT, llm.c, or Megatron with its .idx), or images in the IDX "
-           "format: a file or a directory of them")
+           "Text, tokens (.bin of nanoGPT, llm.c, or Megatron with its .idx), JSON lines (text; "
+           "prompt and completion; messages), or images in the IDX format: a file or a directory "
+           "of them")
       ->required();
+  group.Add("--tokenizer", flags->question.tokenizer,
+            "A tokenizer.json, or the folder that it is in, to read text with (default: the "
+            "model's, where it has one, else each byte is a token)");
+  group.Add("--chat-template", flags->question.chat_template,
+            "A file with the Jinja template of conversations (default: the one of the tokenizer's "
+            "folder)");
+  group.AddNegatableFlag("--pack,!--no-pack", flags->question.data.pack,
+                         "Fill each window with whole documents (default for JSON lines), or begin "
+                         "a window with each");
+  group
+      .Add("--loss-on", flags->loss_on,
+           "Which tokens of conversations and completions the loss counts: assistant or all")
+      ->check(CLI::IsMember({"assistant", "all"}))
+      ->capture_default_str();
   group
       .Add("--validation", flags->validation,
            "What is held out to evaluate with: a share of the data, 0 to 0.5, or the path of other "
@@ -313,6 +337,7 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   options.watching.trace = !question.trace.empty();
   options.running.pin_threads = !flags.no_pin;
   if (flags.bytes) question.data.bytes = Bytes::kAny;
+  if (flags.loss_on == "all") question.data.loss_on = LossOn::kAll;
   question.data.validation = ParseValidation(flags.validation);
   options.saving.data_path = question.data.path;
   return question;

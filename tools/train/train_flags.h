@@ -25,6 +25,7 @@ struct TrainFlags {
   std::string optimizer = "adamw";
   std::optional<std::string> lr_schedule;
   std::string validation;
+  std::string loss_on = "assistant";
   bool bytes = false;
   KernelFlags kernels;
   std::string timeout = "30s";

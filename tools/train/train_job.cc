@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/model_files.h"
 #include "tools/files.h"
+#include "tools/tokenize/text_model.h"
 #include "tools/train/train_timetable.h"
 
 namespace sluice {
@@ -149,12 +151,32 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   return request;
 }
 
-DataRequest DataOf(const TrainQuestion& question, const ModelSpec& spec, int64_t seq) {
+// What the tokenizer that was given, or the model's, reads; nullptr where there is none.
+absl::StatusOr<std::unique_ptr<TextModel>> TextOf(const TrainQuestion& question) {
+  const std::string path =
+      question.tokenizer.empty() ? TokenizerOf(question.model.model) : question.tokenizer;
+  if (path.empty() && !question.chat_template.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--chat-template ", question.chat_template,
+                     " needs a tokenizer; give --tokenizer, or a model's folder as --model"));
+  }
+  if (path.empty()) return nullptr;
+  absl::StatusOr<TextModel> text = ReadTextModel(path, question.chat_template);
+  if (!text.ok()) return text.status();
+  return std::make_unique<TextModel>(*std::move(text));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const TrainQuestion& question,
+                                                  const ModelSpec& spec, int64_t seq) {
+  const absl::StatusOr<std::unique_ptr<TextModel>> text = TextOf(question);
+  if (!text.ok()) return text.status();
   DataRequest data = question.data;
+  if (*text != nullptr) data.text = &(*text)->format;
+  data.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   data.seq = seq;
   data.seed = question.options.training.seed;
   if (spec.decoder() != nullptr) data.vocabulary = spec.classes();
-  return data;
+  return OpenDataset(data);
 }
 
 // The ids of bytes have another meaning for a model whose tokens are words.
@@ -188,6 +210,11 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
                                                    " distinct ids, model '", spec.name, "' only ",
                                                    takes, "; give a larger --vocab"));
   }
+  if (data.has_documents()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds ", data.description(),
+                     ", whose borders the layers cannot keep yet; give text or tokens"));
+  }
   if (absl::Status status = CheckTokens(data, spec, question); !status.ok()) return status;
   if (spec.mlp() != nullptr && data.input_size() != spec.mlp()->widths.front()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.input_size(),
@@ -216,8 +243,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   absl::StatusOr<RunRequest> request = MakeRequest(question, *spec, plan.get());
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
-  absl::StatusOr<std::unique_ptr<Dataset>> data =
-      OpenDataset(DataOf(question, *spec, job.request.batch.seq));
+  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenData(question, *spec, job.request.batch.seq);
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;

@@ -32,8 +32,10 @@ struct TimetableChoice {
 // What `sluice train` is asked: typed values, made once from the flags (train_flags.h).
 struct TrainQuestion {
   ModelChoice model;
-  DataRequest data;  // its length and seed stand in `seq` and `options`
-  int seq = 0;       // tokens per sample; 0: the model's
+  DataRequest data;           // its length and seed stand in `seq` and `options`
+  std::string tokenizer;      // a file or a folder; empty: the model's, if it has one
+  std::string chat_template;  // a file; empty: the one beside the tokenizer
+  int seq = 0;                // tokens per sample; 0: the model's
   TimetableChoice timetable;
   std::string partition;  // layers of each stage, "0-3,4-7"; empty: balanced
   int micro_batch_size = 4;

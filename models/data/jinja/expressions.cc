@@ -1,0 +1,431 @@
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "models/data/jinja/parser.h"
+
+namespace sluice::jinja {
+namespace {
+
+constexpr int kDeepest = 100;     // expressions inside each other
+constexpr int kDeepestCall = 50;  // macros that call each other
+
+struct Arguments {
+  std::vector<Expression> positional;
+  std::vector<std::pair<std::string, Expression>> named;
+};
+
+absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Environment& env) {
+  Values values;
+  for (const Expression& expression : expressions) {
+    absl::StatusOr<Value> value = expression(env);
+    if (!value.ok()) return value.status();
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+Value Lookup(const std::string& name, const Environment& env) {
+  for (auto scope = env.scopes.rbegin(); scope != env.scopes.rend(); ++scope) {
+    const auto found = scope->find(name);
+    if (found != scope->end()) return found->second;
+  }
+  return Undefined();
+}
+
+// A namespace's values, or the value itself.
+const Value& Resolve(const Value& value, const Environment& env) {
+  if (!value.is_object() || !value.contains(kNamespace)) return value;
+  return env.namespaces[value.at(kNamespace).get<size_t>()];
+}
+
+absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, Environment& env) {
+  if (env.depth == kDeepestCall)
+    return absl::InvalidArgumentError("macros call each other too deep");
+  absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+  if (!values.ok()) return values.status();
+  if (values->size() > macro.parameters.size()) {
+    return absl::InvalidArgumentError("a macro is called with too many arguments");
+  }
+  std::map<std::string, Value> scope;
+  for (size_t i = 0; i < macro.parameters.size(); ++i) {
+    const auto& [name, otherwise] = macro.parameters[i];
+    absl::StatusOr<Value> value = i < values->size()     ? (*values)[i]
+                                  : otherwise != nullptr ? otherwise(env)
+                                                         : absl::StatusOr<Value>(Undefined());
+    if (!value.ok()) return value;
+    scope[name] = *std::move(value);
+  }
+  for (const auto& [name, expression] : arguments.named) {
+    absl::StatusOr<Value> value = expression(env);
+    if (!value.ok()) return value;
+    scope[name] = *std::move(value);
+  }
+  Rendered outside = std::exchange(env.out, {});
+  env.scopes.push_back(std::move(scope));
+  ++env.depth;
+  const absl::Status status = RunAll(*macro.body, env);
+  --env.depth;
+  env.scopes.pop_back();
+  const Rendered inside = std::exchange(env.out, std::move(outside));
+  if (!status.ok()) return status;
+  return Value(inside.text);
+}
+
+absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arguments,
+                                   Environment& env) {
+  const auto macro = env.macros.find(name);
+  if (macro != env.macros.end()) return CallMacro(macro->second, arguments, env);
+  absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+  if (!values.ok()) return values.status();
+  if (name == "raise_exception") {
+    return absl::InvalidArgumentError(absl::StrCat("the template refuses this conversation: ",
+                                                   values->empty() ? "" : TextOf(values->front())));
+  }
+  if (name == "namespace") {
+    Value made = Value::object();
+    for (const auto& [field, expression] : arguments.named) {
+      absl::StatusOr<Value> value = expression(env);
+      if (!value.ok()) return value;
+      made[field] = *std::move(value);
+    }
+    env.namespaces.push_back(std::move(made));
+    return Value{{kNamespace, env.namespaces.size() - 1}};
+  }
+  if (name == "range" && !values->empty()) {
+    constexpr int64_t kMost = 1'000'000;
+    const bool whole = std::all_of(values->begin(), values->end(),
+                                   [](const Value& v) { return v.is_number_integer(); });
+    if (!whole || values->size() > 2)
+      return absl::InvalidArgumentError("range takes 1 or 2 numbers");
+    const int64_t begin = values->size() > 1 ? values->front().get<int64_t>() : 0;
+    const int64_t end = values->back().get<int64_t>();
+    if (end - begin > kMost) return absl::InvalidArgumentError("range is too long");
+    Value list = Value::array();
+    for (int64_t i = begin; i < end; ++i) list.push_back(i);
+    return list;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the function '", name, "' is not supported"));
+}
+
+class ExpressionParser {
+ public:
+  ExpressionParser(TokenReader& reader, int depth) : reader_(reader), depth_(depth) {}
+
+  Expression Ternary() {
+    Expression value = Or();
+    if (!reader_.TakeName("if")) return value;
+    Expression condition = Or();
+    Expression otherwise = [](Environment&) { return Undefined(); };
+    if (reader_.TakeName("else")) otherwise = Inner();
+    return [value, condition, otherwise](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> holds = condition(env);
+      if (!holds.ok()) return holds;
+      return IsTrue(*holds) ? value(env) : otherwise(env);
+    };
+  }
+
+  Expression Or() {
+    Expression left = And();
+    while (reader_.TakeName("or")) left = Either(left, And(), true);
+    return left;
+  }
+
+ private:
+  Expression Inner() { return ParseExpression(reader_, depth_ + 1); }
+
+  // `left or right` stops at the first that is true, `left and right` at the first that is not.
+  static Expression Either(Expression left, Expression right, bool stop) {
+    return [left, right, stop](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> first = left(env);
+      return !first.ok() || IsTrue(*first) == stop ? first : right(env);
+    };
+  }
+
+  Expression And() {
+    Expression left = Not();
+    while (reader_.TakeName("and")) left = Either(left, Not(), false);
+    return left;
+  }
+
+  static Expression Negated(Expression value) {
+    return [value](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> result = value(env);
+      if (!result.ok()) return result;
+      return Value(!IsTrue(*result));
+    };
+  }
+
+  Expression Not() {
+    bool negated = false;
+    while (reader_.TakeName("not")) negated = !negated;
+    return negated ? Negated(Comparison()) : Comparison();
+  }
+
+  static Expression Operation(const std::string& op, Expression left, Expression right) {
+    return [op, left, right](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> a = left(env);
+      if (!a.ok()) return a;
+      absl::StatusOr<Value> b = right(env);
+      if (!b.ok()) return b;
+      return Binary(op, *a, *b);
+    };
+  }
+
+  // Operators of one rank, from left to right.
+  Expression Rank(std::initializer_list<const char*> operators,
+                  Expression (ExpressionParser::*next)()) {
+    Expression left = (this->*next)();
+    for (bool found = true; found && reader_.ok();) {
+      found = false;
+      for (const char* op : operators) {
+        if (!reader_.TakeOperator(op)) continue;
+        left = Operation(op, left, (this->*next)());
+        found = true;
+        break;
+      }
+    }
+    return left;
+  }
+
+  Expression Comparison() {
+    Expression left = Sum();
+    while (reader_.ok()) {
+      const bool not_in = reader_.Is(TokenKind::kName, "not") && reader_.Peek(1).text == "in";
+      if (not_in) reader_.Take();
+      if (reader_.TakeName("in")) {
+        left = Operation("in", left, Sum());
+        if (not_in) left = Negated(left);
+        continue;
+      }
+      const std::string op = reader_.Peek().text;
+      const bool compares =
+          reader_.Is(TokenKind::kOperator) &&
+          (op == "==" || op == "!=" || op == "<" || op == ">" || op == "<=" || op == ">=");
+      if (!compares) break;
+      reader_.Take();
+      left = Operation(op, left, Sum());
+    }
+    return left;
+  }
+
+  Expression Sum() { return Rank({"+", "-"}, &ExpressionParser::Joined); }
+  Expression Joined() { return Rank({"~"}, &ExpressionParser::Product); }
+  Expression Product() { return Rank({"*", "//", "/", "%"}, &ExpressionParser::Unary); }
+
+  Expression Unary() {
+    const bool negative = reader_.TakeOperator("-");
+    Expression value = Postfix(Primary());
+    if (negative)
+      value = Operation(
+          "-", [](Environment&) { return Value(0); }, value);
+    while (reader_.ok()) {
+      if (reader_.TakeOperator("|")) {
+        value = Postfix(Filtered(value));
+      } else if (reader_.TakeName("is")) {
+        value = Tested(value);
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+
+  Expression Filtered(Expression value) {
+    const std::string name = reader_.ExpectName();
+    const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
+    if (!arguments.named.empty()) reader_.Fail("named arguments of a filter are not supported");
+    return [name, value, arguments](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      if (!values.ok()) return values.status();
+      return Filter(name, Resolve(*of, env), *values);
+    };
+  }
+
+  Expression Tested(Expression value) {
+    const bool negated = reader_.TakeName("not");
+    const std::string name = reader_.ExpectName();
+    const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
+    return [name, value, arguments, negated](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      if (!values.ok()) return values.status();
+      const absl::StatusOr<bool> holds = Test(name, Resolve(*of, env), *values);
+      if (!holds.ok()) return holds.status();
+      return Value(*holds != negated);
+    };
+  }
+
+  // Behind the opening bracket.
+  Arguments TakeArguments() {
+    Arguments arguments;
+    while (reader_.ok() && !reader_.TakeOperator(")")) {
+      if (reader_.Is(TokenKind::kName) && reader_.Peek(1).kind == TokenKind::kOperator &&
+          reader_.Peek(1).text == "=") {
+        const std::string name = reader_.ExpectName();
+        reader_.Take();
+        arguments.named.emplace_back(name, Inner());
+      } else {
+        arguments.positional.push_back(Inner());
+      }
+      if (!reader_.Is(TokenKind::kOperator, ")")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    return arguments;
+  }
+
+  Expression Postfix(Expression value) {
+    while (reader_.ok()) {
+      if (reader_.TakeOperator(".")) {
+        const std::string name = reader_.ExpectName();
+        value = reader_.TakeOperator("(")
+                    ? MethodCall(value, name)
+                    : ItemOf(value, [name](Environment&) { return Value(name); });
+      } else if (reader_.TakeOperator("[")) {
+        value = Subscript(value);
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+
+  Expression MethodCall(Expression value, const std::string& name) {
+    const Arguments arguments = TakeArguments();
+    return [value, name, arguments](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      if (!values.ok()) return values.status();
+      return Method(name, Resolve(*of, env), *values);
+    };
+  }
+
+  static Expression ItemOf(Expression value, Expression index) {
+    return [value, index](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Value> at = index(env);
+      if (!at.ok()) return at;
+      return Item(Resolve(*of, env), *at);
+    };
+  }
+
+  // Behind the opening bracket.
+  Expression Subscript(Expression value) {
+    const auto border = [this]() -> Expression {
+      if (reader_.Is(TokenKind::kOperator, ":") || reader_.Is(TokenKind::kOperator, "]")) {
+        return [](Environment&) { return Undefined(); };
+      }
+      return Inner();
+    };
+    const Expression begin = border();
+    if (reader_.TakeOperator("]")) return ItemOf(value, begin);
+    reader_.Expect(TokenKind::kOperator, ":");
+    const Expression end = border();
+    const Expression step =
+        reader_.TakeOperator(":") ? border() : Expression([](Environment&) { return Undefined(); });
+    reader_.Expect(TokenKind::kOperator, "]");
+    return [value, begin, end, step](Environment& env) -> absl::StatusOr<Value> {
+      const absl::StatusOr<Values> values = Evaluate({value, begin, end, step}, env);
+      if (!values.ok()) return values.status();
+      return Slice((*values)[0], (*values)[1], (*values)[2], (*values)[3]);
+    };
+  }
+
+  Expression Primary() {
+    const Token token = reader_.Take();
+    if (token.kind == TokenKind::kString) {
+      std::string text = token.text;
+      while (reader_.Is(TokenKind::kString)) text += reader_.Take().text;
+      return [text](Environment&) { return Value(text); };
+    }
+    if (token.kind == TokenKind::kNumber) return Number(token.text);
+    if (token.kind == TokenKind::kName) return Named(token.text);
+    if (token.kind == TokenKind::kOperator && token.text == "(") {
+      const Expression value = Inner();
+      reader_.Expect(TokenKind::kOperator, ")");
+      return value;
+    }
+    if (token.kind == TokenKind::kOperator && token.text == "[") return List();
+    if (token.kind == TokenKind::kOperator && token.text == "{") return Dictionary();
+    reader_.Fail(absl::StrCat("expected a value, found '", token.text, "'"));
+    return [](Environment&) { return Undefined(); };
+  }
+
+  Expression Number(const std::string& text) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(text, &number)) {
+      reader_.Fail(absl::StrCat("expected a whole number, found ", text));
+    }
+    return [number](Environment&) { return Value(number); };
+  }
+
+  Expression Named(const std::string& name) {
+    if (reader_.TakeOperator("(")) {
+      const Arguments arguments = TakeArguments();
+      return [name, arguments](Environment& env) { return CallFunction(name, arguments, env); };
+    }
+    if (name == "true" || name == "True") return [](Environment&) { return Value(true); };
+    if (name == "false" || name == "False") return [](Environment&) { return Value(false); };
+    if (name == "none" || name == "None") return [](Environment&) { return Value(); };
+    return [name](Environment& env) { return Lookup(name, env); };
+  }
+
+  Expression List() {
+    std::vector<Expression> elements;
+    while (reader_.ok() && !reader_.TakeOperator("]")) {
+      elements.push_back(Inner());
+      if (!reader_.Is(TokenKind::kOperator, "]")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    return [elements](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Values> values = Evaluate(elements, env);
+      if (!values.ok()) return values.status();
+      return Value(*std::move(values));
+    };
+  }
+
+  Expression Dictionary() {
+    std::vector<Expression> parts;  // keys and values in turn
+    while (reader_.ok() && !reader_.TakeOperator("}")) {
+      parts.push_back(Inner());
+      reader_.Expect(TokenKind::kOperator, ":");
+      parts.push_back(Inner());
+      if (!reader_.Is(TokenKind::kOperator, "}")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    return [parts](Environment& env) -> absl::StatusOr<Value> {
+      const absl::StatusOr<Values> values = Evaluate(parts, env);
+      if (!values.ok()) return values.status();
+      Value object = Value::object();
+      for (size_t i = 0; i + 1 < values->size(); i += 2)
+        object[TextOf((*values)[i])] = (*values)[i + 1];
+      return object;
+    };
+  }
+
+  TokenReader& reader_;
+  const int depth_;
+};
+
+bool TooDeep(TokenReader& reader, int depth) {
+  if (depth < kDeepest) return false;
+  reader.Fail("expressions are nested too deep");
+  return true;
+}
+
+}  // namespace
+
+Expression ParseExpression(TokenReader& reader, int depth) {
+  if (TooDeep(reader, depth)) return [](Environment&) { return Undefined(); };
+  return ExpressionParser(reader, depth).Ternary();
+}
+
+Expression ParseCondition(TokenReader& reader, int depth) {
+  return ExpressionParser(reader, depth).Or();
+}
+
+}  // namespace sluice::jinja
