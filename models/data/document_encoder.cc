@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "models/data/documents.h"
+#include "models/data/document_tokens.h"
 
 namespace sluice {
 namespace {

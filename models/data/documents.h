@@ -9,13 +9,10 @@
 #include "absl/status/statusor.h"
 #include "models/data/data_request.h"
 #include "models/data/dataset.h"
+#include "models/data/document_tokens.h"
 #include "models/data/token_source.h"
 
 namespace sluice {
-
-// A token of a document that does not count as a target: its id is kept as ~id, which is negative.
-inline int32_t WithoutCounting(int32_t id) { return ~id; }
-inline int32_t IdOfToken(int32_t token) { return token < 0 ? ~token : token; }
 
 // Documents that lie in one source one after another.
 struct Documents {

@@ -33,7 +33,6 @@ std::optional<Gap> BlockGap(const DecoderConfig& config) {
   if (config.predict_ahead > 0) {
     return Gap{absl::StrCat(config.predict_ahead, " blocks that predict further tokens"), "none"};
   }
-  if (config.final_soft_cap != 0) return Gap{"a soft cap over its logits", "none"};
   if (config.norm == NormKind::kLayer && config.norms == 4) {
     return Gap{"layer norms after attention and the MLP", "RMS norms there"};
   }
@@ -75,6 +74,7 @@ std::optional<Gap> Gpt2Gap(const DecoderConfig& config) {
     return Gap{"scales of its own for embeddings or scores", "those of GPT-2"};
   }
   if (config.attention_soft_cap != 0) return Gap{"a soft cap over scores", "none"};
+  if (config.final_soft_cap != 0) return Gap{"a soft cap over its logits", "none"};
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #ifndef SLUICE_MODELS_SPEC_MODEL_SPEC_H_
 #define SLUICE_MODELS_SPEC_MODEL_SPEC_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -30,6 +31,9 @@ struct ModelSpec {
   int classes() const;
   // Tokens of a sample at most; 1 of an MLP.
   int64_t max_seq() const { return decoder() != nullptr ? decoder()->max_seq : 1; }
+  // Tokens of a sample where nobody says how many: as many as it takes, but no more than memory and
+  // time usually allow.
+  int64_t usual_seq() const { return std::min<int64_t>(max_seq(), 4096); }
   const DecoderConfig* decoder() const { return std::get_if<DecoderConfig>(&config); }
   const MlpConfig* mlp() const { return std::get_if<MlpConfig>(&config); }
 };

@@ -8,17 +8,11 @@
 #include <vector>
 
 #include "tests/models/reference_norms.h"
+#include "tests/models/reference_values.h"
 
 namespace sluice {
 namespace reference {
 namespace {
-
-uint16_t ToBFloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  const uint32_t tie_to_even = (bits >> 16) & 1u;
-  return static_cast<uint16_t>((bits + 0x7fffu + tie_to_even) >> 16);
-}
 
 // GPT-2's GELU: x / 2 * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 x^3) (Hendrycks & Gimpel
 // 2016).
@@ -225,14 +219,6 @@ void Copy(Stream, void* to, const void* from, size_t bytes) { std::memcpy(to, fr
 
 }  // namespace
 
-void Set(DType dtype, void* x, int64_t i, double value) {
-  if (dtype == DType::kBFloat16) {
-    static_cast<uint16_t*>(x)[i] = ToBFloat16(static_cast<float>(value));
-  } else {
-    static_cast<float*>(x)[i] = static_cast<float>(value);
-  }
-}
-
 double Activate(Activation activation, double x) {
   switch (activation) {
     case Activation::kNone:
@@ -264,11 +250,6 @@ double ActivateGradient(Activation activation, double x) {
     }
   }
   return 1;
-}
-
-void Poison(void* data, size_t bytes) {
-  constexpr int kAllOnes = 0xff;
-  if (bytes > 0) std::memset(data, kAllOnes, bytes);
 }
 
 }  // namespace reference

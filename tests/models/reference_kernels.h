@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "models/kernels/kernels.h"
+#include "tests/models/reference_values.h"
 
 namespace sluice {
 
@@ -18,18 +19,8 @@ const Kernels& ReferenceKernels();
 
 namespace reference {
 
-// Element i of a kFloat32 or kBFloat16 tensor.
-inline double Get(DType dtype, const void* x, int64_t i) {
-  if (dtype == DType::kFloat32) return static_cast<const float*>(x)[i];
-  return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(x)[i]} << 16);
-}
-void Set(DType dtype, void* x, int64_t i, double value);  // round to nearest, ties to even
-
 double Activate(Activation activation, double x);
 double ActivateGradient(Activation activation, double x);
-
-// Fills `bytes` with a pattern that reads as NaN in every floating type.
-void Poison(void* data, size_t bytes);
 
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);

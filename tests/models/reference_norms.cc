@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/models/reference_kernels.h"
+#include "tests/models/reference_values.h"
 
 namespace sluice::reference {
 

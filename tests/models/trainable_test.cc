@@ -97,6 +97,7 @@ std::vector<Unsupported> EachField() {
       {[](DecoderConfig* c) { c->embedding_scale = 2; }, "scales of its own", "those of GPT-2"},
       {[](DecoderConfig* c) { c->attention_scale = 2; }, "scales of its own", "those of GPT-2"},
       {[](DecoderConfig* c) { c->attention_soft_cap = 2; }, "a soft cap over scores", "none"},
+      {[](DecoderConfig* c) { c->final_soft_cap = 2; }, "a soft cap over its logits", "none"},
       {[](DecoderConfig* c) { c->qk_norm = true; }, "norms over queries and keys", "none"},
       {[](DecoderConfig* c) { c->qkv_bias = false; }, "attention without biases", "a bias"},
       {[](DecoderConfig* c) { c->output_bias = false; }, "attention without biases", "a bias"},

@@ -122,7 +122,7 @@ TEST_F(TokenizeCommandTest, RefusesInOneLine) {
   ExpectRefusal(absl::StrCat(llama_, " --data ", latin1), {latin1, "line 1, column 4", "0xe9"});
   ExpectRefusal(absl::StrCat(llama_, " --data x.jsonl"), {"x.jsonl", "JSON", "expected text"});
   ExpectRefusal(absl::StrCat(llama_, " --data x.bin"), {"x.bin", "tokens", "expected text"});
-  ExpectRefusal(absl::StrCat(llama_, data, " --chat"), {"--chat", "chat template"});
+  ExpectRefusal(absl::StrCat(llama_, data, " --chat"), {text, "line 1, column 1", "messages"});
   ExpectRefusal(absl::StrCat(llama_, data, " -o ", folder_ / "none/x.bin"), {"none/x.bin"});
 }
 

@@ -23,6 +23,7 @@ absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec
                                 .kv_heads = spec.decoder()->key_value_heads(),
                                 .width = spec.decoder()->head_width(),
                                 .window = spec.decoder()->window,
+                                .soft_cap = spec.decoder()->attention_soft_cap,
                                 .dtype = dtype};
   const absl::Status own = CheckCudaAttention(shape);
   if (!own.ok() || choice.attention == CudaAttention::kSluice) return own;

@@ -42,7 +42,7 @@ bool IsFolder(const std::string& path) {
 absl::Status RefuseShapeFlags(const ModelChoice& choice) {
   if (!choice.shapes()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(kShapeFlags, " shape a GPT preset; '", choice.model, "' is not one"));
+      absl::StrCat(kShapeFlags, " shape a preset that trains; '", choice.model, "' is none"));
 }
 
 bool NamesGraphFile(const ModelChoice& choice) { return absl::EndsWith(choice.model, ".txt"); }

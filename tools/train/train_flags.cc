@@ -83,7 +83,7 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
   group.AddFlag("--bytes", flags->bytes,
                 "Use the bytes of --data as tokens even if it is not a text, or if the model's "
                 "vocabulary is not the 256 bytes");
-  group.Add("--seq", flags->question.seq, "Tokens per sample (default: the model's)")
+  group.Add("--seq", flags->question.seq, "Tokens per sample (default: the model's, at most 4096)")
       ->check(CLI::PositiveNumber);
   group.Add("--init", flags->question.options.saving.init,
             "Begin with the weights in this Hugging Face folder, or model.safetensors");

@@ -125,7 +125,8 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   request.kernels = *kernels;
   request.spec = spec;
   request.batch.size = question.micro_batch_size;
-  request.batch.seq = spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.max_seq();
+  request.batch.seq =
+      spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.usual_seq();
   request.threads_per_stage = question.threads_per_stage;
   request.optimizer = question.optimizer;
   request.dtype = question.dtype;

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/data/jinja/environment.h"
 #include "models/data/jinja/lexer.h"
-#include "models/data/jinja/template.h"
 
 namespace sluice::jinja {
 

@@ -10,8 +10,6 @@ namespace sluice::jinja {
 namespace {
 
 constexpr int kDeepest = 50;                          // statements inside each other
-constexpr int64_t kMostSteps = 50'000'000;            // of one conversation
-constexpr size_t kLongestText = size_t{256} << 20;    // bytes that are written
 constexpr size_t kLongestTemplate = size_t{1} << 20;  // bytes
 
 using Statements = std::vector<Statement>;
@@ -324,17 +322,6 @@ std::string TokenReader::ExpectName() {
   if (Is(TokenKind::kName)) return Take().text;
   Fail(absl::StrCat("expected a name, found '", Peek().text, "'"));
   return "";
-}
-
-absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment) {
-  for (const Statement& statement : statements) {
-    if (environment.control != LoopControl::kNone) return absl::OkStatus();
-    if (++environment.steps > kMostSteps || environment.out.text.size() > kLongestText) {
-      return absl::InvalidArgumentError("the template does not end");
-    }
-    if (absl::Status status = statement(environment); !status.ok()) return status;
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Template> Template::Parse(absl::string_view text) {

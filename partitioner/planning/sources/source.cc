@@ -18,8 +18,6 @@ namespace sluice {
 namespace {
 
 constexpr int kDefaultMicroBatchSize = 4;
-// Of a model that is only planned for, where it takes as many.
-constexpr int64_t kUsualTokens = 4096;
 // Devices that could share a stage where no cluster says how many a node has.
 constexpr int kDevicesPerNode = 8;
 
@@ -121,11 +119,10 @@ absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bo
 }
 
 // Tokens per sample: as many as were asked for, or as usual.
-absl::StatusOr<int64_t> SeqOf(const PlanQuestion& question, const ModelSpec& spec, bool trains) {
+absl::StatusOr<int64_t> SeqOf(const PlanQuestion& question, const ModelSpec& spec) {
   if (spec.decoder() == nullptr) return 1;
   const int64_t longest = spec.max_seq();
-  const int64_t usual = trains ? longest : std::min(longest, kUsualTokens);
-  const int64_t seq = question.seq.value_or(usual);
+  const int64_t seq = question.seq.value_or(spec.usual_seq());
   if (seq >= 1 && seq <= longest) return seq;
   return absl::InvalidArgumentError(
       absl::StrCat("--seq is ", seq, "; ", question.model, " takes 1 to ", longest));
@@ -134,7 +131,7 @@ absl::StatusOr<int64_t> SeqOf(const PlanQuestion& question, const ModelSpec& spe
 // A model that trains is priced as sluice runs it, where it can run it so.
 absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
   const bool trains = CheckTrainable(spec).ok();
-  const absl::StatusOr<int64_t> seq = SeqOf(question, spec, trains);
+  const absl::StatusOr<int64_t> seq = SeqOf(question, spec);
   if (!seq.ok()) return seq.status();
   source->batch.seq = *seq;
   source->layers = spec.layer_count();

@@ -54,10 +54,7 @@ std::vector<BadInput> TrainInputs() {
        kExitBadInput,
        {"@/unknown.json: field 'model_type' is \"mamba\"", "expected gpt2, "}},
       // More of the data.
-      {"TokensForText",
-       WithData("@/train.bin"),
-       kExitBadInput,
-       {"@/train.bin", "vocabulary"}},
+      {"TokensForText", WithData("@/train.bin"), kExitBadInput, {"@/train.bin", "vocabulary"}},
       {"JsonLinesForText",
        WithData("@/lines.jsonl"),
        kExitBadInput,

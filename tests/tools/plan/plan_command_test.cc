@@ -94,15 +94,15 @@ TEST_F(PlanCommand, CoversEveryLayerOnceAndEveryDevice) {
   EXPECT_FALSE(plan["rejected"].empty());
 }
 
-TEST_F(PlanCommand, PlansForDecodersThatItDoesNotTrain) {
+TEST_F(PlanCommand, PlansForLargeDecodersAndForThoseThatItDoesNotTrain) {
   const json plan = Plan("llama-3.1-8b --devices 8 --device h200 --seq 4096 --micro-batch-size 1");
   int64_t parameters = 0;
   for (const json& stage : plan["stages"]) parameters += stage["parameters"].get<int64_t>();
   EXPECT_EQ(parameters, 8030261248);  // Meta's own count
   EXPECT_EQ(plan["stages"].back()["last_layer"], 33);
-  ExpectFailure("plan llama-3.1-8b --devices 4", 2, "--device");
-  ExpectFailure("plan llama-3.1-8b --devices 4 --device h200 --dim 8", 2, "--dim");
-  ExpectFailure("plan llama-3.1-8b --devices 4 --device h200 --seq 1000000", 2, "--seq");
+  ExpectFailure("plan mixtral-8x7b --devices 4", 2, "--device");
+  ExpectFailure("plan mixtral-8x7b --devices 4 --device h200 --dim 8", 2, "--dim");
+  ExpectFailure("plan mixtral-8x7b --devices 4 --device h200 --seq 1000000", 2, "--seq");
   ExpectFailure("plan llama-3.1-70b --devices 4 --device h200", 3, "no plan fits");
 }
 

@@ -77,7 +77,7 @@ TEST(ReadQuestion, ListsTheModelsOrTheDevicesThatThereAre) {
 
 // A processor is measured by the layers of the model, so there must be some.
 TEST(ReadQuestion, MeasuresAProcessorOnlyForModelsThatTrain) {
-  EXPECT_FALSE(ReadQuestion(FlagsFor("llama-3.1-8b", ""))->measures_processor());
+  EXPECT_FALSE(ReadQuestion(FlagsFor("mixtral-8x7b", ""))->measures_processor());
   EXPECT_TRUE(ReadQuestion(FlagsFor("mlp", ""))->measures_processor());
 }
 
@@ -89,8 +89,8 @@ TEST(ReadQuestion, ShapesOnlyPresetsThatTrain) {
   ASSERT_TRUE(question.ok()) << question.status();
   EXPECT_EQ(question->spec()->decoder()->layers, 3);
   EXPECT_EQ(question->spec()->max_seq(), 77);
-  flags.model.model = "llama-3.1-8b";
-  EXPECT_THAT(MessageOf(flags), HasSubstr("shape a GPT preset; 'llama-3.1-8b' is not one"));
+  flags.model.model = "mixtral-8x7b";
+  EXPECT_THAT(MessageOf(flags), HasSubstr("shape a preset that trains; 'mixtral-8x7b' is none"));
 }
 
 TEST(ReadQuestion, NamesTheFlagThatIsWrong) {

@@ -86,9 +86,10 @@ TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
   for (const std::string& name : names) WriteBytes(model + "/" + name, name + "\xff");
   WriteBytes(model + "/README.md", "not copied");
 
-  const std::string common = absl::StrCat("train --data ", folder_ / "text", " --model ", model,
-                                          " --micro-batch-size 2 --micro-batches 2 --no-pin",
-                                          " --eval-micro-batches 1 --json --stages 2 --save ");
+  const std::string common =
+      absl::StrCat("train --data ", folder_ / "text", " --model ", model,
+                   " --bytes --micro-batch-size 2 --micro-batches 2 --no-pin",
+                   " --eval-micro-batches 1 --json --stages 2 --save ");
   const auto run = [&](const std::string& more) {
     const ProcessResult result = RunSluice(Words(common + more));
     EXPECT_EQ(result.exit_code, kExitDone) << result.err;
@@ -104,10 +105,11 @@ TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
   // The step folder is all that a run needs to go on.
   fs::rename(folder_ / "out", folder_ / "moved");
   fs::remove_all(model);
-  const ProcessResult moved = RunSluice(Words(absl::StrCat(
-      "train --data ", folder_ / "text", " --model ", folder_ / "moved/latest/",
-      " --micro-batch-size 2 --micro-batches 2 --no-pin --eval-micro-batches 1 --steps 2 --save ",
-      folder_ / "on", " --resume ", folder_ / "moved")));
+  const ProcessResult moved = RunSluice(
+      Words(absl::StrCat("train --data ", folder_ / "text", " --model ", folder_ / "moved/latest/",
+                         " --bytes --micro-batch-size 2 --micro-batches 2 --no-pin "
+                         "--eval-micro-batches 1 --steps 2 --save ",
+                         folder_ / "on", " --resume ", folder_ / "moved")));
   EXPECT_EQ(moved.exit_code, kExitDone) << moved.err;
   EXPECT_EQ(ReadBytes(folder_ / "on/latest/config.json"), config);
   EXPECT_EQ(ReadBytes(folder_ / "on/latest/tokenizer.json"), "tokenizer.json\xff");
