@@ -179,6 +179,7 @@ TEST(GptModel, RefusesAFolderOfAModelThatContinuesNoText) {
   EXPECT_THAT(refused(R"({"model_type": "mixtral", "vocab_size": 256, "hidden_size": 64,
                           "intermediate_size": 128, "num_hidden_layers": 2,
                           "num_local_experts": 4, "num_experts_per_tok": 2,
+                          "num_key_value_heads": 4,
                           "num_attention_heads": 4, "max_position_embeddings": 16})"),
               HasSubstr("(mixtral) has a mixture of 4 experts"));
 }

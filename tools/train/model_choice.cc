@@ -41,8 +41,8 @@ bool IsFolder(const std::string& path) {
 
 absl::Status RefuseShapeFlags(const ModelChoice& choice) {
   if (!choice.shapes()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(kShapeFlags, " shape a preset that trains; '", choice.model, "' is none"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      kShapeFlags, " shape a preset of a decoder that trains; '", choice.model, "' is not one"));
 }
 
 bool NamesGraphFile(const ModelChoice& choice) { return absl::EndsWith(choice.model, ".txt"); }

@@ -152,8 +152,10 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   return request;
 }
 
-// What the tokenizer that was given, or the model's, reads; nullptr where there is none.
+// What the tokenizer that was given, or the model's, reads; nullptr where there is none, or bytes
+// are asked for.
 absl::StatusOr<std::unique_ptr<TextModel>> TextOf(const TrainQuestion& question) {
+  if (question.data.bytes == Bytes::kAny) return nullptr;
   const std::string path =
       question.tokenizer.empty() ? TokenizerOf(question.model.model) : question.tokenizer;
   if (path.empty() && !question.chat_template.empty()) {

@@ -90,7 +90,8 @@ TEST(ReadQuestion, ShapesOnlyPresetsThatTrain) {
   EXPECT_EQ(question->spec()->decoder()->layers, 3);
   EXPECT_EQ(question->spec()->max_seq(), 77);
   flags.model.model = "mixtral-8x7b";
-  EXPECT_THAT(MessageOf(flags), HasSubstr("shape a preset that trains; 'mixtral-8x7b' is none"));
+  EXPECT_THAT(MessageOf(flags),
+              HasSubstr("shape a preset of a decoder that trains; 'mixtral-8x7b' is not one"));
 }
 
 TEST(ReadQuestion, NamesTheFlagThatIsWrong) {
