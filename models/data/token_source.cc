@@ -19,7 +19,7 @@ void Widen(const uint8_t* bytes, int64_t* out, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
-    out[i] = static_cast<int64_t>(value);
+    out[i] = static_cast<int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): numbers
   }
 }
 
@@ -135,7 +135,7 @@ class JoinedSource : public TokenSource {
   absl::StatusOr<uint64_t> Checksum() const override {
     uint64_t hash = 0;
     for (const std::unique_ptr<TokenSource>& part : parts_) {
-      const absl::StatusOr<uint64_t> of_part = part->Checksum();
+      absl::StatusOr<uint64_t> of_part = part->Checksum();
       if (!of_part.ok()) return of_part;
       const uint64_t seen[] = {static_cast<uint64_t>(part->size()), *of_part};
       hash = XXH3_64bits_withSeed(seen, sizeof(seen), hash);

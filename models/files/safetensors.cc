@@ -58,7 +58,7 @@ absl::Status ReadHalves(const PositionedFile& file, int64_t offset, int64_t coun
   std::vector<uint16_t> halves(static_cast<size_t>(std::min(count, kPiece)));
   for (int64_t first = 0; first < count; first += kPiece) {
     const int64_t size = std::min(kPiece, count - first);
-    const absl::Status status =
+    absl::Status status =
         file.ReadAt(offset + first * kHalfBytes, BytesOf(halves.data(), size * kHalfBytes));
     if (!status.ok()) return status;
     for (int64_t i = 0; i < size; ++i) out[first + i] = convert(halves[static_cast<size_t>(i)]);

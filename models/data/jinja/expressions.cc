@@ -28,9 +28,9 @@ absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Envi
 }
 
 Value Lookup(const std::string& name, const Environment& env) {
-  for (auto scope = env.scopes.rbegin(); scope != env.scopes.rend(); ++scope) {
-    const auto found = scope->find(name);
-    if (found != scope->end()) return found->second;
+  for (size_t i = env.scopes.size(); i-- > 0;) {
+    const auto found = env.scopes[i].find(name);
+    if (found != env.scopes[i].end()) return found->second;
   }
   return Undefined();
 }
@@ -137,7 +137,7 @@ class ExpressionParser {
   Expression Inner() { return ParseExpression(reader_, depth_ + 1); }
 
   // `left or right` stops at the first that is true, `left and right` at the first that is not.
-  static Expression Either(Expression left, Expression right, bool stop) {
+  static Expression Either(const Expression& left, const Expression& right, bool stop) {
     return [left, right, stop](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Value> first = left(env);
       return !first.ok() || IsTrue(*first) == stop ? first : right(env);
@@ -150,7 +150,7 @@ class ExpressionParser {
     return left;
   }
 
-  static Expression Negated(Expression value) {
+  static Expression Negated(const Expression& value) {
     return [value](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Value> result = value(env);
       if (!result.ok()) return result;
@@ -164,7 +164,8 @@ class ExpressionParser {
     return negated ? Negated(Comparison()) : Comparison();
   }
 
-  static Expression Operation(const std::string& op, Expression left, Expression right) {
+  static Expression Operation(const std::string& op, const Expression& left,
+                              const Expression& right) {
     return [op, left, right](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Value> a = left(env);
       if (!a.ok()) return a;
@@ -233,7 +234,7 @@ class ExpressionParser {
     return value;
   }
 
-  Expression Filtered(Expression value) {
+  Expression Filtered(const Expression& value) {
     const std::string name = reader_.ExpectName();
     const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
     if (!arguments.named.empty()) reader_.Fail("named arguments of a filter are not supported");
@@ -246,7 +247,7 @@ class ExpressionParser {
     };
   }
 
-  Expression Tested(Expression value) {
+  Expression Tested(const Expression& value) {
     const bool negated = reader_.TakeName("not");
     const std::string name = reader_.ExpectName();
     const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
@@ -294,7 +295,7 @@ class ExpressionParser {
     return value;
   }
 
-  Expression MethodCall(Expression value, const std::string& name) {
+  Expression MethodCall(const Expression& value, const std::string& name) {
     const Arguments arguments = TakeArguments();
     return [value, name, arguments](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Value> of = value(env);
@@ -305,7 +306,7 @@ class ExpressionParser {
     };
   }
 
-  static Expression ItemOf(Expression value, Expression index) {
+  static Expression ItemOf(const Expression& value, const Expression& index) {
     return [value, index](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Value> of = value(env);
       if (!of.ok()) return of;
@@ -316,7 +317,7 @@ class ExpressionParser {
   }
 
   // Behind the opening bracket.
-  Expression Subscript(Expression value) {
+  Expression Subscript(const Expression& value) {
     const auto border = [this]() -> Expression {
       if (reader_.Is(TokenKind::kOperator, ":") || reader_.Is(TokenKind::kOperator, "]")) {
         return [](Environment&) { return Undefined(); };
@@ -347,7 +348,7 @@ class ExpressionParser {
     if (token.kind == TokenKind::kNumber) return Number(token.text);
     if (token.kind == TokenKind::kName) return Named(token.text);
     if (token.kind == TokenKind::kOperator && token.text == "(") {
-      const Expression value = Inner();
+      Expression value = Inner();
       reader_.Expect(TokenKind::kOperator, ")");
       return value;
     }

@@ -81,7 +81,7 @@ template <class T, class Void>
 SLUICE_HOST_DEVICE HeadRows<T> OutputOf(const AttentionArguments& args, Void* out, int64_t index) {
   const int64_t batch = static_cast<int>(index) / args.heads;  // 64 bits divide slowly
   const int64_t head = static_cast<int>(index) % args.heads;
-  const int64_t stride = args.heads * args.width;
+  const int64_t stride = static_cast<int64_t>(args.heads) * args.width;
   const int64_t first = batch * args.seq * stride + head * args.width;
   return {static_cast<T*>(out) + first, args.heads * args.width, args.seq, args.width};
 }
