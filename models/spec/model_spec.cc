@@ -3,8 +3,8 @@
 namespace sluice {
 
 int ModelSpec::layer_count() const {
-  if (const DecoderConfig* config = decoder()) {
-    return static_cast<int>(config->layers + config->predict_ahead) + 2;
+  if (const DecoderConfig* model = decoder()) {
+    return static_cast<int>(model->layers + model->predict_ahead) + 2;
   }
   return static_cast<int>(mlp()->widths.size()) - 1;
 }

@@ -148,14 +148,14 @@ absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
   const absl::StatusOr<std::string> text = ReadFile(ModelFile(flags.model));
   if (!text.ok()) return text.status();
   if (IsProfile(*text)) return ReadProfile(flags, *text, question);
-  const absl::Status status = ReadModel(flags, question);
+  absl::Status status = ReadModel(flags, question);
   if (!absl::IsNotFound(status)) return status;
   return absl::NotFoundError(
       absl::StrCat(status.message(), "; --assume llama reads it as a llama"));
 }
 
 absl::Status ReadPreset(const PlanFlags& flags, PlanQuestion* question) {
-  const absl::Status status = ReadModel(flags, question);
+  absl::Status status = ReadModel(flags, question);
   if (!absl::IsNotFound(status)) return status;
   return absl::NotFoundError(
       absl::StrCat(status.message(), ", or a file's name: FILE.json or graph.txt"));

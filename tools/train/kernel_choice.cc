@@ -25,7 +25,7 @@ absl::Status CheckModel(const KernelChoice& choice, DType dtype, const ModelSpec
                                 .window = spec.decoder()->window,
                                 .soft_cap = spec.decoder()->attention_soft_cap,
                                 .dtype = dtype};
-  const absl::Status own = CheckCudaAttention(shape);
+  absl::Status own = CheckCudaAttention(shape);
   if (!own.ok() || choice.attention == CudaAttention::kSluice) return own;
   return CheckCudnnAttention(shape);
 }

@@ -150,8 +150,9 @@ class CheckpointLayout {
 
   absl::Status AddFile(const std::string& name, std::vector<StoredTensor> tensors) {
     absl::StatusOr<CheckpointFile> file = FileLayout(plan_, std::move(tensors)).Make(name);
-    if (file.ok()) files_.push_back(*std::move(file));
-    return file.status();
+    if (!file.ok()) return file.status();
+    files_.push_back(*std::move(file));
+    return absl::OkStatus();
   }
 
   absl::Status AddWeights(const std::vector<StoredTensor>& weights, int64_t shard_bytes) {
