@@ -1,7 +1,5 @@
 #include "models/layers/block_mlp.h"
 
-#include <algorithm>
-
 namespace sluice {
 namespace {
 
@@ -41,23 +39,6 @@ BlockMlp::BlockMlp(LinearLayer* layer, const DecoderConfig& config, const BlockN
   g_ = add("g", Lifetime::kForwardToWeightGrad, /*restorable=*/true);
   if (gate) dgate_ = add("dgate", Lifetime::kInputGradToWeightGrad);
   dh_ = add("dh", Lifetime::kInputGradToWeightGrad);
-}
-
-size_t BlockMlp::forward_workspace() const {
-  return std::max({gated() ? gate_map_->kernel().forward_workspace() : 0,
-                   up_map_->kernel().forward_workspace(), down_map_->kernel().forward_workspace()});
-}
-
-size_t BlockMlp::input_grad_workspace() const {
-  return std::max({gated() ? gate_map_->kernel().input_grad_workspace() : 0,
-                   up_map_->kernel().input_grad_workspace(),
-                   down_map_->kernel().input_grad_workspace()});
-}
-
-size_t BlockMlp::weight_grad_workspace() const {
-  return std::max({gated() ? gate_map_->kernel().weight_grad_workspace() : 0,
-                   up_map_->kernel().weight_grad_workspace(),
-                   down_map_->kernel().weight_grad_workspace()});
 }
 
 void BlockMlp::Activate(const LayerCall& call, const void* input, void* workspace) const {

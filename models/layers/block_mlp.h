@@ -22,10 +22,6 @@ class BlockMlp {
   BlockMlp(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names,
            float output_stddev);
 
-  size_t forward_workspace() const;
-  size_t input_grad_workspace() const;
-  size_t weight_grad_workspace() const;
-
   // g alone, and then the output ([rows, dim], as input, residual and the gradients).
   void Activate(const LayerCall& call, const void* input, void* workspace) const;
   void Project(const LayerCall& call, const void* residual, void* output, void* workspace) const;

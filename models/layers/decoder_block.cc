@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -131,14 +130,15 @@ void DecoderBlock::AddTensors() {
 }
 
 void DecoderBlock::AddWorkspaces() {
-  forward_workspace_ = AddWorkspace("forward_workspace", Lifetime::kForwardScratch,
-                                    {attention_->forward_workspace(), mlp_->forward_workspace()});
-  input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
-                                  {attention_->input_grad_workspace(), mlp_->input_grad_workspace(),
-                                   norm1_.backward_workspace()});  // all four norms are alike
-  weight_workspace_ =
-      AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                   {attention_->weight_grad_workspace(), mlp_->weight_grad_workspace()});
+  forward_workspace_ =
+      AddWorkspace("forward_workspace", Lifetime::kForwardScratch,
+                   {LargestWorkspace(&Linear::forward_workspace), attention_->forward_workspace()});
+  input_workspace_ = AddWorkspace(
+      "input_grad_workspace", Lifetime::kInputGradScratch,
+      {LargestWorkspace(&Linear::input_grad_workspace), attention_->input_grad_workspace(),
+       norm1_.backward_workspace()});  // all four norms are alike
+  weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
+                                   {LargestWorkspace(&Linear::weight_grad_workspace)});
 }
 
 void DecoderBlock::Pack(const LayerCall& call) {

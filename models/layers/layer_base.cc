@@ -66,6 +66,12 @@ const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_wid
   return maps_.back().get();
 }
 
+size_t LinearLayer::LargestWorkspace(size_t (Linear::*of)() const) const {
+  size_t bytes = 0;
+  for (const std::unique_ptr<Map>& map : maps_) bytes = std::max(bytes, (map->kernel().*of)());
+  return bytes;
+}
+
 void LinearLayer::Pack(const LayerCall& call) {
   for (const std::unique_ptr<Map>& map : maps_) map->Pack(call);
 }

@@ -111,6 +111,9 @@ class LinearLayer : public LayerBase {
 
  protected:
   using LayerBase::LayerBase;
+  // Bytes of the work area that serves any of the maps added so far, one after the other:
+  // LargestWorkspace(&Linear::forward_workspace).
+  size_t LargestWorkspace(size_t (Linear::*of)() const) const;
 
  private:
   std::vector<std::unique_ptr<Map>> maps_;

@@ -1,17 +1,24 @@
 #include "models/layers/projections.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
 
+HeadLayout HeadLayoutOf(const DecoderConfig& config) {
+  HeadLayout layout = {.fused = HasGpt2Parameters(config),
+                       .q_width = config.heads * config.head_width(),
+                       .kv_width = config.key_value_heads() * config.head_width()};
+  const int64_t all = layout.q_width + 2 * layout.kv_width;
+  layout.q_stride = layout.fused ? all : layout.q_width;
+  layout.kv_stride = layout.fused ? all : layout.kv_width;
+  return layout;
+}
+
 Projections::Projections(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names)
-    : q_width_(config.heads * config.head_width()),
-      kv_width_(config.key_value_heads() * config.head_width()),
+    : layout_(HeadLayoutOf(config)),
       element_(SizeOf(layer->dtype())),
-      count_(names.fused_map.empty() ? kMost : 1) {
-  if (fused()) {
+      count_(layout_.fused ? 1 : kMost) {
+  if (layout_.fused) {
     AddFused(layer, config, names);
   } else {
     AddSeparate(layer, config, names);
@@ -21,9 +28,9 @@ Projections::Projections(LinearLayer* layer, const DecoderConfig& config, const 
 void Projections::AddFused(LinearLayer* layer, const DecoderConfig& config,
                            const BlockNames& names) {
   maps_[0] =
-      layer->AddLinear(config.dim, q_stride(),
+      layer->AddLinear(config.dim, layout_.q_stride,
                        MapParameters(names.fused_map, config.qkv_bias, config.initializer_range));
-  const Shape shape = {layer->rows(), q_stride()};
+  const Shape shape = {layer->rows(), layout_.q_stride};
   values_[0] = layer->AddTensor("qkv", layer->dtype(), shape, Lifetime::kForwardToInputGrad);
   gradients_[0] = layer->AddTensor("dqkv", layer->dtype(), shape, Lifetime::kInputGradToWeightGrad);
 }
@@ -33,7 +40,7 @@ void Projections::AddSeparate(LinearLayer* layer, const DecoderConfig& config,
   const std::array<const char*, kMost> tensors = {"q", "k", "v"};
   const std::array<const std::string*, kMost> maps = {&names.query_map, &names.key_map,
                                                       &names.value_map};
-  const std::array<int64_t, kMost> widths = {q_width_, kv_width_, kv_width_};
+  const std::array<int64_t, kMost> widths = {layout_.q_width, layout_.kv_width, layout_.kv_width};
   for (size_t i = 0; i < kMost; ++i) {
     maps_[i] = layer->AddLinear(config.dim, widths[i],
                                 MapParameters(*maps[i], config.qkv_bias, config.initializer_range),
@@ -46,35 +53,13 @@ void Projections::AddSeparate(LinearLayer* layer, const DecoderConfig& config,
 }
 
 Projections::Heads Projections::At(const LayerCall& call, const Tensors& tensors) const {
-  if (!fused()) {
+  if (!layout_.fused) {
     return {LayerBase::Tensor(call, tensors[0]), LayerBase::Tensor(call, tensors[1]),
             LayerBase::Tensor(call, tensors[2])};
   }
   auto* const q = static_cast<std::byte*>(LayerBase::Tensor(call, tensors[0]));
-  std::byte* const k = q + q_width_ * element_;
-  return {q, k, k + kv_width_ * element_};
-}
-
-size_t Projections::forward_workspace() const {
-  size_t bytes = 0;
-  for (int i = 0; i < count_; ++i) bytes = std::max(bytes, maps_[i]->kernel().forward_workspace());
-  return bytes;
-}
-
-size_t Projections::input_grad_workspace() const {
-  size_t bytes = 0;
-  for (int i = 0; i < count_; ++i) {
-    bytes = std::max(bytes, maps_[i]->kernel().input_grad_workspace());
-  }
-  return bytes;
-}
-
-size_t Projections::weight_grad_workspace() const {
-  size_t bytes = 0;
-  for (int i = 0; i < count_; ++i) {
-    bytes = std::max(bytes, maps_[i]->kernel().weight_grad_workspace());
-  }
-  return bytes;
+  std::byte* const k = q + layout_.q_width * element_;
+  return {q, k, k + layout_.kv_width * element_};
 }
 
 void Projections::Forward(const LayerCall& call, const void* input, void* workspace) const {

@@ -11,6 +11,15 @@
 
 namespace sluice {
 
+// Elements of a row of a block's queries, and of its keys or its values, and from a row to the next:
+// with one map for all three, a row of its tensor holds them side by side.
+struct HeadLayout {
+  bool fused = false;
+  int64_t q_width = 0, kv_width = 0;
+  int64_t q_stride = 0, kv_stride = 0;
+};
+HeadLayout HeadLayoutOf(const DecoderConfig& config);
+
 // The maps that make a block's queries, keys and values of its normed input. GPT-2 has one for all
 // three, which then lie side by side in one tensor; other families have one, and a tensor, each.
 class Projections {
@@ -24,19 +33,11 @@ class Projections {
 
   Projections(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
 
-  // Elements of a row, and from a row to the next.
-  int64_t q_width() const { return q_width_; }
-  int64_t kv_width() const { return kv_width_; }
-  int64_t q_stride() const { return fused() ? q_width_ + 2 * kv_width_ : q_width_; }
-  int64_t kv_stride() const { return fused() ? q_stride() : kv_width_; }
+  const HeadLayout& layout() const { return layout_; }
 
   // Until I, and from I until W.
   Heads Values(const LayerCall& call) const { return At(call, values_); }
   Heads Gradients(const LayerCall& call) const { return At(call, gradients_); }
-
-  size_t forward_workspace() const;
-  size_t input_grad_workspace() const;
-  size_t weight_grad_workspace() const;
 
   // Values of `input`, [rows, dim].
   void Forward(const LayerCall& call, const void* input, void* workspace) const;
@@ -48,12 +49,12 @@ class Projections {
   static constexpr int kMost = 3;
   using Tensors = std::array<int, kMost>;
 
-  bool fused() const { return count_ == 1; }
   void AddFused(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
   void AddSeparate(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
   Heads At(const LayerCall& call, const Tensors& tensors) const;
 
-  int64_t q_width_, kv_width_, element_;
+  HeadLayout layout_;
+  int64_t element_;
   int count_;  // of maps, and of tensors
   std::array<const LinearLayer::Map*, kMost> maps_ = {};
   Tensors values_ = {}, gradients_ = {};

@@ -13,17 +13,14 @@ constexpr bool kRestorable = true;
 absl::StatusOr<std::unique_ptr<Attention>> MakeBlockAttention(const DecoderConfig& config,
                                                               int64_t block,
                                                               const LayerContext& context) {
-  const int64_t q_width = config.heads * config.head_width();
-  const int64_t kv_width = config.key_value_heads() * config.head_width();
-  const bool fused = HasGpt2Parameters(config);
-  const int64_t row = q_width + 2 * kv_width;  // of queries, keys and values side by side
+  const HeadLayout layout = HeadLayoutOf(config);
   return context.kernels->make_attention({.batch = context.batch.size,
                                           .seq = context.batch.seq,
                                           .heads = config.heads,
                                           .kv_heads = config.key_value_heads(),
                                           .width = config.head_width(),
-                                          .q_stride = fused ? row : q_width,
-                                          .kv_stride = fused ? row : kv_width,
+                                          .q_stride = layout.q_stride,
+                                          .kv_stride = layout.kv_stride,
                                           .window = config.HasWindow(block) ? config.window : 0,
                                           .scale = config.attention_scale,
                                           .soft_cap = config.attention_soft_cap,
@@ -53,8 +50,8 @@ SelfAttention::SelfAttention(NormedLayer* layer, const DecoderConfig& config, in
 }
 
 SelfAttention::HeadNorms SelfAttention::AddHeadNorms(const BlockNames& names) const {
-  const Shape q = {layer_->rows(), projections_.q_width()};
-  const Shape k = {layer_->rows(), projections_.kv_width()};
+  const Shape q = {layer_->rows(), projections_.layout().q_width};
+  const Shape k = {layer_->rows(), projections_.layout().kv_width};
   const auto add = [this](const char* name, const Shape& shape, Lifetime lifetime, bool cheap) {
     return layer_->AddTensor(name, layer_->dtype(), shape, lifetime, cheap);
   };
@@ -70,21 +67,10 @@ SelfAttention::HeadNorms SelfAttention::AddHeadNorms(const BlockNames& names) co
 
 int64_t SelfAttention::input_grad_width() const { return std::max(layer_->dim(), heads_ * width_); }
 
-size_t SelfAttention::forward_workspace() const {
-  return std::max({projections_.forward_workspace(), attention_->forward_workspace(),
-                   output_map_->kernel().forward_workspace()});
-}
-
 size_t SelfAttention::input_grad_workspace() const {
-  const size_t norms =
-      norms_ ? std::max(norms_->q.backward_workspace(), norms_->k.backward_workspace()) : 0;
-  return std::max({projections_.input_grad_workspace(), attention_->backward_workspace(),
-                   output_map_->kernel().input_grad_workspace(), norms});
-}
-
-size_t SelfAttention::weight_grad_workspace() const {
-  return std::max(projections_.weight_grad_workspace(),
-                  output_map_->kernel().weight_grad_workspace());
+  const size_t own = attention_->backward_workspace();
+  return !norms_ ? own
+                 : std::max({own, norms_->q.backward_workspace(), norms_->k.backward_workspace()});
 }
 
 Projections::Heads SelfAttention::Attended(const LayerCall& call) const {
@@ -118,8 +104,8 @@ void SelfAttention::NormHeads(const LayerCall& call) const {
 
 void SelfAttention::Turn(const LayerCall& call) const {
   const Projections::Heads heads = Attended(call);
-  rotary_->Turn(call, heads_, projections_.q_stride(), heads.q);
-  rotary_->Turn(call, kv_heads_, projections_.kv_stride(), heads.k);
+  rotary_->Turn(call, heads_, projections_.layout().q_stride, heads.q);
+  rotary_->Turn(call, kv_heads_, projections_.layout().kv_stride, heads.k);
 }
 
 void SelfAttention::Attend(const LayerCall& call, void* workspace) const {
@@ -155,8 +141,8 @@ void SelfAttention::BackwardInput(const LayerCall& call, const void* output_grad
                        LayerBase::Tensor(call, att_), LayerBase::FloatTensor(call, lse_), datt,
                        gradients.q, gradients.k, gradients.v, workspace);
   if (rotary_) {
-    rotary_->TurnBack(call, heads_, projections_.q_stride(), gradients.q);
-    rotary_->TurnBack(call, kv_heads_, projections_.kv_stride(), gradients.k);
+    rotary_->TurnBack(call, heads_, projections_.layout().q_stride, gradients.q);
+    rotary_->TurnBack(call, kv_heads_, projections_.layout().kv_stride, gradients.k);
   }
   if (norms_) {
     const Projections::Heads raw = projections_.Values(call), to = projections_.Gradients(call);

@@ -37,9 +37,9 @@ class SelfAttention {
 
   // Columns that input_grad needs: while it is computed, it holds the gradient of att as well.
   int64_t input_grad_width() const;
-  size_t forward_workspace() const;
+  // What attention itself and the norms of heads need; the maps are the layer's.
+  size_t forward_workspace() const { return attention_->forward_workspace(); }
   size_t input_grad_workspace() const;
-  size_t weight_grad_workspace() const;
 
   void Pack(const LayerCall& call) const;
   // input, output, residual (nullable) and their gradients are [rows, dim].

@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr int kByteValues = 256;
 constexpr char kTextFingerprint[] = "text:";  // of a data set whose tokens are bytes
-// Lengths are multiples of 1/16 of the longest: at most 16 of them, and little padding.
+// Lengths are multiples of 1/16 of a usual sample's: few of them, and little padding, however long a
+// text the model takes.
 constexpr int64_t kLengths = 16;
 constexpr int64_t kShortestLength = 16;
 
@@ -153,7 +154,7 @@ absl::Status GptModel::LoadParameters(const Source& source) {
 
 int64_t GptModel::LengthFor(int64_t tokens) const {
   const int64_t longest = config().max_seq;
-  const int64_t unit = std::max(kShortestLength, longest / kLengths);
+  const int64_t unit = std::max(kShortestLength, spec_.usual_seq() / kLengths);
   return std::min(longest, (tokens + unit - 1) / unit * unit);
 }
 

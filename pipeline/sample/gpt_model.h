@@ -20,8 +20,8 @@ namespace sluice {
 class GptModel {
  public:
   // `path` is a checkpoint of `sluice train` (its directory, or one step's folder), or a folder
-  // with config.json and weights, in one file or in shards, of a Hugging Face GPT-2. Errors are OpenCheckpoint's and
-  // LoadWeights'; InvalidArgument for an MLP, or as CheckTrainable.
+  // with config.json and weights, in one file or in shards, of a Hugging Face decoder that trains.
+  // Errors are OpenCheckpoint's and LoadWeights'; InvalidArgument for an MLP, or as CheckTrainable.
   static absl::StatusOr<std::unique_ptr<GptModel>> Load(const std::string& path);
 
   ~GptModel();

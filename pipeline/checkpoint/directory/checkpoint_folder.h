@@ -29,10 +29,10 @@ class CheckpointFolder {
   std::string path() const { return SavingFolder(directory_, nonce_); }
 
   // Adds config.json, the model's other files, and state.json, which lists them and `files`, all on
-  // the disk by now; puts the folder
-  // in its place, points `latest` to it, and removes what this run replaces and all but the newest
-  // `keep` of the checkpoints up to this step. Returns the folder's path. FailedPrecondition where
-  // its name, or `latest`, belongs to something that sluice did not make. Call it once.
+  // the disk by now; puts the folder in its place, points `latest` to it, and removes what this run
+  // replaces and all but the newest `keep` of the checkpoints up to this step. Returns the folder's
+  // path. FailedPrecondition where its name, or `latest`, belongs to something that sluice did not
+  // make. Call it once.
   absl::StatusOr<std::string> Commit(const RunState& state, std::map<std::string, FileRecord> files,
                                      int keep);
 
