@@ -174,9 +174,13 @@ class DocumentDataset : public Dataset {
     int64_t at = 0;
     for (int64_t p = windows.first[w]; p < windows.first[w + 1]; ++p) {
       const Part& part = windows.parts[static_cast<size_t>(p)];
-      tokens->resize(static_cast<size_t>(part.tokens) + (part.has_next ? 1 : 0));
-      status_.Read(*windows.source, part.begin, absl::MakeSpan(*tokens));
-      FillPart(part, *tokens, at, out);
+      if (out.starts != nullptr)
+        std::fill_n(out.starts + at, part.tokens, static_cast<int32_t>(at));
+      if (out.input != nullptr || out.targets != nullptr) {
+        tokens->resize(static_cast<size_t>(part.tokens) + (part.has_next ? 1 : 0));
+        status_.Read(*windows.source, part.begin, absl::MakeSpan(*tokens));
+        FillPart(part, *tokens, at, out);
+      }
       at += part.tokens;
     }
     Pad(at, out);
@@ -191,7 +195,6 @@ class DocumentDataset : public Dataset {
       if (out.targets != nullptr) {
         out.targets[at + i] = next < tokens.size() && tokens[next] >= 0 ? tokens[next] : kNoTarget;
       }
-      if (out.starts != nullptr) out.starts[at + i] = static_cast<int32_t>(at);
     }
   }
 

@@ -83,6 +83,7 @@ DecoderBlock::DecoderBlock(const DecoderConfig& config, int block, const LayerCo
   decl_.input_dtype = decl_.output_dtype = dtype();
   decl_.input_shape = decl_.output_shape = {rows(), dim()};
   decl_.input_use = LastUse::kInputGrad;  // norm1's backward
+  decl_.uses_starts = true;               // attention, and positions where it has them
   // It is the MLP's last gradient, unless there is a norm in between.
   decl_.output_grad_use = after2_ ? LastUse::kInputGrad : LastUse::kWeightGrad;
 }

@@ -28,6 +28,7 @@ class Embedding : public LayerBase {
     decl_.input_use = LastUse::kWeightGrad;
     decl_.output_grad_use = LastUse::kWeightGrad;
     decl_.has_input_grad = false;
+    decl_.uses_starts = config.learned_positions;
   }
 
   void Forward(const LayerCall& call) override {

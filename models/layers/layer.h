@@ -68,6 +68,7 @@ struct LayerDecl {
   LastUse input_use = LastUse::kForward;          // until when the input is read
   LastUse output_grad_use = LastUse::kInputGrad;  // until when the gradient of the output is read
   LastUse targets_use = LastUse::kForward;  // until when the last layer reads targets, loss_scale
+  bool uses_starts = false;    // every call of it reads LayerCall::starts, where documents have any
   bool has_input_grad = true;  // false for the first layer: I computes nothing to send on
 };
 

@@ -32,6 +32,7 @@ void BoundProgram::BindCalls(absl::Span<double> losses, absl::Span<int64_t> corr
     call.output_grad = Address(buffers.output_grad);
     call.input_grad = Address(buffers.input_grad);
     call.targets = static_cast<const int32_t*>(Address(buffers.targets));
+    call.starts = static_cast<const int32_t*>(Address(buffers.starts));
     const size_t first = tensors_.size();
     for (BufferId id : buffers.tensors) tensors_.push_back(Address(id));
     call.tensors = absl::MakeConstSpan(tensors_).subspan(first);

@@ -1,6 +1,7 @@
 #include "pipeline/run/executor.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "pipeline/compile/memory/memory_plan.h"
 
@@ -8,12 +9,19 @@ namespace sluice {
 namespace {
 
 bool Loads(const Instruction& instruction) {
-  return instruction.step == Step::kLoadInput || instruction.step == Step::kLoadTargets;
+  return instruction.step == Step::kLoadInput || instruction.step == Step::kLoadTargets ||
+         instruction.step == Step::kLoadStarts;
 }
 
 bool CallsLayer(const Instruction& instruction) {
   return instruction.step == Step::kForward || instruction.step == Step::kRestore ||
          instruction.step == Step::kBackwardInput || instruction.step == Step::kBackwardWeight;
+}
+
+// Updates of each stage's weights in a pass; the last one may have fewer micro-batches.
+int UpdatesOf(const RunPlan& plan) {
+  const int each = plan.update_micro_batches();
+  return (plan.lowered.micro_batches + each - 1) / each;
 }
 
 }  // namespace
@@ -29,6 +37,9 @@ Executor::Executor(RankState* state, const RankProgram& program,
       data_(*data),
       clock_(&state->device(), state->stream(), program.actions.size()),
       recordings_(program.instructions.size()),
+      targets_(static_cast<size_t>(state->plan().lowered.micro_batches) *
+               static_cast<size_t>(state->plan().replicas())),
+      loss_scales_(static_cast<size_t>(UpdatesOf(state->plan()))),
       group_(group) {
   for (size_t peer = 0; peer < program.sends.size(); ++peer) {
     sent_.emplace_back(static_cast<size_t>(program.sends[peer]));
@@ -111,6 +122,7 @@ absl::Status Executor::Finish(const Pass& pass) {
 
 absl::Status Executor::Queue(const Pass& pass) {
   current_action_ = -1;
+  CountTargets(pass);
   clock_.Start();
   // Passes that are alike ask for the same calls with the same memory each time.
   const bool repeats = pass.train && pass.check_finite == nullptr && pass.micro_batches < 0;
@@ -131,10 +143,33 @@ absl::Status Executor::Queue(const Pass& pass) {
   return absl::OkStatus();
 }
 
+void Executor::CountTargets(const Pass& pass) {
+  const RunPlan& plan = state_.plan();
+  for (size_t mb = 0; mb < targets_.size(); ++mb) {
+    targets_[mb] = data_.counted_targets(
+        pass.split, pass.first_micro_batch + static_cast<int64_t>(mb), plan.request.batch.size);
+  }
+  const auto of_update = static_cast<std::ptrdiff_t>(plan.update_micro_batches()) * plan.replicas();
+  auto first = targets_.begin();
+  for (float& scale : loss_scales_) {
+    const auto end = first + std::min(of_update, targets_.end() - first);
+    const int64_t count = std::accumulate(first, end, int64_t{0});
+    scale = pass.train && count > 0 ? static_cast<float>(1.0 / static_cast<double>(count)) : 0.0F;
+    first = end;
+  }
+}
+
 size_t Executor::EndOfCalls(size_t first) const {
   size_t end = first;
-  while (end < program_.instructions.size() && CallsLayer(program_.instructions[end])) ++end;
+  while (end < program_.instructions.size() && Repeats(program_.instructions[end])) ++end;
   return end;
+}
+
+bool Executor::Repeats(const Instruction& instruction) const {
+  if (!CallsLayer(instruction)) return false;
+  const int local = program_.calls[static_cast<size_t>(instruction.index)].layer;
+  const bool has_loss = state_.layer(local).decl().output_shape.empty();
+  return !has_loss || !state_.plan().request.documents;
 }
 
 absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass) {
@@ -160,6 +195,7 @@ absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass)
       return Communicate(instruction, pass);
     case Step::kLoadInput:
     case Step::kLoadTargets:
+    case Step::kLoadStarts:
       Load(instruction, pass);
       return absl::OkStatus();
     case Step::kForward:
@@ -205,15 +241,16 @@ absl::Status Executor::Communicate(const Instruction& instruction, const Pass& p
 
 void Executor::Load(const Instruction& instruction, const Pass& pass) {
   const RunRequest& request = state_.plan().request;
-  const bool input = instruction.step == Step::kLoadInput;
   const auto buffer = static_cast<size_t>(instruction.buffer);
   void* memory =
       samples_ == nullptr ? bound_.Address(instruction.buffer) : samples_ + samples_offset_[buffer];
   const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
+  SampleBuffers samples;
+  if (instruction.step == Step::kLoadInput) samples.input = memory;
+  if (instruction.step == Step::kLoadTargets) samples.targets = static_cast<int32_t*>(memory);
+  if (instruction.step == Step::kLoadStarts) samples.starts = static_cast<int32_t*>(memory);
   data_.Fill(pass.split, pass.first_micro_batch + number, request.batch.size,
-             state_.plan().layers.front().input_dtype,
-             {.input = input ? memory : nullptr,
-              .targets = input ? nullptr : static_cast<int32_t*>(memory)});
+             state_.plan().layers.front().input_dtype, samples);
   if (samples_ == nullptr) return;
   state_.device().Copy(state_.stream(), bound_.Address(instruction.buffer), memory,
                        static_cast<size_t>(program_.buffers[buffer].bytes));
@@ -222,10 +259,8 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
 void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   LayerCall& call = bound_.call(instruction.index);
   Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
-  const RunPlan& plan = state_.plan();
-  const auto rows = static_cast<double>(plan.request.batch.rows() * plan.update_micro_batches() *
-                                        plan.replicas());
-  call.loss_scale = pass.train ? static_cast<float>(1.0 / rows) : 0.0f;
+  call.loss_scale = loss_scales_[static_cast<size_t>(instruction.micro_batch /
+                                                     state_.plan().update_micro_batches())];
   switch (instruction.step) {
     case Step::kForward:
       layer.Forward(call);

@@ -51,10 +51,12 @@ class Executor {
   // rank, stage, micro-batch and action (Where), and every rank has been told to stop.
   absl::Status Run(const Pass& pass);
 
-  // Of the last pass. Losses are sums over a micro-batch's rows; only a rank with the last layer
+  // Of the last pass. Losses are sums over a micro-batch's rows that count; only a rank with the last layer
   // has them. Actions that did not run have no times (end 0).
   absl::Span<const double> losses() const { return losses_; }
   absl::Span<const int64_t> correct() const { return correct_; }
+  // [micro-batch of all replicas] Targets that count, of the last pass.
+  absl::Span<const int64_t> targets() const { return targets_; }
   const std::vector<ActionTime>& times() const { return clock_.times(); }
   const RankProgram& program() const { return program_; }
   int world_rank() const { return state_.world_rank(); }
@@ -65,9 +67,13 @@ class Executor {
   absl::Status Execute(const Instruction& instruction, const Pass& pass);
   absl::Status Communicate(const Instruction& instruction, const Pass& pass);
   absl::Status Queue(const Pass& pass);
-  // The end of the row of layers' calls that begins with instruction `first`; `first` where it is
+  // Counts the targets of the pass, and what a row's loss weighs in the gradient of each update.
+  void CountTargets(const Pass& pass);
+  // The end of the row of repeated calls that begins with instruction `first`; `first` where it is
   // no such call.
   size_t EndOfCalls(size_t first) const;
+  // Whether it is a layer's call that is the same in each pass: with documents, loss_scale is not.
+  bool Repeats(const Instruction& instruction) const;
   absl::Status Finish(const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);
   void CallLayer(const Instruction& instruction, const Pass& pass);
@@ -89,6 +95,8 @@ class Executor {
   std::vector<int64_t> samples_offset_;  // [buffer] in samples_
   ActionClock clock_;
   std::vector<Recording> recordings_;  // [instruction] of the calls from there to EndOfCalls
+  std::vector<int64_t> targets_;       // [micro-batch of all replicas]
+  std::vector<float> loss_scales_;     // [update of the pass]
   std::vector<std::string> ranges_;    // [action] its name, where a device queues
   absl::Status prepared_;
   Communicator* const group_;

@@ -257,6 +257,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
   if (options_.watching.eval_micro_batches > 0)
     count = std::min(count, options_.watching.eval_micro_batches);
   Evaluation evaluation{.step = step, .samples = count * request.batch.size};
+  int64_t targets = 0;
   for (int64_t first = 0; first < count; first += round) {
     Pass pass;
     pass.split = Split::kValidation;
@@ -271,10 +272,11 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     if (!report.ok()) return report.status();
     evaluation.loss += report->loss_sum;
     evaluation.accuracy += static_cast<double>(report->correct);
+    targets += report->targets;
   }
-  const auto rows = static_cast<double>(std::max<int64_t>(count, 1) * request.batch.rows());
-  evaluation.loss /= rows;
-  evaluation.accuracy /= rows;
+  const auto counted = static_cast<double>(std::max<int64_t>(targets, 1));
+  evaluation.loss /= counted;
+  evaluation.accuracy /= counted;
   if (!leader() || count == 0) return absl::OkStatus();
   summary_.evaluated = true;
   summary_.eval_loss = evaluation.loss;

@@ -49,7 +49,6 @@ StepReporter::StepReporter(const RunPlan& plan, int parameter_count)
       step_micro_batches_(static_cast<size_t>(plan.global_micro_batches())),
       steps_(static_cast<size_t>(plan.window_steps())),
       parameters_(static_cast<size_t>(parameter_count)),
-      rows_(static_cast<double>(plan.request.batch.rows())),
       mine_(kFixedSlots + 2 * kOps * stages_ + 2 * micro_batches_ + steps_ * parameters_),
       all_(mine_.size() * static_cast<size_t>(plan.world_size())) {}
 
@@ -72,7 +71,8 @@ absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
   absl::Status status = Exchange(executor, norms, stop, communicator, timeout);
   if (!status.ok()) return status;
   StepReport report = DecodePass();
-  DecodeStep(0, micro_batches < 0 ? places_.size() : static_cast<size_t>(micro_batches), &report);
+  DecodeStep(executor, 0, micro_batches < 0 ? places_.size() : static_cast<size_t>(micro_batches),
+             &report);
   return report;
 }
 
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<StepReport>> StepReporter::GatherSteps(
   share.busy /= static_cast<double>(steps);
   std::vector<StepReport> reports(static_cast<size_t>(steps), share);
   for (size_t step = 0; step < reports.size(); ++step)
-    DecodeStep(step, step_micro_batches_, &reports[step]);
+    DecodeStep(executor, step, step_micro_batches_, &reports[step]);
   return reports;
 }
 
@@ -189,16 +189,20 @@ double StepReporter::MicroBatchSeconds(const StageOnRank& at) const {
   return seconds;
 }
 
-void StepReporter::DecodeStep(size_t step, size_t count, StepReport* report) const {
+void StepReporter::DecodeStep(const Executor& executor, size_t step, size_t count,
+                              StepReport* report) const {
   report->window_step = static_cast<int>(step);
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
   const size_t first = step * step_micro_batches_;
   for (size_t mb = first; mb < first + count; ++mb) {
     const Place& place = places_[mb];
     report->loss_sum += SumOf(place.replica, losses + place.local);
+    report->targets += executor.targets()[mb];
     report->correct += std::llround(SumOf(place.replica, losses + micro_batches_ + place.local));
   }
-  report->loss = static_cast<float>(report->loss_sum / (rows_ * static_cast<double>(count)));
+  // Where none counts, there is no loss.
+  report->loss = static_cast<float>(report->loss_sum /
+                                    static_cast<double>(std::max<int64_t>(report->targets, 1)));
   const size_t norms = losses + 2 * micro_batches_ + step * parameters_;
   double squares = 0;
   for (size_t p = 0; p < parameters_; ++p) squares += Sum(norms + p);

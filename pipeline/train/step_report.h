@@ -14,8 +14,9 @@ namespace sluice {
 
 // What all ranks know of a step once it is computed, and before the weights change.
 struct StepReport {
-  float loss = 0;        // mean over rows and micro-batches
-  double loss_sum = 0;   // over rows, in micro-batch order
+  float loss = 0;        // mean over targets that count
+  double loss_sum = 0;   // over them, in micro-batch order
+  int64_t targets = 0;   // those that count
   double grad_norm = 0;  // over all parameters in canonical order
   int64_t correct = 0;
   bool stop = false;  // some rank was asked to stop
@@ -69,7 +70,7 @@ class StepReporter {
   void Encode(const Executor& executor, absl::Span<const double> norms, bool stop);
   StepReport DecodePass() const;
   // Adds losses of `count` micro-batches and the norm of step `step`.
-  void DecodeStep(size_t step, size_t count, StepReport* report) const;
+  void DecodeStep(const Executor& executor, size_t step, size_t count, StepReport* report) const;
   double MicroBatchSeconds(const StageOnRank& at) const;
   double Sum(size_t slot) const;
   double SumOf(size_t replica, size_t slot) const;
@@ -82,7 +83,6 @@ class StepReporter {
   const size_t step_micro_batches_;  // of a step, all replicas
   const size_t steps_;
   const size_t parameters_;
-  const double rows_;
   double clock_ahead_ = 0;  // seconds
   std::vector<double> mine_;
   std::vector<double> all_;  // [rank][slot]

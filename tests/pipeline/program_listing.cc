@@ -30,6 +30,8 @@ std::string Line(const RankProgram& program, const Instruction& i) {
       return absl::StrCat("load input ", i.micro_batch, " -> ", Name(i.buffer));
     case Step::kLoadTargets:
       return absl::StrCat("load targets ", i.micro_batch, " -> ", Name(i.buffer));
+    case Step::kLoadStarts:
+      return absl::StrCat("load starts ", i.micro_batch, " -> ", Name(i.buffer));
     case Step::kAddGroup:
       return absl::StrCat("add group ", i.index);
     case Step::kReduceGradients:

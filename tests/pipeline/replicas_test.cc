@@ -98,6 +98,18 @@ INSTANTIATE_TEST_SUITE_P(
                  .zero = 2},
         SmallRun{.model = "mlp", .ranks = 3, .sum_groups = 12, .replicas = 3},
         SmallRun{.model = "tied", .ranks = 4, .sum_groups = 4, .replicas = 4, .zero = 1},
+        SmallRun{.model = "llama",
+                 .ranks = 2,
+                 .sum_groups = 8,
+                 .replicas = 2,
+                 .zero = 2,
+                 .documents = true},
+        SmallRun{.model = "gemma",
+                 .ranks = 3,
+                 .dtype = DType::kBFloat16,
+                 .replicas = 3,
+                 .zero = 1,
+                 .documents = true},
         SmallRun{.model = "mlp", .ranks = 2, .micro_batches = 1, .replicas = 5, .zero = 2}),
     [](const auto& run) { return run.param.Name(); });
 

@@ -101,9 +101,29 @@ void HashedData::Fill(Split split, int64_t index, int64_t size, DType dtype,
     }
     if (spec_.decoder() == nullptr && targets != nullptr)
       targets[i] = static_cast<int32_t>(Hash(sample) % ids);
+    if (documents_) {
+      CutSample(sample, targets == nullptr ? nullptr : targets + i * seq_,
+                out.starts == nullptr ? nullptr : out.starts + i * seq_);
+    }
   }
-  if (out.starts != nullptr && spec_.decoder() != nullptr)
-    std::fill_n(out.starts, size * input_size(), 0);
+  if (out.starts != nullptr && !documents_) std::fill_n(out.starts, size * input_size(), 0);
+}
+
+void HashedData::CutSample(uint64_t sample, int32_t* targets, int32_t* starts) const {
+  int64_t start = 0;
+  for (int64_t j = 0; j < seq_; ++j) {
+    const uint64_t at = Hash(Hash(sample + static_cast<uint64_t>(j)));
+    if (at % 3 == 0) start = j;
+    if (starts != nullptr) starts[j] = static_cast<int32_t>(start);
+    if (targets != nullptr && at % 4 == 0) targets[j] = kNoTarget;
+  }
+}
+
+int64_t HashedData::counted_targets(Split split, int64_t index, int64_t size) const {
+  if (!documents_) return Dataset::counted_targets(split, index, size);
+  std::vector<int32_t> targets(static_cast<size_t>(size * seq_));
+  Fill(split, index, size, DType::kInt32, {.targets = targets.data()});
+  return std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t != kNoTarget; });
 }
 
 std::string SmallRun::Name() const {
@@ -118,10 +138,62 @@ std::string SmallRun::Name() const {
   if (!stage_members.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_members, ""));
   if (zero > 0) absl::StrAppend(&name, "_zero", zero);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
+  if (documents) absl::StrAppend(&name, "_documents");
   return absl::StrReplaceAll(name, {{"-", "_"}});
 }
 
+namespace {
+
+// Grouped queries of an odd width, rotary positions, SwiGLU.
+DecoderConfig SmallLlama() {
+  DecoderConfig llama = LlamaDecoder("llama");
+  llama.layers = kBlocks;
+  llama.dim = 12;
+  llama.heads = 4;
+  llama.kv_heads = 2;
+  llama.head_dim = 6;
+  llama.hidden = 20;
+  llama.vocab = 17;
+  llama.max_seq = 6;
+  llama.rope.scaling = RopeScaling::kLlama3;
+  llama.rope.factor = 8;
+  llama.rope.original_max_seq = 4;
+  return llama;
+}
+
+// And norms of heads, biases, a tied head.
+DecoderConfig SmallQwen() {
+  DecoderConfig qwen = SmallLlama();
+  qwen.family = "qwen3";
+  qwen.qk_norm = qwen.qkv_bias = qwen.tied_head = true;
+  return qwen;
+}
+
+// And windows in two of three blocks, with positions of their own; four norms of 1 + weight, caps,
+// GeGLU, a scaled embedding.
+DecoderConfig SmallGemma() {
+  DecoderConfig gemma = SmallQwen();
+  gemma.family = "gemma3_text";
+  gemma.qkv_bias = false;
+  gemma.norms = 4;
+  gemma.norm_offset = true;
+  gemma.embedding_scale = 3.5F;
+  gemma.attention_scale = 0.3F;
+  gemma.attention_soft_cap = 5;
+  gemma.final_soft_cap = 3;
+  gemma.mlp = MlpKind::kGeGlu;
+  gemma.window = 3;
+  for (int b = 0; b < kBlocks; ++b) gemma.global_blocks.push_back(b % 3 == 2);
+  gemma.local_rope = Rope{.theta = 100};
+  return gemma;
+}
+
+}  // namespace
+
 ModelSpec SmallModel(const std::string& name) {
+  if (name == "llama") return {.name = name, .config = SmallLlama()};
+  if (name == "qwen") return {.name = name, .config = SmallQwen()};
+  if (name == "gemma") return {.name = name, .config = SmallGemma()};
   if (name == "mlp") {
     MlpConfig mlp{.widths = {20}};
     for (int i = 0; i < kBlocks + 1; ++i) mlp.widths.push_back(8 + i % 5);
@@ -154,6 +226,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.spec = SmallModel(run.model);
   request.batch = {.size = 2, .seq = run.model == "mlp" ? 1 : 6};
   request.dtype = run.dtype;
+  request.documents = run.documents;
   request.timetable = timetable;
   const int stages = timetable.placement.model_stages();
   request.partition = run.partition_seed == 0
@@ -201,7 +274,7 @@ void PrintTo(const Outcome& outcome, std::ostream* out) {
 }
 
 absl::StatusOr<Outcome> Train(const RunPlan& plan, const TrainOptions& options) {
-  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  const HashedData data(plan.request.spec, plan.request.batch.seq, plan.request.documents);
   Outcome outcome;
   TrainEvents events;
   events.on_step = [&outcome](const StepMetrics& metrics) {

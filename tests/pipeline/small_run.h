@@ -14,7 +14,9 @@ namespace sluice {
 // Tokens or pixels that depend only on sample and position; no file is read.
 class HashedData : public Dataset {
  public:
-  HashedData(const ModelSpec& spec, int64_t seq) : spec_(spec), seq_(seq) {}
+  // `documents`: samples of tokens hold several documents, and targets that do not count.
+  HashedData(const ModelSpec& spec, int64_t seq, bool documents = false)
+      : spec_(spec), seq_(seq), documents_(documents) {}
   std::string description() const override { return "hashed"; }
   int64_t samples(Split split) const override { return split == Split::kTrain ? 1000 : 40; }
   int classes() const override { return spec_.classes(); }
@@ -24,18 +26,26 @@ class HashedData : public Dataset {
   DType input_dtype() const override {
     return spec_.decoder() != nullptr ? DType::kInt32 : DType::kFloat32;
   }
+  bool has_documents() const override { return documents_; }
   void Fill(Split split, int64_t index, int64_t size, DType dtype,
             const SampleBuffers& out) const override;
+  int64_t counted_targets(Split split, int64_t index, int64_t size) const override;
 
  private:
+  // Makes documents of a sample's tokens, which `sample` names.
+  void CutSample(uint64_t sample, int32_t* targets, int32_t* starts) const;
+
   ModelSpec spec_;
   int64_t seq_;
+  bool documents_;
 };
 
 // One way to train a small model. Two runs that differ only in how the work is cut must agree to
 // the bit.
 struct SmallRun {
-  std::string model = "gpt";  // "gpt", "tied", "rms", "mlp", "wide" or "wide_tied"
+  // "gpt", "tied", "rms", "mlp", "wide" or "wide_tied"; or, with most of their families' options,
+  // "llama", "qwen", "gemma"
+  std::string model = "gpt";
   std::string schedule = "1f1b";
   int ranks = 2;
   int chunks = 1;
@@ -48,6 +58,7 @@ struct SmallRun {
   int sum_groups = 0;  // as in RunRequest
   int replicas = 1;    // of `micro_batches` each
   int zero = 0;
+  bool documents = false;  // several per sample, of data with targets that do not count
   std::vector<int> stage_members = {};  // instead of replicas; `ranks` is then the number of stages
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.

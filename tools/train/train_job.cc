@@ -213,11 +213,6 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
                                                    " distinct ids, model '", spec.name, "' only ",
                                                    takes, "; give a larger --vocab"));
   }
-  if (data.has_documents()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " holds ", data.description(),
-                     ", whose borders the layers cannot keep yet; give text or tokens"));
-  }
   if (absl::Status status = CheckTokens(data, spec, question); !status.ok()) return status;
   if (spec.mlp() != nullptr && data.input_size() != spec.mlp()->widths.front()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", data.input_size(),
@@ -250,6 +245,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   if (!data.ok()) return data.status();
   job.data = *std::move(data);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
+  job.request.documents = job.data->has_documents();
   if (!question.options.saving.directory.empty() && question.options.saving.resume.empty()) {
     absl::StatusOr<ModelFiles> files = ModelFilesOf(question.model, question.options.saving.init);
     if (!files.ok()) return files.status();

@@ -18,6 +18,7 @@ enum class Step : uint8_t {
   kWaitSend,
   kLoadInput,  // reads the micro-batch from the data set
   kLoadTargets,
+  kLoadStarts,
   kForward,  // the rest are calls of one layer
   kRestore,
   kBackwardInput,
@@ -49,6 +50,7 @@ struct CallBuffers {
   BufferId output_grad = kNoBuffer;
   BufferId input_grad = kNoBuffer;
   BufferId targets = kNoBuffer;
+  BufferId starts = kNoBuffer;
   std::vector<BufferId> tensors = {};  // as in the layer's declaration
   int32_t slot = 0;                    // which of the kept versions of the weights it reads
   bool second_gradient = false;        // W writes the accumulator of the groups after the first

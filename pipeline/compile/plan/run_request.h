@@ -24,6 +24,9 @@ struct RunRequest {
   ModelSpec spec;
   BatchShape batch;
   DType dtype = DType::kFloat32;
+  // Samples hold several documents, which see nothing of each other, or targets that do not count
+  // (Dataset::has_documents): every stage reads where documents start.
+  bool documents = false;
   Timetable timetable;               // sound; compute-only or lowered
   Partition partition;               // a range of layers per stage of the model
   std::vector<Recompute> recompute;  // as in ProgramRequest: one policy per stage

@@ -113,19 +113,27 @@ class RankCompiler {
     builder_.Begin(action);
     if (previous == kNoStage) current = builder_.Load(Step::kLoadInput, InputBytes(Decl(0)), mb);
     const RankStage& stage = Local(action);
+    BufferId starts = kNoBuffer;
     for (int local = stage.first; local <= stage.last; ++local) {
       const CallPlace place = PlaceOf(action, local);
-      const bool loss = layers_[static_cast<size_t>(local)]->output_shape.empty();
-      calls_.SetInput(
-          place, current,
-          loss ? builder_.Load(Step::kLoadTargets, request_.batch_rows * SizeOf(DType::kInt32), mb)
-               : kNoBuffer);
+      LayerCalls::Samples samples;
+      if (Layer(local).output_shape.empty()) samples.targets = LoadRows(Step::kLoadTargets, mb);
+      if (Layer(local).uses_starts && request_.documents) {
+        if (starts == kNoBuffer) starts = LoadRows(Step::kLoadStarts, mb);
+        samples.starts = starts;
+      }
+      calls_.SetInput(place, current, samples);
       current = calls_.Forward(place);
     }
     builder_.End();
     At(activations_, action.stage, mb) = current;
     const int next = placement_.NextStage(action.stage);
     if (next != kNoStage && !Here(next)) messages_.Send(deal_.rank(next, mb), current, mb);
+  }
+
+  // A number for each row of the micro-batch.
+  BufferId LoadRows(Step step, int mb) {
+    return builder_.Load(step, request_.batch_rows * SizeOf(DType::kInt32), mb);
   }
 
   // The stage as a whole, so that its backward need not.

@@ -33,9 +33,9 @@ LayerCalls::LayerCalls(std::vector<const LayerDecl*> layers, int micro_batches,
       builder_(*builder),
       frames_(layers_.size() * micro_batches_) {}
 
-void LayerCalls::SetInput(const CallPlace& place, BufferId input, BufferId targets) {
+void LayerCalls::SetInput(const CallPlace& place, BufferId input, const Samples& samples) {
   At(place).input = input;
-  At(place).targets = targets;
+  At(place).samples = samples;
 }
 
 BufferId LayerCalls::Forward(const CallPlace& place) {
@@ -53,8 +53,11 @@ void LayerCalls::Restore(const CallPlace& place) {
                    [](const TensorDecl& t) { return t.restorable; }))
     return;
   Frame& frame = At(place);
-  CallBuffers call{
-      .layer = place.layer, .input = frame.input, .tensors = frame.tensors, .slot = place.slot};
+  CallBuffers call{.layer = place.layer,
+                   .input = frame.input,
+                   .starts = frame.samples.starts,
+                   .tensors = frame.tensors,
+                   .slot = place.slot};
   for (size_t t = 0; t < tensors.size(); ++t) {
     if (tensors[t].restorable)
       frame.tensors[t] = call.tensors[t] = builder_.New(tensors[t].bytes());
@@ -68,8 +71,11 @@ void LayerCalls::Restore(const CallPlace& place) {
 BufferId LayerCalls::ForwardCall(const CallPlace& place, bool rebuild) {
   const LayerDecl& decl = Decl(place);
   Frame& frame = At(place);
-  CallBuffers call{
-      .layer = place.layer, .input = frame.input, .targets = frame.targets, .slot = place.slot};
+  CallBuffers call{.layer = place.layer,
+                   .input = frame.input,
+                   .targets = frame.samples.targets,
+                   .starts = frame.samples.starts,
+                   .slot = place.slot};
   frame.tensors.assign(decl.tensors.size(), kNoBuffer);
   for (size_t t = 0; t < decl.tensors.size(); ++t) {
     const TensorDecl& tensor = decl.tensors[t];
@@ -92,6 +98,7 @@ BufferId LayerCalls::InputGrad(const CallPlace& place, BufferId output_grad) {
   frame.output_grad = output_grad;
   CallBuffers call{.layer = place.layer,
                    .output_grad = frame.output_grad,
+                   .starts = frame.samples.starts,
                    .tensors = frame.tensors,
                    .slot = place.slot};
   if (decl.input_use != LastUse::kForward) call.input = frame.input;
@@ -112,13 +119,14 @@ void LayerCalls::WeightGrad(const CallPlace& place) {
   const LayerDecl& decl = Decl(place);
   const Frame& frame = At(place);
   CallBuffers call{.layer = place.layer,
+                   .starts = frame.samples.starts,
                    .slot = place.slot,
                    .second_gradient = place.second_gradient,
                    .accumulate = place.accumulate,
                    .gradients = place.gradients};
   if (decl.input_use == LastUse::kWeightGrad) call.input = frame.input;
   if (decl.output_grad_use == LastUse::kWeightGrad) call.output_grad = frame.output_grad;
-  if (decl.targets_use == LastUse::kWeightGrad) call.targets = frame.targets;
+  if (decl.targets_use == LastUse::kWeightGrad) call.targets = frame.samples.targets;
   for (size_t t = 0; t < decl.tensors.size(); ++t) {
     const TensorDecl& tensor = decl.tensors[t];
     const bool scratch = tensor.lifetime == Lifetime::kWeightGradScratch;

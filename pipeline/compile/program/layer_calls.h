@@ -29,8 +29,14 @@ class LayerCalls {
   // `layers[i]` declares the rank's layer i.
   LayerCalls(std::vector<const LayerDecl*> layers, int micro_batches, ProgramBuilder* builder);
 
-  // The call's input, and for the last layer its targets, for this and all later calls.
-  void SetInput(const CallPlace& place, BufferId input, BufferId targets);
+  // What the samples of a micro-batch bring to a layer, besides its input.
+  struct Samples {
+    BufferId targets = kNoBuffer;  // of the last layer
+    BufferId starts = kNoBuffer;   // where the layer uses them
+  };
+
+  // The call's input and samples, for this and all later calls.
+  void SetInput(const CallPlace& place, BufferId input, const Samples& samples);
   // Returns the layer's output; kNoBuffer for the model's last layer.
   BufferId Forward(const CallPlace& place);
   // Brings back what was dropped after F.
@@ -44,7 +50,7 @@ class LayerCalls {
   struct Frame {
     BufferId input = kNoBuffer;
     BufferId output_grad = kNoBuffer;
-    BufferId targets = kNoBuffer;
+    Samples samples;
     std::vector<BufferId> tensors;
   };
 

@@ -19,8 +19,8 @@ void ProgramBuilder::Append(const Instruction& instruction) {
 }
 
 void ProgramBuilder::AppendCall(Step step, CallBuffers call, int micro_batch) {
-  for (BufferId id :
-       {call.input, call.output, call.output_grad, call.input_grad, call.targets, call.gradients})
+  for (BufferId id : {call.input, call.output, call.output_grad, call.input_grad, call.targets,
+                      call.starts, call.gradients})
     Use(id);
   for (BufferId id : call.tensors) Use(id);
   program_.calls.push_back(std::move(call));

@@ -25,7 +25,7 @@ class ProgramBuilder {
   void End();
   // Appends a sum of gradients over the rank's group, which lasts as long as its work memory.
   void Reduce(GradientReduction reduction, int micro_batch);
-  // A new buffer, filled by `step` (kLoadInput, kLoadTargets).
+  // A new buffer, filled by `step` (kLoadInput, kLoadTargets, kLoadStarts).
   BufferId Load(Step step, int64_t bytes, int micro_batch);
 
  private:

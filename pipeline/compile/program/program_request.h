@@ -24,6 +24,7 @@ struct ProgramRequest {
   std::vector<Recompute> recompute;
   bool recompute_ahead = false;  // only RECOMPUTE rebuilds; without one activations are kept
   int64_t batch_rows = 1;
+  bool documents = false;  // as in RunRequest
   // Gradients are summed in micro-batch order within each of this many groups of consecutive
   // micro-batches, then over the groups in order. 1 where the timetable has several copies of the
   // model (each is a group) or is asynchronous. With replicas: the groups of one replica.
