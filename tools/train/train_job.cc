@@ -246,6 +246,12 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   job.data = *std::move(data);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
   job.request.documents = job.data->has_documents();
+  if (job.request.documents && question.kernels.cuda &&
+      question.kernels.attention == CudaAttention::kCudnn) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--attention cudnn: ", question.data.path, " holds ", job.data->description(),
+                     ", which cuDNN's attention does not keep apart; leave the flag out"));
+  }
   if (!question.options.saving.directory.empty() && question.options.saving.resume.empty()) {
     absl::StatusOr<ModelFiles> files = ModelFilesOf(question.model, question.options.saving.init);
     if (!files.ok()) return files.status();
