@@ -160,12 +160,14 @@ absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::strin
   if (!before.ok()) return before.status();
   absl::StatusOr<OrderedJson> document = ParseOrderedJsonObject(json, file, kExpected);
   if (!document.ok()) return document.status();
+  const OrderedJson given = *document;
   OrderedJson& described = HasTextPart(*document) ? (*document)[kTextPart] : *document;
   if (before->config != spec.config && CanFormat(*before) && CanFormat(spec)) {
     ChangeFields(*before, spec, &described);
   }
   SaySavedInFp32(&*document);
   SaySavedInFp32(&described);
+  if (*document == given && before->config == spec.config) return std::string(json);
   std::string text =
       document->dump(kIndent, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace) +
       "\n";

@@ -29,8 +29,9 @@ bool CanFormat(const ModelSpec& spec);
 
 // The config.json of a model that was read from `json` and is saved with weights in fp32: every
 // field of `json` in its place, those that nothing here reads too, but for the type of the numbers
-// and for what `spec` has otherwise (a longer sequence, say). InvalidArgument where `json` cannot be
-// read, or describes a model that fields of its own cannot make `spec`.
+// and for what `spec` has otherwise (a longer sequence, say). `json` itself where nothing changes.
+// InvalidArgument where `json` cannot be read, or describes a model that fields of its own cannot
+// make `spec`.
 absl::StatusOr<std::string> PatchModelConfig(absl::string_view json, absl::string_view file,
                                              const ModelSpec& spec);
 

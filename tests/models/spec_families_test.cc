@@ -247,6 +247,13 @@ TEST(PatchModelConfigTest, ChangesWhatTheModelHasOtherwise) {
   EXPECT_EQ(Json::parse(*patched), json);
 }
 
+TEST(PatchModelConfigTest, LeavesWhatIsTrueAsItIs) {
+  Json json = Shape("llama");
+  json["dtype"] = "float32";
+  const std::string text = json.dump(7) + "\n \n";
+  EXPECT_EQ(*PatchModelConfig(text, "config.json", *Parse(json)), text);
+}
+
 TEST(PatchModelConfigTest, RefusesWhatItCannotDescribe) {
   const Json json = Shape("llama");
   ModelSpec spec = *Parse(json);

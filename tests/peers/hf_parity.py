@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Compares sluice with transformers on whole models. Exits with 77 where it is not installed.
 
-  hf_parity.py SLUICE     SLUICE is the program
+  hf_parity.py SLUICE [--large]     SLUICE is the program; with --large also a model of Qwen3-0.6B's shape,
+                                    which takes some 8 GB of memory and 4 GB of files
 
 Checks that transformers gives the logits that `sluice sample --logits` gives (within 1e-4) for
 
   - models that `sluice train` trained and saved: tied and untied, on one stage and on two;
   - models that transformers made: directly, and after `sluice train --init` has loaded and saved them;
-    as one file of fp32, bf16 or fp16, and as shards. What sluice saves keeps the folder's config.json
-    and tokenizer byte for byte;
+    as one file of fp32, bf16 or fp16, and as shards. What sluice saves keeps the folder's tokenizer byte
+    for byte, and its config.json field for field but for the type of the weights, which is fp32;
   - small odd models of every other family that trains, with their options on and off; of these it also
-    compares the losses of four steps of AdamW (within 1e-4, relative).
+    compares the losses of four steps of AdamW (within 1e-4, relative), and the logits of what was saved
+    after them.
 """
 
 import json
@@ -22,7 +24,7 @@ import tempfile
 try:
     import torch
     import transformers
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 except ImportError:
     print("hf_parity: skipped, needs torch and transformers")
     sys.exit(77)
@@ -48,8 +50,10 @@ def our_logits(folder, work, prompt):
 
 
 def load(folder):
-    # A config.json keeps the type that the weights had at first; sluice computes and saves in fp32.
-    model, info = GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    # Whatever types transformers finds by itself are those that it is to compute in.
+    model, info = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", output_loading_info=True)
+    if {parameter.dtype for parameter in model.parameters()} != {torch.float32}:
+        sys.exit(f"{folder}: transformers loads it in {model.dtype}, sluice saves fp32")
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info[kind]:
             sys.exit(f"{folder}: {kind}: {info[kind]}")
@@ -150,15 +154,15 @@ def make_family(family, changes, folder):
         torch.nn.init.normal_(parameter, std=0.2)
         if "norm" in name and not family.startswith("Gemma"):
             parameter.data += 1
-    model.save_pretrained(folder)
-    return model.eval()
+    model.to(torch.bfloat16).save_pretrained(folder)
+    return model.float().eval()
 
 
-def our_losses(folder, work):
+def our_losses(folder, work, saved):
     out = sluice("train", "--model", folder / "config.json", "--init", folder, "--data", work / "period", "--seq",
                  PERIOD, "--micro-batch-size", 2, "--micro-batches", 1, "--steps", STEPS, "--lr", "1e-2",
                  "--weight-decay", "0.1", "--clip", 0, "--warmup", 0, "--lr-schedule", "constant", "--stages", 2,
-                 "--no-pin", "--eval-micro-batches", 1, "--json").stdout
+                 "--no-pin", "--eval-micro-batches", 1, "--save", saved, "--json").stdout
     return [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line][:STEPS]
 
 
@@ -185,6 +189,25 @@ def their_losses(model, period, first):
     return losses
 
 
+def check_config(given, saved):
+    fields = json.loads((given / "config.json").read_text())
+    fields["dtype"] = "float32"
+    if json.loads((saved / "config.json").read_text()) != fields:
+        sys.exit(f"{saved}/config.json: not the fields of {given}")
+
+
+def check_large(work):
+    torch.manual_seed(1)
+    config = transformers.Qwen3Config(
+        vocab_size=151936, hidden_size=1024, intermediate_size=3072, num_hidden_layers=28, num_attention_heads=16,
+        num_key_value_heads=8, head_dim=128, max_position_embeddings=64, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6), attn_implementation="eager")
+    model = transformers.Qwen3ForCausalLM(config)
+    model.to(torch.bfloat16).save_pretrained(work / "large")
+    tokens = torch.randint(0, 151936, (13,)).tolist()
+    check("qwen3-0.6b's shape", model.float().eval(), work / "large", work, ("--tokens", ",".join(map(str, tokens))))
+
+
 def check_families(work):
     torch.manual_seed(1)
     period = torch.randint(0, 256, (PERIOD,)).tolist()
@@ -194,12 +217,15 @@ def check_families(work):
         folder = work / name.replace(" ", "-")
         model = make_family(family, changes, folder)
         check(name, model, folder, work, ("--tokens", prompt))
-        ours = our_losses(folder, work)
+        saved = work / (folder.name + "-saved")
+        ours = our_losses(folder, work, saved)
         theirs = their_losses(model, period, ours[0])
         difference = max(abs(a / b - 1) for a, b in zip(ours, theirs))
         print(f"{name + ', trained':<44} largest difference {difference:.1e} of {theirs[-1]:.1f}")
         if not difference <= TOLERANCE:
             sys.exit(f"{name}: losses are {ours}, transformers has {theirs}")
+        check(f"{name}, saved", load(saved / "latest"), saved, work, ("--tokens", prompt))
+        check_config(folder, saved / "latest")
 
 
 def check_folders(work, text):
@@ -210,8 +236,7 @@ def check_folders(work, text):
             model = make(folder, tied=True, vocab=256, dtype=dtype, shard_size=shard_size)
             if (folder / "model.safetensors.index.json").exists() != (shard_size != "5GB"):
                 sys.exit(f"{folder}: not in the files that were asked for")
-            kept = {"tokenizer.json": b'{"version": "1.0"}', "merges.txt": b"#version: 0.2\n\xff",
-                    "config.json": (folder / "config.json").read_bytes()}
+            kept = {"tokenizer.json": b'{"version": "1.0"}', "merges.txt": b"#version: 0.2\n\xff"}
             for file, content in kept.items():
                 (folder / file).write_bytes(content)
             check(f"folder, {name}", model, folder, work)
@@ -222,6 +247,7 @@ def check_folders(work, text):
             for file, content in kept.items():
                 if (out / "latest" / file).read_bytes() != content:
                     sys.exit(f"{out}: {file} is not what {folder} had")
+            check_config(folder, out / "latest")
 
 
 def main():
@@ -233,6 +259,8 @@ def main():
         check_made(work, text)
         check_folders(work, text)
         check_families(work)
+        if "--large" in sys.argv[2:]:
+            check_large(work)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/data/open_dataset.h"
+#include "models/spec/model_config.h"
 #include "partitioner/planning/answer/default_partition.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
@@ -66,16 +67,20 @@ std::string FolderOf(const std::filesystem::path& path) {
   return (ignored ? path : whole).parent_path().string();
 }
 
-// What checkpoints keep of the model's folder: the config.json that was given and the files beside
-// it; what that folder lacks, and all that a preset has, comes from the folder of the weights.
-absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const std::string& init) {
+// What checkpoints keep of the model's folder: the config.json that was given, made to say what is
+// saved, and the files beside it; what that folder lacks, and all that a preset has, comes from the
+// folder of the weights.
+absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const ModelSpec& spec,
+                                        const std::string& init) {
   ModelFiles files;
   if (NamesFile(model)) {
     const std::filesystem::path config = ModelFile(model);
     absl::StatusOr<std::string> text = ReadFile(config.string());
     if (!text.ok()) return text.status();
+    absl::StatusOr<std::string> saved = PatchModelConfig(*text, config.string(), spec);
+    if (!saved.ok()) return saved.status();
     files.origin = FolderOf(config);
-    files.texts[kConfigFile] = *std::move(text);
+    files.texts[kConfigFile] = *std::move(saved);
     if (config.filename() == kConfigFile) {
       absl::Status status = AddKeptFiles(files.origin, &files);
       if (!status.ok()) return status;
@@ -253,7 +258,8 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
                      ", which cuDNN's attention does not keep apart; leave the flag out"));
   }
   if (!question.options.saving.directory.empty() && question.options.saving.resume.empty()) {
-    absl::StatusOr<ModelFiles> files = ModelFilesOf(question.model, question.options.saving.init);
+    absl::StatusOr<ModelFiles> files =
+        ModelFilesOf(question.model, *spec, question.options.saving.init);
     if (!files.ok()) return files.status();
     question.options.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
   }

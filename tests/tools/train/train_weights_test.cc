@@ -72,16 +72,23 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
 }
 
-// A folder as MODEL and as weights: its config.json and its tokenizer's files come back byte for
-// byte, also from a run that is resumed where the folder is gone.
+// A folder as MODEL and as weights: its tokenizer's files come back byte for byte and its
+// config.json field for field, but for the type of the weights; also from a run that is resumed
+// where the folder is gone.
 TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
   namespace fs = std::filesystem;
   const Json saved = Summary("--steps 2 --save " + folder_ / "first");
   const std::string model = folder_ / "model";
   fs::copy(folder_ / "first/latest/", model);
   for (const char* ours : {"/state.json", "/optimizer.safetensors"}) fs::remove(model + ours);
-  const std::string config = ReadBytes(model + "/config.json") + "\n \n";
-  WriteBytes(model + "/config.json", config);
+  auto config = nlohmann::ordered_json::parse(ReadBytes(model + "/config.json"));
+  config["torch_dtype"] = "bfloat16";
+  config["of_somebody_else"] = {1e-05, 2, "\u00e9"};
+  WriteBytes(model + "/config.json", config.dump());
+  config["torch_dtype"] = "float32";
+  const auto saved_config = [](const std::string& folder) {
+    return nlohmann::ordered_json::parse(ReadBytes(folder + "/config.json")).dump();
+  };
   const std::string names[] = {"tokenizer.json", "vocab.json", "generation_config.json"};
   for (const std::string& name : names) WriteBytes(model + "/" + name, name + "\xff");
   WriteBytes(model + "/README.md", "not copied");
@@ -99,7 +106,7 @@ TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
   EXPECT_EQ(started["weights_hash"], saved["weights_hash"]);
   run(folder_ / "out" + " --steps 1 --resume " + folder_ / "out");
   const std::string latest = folder_ / "out/latest/";
-  EXPECT_EQ(ReadBytes(latest + "config.json"), config);
+  EXPECT_EQ(saved_config(latest), config.dump());
   for (const std::string& name : names) EXPECT_EQ(ReadBytes(latest + name), name + "\xff");
   EXPECT_FALSE(fs::exists(latest + "README.md"));
   // The step folder is all that a run needs to go on.
@@ -111,7 +118,7 @@ TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
                          "--eval-micro-batches 1 --steps 2 --save ",
                          folder_ / "on", " --resume ", folder_ / "moved")));
   EXPECT_EQ(moved.exit_code, kExitDone) << moved.err;
-  EXPECT_EQ(ReadBytes(folder_ / "on/latest/config.json"), config);
+  EXPECT_EQ(saved_config(folder_ / "on/latest"), config.dump());
   EXPECT_EQ(ReadBytes(folder_ / "on/latest/tokenizer.json"), "tokenizer.json\xff");
 }
 
