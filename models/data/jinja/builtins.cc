@@ -126,6 +126,7 @@ absl::StatusOr<bool> Selects(const Value& element, const Values& arguments) {
   absl::StatusOr<Value> attribute = Item(element, arguments[0]);
   if (!attribute.ok()) return attribute.status();
   if (arguments.size() == 1) return IsTrue(*attribute);
+  if (!arguments[1].is_string()) return WrongType("the name of a test", arguments[1]);
   return Test(arguments[1].get<std::string>(), *attribute,
               Values(arguments.begin() + 2, arguments.end()));
 }
@@ -172,9 +173,12 @@ int64_t IntegerOf(const Value& value) {
 }
 
 absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t right) {
-  if (op == "+") return Value(left + right);
-  if (op == "-") return Value(left - right);
-  if (op == "*") return Value(left * right);
+  int64_t result = 0;
+  const bool overflows = (op == "+" && __builtin_add_overflow(left, right, &result)) ||
+                         (op == "-" && __builtin_sub_overflow(left, right, &result)) ||
+                         (op == "*" && __builtin_mul_overflow(left, right, &result));
+  if (overflows) return Unsupported(absl::StrCat("a number of more than 64 bits (of '", op, "')"));
+  if (op == "+" || op == "-" || op == "*") return Value(result);
   if (right <= 0 || left < 0) return Unsupported(absl::StrCat("'", op, "' of these numbers"));
   if (op == "//") return Value(left / right);
   if (op == "%") return Value(left % right);
@@ -196,7 +200,8 @@ std::string TextOf(const Value& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_string()) return value.get<std::string>();
-  return value.dump();
+  // A template's own text need not be UTF-8.
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, Value::error_handler_t::replace);
 }
 
 absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const Values& arguments) {
@@ -315,7 +320,8 @@ absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value&
     return Value(Value::array_t(value.rbegin(), value.rend()));
   }
   if (by < 1) return Unsupported("a slice with this step");
-  for (int64_t i = border(begin, 0); i < border(end, size); i += by) {
+  const int64_t last = border(end, size);
+  for (int64_t i = border(begin, 0); i < last; i += std::min(by, size)) {
     result.push_back(value[static_cast<size_t>(i)]);
   }
   return result;

@@ -45,8 +45,18 @@ struct Environment {
   LoopControl control = LoopControl::kNone;
   int depth = 0;      // of calls of macros
   int64_t steps = 0;  // statements that were run
+  int64_t work = 0;   // of the values that were made, in units of Charge
+  int64_t kept = 0;   // of those that were given a name, less those that they replaced
 };
 
+// Counts `value`, which was just made, as work of this run: one unit for each value within it and
+// for every 64 bytes of text. So a template that doubles a text again and again ends with
+// InvalidArgument, as one does whose lists are nested too deep to be copied.
+absl::Status Charge(const Value& value, Environment& environment);
+// Moves `value` to what has a name, and counts what all names hold.
+absl::Status Assign(Value value, Value& name, Environment& environment);
+
+// No key of a dictionary is this one.
 inline constexpr char kNamespace[] = "\x01namespace";
 
 // Runs one statement after another, until one fails or ends the body of a loop.

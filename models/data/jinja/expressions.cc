@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kDeepest = 100;     // expressions inside each other
 constexpr int kDeepestCall = 50;  // macros that call each other
+constexpr int kMostLinks = 1000;  // operators, filters and attributes behind a value
 
 struct Arguments {
   std::vector<Expression> positional;
@@ -33,6 +34,12 @@ Value Lookup(const std::string& name, const Environment& env) {
     if (found != env.scopes[i].end()) return found->second;
   }
   return Undefined();
+}
+
+absl::StatusOr<Value> Charged(absl::StatusOr<Value> value, Environment& env) {
+  if (!value.ok()) return value;
+  if (absl::Status status = Charge(*value, env); !status.ok()) return status;
+  return value;
 }
 
 // A namespace's values, or the value itself.
@@ -77,7 +84,10 @@ absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, 
 absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arguments,
                                    Environment& env) {
   const auto macro = env.macros.find(name);
-  if (macro != env.macros.end()) return CallMacro(macro->second, arguments, env);
+  if (macro != env.macros.end()) {
+    const Macro called = macro->second;  // which may define its own name anew
+    return CallMacro(called, arguments, env);
+  }
   absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
   if (!values.ok()) return values.status();
   if (name == "raise_exception") {
@@ -89,7 +99,8 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
     for (const auto& [field, expression] : arguments.named) {
       absl::StatusOr<Value> value = expression(env);
       if (!value.ok()) return value;
-      made[field] = *std::move(value);
+      absl::Status status = Assign(*std::move(value), made[field], env);
+      if (!status.ok()) return status;
     }
     env.namespaces.push_back(std::move(made));
     return Value{{kNamespace, env.namespaces.size() - 1}};
@@ -102,7 +113,10 @@ absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arg
       return absl::InvalidArgumentError("range takes 1 or 2 numbers");
     const int64_t begin = values->size() > 1 ? values->front().get<int64_t>() : 0;
     const int64_t end = values->back().get<int64_t>();
-    if (end - begin > kMost) return absl::InvalidArgumentError("range is too long");
+    int64_t count = 0;
+    if (__builtin_sub_overflow(end, begin, &count) || count > kMost) {
+      return absl::InvalidArgumentError("range is too long");
+    }
     Value list = Value::array();
     for (int64_t i = begin; i < end; ++i) list.push_back(i);
     return list;
@@ -129,7 +143,10 @@ class ExpressionParser {
 
   Expression Or() {
     Expression left = And();
-    while (reader_.TakeName("or")) left = Either(left, And(), true);
+    while (reader_.TakeName("or")) {
+      CountLink();
+      left = Either(left, And(), true);
+    }
     return left;
   }
 
@@ -146,7 +163,10 @@ class ExpressionParser {
 
   Expression And() {
     Expression left = Not();
-    while (reader_.TakeName("and")) left = Either(left, Not(), false);
+    while (reader_.TakeName("and")) {
+      CountLink();
+      left = Either(left, Not(), false);
+    }
     return left;
   }
 
@@ -171,7 +191,7 @@ class ExpressionParser {
       if (!a.ok()) return a;
       absl::StatusOr<Value> b = right(env);
       if (!b.ok()) return b;
-      return Binary(op, *a, *b);
+      return Charged(Binary(op, *a, *b), env);
     };
   }
 
@@ -183,6 +203,7 @@ class ExpressionParser {
       found = false;
       for (const char* op : operators) {
         if (!reader_.TakeOperator(op)) continue;
+        CountLink();
         left = Operation(op, left, (this->*next)());
         found = true;
         break;
@@ -194,6 +215,7 @@ class ExpressionParser {
   Expression Comparison() {
     Expression left = Sum();
     while (reader_.ok()) {
+      CountLink();
       const bool not_in = reader_.Is(TokenKind::kName, "not") && reader_.Peek(1).text == "in";
       if (not_in) reader_.Take();
       if (reader_.TakeName("in")) {
@@ -223,6 +245,7 @@ class ExpressionParser {
       value = Operation(
           "-", [](Environment&) { return Value(0); }, value);
     while (reader_.ok()) {
+      CountLink();
       if (reader_.TakeOperator("|")) {
         value = Postfix(Filtered(value));
       } else if (reader_.TakeName("is")) {
@@ -243,7 +266,7 @@ class ExpressionParser {
       if (!of.ok()) return of;
       absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
-      return Filter(name, Resolve(*of, env), *values);
+      return Charged(Filter(name, Resolve(*of, env), *values), env);
     };
   }
 
@@ -281,6 +304,7 @@ class ExpressionParser {
 
   Expression Postfix(Expression value) {
     while (reader_.ok()) {
+      CountLink();
       if (reader_.TakeOperator(".")) {
         const std::string name = reader_.ExpectName();
         value = reader_.TakeOperator("(")
@@ -302,7 +326,7 @@ class ExpressionParser {
       if (!of.ok()) return of;
       absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
       if (!values.ok()) return values.status();
-      return Method(name, Resolve(*of, env), *values);
+      return Charged(Method(name, Resolve(*of, env), *values), env);
     };
   }
 
@@ -312,7 +336,7 @@ class ExpressionParser {
       if (!of.ok()) return of;
       absl::StatusOr<Value> at = index(env);
       if (!at.ok()) return at;
-      return Item(Resolve(*of, env), *at);
+      return Charged(Item(Resolve(*of, env), *at), env);
     };
   }
 
@@ -334,7 +358,7 @@ class ExpressionParser {
     return [value, begin, end, step](Environment& env) -> absl::StatusOr<Value> {
       const absl::StatusOr<Values> values = Evaluate({value, begin, end, step}, env);
       if (!values.ok()) return values.status();
-      return Slice((*values)[0], (*values)[1], (*values)[2], (*values)[3]);
+      return Charged(Slice((*values)[0], (*values)[1], (*values)[2], (*values)[3]), env);
     };
   }
 
@@ -369,12 +393,14 @@ class ExpressionParser {
   Expression Named(const std::string& name) {
     if (reader_.TakeOperator("(")) {
       const Arguments arguments = TakeArguments();
-      return [name, arguments](Environment& env) { return CallFunction(name, arguments, env); };
+      return [name, arguments](Environment& env) {
+        return Charged(CallFunction(name, arguments, env), env);
+      };
     }
     if (name == "true" || name == "True") return [](Environment&) { return Value(true); };
     if (name == "false" || name == "False") return [](Environment&) { return Value(false); };
     if (name == "none" || name == "None") return [](Environment&) { return Value(); };
-    return [name](Environment& env) { return Lookup(name, env); };
+    return [name](Environment& env) { return Charged(Lookup(name, env), env); };
   }
 
   Expression List() {
@@ -386,7 +412,7 @@ class ExpressionParser {
     return [elements](Environment& env) -> absl::StatusOr<Value> {
       absl::StatusOr<Values> values = Evaluate(elements, env);
       if (!values.ok()) return values.status();
-      return Value(*std::move(values));
+      return Charged(Value(*std::move(values)), env);
     };
   }
 
@@ -402,14 +428,24 @@ class ExpressionParser {
       const absl::StatusOr<Values> values = Evaluate(parts, env);
       if (!values.ok()) return values.status();
       Value object = Value::object();
-      for (size_t i = 0; i + 1 < values->size(); i += 2)
-        object[TextOf((*values)[i])] = (*values)[i + 1];
-      return object;
+      for (size_t i = 0; i + 1 < values->size(); i += 2) {
+        const std::string key = TextOf((*values)[i]);
+        if (key == kNamespace) return absl::InvalidArgumentError("a dictionary has a wrong key");
+        object[key] = (*values)[i + 1];
+      }
+      return Charged(object, env);
     };
+  }
+
+  // Each link stands around what is left of it, so that evaluating a long chain needs a deep stack,
+  // and copying it as many steps as it has links.
+  void CountLink() {
+    if (++links_ > kMostLinks) reader_.Fail("an expression has too many parts");
   }
 
   TokenReader& reader_;
   const int depth_;
+  int links_ = 0;
 };
 
 bool TooDeep(TokenReader& reader, int depth) {

@@ -1,6 +1,7 @@
 #include "models/data/jinja/template.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -238,18 +239,15 @@ class StatementParser {
     return [name, field, value](Environment& env) {
       absl::StatusOr<Value> result = value(env);
       if (!result.ok()) return result.status();
-      if (field.empty()) {
-        env.scopes.back()[name] = *std::move(result);
-        return absl::OkStatus();
-      }
+      if (field.empty()) return Assign(*std::move(result), env.scopes.back()[name], env);
       for (auto scope = env.scopes.rbegin(); scope != env.scopes.rend(); ++scope) {
         const auto found = scope->find(name);
         if (found == scope->end() || !found->second.is_object() ||
             !found->second.contains(kNamespace)) {
           continue;
         }
-        env.namespaces[found->second.at(kNamespace).get<size_t>()][field] = *std::move(result);
-        return absl::OkStatus();
+        Value& space = env.namespaces[found->second.at(kNamespace).get<size_t>()];
+        return Assign(*std::move(result), space[field], env);
       }
       return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no namespace"));
     };
@@ -289,8 +287,10 @@ class StatementParser {
   Statement Generation() {
     has_generations_ = true;
     EndTag();
+    if (std::exchange(in_generation_, true)) reader_.Fail("a generation stands inside another one");
     const Statements body = Block({"endgeneration"});
     CloseBlock("endgeneration");
+    in_generation_ = false;
     return [body](Environment& env) {
       const size_t begin = env.out.text.size();
       absl::Status status = RunAll(body, env);
@@ -302,6 +302,7 @@ class StatementParser {
   TokenReader reader_;
   int depth_ = 0;
   bool has_generations_ = false;
+  bool in_generation_ = false;  // which texts it is in would be counted twice
 };
 
 }  // namespace

@@ -64,6 +64,51 @@ TEST(ChatTemplate, SaysWhatIsWrong) {
   EXPECT_THAT(Render(std::string(5000, '(')), HasSubstr("t.json"));
   EXPECT_THAT(Render("{{ " + std::string(5000, '(') + " }}"), HasSubstr("too deep"));
   EXPECT_THAT(Render("{{ messages | length }}"), HasSubstr("cannot tell which text is message 1"));
+  EXPECT_THAT(Render("{% generation %}{% generation %}a{% endgeneration %}{% endgeneration %}"),
+              HasSubstr("inside another one"));
+}
+
+TEST(ChatTemplate, NumbersThatNoInt64HoldsAreRefused) {
+  const std::string most = "9223372036854775807";
+  for (const std::string& sum : {most + " + 1", "-" + most + " - 2", most + " * 2"}) {
+    EXPECT_THAT(Render("{{ " + sum + " }}"), HasSubstr("more than 64 bits")) << sum;
+  }
+  EXPECT_THAT(Render("{{ range(-2, " + most + ") }}"), HasSubstr("range is too long"));
+  EXPECT_EQ(Render("{{ [1, 2, 3][1::" + most + "] }}", {}), "[2]");
+}
+
+TEST(ChatTemplate, WhatGrowsWithoutEndIsRefused) {
+  const std::string loop = "{% set ns = namespace(x=X) %}{% for i in range(10000) %}";
+  const auto grow = [&](const std::string& first, const std::string& next) {
+    std::string text = loop + "{% set ns.x = " + next + " %}{% endfor %}";
+    text.replace(text.find('X'), 1, first);
+    return Render(text);
+  };
+  EXPECT_THAT(grow("'a'", "ns.x ~ ns.x"), HasSubstr("too much text"));
+  EXPECT_THAT(grow("[1]", "ns.x + ns.x"), HasSubstr("too many values"));
+  EXPECT_THAT(grow("[1]", "[ns.x]"), HasSubstr("nested too deep"));
+  EXPECT_THAT(grow("range(1000000)", "ns.x[1:]"), HasSubstr("too many values"));
+}
+
+TEST(ChatTemplate, LongExpressionsAreRefused) {
+  for (const char* link : {"|trim", ".a", " + 1", " or a", " and a", " == a", " is none"}) {
+    std::string text = "{{ a";
+    for (int i = 0; i < 50'000; ++i) text += link;
+    EXPECT_THAT(Render(text + " }}"), HasSubstr("too many parts")) << link;
+  }
+}
+
+TEST(ChatTemplate, WhatIsOfAnotherTypeIsRefused) {
+  EXPECT_THAT(Render("{{ messages | selectattr('role', 3) }}"), HasSubstr("cannot take 3"));
+  EXPECT_THAT(Render("{% set x = {'\x01namespace': 7} %}{{ x.y }}"), HasSubstr("wrong key"));
+  EXPECT_EQ(Render("{{ ['\xff'] }}", {}), "[\"\xEF\xBF\xBD\"]");
+}
+
+TEST(ChatTemplate, AMacroMayDefineItselfAnew) {
+  EXPECT_EQ(Render("{% macro g() %}{% macro f() %}new{% endmacro %}{% endmacro %}"
+                   "{% macro f(a=g(), b=1, c=2) %}{{ b + c }}{% endmacro %}{{ f() }}{{ f() }}",
+                   {}),
+            "3new");
 }
 
 }  // namespace
