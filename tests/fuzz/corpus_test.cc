@@ -60,6 +60,18 @@ TEST(FuzzCorpus, ShardIndexKeepsItsPromises) { EXPECT_GE(Replay("shard_index", T
 
 TEST(FuzzCorpus, TokenizerKeepsItsPromises) { EXPECT_GE(Replay("tokenizer", TryTokenizer), 8); }
 
+TEST(FuzzCorpus, JsonLinesKeepTheirPromises) { EXPECT_GE(Replay("json_lines", TryJsonLines), 6); }
+
+TEST(FuzzCorpus, TokenFileKeepsItsPromises) { EXPECT_GE(Replay("token_file", TryTokenFile), 5); }
+
+TEST(FuzzCorpus, MegatronIndexKeepsItsPromises) {
+  EXPECT_GE(Replay("megatron_index", TryMegatronIndex), 5);
+}
+
+TEST(FuzzCorpus, ChatTemplateKeepsItsPromises) {
+  EXPECT_GE(Replay("chat_template", TryChatTemplate), 10);
+}
+
 TEST(FuzzCorpus, GreetingKeepsItsPromises) { EXPECT_GE(Replay("greeting", TryGreeting), 12); }
 
 }  // namespace

@@ -49,6 +49,16 @@ void TryShardIndex(absl::string_view text);
 // A tokenizer.json: a text's tokens are of its vocabulary, and their text is UTF-8.
 void TryTokenizer(absl::string_view text);
 
+// Lines of a .jsonl file, with a small tokenizer: refused with file and line, or every line is a
+// document or is counted as one without a target.
+void TryJsonLines(absl::string_view text);
+// A .bin, of llm.c or without a header: every token can be read, or is refused with its file.
+void TryTokenFile(absl::string_view text);
+// Megatron's .idx beside a few tokens: documents are in order, and are all of the tokens.
+void TryMegatronIndex(absl::string_view text);
+// A chat template and conversations: pieces of text, or a refusal, in bounded time and memory.
+void TryChatTemplate(absl::string_view text);
+
 // Bytes of a stranger at the port where ranks meet: refused as soon as they are wrong, or a
 // greeting that comes back from its own bytes.
 void TryGreeting(absl::string_view text);
