@@ -145,6 +145,11 @@ absl::StatusOr<std::vector<int64_t>> ReadSequences(const PositionedFile& file,
 
 absl::StatusOr<std::vector<int64_t>> ReadDocuments(const PositionedFile& file, const Header& header,
                                                    const std::vector<int64_t>& begins) {
+  if (header.boundaries == 0 && begins.back() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": has ", header.sequences,
+                     " sequences and no boundaries of documents; expected at least the first, 0"));
+  }
   Numbers<int64_t> firsts(file, kHeaderBytes + header.sequences * kSequenceBytes,
                           header.boundaries);
   std::vector<int64_t> documents;
