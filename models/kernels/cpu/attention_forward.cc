@@ -1,6 +1,3 @@
-#include <cmath>
-#include <limits>
-
 #include "models/kernels/cpu/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,31 +10,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
-
-struct RowSoftmax {
-  float lse;
-  float sum;
-};
-
-// `n` scores become e^(score - largest).
-RowSoftmax Exponentials(size_t n, float* scores) {
-  const DF d;
-  const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
-  VF most = least;
-  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
-    most = hn::Max(most, HeadOr(Load(d, scores + i, part), least, part));
-  });
-  const float largest = MaxAll(most);
-  const VF offset = hn::Set(d, largest);
-  VF sums = hn::Zero(d);
-  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
-    const VF value = ExpOf(hn::Sub(Load(d, scores + i, part), offset));
-    sums = hn::Add(sums, OnlyHead(value, part));
-    Store(value, d, scores + i, part);
-  });
-  const float sum = SumAll(sums);
-  return {largest + std::log(sum), sum};
-}
 
 // A group's work areas, cut from the workspace in this order; all fp32.
 struct Panels {

@@ -91,6 +91,31 @@ HWY_INLINE void CapScores(size_t n, float cap, float* scores) {
   });
 }
 
+struct RowSoftmax {
+  float lse;
+  float sum;
+};
+
+// `n` scores become e^(score - largest).
+HWY_INLINE RowSoftmax Exponentials(size_t n, float* scores) {
+  const DF d;
+  const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  VF most = least;
+  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+    most = hn::Max(most, HeadOr(Load(d, scores + i, part), least, part));
+  });
+  const float largest = MaxAll(most);
+  const VF offset = hn::Set(d, largest);
+  VF sums = hn::Zero(d);
+  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+    const VF value = ExpOf(hn::Sub(Load(d, scores + i, part), offset));
+    sums = hn::Add(sums, OnlyHead(value, part));
+    Store(value, d, scores + i, part);
+  });
+  const float sum = SumAll(sums);
+  return {largest + std::log(sum), sum};
+}
+
 // Rows in fp32, times `scale`; padding in both directions is zero.
 template <class T>
 void PackRows(const GroupShape& shape, const T* from, size_t stride, float scale, float* to) {
