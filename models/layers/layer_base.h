@@ -17,6 +17,7 @@ struct LayerContext {
   BatchShape batch;
   DType dtype = DType::kFloat32;  // the compute type
   const Kernels* kernels = nullptr;
+  int64_t cached_positions = 0;  // of a layer that continues a sequence: see cached_layer.h
 };
 
 // Declares parameters and tensors, and finds them again in a call: indices are given out at
@@ -34,6 +35,7 @@ class LayerBase : public Layer {
   DType dtype() const { return context_.dtype; }
   const BatchShape& batch() const { return context_.batch; }
   int64_t rows() const { return context_.batch.rows(); }
+  int64_t cached_positions() const { return context_.cached_positions; }
 
   int AddParameter(ParameterDecl parameter);
   int AddTensor(std::string name, DType dtype, Shape shape, Lifetime lifetime,

@@ -1,5 +1,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/layers/cached_layer.h"
 #include "models/layers/layers.h"
 #include "models/layers/trainable.h"
 
@@ -58,6 +59,20 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
   const LayerContext context{batch, dtype, &kernels};
   if (spec.decoder() != nullptr) return MakeDecoderLayer(*spec.decoder(), index, context);
   return MakeDense(*spec.mlp(), index, context);
+}
+
+absl::StatusOr<std::unique_ptr<Layer>> MakeCachedLayer(const ModelSpec& spec, int index,
+                                                       int64_t rows, int64_t positions,
+                                                       DType dtype) {
+  const BatchShape batch{.size = 1, .seq = rows};
+  const absl::Status status = CheckArguments(spec, index, batch, dtype);
+  if (!status.ok()) return status;
+  if (spec.decoder() == nullptr || positions < rows || positions > spec.max_seq()) {
+    return absl::InvalidArgumentError(absl::StrCat("a sequence of ", positions,
+                                                   " positions does not fit model '", spec.name,
+                                                   "': expected ", rows, " to ", spec.max_seq()));
+  }
+  return MakeDecoderLayer(*spec.decoder(), index, {batch, dtype, &CpuKernels(), positions});
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "models/layers/rotary.h"
 
+#include <algorithm>
+
 namespace sluice {
 
 Rotary::Rotary(LayerBase* layer, const Rope& rope, int64_t width, int64_t max_seq)
@@ -7,15 +9,16 @@ Rotary::Rotary(LayerBase* layer, const Rope& rope, int64_t width, int64_t max_se
       width_(width),
       inverse_frequencies_(InverseFrequencies(rope, width, max_seq)),
       magnitude_(RopeMagnitude(rope)),
-      table_offset_(layer->AddPacked(
-          static_cast<size_t>(layer->batch().seq * width * SizeOf(DType::kFloat32)))) {}
+      positions_(std::max(layer->batch().seq, layer->cached_positions())),
+      table_offset_(
+          layer->AddPacked(static_cast<size_t>(positions_ * width * SizeOf(DType::kFloat32)))) {}
 
 float* Rotary::Table(const LayerCall& call) const {
   return static_cast<float*>(LayerBase::Packed(call, table_offset_));
 }
 
 void Rotary::Pack(const LayerCall& call) const {
-  layer_->kernels().rope_table(call.stream, layer_->batch().seq,
+  layer_->kernels().rope_table(call.stream, positions_,
                                static_cast<int64_t>(inverse_frequencies_.size()),
                                inverse_frequencies_.data(), magnitude_, Table(call));
 }

@@ -32,7 +32,8 @@ class Rotary {
   int64_t width_;
   std::vector<float> inverse_frequencies_;
   float magnitude_;
-  size_t table_offset_;  // fp32 [seq, width]
+  int64_t positions_;
+  size_t table_offset_;  // fp32 [positions, width]
 };
 
 }  // namespace sluice

@@ -3,28 +3,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/kernels/cached_attention.h"
+#include "models/layers/cached_layer.h"
+
 namespace sluice {
 namespace {
 
 constexpr bool kRestorable = true;
+
+AttentionShape ShapeOf(const DecoderConfig& config, int64_t block, const BatchShape& batch,
+                       DType dtype) {
+  const HeadLayout layout = HeadLayoutOf(config);
+  return {.batch = batch.size,
+          .seq = batch.seq,
+          .heads = config.heads,
+          .kv_heads = config.key_value_heads(),
+          .width = config.head_width(),
+          .q_stride = layout.q_stride,
+          .kv_stride = layout.kv_stride,
+          .window = config.HasWindow(block) ? config.window : 0,
+          .scale = config.attention_scale,
+          .soft_cap = config.attention_soft_cap,
+          .dtype = dtype};
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> MakeBlockAttention(const DecoderConfig& config,
                                                               int64_t block,
                                                               const LayerContext& context) {
-  const HeadLayout layout = HeadLayoutOf(config);
-  return context.kernels->make_attention({.batch = context.batch.size,
-                                          .seq = context.batch.seq,
-                                          .heads = config.heads,
-                                          .kv_heads = config.key_value_heads(),
-                                          .width = config.head_width(),
-                                          .q_stride = layout.q_stride,
-                                          .kv_stride = layout.kv_stride,
-                                          .window = config.HasWindow(block) ? config.window : 0,
-                                          .scale = config.attention_scale,
-                                          .soft_cap = config.attention_soft_cap,
-                                          .dtype = context.dtype});
+  return context.kernels->make_attention(ShapeOf(config, block, context.batch, context.dtype));
 }
 
 SelfAttention::SelfAttention(NormedLayer* layer, const DecoderConfig& config, int64_t block,
@@ -35,6 +43,7 @@ SelfAttention::SelfAttention(NormedLayer* layer, const DecoderConfig& config, in
       kv_heads_(config.key_value_heads()),
       width_(config.head_width()),
       projections_(layer, config, names),
+      shape_(ShapeOf(config, block, layer->batch(), layer->dtype())),
       attention_(std::move(attention)) {
   if (config.qk_norm) norms_ = AddHeadNorms(names);
   if (!config.learned_positions) {
@@ -47,6 +56,19 @@ SelfAttention::SelfAttention(NormedLayer* layer, const DecoderConfig& config, in
                           Lifetime::kForwardToWeightGrad, kRestorable);
   lse_ = layer->AddTensor("lse", DType::kFloat32, {layer->batch().size, heads_, layer->batch().seq},
                           Lifetime::kForwardToInputGrad, kRestorable);
+  if (layer->cached_positions() > 0) AddCache();
+}
+
+void SelfAttention::AddCache() {
+  const int64_t elements = CacheElements(shape_, layer_->cached_positions());
+  cache_ =
+      layer_->AddTensor(kCacheTensor, layer_->dtype(), {elements}, Lifetime::kForwardToInputGrad);
+}
+
+size_t SelfAttention::forward_workspace() const {
+  return cache_ == LayerBase::kAbsent
+             ? attention_->forward_workspace()
+             : CachedAttentionWorkspace(shape_, layer_->cached_positions());
 }
 
 SelfAttention::HeadNorms SelfAttention::AddHeadNorms(const BlockNames& names) const {
@@ -110,6 +132,12 @@ void SelfAttention::Turn(const LayerCall& call) const {
 
 void SelfAttention::Attend(const LayerCall& call, void* workspace) const {
   const Projections::Heads heads = Attended(call);
+  if (cache_ != LayerBase::kAbsent) {
+    AttendCached(shape_, layer_->cached_positions(), FirstPosition(call),
+                 {.q = heads.q, .k = heads.k, .v = heads.v}, LayerBase::Tensor(call, cache_),
+                 LayerBase::Tensor(call, att_), workspace);
+    return;
+  }
   attention_->Forward(call.stream, {heads.q, heads.k, heads.v, call.starts},
                       LayerBase::Tensor(call, att_), LayerBase::FloatTensor(call, lse_), workspace);
 }

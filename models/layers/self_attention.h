@@ -38,7 +38,7 @@ class SelfAttention {
   // Columns that input_grad needs: while it is computed, it holds the gradient of att as well.
   int64_t input_grad_width() const;
   // What attention itself and the norms of heads need; the maps are the layer's.
-  size_t forward_workspace() const { return attention_->forward_workspace(); }
+  size_t forward_workspace() const;
   size_t input_grad_workspace() const;
 
   void Pack(const LayerCall& call) const;
@@ -66,6 +66,7 @@ class SelfAttention {
   void NormHeads(const LayerCall& call) const;
   void Turn(const LayerCall& call) const;
   void Attend(const LayerCall& call, void* workspace) const;
+  void AddCache();
 
   NormedLayer* layer_;
   int64_t heads_, kv_heads_, width_;
@@ -73,8 +74,10 @@ class SelfAttention {
   std::optional<HeadNorms> norms_;
   std::optional<Rotary> rotary_;
   const LinearLayer::Map* output_map_;
+  AttentionShape shape_;
   std::unique_ptr<Attention> attention_;
   int att_, lse_;
+  int cache_ = LayerBase::kAbsent;  // of a layer that continues a sequence
 };
 
 }  // namespace sluice
