@@ -1,5 +1,7 @@
 #include "pipeline/sample/gpt_model.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -62,30 +64,12 @@ absl::StatusOr<std::vector<std::unique_ptr<Layer>>> MakeLayers(const ModelSpec& 
   return layers;
 }
 
-bool NeededByForward(const TensorDecl& tensor) {
-  return tensor.lifetime == Lifetime::kForwardToInputGrad ||
-         tensor.lifetime == Lifetime::kForwardToWeightGrad ||
-         tensor.lifetime == Lifetime::kForwardScratch;
-}
-
-int64_t InputBytes(const LayerDecl& decl) {
-  return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
-}
-
 }  // namespace
 
 struct GptModel::Source {
   ModelSpec spec;
   std::string folder;
   bool reads_bytes = false;
-};
-
-struct GptModel::Length {
-  int64_t seq = 0;
-  std::vector<std::unique_ptr<Layer>> layers;
-  std::unique_ptr<Arena> arena;
-  std::vector<std::vector<void*>> tensors;  // [layer][tensor]; null where forward needs none
-  std::vector<LayerCall> calls;             // [layer]
 };
 
 GptModel::GptModel(ModelSpec spec, std::string path, bool reads_bytes)
@@ -158,47 +142,19 @@ int64_t GptModel::LengthFor(int64_t tokens) const {
   return std::min(longest, (tokens + unit - 1) / unit * unit);
 }
 
-// Instruction i of the plan is layer i: its tensors live there, its input from the layer before.
-absl::StatusOr<std::unique_ptr<GptModel::Length>> GptModel::MakeLength(int64_t seq) const {
-  absl::StatusOr<std::vector<std::unique_ptr<Layer>>> layers = MakeLayers(spec_, seq);
-  if (!layers.ok()) return layers.status();
-  auto length = std::make_unique<Length>();
-  length->seq = seq;
-  length->layers = *std::move(layers);
-  const auto count = static_cast<int32_t>(length->layers.size());
+absl::StatusOr<std::unique_ptr<CachedModel>> GptModel::MakeCached(
+    const CachedModelOptions& options) const {
+  return CachedModel::Make(spec_, parameters_, options);
+}
 
-  std::vector<Buffer> buffers;
-  for (int32_t i = 0; i < count; ++i) {
-    const LayerDecl& decl = length->layers[static_cast<size_t>(i)]->decl();
-    buffers.push_back({InputBytes(decl), std::max(0, i - 1), i});
-    buffers.push_back({static_cast<int64_t>(decl.packed_bytes), 0, count - 1});
-    for (const TensorDecl& tensor : decl.tensors) {
-      if (NeededByForward(tensor)) buffers.push_back({tensor.bytes(), i, i});
+absl::Status GptModel::CheckTokens(absl::Span<const int32_t> tokens) const {
+  for (int32_t token : tokens) {
+    if (token < 0 || token >= config().vocab) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token ", token, "; ", path_, " knows 0 to ", config().vocab - 1));
     }
   }
-  const BufferLayout layout = PackBuffers(buffers);
-  absl::StatusOr<Arena> arena = Arena::Allocate(CpuDevice(), layout.bytes);
-  if (!arena.ok()) return arena.status();
-  length->arena = std::make_unique<Arena>(*std::move(arena));
-
-  auto offset = layout.offsets.begin();
-  for (size_t i = 0; i < length->layers.size(); ++i) {
-    const LayerDecl& decl = length->layers[i]->decl();
-    LayerCall& call = length->calls.emplace_back();
-    call.input = length->arena->at(*offset++);
-    call.packed = length->arena->at(*offset++);
-    call.parameters = parameters_[i];
-    std::vector<void*>& tensors = length->tensors.emplace_back();
-    for (const TensorDecl& tensor : decl.tensors) {
-      tensors.push_back(NeededByForward(tensor) ? length->arena->at(*offset++) : nullptr);
-    }
-    call.tensors = tensors;  // its elements stay where they are when the outer list grows
-  }
-  for (size_t i = 0; i + 1 < length->calls.size(); ++i) {
-    length->calls[i].output = const_cast<void*>(length->calls[i + 1].input);
-  }
-  for (size_t i = 0; i < length->calls.size(); ++i) length->layers[i]->Pack(length->calls[i]);
-  return length;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_t> tokens,
@@ -212,26 +168,22 @@ absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_
     return absl::InvalidArgumentError(
         absl::StrCat("logits from token ", first, " on; expected 0 to ", count - 1));
   }
-  for (int32_t token : tokens) {
-    if (token < 0 || token >= config().vocab) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token ", token, "; ", path_, " knows 0 to ", config().vocab - 1));
-    }
+  if (absl::Status status = CheckTokens(tokens); !status.ok()) return status;
+  if (cached_ == nullptr || cached_->positions() != LengthFor(count)) {
+    cached_.reset();  // before the next one takes memory
+    absl::StatusOr<std::unique_ptr<CachedModel>> cached =
+        MakeCached({.positions = LengthFor(count), .stages = 1, .threads = omp_get_max_threads()});
+    if (!cached.ok()) return cached.status();
+    cached_ = *std::move(cached);
   }
-  if (length_ == nullptr || length_->seq != LengthFor(count)) {
-    length_.reset();  // before the next one takes memory
-    absl::StatusOr<std::unique_ptr<Length>> length = MakeLength(LengthFor(count));
-    if (!length.ok()) return length.status();
-    length_ = *std::move(length);
+  absl::StatusOr<CachedSequence> sequence = cached_->NewSequence();
+  if (!sequence.ok()) return sequence.status();
+  logits_.clear();
+  while (!tokens.empty()) {
+    tokens.remove_prefix(static_cast<size_t>(cached_->Submit(*sequence, tokens, count - first)));
+    const Piece piece = cached_->Wait();
+    logits_.insert(logits_.end(), piece.logits.begin(), piece.logits.end());
   }
-  // What follows a token does not change its logits, so the rest may be anything.
-  auto* input = static_cast<int32_t*>(const_cast<void*>(length_->calls.front().input));
-  std::fill(std::copy(tokens.begin(), tokens.end(), input), input + length_->seq, 0);
-  for (size_t i = 0; i < length_->layers.size(); ++i) {
-    length_->layers[i]->Forward(length_->calls[i]);
-  }
-  logits_.resize(static_cast<size_t>((count - first) * config().vocab));
-  length_->layers.back()->Logits(length_->calls.back(), first, count - first, logits_.data());
   return absl::MakeConstSpan(logits_);
 }
 

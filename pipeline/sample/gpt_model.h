@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "models/layers/layer.h"
 #include "pipeline/run/arena.h"
+#include "pipeline/sample/cached_model.h"
 
 namespace sluice {
 
@@ -39,14 +40,16 @@ class GptModel {
   absl::StatusOr<absl::Span<const float>> Logits(absl::Span<const int32_t> tokens,
                                                  int64_t first = 0);
 
+  // Its layers with a cache for each sequence; errors as CachedModel::Make.
+  absl::StatusOr<std::unique_ptr<CachedModel>> MakeCached(const CachedModelOptions& options) const;
+  // InvalidArgument for a token outside of the vocabulary.
+  absl::Status CheckTokens(absl::Span<const int32_t> tokens) const;
+
  private:
-  // Everything that depends on the sequence's length.
-  struct Length;
   struct Source;
   GptModel(ModelSpec spec, std::string path, bool reads_bytes);
   static absl::StatusOr<Source> OpenSource(const std::string& path);
   absl::Status LoadParameters(const Source& source);
-  absl::StatusOr<std::unique_ptr<Length>> MakeLength(int64_t seq) const;
   // The length that a sequence of `tokens` is run in.
   int64_t LengthFor(int64_t tokens) const;
 
@@ -54,9 +57,9 @@ class GptModel {
   std::string path_;
   bool reads_bytes_;
   std::unique_ptr<Arena> weights_;
-  std::vector<std::vector<float*>> parameters_;  // [layer][parameter]
-  std::unique_ptr<Length> length_;
-  std::vector<float> logits_;  // of the last call
+  ParameterTable parameters_;
+  std::unique_ptr<CachedModel> cached_;  // of the last call of Logits
+  std::vector<float> logits_;            // of the last call
 };
 
 }  // namespace sluice

@@ -1,0 +1,92 @@
+#ifndef SLUICE_PIPELINE_SAMPLE_CACHED_MODEL_H_
+#define SLUICE_PIPELINE_SAMPLE_CACHED_MODEL_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "pipeline/sample/cached_stage.h"
+
+namespace sluice {
+
+struct CachedModelOptions {
+  int64_t positions = 0;  // most tokens of a sequence
+  int stages = 1;         // threads that the layers are dealt to; logits do not depend on it
+  int threads = 1;        // of each stage's kernels
+};
+
+// A sequence of tokens and, for each block, the keys and values of all of them.
+struct CachedSequence {
+  std::vector<int32_t> tokens;
+  std::unique_ptr<Arena> arena;
+  std::vector<void*> caches;  // [layer]; null for those that are no blocks
+};
+
+// Tokens that continue a sequence.
+struct Piece {
+  CachedSequence* sequence = nullptr;
+  int64_t position = 0;  // tokens of the sequence before it
+  int64_t rows = 0;
+  int64_t logit_rows = 0;  // the last rows of it, whose logits are wanted
+  std::vector<int32_t> tokens;
+  std::vector<float> hidden;  // between stages: [rows, dim]
+  std::vector<float> logits;  // [logit_rows, vocab]
+};
+
+// A decoder's layers, dealt to stages, and pieces that go through them in the order of Submit(),
+// each with its sequence's cache: pieces of several sequences are computed at the same time, one in
+// each stage. Submit() and Wait() from one thread.
+class CachedModel {
+ public:
+  // `parameters` outlive it. InvalidArgument where there are more stages than layers, or as
+  // MakeCachedLayer; ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<CachedModel>> Make(const ModelSpec& spec,
+                                                           const ParameterTable& parameters,
+                                                           const CachedModelOptions& options);
+  ~CachedModel();
+
+  int64_t positions() const { return options_.positions; }
+  // Bytes of keys and values: of all blocks, for all positions.
+  int64_t cache_bytes() const;
+  absl::StatusOr<CachedSequence> NewSequence() const;
+  // Queues the first tokens of `tokens`, PieceRows() of them, behind the sequence's, and returns how
+  // many. They must be of the vocabulary and fit into the positions. Logits of the last
+  // `logit_rows` of `tokens`, as far as they are among those. The sequence stays where it is until
+  // Wait() has given the piece back.
+  int64_t Submit(CachedSequence& sequence, absl::Span<const int32_t> tokens, int64_t logit_rows);
+  // The next piece that is done, in the order of Submit(). Requires one that is not given back yet.
+  Piece Wait();
+
+ private:
+  // Pieces on their way to a stage, or done.
+  class Queue {
+   public:
+    void Push(Piece piece);
+    Piece Pop();
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable filled_;
+    std::deque<Piece> pieces_;
+  };
+
+  CachedModel(const ModelSpec& spec, const CachedModelOptions& options)
+      : spec_(spec), options_(options) {}
+  void RunStage(size_t stage);
+
+  ModelSpec spec_;
+  CachedModelOptions options_;
+  std::vector<std::unique_ptr<CachedStage>> stages_;
+  std::vector<Queue> queues_;  // [stages + 1]: before each stage, and of what is done
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_SAMPLE_CACHED_MODEL_H_

@@ -1,0 +1,56 @@
+#ifndef SLUICE_PIPELINE_SAMPLE_CACHED_STAGE_H_
+#define SLUICE_PIPELINE_SAMPLE_CACHED_STAGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "models/layers/layer.h"
+#include "pipeline/run/arena.h"
+
+namespace sluice {
+
+// [layer][parameter], of a whole model.
+using ParameterTable = std::vector<std::vector<float*>>;
+
+// Consecutive layers of a decoder that continue sequences, forward only, in fp32. One thread.
+class CachedStage {
+ public:
+  // Layers first to end - 1 of `spec`; `parameters` outlive the stage. Errors as MakeCachedLayer;
+  // ResourceExhausted when the memory is not there.
+  static absl::StatusOr<std::unique_ptr<CachedStage>> Make(const ModelSpec& spec, int first,
+                                                           int end, int64_t positions,
+                                                           const ParameterTable& parameters);
+  ~CachedStage();
+
+  // Most rows of a call that there are no more than `rows` of: calls come in few sizes, each with
+  // memory of its own.
+  static int64_t PieceRows(int64_t rows);
+
+  // Computes PieceRows() rows behind `position` earlier tokens. `input` is tokens where the stage
+  // has the embedding, else [rows, dim]; `caches` has a block's cache for each layer of the model,
+  // null for those without. Returns the output, [rows, dim], valid until the next call; null behind
+  // the head.
+  const float* Run(int64_t rows, int64_t position, const void* input,
+                   absl::Span<void* const> caches);
+  // After Run() on the last stage: the logits of the rows from `first_row` on.
+  void Logits(int64_t rows, int64_t first_row, float* out);
+
+ private:
+  // Layers and memory for one number of rows.
+  struct Sized;
+  CachedStage() = default;
+  absl::Status MakeSized(const ModelSpec& spec, int end, int64_t rows, int64_t positions,
+                         const ParameterTable& parameters);
+  Sized& Of(int64_t rows);
+
+  int first_ = 0;
+  std::vector<std::unique_ptr<Arena>> packed_;  // [layer]; the same for any number of rows
+  std::vector<std::unique_ptr<Sized>> sized_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_SAMPLE_CACHED_STAGE_H_
