@@ -126,6 +126,46 @@ TEST_P(GenerateTest, SameSeedSameText) {
   EXPECT_NE(run(1), run(2));
 }
 
+TEST_P(GenerateTest, StagesAndOtherPromptsChangeNoToken) {
+  const std::vector<std::vector<int32_t>> prompts = {Tokens(3), Tokens(30), Tokens(1), Tokens(17)};
+  std::vector<std::vector<int32_t>> alone(prompts.size());
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    ASSERT_TRUE(Generate(*model_, prompts[p], 15, {}, [&](int32_t token) {
+                  alone[p].push_back(token);
+                  return true;
+                }).ok());
+  }
+  for (const int stages : {1, 2, 3, 4}) {
+    std::vector<std::vector<int32_t>> texts(prompts.size());
+    const absl::Status status = GenerateAll(*model_, prompts, {.count = 15, .stages = stages},
+                                            [&](size_t prompt, int32_t token) {
+                                              texts[prompt].push_back(token);
+                                              return true;
+                                            });
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(texts, alone) << stages;
+  }
+  EXPECT_THAT(GenerateAll(*model_, prompts, {.count = 1, .stages = 5}, {}).message(),
+              HasSubstr("--stages 5"));
+  EXPECT_THAT(GenerateAll(*model_, {Tokens(41)}, {.count = 1}, {}).message(),
+              HasSubstr("41 tokens"));
+}
+
+TEST_P(GenerateTest, EndsBeforeAStopToken) {
+  std::vector<int32_t> text;
+  const auto take = [&text](size_t, int32_t token) {
+    text.push_back(token);
+    return true;
+  };
+  ASSERT_TRUE(GenerateAll(*model_, {Tokens(3)}, {.count = 20}, take).ok());
+  const std::vector<int32_t> whole = text;
+  const int32_t stop = whole[7];
+  text.clear();
+  ASSERT_TRUE(GenerateAll(*model_, {Tokens(3)}, {.count = 20, .stop = {stop}}, take).ok());
+  const auto first = std::find(whole.begin(), whole.end(), stop);
+  EXPECT_EQ(text, std::vector<int32_t>(whole.begin(), first));
+}
+
 TEST_P(GenerateTest, RefusesTokensThatItCannotTake) {
   EXPECT_THAT(model_->Logits({}).status().message(), HasSubstr("1 to 40"));
   EXPECT_THAT(model_->Logits(Tokens(41)).status().message(), HasSubstr("41 tokens"));
@@ -182,6 +222,15 @@ TEST(GptModel, RefusesAFolderOfAModelThatContinuesNoText) {
                           "num_key_value_heads": 4,
                           "num_attention_heads": 4, "max_position_embeddings": 16})"),
               HasSubstr("(mixtral) has a mixture of 4 experts"));
+}
+
+TEST(SampleToken, TopPLeavesTheFewestThatHaveIt) {
+  // Probabilities 0.5, 0.3, 0.2.
+  const std::vector<float> logits = {std::log(0.3f), std::log(0.5f), std::log(0.2f)};
+  for (uint64_t position = 0; position < 1000; ++position) {
+    EXPECT_EQ(SampleToken(logits, {.temperature = 1, .top_p = 0.4}, position), 1);
+    EXPECT_NE(SampleToken(logits, {.temperature = 1, .top_p = 0.7}, position), 2);
+  }
 }
 
 TEST(SampleToken, ZeroTemperatureTakesTheFirstOfTheLargest) {
