@@ -72,6 +72,8 @@ int main(int argc, char** argv) {
   sluice::AddProfileCommand(app, &exit_code);
   sluice::AddTrainCommand(app, &exit_code);
   sluice::AddSampleCommand(app, &exit_code);
+  sluice::AddChatCommand(app, &exit_code);
+  sluice::AddScoreCommand(app, &exit_code);
   sluice::AddTokenizeCommand(app, &exit_code);
   sluice::AddCalibrateCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -17,7 +16,8 @@
 #include "pipeline/sample/generate.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/sample/printable_text.h"
+#include "tools/sample/loaded_model.h"
+#include "tools/sample/shown_text.h"
 
 namespace sluice {
 namespace {
@@ -29,8 +29,10 @@ constexpr char kExample[] =
 
 struct SampleFlags {
   std::string load;
-  std::string prompt;
+  std::vector<std::string> prompts;
+  std::string prompts_file;
   std::string tokens;
+  int stages = 1;
   int64_t count = 200;
   SamplingOptions sampling;
   int threads = 1;
@@ -40,6 +42,7 @@ struct SampleFlags {
 
 struct Sample {
   std::vector<int32_t> tokens;  // the generated tokens
+  std::string text;
   double seconds = 0;
 };
 
@@ -47,37 +50,34 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
-  std::vector<int32_t> tokens;
-  for (const absl::string_view field : absl::StrSplit(text, ',')) {
-    int32_t token = 0;
-    if (!absl::SimpleAtoi(field, &token) || token < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--tokens ", text, ": '", field, "' is no token; expected numbers such as 464,3290,318"));
-    }
-    tokens.push_back(token);
-  }
-  return tokens;
-}
-
 // An empty prompt means the start of a line.
-absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags, const GptModel& model) {
+absl::StatusOr<std::vector<std::vector<int32_t>>> ReadPrompts(SampleFlags& flags,
+                                                              const LoadedModel& model) {
+  std::vector<std::vector<int32_t>> prompts;
   if (!flags.tokens.empty()) {
-    if (!flags.prompt.empty()) {
+    if (!flags.prompts.empty() || !flags.prompts_file.empty()) {
       return absl::InvalidArgumentError(
           "--prompt and --tokens both say what to continue; give one");
     }
-    return ParseTokens(flags.tokens);
+    absl::StatusOr<std::vector<int32_t>> tokens = ParseTokens(flags.tokens);
+    if (!tokens.ok()) return tokens.status();
+    prompts.push_back(*std::move(tokens));
+    return prompts;
   }
-  if (!model.reads_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        model.path(), " has a vocabulary of ", model.config().vocab,
-        " tokens that are not bytes, so it cannot read text; give --tokens 464,3290,..."));
+  if (!flags.prompts_file.empty()) {
+    const absl::StatusOr<std::string> file = ReadFile(flags.prompts_file);
+    if (!file.ok()) return file.status();
+    for (const absl::string_view line : absl::StrSplit(*file, '\n', absl::SkipEmpty())) {
+      flags.prompts.emplace_back(line);
+    }
   }
-  const std::string text = flags.prompt.empty() ? "\n" : flags.prompt;
-  std::vector<int32_t> tokens;
-  for (char byte : text) tokens.push_back(static_cast<uint8_t>(byte));
-  return tokens;
+  if (flags.prompts.empty()) flags.prompts.emplace_back();
+  for (const std::string& prompt : flags.prompts) {
+    absl::StatusOr<std::vector<int32_t>> tokens = TokensOf(model, prompt.empty() ? "\n" : prompt);
+    if (!tokens.ok()) return tokens.status();
+    prompts.push_back(*std::move(tokens));
+  }
+  return prompts;
 }
 
 absl::Status WriteLogits(const std::string& path, GptModel& model,
@@ -107,59 +107,87 @@ void Show(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Generates text and prints it as it is generated, after the prompt.
-absl::StatusOr<Sample> Continue(const SampleFlags& flags, const std::vector<int32_t>& prompt,
-                                GptModel& model) {
-  const bool text = flags.tokens.empty() && !flags.json;
-  Sample sample;
-  PrintableText printable;
+// Generates texts, one prompt's or all, and prints a single one as it comes, after its prompt.
+absl::StatusOr<std::vector<Sample>> Continue(const SampleFlags& flags,
+                                             const std::vector<std::vector<int32_t>>& prompts,
+                                             const LoadedModel& model) {
+  const bool stream = flags.tokens.empty() && !flags.json && prompts.size() == 1;
+  std::vector<Sample> samples(prompts.size());
+  std::vector<ShownText> shown;
+  for (size_t prompt = 0; prompt < prompts.size(); ++prompt) shown.emplace_back(model);
   const double start = Seconds();
-  bool first = true;
-  absl::Status status = Generate(model, prompt, flags.count, flags.sampling, [&](int32_t token) {
-    sample.tokens.push_back(token);
-    if (!text) return true;
-    if (std::exchange(first, false)) Show(ToPrintable(flags.prompt));
-    Show(printable.Feed(static_cast<uint8_t>(token)));
-    return std::ferror(stdout) == 0;
-  });
+  if (stream && flags.count > 0) Show(ToPrintable(flags.prompts.front()));
+  absl::Status status = GenerateAll(*model.model, prompts,
+                                    {.count = flags.count,
+                                     .sampling = flags.sampling,
+                                     .stop = model.stop,
+                                     .stages = flags.stages,
+                                     .threads = flags.threads},
+                                    [&](size_t prompt, int32_t token) {
+                                      samples[prompt].tokens.push_back(token);
+                                      const std::string text = shown[prompt].Take(token);
+                                      samples[prompt].text += text;
+                                      if (stream) Show(text);
+                                      return std::ferror(stdout) == 0;
+                                    });
   if (!status.ok()) return status;
-  if (text && !sample.tokens.empty()) Show(printable.Finish() + "\n");
-  sample.seconds = Seconds() - start;
-  return sample;
-}
-
-void PrintJson(const SampleFlags& flags, const std::vector<int32_t>& prompt, const Sample& sample,
-               const GptModel& model) {
-  nlohmann::ordered_json json = {{"model", model.path()}, {"prompt_tokens", prompt}};
-  if (flags.tokens.empty()) {
-    json["prompt"] = ToPrintable(flags.prompt);
-    json["text"] = ToPrintable(std::string(sample.tokens.begin(), sample.tokens.end()));
+  for (size_t prompt = 0; prompt < prompts.size(); ++prompt) {
+    const std::string rest = shown[prompt].Finish();
+    samples[prompt].text += rest;
+    samples[prompt].seconds = Seconds() - start;
+    if (stream && flags.count > 0) Show(rest + "\n");
   }
-  json["tokens"] = sample.tokens;
-  json["temperature"] = flags.sampling.temperature;
-  json["top_k"] = flags.sampling.top_k;
-  json["seed"] = flags.sampling.seed;
-  json["seconds"] = sample.seconds;
-  Show(json.dump() + "\n");
+  return samples;
 }
 
-int RunSample(const SampleFlags& flags) {
-  omp_set_num_threads(flags.threads);
-  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(flags.load);
-  if (!model.ok()) return Fail(model.status());
-  absl::StatusOr<std::vector<int32_t>> prompt = ReadPrompt(flags, **model);
-  if (!prompt.ok()) return Fail(prompt.status());
-  if (!flags.logits.empty()) {
-    if (absl::Status status = WriteLogits(flags.logits, **model, *prompt); !status.ok()) {
-      return Fail(status);
+// An object a prompt, a line each.
+void PrintJson(const SampleFlags& flags, const std::vector<std::vector<int32_t>>& prompts,
+               const std::vector<Sample>& samples, const GptModel& model) {
+  for (size_t prompt = 0; prompt < prompts.size(); ++prompt) {
+    nlohmann::ordered_json json = {{"model", model.path()}, {"prompt_tokens", prompts[prompt]}};
+    if (flags.tokens.empty()) {
+      json["prompt"] = ToPrintable(flags.prompts[prompt]);
+      json["text"] = samples[prompt].text;
     }
+    json["tokens"] = samples[prompt].tokens;
+    json["temperature"] = flags.sampling.temperature;
+    json["top_k"] = flags.sampling.top_k;
+    json["top_p"] = flags.sampling.top_p;
+    json["seed"] = flags.sampling.seed;
+    json["seconds"] = samples[prompt].seconds;
+    Show(json.dump() + "\n");
   }
-  absl::StatusOr<Sample> sample = Continue(flags, *prompt, **model);
-  if (!sample.ok()) return Fail(sample.status());
+}
+
+void PrintTexts(const SampleFlags& flags, const std::vector<Sample>& samples) {
+  if (!flags.tokens.empty()) {
+    const std::vector<int32_t>& tokens = samples.front().tokens;
+    if (!tokens.empty()) Show(absl::StrCat(absl::StrJoin(tokens, ","), "\n"));
+    return;
+  }
+  if (samples.size() == 1) return;  // shown as it came
+  for (size_t prompt = 0; prompt < samples.size(); ++prompt) {
+    Show(absl::StrCat(prompt > 0 ? "\n" : "", ToPrintable(flags.prompts[prompt]),
+                      samples[prompt].text, "\n"));
+  }
+}
+
+int RunSample(SampleFlags& flags) {
+  omp_set_num_threads(flags.threads);
+  absl::StatusOr<LoadedModel> model = LoadModel(flags.load);
+  if (!model.ok()) return Fail(model.status());
+  const auto prompts = ReadPrompts(flags, *model);
+  if (!prompts.ok()) return Fail(prompts.status());
+  if (!flags.logits.empty()) {
+    absl::Status status = WriteLogits(flags.logits, *model->model, prompts->front());
+    if (!status.ok()) return Fail(status);
+  }
+  const absl::StatusOr<std::vector<Sample>> samples = Continue(flags, *prompts, *model);
+  if (!samples.ok()) return Fail(samples.status());
   if (flags.json) {
-    PrintJson(flags, *prompt, *sample, **model);
-  } else if (!flags.tokens.empty() && !sample->tokens.empty()) {
-    Show(absl::StrCat(absl::StrJoin(sample->tokens, ","), "\n"));
+    PrintJson(flags, *prompts, *samples, *model->model);
+  } else {
+    PrintTexts(flags, *samples);
   }
   if (std::ferror(stdout) != 0) {
     return Fail(absl::InvalidArgumentError("standard output: cannot write all of it"));
@@ -174,11 +202,15 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   command->footer(kExample);
   auto flags = std::make_shared<SampleFlags>();
   command
-      ->add_option(
-          "--load", flags->load,
-          "Directory that 'train --save' has written, or the folder of a Hugging Face GPT-2")
+      ->add_option("--load", flags->load,
+                   "Directory that 'train --save' has written, or a Hugging Face folder")
       ->required();
-  command->add_option("--prompt", flags->prompt, "Text to continue (default: a new line)");
+  command
+      ->add_option("--prompt", flags->prompts,
+                   "Text to continue (default: a new line); given again: several texts")
+      ->allow_extra_args(false);
+  command->add_option("--prompts", flags->prompts_file,
+                      "File with a text to continue on each line");
   command->add_option("--tokens", flags->tokens,
                       "Token ids to continue instead of a text, such as 464,3290");
   command->add_option("-n,--count", flags->count, "Number of tokens to generate")
@@ -196,11 +228,22 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
+      ->add_option("--top-p", flags->sampling.top_p,
+                   "Choose among the fewest tokens that have this much of the probability")
+      ->check(FiniteNumber())
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      ->add_option("--stages", flags->stages,
+                   "Threads that the layers are dealt to; they compute several texts at a time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
       ->add_option("--seed", flags->sampling.seed,
                    "Seed of the choice: the same seed gives the same text")
       ->check(WholeSeed())
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads of the kernels")
+  command->add_option("--threads", flags->threads, "Threads of each stage's kernels")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--logits", flags->logits,

@@ -1,0 +1,204 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "models/tokens/encoder.h"
+#include "pipeline/sample/generate.h"
+#include "tools/command.h"
+#include "tools/sample/loaded_model.h"
+#include "tools/sample/shown_text.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kExample[] =
+    "Each line of standard input is a message; /exit or the end of the input ends the talk.\n"
+    "Example:\n"
+    "  echo 'What is a pipeline?' | sluice chat --load out --temperature 0";
+
+struct ChatFlags {
+  std::string load;
+  std::string chat_template;
+  std::string system;
+  int64_t context = 0;
+  int64_t count = 512;
+  SamplingOptions sampling = {};
+  int stages = 1;
+  int threads = 1;
+};
+
+// A conversation, and the keys and values of its tokens so far.
+class Conversation {
+ public:
+  static absl::StatusOr<std::unique_ptr<Conversation>> Begin(const ChatFlags& flags,
+                                                             const LoadedModel& loaded) {
+    std::unique_ptr<Conversation> talk(new Conversation(flags, loaded));
+    constexpr int64_t kUsualContext = 4096;
+    const int64_t max_seq = loaded.model->config().max_seq;
+    if (flags.context > max_seq) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--context ", flags.context, ": ", loaded.model->path(), " takes 1 to ", max_seq));
+    }
+    auto model = loaded.model->MakeCached(
+        {.positions = flags.context > 0 ? flags.context : std::min(max_seq, kUsualContext),
+         .stages = flags.stages,
+         .threads = flags.threads});
+    if (!model.ok()) return model.status();
+    talk->model_ = *std::move(model);
+    absl::StatusOr<CachedSequence> sequence = talk->model_->NewSequence();
+    if (!sequence.ok()) return sequence.status();
+    talk->sequence_ = *std::move(sequence);
+    if (!flags.system.empty()) talk->messages_.push_back({"system", flags.system});
+    return talk;
+  }
+
+  // Shows the answer to `message` as it comes.
+  absl::Status Answer(const std::string& message) {
+    messages_.push_back({"user", message});
+    absl::StatusOr<std::vector<int32_t>> tokens = PromptTokens();
+    if (!tokens.ok()) return tokens.status();
+    ShownText shown(loaded_);
+    std::string answer;
+    const auto show = [&answer](const std::string& text) {
+      answer += text;
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::fflush(stdout);
+    };
+    for (int64_t i = 0; i < flags_.count && std::ferror(stdout) == 0; ++i) {
+      absl::StatusOr<int32_t> token = Next(*tokens);
+      if (!token.ok()) return token.status();
+      const std::vector<int32_t>& stop = loaded_.stop;
+      if (std::find(stop.begin(), stop.end(), *token) != stop.end()) break;
+      tokens->push_back(*token);
+      show(shown.Take(*token));
+    }
+    show(shown.Finish());
+    messages_.push_back({"assistant", answer});
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+    return absl::OkStatus();
+  }
+
+ private:
+  Conversation(const ChatFlags& flags, const LoadedModel& loaded)
+      : flags_(flags), loaded_(loaded) {}
+
+  // The conversation up to where the assistant's next turn begins: what stands in front of the
+  // last turn that counts, with any turn there.
+  absl::StatusOr<std::vector<int32_t>> PromptTokens() const {
+    std::vector<ChatMessage> messages = messages_;
+    messages.push_back({"assistant", "."});
+    const absl::StatusOr<std::vector<ChatPiece>> pieces =
+        loaded_.text->format.render_chat(messages);
+    if (!pieces.ok()) return pieces.status();
+    size_t last = pieces->size();
+    while (last > 0 && !(*pieces)[last - 1].counts) --last;
+    std::string text;
+    for (size_t i = 0; i + 1 < last; ++i) text += (*pieces)[i].text;
+    return Encode(*loaded_.text->tokenizer, text, SpecialTokens::kLeaveOut);
+  }
+
+  // The token behind `tokens`: computes those that do not continue what is kept, the last one at
+  // least.
+  absl::StatusOr<int32_t> Next(absl::Span<const int32_t> tokens) {
+    if (static_cast<int64_t>(tokens.size()) > model_->positions()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the conversation has ", tokens.size(), " tokens, more than its context of ",
+                       model_->positions(), "; begin anew, or give a larger --context"));
+    }
+    std::vector<int32_t>& kept = sequence_.tokens;
+    const size_t most = std::min(kept.size(), tokens.size() - 1);
+    const auto same = std::mismatch(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(most),
+                                    tokens.begin());
+    kept.erase(same.first, kept.end());
+    tokens.remove_prefix(kept.size());
+    while (true) {
+      tokens.remove_prefix(static_cast<size_t>(model_->Submit(sequence_, tokens, 1)));
+      const Piece piece = model_->Wait();
+      if (tokens.empty()) {
+        return NextToken(*loaded_.model, piece.logits, flags_.sampling, drawn_++);
+      }
+    }
+  }
+
+  const ChatFlags& flags_;
+  const LoadedModel& loaded_;
+  std::vector<ChatMessage> messages_;
+  CachedSequence sequence_;
+  std::unique_ptr<CachedModel> model_;
+  uint64_t drawn_ = 0;
+};
+
+int RunChat(const ChatFlags& flags) {
+  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.load, flags.chat_template);
+  if (!loaded.ok()) return Fail(loaded.status());
+  if (!loaded->text || !loaded->text->format.render_chat) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        loaded->model->path(), loaded->text ? " has no chat template" : " has no tokenizer.json",
+        "; expected a folder with tokenizer.json and chat_template.jinja, or a chat_template in "
+        "tokenizer_config.json",
+        loaded->text ? "; or give --chat-template FILE" : "")));
+  }
+  const auto talk = Conversation::Begin(flags, *loaded);
+  if (!talk.ok()) return Fail(talk.status());
+  for (std::string line; std::getline(std::cin, line) && line != "/exit";) {
+    if (line.empty()) continue;
+    if (absl::Status status = (*talk)->Answer(line); !status.ok()) return Fail(status);
+  }
+  return std::ferror(stdout) == 0
+             ? kExitDone
+             : Fail(absl::InvalidArgumentError("standard output: cannot write all of it"));
+}
+
+}  // namespace
+
+void AddChatCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand("chat", "Talk with a trained model");
+  command->footer(kExample);
+  auto flags = std::make_shared<ChatFlags>();
+  command->add_option("--load", flags->load, "Hugging Face folder with a tokenizer")->required();
+  command->add_option("--chat-template", flags->chat_template,
+                      "Jinja template of conversations instead of the folder's");
+  command->add_option("--system", flags->system, "What the model is told before the talk");
+  command
+      ->add_option("--context", flags->context, "Most tokens of the talk (default: at most 4,096)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-n,--count", flags->count, "Most tokens of an answer")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", flags->sampling.temperature,
+                   "0: always the most likely token; higher: more variety")
+      ->check(FiniteNumber())
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--top-k", flags->sampling.top_k,
+                   "Choose among this number of most likely tokens; 0: among all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", flags->sampling.top_p,
+                   "Choose among the fewest tokens that have this much of the probability")
+      ->check(FiniteNumber())
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--seed", flags->sampling.seed, "The same seed gives the same answers")
+      ->check(WholeSeed())
+      ->capture_default_str();
+  command->add_option("--stages", flags->stages, "Threads that the layers are dealt to")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of each stage's kernels")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->callback([flags, exit_code] { *exit_code = RunChat(*flags); });
+}
+
+}  // namespace sluice

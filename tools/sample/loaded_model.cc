@@ -1,0 +1,101 @@
+#include "tools/sample/loaded_model.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "models/spec/json.h"
+#include "models/tokens/encoder.h"
+#include "tools/files.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The field eos_token_id: a number, a list of them, or nothing.
+absl::Status AddStopTokens(const fs::path& file, std::vector<int32_t>* stop) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadFile(file.string());
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<nlohmann::json> json =
+      ParseJsonObject(*text, file.string(), "expected a file of Hugging Face");
+  if (!json.ok()) return json.status();
+  const nlohmann::json field = json->value("eos_token_id", nlohmann::json());
+  if (field.is_null()) return absl::OkStatus();
+  for (const nlohmann::json& id : field.is_array() ? field : nlohmann::json::array({field})) {
+    if (!id.is_number_integer()) {
+      return absl::InvalidArgumentError(absl::StrCat(file.string(), ": field 'eos_token_id' is ",
+                                                     ShowJson(field),
+                                                     "; expected a token id or a list of them"));
+    }
+    stop->push_back(static_cast<int32_t>(id.get<int64_t>()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddText(const std::string& chat_template, LoadedModel* loaded) {
+  const std::string file = TokenizerOf(loaded->model->path());
+  if (file.empty()) return absl::OkStatus();
+  absl::StatusOr<TextModel> text = ReadTextModel(file, chat_template);
+  if (!text.ok()) return text.status();
+  const int64_t words = text->tokenizer->vocabulary_size(), vocab = loaded->model->config().vocab;
+  if (words > vocab) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " has ", words, " words, but the model beside it knows ", vocab,
+                     "; expected the tokenizer that the model was trained with"));
+  }
+  if (const std::optional<int32_t> end = text->tokenizer->IdOf(text->format.end)) {
+    loaded->stop.push_back(*end);
+  }
+  loaded->text = *std::move(text);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedModel> LoadModel(const std::string& load, const std::string& chat_template) {
+  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(load);
+  if (!model.ok()) return model.status();
+  LoadedModel loaded;
+  loaded.model = *std::move(model);
+  if (absl::Status status = AddText(chat_template, &loaded); !status.ok()) return status;
+  const fs::path folder = loaded.model->path();
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    absl::Status status = AddStopTokens(folder / name, &loaded.stop);
+    if (!status.ok()) return status;
+  }
+  return loaded;
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
+  std::vector<int32_t> tokens;
+  for (const absl::string_view field : absl::StrSplit(text, ',')) {
+    int32_t token = 0;
+    if (!absl::SimpleAtoi(field, &token) || token < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--tokens ", text, ": '", field, "' is no token; expected numbers such as 464,3290,318"));
+    }
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+absl::StatusOr<std::vector<int32_t>> TokensOf(const LoadedModel& loaded, absl::string_view text) {
+  if (loaded.text.has_value()) return Encode(*loaded.text->tokenizer, text);
+  const GptModel& model = *loaded.model;
+  if (!model.reads_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        model.path(), " has a vocabulary of ", model.config().vocab,
+        " tokens that are not bytes, and no tokenizer.json, so it cannot read text; give --tokens "
+        "464,3290,..."));
+  }
+  std::vector<int32_t> tokens;
+  for (const char byte : text) tokens.push_back(static_cast<uint8_t>(byte));
+  return tokens;
+}
+
+}  // namespace sluice

@@ -1,0 +1,40 @@
+#ifndef SLUICE_TOOLS_SAMPLE_LOADED_MODEL_H_
+#define SLUICE_TOOLS_SAMPLE_LOADED_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "pipeline/sample/gpt_model.h"
+#include "tools/tokenize/text_model.h"
+
+namespace sluice {
+
+// What `sample`, `chat` and `score` load.
+struct LoadedModel {
+  std::unique_ptr<GptModel> model;
+  std::optional<TextModel> text;  // of the folder's tokenizer.json, where it has one
+  std::vector<int32_t> stop;      // tokens that end a text, as the folder's files say
+};
+
+// The folder `load`, and the tokenizer, the chat template (or the file `chat_template`) and the
+// end-of-sequence tokens that it has. An adapter would be merged into the weights here. Errors as
+// GptModel::Load and ReadTextModel; InvalidArgument where the tokenizer has words that the model
+// has not.
+absl::StatusOr<LoadedModel> LoadModel(const std::string& load,
+                                      const std::string& chat_template = "");
+
+// Numbers such as 464,3290, given by --tokens.
+absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text);
+
+// The tokens of a text: of the model's tokenizer, or its bytes. InvalidArgument for a model that has
+// a vocabulary of other tokens and no tokenizer, and for text that is not UTF-8.
+absl::StatusOr<std::vector<int32_t>> TokensOf(const LoadedModel& model, absl::string_view text);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_SAMPLE_LOADED_MODEL_H_
