@@ -134,35 +134,7 @@ std::vector<SmallRun> RebuildingRuns() {
 INSTANTIATE_TEST_SUITE_P(Rebuilding, BitwisePromise, testing::ValuesIn(RebuildingRuns()),
                          [](const auto& run) { return run.param.Name(); });
 
-// Today's decoders, with and without several documents in a sample.
-std::vector<SmallRun> DecoderRuns() {
-  std::vector<SmallRun> runs;
-  uint64_t seed = 100;
-  for (const char* model : {"llama", "qwen", "gemma"}) {
-    for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zbv", "chimera"}) {
-      for (int ranks : {2, 4}) {
-        for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-          for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-            SmallRun run{.model = model, .schedule = schedule, .ranks = ranks};
-            const bool chunked =
-                run.schedule == "interleaved" || run.schedule == "zbv" || run.schedule == "chimera";
-            run.chunks = chunked ? 2 : 1;
-            run.recompute = recompute;
-            run.dtype = dtype;
-            run.partition_seed = ++seed % 2 == 0 ? seed : 0;
-            run.documents = seed % 3 != 0;
-            run.optimizer = seed % 5 == 0 ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
-            runs.push_back(run);
-          }
-        }
-      }
-    }
-  }
-  return runs;
-}
-
-INSTANTIATE_TEST_SUITE_P(Decoders, BitwisePromise, testing::ValuesIn(DecoderRuns()),
-                         [](const auto& run) { return run.param.Name(); });
+// Several documents in a sample.
 INSTANTIATE_TEST_SUITE_P(
     Documents, BitwisePromise,
     testing::Values(SmallRun{.schedule = "zb-h1", .ranks = 3, .documents = true},

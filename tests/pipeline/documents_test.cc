@@ -92,7 +92,7 @@ TEST_P(DocumentsOf, OneSampleTrainAsInSamplesOfTheirOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DocumentsOf,
-                         testing::Values("gpt", "tied", "llama", "qwen", "gemma"));
+                         testing::Values("gpt", "tied", "llama", "qwen3", "gemma2", "gemma3"));
 
 // The borders matter: with those of another micro-batch, on any rank, the weights become others.
 class Borders : public testing::TestWithParam<int> {};

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
 
 #include "tests/pipeline/small_run.h"
 
@@ -22,13 +24,19 @@ bool IsWeightGradOf(const Instruction& instruction, int micro_batch) {
   return instruction.step == Step::kBackwardWeight && instruction.micro_batch == micro_batch;
 }
 
-class Mutation : public testing::TestWithParam<int> {
+// A model, and the rank that is tampered with.
+class Mutation : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
-  RunPlan plan_ = MakePlan({.schedule = "1f1b", .ranks = 3});
-  std::vector<Instruction>& instructions() {
-    return plan_.train[static_cast<size_t>(GetParam())].instructions;
+  static RunPlan Sound() {
+    return MakePlan({.model = std::get<0>(GetParam()), .schedule = "1f1b", .ranks = 3});
   }
-  const Outcome sound_ = TrainOrDie(MakePlan({.schedule = "1f1b", .ranks = 3}));
+  static int rank() { return std::get<1>(GetParam()); }
+
+  RunPlan plan_ = Sound();
+  std::vector<Instruction>& instructions() {
+    return plan_.train[static_cast<size_t>(rank())].instructions;
+  }
+  const Outcome sound_ = TrainOrDie(Sound());
 };
 
 TEST_P(Mutation, NoneIsTheSameAgain) { EXPECT_EQ(TrainOrDie(plan_), sound_); }
@@ -52,7 +60,7 @@ TEST_P(Mutation, DoubledMicroBatchIsSeen) {
 // Micro-batch 0's data in place of micro-batch 2's: each is still computed once, but one sample set
 // twice.
 TEST_P(Mutation, WrongDataAreSeen) {
-  if (GetParam() != 0) GTEST_SKIP() << "only the first rank reads data";
+  if (rank() != 0) GTEST_SKIP() << "only the first rank reads data";
   for (Instruction& instruction : instructions()) {
     if (instruction.step == Step::kLoadInput && instruction.micro_batch == kMicroBatch)
       instruction.micro_batch = 0;
@@ -62,7 +70,9 @@ TEST_P(Mutation, WrongDataAreSeen) {
   EXPECT_NE(outcome.weights_hash, sound_.weights_hash);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Mutation, testing::Range(0, 3));
+INSTANTIATE_TEST_SUITE_P(Ranks, Mutation,
+                         testing::Combine(testing::Values("gpt", "llama", "qwen3", "gemma2"),
+                                          testing::Range(0, 3)));
 
 // Sums of floats depend on their order: were gradients added as they come, this order would show.
 TEST(AccumulationOrder, OtherOrderOfAccumulationIsSeen) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <utility>
@@ -16,12 +17,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "comm/where.h"
+#include "models/spec/model_config.h"
 #include "schedules/generators/catalogue.h"
+#include "tests/models/test_models.h"
 
 namespace sluice {
 namespace {
 
 constexpr int kBlocks = 16;
+constexpr int kDecoderBlocks = 5;
 
 // SplitMix64 (Steele et al. 2014), as a hash of a position.
 uint64_t Hash(uint64_t x) {
@@ -70,6 +74,22 @@ absl::StatusOr<Timetable> TimetableOf(const SmallRun& run) {
   absl::StatusOr<Timetable> table = GenerateSchedule(
       run.schedule, {.ranks = ranks, .micro_batches = run.micro_batches, .chunks = run.chunks});
   return members.empty() || !table.ok() ? table : NarrowTimetable(*table, members);
+}
+
+// The model of that name in tests/models/test_models.h, with more blocks, and as a config.json of its
+// family says it: a run that is resumed compares with that.
+std::optional<ModelSpec> FamilyModel(const std::string& name) {
+  for (const TestModel& model : TestModels()) {
+    if (model.name != name || model.spec.decoder() == nullptr || name == "gpt") continue;
+    DecoderConfig config = *model.spec.decoder();
+    config.layers = kDecoderBlocks;
+    if (!config.global_blocks.empty()) {
+      config.global_blocks.assign(static_cast<size_t>(config.layers), false);
+      config.global_blocks[1] = config.global_blocks[3] = true;
+    }
+    return OrDie(ParseModelConfig(FormatModelConfig({.name = name, .config = config}), name));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -142,58 +162,7 @@ std::string SmallRun::Name() const {
   return absl::StrReplaceAll(name, {{"-", "_"}});
 }
 
-namespace {
-
-// Grouped queries of an odd width, rotary positions, SwiGLU.
-DecoderConfig SmallLlama() {
-  DecoderConfig llama = LlamaDecoder("llama");
-  llama.layers = kBlocks;
-  llama.dim = 12;
-  llama.heads = 4;
-  llama.kv_heads = 2;
-  llama.head_dim = 6;
-  llama.hidden = 20;
-  llama.vocab = 17;
-  llama.max_seq = 6;
-  llama.rope.scaling = RopeScaling::kLlama3;
-  llama.rope.factor = 8;
-  llama.rope.original_max_seq = 4;
-  return llama;
-}
-
-// And norms of heads, biases, a tied head.
-DecoderConfig SmallQwen() {
-  DecoderConfig qwen = SmallLlama();
-  qwen.family = "qwen3";
-  qwen.qk_norm = qwen.qkv_bias = qwen.tied_head = true;
-  return qwen;
-}
-
-// And windows in two of three blocks, with positions of their own; four norms of 1 + weight, caps,
-// GeGLU, a scaled embedding.
-DecoderConfig SmallGemma() {
-  DecoderConfig gemma = SmallQwen();
-  gemma.family = "gemma3_text";
-  gemma.qkv_bias = false;
-  gemma.norms = 4;
-  gemma.norm_offset = true;
-  gemma.embedding_scale = 3.5F;
-  gemma.attention_scale = 0.3F;
-  gemma.attention_soft_cap = 5;
-  gemma.final_soft_cap = 3;
-  gemma.mlp = MlpKind::kGeGlu;
-  gemma.window = 3;
-  for (int b = 0; b < kBlocks; ++b) gemma.global_blocks.push_back(b % 3 == 2);
-  gemma.local_rope = Rope{.theta = 100};
-  return gemma;
-}
-
-}  // namespace
-
 ModelSpec SmallModel(const std::string& name) {
-  if (name == "llama") return {.name = name, .config = SmallLlama()};
-  if (name == "qwen") return {.name = name, .config = SmallQwen()};
-  if (name == "gemma") return {.name = name, .config = SmallGemma()};
   if (name == "mlp") {
     MlpConfig mlp{.widths = {20}};
     for (int i = 0; i < kBlocks + 1; ++i) mlp.widths.push_back(8 + i % 5);
@@ -209,6 +178,7 @@ ModelSpec SmallModel(const std::string& name) {
                                     .max_seq = 6,
                                     .tied_head = name == "wide_tied"}};
   }
+  if (std::optional<ModelSpec> family = FamilyModel(name)) return *std::move(family);
   return {.name = name,
           .config = DecoderConfig{.layers = kBlocks,
                                   .dim = 8,

@@ -43,8 +43,8 @@ class HashedData : public Dataset {
 // One way to train a small model. Two runs that differ only in how the work is cut must agree to
 // the bit.
 struct SmallRun {
-  // "gpt", "tied", "rms", "mlp", "wide" or "wide_tied"; or, with most of their families' options,
-  // "llama", "qwen", "gemma"
+  // "gpt", "tied", "rms", "mlp", "wide", "wide_tied", or a family of decoders: "llama", "qwen2",
+  // "qwen3", "gemma", "gemma2", "gemma3".
   std::string model = "gpt";
   std::string schedule = "1f1b";
   int ranks = 2;
@@ -67,8 +67,9 @@ struct SmallRun {
 
 inline void PrintTo(const SmallRun& run, std::ostream* out) { *out << run.Name(); }
 
-// The models have enough blocks for six ranks with three chunks each, except the wide ones: their
-// parameters have several blocks of kShardBlock, which replicas can divide.
+// The models have enough blocks for six ranks with three chunks each, except the wide ones, whose
+// parameters have several blocks of kShardBlock, which replicas can divide; and the families of
+// decoders, whose blocks are dear and are enough for six stages.
 ModelSpec SmallModel(const std::string& name);
 RunRequest MakeRequest(const SmallRun& run);
 // The same with another timetable, with any stages and micro-batches.
