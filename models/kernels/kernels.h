@@ -60,7 +60,7 @@ class Linear {
   virtual void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
                              const void* input_before_activation, void* dx, void* workspace) = 0;
   // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32.
-  // Overwrites unless `accumulate`.
+  // Overwrites unless `accumulate`. A null dw or db is not computed.
   virtual void BackwardWeight(Stream stream, const void* x, const void* dy, float* dw, float* db,
                               bool accumulate, void* workspace) = 0;
 };
@@ -270,6 +270,9 @@ struct Kernels {
   size_t (*cross_entropy_workspace)(int64_t rows, int64_t classes);
   // x = cap * tanh(x / cap) over n values, in place (Gemma 2, 2024, section 2).
   void (*soft_cap)(Stream, DType dtype, int64_t n, float cap, void* x);
+
+  // x = factor * x over n values, in place.
+  void (*scale)(Stream, DType dtype, int64_t n, float factor, void* x);
 
   // y (+)= x over n fp32 values.
   void (*accumulate)(Stream, int64_t n, const float* x, float* y, bool add);

@@ -54,6 +54,10 @@ void BlockMlp::Project(const LayerCall& call, const void* residual, void* output
   down_map_->Forward(call, LayerBase::Tensor(call, g_), residual, output, nullptr, workspace);
 }
 
+void BlockMlp::KeepForBackward(const LayerCall& call, void* workspace) const {
+  down_map_->KeepForBackward(call, LayerBase::Tensor(call, g_), workspace);
+}
+
 void BlockMlp::Restore(const LayerCall& call) const {
   const Kernels& kernels = layer_->kernels();
   void *const h = LayerBase::Tensor(call, h_), *const g = LayerBase::Tensor(call, g_);

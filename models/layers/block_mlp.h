@@ -25,6 +25,8 @@ class BlockMlp {
   // g alone, and then the output ([rows, dim], as input, residual and the gradients).
   void Activate(const LayerCall& call, const void* input, void* workspace) const;
   void Project(const LayerCall& call, const void* residual, void* output, void* workspace) const;
+  // What Project leaves for the backward, where nobody wants the output.
+  void KeepForBackward(const LayerCall& call, void* workspace) const;
   void Restore(const LayerCall& call) const;
   void BackwardInput(const LayerCall& call, const void* output_grad, void* input_grad,
                      void* workspace) const;

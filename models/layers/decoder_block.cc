@@ -133,13 +133,13 @@ void DecoderBlock::AddTensors() {
 void DecoderBlock::AddWorkspaces() {
   forward_workspace_ =
       AddWorkspace("forward_workspace", Lifetime::kForwardScratch,
-                   {LargestWorkspace(&Linear::forward_workspace), attention_->forward_workspace()});
+                   {LargestWorkspace(&Map::forward_workspace), attention_->forward_workspace()});
   input_workspace_ = AddWorkspace(
       "input_grad_workspace", Lifetime::kInputGradScratch,
-      {LargestWorkspace(&Linear::input_grad_workspace), attention_->input_grad_workspace(),
+      {LargestWorkspace(&Map::input_grad_workspace), attention_->input_grad_workspace(),
        norm1_.backward_workspace()});  // all four norms are alike
   weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                                   {LargestWorkspace(&Linear::weight_grad_workspace)});
+                                   {LargestWorkspace(&Map::weight_grad_workspace)});
 }
 
 void DecoderBlock::Pack(const LayerCall& call) {
@@ -161,8 +161,8 @@ void DecoderBlock::ForwardMlp(const LayerCall& call, void* workspace) const {
   norm2_.Forward(call, x_mid, a2);
   mlp_->Activate(call, a2, workspace);
   if (!after2_) {
-    if (call.output != nullptr) mlp_->Project(call, x_mid, call.output, workspace);
-    return;
+    if (call.output == nullptr) return mlp_->KeepForBackward(call, workspace);
+    return mlp_->Project(call, x_mid, call.output, workspace);
   }
   void* const m = Tensor(call, after2_->part);
   mlp_->Project(call, nullptr, m, workspace);

@@ -39,6 +39,7 @@ class Embedding : public LayerBase {
   }
   void BackwardInput(const LayerCall&) override {}
   void BackwardWeight(const LayerCall& call) override {
+    if (IsFrozen(tokens_table_)) return;  // and with it the positions (trainable.h)
     kernels().embedding_backward(call.stream, dtype(), Tokens(call), call.starts, rows(),
                                  batch().seq, dim_, vocab_, max_seq_, scale_, call.output_grad,
                                  Gradient(call, tokens_table_), Gradient(call, positions_table_),

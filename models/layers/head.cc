@@ -193,7 +193,8 @@ class BlockedHead : public Head {
     void* const logits = Tensor(call, weight_logits_);
     void* const workspace = Tensor(call, weight_workspace_);
     LayerCall of_block = call;
-    for (int64_t block = 0; block < blocks().count; ++block) {
+    const int64_t count = map().is_frozen() ? 0 : blocks().count;
+    for (int64_t block = 0; block < count; ++block) {
       Multiply(call, block, logits, workspace);
       CrossEntropy(call, block, /*loss=*/nullptr, logits, workspace);
       of_block.accumulate = call.accumulate || block > 0;

@@ -25,18 +25,30 @@ std::array<double, 2> BoxMuller(uint32_t a, uint32_t b) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-// Values 4 * block .. 4 * block + 3 of the stream that `seed` and `stream` name (Salmon et al.
-// 2011).
-std::array<double, kNormalsPerBlock> Normals(uint64_t seed, uint64_t stream, uint64_t block) {
+// Block `block` of the stream that `seed` and `stream` name (Salmon et al. 2011).
+r123::Philox4x32::ctr_type RandomBits(uint64_t seed, uint64_t stream, uint64_t block) {
   const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
   const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
   r123::Philox4x32 philox;
   const r123::Philox4x32::ctr_type counter = {{low(block), high(block), low(stream), high(stream)}};
   const r123::Philox4x32::key_type key = {{low(seed), high(seed)}};
-  const r123::Philox4x32::ctr_type bits = philox(counter, key);
+  return philox(counter, key);
+}
+
+// Values 4 * block .. 4 * block + 3 of the stream.
+std::array<double, kNormalsPerBlock> Normals(uint64_t seed, uint64_t stream, uint64_t block) {
+  const r123::Philox4x32::ctr_type bits = RandomBits(seed, stream, block);
   const std::array<double, 2> first = BoxMuller(bits[0], bits[1]);
   const std::array<double, 2> second = BoxMuller(bits[2], bits[3]);
   return {first[0], first[1], second[0], second[1]};
+}
+
+// Between -bound and bound.
+void FillUniform(uint64_t seed, uint64_t stream, float bound, size_t count, float* values) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t bits = RandomBits(seed, stream, i / kNormalsPerBlock)[i % kNormalsPerBlock];
+    values[i] = static_cast<float>(double{bound} * (2 * Uniform(bits) - 1));
+  }
 }
 
 void FillNormal(uint64_t seed, uint64_t stream, float stddev, size_t count, float* values) {
@@ -59,6 +71,10 @@ void InitializeParameter(const ParameterDecl& decl, uint64_t seed, float* values
       break;
     case ParameterDecl::Init::kOnes:
       std::fill_n(values, count, 1.0f);
+      break;
+    case ParameterDecl::Init::kUniform:
+      FillUniform(seed, XXH3_64bits(decl.name.data(), decl.name.size()), decl.stddev, count,
+                  values);
       break;
     case ParameterDecl::Init::kNormal: {
       // A tied parameter draws what its twin draws: they are equal from the start.

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -43,15 +44,20 @@ struct TensorDecl {
 };
 
 struct ParameterDecl {
-  enum class Init : uint8_t { kZeros, kOnes, kNormal };
+  enum class Init : uint8_t { kZeros, kOnes, kNormal, kUniform };
   std::string name;  // Hugging Face's, over the whole model: "transformer.h.0.attn.c_attn.weight"
   Shape shape;
   Init init = Init::kZeros;
-  float stddev = 0;     // of kNormal
+  float stddev = 0;     // of kNormal; of kUniform the largest value, whose negative is the least
   bool decay = false;   // weight decay applies (matrices; not biases, norms)
   std::string tied_to;  // name of the parameter that this one always equals; its gradients are
                         // summed with that one's
+  bool frozen = false;  // never changes: no gradient, no optimizer state; LayerCall::gradients has
+                        // null in its place
 };
+
+// Elements that are trained: 0 of what is frozen.
+int64_t TrainedElements(const ParameterDecl& parameter);
 
 // Which of F, I, W is the last to read a boundary tensor.
 enum class LastUse : uint8_t { kForward, kInputGrad, kWeightGrad };
@@ -81,7 +87,7 @@ struct LayerCall {
   void* input_grad = nullptr;
   absl::Span<void* const> tensors;
   absl::Span<float* const> parameters;
-  absl::Span<float* const> gradients;
+  absl::Span<float* const> gradients;  // null of a frozen parameter
   void* packed = nullptr;
   // [rows], on the device: where in its sequence the document of a row begins, so that positions
   // count from there and no row sees another document. Null: every sequence is one document.
@@ -128,11 +134,13 @@ class Layer {
 
 // Layer `index` of `spec`. InvalidArgument as CheckTrainable (trainable.h), or when the index is out
 // of range, batch.seq is larger than the model's (1 for an MLP), `dtype` is no compute type, or the
-// kernels' attention does not take the heads.
+// kernels' attention does not take the heads. `adaptation` says which parameters are frozen, and
+// which maps have an adapter.
 // `kernels` must outlive the layer.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,
                                                  const BatchShape& batch, DType dtype,
-                                                 const Kernels& kernels);
+                                                 const Kernels& kernels,
+                                                 const Adaptation& adaptation = {});
 
 // Writes a parameter's initial value: Philox keyed by `seed` and the parameter's name (by tied_to,
 // where it has one), so it does not depend on where the parameter lives, and tied parameters are

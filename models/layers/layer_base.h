@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "models/layers/adapter.h"
 #include "models/layers/layer.h"
 
 namespace sluice {
@@ -18,6 +19,7 @@ struct LayerContext {
   DType dtype = DType::kFloat32;  // the compute type
   const Kernels* kernels = nullptr;
   int64_t cached_positions = 0;  // of a layer that continues a sequence: see cached_layer.h
+  Adaptation adaptation = {};
 };
 
 // Declares parameters and tensors, and finds them again in a call: indices are given out at
@@ -34,10 +36,14 @@ class LayerBase : public Layer {
   const Kernels& kernels() const { return *context_.kernels; }
   DType dtype() const { return context_.dtype; }
   const BatchShape& batch() const { return context_.batch; }
+  const Adaptation& adaptation() const { return context_.adaptation; }
   int64_t rows() const { return context_.batch.rows(); }
   int64_t cached_positions() const { return context_.cached_positions; }
 
   int AddParameter(ParameterDecl parameter);
+  bool IsFrozen(int parameter) const {
+    return decl_.parameters[static_cast<size_t>(parameter)].frozen;
+  }
   int AddTensor(std::string name, DType dtype, Shape shape, Lifetime lifetime,
                 bool restorable = false);
   // One work area for several kernels that run one after the other; kAbsent when none needs any.
@@ -87,6 +93,14 @@ class LinearLayer : public LayerBase {
   class Map {
    public:
     const Linear& kernel() const { return *linear_; }
+    // Weight and bias, whose gradients nobody takes.
+    bool is_frozen() const { return frozen_; }
+    // Bytes of the work areas of the functions below.
+    size_t forward_workspace() const;
+    size_t input_grad_workspace() const;
+    size_t weight_grad_workspace() const;
+    // What Forward leaves for the backward, where nobody wants its result.
+    void KeepForBackward(const LayerCall& call, const void* x, void* workspace) const;
     // Linear's functions, on this map's parameters in `call`.
     void Pack(const LayerCall& call) const;
     void Forward(const LayerCall& call, const void* x, const void* residual, void* y,
@@ -101,6 +115,8 @@ class LinearLayer : public LayerBase {
     void* PackedWeight(const LayerCall& call) const;
 
     std::unique_ptr<Linear> linear_;
+    std::optional<Adapter> adapter_;
+    bool frozen_ = false;
     int weight_ = kAbsent;
     int bias_ = kAbsent;
     size_t packed_offset_ = 0;
@@ -114,8 +130,8 @@ class LinearLayer : public LayerBase {
  protected:
   using LayerBase::LayerBase;
   // Bytes of the work area that serves any of the maps added so far, one after the other:
-  // LargestWorkspace(&Linear::forward_workspace).
-  size_t LargestWorkspace(size_t (Linear::*of)() const) const;
+  // LargestWorkspace(&Map::forward_workspace).
+  size_t LargestWorkspace(size_t (Map::*of)() const) const;
 
  private:
   std::vector<std::unique_ptr<Map>> maps_;

@@ -53,10 +53,12 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeDecoderLayer(const DecoderConfig& con
 
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,
                                                  const BatchShape& batch, DType dtype,
-                                                 const Kernels& kernels) {
-  const absl::Status status = CheckArguments(spec, index, batch, dtype);
+                                                 const Kernels& kernels,
+                                                 const Adaptation& adaptation) {
+  absl::Status status = CheckArguments(spec, index, batch, dtype);
+  if (status.ok()) status = CheckAdaptation(spec, adaptation);
   if (!status.ok()) return status;
-  const LayerContext context{batch, dtype, &kernels};
+  const LayerContext context{batch, dtype, &kernels, adaptation};
   if (spec.decoder() != nullptr) return MakeDecoderLayer(*spec.decoder(), index, context);
   return MakeDense(*spec.mlp(), index, context);
 }

@@ -39,11 +39,12 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
 
 void Norm::AddWeightGradients(const LayerCall& call) const {
   const auto* partial = static_cast<const float*>(call.tensors[slots_.partial]);
-  kernels_->accumulate(call.stream, shape_.dim, partial, call.gradients[slots_.gamma],
-                       call.accumulate);
-  if (shape_.kind == NormKind::kRms) return;
-  kernels_->accumulate(call.stream, shape_.dim, partial + shape_.dim, call.gradients[slots_.beta],
-                       call.accumulate);
+  const auto add = [&](const float* sums, float* gradient) {
+    if (gradient == nullptr) return;  // frozen
+    kernels_->accumulate(call.stream, shape_.dim, sums, gradient, call.accumulate);
+  };
+  add(partial, call.gradients[slots_.gamma]);
+  if (shape_.kind != NormKind::kRms) add(partial + shape_.dim, call.gradients[slots_.beta]);
 }
 
 Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters, int64_t norm_rows,

@@ -100,4 +100,21 @@ absl::Status CheckTrainable(const ModelSpec& spec) {
                    ", which can be planned for but not trained; expected ", gap->computed));
 }
 
+absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation) {
+  if (spec.decoder() == nullptr) {
+    return !adaptation.lora.has_value()
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError(absl::StrCat("--lora: model '", spec.name,
+                                                         "' is an MLP; expected a transformer"));
+  }
+  const DecoderNames names = NamesOf(*spec.decoder());
+  if (!spec.decoder()->learned_positions ||
+      adaptation.Freezes(names.token_table) == adaptation.Freezes(names.position_table)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--freeze freezes one of ", names.token_table, " and ", names.position_table,
+                   ", which are frozen together or not at all; name both"));
+}
+
 }  // namespace sluice

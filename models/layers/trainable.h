@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_LAYERS_TRAINABLE_H_
 
 #include "absl/status/status.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/model_spec.h"
 
 namespace sluice {
@@ -10,6 +11,10 @@ namespace sluice {
 // InvalidArgument names the first thing of a decoder that no layer computes, and what the layers
 // compute in its place; or as ValidateSpec.
 absl::Status CheckTrainable(const ModelSpec& spec);
+
+// InvalidArgument where the model cannot be adapted so: an MLP with an adapter, or only one of an
+// embedding's two tables frozen.
+absl::Status CheckAdaptation(const ModelSpec& spec, const Adaptation& adaptation);
 
 }  // namespace sluice
 

@@ -42,9 +42,10 @@ class LayerAlone {
  public:
   LayerAlone(const TestModel& model, int index)
       : batch_(model.batch),
-        runner_(
-            MakeLayer(model.spec, index, model.batch, DType::kFloat32, ReferenceKernels()).value(),
-            LivelyParameter),
+        runner_(MakeLayer(model.spec, index, model.batch, DType::kFloat32, ReferenceKernels(),
+                          model.adaptation)
+                    .value(),
+                LivelyParameter),
         state_(runner_.decl()) {
     const LayerDecl& decl = runner_.decl();
     micro_batch_ = RandomMicroBatches(model.spec, model.batch, DType::kFloat32, 1, 5).front();
@@ -141,6 +142,7 @@ TEST_P(LayerGradientsTest, ParameterGradientsAreThoseOfCentralDifferences) {
     layer.Differentiate();
     const LayerDecl& decl = layer.runner().decl();
     for (size_t p = 0; p < decl.parameters.size(); ++p) {
+      if (decl.parameters[p].frozen) continue;
       float* values = layer.runner().parameters()[p].floats();
       for (int64_t i = 0; i < ElementCount(decl.parameters[p].shape); ++i) {
         const double numeric =
@@ -156,7 +158,8 @@ TEST_P(LayerGradientsTest, ParameterGradientsAreThoseOfCentralDifferences) {
 // and for tied parameters the sum of both is that of moving both.
 TEST_P(LayerGradientsTest, WholeModelGradientsAreThoseOfTheMeanLoss) {
   const TestModel& model = GetParam();
-  ModelRunner runner(model.spec, model.batch, DType::kFloat32, ReferenceKernels(), 1);
+  ModelRunner runner(model.spec, model.batch, DType::kFloat32, ReferenceKernels(), 1,
+                     model.adaptation);
   std::map<std::string, std::string> twins;  // original -> its tied copy
   for (LayerRunner& layer : runner.layers()) {
     for (const ParameterDecl& decl : layer.decl().parameters) {
@@ -191,6 +194,8 @@ TEST_P(LayerGradientsTest, WholeModelGradientsAreThoseOfTheMeanLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LayerGradientsTest, testing::ValuesIn(TestModels()),
+                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Adapted, LayerGradientsTest, testing::ValuesIn(AdaptedModels()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

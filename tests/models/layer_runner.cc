@@ -81,7 +81,7 @@ LayerRunner::LayerRunner(std::unique_ptr<Layer> layer, const Init& init)
     parameters_.emplace_back(bytes);
     gradients_.emplace_back(bytes);
     parameter_pointers_.push_back(parameters_.back().floats());
-    gradient_pointers_.push_back(gradients_.back().floats());
+    gradient_pointers_.push_back(parameter.frozen ? nullptr : gradients_.back().floats());
     init(parameter, parameter_pointers_.back());
   }
   Pack();

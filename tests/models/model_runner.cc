@@ -49,13 +49,13 @@ std::vector<MicroBatch> RandomMicroBatches(const ModelSpec& spec, const BatchSha
 }
 
 ModelRunner::ModelRunner(const ModelSpec& spec, const BatchShape& batch, DType dtype,
-                         const Kernels& kernels, uint64_t seed)
+                         const Kernels& kernels, uint64_t seed, const Adaptation& adaptation)
     : spec_(spec), batch_(batch), dtype_(dtype) {
   const auto init = [seed](const ParameterDecl& parameter, float* values) {
     InitializeParameter(parameter, seed, values);
   };
   for (int index = 0; index < spec.layer_count(); ++index) {
-    auto layer = MakeLayer(spec, index, batch, dtype, kernels);
+    auto layer = MakeLayer(spec, index, batch, dtype, kernels, adaptation);
     if (!layer.ok()) {
       std::fprintf(stderr, "%s\n", layer.status().ToString().c_str());
       std::abort();
@@ -178,6 +178,7 @@ StepResult ModelRunner::Step(const std::vector<MicroBatch>& micro_batches,
   for (LayerRunner& layer : layers_) {
     for (size_t i = 0; i < layer.gradients().size(); ++i) {
       const ParameterDecl& decl = layer.decl().parameters[i];
+      if (decl.frozen) continue;
       const float* values = layer.gradients()[i].floats();
       result.gradients[decl.name].assign(values, values + ElementCount(decl.shape));
     }

@@ -47,7 +47,7 @@ class ModelRunner {
  public:
   // Parameters are InitializeParameter's. Requires a spec and batch that MakeLayer accepts.
   ModelRunner(const ModelSpec& spec, const BatchShape& batch, DType dtype, const Kernels& kernels,
-              uint64_t seed);
+              uint64_t seed, const Adaptation& adaptation = {});
 
   // Forward and backward; gradients are those of the mean loss over all rows of all micro-batches.
   StepResult Step(const std::vector<MicroBatch>& micro_batches, const StepOptions& options = {});

@@ -153,6 +153,10 @@ void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x) {
   for (int64_t i = 0; i < n; ++i) Set(dtype, x, i, cap * std::tanh(Get(dtype, x, i) / cap));
 }
 
+void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {
+  for (int64_t i = 0; i < n; ++i) Set(dtype, x, i, double{factor} * Get(dtype, x, i));
+}
+
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add) {
   for (int64_t i = 0; i < n; ++i) Add(&y[i], x[i], add);
 }
@@ -277,6 +281,7 @@ const Kernels& ReferenceKernels() {
       .cross_entropy = reference::CrossEntropy,
       .cross_entropy_workspace = reference::NoWorkspace,
       .soft_cap = reference::SoftCap,
+      .scale = reference::Scale,
       .accumulate = reference::Accumulate,
       .block_squares = reference::BlockSquares,
       .add_in_groups = reference::AddInGroups,

@@ -65,14 +65,14 @@ class PlainLinear : public Linear {
       *target = accumulate ? *target + static_cast<float>(sum) : static_cast<float>(sum);
     };
     for (int64_t o = 0; o < shape_.out; ++o) {
-      for (int64_t i = 0; i < shape_.in; ++i) {
+      for (int64_t i = 0; i < shape_.in && dw != nullptr; ++i) {
         double sum = 0;
         for (int64_t r = 0; r < shape_.rows; ++r) sum += X(x, r, i) * Y(dy, r, o);
         add(&dw[WeightIndex(i, o)], sum);
       }
       double sum = 0;
       for (int64_t r = 0; r < shape_.rows; ++r) sum += Y(dy, r, o);
-      if (shape_.bias) add(&db[o], sum);
+      if (db != nullptr) add(&db[o], sum);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/layers/layer.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/decoder.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
@@ -19,6 +20,7 @@ struct TestModel {
   std::string name;
   ModelSpec spec;
   BatchShape batch;
+  Adaptation adaptation = {};
 
   friend std::ostream& operator<<(std::ostream& out, const TestModel& model) {
     return out << model.name;
@@ -129,6 +131,26 @@ inline std::vector<TestModel> TestModels() {
       {"gemma3", {"gemma3", TinyGemma3()}, {2, 5}},
       {"mlp", {"mlp", MlpConfig{{13, 9, 7, 5}}}, {6, 1}},
       {"one_matrix", {"one_matrix", MlpConfig{{8, 3}}}, {4, 1}},
+  };
+}
+
+// Models with adapters, or with a part that is frozen.
+inline std::vector<TestModel> AdaptedModels() {
+  const Adaptation all = {.lora = Lora{.rank = 3, .alpha = 1.5}};
+  const Adaptation some = {
+      .lora =
+          Lora{.rank = 2, .alpha = 3, .rank_stabilised = true, .targets = {"q_proj", "down_proj"}}};
+  const Adaptation frozen = {.freeze = {"*.0.*", "*ln_1.weight", "*input_layernorm*", "*.c_fc.bias",
+                                        "*q_proj.weight", "lm_head*", "model.embed_tokens*"}};
+  return {
+      {"gpt_lora", {"gpt", TinyGpt(false)}, {2, 5}, all},
+      {"gpt_tied_lora", {"gpt", TinyGpt(true)}, {2, 5}, all},
+      {"gpt_frozen", {"gpt", TinyGpt(false)}, {2, 5}, frozen},
+      {"llama_lora", {"llama", TinyLlama3()}, {2, 5}, all},
+      {"llama_biased_some", {"llama_biased", TinyBiasedLlama()}, {2, 5}, some},
+      {"qwen3_lora", {"qwen3", TinyQwen3()}, {2, 5}, all},
+      {"qwen2_frozen", {"qwen2", TinyQwen2()}, {2, 5}, frozen},
+      {"gemma2_lora", {"gemma2", TinyGemma2()}, {2, 5}, all},
   };
 }
 

@@ -36,6 +36,14 @@ void ColumnSumsOf(size_t rows, size_t dim, const T* x, float* sums) {
   if (row < rows) AddRows(rows - row, dim, x + row * dim, sums);
 }
 
+template <class T>
+void ScaleOf(size_t n, float factor, T* x) {
+  const DF d;
+  const VF factors = hn::Set(d, factor);
+  ForEachVector(n, [&](size_t i, auto part)
+                       HWY_ATTR { Store(hn::Mul(Load(d, x + i, part), factors), d, x + i, part); });
+}
+
 template <class T, class Bits>
 bool AllFiniteOf(size_t n, const T* x, Bits exponent) {
   const hn::ScalableTag<Bits> d;
@@ -58,6 +66,14 @@ void ColumnSums(DType dtype, size_t rows, size_t dim, const void* x, float* sums
     ColumnSumsOf(rows, dim, static_cast<const BFloat16*>(x), sums);
   } else {
     ColumnSumsOf(rows, dim, static_cast<const float*>(x), sums);
+  }
+}
+
+void Scale(DType dtype, size_t n, float factor, void* x) {
+  if (dtype == DType::kBFloat16) {
+    ScaleOf(n, factor, static_cast<BFloat16*>(x));
+  } else {
+    ScaleOf(n, factor, static_cast<float*>(x));
   }
 }
 
@@ -100,6 +116,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sluice::cpu {
 
+HWY_EXPORT(Scale);
 HWY_EXPORT(ColumnSums);
 HWY_EXPORT(Add);
 HWY_EXPORT(SumOfSquares);
@@ -147,6 +164,10 @@ void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
 
 void Copy(Stream, void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {
+  HWY_DYNAMIC_DISPATCH(Scale)(dtype, static_cast<size_t>(n), factor, x);
 }
 
 }  // namespace sluice::cpu

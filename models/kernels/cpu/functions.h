@@ -55,6 +55,7 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* workspace);
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
+void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);
 void BlockSquares(Stream, int64_t n, const float* x, double* sums);

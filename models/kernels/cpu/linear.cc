@@ -65,7 +65,9 @@ class CpuLinear : public Linear {
   void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
                       void* workspace) override {
     Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
-    if (shape_.weight_transposed) {
+    if (dw == nullptr) {
+      // Frozen.
+    } else if (shape_.weight_transposed) {
       product.Run(dy, x, nullptr, nullptr, dw, workspace);
     } else {
       product.Run(x, dy, nullptr, nullptr, dw, workspace);

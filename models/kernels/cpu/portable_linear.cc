@@ -105,7 +105,9 @@ class PortableLinear : public Linear {
   void BackwardWeight(Stream, const void* x, const void* dy, float* dw, float* db, bool accumulate,
                       void* workspace) override {
     const Operand in = {x, shape_.in}, out = {dy, shape_.out};
-    if (shape_.weight_transposed) {
+    if (dw == nullptr) {
+      // Frozen.
+    } else if (shape_.weight_transposed) {
       AddOuterProducts(out, in, dw, accumulate, workspace);
     } else {
       AddOuterProducts(in, out, dw, accumulate, workspace);

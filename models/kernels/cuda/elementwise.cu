@@ -18,6 +18,15 @@ void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
          Aligned(x, y) ? AddKernel<true> : AddKernel<false>, n, x, y);
 }
 
+void Scale(Stream stream, DType dtype, int64_t n, float factor, void* x) {
+  if (n == 0) return;
+  Dispatch(dtype, Aligned(x), [&](auto aligned, auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Launch("scale", stream, Blocks(n, kFlatThreads * kPart), kFlatThreads,
+           ScaleKernel<aligned.value, T>, n, factor, static_cast<T*>(x));
+  });
+}
+
 void ToBFloat16(Stream stream, int64_t n, const float* from, void* to) {
   if (n == 0) return;
   const unsigned blocks = Blocks(n, kFlatThreads * kPart);

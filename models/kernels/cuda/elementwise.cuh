@@ -27,6 +27,18 @@ __global__ void __launch_bounds__(kFlatThreads) AddKernel(int64_t n, const float
   });
 }
 
+// x *= factor.
+template <bool kAligned, class T>
+__global__ void __launch_bounds__(kFlatThreads) ScaleKernel(int64_t n, float factor, T* x) {
+  ForOnePart<kAligned, kPart>(FlatStart<kPart>(), n, [&](auto whole, int64_t i) {
+    float values[kPart];
+    LoadPart<whole.value>(x, i, n, 0.0f, values);
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) values[j] *= factor;
+    StorePart<whole.value>(values, i, n, x);
+  });
+}
+
 template <bool kAligned>
 __global__ void __launch_bounds__(kFlatThreads)
     ToBFloat16Kernel(int64_t n, const float* from, BFloat16* to) {

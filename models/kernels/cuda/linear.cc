@@ -77,7 +77,7 @@ class CudaLinear : public Linear {
     const MatmulTensors tensors = {
         .a = transposed ? dy : x, .b = transposed ? x : dy, .c = dw, .d = dw};
     Matmul& product = accumulate ? weight_grad_accumulate_ : weight_grad_;
-    NoteCudaFailure(product.Run(stream, tensors, workspace));
+    if (dw != nullptr) NoteCudaFailure(product.Run(stream, tensors, workspace));
     if (db == nullptr) return;
     ColumnSums(stream, shape_.dtype, shape_.rows, shape_.out, dy, db, accumulate,
                Behind(workspace));

@@ -1,0 +1,61 @@
+#ifndef SLUICE_MODELS_LAYERS_ADAPTER_H_
+#define SLUICE_MODELS_LAYERS_ADAPTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "models/layers/layer.h"
+
+namespace sluice {
+
+class LinearLayer;
+
+// The low-rank part of a linear map y = x W, W frozen (Hu et al. 2021, "LoRA", section 4.1):
+//
+//   u  = s x A^T            [rows, rank], by F until W
+//   y += u B^T, then the map's activation, if it has one
+//   du = s dy B             [rows, rank], by I until W
+//   dx += du A, then the derivative of the activation that made x
+//   dA = du^T x,  dB = dy^T u
+//
+// with A [rank, in], B [out, rank] and s Lora::scale().
+class Adapter {
+ public:
+  // Declares parameters and tensors in `layer`; `shape` is that of the map, with its activations.
+  Adapter(LinearLayer* layer, const std::string& module, const LinearShape& shape,
+          const Lora& lora);
+
+  size_t forward_workspace() const;
+  size_t input_grad_workspace() const;
+  size_t weight_grad_workspace() const;
+
+  void Pack(const LayerCall& call) const;
+  // u alone.
+  void Narrow(const LayerCall& call, const void* x, void* workspace) const;
+  // Adds to y, which has the map's own product, and activates it into `activated`.
+  void Forward(const LayerCall& call, const void* x, void* y, void* activated,
+               void* workspace) const;
+  // Adds to dx, which has the map's own product.
+  void BackwardInput(const LayerCall& call, const void* dy, const void* input_before_activation,
+                     void* dx, void* workspace) const;
+  void BackwardWeight(const LayerCall& call, const void* x, const void* dy, void* workspace) const;
+
+ private:
+  void Scale(const LayerCall& call, void* narrow) const;
+
+  const Kernels* kernels_;
+  LinearShape shape_;
+  int64_t rank_;
+  float scale_;
+  // A as a map from x to u. B as a map from dy to du, so that its input gradient adds u B^T to y.
+  std::unique_ptr<Linear> down_, up_;
+  int a_, b_;   // parameters
+  int u_, du_;  // tensors
+  size_t packed_a_, packed_b_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_ADAPTER_H_
