@@ -16,7 +16,7 @@ AsynchronousUpdates::AsynchronousUpdates(RankState* state, const OptimizerOption
   for (const RankStage& stage : state_.train_program().stages) {
     std::vector<const ParameterView*>& views = views_.emplace_back();
     for (const ParameterView& view : state_.parameters()) {
-      if (view.stage == stage.stage) views.push_back(&view);
+      if (view.stage == stage.stage && !view.decl->frozen) views.push_back(&view);
     }
     squares_.emplace_back(state, views);
   }

@@ -48,11 +48,12 @@ void BoundProgram::BindCalls(absl::Span<double> losses, absl::Span<int64_t> corr
 }
 
 float* BoundProgram::GradientOf(const ParameterView& view, BufferId sharded, bool second) const {
+  if (view.decl->frozen) return nullptr;
   if (sharded == kNoBuffer) return state_.WholeGradient(view, second);
   auto* at = static_cast<std::byte*>(Address(sharded));
   for (const ParameterView& before : state_.ParametersOf(view.local)) {
     if (before.global_index == view.global_index) break;
-    at += AlignUp(before.elements * SizeOf(DType::kFloat32));
+    at += AlignUp(TrainedElements(*before.decl) * SizeOf(DType::kFloat32));
   }
   return static_cast<float*>(static_cast<void*>(at));
 }
@@ -71,6 +72,7 @@ void BoundProgram::BindReductions() {
     Reduction& bound = reductions_.emplace_back();
     for (int local = reduction.first; local <= reduction.last; ++local) {
       for (const ParameterView& view : state_.ParametersOf(local)) {
+        if (view.decl->frozen) continue;
         const std::vector<int64_t>& bounds = shards[static_cast<size_t>(view.global_index)];
         bound.sums.push_back(
             {.data = GradientOf(view, reduction.gradients, reduction.second_gradient),

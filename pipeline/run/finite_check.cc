@@ -34,8 +34,9 @@ void FiniteCheck::Look(const Instruction& instruction, const LayerCall& call, co
   } else if (instruction.step == Step::kBackwardWeight) {
     where = NonFinite::Where::kWeightGrad;
     for (size_t p = 0; p < decl.parameters.size(); ++p) {
-      finite = finite &&
-               IsFinite(DType::kFloat32, ElementCount(decl.parameters[p].shape), call.gradients[p]);
+      finite = finite && (decl.parameters[p].frozen ||
+                          IsFinite(DType::kFloat32, ElementCount(decl.parameters[p].shape),
+                                   call.gradients[p]));
     }
   }
   if (finite) return;

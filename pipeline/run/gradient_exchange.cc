@@ -10,9 +10,12 @@
 namespace sluice {
 namespace {
 
+// Null where the rank has no such view, or the parameter is frozen and has no gradient.
 const ParameterView* FindView(const RankState& state, int global_index, int model_copy) {
   for (const ParameterView& view : state.parameters()) {
-    if (view.global_index == global_index && view.model_copy == model_copy) return &view;
+    if (view.global_index == global_index && view.model_copy == model_copy) {
+      return view.decl->frozen ? nullptr : &view;
+    }
   }
   return nullptr;
 }

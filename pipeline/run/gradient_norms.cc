@@ -19,7 +19,8 @@ size_t PartialIndex(const ParameterView& view) {
 std::vector<const ParameterView*> ViewsThatCount(const RankState& state) {
   std::vector<const ParameterView*> views;
   for (const ParameterView& view : state.parameters()) {
-    if (view.decl->tied_to.empty() && view.model_copy == 0) views.push_back(&view);
+    if (view.decl->tied_to.empty() && view.model_copy == 0 && !view.decl->frozen)
+      views.push_back(&view);
   }
   return views;
 }

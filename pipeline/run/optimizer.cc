@@ -15,6 +15,7 @@ namespace {
 absl::Status GatherWeights(const RankState& state, Communicator& group, absl::Duration timeout) {
   std::vector<SlicedBytes> weights;
   for (const ParameterView& view : state.parameters()) {
+    if (view.decl->frozen) continue;
     weights.push_back({.data = view.weight,
                        .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
                        .element_bytes = static_cast<int64_t>(sizeof(float))});
@@ -69,7 +70,9 @@ absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, do
                            double grad_scale, int64_t step, Communicator* group,
                            absl::Duration timeout) {
   std::vector<const ParameterView*> parameters;
-  for (const ParameterView& view : state.parameters()) parameters.push_back(&view);
+  for (const ParameterView& view : state.parameters()) {
+    if (!view.decl->frozen) parameters.push_back(&view);
+  }
   UpdateParameters(state, parameters, options, lr, grad_scale, step);
   absl::Status status =
       state.zero() >= 1 ? GatherWeights(state, *group, timeout) : absl::OkStatus();

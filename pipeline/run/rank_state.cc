@@ -51,7 +51,8 @@ RankState::Pointers RankState::PointersTo(const ParameterOffsets& offsets) const
   Pointers pointers;
   for (const std::vector<int64_t>& of_layer : offsets) {
     pointers.emplace_back();
-    for (int64_t offset : of_layer) pointers.back().push_back(arena_.at<float>(offset));
+    for (int64_t offset : of_layer)
+      pointers.back().push_back(offset == kNoOffset ? nullptr : arena_.at<float>(offset));
   }
   return pointers;
 }
@@ -61,7 +62,11 @@ void RankState::BindParameters() {
   weights_.push_back(PointersTo(layout().weights));
   for (const ParameterOffsets& slot : layout().stashed_weights)
     weights_.push_back(PointersTo(slot));
-  if (zero() < 2) gradients_ = PointersTo(layout().gradients);
+  gradients_ = PointersTo(layout().gradients);
+  if (zero() >= 2) {
+    for (std::vector<float*>& of_layer : gradients_)
+      std::fill(of_layer.begin(), of_layer.end(), nullptr);
+  }
   second_gradients_ = PointersTo(layout().second_gradients);
   newest_.assign(program.stages.size(), 0);
   std::vector<int> first_index;  // [global layer]
@@ -93,6 +98,10 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
     view.decl = &decls[p];
     view.elements = ElementCount(decls[p].shape);
     view.weight = weights_[0][at][p];
+    if (decls[p].frozen) {
+      parameters_.push_back(view);
+      continue;
+    }
     const std::vector<int64_t>& bounds = plan_.shards[static_cast<size_t>(view.global_index)];
     view.slice_first = bounds[own];
     view.slice_count = bounds[own + 1] - bounds[own];
@@ -114,6 +123,10 @@ void RankState::Initialize(uint64_t seed) {
       source.name = source.tied_to;  // equal from the start, wherever the two live
     HostState host(&device_, stream_);
     InitializeParameter(source, seed, host.Place(view.weight, view.elements));
+    if (view.moment1 == nullptr) {
+      host.Upload();
+      continue;
+    }
     std::fill_n(host.Place(view.moment1, view.count), view.count, 0.0f);
     if (view.moment2 != nullptr)
       std::fill_n(host.Place(view.moment2, view.count), view.count, 0.0f);
@@ -130,7 +143,9 @@ LayerCall RankState::CallOf(int local, int slot, bool second_gradient) const {
   LayerCall call;
   call.stream = stream_;
   call.parameters = weights_[static_cast<size_t>(slot)][index];
-  const Pointers& gradients = second_gradient ? second_gradients_ : gradients_;
+  // With sharded gradients those in `gradients_` are null, too.
+  const bool second = second_gradient && !second_gradients_.empty();
+  const Pointers& gradients = second ? second_gradients_ : gradients_;
   if (!gradients.empty()) call.gradients = gradients[index];
   call.packed =
       arena_.at(slot == 0 ? layout().packed[index]
@@ -152,7 +167,7 @@ absl::Span<const ParameterView> RankState::ParametersOf(int local) const {
 
 void RankState::AddGroup(int stage) {
   for (const ParameterView& view : parameters_) {
-    if (view.stage != StageAt(stage).stage) continue;
+    if (view.stage != StageAt(stage).stage || view.decl->frozen) continue;
     const auto local = static_cast<size_t>(view.local);
     const size_t p = IndexInLayer(view);
     kernels().accumulate(stream_, view.elements, second_gradients_[local][p], view.gradient, true);

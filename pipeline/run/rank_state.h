@@ -12,7 +12,8 @@
 
 namespace sluice {
 
-// One parameter on a rank that holds it. `moment2` is null for SGD.
+// One parameter on a rank that holds it. `moment2` is null for SGD. One that is frozen has neither
+// gradient nor moments, and no elements that this rank updates.
 struct ParameterView {
   // Position in the model's canonical order: by layer, then as the layer declares them.
   int global_index = 0;
@@ -120,7 +121,7 @@ class RankState {
   Pointers PointersTo(const ParameterOffsets& offsets) const;
 
   std::vector<Pointers> weights_;  // [slot]
-  // Empty where gradients are sharded: whole ones then live within a step only.
+  // Null where gradients are sharded: whole ones then live within a step only.
   Pointers gradients_;
   Pointers second_gradients_;  // empty without groups
   std::vector<int> newest_;    // [local stage]: slot of the newest weights

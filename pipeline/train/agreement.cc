@@ -20,7 +20,7 @@ std::string ModelText(const RunPlan& plan) {
     absl::StrAppend(&text, "|", layer.name);
     for (const ParameterDecl& parameter : layer.parameters) {
       absl::StrAppend(&text, ",", parameter.name, ":", absl::StrJoin(parameter.shape, "x"),
-                      parameter.tied_to);
+                      parameter.tied_to, parameter.frozen ? "!" : "");
     }
   }
   return text;

@@ -206,6 +206,7 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
     weights.push_back({name, view.decl->shape, host.Place(view.weight, view.elements)});
+    if (view.decl->frozen) continue;
     const int64_t count = view.count == view.elements ? -1 : view.count;
     const auto moment = [&](const char* suffix, float* values) {
       moments.push_back(
@@ -223,12 +224,14 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
 absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   WeightNames model;
   for (const ParameterDecl* decl : CanonicalParameters(state.plan())) {
+    if (IsAdapter(decl->name)) continue;  // it starts from its own values
     model.all.push_back(StoredName(*decl));
     if (!decl->tied_to.empty()) model.tied.push_back(decl->name);
   }
   HostState host(&state.device(), state.stream());
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
+    if (IsAdapter(view.decl->name)) continue;
     float* place = host.Place(view.weight, view.elements);
     weights.push_back({StoredName(*view.decl), view.decl->shape, place});
     if (!view.decl->tied_to.empty()) {

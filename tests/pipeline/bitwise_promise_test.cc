@@ -146,6 +146,37 @@ INSTANTIATE_TEST_SUITE_P(
                              .documents = true}),
     [](const auto& run) { return run.param.Name(); });
 
+// With an adapter, or with some parameters frozen.
+std::vector<SmallRun> AdaptedRuns() {
+  std::vector<SmallRun> runs = CatalogueRuns({});
+  std::erase_if(runs, [](const SmallRun& run) { return run.ranks > 3; });
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].adapted = i % 2 == 0 ? "lora" : "freeze";
+    runs[i].dtype = i / 2 % 2 == 0 ? DType::kFloat32 : DType::kBFloat16;
+    runs[i].recompute = static_cast<Recompute>(i % 3);
+    runs[i].partition_seed = i;
+  }
+  for (const char* adapted : {"lora", "freeze"}) {
+    for (const char* model : {"tied", "rms"}) {
+      runs.push_back({.model = model,
+                      .ranks = 3,
+                      .recompute = Recompute::kFull,
+                      .recompute_ahead = true,
+                      .adapted = adapted});
+      runs.push_back({.model = model,
+                      .schedule = "zb-h1",
+                      .ranks = 4,
+                      .optimizer = OptimizerKind::kSgd,
+                      .sum_groups = 2,
+                      .adapted = adapted});
+    }
+  }
+  return runs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Adapted, BitwisePromise, testing::ValuesIn(AdaptedRuns()),
+                         [](const auto& run) { return run.param.Name(); });
+
 // Gradients summed in groups have other bits, the same ones however the work is cut.
 INSTANTIATE_TEST_SUITE_P(
     Groups, BitwisePromise,

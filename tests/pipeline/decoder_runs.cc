@@ -68,6 +68,7 @@ DecoderRun DrawRun(Draw& draw) {
   run.optimizer = draw.OneIn(5) ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
   DrawReplicas(drawn, draw, &run);
   run.documents = draw.OneIn(2);
+  if (draw.OneIn(3)) run.adapted = "lora";
   return drawn;
 }
 

@@ -83,6 +83,22 @@ TEST_P(Replicas, EqualOnePipeline) {
 INSTANTIATE_TEST_SUITE_P(Cuts, Replicas, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });
 
+// Of what is frozen nobody has anything to sum or to divide.
+INSTANTIATE_TEST_SUITE_P(
+    Adapted, Replicas,
+    testing::Values(
+        SmallRun{.model = "wide", .ranks = 2, .replicas = 2, .zero = 2, .adapted = "lora"},
+        SmallRun{.model = "wide_tied", .ranks = 3, .replicas = 2, .zero = 1, .adapted = "lora"},
+        SmallRun{.model = "wide", .ranks = 2, .replicas = 3, .adapted = "freeze"},
+        SmallRun{.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 2, .adapted = "freeze"},
+        SmallRun{.model = "wide",
+                 .ranks = 2,
+                 .sum_groups = 4,
+                 .replicas = 2,
+                 .zero = 1,
+                 .adapted = "freeze"}),
+    [](const auto& run) { return run.param.Name(); });
+
 // More groups than replicas: each replica sums several groups, one after the other.
 INSTANTIATE_TEST_SUITE_P(
     Groups, Replicas,

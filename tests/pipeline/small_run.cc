@@ -157,6 +157,7 @@ std::string SmallRun::Name() const {
   if (replicas > 1) absl::StrAppend(&name, "_dp", replicas);
   if (!stage_members.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_members, ""));
   if (zero > 0) absl::StrAppend(&name, "_zero", zero);
+  if (!adapted.empty()) absl::StrAppend(&name, "_", adapted);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   if (documents) absl::StrAppend(&name, "_documents");
   return absl::StrReplaceAll(name, {{"-", "_"}});
@@ -197,6 +198,10 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.batch = {.size = 2, .seq = run.model == "mlp" ? 1 : 6};
   request.dtype = run.dtype;
   request.documents = run.documents;
+  if (run.adapted == "lora") request.adaptation.lora = Lora{.rank = 3, .alpha = 6};
+  if (run.adapted == "freeze") {
+    request.adaptation.freeze = {"*.0.*", "*.2.*", "*c_fc.bias", "*wte.weight", "*wpe.weight"};
+  }
   request.timetable = timetable;
   const int stages = timetable.placement.model_stages();
   request.partition = run.partition_seed == 0

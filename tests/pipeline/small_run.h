@@ -59,6 +59,8 @@ struct SmallRun {
   int replicas = 1;    // of `micro_batches` each
   int zero = 0;
   bool documents = false;  // several per sample, of data with targets that do not count
+  // "": everything is trained; "lora", or "freeze" of the even blocks and more.
+  std::string adapted = {};
   std::vector<int> stage_members = {};  // instead of replicas; `ranks` is then the number of stages
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.

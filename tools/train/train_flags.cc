@@ -87,6 +87,15 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::PositiveNumber);
   group.Add("--init", flags->question.options.saving.init,
             "Begin with the weights in this Hugging Face folder, or model.safetensors");
+  group.Add("--lora", flags->lora,
+            "Train adapters of low rank beside linear maps, and nothing else: "
+            "r=16,alpha=32,targets=all-linear, or targets=q_proj,v_proj; rslora=1 scales by "
+            "alpha / sqrt(r)");
+  group
+      .Add("--freeze", flags->question.adaptation.freeze,
+           "Patterns of parameters' names, with * and ?, that are not trained: "
+           "'model.embed_tokens*,*.layers.0.*'")
+      ->delimiter(',');
 }
 
 void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
@@ -318,6 +327,11 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   TrainQuestion question = flags.question;
   TrainOptions& options = question.options;
   TakeHyperParameters(flags, &options.training);
+  if (!flags.lora.empty()) {
+    absl::StatusOr<Lora> lora = ParseLora(flags.lora);
+    if (!lora.ok()) return lora.status();
+    question.adaptation.lora = *std::move(lora);
+  }
   absl::StatusOr<std::vector<int>> members = ParseStageMembers(flags.stage_replicas);
   if (!members.ok()) return members.status();
   question.timetable.stage_members = *std::move(members);

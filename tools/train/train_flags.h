@@ -20,6 +20,7 @@ namespace sluice {
 struct TrainFlags {
   TrainQuestion question;
   std::string stage_replicas;  // "3,1"
+  std::string lora;            // "r=16,targets=q_proj,v_proj"; empty: none
   std::string dtype = "fp32";
   std::string recompute = "none";
   std::string optimizer = "adamw";

@@ -135,6 +135,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   request.threads_per_stage = question.threads_per_stage;
   request.optimizer = question.optimizer;
   request.dtype = question.dtype;
+  request.adaptation = question.adaptation;
   if (absl::Status status = CheckModel(question.kernels, request.dtype, spec); !status.ok()) {
     return status;
   }

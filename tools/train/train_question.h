@@ -41,6 +41,7 @@ struct TrainQuestion {
   int micro_batch_size = 4;
   std::optional<int> sum_groups;
   DType dtype = DType::kFloat32;
+  Adaptation adaptation = {};  // what of the model is trained
   Recompute recompute = Recompute::kNone;
   bool recompute_ahead = false;
   OptimizerKind optimizer = OptimizerKind::kAdamW;

@@ -33,11 +33,14 @@ int64_t BoundaryBytes(const Shape& shape, DType dtype) {
 }
 
 int64_t ParameterBytes(const LayerDecl& decl, OptimizerKind optimizer) {
-  int64_t elements = 0;
-  for (const ParameterDecl& parameter : decl.parameters) elements += ElementCount(parameter.shape);
+  int64_t elements = 0, trained = 0;
+  for (const ParameterDecl& parameter : decl.parameters) {
+    elements += ElementCount(parameter.shape);
+    trained += TrainedElements(parameter);
+  }
   const int64_t moments = optimizer == OptimizerKind::kAdamW ? 2 : 1;
-  const int64_t copies = 1 + 1 + moments;  // weights, gradients, moments
-  return copies * SizeOf(DType::kFloat32) * elements + static_cast<int64_t>(decl.packed_bytes);
+  const int64_t values = elements + (1 + moments) * trained;  // weights; gradients, moments
+  return SizeOf(DType::kFloat32) * values + static_cast<int64_t>(decl.packed_bytes);
 }
 
 // The largest of F, I and W: what the call needs while everything saved is there.

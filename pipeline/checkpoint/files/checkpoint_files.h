@@ -20,6 +20,9 @@ constexpr const char* kWeightsFile = kModelFile;
 constexpr const char* kWeightsIndexFile = kModelIndexFile;
 constexpr char kConfigFile[] = "config.json";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
+// PEFT's, of a run that trains an adapter.
+constexpr char kAdapterFile[] = "adapter_model.safetensors";
+constexpr char kAdapterConfigFile[] = "adapter_config.json";
 constexpr char kStateFile[] = "state.json";
 constexpr char kLatestLink[] = "latest";
 // In the header of a file of tensors; transformers asks for it.

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "models/files/safetensors_header.h"
+#include "models/layers/decoder_names.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
+#include "pipeline/checkpoint/files/peft_config.h"
 #include "pipeline/run/rank_state.h"
 
 namespace sluice {
@@ -173,6 +175,24 @@ class CheckpointLayout {
     return absl::OkStatus();
   }
 
+  // What PEFT loads.
+  absl::Status AddAdapter() {
+    const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan_);
+    std::vector<StoredTensor> adapter;
+    std::vector<std::string> names;
+    for (size_t index = 0; index < parameters.size(); ++index) {
+      if (!IsAdapter(parameters[index]->name)) continue;
+      adapter.push_back({StateKind::kWeight, static_cast<int>(index)});
+      names.push_back(parameters[index]->name);
+    }
+    std::string config = PeftConfig(*plan_.request.adaptation.lora, names,
+                                    HasGpt2Parameters(*plan_.request.spec.decoder()));
+    const uint64_t bytes = config.size();
+    files_.push_back(
+        {.name = kAdapterConfigFile, .head = std::move(config), .bytes = bytes, .parts = {}});
+    return AddFile(kAdapterFile, std::move(adapter));
+  }
+
   std::vector<CheckpointFile> Take() { return std::move(files_); }
 
  private:
@@ -190,6 +210,7 @@ absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan
   for (int index = 0; index < static_cast<int>(parameters.size()); ++index) {
     if (!parameters[static_cast<size_t>(index)]->tied_to.empty()) continue;
     weights.push_back({StateKind::kWeight, index});
+    if (parameters[static_cast<size_t>(index)]->frozen) continue;
     moments.push_back({StateKind::kMoment1, index});
     if (plan.request.optimizer == OptimizerKind::kAdamW)
       moments.push_back({StateKind::kMoment2, index});
@@ -197,6 +218,7 @@ absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan
   CheckpointLayout layout(plan);
   absl::Status status = layout.AddWeights(weights, shard_bytes);
   if (status.ok()) status = layout.AddFile(kOptimizerFile, std::move(moments));
+  if (status.ok() && plan.request.adaptation.lora.has_value()) status = layout.AddAdapter();
   if (!status.ok()) return status;
   return layout.Take();
 }

@@ -33,11 +33,11 @@ class Layout {
     RankMemory& memory = arena_.memory;
     const int zero = plan_.zero(world_rank_);
     memory.parameters = Parameters(&arena_.weights);
-    memory.gradients = zero >= 2 ? Slices(&arena_.gradients) : Parameters(&arena_.gradients);
+    memory.gradients = zero >= 2 ? Slices(&arena_.gradients) : Trained(&arena_.gradients);
     if (plan_.rank_groups(world_rank_) > 1 && zero < 2)
-      memory.gradients += Parameters(&arena_.second_gradients);
+      memory.gradients += Trained(&arena_.second_gradients);
     const auto moments = [this, zero](ParameterOffsets* offsets) {
-      return zero >= 1 ? Slices(offsets) : Parameters(offsets);
+      return zero >= 1 ? Slices(offsets) : Trained(offsets);
     };
     memory.optimizer = moments(&arena_.moments1);
     if (plan_.request.optimizer == OptimizerKind::kAdamW)
@@ -74,7 +74,20 @@ class Layout {
     return first;
   }
 
-  // The rank's slice of every parameter.
+  // Place for values of every parameter that is trained.
+  int64_t Trained(ParameterOffsets* offsets) {
+    const int64_t start = shelf_.end();
+    for (size_t local = 0; local < program_.layers.size(); ++local) {
+      std::vector<int64_t>& of_layer = offsets->emplace_back();
+      for (const ParameterDecl& parameter : Decl(local).parameters) {
+        const int64_t bytes = TrainedElements(parameter) * SizeOf(DType::kFloat32);
+        of_layer.push_back(parameter.frozen ? kNoOffset : shelf_.Take(bytes));
+      }
+    }
+    return shelf_.end() - start;
+  }
+
+  // The rank's slice of every parameter that is trained.
   int64_t Slices(ParameterOffsets* offsets) {
     const int64_t start = shelf_.end();
     for (const int layer : program_.layers) {
@@ -82,8 +95,9 @@ class Layout {
       const auto at = static_cast<size_t>(layer);
       for (size_t p = first_parameter_[at]; p < first_parameter_[at + 1]; ++p) {
         const std::vector<int64_t>& bounds = plan_.shards[p];
-        of_layer.push_back(
-            shelf_.Take((bounds[slice_ + 1] - bounds[slice_]) * SizeOf(DType::kFloat32)));
+        const int64_t elements = bounds[slice_ + 1] - bounds[slice_];
+        const bool frozen = plan_.layers[at].parameters[p - first_parameter_[at]].frozen;
+        of_layer.push_back(frozen ? kNoOffset : shelf_.Take(elements * SizeOf(DType::kFloat32)));
       }
     }
     return shelf_.end() - start;

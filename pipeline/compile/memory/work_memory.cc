@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 int64_t GradientBytes(const ParameterDecl& decl) {
-  return AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
+  return AlignUp(TrainedElements(decl) * SizeOf(DType::kFloat32));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ int64_t NormWorkBytes(const RunPlan& plan, int world_rank) {
   int64_t blocks = 0;
   for (int layer : plan.train[rank].layers) {
     for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
-      blocks += SquareBlocks(ElementCount(decl.shape));
+      blocks += SquareBlocks(TrainedElements(decl));
   }
   return NormPartialBytes(plan) + AlignUp(blocks * static_cast<int64_t>(sizeof(double)));
 }

@@ -27,6 +27,7 @@ struct RunRequest {
   // Samples hold several documents, which see nothing of each other, or targets that do not count
   // (Dataset::has_documents): every stage reads where documents start.
   bool documents = false;
+  Adaptation adaptation = {};        // what of the model is trained
   Timetable timetable;               // sound; compute-only or lowered
   Partition partition;               // a range of layers per stage of the model
   std::vector<Recompute> recompute;  // as in ProgramRequest: one policy per stage

@@ -48,7 +48,9 @@ ShardBounds CutParameters(const std::vector<LayerDecl>& layers,
       std::vector<int64_t> bounds;
       if (!parameter.tied_to.empty()) bounds = all[index_of.at(parameter.tied_to)];
       if (bounds.size() != owned.size() + 1) bounds = CutOne(ElementCount(parameter.shape), owned);
-      for (size_t k = 0; k < owned.size(); ++k) owned[k] += bounds[k + 1] - bounds[k];
+      // Of what is frozen nobody has anything to divide.
+      for (size_t k = 0; k < owned.size() && !parameter.frozen; ++k)
+        owned[k] += bounds[k + 1] - bounds[k];
       all.push_back(bounds);
     }
   }

@@ -203,7 +203,7 @@ class RankCompiler {
   static int64_t GradientBytes(const LayerDecl& decl) {
     int64_t bytes = 0;
     for (const ParameterDecl& parameter : decl.parameters)
-      bytes += AlignUp(ElementCount(parameter.shape) * SizeOf(DType::kFloat32));
+      bytes += AlignUp(TrainedElements(parameter) * SizeOf(DType::kFloat32));
     return bytes;
   }
 

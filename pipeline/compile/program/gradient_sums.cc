@@ -109,6 +109,7 @@ int64_t GradientSums::LargestSlice(int first, int last) const {
     for (size_t before = 0; before < layer; ++before)
       parameter += (*request_.layers)[before].parameters.size();
     for (size_t p = 0; p < (*request_.layers)[layer].parameters.size(); ++p) {
+      if ((*request_.layers)[layer].parameters[p].frozen) continue;
       const std::vector<int64_t>& bounds = (*request_.shards)[parameter + p];
       for (size_t k = 0; k + 1 < bounds.size(); ++k)
         largest = std::max(largest, bounds[k + 1] - bounds[k]);

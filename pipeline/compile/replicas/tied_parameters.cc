@@ -26,7 +26,7 @@ void AddTiedPairs(const RunPlan& plan, int model_copy, std::vector<TiedPair>* pa
     const int rank = RankOfLayer(plan, static_cast<int>(layer), model_copy);
     for (const ParameterDecl& parameter : plan.layers[layer].parameters) {
       homes[parameter.name] = {index, rank};
-      if (!parameter.tied_to.empty()) {
+      if (!parameter.tied_to.empty() && !parameter.frozen) {
         const Home& home = homes.at(parameter.tied_to);
         pairs->push_back({.original = home.index,
                           .copy = index,
