@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
   absl::Status status = CheckArguments(spec, index, batch, dtype);
   if (status.ok()) status = CheckAdaptation(spec, adaptation);
   if (!status.ok()) return status;
-  const LayerContext context{batch, dtype, &kernels, adaptation};
+  const LayerContext context{
+      .batch = batch, .dtype = dtype, .kernels = &kernels, .adaptation = adaptation};
   if (spec.decoder() != nullptr) return MakeDecoderLayer(*spec.decoder(), index, context);
   return MakeDense(*spec.mlp(), index, context);
 }
@@ -74,7 +75,9 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeCachedLayer(const ModelSpec& spec, in
                                                    " positions does not fit model '", spec.name,
                                                    "': expected ", rows, " to ", spec.max_seq()));
   }
-  return MakeDecoderLayer(*spec.decoder(), index, {batch, dtype, &CpuKernels(), positions});
+  return MakeDecoderLayer(
+      *spec.decoder(), index,
+      {.batch = batch, .dtype = dtype, .kernels = &CpuKernels(), .cached_positions = positions});
 }
 
 }  // namespace sluice
