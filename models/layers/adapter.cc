@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/layers/layer_base.h"
-
 namespace sluice {
 namespace {
 
@@ -24,7 +22,7 @@ const void* PackedOf(const LayerCall& call, const Linear& linear, size_t offset)
 
 }  // namespace
 
-Adapter::Adapter(LinearLayer* layer, const std::string& module, const LinearShape& shape,
+Adapter::Adapter(LayerBase* layer, const std::string& module, const LinearShape& shape,
                  const Lora& lora)
     : kernels_(&layer->kernels()),
       shape_(shape),

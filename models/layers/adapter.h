@@ -6,11 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "models/layers/layer.h"
+#include "models/layers/layer_base.h"
 
 namespace sluice {
-
-class LinearLayer;
 
 // The low-rank part of a linear map y = x W, W frozen (Hu et al. 2021, "LoRA", section 4.1):
 //
@@ -24,8 +22,7 @@ class LinearLayer;
 class Adapter {
  public:
   // Declares parameters and tensors in `layer`; `shape` is that of the map, with its activations.
-  Adapter(LinearLayer* layer, const std::string& module, const LinearShape& shape,
-          const Lora& lora);
+  Adapter(LayerBase* layer, const std::string& module, const LinearShape& shape, const Lora& lora);
 
   size_t forward_workspace() const;
   size_t input_grad_workspace() const;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "models/layers/decoder_names.h"
-#include "models/layers/layer_base.h"
+#include "models/layers/linear_layer.h"
 
 namespace sluice {
 

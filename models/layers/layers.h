@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "models/layers/layer_base.h"
+#include "models/layers/linear_layer.h"
 #include "models/spec/head_blocks.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "models/layers/layer_base.h"
+#include "models/layers/linear_layer.h"
 
 namespace sluice {
 

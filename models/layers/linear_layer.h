@@ -1,0 +1,81 @@
+#ifndef SLUICE_MODELS_LAYERS_LINEAR_LAYER_H_
+#define SLUICE_MODELS_LAYERS_LINEAR_LAYER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/layers/adapter.h"
+#include "models/layers/layer_base.h"
+
+namespace sluice {
+
+// Names and initial values of one linear map's parameters; an empty `bias` means none.
+struct LinearParameters {
+  std::string weight;
+  std::string bias;
+  float stddev = 0;
+  std::string tied_to;
+};
+
+// Those of the map `name`, as Hugging Face writes it: "model.layers.0.mlp.up_proj".
+LinearParameters MapParameters(const std::string& name, bool bias, float stddev);
+
+// A layer made of linear maps: each knows where its weight, bias and packed copy lie in a call.
+class LinearLayer : public LayerBase {
+ public:
+  void Pack(const LayerCall& call) override;
+
+  class Map {
+   public:
+    const Linear& kernel() const { return *linear_; }
+    // Weight and bias, whose gradients nobody takes.
+    bool is_frozen() const { return frozen_; }
+    // Bytes of the work areas of the functions below.
+    size_t forward_workspace() const;
+    size_t input_grad_workspace() const;
+    size_t weight_grad_workspace() const;
+    // What Forward leaves for the backward, where nobody wants its result.
+    void KeepForBackward(const LayerCall& call, const void* x, void* workspace) const;
+    // Linear's functions, on this map's parameters in `call`.
+    void Pack(const LayerCall& call) const;
+    void Forward(const LayerCall& call, const void* x, const void* residual, void* y,
+                 void* activated, void* workspace) const;
+    void BackwardInput(const LayerCall& call, const void* dy, const void* input_before_activation,
+                       void* dx, void* workspace) const;
+    void BackwardWeight(const LayerCall& call, const void* x, const void* dy,
+                        void* workspace) const;
+
+   private:
+    friend class LinearLayer;
+    void* PackedWeight(const LayerCall& call) const;
+
+    std::unique_ptr<Linear> linear_;
+    std::optional<Adapter> adapter_;
+    bool frozen_ = false;
+    int weight_ = kAbsent;
+    int bias_ = kAbsent;
+    size_t packed_offset_ = 0;
+  };
+
+  // Maps in_width columns of all rows, or of shape.rows, to out_width; `shape` gives everything
+  // else that is not the default. The layer keeps the map.
+  const Map* AddLinear(int64_t in_width, int64_t out_width, const LinearParameters& parameters,
+                       LinearShape shape = {});
+
+ protected:
+  using LayerBase::LayerBase;
+  // Bytes of the work area that serves any of the maps added so far, one after the other:
+  // LargestWorkspace(&Map::forward_workspace).
+  size_t LargestWorkspace(size_t (Map::*of)() const) const;
+
+ private:
+  std::vector<std::unique_ptr<Map>> maps_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_LAYERS_LINEAR_LAYER_H_
