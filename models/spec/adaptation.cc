@@ -7,6 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace sluice {
@@ -81,6 +83,18 @@ absl::StatusOr<Lora> ParseLora(absl::string_view text) {
     if (!status.ok()) return status;
   }
   return lora;
+}
+
+std::string Adaptation::ToString() const {
+  std::vector<std::string> parts;
+  if (lora.has_value()) {
+    const std::string targets =
+        lora->targets.empty() ? kAllLinear : absl::StrJoin(lora->targets, ",");
+    parts.push_back(absl::StrFormat("lora r=%d,alpha=%.17g,rslora=%d,targets=%s", lora->rank,
+                                    lora->alpha, lora->rank_stabilised ? 1 : 0, targets));
+  }
+  if (!freeze.empty()) parts.push_back(absl::StrCat("freeze ", absl::StrJoin(freeze, ",")));
+  return absl::StrJoin(parts, "; ");
 }
 
 bool Adaptation::Freezes(absl::string_view name) const {

@@ -39,6 +39,9 @@ struct Adaptation {
 
   // Whether the parameter stored as `name` (a tied one as the one that it equals) is frozen.
   bool Freezes(absl::string_view name) const;
+  // "lora r=16,alpha=32,rslora=0,targets=all-linear; freeze *.bias"; "" where all is trained. Equal
+  // texts train the same.
+  std::string ToString() const;
   friend bool operator==(const Adaptation&, const Adaptation&) = default;
 };
 

@@ -50,6 +50,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.model = request.spec;
   state.optimizer = OptimizerName(request.optimizer);
   state.hyper_parameters = ToNamedNumbers({options.training.optimizer, options.training.steps});
+  state.adaptation = request.adaptation.ToString();
   state.updates = UpdatesName(plan.lowered.updates);
   if (plan.asynchronous()) state.partition = FormatPartition(request.partition);
   state.micro_batch_size = request.batch.size;
@@ -114,6 +115,11 @@ std::vector<std::string> Differences(const RunState& saved, const RunState& give
   Compare("the sequence length", saved.seq, given.seq, &differences);
   Compare("the compute type", std::string(DTypeName(saved.dtype)),
           std::string(DTypeName(given.dtype)), &differences);
+  const auto trained = [](const std::string& adaptation) {
+    return adaptation.empty() ? "everything" : adaptation;
+  };
+  Compare("what is trained, --lora and --freeze", trained(saved.adaptation),
+          trained(given.adaptation), &differences);
   Compare("the seed", saved.seed, given.seed, &differences);
   Compare("the optimizer", saved.optimizer, given.optimizer, &differences);
   if (!saved.updates.empty()) {

@@ -34,7 +34,7 @@ absl::StatusOr<Outcome> TrainInTwoParts(const RunPlan& plan) {
   TrainOptions options = SmallOptions(1);
   options.saving.directory = folder / "run";
   const absl::StatusOr<Outcome> first = Train(plan, options);
-  if (!first.ok()) return first;
+  if (!first.ok()) return first.status();
   TrainOptions rest = SmallOptions(kSteps);
   rest.saving.resume = folder / "run";
   absl::StatusOr<Outcome> outcome = Train(plan, rest);

@@ -104,6 +104,23 @@ TEST_F(CheckpointTest, RefusesARunThatWouldNotBeTheSame) {
   EXPECT_THAT(std::string(Train(MakePlan({.model = "rms"}), rest).status().message()),
               testing::AllOf(testing::HasSubstr("norms, --norm (saved layer, given rms)"),
                              testing::Not(testing::HasSubstr("shape"))));
+  EXPECT_THAT(std::string(Train(MakePlan({.adapted = "lora"}), rest).status().message()),
+              testing::HasSubstr("--lora and --freeze (saved everything, given lora r=3,alpha=6,"));
+}
+
+// The same tensors, used in another way.
+TEST_F(CheckpointTest, AnAdapterOfAnotherScaleIsAnotherRun) {
+  TrainOptions first = SmallOptions(1);
+  first.saving.directory = directory_.string();
+  RunRequest request = MakeRequest({.adapted = "lora"});
+  ASSERT_TRUE(Train(*CompileRun(request), first).ok());
+  TrainOptions rest = SmallOptions(2);
+  rest.saving.resume = directory_.string();
+  request.adaptation.lora->alpha = 7;
+  EXPECT_THAT(std::string(Train(*CompileRun(request), rest).status().message()),
+              testing::HasSubstr("alpha=6,rslora=0,targets=all-linear, given lora r=3,alpha=7"));
+  request.adaptation.lora->alpha = 6;
+  EXPECT_TRUE(Train(*CompileRun(request), rest).ok());
 }
 
 // Weights in many files, and the files of the model's folder: the run goes on from them, and hands

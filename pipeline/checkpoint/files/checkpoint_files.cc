@@ -90,6 +90,7 @@ StateFile ReadFields(const Json& json) {
   if (json.contains("sum_groups")) state.sum_groups = json.at("sum_groups").get<int64_t>();
   state.sum_order = json.value("sum_order", state.sum_order);  // older runs had no other
   state.updates = json.value("updates", "");
+  state.adaptation = json.value("adaptation", "");
   state.partition = json.value("partition", "");
   state.seq = json.at("seq").get<int64_t>();
   state.data_path = json.at("data_path").get<std::string>();
@@ -192,6 +193,7 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"sum_groups", state.sum_groups},
                             {"sum_order", state.sum_order},
                             {"updates", state.updates},
+                            {"adaptation", state.adaptation},
                             {"partition", state.partition},
                             {"seq", state.seq},
                             {"dtype", DTypeName(state.dtype)},

@@ -26,7 +26,8 @@ struct RunState {
   std::string sum_order = "ascending";
   // When weights are updated: "flush", or a schedule without one; empty: an older checkpoint's.
   std::string updates;
-  std::string partition;  // layers of each stage, "0-3,4-7", of a run without a flush; else empty
+  std::string adaptation;  // what is trained, as Adaptation::ToString says it; empty: everything
+  std::string partition;   // layers of each stage, "0-3,4-7", of a run without a flush; else empty
   int64_t seq = 1;
   DType dtype = DType::kFloat32;
   std::string data_path;

@@ -89,7 +89,7 @@ class AttentionTensors {
     return {.q = At(in_, places_.q),
             .k = At(in_, places_.k),
             .v = At(in_, places_.v),
-            .starts = starts_.size() == 0 ? nullptr : starts_.data()};
+            .starts = starts_.empty() ? nullptr : starts_.data()};
   }
 
   const AttentionShape shape_;

@@ -26,6 +26,7 @@ inline RunState SomeState(int64_t step) {
   state.micro_batch_size = 4;
   state.micro_batches = 8;
   state.sum_order = "2,0,1";
+  state.adaptation = "freeze *.bias";
   state.updates = "pipedream";
   state.partition = "0-1,2-2";
   state.seq = 256;

@@ -59,6 +59,7 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
   EXPECT_EQ(state.micro_batches, saved.micro_batches);
   EXPECT_EQ(state.sum_order, saved.sum_order);
   EXPECT_EQ(state.updates, saved.updates);
+  EXPECT_EQ(state.adaptation, saved.adaptation);
   EXPECT_EQ(state.partition, saved.partition);
   EXPECT_EQ(state.seq, saved.seq);
   EXPECT_EQ(state.dtype, saved.dtype);
@@ -70,8 +71,8 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
 TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   std::string text = *FormatState(SomeState(1), {});
   ASSERT_EQ(SignState(text), text);
-  for (const char* key :
-       {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"", "  \"partition\""}) {
+  for (const char* key : {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"",
+                          "  \"adaptation\"", "  \"partition\""}) {
     const size_t line = text.find(key);
     ASSERT_NE(line, std::string::npos) << key;
     text.erase(line, text.find('\n', line) + 1 - line);
@@ -80,6 +81,7 @@ TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->state.sum_order, "ascending");
   EXPECT_EQ(file->state.updates, "");
+  EXPECT_EQ(file->state.adaptation, "");
   EXPECT_EQ(file->state.partition, "");
   EXPECT_EQ(file->state.seed, SomeState(1).seed);
 }

@@ -90,7 +90,7 @@ TEST_F(TrainCommandTest, AFolderIsAModelWhoseFilesAreKept) {
     return nlohmann::ordered_json::parse(ReadBytes(folder + "/config.json")).dump();
   };
   const std::string names[] = {"tokenizer.json", "vocab.json", "generation_config.json"};
-  for (const std::string& name : names) WriteBytes(model + "/" + name, name + "\xff");
+  for (const std::string& name : names) WriteBytes(absl::StrCat(model, "/", name), name + "\xff");
   WriteBytes(model + "/README.md", "not copied");
 
   const std::string common =
