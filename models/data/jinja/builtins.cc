@@ -168,8 +168,17 @@ int64_t LengthOf(const Value& value) {
 }
 
 bool IsNumber(const Value& value) { return value.is_number() || value.is_boolean(); }
-int64_t IntegerOf(const Value& value) {
-  return value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<int64_t>();
+// A boolean is a number in Python: true is 1.
+Value NumberOf(const Value& value) {
+  return value.is_boolean() ? Value(value.get<bool>() ? 1 : 0) : value;
+}
+
+bool IsEqual(const Value& left, const Value& right) {
+  if (left.is_discarded() || right.is_discarded()) {
+    return left.is_discarded() && right.is_discarded();
+  }
+  if (IsNumber(left) && IsNumber(right)) return NumberOf(left) == NumberOf(right);
+  return left == right;
 }
 
 absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t right) {
@@ -241,7 +250,9 @@ absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Val
   if (name == "false") return value.is_boolean() && !value.get<bool>();
   if (name == "odd" && value.is_number_integer()) return value.get<int64_t>() % 2 != 0;
   if (name == "even" && value.is_number_integer()) return value.get<int64_t>() % 2 == 0;
-  if ((name == "equalto" || name == "eq") && arguments.size() == 1) return value == arguments[0];
+  if ((name == "equalto" || name == "eq") && arguments.size() == 1) {
+    return IsEqual(value, arguments[0]);
+  }
   return Unsupported(absl::StrCat("the test '", name, "'"));
 }
 
@@ -259,23 +270,31 @@ absl::StatusOr<Value> Method(const std::string& name, const Value& value, const 
 
 absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right) {
   if (op == "~") return Value(TextOf(left) + TextOf(right));
-  if (op == "==") return Value(left.is_discarded() ? right.is_discarded() : left == right);
-  if (op == "!=") return Value(left.is_discarded() ? !right.is_discarded() : left != right);
+  if (op == "==") return Value(IsEqual(left, right));
+  if (op == "!=") return Value(!IsEqual(left, right));
   if (op == "in") {
     if (right.is_object())
       return Value(left.is_string() && right.contains(left.get<std::string>()));
-    if (right.is_array()) return Value(std::find(right.begin(), right.end(), left) != right.end());
+    if (right.is_array()) {
+      return Value(std::any_of(right.begin(), right.end(),
+                               [&](const Value& element) { return IsEqual(left, element); }));
+    }
     if (right.is_string() && left.is_string()) {
       return Value(absl::StrContains(right.get<std::string>(), left.get<std::string>()));
     }
     return WrongType("'in'", right);
   }
   if (IsNumber(left) && IsNumber(right)) {
-    if (op == "<") return Value(left.get<double>() < right.get<double>());
-    if (op == ">") return Value(left.get<double>() > right.get<double>());
-    if (op == "<=") return Value(left.get<double>() <= right.get<double>());
-    if (op == ">=") return Value(left.get<double>() >= right.get<double>());
-    return Arithmetic(op, IntegerOf(left), IntegerOf(right));
+    const Value a = NumberOf(left);
+    const Value b = NumberOf(right);
+    if (op == "<") return Value(a < b);
+    if (op == ">") return Value(a > b);
+    if (op == "<=") return Value(a <= b);
+    if (op == ">=") return Value(a >= b);
+    if (!a.is_number_integer() || !b.is_number_integer()) {
+      return WrongType(absl::StrCat("'", op, "'"), a.is_number_integer() ? b : a);
+    }
+    return Arithmetic(op, a.get<int64_t>(), b.get<int64_t>());
   }
   if (op == "+" && left.is_string() && right.is_string()) {
     return Value(left.get<std::string>() + right.get<std::string>());

@@ -212,12 +212,14 @@ class ExpressionParser {
     return left;
   }
 
+  // Python reads `a < b < c` as `a < b and b < c`; no template is known to need that.
   Expression Comparison() {
     Expression left = Sum();
-    while (reader_.ok()) {
+    for (bool again = false; reader_.ok(); again = true) {
       CountLink();
       const bool not_in = reader_.Is(TokenKind::kName, "not") && reader_.Peek(1).text == "in";
       if (not_in) reader_.Take();
+      if (again && (not_in || reader_.Is(TokenKind::kName, "in"))) return Chained();
       if (reader_.TakeName("in")) {
         left = Operation("in", left, Sum());
         if (not_in) left = Negated(left);
@@ -228,10 +230,16 @@ class ExpressionParser {
           reader_.Is(TokenKind::kOperator) &&
           (op == "==" || op == "!=" || op == "<" || op == ">" || op == "<=" || op == ">=");
       if (!compares) break;
+      if (again) return Chained();
       reader_.Take();
       left = Operation(op, left, Sum());
     }
     return left;
+  }
+
+  Expression Chained() {
+    reader_.Fail("comparisons in a chain are not supported; join them by 'and'");
+    return [](Environment&) { return Undefined(); };
   }
 
   Expression Sum() { return Rank({"+", "-"}, &ExpressionParser::Joined); }
