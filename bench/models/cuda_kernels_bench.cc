@@ -167,8 +167,8 @@ void Bench::Rows(int64_t dim) {
   auto* const token = reinterpret_cast<int32_t*>(tokens.data());
   for (int64_t r = 0; r < kRows; ++r) token[r] = static_cast<int32_t>(r * r * 7919 % kVocab);
   Time("embedding_forward", shape, 3 * bytes, [&] {
-    k_.embedding_forward(stream_, kBF16, token, nullptr, kRows, kSeq, dim, 1, Floats(wte),
-                         Floats(wpe), y.data());
+    k_.embedding_forward(stream_, kBF16, token, nullptr, kRows, kSeq, dim, 1, DType::kFloat32,
+                         Floats(wte), Floats(wpe), y.data());
   });
   Time("embedding_backward", shape, 6 * bytes, [&] {
     k_.embedding_backward(stream_, kBF16, token, nullptr, kRows, kSeq, dim, kVocab, kSeq, 1,

@@ -261,8 +261,8 @@ class Model {
   void Step(Pass* pass) {
     const Kernels& k = CpuKernels();
     pass->Time("F embedding", 0, [&] {
-      k.embedding_forward({}, dtype_, tokens_.data(), nullptr, kRows, kSeq, kDim, 1, wte_, wpe_,
-                          x_);
+      k.embedding_forward({}, dtype_, tokens_.data(), nullptr, kRows, kSeq, kDim, 1,
+                          DType::kFloat32, wte_, wpe_, x_);
     });
     const void* x = x_;
     for (auto& block : blocks_) {

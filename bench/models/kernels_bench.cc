@@ -314,7 +314,7 @@ void BM_Embedding(benchmark::State& state) {
                                                 kDim, kVocab, kSeq, 1, y, wte, wpe, true, nullptr);
               } else {
                 CpuKernels().embedding_forward({}, dtype, tokens.data(), nullptr, kRows, kSeq, kDim,
-                                               1, wte, wpe, y);
+                                               1, DType::kFloat32, wte, wpe, y);
               }
             });
 }

@@ -13,18 +13,12 @@
 #include "models/data/image_files.h"
 #include "models/data/permutation.h"
 #include "models/data/sources.h"
+#include "models/spec/bfloat16.h"
 
 namespace sluice {
 namespace {
 
 constexpr int kByteValues = 256;
-
-// Round to nearest, ties to even; finite values only.
-uint16_t ToBFloat16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 
 class ImageDataset : public Dataset {
  public:

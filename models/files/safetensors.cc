@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "models/files/positioned_file.h"
 #include "models/files/safetensors_header.h"
+#include "models/spec/bfloat16.h"
 
 namespace sluice {
 namespace {
@@ -32,8 +33,6 @@ absl::Span<uint8_t> BytesOf(void* data, int64_t bytes) {
 }
 
 float FromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
-
-float FromBFloat16(uint16_t value) { return FromBits(uint32_t{value} << 16); }
 
 // IEEE 754 binary16. Exact: every half is a float.
 float FromFloat16(uint16_t value) {
@@ -124,7 +123,9 @@ class OneFile : public SafetensorsFile {
     const int64_t bytes = entry.dtype == "F32" ? kFloatBytes : kHalfBytes;
     const int64_t offset = data_begin_ + static_cast<int64_t>(entry.begin) + first * bytes;
     if (entry.dtype == "F32") return file.ReadAt(offset, BytesOf(out, count * kFloatBytes));
-    if (entry.dtype == "BF16") return ReadHalves(file, offset, count, FromBFloat16, out);
+    if (entry.dtype == "BF16")
+      return ReadHalves(
+          file, offset, count, [](uint16_t value) { return FromBFloat16(value); }, out);
     return ReadHalves(file, offset, count, FromFloat16, out);
   }
 

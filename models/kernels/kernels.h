@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "models/device/device.h"
+#include "models/kernels/dropout_mask.h"
 #include "models/spec/dtype.h"
 
 namespace sluice {
@@ -20,13 +21,14 @@ enum class Activation : uint8_t {
   kSilu  // x * sigmoid(x) (Elfwing et al. 2017)
 };
 
-// y[rows, out] = x[rows, in] * W + bias. W is fp32, stored [in, out], or [out, in] where
-// `weight_transposed`.
+// y[rows, out] = x[rows, in] * W + bias. W is stored [in, out], or [out, in] where
+// `weight_transposed`, in fp32 or, where nobody changes it, in bf16, of which no copy is made.
 struct LinearShape {
   int64_t rows = 0;
   int64_t in = 0;
   int64_t out = 0;
-  DType dtype = DType::kFloat32;  // of x, y and their gradients
+  DType dtype = DType::kFloat32;         // of x, y and their gradients
+  DType weight_dtype = DType::kFloat32;  // of W; kBFloat16 only where dtype is
   bool weight_transposed = false;
   bool bias = true;
   Activation activation = Activation::kNone;        // applied to y; see Forward
@@ -47,17 +49,18 @@ class Linear {
   virtual size_t input_grad_workspace() const = 0;
   virtual size_t weight_grad_workspace() const = 0;
 
-  // Must be called after every change of the weights. `packed` has packed_bytes() bytes.
-  virtual void Pack(Stream stream, const float* weight, void* packed) = 0;
+  // Must be called before the first product, and after every change of the weights, which have the
+  // shape's weight_dtype. `packed` has packed_bytes() bytes.
+  virtual void Pack(Stream stream, const void* weight, void* packed) = 0;
   // y = x * W + bias (+ residual where not null, [rows, out] in dtype). With an activation, y is
   // the value before it and `activated` = activation(y) ([rows, out]); otherwise `activated` is
   // null.
-  virtual void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+  virtual void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                        const float* bias, const void* residual, void* y, void* activated,
                        void* workspace) = 0;
   // dx[rows, in] = dy * W^T, times input_activation'(input_before_activation) element by element
   // where the shape has one. With add_input_grad, dx += dy * W^T, rounded once.
-  virtual void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+  virtual void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                              const void* input_before_activation, void* dx, void* workspace) = 0;
   // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32.
   // Overwrites unless `accumulate`. A null dw or db is not computed.
@@ -195,10 +198,11 @@ struct Kernels {
   absl::StatusOr<std::unique_ptr<Attention>> (*make_attention)(const AttentionShape& shape);
 
   // y[r, :] = scale * wte[tokens[r], :] + wpe[position of r, :]; without the second term where wpe
-  // is null. Tokens are within the vocabulary (the data set checks).
+  // is null. Tokens are within the vocabulary (the data set checks). Both tables are of
+  // `table_dtype`, fp32 or bf16.
   void (*embedding_forward)(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
-                            int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
-                            const float* wpe, void* y);
+                            int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
+                            const void* wte, const void* wpe, void* y);
   // dwte[vocab, dim], times scale, and dwpe[max_seq, dim] (+)= their rows' gradients, in row order;
   // dwpe may be null.
   void (*embedding_backward)(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
@@ -271,6 +275,10 @@ struct Kernels {
   // x = cap * tanh(x / cap) over n values, in place (Gemma 2, 2024, section 2).
   void (*soft_cap)(Stream, DType dtype, int64_t n, float cap, void* x);
 
+  // y = added (where not null) + x times the mask's factors, over n values, rounded once. y may be x
+  // or added.
+  void (*dropout)(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
+                  const void* added, void* y);
   // x = factor * x over n values, in place.
   void (*scale)(Stream, DType dtype, int64_t n, float factor, void* x);
 

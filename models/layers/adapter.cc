@@ -3,17 +3,23 @@
 #include <algorithm>
 #include <cmath>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace sluice {
 namespace {
 
-LinearShape NarrowShape(const LinearShape& of, int64_t width, int64_t rank, bool transposed) {
+constexpr size_t kAlignment = 64;
+
+LinearShape NarrowShape(const LinearShape& of, int64_t width, int64_t rank, bool transposed,
+                        bool add_input_grad = true) {
   return {.rows = of.rows,
           .in = width,
           .out = rank,
           .dtype = of.dtype,
           .weight_transposed = transposed,
           .bias = false,
-          .add_input_grad = true};
+          .add_input_grad = add_input_grad};
 }
 
 const void* PackedOf(const LayerCall& call, const Linear& linear, size_t offset) {
@@ -28,7 +34,9 @@ Adapter::Adapter(LayerBase* layer, const std::string& module, const LinearShape&
       shape_(shape),
       rank_(lora.rank),
       scale_(static_cast<float>(lora.scale())),
-      down_(kernels_->make_linear(NarrowShape(shape, shape.in, rank_, true))),
+      dropout_(lora.dropout),
+      stream_(XXH3_64bits(module.data(), module.size())),
+      down_(kernels_->make_linear(NarrowShape(shape, shape.in, rank_, true, dropout_ == 0))),
       up_(kernels_->make_linear(NarrowShape(shape, shape.out, rank_, false))) {
   // Kaiming's uniform values with a = sqrt(5), as PEFT has them: the bound is 1 / sqrt(in).
   a_ = layer->AddParameter({.name = AdapterA(module),
@@ -47,15 +55,41 @@ Adapter::Adapter(LayerBase* layer, const std::string& module, const LinearShape&
 }
 
 size_t Adapter::forward_workspace() const {
-  return std::max(down_->forward_workspace(), up_->input_grad_workspace());
+  return std::max(dropped_bytes() + down_->forward_workspace(), up_->input_grad_workspace());
 }
 
 size_t Adapter::input_grad_workspace() const {
-  return std::max(up_->forward_workspace(), down_->input_grad_workspace());
+  return std::max(up_->forward_workspace(), dropped_bytes() + down_->input_grad_workspace());
 }
 
 size_t Adapter::weight_grad_workspace() const {
-  return std::max(down_->weight_grad_workspace(), up_->weight_grad_workspace());
+  return std::max(dropped_bytes() + down_->weight_grad_workspace(), up_->weight_grad_workspace());
+}
+
+size_t Adapter::dropped_bytes() const {
+  if (dropout_ == 0) return 0;
+  const auto bytes = static_cast<size_t>(shape_.rows * shape_.in * SizeOf(shape_.dtype));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void* Adapter::Behind(void* workspace) const {
+  return dropout_ == 0 ? workspace : static_cast<std::byte*>(workspace) + dropped_bytes();
+}
+
+DropoutMask Adapter::MaskOf(const LayerCall& call) const {
+  if (call.first_row < 0) return {};  // which keeps everything as it is
+  return {.seed = call.seed,
+          .stream = stream_,
+          .first = static_cast<uint64_t>(call.first_row) * static_cast<uint64_t>(shape_.in),
+          .threshold = static_cast<uint32_t>(dropout_ * 0x1p32),
+          .scale = static_cast<float>(1 / (1 - dropout_))};
+}
+
+const void* Adapter::Dropped(const LayerCall& call, const void* x, void* workspace) const {
+  if (dropout_ == 0 || call.first_row < 0) return x;
+  kernels_->dropout(call.stream, shape_.dtype, shape_.rows * shape_.in, MaskOf(call), x, nullptr,
+                    workspace);
+  return workspace;
 }
 
 void Adapter::Pack(const LayerCall& call) const {
@@ -73,8 +107,9 @@ void Adapter::Scale(const LayerCall& call, void* narrow) const {
 
 void Adapter::Narrow(const LayerCall& call, const void* x, void* workspace) const {
   void* const u = LayerBase::Tensor(call, u_);
-  down_->Forward(call.stream, x, LayerBase::Parameter(call, a_), PackedOf(call, *down_, packed_a_),
-                 nullptr, nullptr, u, nullptr, workspace);
+  down_->Forward(call.stream, Dropped(call, x, workspace), LayerBase::Parameter(call, a_),
+                 PackedOf(call, *down_, packed_a_), nullptr, nullptr, u, nullptr,
+                 Behind(workspace));
   Scale(call, u);
 }
 
@@ -95,7 +130,12 @@ void Adapter::BackwardInput(const LayerCall& call, const void* dy,
                nullptr, nullptr, du, nullptr, workspace);
   Scale(call, du);
   down_->BackwardInput(call.stream, du, LayerBase::Parameter(call, a_),
-                       PackedOf(call, *down_, packed_a_), nullptr, dx, workspace);
+                       PackedOf(call, *down_, packed_a_), nullptr, dropout_ == 0 ? dx : workspace,
+                       Behind(workspace));
+  if (dropout_ != 0) {
+    kernels_->dropout(call.stream, shape_.dtype, shape_.rows * shape_.in, MaskOf(call), workspace,
+                      dx, dx);
+  }
   if (shape_.input_activation == Activation::kNone) return;
   kernels_->activation_backward(call.stream, shape_.dtype, shape_.input_activation,
                                 shape_.rows * shape_.in, input_before_activation, dx, dx);
@@ -103,8 +143,8 @@ void Adapter::BackwardInput(const LayerCall& call, const void* dy,
 
 void Adapter::BackwardWeight(const LayerCall& call, const void* x, const void* dy,
                              void* workspace) const {
-  down_->BackwardWeight(call.stream, x, LayerBase::Tensor(call, du_), LayerBase::Gradient(call, a_),
-                        nullptr, call.accumulate, workspace);
+  down_->BackwardWeight(call.stream, Dropped(call, x, workspace), LayerBase::Tensor(call, du_),
+                        LayerBase::Gradient(call, a_), nullptr, call.accumulate, Behind(workspace));
   up_->BackwardWeight(call.stream, dy, LayerBase::Tensor(call, u_), LayerBase::Gradient(call, b_),
                       nullptr, call.accumulate, workspace);
 }

@@ -36,9 +36,13 @@ BlockMlp::BlockMlp(LinearLayer* layer, const DecoderConfig& config, const BlockN
   };
   if (gate) gate_ = add("gate", Lifetime::kForwardToInputGrad);
   h_ = add("h", Lifetime::kForwardToInputGrad);
-  g_ = add("g", Lifetime::kForwardToWeightGrad, /*restorable=*/true);
-  if (gate) dgate_ = add("dgate", Lifetime::kInputGradToWeightGrad);
-  dh_ = add("dh", Lifetime::kInputGradToWeightGrad);
+  g_ = add("g", down_map_->input_life(), /*restorable=*/down_map_->weight_grad_reads_input());
+  if (gate) dgate_ = add("dgate", gate_map_->output_grad_life());
+  dh_ = add("dh", up_map_->output_grad_life());
+}
+
+bool BlockMlp::weight_grad_reads_input() const {
+  return up_map_->weight_grad_reads_input() || (gated() && gate_map_->weight_grad_reads_input());
 }
 
 void BlockMlp::Activate(const LayerCall& call, const void* input, void* workspace) const {
@@ -46,7 +50,7 @@ void BlockMlp::Activate(const LayerCall& call, const void* input, void* workspac
   if (!gated()) return up_map_->Forward(call, input, nullptr, h, g, workspace);
   gate_map_->Forward(call, input, nullptr, LayerBase::Tensor(call, gate_), nullptr, workspace);
   up_map_->Forward(call, input, nullptr, h, nullptr, workspace);
-  Restore(call);
+  Combine(call);
 }
 
 void BlockMlp::Project(const LayerCall& call, const void* residual, void* output,
@@ -59,6 +63,10 @@ void BlockMlp::KeepForBackward(const LayerCall& call, void* workspace) const {
 }
 
 void BlockMlp::Restore(const LayerCall& call) const {
+  if (down_map_->weight_grad_reads_input()) Combine(call);
+}
+
+void BlockMlp::Combine(const LayerCall& call) const {
   const Kernels& kernels = layer_->kernels();
   void *const h = LayerBase::Tensor(call, h_), *const g = LayerBase::Tensor(call, g_);
   if (gated()) {

@@ -22,11 +22,15 @@ class BlockMlp {
   BlockMlp(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names,
            float output_stddev);
 
+  // Whether BackwardWeight reads its input, and its output_grad.
+  bool weight_grad_reads_input() const;
+  bool weight_grad_reads_output_grad() const { return down_map_->weight_grad_reads_output_grad(); }
   // g alone, and then the output ([rows, dim], as input, residual and the gradients).
   void Activate(const LayerCall& call, const void* input, void* workspace) const;
   void Project(const LayerCall& call, const void* residual, void* output, void* workspace) const;
   // What Project leaves for the backward, where nobody wants the output.
   void KeepForBackward(const LayerCall& call, void* workspace) const;
+  // g, where W reads it.
   void Restore(const LayerCall& call) const;
   void BackwardInput(const LayerCall& call, const void* output_grad, void* input_grad,
                      void* workspace) const;
@@ -34,6 +38,7 @@ class BlockMlp {
                       void* workspace) const;
 
  private:
+  void Combine(const LayerCall& call) const;
   bool gated() const { return gate_map_ != nullptr; }
   int64_t elements() const { return layer_->rows() * hidden_; }
 

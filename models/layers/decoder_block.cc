@@ -42,16 +42,21 @@ class DecoderBlock : public NormedLayer {
   struct NormAfter {
     Norm norm;
     int part = kAbsent;       // by F until I
-    int part_grad = kAbsent;  // by I until W
+    int part_grad = kAbsent;  // by I until W, if that reads it
   };
 
-  NormAfter AddNormAfter(const std::string& name, const std::string& parameters);
+  NormAfter AddNormAfter(const std::string& name, const std::string& parameters,
+                         Lifetime part_grad_life);
   void AddParts(const DecoderConfig& config, int block, std::unique_ptr<Attention> attention);
   void AddTensors();
   void AddWorkspaces();
   // Their parts with all that follows, up to the residual stream.
   void ForwardAttention(const LayerCall& call, void* workspace) const;
   void ForwardMlp(const LayerCall& call, void* workspace) const;
+  // Of a tensor that I writes.
+  static Lifetime GradLife(bool weight_grad_reads_it) {
+    return weight_grad_reads_it ? Lifetime::kInputGradToWeightGrad : Lifetime::kInputGradScratch;
+  }
   // The gradient of the part's output, given that of what is added to the residual stream.
   const void* BackwardNormAfter(const LayerCall& call, const std::optional<NormAfter>& after,
                                 const void* grad, void* workspace) const;
@@ -85,7 +90,8 @@ DecoderBlock::DecoderBlock(const DecoderConfig& config, int block, const LayerCo
   decl_.input_use = LastUse::kInputGrad;  // norm1's backward
   decl_.uses_starts = true;               // attention, and positions where it has them
   // It is the MLP's last gradient, unless there is a norm in between.
-  decl_.output_grad_use = after2_ ? LastUse::kInputGrad : LastUse::kWeightGrad;
+  const bool weight_grad_reads_it = !after2_ && mlp_->weight_grad_reads_output_grad();
+  decl_.output_grad_use = weight_grad_reads_it ? LastUse::kWeightGrad : LastUse::kInputGrad;
 }
 
 void DecoderBlock::AddParts(const DecoderConfig& config, int block,
@@ -100,33 +106,43 @@ void DecoderBlock::AddParts(const DecoderConfig& config, int block,
   const bool norms_after = config.norms == 4;
   norm1_ = AddNorm("1", names.attention_norm);
   attention_.emplace(this, config, block, names, residual_stddev, std::move(attention));
-  if (norms_after) after1_ = AddNormAfter("o", names.after_attention_norm);
+  if (norms_after) {
+    after1_ = AddNormAfter("o", names.after_attention_norm,
+                           GradLife(attention_->weight_grad_reads_output_grad()));
+  }
   norm2_ = AddNorm("2", names.mlp_norm);
   mlp_.emplace(this, config, names, residual_stddev);
-  if (norms_after) after2_ = AddNormAfter("m", names.after_mlp_norm);
+  if (norms_after) {
+    after2_ =
+        AddNormAfter("m", names.after_mlp_norm, GradLife(mlp_->weight_grad_reads_output_grad()));
+  }
 }
 
 DecoderBlock::NormAfter DecoderBlock::AddNormAfter(const std::string& name,
-                                                   const std::string& parameters) {
+                                                   const std::string& parameters,
+                                                   Lifetime part_grad_life) {
   NormAfter after;
   after.norm = AddNorm("_" + name, parameters);
   after.part = AddTensor(name, dtype(), {rows(), dim()}, Lifetime::kForwardToInputGrad);
-  after.part_grad =
-      AddTensor("d" + name, dtype(), {rows(), dim()}, Lifetime::kInputGradToWeightGrad);
+  after.part_grad = AddTensor("d" + name, dtype(), {rows(), dim()}, part_grad_life);
   return after;
 }
 
 void DecoderBlock::AddTensors() {
-  constexpr bool kRestorable = true;
   const auto add = [this](const char* name, int64_t width, Lifetime lifetime,
                           bool restorable = false) {
     return AddTensor(name, dtype(), {rows(), width}, lifetime, restorable);
   };
-  a1_ = add("a1", dim(), Lifetime::kForwardToWeightGrad, kRestorable);
+  // Without a W that reads them, they are work areas of F.
+  const auto add_input = [&](const char* name, bool weight_grad_reads_it) {
+    return add(name, dim(),
+               weight_grad_reads_it ? Lifetime::kForwardToWeightGrad : Lifetime::kForwardScratch,
+               weight_grad_reads_it);
+  };
+  a1_ = add_input("a1", attention_->weight_grad_reads_input());
   x_mid_ = add("x_mid", dim(), Lifetime::kForwardToInputGrad, after1_.has_value());
-  a2_ = add("a2", dim(), Lifetime::kForwardToWeightGrad, kRestorable);
-  dx_mid_ = add("dx_mid", dim(),
-                after1_ ? Lifetime::kInputGradScratch : Lifetime::kInputGradToWeightGrad);
+  a2_ = add_input("a2", mlp_->weight_grad_reads_input());
+  dx_mid_ = add("dx_mid", dim(), GradLife(!after1_ && attention_->weight_grad_reads_output_grad()));
   d_norm_ = add("d_norm", attention_->input_grad_width(), Lifetime::kInputGradScratch);
 }
 
@@ -179,11 +195,11 @@ void DecoderBlock::Forward(const LayerCall& call) {
 }
 
 void DecoderBlock::Restore(const LayerCall& call) {
-  norm1_.Forward(call, call.input, Tensor(call, a1_));
+  if (attention_->weight_grad_reads_input()) norm1_.Forward(call, call.input, Tensor(call, a1_));
   attention_->Restore(call, Tensor(call, forward_workspace_));
   void* const x_mid = Tensor(call, x_mid_);
   if (after1_) after1_->norm.Forward(call, Tensor(call, after1_->part), x_mid, call.input);
-  norm2_.Forward(call, x_mid, Tensor(call, a2_));
+  if (mlp_->weight_grad_reads_input()) norm2_.Forward(call, x_mid, Tensor(call, a2_));
   mlp_->Restore(call);
 }
 

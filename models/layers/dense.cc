@@ -29,15 +29,16 @@ class Dense : public LinearLayer {
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
                                     {kernel.input_grad_workspace()});
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                                     {kernel.weight_grad_workspace()});
+                                     {map_->weight_grad_workspace()});
     decl_.input_dtype = dtype();
     decl_.input_shape = {rows(), in_};
-    decl_.input_use = LastUse::kWeightGrad;
+    decl_.input_use = map_->weight_grad_reads_input() ? LastUse::kWeightGrad : LastUse::kForward;
     decl_.has_input_grad = index > 0;
   }
 
  protected:
   int64_t out() const { return out_; }
+  const Map& map() const { return *map_; }
   void* ForwardWorkspace(const LayerCall& call) const { return Tensor(call, forward_workspace_); }
   void Multiply(const LayerCall& call, int z) {
     map_->Forward(call, call.input, nullptr, Tensor(call, z), nullptr, ForwardWorkspace(call));
@@ -63,7 +64,7 @@ class HiddenDense : public Dense {
   HiddenDense(const MlpConfig& config, int index, const LayerContext& context)
       : Dense(config, index, context) {
     z_ = AddTensor("z", dtype(), {rows(), out()}, Lifetime::kForwardToInputGrad);
-    dz_ = AddTensor("dz", dtype(), {rows(), out()}, Lifetime::kInputGradToWeightGrad);
+    dz_ = AddTensor("dz", dtype(), {rows(), out()}, map().output_grad_life());
     decl_.output_dtype = dtype();
     decl_.output_shape = {rows(), out()};
     decl_.output_grad_use = LastUse::kInputGrad;
@@ -91,7 +92,9 @@ class LastDense : public Dense {
  public:
   LastDense(const MlpConfig& config, int index, const LayerContext& context)
       : Dense(config, index, context) {
-    logits_ = AddTensor("logits", dtype(), {rows(), out()}, Lifetime::kForwardToWeightGrad);
+    logits_ = AddTensor("logits", dtype(), {rows(), out()},
+                        map().weight_grad_reads_output_grad() ? Lifetime::kForwardToWeightGrad
+                                                              : Lifetime::kForwardToInputGrad);
   }
 
   void Forward(const LayerCall& call) override {

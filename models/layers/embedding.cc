@@ -19,14 +19,15 @@ class Embedding : public LayerBase {
     tokens_table_ = AddTable(names.token_table, vocab_, config.initializer_range);
     if (config.learned_positions)
       positions_table_ = AddTable(names.position_table, max_seq_, config.initializer_range);
-    weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                                     {kernels().embedding_backward_workspace(rows(), vocab_)});
+    const bool frozen = IsFrozen(tokens_table_);  // and with it the positions (trainable.h)
+    const size_t work = frozen ? 0 : kernels().embedding_backward_workspace(rows(), vocab_);
+    weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch, {work});
     decl_.input_dtype = DType::kInt32;
     decl_.input_shape = {rows()};
     decl_.output_dtype = dtype();
     decl_.output_shape = {rows(), dim_};
-    decl_.input_use = LastUse::kWeightGrad;
-    decl_.output_grad_use = LastUse::kWeightGrad;
+    decl_.input_use = frozen ? LastUse::kForward : LastUse::kWeightGrad;
+    decl_.output_grad_use = frozen ? LastUse::kInputGrad : LastUse::kWeightGrad;
     decl_.has_input_grad = false;
     decl_.uses_starts = config.learned_positions;
   }
@@ -34,12 +35,13 @@ class Embedding : public LayerBase {
   void Forward(const LayerCall& call) override {
     if (call.output == nullptr) return;
     kernels().embedding_forward(call.stream, dtype(), Tokens(call), call.starts, rows(),
-                                batch().seq, dim_, scale_, Parameter(call, tokens_table_),
-                                Parameter(call, positions_table_), call.output);
+                                batch().seq, dim_, scale_, TypeOf(tokens_table_),
+                                Parameter(call, tokens_table_), Parameter(call, positions_table_),
+                                call.output);
   }
   void BackwardInput(const LayerCall&) override {}
   void BackwardWeight(const LayerCall& call) override {
-    if (IsFrozen(tokens_table_)) return;  // and with it the positions (trainable.h)
+    if (IsFrozen(tokens_table_)) return;
     kernels().embedding_backward(call.stream, dtype(), Tokens(call), call.starts, rows(),
                                  batch().seq, dim_, vocab_, max_seq_, scale_, call.output_grad,
                                  Gradient(call, tokens_table_), Gradient(call, positions_table_),

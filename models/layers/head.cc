@@ -11,7 +11,9 @@ namespace {
 // What both heads have: logits = norm(x) * lm_head of one block of rows, and their cross-entropy.
 class Head : public NormedLayer {
  public:
-  void Restore(const LayerCall& call) override { Normalise(call); }
+  void Restore(const LayerCall& call) override {
+    if (trains_map()) Normalise(call);
+  }
 
  protected:
   Head(const DecoderConfig& config, const LayerContext& context, const HeadBlocks& blocks)
@@ -26,14 +28,15 @@ class Head : public NormedLayer {
                                       config.tied_head ? names.token_table : ""};
     lm_head_ =
         AddLinear(dim(), vocab_, parameters, {.rows = blocks.rows, .weight_transposed = true});
-    normed_ = AddTensor("a", dtype(), {blocks.padded_rows(), dim()}, Lifetime::kForwardToWeightGrad,
-                        /*restorable=*/true);
+    normed_ = AddTensor("a", dtype(), {blocks.padded_rows(), dim()}, lm_head_->input_life(),
+                        /*restorable=*/trains_map());
     decl_.input_dtype = dtype();
     decl_.input_shape = {rows(), dim()};
     decl_.input_use = LastUse::kInputGrad;  // the norm's backward
   }
 
   int64_t vocab() const { return vocab_; }
+  bool trains_map() const { return lm_head_->weight_grad_reads_input(); }
   const HeadBlocks& blocks() const { return blocks_; }
   const Norm& norm() const { return norm_; }
   const Map& map() const { return *lm_head_; }
@@ -111,7 +114,9 @@ class WholeHead : public Head {
  public:
   WholeHead(const DecoderConfig& config, const LayerContext& context)
       : Head(config, context, {.rows = context.batch.rows(), .count = 1}) {
-    logits_ = AddTensor("logits", dtype(), {rows(), vocab()}, Lifetime::kForwardToWeightGrad);
+    logits_ =
+        AddTensor("logits", dtype(), {rows(), vocab()},
+                  trains_map() ? Lifetime::kForwardToWeightGrad : Lifetime::kForwardToInputGrad);
     d_normed_ = AddTensor("da", dtype(), {rows(), dim()}, Lifetime::kInputGradScratch);
     const Linear& kernel = map().kernel();
     forward_workspace_ = AddWorkspace("forward_workspace", Lifetime::kForwardScratch,
@@ -119,7 +124,7 @@ class WholeHead : public Head {
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
                                     {kernel.input_grad_workspace(), norm().backward_workspace()});
     weight_workspace_ = AddWorkspace("weight_grad_workspace", Lifetime::kWeightGradScratch,
-                                     {kernel.weight_grad_workspace()});
+                                     {map().weight_grad_workspace()});
   }
 
   void Forward(const LayerCall& call) override {
@@ -160,13 +165,14 @@ class BlockedHead : public Head {
         AddTensor("da", dtype(), {blocks.padded_rows(), dim()}, Lifetime::kForwardToInputGrad);
     const Shape logits = {blocks.rows, vocab()};
     forward_logits_ = AddTensor("logits", dtype(), logits, Lifetime::kForwardScratch);
-    weight_logits_ = AddTensor("logits", dtype(), logits, Lifetime::kWeightGradScratch);
     const Linear& kernel = map().kernel();
     forward_workspace_ = AddWorkspace(
         "forward_workspace", Lifetime::kForwardScratch,
         {kernel.forward_workspace(), entropy_workspace(), kernel.input_grad_workspace()});
     input_workspace_ = AddWorkspace("input_grad_workspace", Lifetime::kInputGradScratch,
                                     {norm().backward_workspace()});
+    if (!trains_map()) return;
+    weight_logits_ = AddTensor("logits", dtype(), logits, Lifetime::kWeightGradScratch);
     weight_workspace_ = AddWorkspace(
         "weight_grad_workspace", Lifetime::kWeightGradScratch,
         {kernel.forward_workspace(), entropy_workspace(), kernel.weight_grad_workspace()});
@@ -193,7 +199,7 @@ class BlockedHead : public Head {
     void* const logits = Tensor(call, weight_logits_);
     void* const workspace = Tensor(call, weight_workspace_);
     LayerCall of_block = call;
-    const int64_t count = map().is_frozen() ? 0 : blocks().count;
+    const int64_t count = trains_map() ? blocks().count : 0;
     for (int64_t block = 0; block < count; ++block) {
       Multiply(call, block, logits, workspace);
       CrossEntropy(call, block, /*loss=*/nullptr, logits, workspace);
@@ -208,8 +214,10 @@ class BlockedHead : public Head {
   }
 
  private:
-  int d_normed_, forward_logits_, weight_logits_;
-  int forward_workspace_, input_workspace_, weight_workspace_;
+  int d_normed_, forward_logits_;
+  int forward_workspace_, input_workspace_;
+  // Only where the map is trained.
+  int weight_logits_ = kAbsent, weight_workspace_ = kAbsent;
 };
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <string>
+#include <vector>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "models/layers/layer.h"
+#include "models/spec/bfloat16.h"
 
 namespace sluice {
 namespace {
@@ -43,17 +46,23 @@ std::array<double, kNormalsPerBlock> Normals(uint64_t seed, uint64_t stream, uin
   return {first[0], first[1], second[0], second[1]};
 }
 
-// Between -bound and bound.
-void FillUniform(uint64_t seed, uint64_t stream, float bound, size_t count, float* values) {
-  for (size_t i = 0; i < count; ++i) {
+// Values of a parameter that are made together where it is not fp32; a multiple of kNormalsPerBlock.
+constexpr int64_t kPiece = int64_t{1} << 16U;
+
+// Between -bound and bound; values first ... first + count - 1 of the stream, as all below.
+void FillUniform(uint64_t seed, uint64_t stream, float bound, size_t first, size_t count,
+                 float* values) {
+  for (size_t i = first; i < first + count; ++i) {
     const uint32_t bits = RandomBits(seed, stream, i / kNormalsPerBlock)[i % kNormalsPerBlock];
-    values[i] = static_cast<float>(double{bound} * (2 * Uniform(bits) - 1));
+    values[i - first] = static_cast<float>(double{bound} * (2 * Uniform(bits) - 1));
   }
 }
 
-void FillNormal(uint64_t seed, uint64_t stream, float stddev, size_t count, float* values) {
+// `first` is a multiple of kNormalsPerBlock.
+void FillNormal(uint64_t seed, uint64_t stream, float stddev, size_t first, size_t count,
+                float* values) {
   for (size_t begin = 0; begin < count; begin += kNormalsPerBlock) {
-    const auto normals = Normals(seed, stream, begin / kNormalsPerBlock);
+    const auto normals = Normals(seed, stream, (first + begin) / kNormalsPerBlock);
     const size_t end = std::min(count, begin + kNormalsPerBlock);
     for (size_t i = begin; i < end; ++i) {
       values[i] = static_cast<float>(double{stddev} * normals[i - begin]);
@@ -61,10 +70,8 @@ void FillNormal(uint64_t seed, uint64_t stream, float stddev, size_t count, floa
   }
 }
 
-}  // namespace
-
-void InitializeParameter(const ParameterDecl& decl, uint64_t seed, float* values) {
-  const auto count = static_cast<size_t>(ElementCount(decl.shape));
+void Fill(const ParameterDecl& decl, uint64_t seed, size_t first, size_t count, float* values) {
+  const auto stream = [](const std::string& name) { return XXH3_64bits(name.data(), name.size()); };
   switch (decl.init) {
     case ParameterDecl::Init::kZeros:
       std::fill_n(values, count, 0.0f);
@@ -73,15 +80,29 @@ void InitializeParameter(const ParameterDecl& decl, uint64_t seed, float* values
       std::fill_n(values, count, 1.0f);
       break;
     case ParameterDecl::Init::kUniform:
-      FillUniform(seed, XXH3_64bits(decl.name.data(), decl.name.size()), decl.stddev, count,
-                  values);
+      FillUniform(seed, stream(decl.name), decl.stddev, first, count, values);
       break;
-    case ParameterDecl::Init::kNormal: {
+    case ParameterDecl::Init::kNormal:
       // A tied parameter draws what its twin draws: they are equal from the start.
-      const std::string& name = decl.tied_to.empty() ? decl.name : decl.tied_to;
-      FillNormal(seed, XXH3_64bits(name.data(), name.size()), decl.stddev, count, values);
+      FillNormal(seed, stream(decl.tied_to.empty() ? decl.name : decl.tied_to), decl.stddev, first,
+                 count, values);
       break;
-    }
+  }
+}
+
+}  // namespace
+
+void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values) {
+  const int64_t elements = ElementCount(decl.shape);
+  if (decl.dtype == DType::kFloat32) {
+    Fill(decl, seed, 0, static_cast<size_t>(elements), static_cast<float*>(values));
+    return;
+  }
+  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, elements)));
+  for (int64_t first = 0; first < elements; first += kPiece) {
+    const int64_t count = std::min(kPiece, elements - first);
+    Fill(decl, seed, static_cast<size_t>(first), static_cast<size_t>(count), piece.data());
+    ToBFloat16(count, piece.data(), static_cast<uint16_t*>(values) + first);
   }
 }
 

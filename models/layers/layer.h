@@ -54,6 +54,9 @@ struct ParameterDecl {
                         // summed with that one's
   bool frozen = false;  // never changes: no gradient, no optimizer state; LayerCall::gradients has
                         // null in its place
+  DType dtype = DType::kFloat32;  // kBFloat16 only of what is frozen (Adaptation::base_dtype)
+
+  int64_t bytes() const { return ElementCount(shape) * SizeOf(dtype); }
 };
 
 // Elements that are trained: 0 of what is frozen.
@@ -86,12 +89,16 @@ struct LayerCall {
   const void* output_grad = nullptr;
   void* input_grad = nullptr;
   absl::Span<void* const> tensors;
-  absl::Span<float* const> parameters;
+  absl::Span<void* const> parameters;  // each of its declaration's type
   absl::Span<float* const> gradients;  // null of a frozen parameter
   void* packed = nullptr;
   // [rows], on the device: where in its sequence the document of a row begins, so that positions
   // count from there and no row sees another document. Null: every sequence is one document.
   const int32_t* starts = nullptr;
+  // For what is dropped at random: the run's seed, and the number of the call's first row among all
+  // rows of all steps. Negative: nothing is dropped.
+  uint64_t seed = 0;
+  int64_t first_row = -1;
   bool accumulate =
       true;  // W adds to the gradients; false on a step's first micro-batch, which overwrites them
   // Last layer only.
@@ -132,20 +139,20 @@ class Layer {
   LayerDecl decl_;
 };
 
-// Layer `index` of `spec`. InvalidArgument as CheckTrainable (trainable.h), or when the index is out
-// of range, batch.seq is larger than the model's (1 for an MLP), `dtype` is no compute type, or the
-// kernels' attention does not take the heads. `adaptation` says which parameters are frozen, and
-// which maps have an adapter.
-// `kernels` must outlive the layer.
+// Layer `index` of `spec`. `adaptation` says which parameters are frozen, and which maps have an
+// adapter. `kernels` must outlive the layer. InvalidArgument as CheckTrainable (trainable.h), or
+// where the index is out of range, batch.seq is larger than the model's (1 for an MLP), `dtype` is
+// no compute type, frozen weights are bf16 and `dtype` is not, or the kernels' attention does not
+// take the heads.
 absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int index,
                                                  const BatchShape& batch, DType dtype,
                                                  const Kernels& kernels,
                                                  const Adaptation& adaptation = {});
 
-// Writes a parameter's initial value: Philox keyed by `seed` and the parameter's name (by tied_to,
-// where it has one), so it does not depend on where the parameter lives, and tied parameters are
-// equal from the start.
-void InitializeParameter(const ParameterDecl& decl, uint64_t seed, float* values);
+// Writes a parameter's initial value, of its type: Philox keyed by `seed` and the parameter's name
+// (by tied_to, where it has one), so it does not depend on where the parameter lives, and tied
+// parameters are equal from the start.
+void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values);
 
 }  // namespace sluice
 

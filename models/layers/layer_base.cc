@@ -16,6 +16,8 @@ size_t AlignUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 int LayerBase::AddParameter(ParameterDecl parameter) {
   const std::string& stored = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
   parameter.frozen = context_.adaptation.Freezes(stored);
+  const bool matrix = parameter.shape.size() > 1;
+  if (parameter.frozen && matrix) parameter.dtype = context_.adaptation.base_dtype;
   decl_.parameters.push_back(std::move(parameter));
   return static_cast<int>(decl_.parameters.size()) - 1;
 }

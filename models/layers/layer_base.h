@@ -38,6 +38,9 @@ class LayerBase : public Layer {
   int64_t cached_positions() const { return context_.cached_positions; }
 
   int AddParameter(ParameterDecl parameter);
+  DType TypeOf(int parameter) const {
+    return decl_.parameters[static_cast<size_t>(parameter)].dtype;
+  }
   bool IsFrozen(int parameter) const {
     return decl_.parameters[static_cast<size_t>(parameter)].frozen;
   }
@@ -57,8 +60,12 @@ class LayerBase : public Layer {
   static float* FloatTensor(const LayerCall& call, int index) {
     return static_cast<float*>(Tensor(call, index));
   }
-  static const float* Parameter(const LayerCall& call, int index) {
+  static const void* Parameter(const LayerCall& call, int index) {
     return index == kAbsent ? nullptr : call.parameters[static_cast<size_t>(index)];
+  }
+  // Of a vector, which is always fp32.
+  static const float* FloatParameter(const LayerCall& call, int index) {
+    return static_cast<const float*>(Parameter(call, index));
   }
   static float* Gradient(const LayerCall& call, int index) {
     return index == kAbsent ? nullptr : call.gradients[static_cast<size_t>(index)];

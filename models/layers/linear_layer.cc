@@ -32,9 +32,6 @@ const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_wid
   const bool adapted = lora.has_value() && module != kHead && lora->Targets(module);
   const LinearShape asked = shape;
   if (adapted) shape.activation = shape.input_activation = Activation::kNone;
-  map->linear_ = kernels().make_linear(shape);
-  map->packed_offset_ = AddPacked(map->linear_->packed_bytes());
-
   ParameterDecl weight;
   weight.name = parameters.weight;
   weight.shape = shape.weight_transposed ? Shape{out_width, in_width} : Shape{in_width, out_width};
@@ -43,10 +40,13 @@ const LinearLayer::Map* LinearLayer::AddLinear(int64_t in_width, int64_t out_wid
   weight.decay = true;
   weight.tied_to = parameters.tied_to;
   map->weight_ = AddParameter(std::move(weight));
-  map->frozen_ = IsFrozen(map->weight_);
+  shape.weight_dtype = TypeOf(map->weight_);
+  map->linear_ = kernels().make_linear(shape);
+  map->packed_offset_ = AddPacked(map->linear_->packed_bytes());
+  map->weight_frozen_ = IsFrozen(map->weight_);
   if (shape.bias) {
     map->bias_ = AddParameter({.name = parameters.bias, .shape = {out_width}, .tied_to = ""});
-    map->frozen_ = map->frozen_ && IsFrozen(map->bias_);
+    map->bias_frozen_ = IsFrozen(map->bias_);
   }
   if (adapted) map->adapter_.emplace(this, module, asked, *lora);
   maps_.push_back(std::move(map));
@@ -70,7 +70,7 @@ size_t LinearLayer::Map::input_grad_workspace() const {
 }
 
 size_t LinearLayer::Map::weight_grad_workspace() const {
-  const size_t own = is_frozen() ? 0 : linear_->weight_grad_workspace();
+  const size_t own = weight_frozen_ && bias_frozen_ ? 0 : linear_->weight_grad_workspace();
   return adapter_ ? std::max(own, adapter_->weight_grad_workspace()) : own;
 }
 
@@ -84,14 +84,14 @@ void* LinearLayer::Map::PackedWeight(const LayerCall& call) const {
 
 void LinearLayer::Map::Pack(const LayerCall& call) const {
   if (adapter_) adapter_->Pack(call);
-  if (linear_->packed_bytes() == 0) return;
   linear_->Pack(call.stream, Parameter(call, weight_), PackedWeight(call));
 }
 
 void LinearLayer::Map::Forward(const LayerCall& call, const void* x, const void* residual, void* y,
                                void* activated, void* workspace) const {
   linear_->Forward(call.stream, x, Parameter(call, weight_), PackedWeight(call),
-                   Parameter(call, bias_), residual, y, adapter_ ? nullptr : activated, workspace);
+                   FloatParameter(call, bias_), residual, y, adapter_ ? nullptr : activated,
+                   workspace);
   if (adapter_) adapter_->Forward(call, x, y, activated, workspace);
 }
 
@@ -110,7 +110,7 @@ void LinearLayer::Map::BackwardInput(const LayerCall& call, const void* dy,
 
 void LinearLayer::Map::BackwardWeight(const LayerCall& call, const void* x, const void* dy,
                                       void* workspace) const {
-  if (!is_frozen()) {
+  if (!weight_frozen_ || !bias_frozen_) {
     linear_->BackwardWeight(call.stream, x, dy, Gradient(call, weight_), Gradient(call, bias_),
                             call.accumulate, workspace);
   }

@@ -32,8 +32,20 @@ class LinearLayer : public LayerBase {
   class Map {
    public:
     const Linear& kernel() const { return *linear_; }
-    // Weight and bias, whose gradients nobody takes.
-    bool is_frozen() const { return frozen_; }
+    // Whether BackwardWeight reads its x, and its dy: not where nobody takes the gradients that are
+    // made of them.
+    bool weight_grad_reads_input() const { return !weight_frozen_ || adapter_.has_value(); }
+    bool weight_grad_reads_output_grad() const {
+      return weight_grad_reads_input() || !bias_frozen_;
+    }
+    // The lives of x where I does not read it, and of dy.
+    Lifetime input_life() const {
+      return weight_grad_reads_input() ? Lifetime::kForwardToWeightGrad : Lifetime::kForwardScratch;
+    }
+    Lifetime output_grad_life() const {
+      return weight_grad_reads_output_grad() ? Lifetime::kInputGradToWeightGrad
+                                             : Lifetime::kInputGradScratch;
+    }
     // Bytes of the work areas of the functions below.
     size_t forward_workspace() const;
     size_t input_grad_workspace() const;
@@ -55,7 +67,8 @@ class LinearLayer : public LayerBase {
 
     std::unique_ptr<Linear> linear_;
     std::optional<Adapter> adapter_;
-    bool frozen_ = false;
+    bool weight_frozen_ = false;
+    bool bias_frozen_ = true;  // or there is none
     int weight_ = kAbsent;
     int bias_ = kAbsent;
     size_t packed_offset_ = 0;

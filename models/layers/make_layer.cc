@@ -42,6 +42,15 @@ absl::Status CheckArguments(const ModelSpec& spec, int index, const BatchShape& 
   return absl::OkStatus();
 }
 
+// A product of fp32 values reads fp32 weights.
+absl::Status CheckBaseType(const Adaptation& adaptation, DType dtype) {
+  if (adaptation.base_dtype == DType::kFloat32 || adaptation.base_dtype == dtype)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--base-dtype ", DTypeName(adaptation.base_dtype), " with --dtype ",
+                   DTypeName(dtype), ": frozen weights are fp32, or of the compute type"));
+}
+
 absl::StatusOr<std::unique_ptr<Layer>> MakeDecoderLayer(const DecoderConfig& config, int index,
                                                         const LayerContext& context) {
   if (index == 0) return MakeEmbedding(config, context);
@@ -57,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
                                                  const Adaptation& adaptation) {
   absl::Status status = CheckArguments(spec, index, batch, dtype);
   if (status.ok()) status = CheckAdaptation(spec, adaptation);
+  if (status.ok()) status = CheckBaseType(adaptation, dtype);
   if (!status.ok()) return status;
   const LayerContext context{
       .batch = batch, .dtype = dtype, .kernels = &kernels, .adaptation = adaptation};

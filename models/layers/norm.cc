@@ -3,7 +3,7 @@
 namespace sluice {
 
 void Norm::Forward(const LayerCall& call, const void* x, void* y, const void* residual) const {
-  const float* const gamma = call.parameters[slots_.gamma];
+  const float* const gamma = LayerBase::FloatParameter(call, slots_.gamma);
   auto* const rstd = static_cast<float*>(call.tensors[slots_.rstd]);
   if (shape_.kind == NormKind::kRms) {
     kernels_->rms_norm_forward(call.stream, shape_.dtype, shape_.rows, shape_.dim, shape_.epsilon,
@@ -11,7 +11,7 @@ void Norm::Forward(const LayerCall& call, const void* x, void* y, const void* re
     return;
   }
   kernels_->layer_norm_forward(call.stream, shape_.dtype, shape_.rows, shape_.dim, shape_.epsilon,
-                               x, gamma, call.parameters[slots_.beta], y,
+                               x, gamma, LayerBase::FloatParameter(call, slots_.beta), y,
                                static_cast<float*>(call.tensors[slots_.mean]), rstd);
 }
 
@@ -23,7 +23,7 @@ size_t Norm::backward_workspace() const {
 
 void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const void* residual_grad,
                     void* dx, void* workspace) const {
-  const float* const gamma = call.parameters[slots_.gamma];
+  const float* const gamma = LayerBase::FloatParameter(call, slots_.gamma);
   const auto* const rstd = static_cast<const float*>(call.tensors[slots_.rstd]);
   auto* const partial = static_cast<float*>(call.tensors[slots_.partial]);
   if (shape_.kind == NormKind::kRms) {
@@ -39,12 +39,12 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
 
 void Norm::AddWeightGradients(const LayerCall& call) const {
   const auto* partial = static_cast<const float*>(call.tensors[slots_.partial]);
-  const auto add = [&](const float* sums, float* gradient) {
-    if (gradient == nullptr) return;  // frozen
-    kernels_->accumulate(call.stream, shape_.dim, sums, gradient, call.accumulate);
+  const auto add = [&](int64_t first, float* gradient) {
+    if (gradient == nullptr) return;  // frozen; if both are, the sums are gone
+    kernels_->accumulate(call.stream, shape_.dim, partial + first, gradient, call.accumulate);
   };
-  add(partial, call.gradients[slots_.gamma]);
-  if (shape_.kind != NormKind::kRms) add(partial + shape_.dim, call.gradients[slots_.beta]);
+  add(0, call.gradients[slots_.gamma]);
+  if (shape_.kind != NormKind::kRms) add(shape_.dim, call.gradients[slots_.beta]);
 }
 
 Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters, int64_t norm_rows,
@@ -65,8 +65,10 @@ Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters
     slots.mean = add_statistic("mean");
   }
   slots.rstd = add_statistic("rstd");
-  slots.partial = AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, width},
-                            Lifetime::kInputGradToWeightGrad);
+  const bool frozen = IsFrozen(slots.gamma) && (!centered || IsFrozen(slots.beta));
+  slots.partial =
+      AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, width},
+                frozen ? Lifetime::kInputGradScratch : Lifetime::kInputGradToWeightGrad);
   return {kernels(), {norm_rows, width, dtype(), epsilon_, kind_, gain_offset_}, slots};
 }
 

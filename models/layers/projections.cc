@@ -1,5 +1,7 @@
 #include "models/layers/projections.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
@@ -32,7 +34,7 @@ void Projections::AddFused(LinearLayer* layer, const DecoderConfig& config,
                        MapParameters(names.fused_map, config.qkv_bias, config.initializer_range));
   const Shape shape = {layer->rows(), layout_.q_stride};
   values_[0] = layer->AddTensor("qkv", layer->dtype(), shape, Lifetime::kForwardToInputGrad);
-  gradients_[0] = layer->AddTensor("dqkv", layer->dtype(), shape, Lifetime::kInputGradToWeightGrad);
+  gradients_[0] = layer->AddTensor("dqkv", layer->dtype(), shape, maps_[0]->output_grad_life());
 }
 
 void Projections::AddSeparate(LinearLayer* layer, const DecoderConfig& config,
@@ -48,8 +50,13 @@ void Projections::AddSeparate(LinearLayer* layer, const DecoderConfig& config,
     const Shape shape = {layer->rows(), widths[i]};
     values_[i] = layer->AddTensor(tensors[i], layer->dtype(), shape, Lifetime::kForwardToInputGrad);
     gradients_[i] = layer->AddTensor(absl::StrCat("d", tensors[i]), layer->dtype(), shape,
-                                     Lifetime::kInputGradToWeightGrad);
+                                     maps_[i]->output_grad_life());
   }
+}
+
+bool Projections::weight_grad_reads_input() const {
+  return std::any_of(maps_.begin(), maps_.begin() + count_,
+                     [](const LinearLayer::Map* map) { return map->weight_grad_reads_input(); });
 }
 
 Projections::Heads Projections::At(const LayerCall& call, const Tensors& tensors) const {

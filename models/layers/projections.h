@@ -34,6 +34,8 @@ class Projections {
   Projections(LinearLayer* layer, const DecoderConfig& config, const BlockNames& names);
 
   const HeadLayout& layout() const { return layout_; }
+  // Whether that of any map does.
+  bool weight_grad_reads_input() const;
 
   // Until I, and from I until W.
   Heads Values(const LayerCall& call) const { return At(call, values_); }

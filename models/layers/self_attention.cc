@@ -52,8 +52,11 @@ SelfAttention::SelfAttention(NormedLayer* layer, const DecoderConfig& config, in
   output_map_ = layer->AddLinear(heads_ * width_, config.dim,
                                  MapParameters(names.output_map, config.output_bias, output_stddev),
                                  {.weight_transposed = !HasGpt2Parameters(config)});
-  att_ = layer->AddTensor("att", layer->dtype(), {layer->rows(), heads_ * width_},
-                          Lifetime::kForwardToWeightGrad, kRestorable);
+  // Attention's own backward reads it, too.
+  const Lifetime att_life = output_map_->weight_grad_reads_input() ? Lifetime::kForwardToWeightGrad
+                                                                   : Lifetime::kForwardToInputGrad;
+  att_ = layer->AddTensor("att", layer->dtype(), {layer->rows(), heads_ * width_}, att_life,
+                          kRestorable);
   lse_ = layer->AddTensor("lse", DType::kFloat32, {layer->batch().size, heads_, layer->batch().seq},
                           Lifetime::kForwardToInputGrad, kRestorable);
   if (layer->cached_positions() > 0) AddCache();

@@ -35,6 +35,11 @@ class SelfAttention {
   SelfAttention(NormedLayer* layer, const DecoderConfig& config, int64_t block,
                 const BlockNames& names, float output_stddev, std::unique_ptr<Attention> attention);
 
+  // Whether BackwardWeight reads its input, and its output_grad.
+  bool weight_grad_reads_input() const { return projections_.weight_grad_reads_input(); }
+  bool weight_grad_reads_output_grad() const {
+    return output_map_->weight_grad_reads_output_grad();
+  }
   // Columns that input_grad needs: while it is computed, it holds the gradient of att as well.
   int64_t input_grad_width() const;
   // What attention itself and the norms of heads need; the maps are the layer's.

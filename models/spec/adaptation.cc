@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace sluice {
 namespace {
@@ -33,7 +35,6 @@ absl::Status TakeTarget(absl::string_view target, Lora* lora) {
 }
 
 absl::Status Take(absl::string_view key, absl::string_view value, Lora* lora) {
-  double dropout = 0;
   if (key == "r") {
     const bool good = absl::SimpleAtoi(value, &lora->rank) && lora->rank >= 1;
     return good && lora->rank <= kMostRank ? absl::OkStatus()
@@ -49,8 +50,9 @@ absl::Status Take(absl::string_view key, absl::string_view value, Lora* lora) {
     return absl::OkStatus();
   }
   if (key == "dropout") {
-    const bool good = absl::SimpleAtod(value, &dropout) && dropout == 0;
-    return good ? absl::OkStatus() : Wrong(key, value, "0: dropout is not built");
+    const bool good = absl::SimpleAtod(value, &lora->dropout) && lora->dropout >= 0;
+    return good && lora->dropout < 1 ? absl::OkStatus()
+                                     : Wrong(key, value, "a share from 0 to less than 1");
   }
   if (key == "targets") return TakeTarget(value, lora);
   return absl::InvalidArgumentError(
@@ -90,11 +92,35 @@ std::string Adaptation::ToString() const {
   if (lora.has_value()) {
     const std::string targets =
         lora->targets.empty() ? kAllLinear : absl::StrJoin(lora->targets, ",");
-    parts.push_back(absl::StrFormat("lora r=%d,alpha=%.17g,rslora=%d,targets=%s", lora->rank,
-                                    lora->alpha, lora->rank_stabilised ? 1 : 0, targets));
+    const std::string dropout =
+        lora->dropout == 0 ? "" : absl::StrFormat("dropout=%.17g,", lora->dropout);
+    parts.push_back(absl::StrFormat("lora r=%d,alpha=%.17g,%srslora=%d,targets=%s", lora->rank,
+                                    lora->alpha, dropout, lora->rank_stabilised ? 1 : 0, targets));
   }
   if (!freeze.empty()) parts.push_back(absl::StrCat("freeze ", absl::StrJoin(freeze, ",")));
+  // Older runs, which had nothing but fp32, do not say so.
+  const bool halves = base_dtype == DType::kBFloat16;
+  if (!parts.empty() && halves) parts.push_back(absl::StrCat("base ", DTypeName(base_dtype)));
   return absl::StrJoin(parts, "; ");
+}
+
+absl::StatusOr<Adaptation> ParseAdaptation(absl::string_view text) {
+  Adaptation adaptation;
+  for (absl::string_view part : absl::StrSplit(text, "; ", absl::SkipEmpty())) {
+    if (absl::ConsumePrefix(&part, "lora ")) {
+      absl::StatusOr<Lora> lora = ParseLora(part);
+      if (!lora.ok()) return lora.status();
+      adaptation.lora = *std::move(lora);
+    } else if (absl::ConsumePrefix(&part, "freeze ")) {
+      adaptation.freeze = absl::StrSplit(part, ',');
+    } else if (!absl::ConsumePrefix(&part, "base ") ||
+               !ParseDType(std::string(part), &adaptation.base_dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", part,
+          "': expected parts such as 'lora r=16,alpha=32', 'freeze *.bias', 'base bf16'"));
+    }
+  }
+  return adaptation;
 }
 
 bool Adaptation::Freezes(absl::string_view name) const {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/dtype.h"
 
 namespace sluice {
 
@@ -16,6 +17,7 @@ namespace sluice {
 struct Lora {
   int64_t rank = 16;
   double alpha = 32;
+  double dropout = 0;            // share of the adapter's inputs that a step drops
   bool rank_stabilised = false;  // rsLoRA (Kalajdzievski 2023): alpha / sqrt(rank)
   // Last parts of the names of maps, "q_proj"; empty: every map of every block.
   std::vector<std::string> targets = {};
@@ -26,8 +28,9 @@ struct Lora {
   friend bool operator==(const Lora&, const Lora&) = default;
 };
 
-// "r=16,alpha=32,targets=q_proj,v_proj,rslora=1": what is left out keeps its default, and targets
-// are names up to the next "key=". InvalidArgument says what is wrong, and what is expected.
+// "r=16,alpha=32,dropout=0.1,targets=q_proj,v_proj,rslora=1": what is left out keeps its default,
+// and targets are names up to the next "key=". InvalidArgument says what is wrong, and what is
+// expected.
 absl::StatusOr<Lora> ParseLora(absl::string_view text);
 
 // What of a model is trained, where that is not everything.
@@ -36,14 +39,20 @@ struct Adaptation {
   std::vector<std::string> freeze = {};
   // Everything but the adapter is frozen.
   std::optional<Lora> lora = {};
+  // What frozen matrices and tables are kept in: kFloat32, or kBFloat16 where that is the compute
+  // type. Frozen vectors (norms, biases) are fp32: kernels read them so, and they are few.
+  DType base_dtype = DType::kFloat32;
 
   // Whether the parameter stored as `name` (a tied one as the one that it equals) is frozen.
   bool Freezes(absl::string_view name) const;
-  // "lora r=16,alpha=32,rslora=0,targets=all-linear; freeze *.bias"; "" where all is trained. Equal
-  // texts train the same.
+  // "lora r=16,alpha=32,rslora=0,targets=all-linear; freeze *.bias; base bf16"; "" where all is
+  // trained. Equal texts train the same.
   std::string ToString() const;
   friend bool operator==(const Adaptation&, const Adaptation&) = default;
 };
+
+// What ToString wrote. InvalidArgument says what else was found.
+absl::StatusOr<Adaptation> ParseAdaptation(absl::string_view text);
 
 // What PEFT's files put in front of the name of a map.
 inline constexpr char kAdapterPrefix[] = "base_model.model.";

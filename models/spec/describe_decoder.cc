@@ -44,6 +44,7 @@ class LayerBuilder {
     layer_.spec.parameters += linear.parameters();
     const double flops = Flops(linear);
     layer_.spec.forward_flops += flops;
+    layer_.spec.product_flops += flops;
     layer_.spec.input_grad_flops += flops;
     layer_.spec.weight_grad_flops += flops;
     layer_.products.push_back(Product(linear));
@@ -57,6 +58,7 @@ class LayerBuilder {
     layer_.spec.parameters += linear.parameters();
     const double flops = Flops(linear);
     layer_.spec.forward_flops += 2 * flops;
+    layer_.spec.product_flops += flops;
     layer_.spec.weight_grad_flops += 2 * flops;
     layer_.spec.repeated_flops += flops;
     layer_.products.push_back(Product(linear));
@@ -69,6 +71,7 @@ class LayerBuilder {
   // `multiply_adds` are those that count as FLOPs; kernels may do more.
   void AddProduct(double multiply_adds, const MatrixProduct& done) {
     layer_.spec.forward_flops += 2 * multiply_adds;
+    layer_.spec.attention_flops += 2 * multiply_adds;
     layer_.spec.input_grad_flops += 4 * multiply_adds;
     layer_.products.push_back(done);
   }

@@ -37,7 +37,7 @@ std::vector<LayerSpec> DescribeMlp(const MlpConfig& config, const BatchShape& ba
     layer.parameters = LinearParameters(in, out);
     layer.forward_flops = ProductFlops(batch.rows(), in, out);
     layer.input_grad_flops = i == 0 ? 0 : layer.forward_flops;
-    layer.weight_grad_flops = layer.forward_flops;
+    layer.weight_grad_flops = layer.product_flops = layer.forward_flops;
     layer.output_elements = i + 1 == count ? 0 : batch.rows() * out;
     layers.push_back(layer);
   }

@@ -6,8 +6,9 @@
 
 namespace sluice {
 
-// Element types. Activations are kFloat32 or kBFloat16 (the run's compute type); master weights,
-// weight gradients and optimizer state are always kFloat32; tokens and labels are kInt32.
+// Element types. Activations are kFloat32 or kBFloat16 (the run's compute type); weights that are
+// trained, their gradients and optimizer state are always kFloat32, frozen matrices that or
+// kBFloat16; tokens and labels are kInt32.
 enum class DType : uint8_t { kFloat32, kBFloat16, kInt32 };
 
 constexpr int64_t SizeOf(DType dtype) { return dtype == DType::kBFloat16 ? 2 : 4; }

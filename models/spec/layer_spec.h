@@ -29,6 +29,10 @@ struct LayerSpec {
   // Of weight_grad_flops, those of F's products that W computes once more. What a model needs, and
   // so its MFU, leaves them out.
   double repeated_flops = 0;
+  // Of forward_flops, F's products with weights, each counted once; and those of activations with
+  // activations, which are attention's.
+  double product_flops = 0;
+  double attention_flops = 0;
   int64_t output_elements = 0;  // activations sent on, per micro-batch (of the compute type)
 };
 

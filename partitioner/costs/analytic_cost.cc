@@ -9,13 +9,6 @@ namespace {
 
 constexpr double kMasterBytes = SizeOf(DType::kFloat32);
 
-// Work that falls on products of activations with activations. W has a product for each of F's
-// products with weights, of the same FLOPs, and so has a head in blocks; what F does beyond them is
-// attention.
-double AttentionFlops(const LayerSpec& spec) {
-  return std::max(0.0, spec.forward_flops - spec.weight_grad_flops);
-}
-
 }  // namespace
 
 void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& batch, DType dtype,
@@ -27,12 +20,13 @@ void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& b
     // Elements of the weights that products read; an embedding looks up a row of each of its two
     // tables a token.
     const bool lookup = spec.forward_flops == 0;
-    const double matrix =
-        (spec.weight_grad_flops - spec.repeated_flops) / (2 * static_cast<double>(batch.rows()));
+    const double per_weight = 2 * static_cast<double>(batch.rows());
+    const double matrix = spec.product_flops / per_weight;
+    const double trained = (spec.weight_grad_flops - spec.repeated_flops) / per_weight;
     const double rows = static_cast<double>(2 * spec.output_elements);
     const double weights =
         lookup ? rows * kMasterBytes : matrix * static_cast<double>(SizeOf(dtype));
-    const double gradients = 2 * kMasterBytes * (lookup ? rows : matrix);
+    const double gradients = 2 * kMasterBytes * (lookup ? rows : trained);
     const double saved = static_cast<double>(cost.saved_bytes[0] + cost.output_bytes);
     const double restored = static_cast<double>(cost.rebuilt_bytes(Recompute::kSelective));
     const double side = std::sqrt(std::max(1.0, matrix));
@@ -45,8 +39,10 @@ void SetAnalyticSeconds(const std::vector<LayerSpec>& specs, const BatchShape& b
     cost.forward_seconds = seconds(spec.forward_flops, weights + 2 * saved);
     cost.input_grad_seconds =
         spec.input_grad_flops == 0 ? 0 : seconds(spec.input_grad_flops, weights + 2 * saved);
-    cost.weight_grad_seconds = seconds(spec.weight_grad_flops, saved + gradients);
-    cost.restore_seconds = restored == 0 ? 0 : seconds(AttentionFlops(spec), 2 * restored);
+    // Where all is frozen, W is no call at all.
+    cost.weight_grad_seconds =
+        cost.parameters == 0 ? 0 : seconds(spec.weight_grad_flops, saved + gradients);
+    cost.restore_seconds = restored == 0 ? 0 : seconds(spec.attention_flops, 2 * restored);
   }
 }
 

@@ -37,7 +37,7 @@ struct LayerCost {
   // summing of gradients no computation hides.
   double update_seconds = 0;
   double sync_seconds = 0;
-  int64_t parameters = 0;
+  int64_t parameters = 0;  // that are trained, and so have gradients to sum
   // Held all the time: master weights, gradients, optimizer state, compute copies.
   int64_t parameter_bytes = 0;
   // Kept from the start of F to the end of B (or I), the layer's input included, by recompute

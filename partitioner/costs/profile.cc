@@ -138,6 +138,8 @@ std::string FormatProfile(const Profile& profile) {
                {"dtype", DTypeName(profile.dtype)},
                {"repetitions", profile.repetitions},
                {"link_latency", profile.link.latency}};
+  if (const std::string trained = profile.adaptation.ToString(); !trained.empty())
+    json["adaptation"] = trained;
   if (std::isfinite(profile.link.bandwidth)) json["link_bandwidth"] = profile.link.bandwidth;
   if (profile.spec) json["model_config"] = ModelToJson(*profile.spec);
   json["layers"] = Json::array();
@@ -166,6 +168,14 @@ absl::StatusOr<Profile> ParseProfile(absl::string_view json, absl::string_view f
   const std::string dtype = fields.String("dtype");
   if (!ParseDType(dtype, &profile.dtype)) {
     fields.Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
+  }
+  if (fields.Has("adaptation")) {
+    absl::StatusOr<Adaptation> trained = ParseAdaptation(fields.String("adaptation"));
+    if (trained.ok()) {
+      profile.adaptation = *std::move(trained);
+    } else {
+      fields.Fail("adaptation", std::string(trained.status().message()));
+    }
   }
   profile.repetitions = static_cast<int>(ReadCount("repetitions", 1, kMostSamples, &fields));
   profile.link = ReadLink(&fields);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "pipeline/compile/memory/memory_plan.h"
 
@@ -169,6 +170,8 @@ bool Executor::Repeats(const Instruction& instruction) const {
   if (!CallsLayer(instruction)) return false;
   const int local = program_.calls[static_cast<size_t>(instruction.index)].layer;
   const bool has_loss = state_.layer(local).decl().output_shape.empty();
+  const std::optional<Lora>& lora = state_.plan().request.adaptation.lora;
+  if (lora.has_value() && lora->dropout > 0) return false;  // other values are dropped each time
   return !has_loss || !state_.plan().request.documents;
 }
 
@@ -261,6 +264,10 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
   call.loss_scale = loss_scales_[static_cast<size_t>(instruction.micro_batch /
                                                      state_.plan().update_micro_batches())];
+  const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
+  const int64_t rows = state_.plan().request.batch.rows();
+  call.seed = pass.seed;
+  call.first_row = pass.train ? (pass.first_micro_batch + number) * rows : -1;
   switch (instruction.step) {
     case Step::kForward:
       layer.Forward(call);

@@ -26,6 +26,7 @@ struct Pass {
   int64_t first_micro_batch =
       0;  // index, within the split's sequence, of the first micro-batch of all replicas
   bool train = true;                           // gradients are wanted
+  uint64_t seed = 0;                           // of what is dropped at random in training
   absl::Duration timeout = absl::Seconds(30);  // of every wait
   NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
   // Only the first so many micro-batches of the program run; all ranks must agree. Negative: all.
@@ -72,7 +73,8 @@ class Executor {
   // The end of the row of repeated calls that begins with instruction `first`; `first` where it is
   // no such call.
   size_t EndOfCalls(size_t first) const;
-  // Whether it is a layer's call that is the same in each pass: with documents, loss_scale is not.
+  // Whether it is a layer's call that is the same in each pass: with documents, loss_scale is not,
+  // and with dropout no call is.
   bool Repeats(const Instruction& instruction) const;
   absl::Status Finish(const Pass& pass);
   void Load(const Instruction& instruction, const Pass& pass);

@@ -42,7 +42,7 @@ void UpdateParameters(const RankState& state, absl::Span<const ParameterView* co
   for (const ParameterView* view : parameters) {
     tensors.push_back(
         {.n = view->count,
-         .weight = view->weight + view->first,
+         .weight = view->trained_weight() + view->first,
          .gradient = view->gradient,
          .moment1 = view->moment1,
          .moment2 = view->moment2,

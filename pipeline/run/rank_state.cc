@@ -1,6 +1,7 @@
 #include "pipeline/run/rank_state.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,27 +48,28 @@ absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan
   return state;
 }
 
-RankState::Pointers RankState::PointersTo(const ParameterOffsets& offsets) const {
-  Pointers pointers;
+template <class T>
+RankState::PointersTo<T> RankState::Point(const ParameterOffsets& offsets) const {
+  PointersTo<T> pointers;
   for (const std::vector<int64_t>& of_layer : offsets) {
     pointers.emplace_back();
     for (int64_t offset : of_layer)
-      pointers.back().push_back(offset == kNoOffset ? nullptr : arena_.at<float>(offset));
+      pointers.back().push_back(offset == kNoOffset ? nullptr : arena_.at<T>(offset));
   }
   return pointers;
 }
 
 void RankState::BindParameters() {
   const RankProgram& program = train_program();
-  weights_.push_back(PointersTo(layout().weights));
+  weights_.push_back(Point<void>(layout().weights));
   for (const ParameterOffsets& slot : layout().stashed_weights)
-    weights_.push_back(PointersTo(slot));
-  gradients_ = PointersTo(layout().gradients);
+    weights_.push_back(Point<void>(slot));
+  gradients_ = Point<float>(layout().gradients);
   if (zero() >= 2) {
     for (std::vector<float*>& of_layer : gradients_)
       std::fill(of_layer.begin(), of_layer.end(), nullptr);
   }
-  second_gradients_ = PointersTo(layout().second_gradients);
+  second_gradients_ = Point<float>(layout().second_gradients);
   newest_.assign(program.stages.size(), 0);
   std::vector<int> first_index;  // [global layer]
   int count = 0;
@@ -122,14 +124,17 @@ void RankState::Initialize(uint64_t seed) {
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live
     HostState host(&device_, stream_);
-    InitializeParameter(source, seed, host.Place(view.weight, view.elements));
+    InitializeParameter(source, seed, host.Place(view.weight, source.bytes()));
     if (view.moment1 == nullptr) {
       host.Upload();
       continue;
     }
-    std::fill_n(host.Place(view.moment1, view.count), view.count, 0.0f);
-    if (view.moment2 != nullptr)
-      std::fill_n(host.Place(view.moment2, view.count), view.count, 0.0f);
+    for (float* moment : {view.moment1, view.moment2}) {
+      if (moment == nullptr) continue;
+      const int64_t bytes = view.count * SizeOf(DType::kFloat32);  // 0 of an empty slice
+      auto* const place = static_cast<std::byte*>(host.Place(moment, bytes));
+      std::fill_n(place, bytes, std::byte{0});
+    }
     host.Upload();
   }
 }
@@ -179,9 +184,9 @@ void RankState::OpenSlot(int stage, int from, int to) {
     if (view.stage != StageAt(stage).stage) continue;
     const size_t p = IndexInLayer(view);
     view.weight = Weight(view.local, p, to);
-    if (from == to) continue;
+    if (from == to || view.decl->frozen) continue;  // all slots share what is frozen
     kernels().copy(stream_, view.weight, Weight(view.local, p, from),
-                   static_cast<size_t>(view.elements) * sizeof(float));
+                   static_cast<size_t>(view.decl->bytes()));
   }
   newest_[static_cast<size_t>(stage)] = to;
 }

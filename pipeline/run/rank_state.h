@@ -22,7 +22,7 @@ struct ParameterView {
   int local = 0;       // its layer, among the rank's
   const ParameterDecl* decl = nullptr;
   int64_t elements = 0;
-  float* weight = nullptr;  // all elements
+  void* weight = nullptr;  // all elements, of the declaration's type
   // The elements that this rank updates, of which it has gradient and moments: all of them, or,
   // where the ranks of a group divide the optimizer's state among themselves, its slice.
   int64_t first = 0;
@@ -35,6 +35,8 @@ struct ParameterView {
   int64_t slice_first = 0;
   int64_t slice_count = 0;
 
+  // Of one that is trained, and so fp32.
+  float* trained_weight() const { return static_cast<float*>(weight); }
   float* slice_gradient() const { return gradient + (slice_first - first); }
 };
 
@@ -112,15 +114,18 @@ class RankState {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<ParameterView> parameters_;
   std::vector<size_t> first_view_;  // [local layer], and one more
-  float* Weight(int local, size_t parameter, int slot) const {
+  void* Weight(int local, size_t parameter, int slot) const {
     return weights_[static_cast<size_t>(slot)][static_cast<size_t>(local)][parameter];
   }
 
   // Pointers to tensors of one kind: [local layer][parameter].
-  using Pointers = std::vector<std::vector<float*>>;
-  Pointers PointersTo(const ParameterOffsets& offsets) const;
+  template <class T>
+  using PointersTo = std::vector<std::vector<T*>>;
+  using Pointers = PointersTo<float>;
+  template <class T>
+  PointersTo<T> Point(const ParameterOffsets& offsets) const;
 
-  std::vector<Pointers> weights_;  // [slot]
+  std::vector<PointersTo<void>> weights_;  // [slot]
   // Null where gradients are sharded: whole ones then live within a step only.
   Pointers gradients_;
   Pointers second_gradients_;  // empty without groups

@@ -22,15 +22,15 @@ StateGather::StateGather(const RankState& state, Communicator& world)
   if (world_.rank() == 0 && world_.size() > 1) pieces_.resize(kStatePiecesUnderWay * kStatePiece);
 }
 
-const float* StateGather::Values(StateKind kind, int parameter) const {
+StateGather::Values StateGather::Own(StateKind kind, int parameter, int64_t count) const {
   const ParameterView& view = *views_[static_cast<size_t>(parameter)];
   switch (kind) {
     case StateKind::kWeight:
-      return view.weight;
+      return {.dtype = view.decl->dtype, .data = view.weight, .count = count};
     case StateKind::kMoment1:
-      return view.moment1;
+      return {.data = view.moment1, .count = count};
     default:
-      return view.moment2;
+      return {.data = view.moment2, .count = count};
   }
 }
 
@@ -48,8 +48,8 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
     const int64_t count = sliced ? bounds[at + 1] - bounds[at] : bounds.back();
     const int owner = group.rank(k);
     if (owner == world_.rank()) {
-      status = owner == 0 ? Give(Values(kind, parameter), count, sink)
-                          : Send(Values(kind, parameter), count);
+      const Values own = Own(kind, parameter, count);
+      status = owner == 0 ? Give(own, sink) : Send(own);
     } else if (world_.rank() == 0) {
       status = Receive(owner, count, timeout, sink);
     }
@@ -57,31 +57,31 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
   return status;
 }
 
-absl::Status StateGather::Give(const float* values, int64_t count, const Sink& sink) {
+absl::Status StateGather::Give(const Values& values, const Sink& sink) {
   absl::Status status = absl::OkStatus();
-  for (int64_t first = 0; first < count && status.ok(); first += kStatePiece) {
-    const int64_t size = std::min(kStatePiece, count - first);
-    status = sink(readers_.front().Read(values + first, size), size);
+  for (int64_t first = 0; first < values.count && status.ok(); first += kStatePiece) {
+    const int64_t size = std::min(kStatePiece, values.count - first);
+    status = sink(readers_.front().Read(values.dtype, values.data, first, size), size);
   }
   return status;
 }
 
-absl::Status StateGather::Send(const float* values, int64_t count) {
+absl::Status StateGather::Send(const Values& values) {
   Ticket tickets[kStatePiecesUnderWay] = {};
   absl::Status status = absl::OkStatus();
   // Rank 0 may write for longer than any time-out; it tells all if it fails.
   const auto wait = [&](int64_t piece) {
     return world_.WaitSend(0, tickets[piece % kStatePiecesUnderWay], Instant::InfiniteFuture());
   };
-  const int64_t pieces = (count + kStatePiece - 1) / kStatePiece;
+  const int64_t pieces = (values.count + kStatePiece - 1) / kStatePiece;
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
     if (piece >= kStatePiecesUnderWay) status = wait(piece - kStatePiecesUnderWay);
     const int64_t first = piece * kStatePiece;
     if (status.ok()) {
-      const int64_t size = std::min(kStatePiece, count - first);
+      const int64_t size = std::min(kStatePiece, values.count - first);
       HostReader& reader = readers_[static_cast<size_t>(piece % kStatePiecesUnderWay)];
-      status = world_.PostSend(0, reader.Read(values + first, size), StateBytes(size),
-                               &tickets[piece % kStatePiecesUnderWay]);
+      status = world_.PostSend(0, reader.Read(values.dtype, values.data, first, size),
+                               StateBytes(size), &tickets[piece % kStatePiecesUnderWay]);
     }
   }
   for (int64_t piece = std::max<int64_t>(pieces - kStatePiecesUnderWay, 0);

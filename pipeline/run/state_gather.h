@@ -31,9 +31,15 @@ class StateGather {
   absl::Status Gather(StateKind kind, int parameter, absl::Duration timeout, const Sink& sink);
 
  private:
-  const float* Values(StateKind kind, int parameter) const;
-  absl::Status Give(const float* values, int64_t count, const Sink& sink);
-  absl::Status Send(const float* values, int64_t count);
+  // What this rank has of the tensor.
+  struct Values {
+    DType dtype = DType::kFloat32;
+    const void* data = nullptr;
+    int64_t count = 0;
+  };
+  Values Own(StateKind kind, int parameter, int64_t count) const;
+  absl::Status Give(const Values& values, const Sink& sink);
+  absl::Status Send(const Values& values);
   absl::Status Receive(int from, int64_t count, absl::Duration timeout, const Sink& sink);
 
   const RunPlan& plan_;

@@ -13,7 +13,7 @@
 namespace sluice {
 
 // [layer][parameter], of a whole model.
-using ParameterTable = std::vector<std::vector<float*>>;
+using ParameterTable = std::vector<std::vector<void*>>;
 
 // Consecutive layers of a decoder that continue sequences, forward only, in fp32. One thread.
 class CachedStage {

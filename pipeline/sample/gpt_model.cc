@@ -125,10 +125,10 @@ absl::Status GptModel::LoadParameters(const Source& source) {
   std::vector<TensorTarget> targets;
   WeightNames names;
   for (const std::unique_ptr<Layer>& layer : *layers) {
-    std::vector<float*>& of_layer = parameters_.emplace_back();
+    std::vector<void*>& of_layer = parameters_.emplace_back();
     for (const ParameterDecl& decl : layer->decl().parameters) {
       const bool tied = !decl.tied_to.empty();
-      of_layer.push_back(weights_->at<float>(offsets.at(tied ? decl.tied_to : decl.name)));
+      of_layer.push_back(weights_->at(offsets.at(tied ? decl.tied_to : decl.name)));
       (tied ? names.copies : targets).push_back({decl.name, decl.shape, of_layer.back()});
       (tied ? names.tied : names.all).push_back(decl.name);
     }

@@ -1,6 +1,7 @@
 #include "pipeline/train/finite_state.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,10 +23,12 @@ class Look {
       : state_(state), rounds_(*rounds), finite_(*finite) {}
 
   absl::Status At(const ParameterView& view) {
-    absl::Status status = At(view, StateKind::kWeight, view.weight, view.elements);
-    if (status.ok()) status = At(view, StateKind::kMoment1, view.moment1, view.count);
+    constexpr DType kFloat = DType::kFloat32;
+    absl::Status status =
+        At(view, StateKind::kWeight, view.decl->dtype, view.weight, view.elements);
+    if (status.ok()) status = At(view, StateKind::kMoment1, kFloat, view.moment1, view.count);
     if (status.ok() && view.moment2 != nullptr) {
-      status = At(view, StateKind::kMoment2, view.moment2, view.count);
+      status = At(view, StateKind::kMoment2, kFloat, view.moment2, view.count);
     }
     return status;
   }
@@ -34,10 +37,12 @@ class Look {
   double word() const { return word_; }
 
  private:
-  absl::Status At(const ParameterView& view, StateKind kind, const float* values, int64_t count) {
+  absl::Status At(const ParameterView& view, StateKind kind, DType dtype, const void* values,
+                  int64_t count) {
     for (int64_t first = 0; first < count; first += kPiece) {
       const int64_t size = std::min(kPiece, count - first);
-      state_.kernels().all_finite(state_.stream(), DType::kFloat32, size, values + first, &finite_);
+      const void* const piece = static_cast<const std::byte*>(values) + first * SizeOf(dtype);
+      state_.kernels().all_finite(state_.stream(), dtype, size, piece, &finite_);
       absl::Status status = state_.device().Synchronize(state_.stream(), Instant::InfiniteFuture());
       if (!status.ok()) return status;
       if (!finite_) {

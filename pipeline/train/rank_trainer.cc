@@ -127,6 +127,7 @@ absl::Status RankTrainer::AfterTheActions(int64_t step, const absl::Status& stat
 Pass RankTrainer::TrainPass(int64_t step) const {
   Pass pass;
   pass.first_micro_batch = (step - 1) * plan_.global_micro_batches();
+  pass.seed = options_.training.seed;
   pass.timeout = options_.watching.timeout;
   pass.at = options_.watching.at;
   return pass;

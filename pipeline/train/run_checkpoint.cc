@@ -69,16 +69,13 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   return state;
 }
 
-// Where the part begins in this rank's arena.
-const float* Values(const ParameterView& view, const CheckpointPart& part) {
-  switch (part.kind) {
-    case StateKind::kWeight:
-      return view.weight + part.first;
-    case StateKind::kMoment1:
-      return view.moment1 + (part.first - view.first);
-    default:
-      return view.moment2 + (part.first - view.first);
-  }
+// Elements first ... of a part that is in this rank's arena.
+const float* ReadPart(const ParameterView& view, const CheckpointPart& part, int64_t first,
+                      int64_t count, HostReader* reader) {
+  if (part.kind == StateKind::kWeight)
+    return reader->Read(view.decl->dtype, view.weight, part.first + first, count);
+  const float* const moment = part.kind == StateKind::kMoment1 ? view.moment1 : view.moment2;
+  return reader->Read(DType::kFloat32, moment, part.first - view.first + first, count);
 }
 
 template <typename T>
@@ -165,7 +162,7 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
   request.timeout = options.watching.timeout;
   HostReader reader(&state.device(), state.stream());
   request.read = [&](const CheckpointPart& part, int64_t first, int64_t count) {
-    return reader.Read(Values(*views[static_cast<size_t>(part.parameter)], part) + first, count);
+    return ReadPart(*views[static_cast<size_t>(part.parameter)], part, first, count, &reader);
   };
   absl::StatusOr<std::string> path = SaveTogether(request, world);
   // What another rank has aborted with says already which rank that is.
@@ -211,12 +208,15 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
   std::vector<TensorTarget> moments;
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
-    weights.push_back({name, view.decl->shape, host.Place(view.weight, view.elements)});
+    weights.push_back({.name = name,
+                       .shape = view.decl->shape,
+                       .data = host.Place(view.weight, view.decl->bytes()),
+                       .dtype = view.decl->dtype});
     if (view.decl->frozen) continue;
     const int64_t count = view.count == view.elements ? -1 : view.count;
     const auto moment = [&](const char* suffix, float* values) {
-      moments.push_back(
-          {name + suffix, view.decl->shape, host.Place(values, view.count), view.first, count});
+      void* const place = host.Place(values, view.count * SizeOf(DType::kFloat32));
+      moments.push_back({name + suffix, view.decl->shape, place, view.first, count});
     };
     moment(".m", view.moment1);
     if (view.moment2 != nullptr) moment(".v", view.moment2);
@@ -238,11 +238,13 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
     if (IsAdapter(view.decl->name)) continue;
-    float* place = host.Place(view.weight, view.elements);
-    weights.push_back({StoredName(*view.decl), view.decl->shape, place});
-    if (!view.decl->tied_to.empty()) {
-      model.copies.push_back({view.decl->name, view.decl->shape, place});
-    }
+    weights.push_back({.name = StoredName(*view.decl),
+                       .shape = view.decl->shape,
+                       .data = host.Place(view.weight, view.decl->bytes()),
+                       .dtype = view.decl->dtype});
+    if (view.decl->tied_to.empty()) continue;
+    model.copies.push_back(weights.back());
+    model.copies.back().name = view.decl->name;
   }
   absl::Status status = LoadWeights(path, weights, model);
   if (status.ok()) host.Upload();

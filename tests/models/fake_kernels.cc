@@ -34,17 +34,17 @@ class QueuedLinear : public Linear {
   size_t forward_workspace() const override { return linear_->forward_workspace(); }
   size_t input_grad_workspace() const override { return linear_->input_grad_workspace(); }
   size_t weight_grad_workspace() const override { return linear_->weight_grad_workspace(); }
-  void Pack(Stream stream, const float* weight, void* packed) override {
+  void Pack(Stream stream, const void* weight, void* packed) override {
     FakeDevice::Queue(stream, [=, linear = linear_] { linear->Pack({}, weight, packed); });
   }
-  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+  void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
     FakeDevice::Queue(stream, [=, linear = linear_] {
       linear->Forward({}, x, weight, packed, bias, residual, y, activated, workspace);
     });
   }
-  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+  void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
     FakeDevice::Queue(stream, [=, linear = linear_] {
       linear->BackwardInput({}, dy, weight, packed, input_before_activation, dx, workspace);
@@ -137,6 +137,8 @@ const Kernels& FakeKernels() {
     };
     kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
     kernels.soft_cap = Queued<&Kernels::soft_cap>::Call;
+    kernels.dropout = Queued<&Kernels::dropout>::Call;
+    kernels.scale = Queued<&Kernels::scale>::Call;
     kernels.accumulate = Queued<&Kernels::accumulate>::Call;
     kernels.block_squares = Queued<&Kernels::block_squares>::Call;
     kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -15,6 +16,13 @@
 namespace sluice {
 namespace {
 
+// What is frozen is kept in the compute type.
+Adaptation AdaptationOf(const TestModel& model, DType dtype) {
+  Adaptation adaptation = model.adaptation;
+  adaptation.base_dtype = dtype;
+  return adaptation;
+}
+
 class LayerMemoryTest : public testing::TestWithParam<TestCase> {
  protected:
   const TestModel& model() const { return GetParam().model; }
@@ -22,7 +30,8 @@ class LayerMemoryTest : public testing::TestWithParam<TestCase> {
   const Kernels& kernels() const { return *GetParam().kernels; }
 
   StepResult Step(const StepOptions& options) const {
-    ModelRunner runner(model().spec, model().batch, dtype(), kernels(), 1);
+    ModelRunner runner(model().spec, model().batch, dtype(), kernels(), 1,
+                       AdaptationOf(model(), dtype()));
     for (LayerRunner& layer : runner.layers()) {
       for (const ParameterDecl& decl : layer.decl().parameters) {
         LivelyParameter(decl, runner.parameter(decl.name).data());
@@ -68,7 +77,10 @@ TEST_P(LayerMemoryTest, RecomputationGivesTheSameBits) {
 class OneLayer {
  public:
   OneLayer(const TestModel& model, int index, DType dtype, const Kernels& kernels)
-      : runner_(MakeLayer(model.spec, index, model.batch, dtype, kernels).value(), LivelyParameter),
+      : runner_(
+            MakeLayer(model.spec, index, model.batch, dtype, kernels, AdaptationOf(model, dtype))
+                .value(),
+            LivelyParameter),
         state_(runner_.decl()) {
     data_ = RandomMicroBatches(model.spec, model.batch, dtype, 1, 5).front();
     const LayerDecl& decl = runner_.decl();
@@ -112,7 +124,7 @@ class OneLayer {
       if (std::isnan(reference::Get(dtype, input_grad_.data(), i))) return true;
     }
     for (size_t p = 0; p < decl.parameters.size(); ++p) {
-      for (int64_t i = 0; i < ElementCount(decl.parameters[p].shape); ++i) {
+      for (int64_t i = 0; i < TrainedElements(decl.parameters[p]); ++i) {
         if (std::isnan(runner_.gradients()[p].floats()[i])) return true;
       }
     }
@@ -197,20 +209,25 @@ TEST_P(LayerLifetimeTest, NoBoundaryIsKeptLongerThanItIsRead) {
   for (int index = 0; index < model().spec.layer_count(); ++index) {
     OneLayer layer(model(), index, dtype(), kernels());
     const LayerDecl& decl = layer.decl();
-    ASSERT_NE(decl.input_use, LastUse::kForward) << "one_before() knows no moment before F";
-    if (decl.input_dtype != DType::kInt32) {  // tokens have no NaN
+    const bool trains =
+        std::any_of(decl.parameters.begin(), decl.parameters.end(),
+                    [](const ParameterDecl& parameter) { return !parameter.frozen; });
+    if (decl.input_use == LastUse::kForward) {  // one_before() knows no moment before F
+      EXPECT_FALSE(model().adaptation.ToString().empty()) << decl.name;
+    } else if (decl.input_dtype != DType::kInt32) {  // tokens have no NaN
       layer.Run(one_before(decl.input_use), layer.state().input);
       EXPECT_TRUE(layer.Poisoned(dtype())) << decl.name << ": input";
     }
     OneLayer again(model(), index, dtype(), kernels());
-    if (again.state().output_grad == nullptr) continue;
+    if (again.state().output_grad == nullptr || !(trains || decl.has_input_grad)) continue;
     again.Run(one_before(decl.output_grad_use), again.state().output_grad);
     EXPECT_TRUE(again.Poisoned(dtype())) << decl.name << ": output_grad";
   }
 }
 
 TEST_P(LayerMemoryTest, AccumulationAddsAndItsAbsenceOverwrites) {
-  ModelRunner runner(model().spec, model().batch, dtype(), kernels(), 1);
+  ModelRunner runner(model().spec, model().batch, dtype(), kernels(), 1,
+                     AdaptationOf(model(), dtype()));
   const auto data = RandomMicroBatches(model().spec, model().batch, dtype(), 1, 3);
   const StepResult once = runner.Step(data);
   EXPECT_EQ(runner.Step(data), once);  // the first micro-batch of a step overwrites
@@ -231,6 +248,13 @@ INSTANTIATE_TEST_SUITE_P(Models, LayerMemoryTest,
                          kName);
 INSTANTIATE_TEST_SUITE_P(Models, LayerLifetimeTest,
                          testing::ValuesIn(TestCases(TestModels(), {&ReferenceKernels()})), kName);
+INSTANTIATE_TEST_SUITE_P(Adapted, LayerMemoryTest,
+                         testing::ValuesIn(TestCases(AdaptedModels(),
+                                                     {&ReferenceKernels(), &CpuKernels()})),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Adapted, LayerLifetimeTest,
+                         testing::ValuesIn(TestCases(AdaptedModels(), {&ReferenceKernels()})),
+                         kName);
 
 }  // namespace
 }  // namespace sluice

@@ -77,10 +77,9 @@ void LayerState::Drop(Recompute recompute) {
 LayerRunner::LayerRunner(std::unique_ptr<Layer> layer, const Init& init)
     : layer_(std::move(layer)), packed_(static_cast<int64_t>(decl().packed_bytes)) {
   for (const ParameterDecl& parameter : decl().parameters) {
-    const int64_t bytes = ElementCount(parameter.shape) * SizeOf(DType::kFloat32);
-    parameters_.emplace_back(bytes);
-    gradients_.emplace_back(bytes);
-    parameter_pointers_.push_back(parameters_.back().floats());
+    parameters_.emplace_back(parameter.bytes());
+    gradients_.emplace_back(ElementCount(parameter.shape) * SizeOf(DType::kFloat32));
+    parameter_pointers_.push_back(parameters_.back().data());
     gradient_pointers_.push_back(parameter.frozen ? nullptr : gradients_.back().floats());
     init(parameter, parameter_pointers_.back());
   }
@@ -97,6 +96,8 @@ void LayerRunner::Pack() {
 LayerCall LayerRunner::Call(LayerState& state) {
   const auto data = [](OwnBuffer* buffer) { return buffer ? buffer->data() : nullptr; };
   LayerCall call;
+  call.seed = 9;
+  call.first_row = 21;
   call.input = data(state.input);
   call.output = data(state.output);
   call.output_grad = data(state.output_grad);

@@ -56,7 +56,7 @@ struct LayerState {
 // One layer with its weights, gradients and packed weights, in memory of its own.
 class LayerRunner {
  public:
-  using Init = std::function<void(const ParameterDecl&, float* values)>;
+  using Init = std::function<void(const ParameterDecl&, void* values)>;
 
   LayerRunner(std::unique_ptr<Layer> layer, const Init& init);
 
@@ -72,7 +72,8 @@ class LayerRunner {
  private:
   std::unique_ptr<Layer> layer_;
   std::vector<OwnBuffer> parameters_, gradients_;
-  std::vector<float*> parameter_pointers_, gradient_pointers_;
+  std::vector<void*> parameter_pointers_;
+  std::vector<float*> gradient_pointers_;
   OwnBuffer packed_;
 };
 

@@ -51,7 +51,7 @@ std::vector<MicroBatch> RandomMicroBatches(const ModelSpec& spec, const BatchSha
 ModelRunner::ModelRunner(const ModelSpec& spec, const BatchShape& batch, DType dtype,
                          const Kernels& kernels, uint64_t seed, const Adaptation& adaptation)
     : spec_(spec), batch_(batch), dtype_(dtype) {
-  const auto init = [seed](const ParameterDecl& parameter, float* values) {
+  const auto init = [seed](const ParameterDecl& parameter, void* values) {
     InitializeParameter(parameter, seed, values);
   };
   for (int index = 0; index < spec.layer_count(); ++index) {

@@ -32,12 +32,12 @@ int64_t Position(const int32_t* starts, int64_t seq, int64_t r) {
 }
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
-                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
-                      const float* wpe, void* y) {
+                      int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
+                      const void* wte, const void* wpe, void* y) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < dim; ++c) {
-      const double token = double{scale} * wte[tokens[r] * dim + c];
-      const double position = wpe ? wpe[Position(starts, seq, r) * dim + c] : 0;
+      const double token = double{scale} * Get(table_dtype, wte, tokens[r] * dim + c);
+      const double position = wpe ? Get(table_dtype, wpe, Position(starts, seq, r) * dim + c) : 0;
       Set(dtype, y, r * dim + c, token + position);
     }
   }
@@ -151,6 +151,17 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
 
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x) {
   for (int64_t i = 0; i < n; ++i) Set(dtype, x, i, cap * std::tanh(Get(dtype, x, i) / cap));
+}
+
+void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
+             const void* added, void* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t block = ~uint64_t{0};
+    r123::Philox4x32::ctr_type drawn = {};
+    const double factor = mask.Factor(static_cast<uint64_t>(i), &block, &drawn);
+    const double kept = factor == 0 ? 0 : factor * Get(dtype, x, i);
+    Set(dtype, y, i, (added == nullptr ? 0 : Get(dtype, added, i)) + kept);
+  }
 }
 
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {
@@ -281,6 +292,7 @@ const Kernels& ReferenceKernels() {
       .cross_entropy = reference::CrossEntropy,
       .cross_entropy_workspace = reference::NoWorkspace,
       .soft_cap = reference::SoftCap,
+      .dropout = reference::Dropout,
       .scale = reference::Scale,
       .accumulate = reference::Accumulate,
       .block_squares = reference::BlockSquares,

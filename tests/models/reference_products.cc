@@ -23,11 +23,12 @@ class PlainLinear : public Linear {
   size_t input_grad_workspace() const override { return kInputWorkspace; }
   size_t weight_grad_workspace() const override { return kWeightWorkspace; }
 
-  void Pack(Stream, const float* weight, void* packed) override {
-    for (int64_t i = 0; i < shape_.in * shape_.out; ++i) Set(shape_.dtype, packed, i, weight[i]);
+  void Pack(Stream, const void* weight, void* packed) override {
+    for (int64_t i = 0; i < shape_.in * shape_.out; ++i)
+      Set(shape_.dtype, packed, i, Get(shape_.weight_dtype, weight, i));
   }
 
-  void Forward(Stream, const void* x, const float*, const void* packed, const float* bias,
+  void Forward(Stream, const void* x, const void*, const void* packed, const float* bias,
                const void* residual, void* y, void* activated, void* workspace) override {
     Poison(workspace, kForwardWorkspace);
     for (int64_t r = 0; r < shape_.rows; ++r) {
@@ -42,7 +43,7 @@ class PlainLinear : public Linear {
     }
   }
 
-  void BackwardInput(Stream, const void* dy, const float*, const void* packed,
+  void BackwardInput(Stream, const void* dy, const void*, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
     Poison(workspace, kInputWorkspace);
     for (int64_t r = 0; r < shape_.rows; ++r) {

@@ -12,6 +12,7 @@
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
+#include "tests/models/reference_kernels.h"
 
 namespace sluice {
 
@@ -140,6 +141,7 @@ inline std::vector<TestModel> AdaptedModels() {
   const Adaptation some = {
       .lora =
           Lora{.rank = 2, .alpha = 3, .rank_stabilised = true, .targets = {"q_proj", "down_proj"}}};
+  const Adaptation dropout = {.lora = Lora{.rank = 3, .alpha = 1.5, .dropout = 0.3}};
   const Adaptation frozen = {.freeze = {"*.0.*", "*ln_1.weight", "*input_layernorm*", "*.c_fc.bias",
                                         "*q_proj.weight", "lm_head*", "model.embed_tokens*"}};
   return {
@@ -150,6 +152,8 @@ inline std::vector<TestModel> AdaptedModels() {
       {"llama_biased_some", {"llama_biased", TinyBiasedLlama()}, {2, 5}, some},
       {"qwen3_lora", {"qwen3", TinyQwen3()}, {2, 5}, all},
       {"qwen2_frozen", {"qwen2", TinyQwen2()}, {2, 5}, frozen},
+      {"gpt_dropout", {"gpt", TinyGpt(true)}, {2, 5}, dropout},
+      {"qwen3_dropout", {"qwen3", TinyQwen3()}, {2, 5}, dropout},
       {"gemma2_lora", {"gemma2", TinyGemma2()}, {2, 5}, all},
   };
 }
@@ -180,7 +184,7 @@ inline std::vector<TestCase> TestCases(const std::vector<TestModel>& models,
 // Far from initialisation's small, symmetric values, so that every path carries a gradient worth
 // comparing. An MLP's biases put its units clearly on either side of the ReLU, in turn: a finite
 // difference must not step over the kink.
-inline void LivelyParameter(const ParameterDecl& decl, float* values) {
+inline void LivelyParameter(const ParameterDecl& decl, void* values) {
   const std::string& name = decl.tied_to.empty() ? decl.name : decl.tied_to;
   const bool mlp = name.starts_with("layers.");
   std::seed_seq seed(name.begin(), name.end());
@@ -188,8 +192,9 @@ inline void LivelyParameter(const ParameterDecl& decl, float* values) {
   const float center = decl.init == ParameterDecl::Init::kOnes ? 1.0f : 0.0f;
   std::normal_distribution<float> normal(center, mlp ? 0.1f : 0.35f);
   for (int64_t i = 0; i < ElementCount(decl.shape); ++i) {
-    values[i] = normal(random);
-    if (mlp && name.ends_with("bias")) values[i] += i % 2 == 0 ? 1.5f : -1.5f;
+    float value = normal(random);
+    if (mlp && name.ends_with("bias")) value += i % 2 == 0 ? 1.5f : -1.5f;
+    reference::Set(decl.dtype, values, i, value);
   }
 }
 

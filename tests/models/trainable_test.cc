@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/layers/adapted_layers.h"
 #include "models/layers/layer.h"
 #include "models/spec/describe_layers.h"
 #include "models/spec/model_config.h"
@@ -183,6 +184,55 @@ TEST(CheckTrainable, OfTheHubRefusesMixturesOfExpertsAndLatentAttention) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(path), HasSubstr("can be planned for")));
   }
+}
+
+// W of a map has a product for each of its weights that is trained, and so have F, I and W of an
+// adapter; what is frozen has none. The layers say what is which.
+TEST(DescribeAdapted, CountsWhatTheLayersTrain) {
+  for (const TestModel& model : AdaptedModels()) {
+    const double flops = 2 * static_cast<double>(model.batch.rows());
+    const std::vector<LayerSpec> whole = DescribeLayers(model.spec, model.batch);
+    const std::vector<LayerSpec> adapted =
+        DescribeAdapted(model.spec, model.batch, model.adaptation);
+    ASSERT_EQ(adapted.size(), whole.size());
+    for (size_t i = 1; i < whole.size(); ++i) {  // tables have no products
+      SCOPED_TRACE(model.name + ", " + whole[i].name);
+      const auto layer = MakeLayer(model.spec, static_cast<int>(i), model.batch, DType::kFloat32,
+                                   CpuKernels(), model.adaptation);
+      ASSERT_TRUE(layer.ok()) << layer.status();
+      double trained = 0, adapters = 0;
+      for (const ParameterDecl& parameter : (*layer)->decl().parameters) {
+        if (parameter.shape.size() < 2) continue;
+        trained += flops * static_cast<double>(TrainedElements(parameter));
+        if (!IsAdapter(parameter.name)) continue;
+        adapters += flops * static_cast<double>(ElementCount(parameter.shape));
+      }
+      EXPECT_EQ(adapted[i].weight_grad_flops, trained);
+      EXPECT_EQ(adapted[i].forward_flops, whole[i].forward_flops + adapters);
+      EXPECT_EQ(adapted[i].input_grad_flops, whole[i].input_grad_flops + adapters);
+    }
+  }
+}
+
+TEST(DescribeAdapted, IsDescribeLayersWhereAllIsTrained) {
+  for (const TestModel& model : TestModels()) {
+    EXPECT_EQ(AdaptedFlopsPerMicroBatch(model.spec, model.batch, {}),
+              FlopsPerMicroBatch(model.spec, model.batch));
+  }
+}
+
+TEST(Adaptation, IsReadBackFromItsText) {
+  const Adaptation both{
+      .freeze = {"*.bias", "lm_head*"},
+      .lora = Lora{.rank = 3, .alpha = 0.1, .dropout = 0.1, .targets = {"q_proj", "v_proj"}},
+      .base_dtype = DType::kBFloat16};
+  for (const Adaptation& one : {Adaptation{}, Adaptation{.lora = Lora{}}, both}) {
+    const absl::StatusOr<Adaptation> read = ParseAdaptation(one.ToString());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, one);
+  }
+  EXPECT_FALSE(ParseAdaptation("lora r=0").ok());
+  EXPECT_FALSE(ParseAdaptation("something").ok());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "tests/models/model_runner.h"
@@ -151,12 +152,12 @@ std::vector<SmallRun> AdaptedRuns() {
   std::vector<SmallRun> runs = CatalogueRuns({});
   std::erase_if(runs, [](const SmallRun& run) { return run.ranks > 3; });
   for (size_t i = 0; i < runs.size(); ++i) {
-    runs[i].adapted = i % 2 == 0 ? "lora" : "freeze";
+    runs[i].adapted = std::array{"lora", "freeze", "dropout"}[i % 3];
     runs[i].dtype = i / 2 % 2 == 0 ? DType::kFloat32 : DType::kBFloat16;
-    runs[i].recompute = static_cast<Recompute>(i % 3);
+    runs[i].recompute = static_cast<Recompute>(i / 3 % 3);
     runs[i].partition_seed = i;
   }
-  for (const char* adapted : {"lora", "freeze"}) {
+  for (const char* adapted : {"lora", "freeze", "dropout"}) {
     for (const char* model : {"tied", "rms"}) {
       runs.push_back({.model = model,
                       .ranks = 3,
@@ -176,6 +177,15 @@ std::vector<SmallRun> AdaptedRuns() {
 
 INSTANTIATE_TEST_SUITE_P(Adapted, BitwisePromise, testing::ValuesIn(AdaptedRuns()),
                          [](const auto& run) { return run.param.Name(); });
+
+TEST(Dropout, IsOfTraining) {
+  const Outcome& plain = OutcomeOnce({.adapted = "lora"}, 3);
+  const Outcome& dropped = OutcomeOnce({.adapted = "dropout"}, 3);
+  // B begins as 0, so that nothing can be missed in the first step.
+  EXPECT_EQ(dropped.losses[0], plain.losses[0]);
+  EXPECT_NE(dropped.losses[2], plain.losses[2]);
+  EXPECT_NE(dropped.weights_hash, plain.weights_hash);
+}
 
 // Gradients summed in groups have other bits, the same ones however the work is cut.
 INSTANTIATE_TEST_SUITE_P(

@@ -156,7 +156,7 @@ class NaiveStep {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<std::vector<std::byte>> packed_;
   std::vector<int32_t> targets_;
-  std::vector<float*> parameters_;
+  std::vector<void*> parameters_;
   std::vector<void*> pointers_;
 };
 
@@ -227,7 +227,7 @@ TEST(Executor, NamesTheFirstValueThatIsNotFinite) {
   // A weight of block 1.
   for (const ParameterView& view : rank.state->parameters()) {
     if (view.decl->name == "transformer.h.1.mlp.c_fc.bias") {
-      view.weight[0] = std::numeric_limits<float>::quiet_NaN();
+      view.trained_weight()[0] = std::numeric_limits<float>::quiet_NaN();
     }
   }
   rank.state->Pack();

@@ -111,6 +111,29 @@ TEST(Arena, IsTheSumOfItsParts) {
   }
 }
 
+// Matrices take 2 bytes a value, tied ones once; nothing is packed but the adapters; and only these
+// have gradients and moments.
+TEST(Arena, WhatIsFrozenIsThereOnceInBFloat16) {
+  const RunPlan plan =
+      MakePlan({.model = "tied", .ranks = 1, .dtype = DType::kBFloat16, .adapted = "lora"});
+  int64_t weights = 0, trained = 0;
+  for (const LayerDecl& layer : plan.layers) {
+    for (const ParameterDecl& parameter : layer.parameters) {
+      const int64_t bytes = AlignUp(parameter.bytes());
+      const bool halves = parameter.frozen && parameter.shape.size() > 1;
+      EXPECT_EQ(parameter.bytes(), ElementCount(parameter.shape) * (halves ? 2 : 4));
+      if (parameter.tied_to.empty()) weights += bytes;
+      if (!parameter.frozen) trained += bytes;
+    }
+  }
+  const RankMemory& memory = plan.arenas[0].memory;
+  EXPECT_EQ(memory.parameters, weights);
+  EXPECT_EQ(memory.gradients, trained);
+  EXPECT_EQ(memory.optimizer, 2 * trained);
+  // Two copies of each adapter's matrices, of which the narrow side is padded to 64.
+  EXPECT_LT(memory.packed, 64 * trained);
+}
+
 // Real programs: how much is lost to fragmentation, and nothing overlaps.
 TEST(PackBuffers, ProgramsLoseLittleToFragmentation) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {

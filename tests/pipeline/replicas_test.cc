@@ -90,6 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         SmallRun{.model = "wide", .ranks = 2, .replicas = 2, .zero = 2, .adapted = "lora"},
         SmallRun{.model = "wide_tied", .ranks = 3, .replicas = 2, .zero = 1, .adapted = "lora"},
         SmallRun{.model = "wide", .ranks = 2, .replicas = 3, .adapted = "freeze"},
+        SmallRun{.model = "wide", .ranks = 2, .replicas = 2, .adapted = "dropout"},
         SmallRun{.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 2, .adapted = "freeze"},
         SmallRun{.model = "wide",
                  .ranks = 2,

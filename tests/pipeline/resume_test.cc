@@ -41,6 +41,15 @@ std::vector<Handover> Handovers() {
   SmallRun mlp{
       .model = "mlp", .ranks = 3, .dtype = DType::kBFloat16, .optimizer = OptimizerKind::kSgd};
   handovers.push_back({mlp, mlp});
+  // Frozen weights that are kept in bf16, and saved as fp32.
+  for (const char* adapted : {"lora", "freeze", "dropout"}) {
+    for (SmallRun* run : {&tied, &tied_one}) {
+      run->adapted = adapted;
+      run->dtype = DType::kBFloat16;
+    }
+    handovers.push_back({tied, tied_one});
+    handovers.push_back({tied_one, tied});
+  }
   return handovers;
 }
 
@@ -121,6 +130,19 @@ TEST_F(CheckpointTest, AnAdapterOfAnotherScaleIsAnotherRun) {
               testing::HasSubstr("alpha=6,rslora=0,targets=all-linear, given lora r=3,alpha=7"));
   request.adaptation.lora->alpha = 6;
   EXPECT_TRUE(Train(*CompileRun(request), rest).ok());
+}
+
+// They would be other weights.
+TEST_F(CheckpointTest, FrozenWeightsKeepTheirType) {
+  TrainOptions first = SmallOptions(1);
+  first.saving.directory = directory_.string();
+  RunRequest request = MakeRequest({.dtype = DType::kBFloat16, .adapted = "freeze"});
+  ASSERT_TRUE(Train(*CompileRun(request), first).ok());
+  TrainOptions rest = SmallOptions(2);
+  rest.saving.resume = directory_.string();
+  request.adaptation.base_dtype = DType::kFloat32;
+  EXPECT_THAT(std::string(Train(*CompileRun(request), rest).status().message()),
+              testing::HasSubstr("*wpe.weight; base bf16, given freeze "));
 }
 
 // Weights in many files, and the files of the model's folder: the run goes on from them, and hands

@@ -199,9 +199,12 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.dtype = run.dtype;
   request.documents = run.documents;
   if (run.adapted == "lora") request.adaptation.lora = Lora{.rank = 3, .alpha = 6};
+  if (run.adapted == "dropout")
+    request.adaptation.lora = Lora{.rank = 3, .alpha = 6, .dropout = 0.25};
   if (run.adapted == "freeze") {
     request.adaptation.freeze = {"*.0.*", "*.2.*", "*c_fc.bias", "*wte.weight", "*wpe.weight"};
   }
+  if (!run.adapted.empty()) request.adaptation.base_dtype = run.dtype;
   request.timetable = timetable;
   const int stages = timetable.placement.model_stages();
   request.partition = run.partition_seed == 0

@@ -59,7 +59,8 @@ struct SmallRun {
   int replicas = 1;    // of `micro_batches` each
   int zero = 0;
   bool documents = false;  // several per sample, of data with targets that do not count
-  // "": everything is trained; "lora", or "freeze" of the even blocks and more.
+  // "": everything is trained; "lora", "dropout" (the same with dropout), or "freeze" of the even
+  // blocks and more.
   std::string adapted = {};
   std::vector<int> stage_members = {};  // instead of replicas; `ranks` is then the number of stages
 

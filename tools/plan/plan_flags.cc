@@ -36,6 +36,10 @@ void AddBatchFlags(CLI::App& command, PlanFlags* flags) {
       "llama");
   command.add_option("--seq", flags->seq, "Tokens per sample");
   command.add_option("--dtype", flags->dtype, "Compute type: fp32 or bf16");
+  AddAdaptationFlags(command, "Options", &flags->adaptation);
+  command.add_flag("--pack", flags->pack,
+                   "Samples hold several documents, or targets that do not count, as those of JSON "
+                   "lines do: every stage reads where documents begin");
 }
 
 void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {

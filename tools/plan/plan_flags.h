@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tools/train/adaptation_flags.h"
 #include "tools/train/model_choice.h"
 
 namespace CLI {
@@ -16,6 +17,8 @@ namespace sluice {
 // reads it, and makes a question of it.
 struct PlanFlags {
   ModelChoice model;
+  AdaptationFlags adaptation;
+  bool pack = false;
   int devices = 1;
   std::string assume, device, memory, bandwidth, latency, cluster;
   std::string micro_batch_size;

@@ -25,6 +25,10 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--assume", !flags.assume.empty()},
       {"--seq", flags.seq.has_value()},
       {"--dtype", !flags.dtype.empty()},
+      {"--lora", !flags.adaptation.lora.empty()},
+      {"--freeze", !flags.adaptation.freeze.empty()},
+      {"--base-dtype", !flags.adaptation.base_dtype.empty()},
+      {"--pack", flags.pack},
       {"--tensor-parallel", flags.tensor_parallel != "1"},
       {"--sequence-parallel", flags.sequence_parallel},
       {"--zero", flags.zero != 0},
@@ -203,11 +207,32 @@ int LayerCount(const PlanQuestion& question) {
   return static_cast<int>(std::get<Profile>(question.subject).layers.size());
 }
 
+// What is trained; of a profile, what was. What the frozen weights are kept in depends on the
+// compute type.
+absl::Status ReadAdaptation(const PlanFlags& flags, PlanQuestion* question) {
+  const auto* profile = std::get_if<Profile>(&question->subject);
+  const DType dtype = profile != nullptr ? profile->dtype : question->compute_type();
+  absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, dtype);
+  if (!adaptation.ok()) return adaptation.status();
+  question->adaptation = *std::move(adaptation);
+  question->documents = flags.pack;
+  const bool given = !(question->adaptation == Adaptation());
+  if (profile == nullptr || !given || question->adaptation == profile->adaptation)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--lora, --freeze and --base-dtype cannot change what ", flags.model.model,
+                   " was measured for: ",
+                   profile->adaptation.ToString().empty() ? "everything is trained"
+                                                          : profile->adaptation.ToString(),
+                   "; measure again with sluice profile"));
+}
+
 absl::Status ReadLayers(const PlanFlags& flags, PlanQuestion* question) {
   absl::Status status =
       NamesFile(flags.model) ? ReadJson(flags, question) : ReadPreset(flags, question);
   if (!status.ok()) return status;
-  status = ReadHardware(flags, question);
+  if (status.ok()) status = ReadHardware(flags, question);
+  if (status.ok()) status = ReadAdaptation(flags, question);
   if (!status.ok() || flags.partition.empty()) return status;
   absl::StatusOr<Partition> partition = ParsePartition(flags.partition, LayerCount(*question));
   if (!partition.ok()) return partition.status();

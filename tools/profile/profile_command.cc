@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/device/cuda_device.h"
-#include "models/spec/describe_layers.h"
+#include "models/layers/adapted_layers.h"
 #include "models/spec/units.h"
 #include "partitioner/costs/profile.h"
 #include "partitioner/planning/file/plan_file.h"
@@ -18,6 +18,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/terminal.h"
+#include "tools/train/adaptation_flags.h"
 #include "tools/train/bf16_note.h"
 #include "tools/train/kernel_flags.h"
 #include "tools/train/model_flags.h"
@@ -30,6 +31,7 @@ constexpr int kDefaultRepetitions = 7;
 struct Flags {
   ModelChoice model;
   KernelFlags kernels;
+  AdaptationFlags adaptation;
   std::string dtype = "fp32", optimizer = "adamw", output;
   int micro_batch_size = 4, seq = 0, stages = 1, repetitions = kDefaultRepetitions;
 };
@@ -50,6 +52,9 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   if (absl::Status status = CheckModel(choice, profile.dtype, *spec); !status.ok()) {
     return status;
   }
+  absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, profile.dtype);
+  if (!adaptation.ok()) return adaptation.status();
+  profile.adaptation = *std::move(adaptation);
   profile.model = flags.model.model;
   profile.device = flags.kernels.device;
   profile.micro_batch_size = flags.micro_batch_size;
@@ -57,8 +62,9 @@ absl::StatusOr<Profile> Describe(const Flags& flags, const KernelChoice& choice,
   profile.repetitions = flags.repetitions;
   const OptimizerKind optimizer =
       flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
-  absl::StatusOr<std::vector<LayerCost>> layers = DeclaredCosts(
-      *spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer, kernels);
+  absl::StatusOr<std::vector<LayerCost>> layers =
+      DeclaredCosts(*spec, {profile.micro_batch_size, profile.seq}, profile.dtype, optimizer,
+                    kernels, profile.adaptation);
   if (!layers.ok()) return layers.status();
   profile.layers = *std::move(layers);
   profile.spec = *std::move(spec);
@@ -75,6 +81,7 @@ absl::Status Measure(int stages, const Kernels& kernels, Device* device, Profile
   absl::StatusOr<std::vector<LayerTimings>> timings =
       TimeLayers(*profile->spec, batch,
                  {.dtype = profile->dtype,
+                  .adaptation = profile->adaptation,
                   .stages = stages,
                   .repetitions = profile->repetitions,
                   .kernels = &kernels,
@@ -96,7 +103,7 @@ std::string Rate(double flops, double seconds) {
 
 std::string FormatTable(const std::string& place, const Profile& profile) {
   const std::vector<LayerSpec> specs =
-      DescribeLayers(*profile.spec, {profile.micro_batch_size, profile.seq});
+      DescribeAdapted(*profile.spec, {profile.micro_batch_size, profile.seq}, profile.adaptation);
   std::string out = fmt::format("{} on {}, {} x {} tokens, {}, median of {}\n\n", profile.model,
                                 place, profile.micro_batch_size, profile.seq,
                                 DTypeName(profile.dtype), profile.repetitions);
@@ -168,6 +175,7 @@ void AddProfileCommand(CLI::App& app, int* exit_code) {
       ->required();
   AddShapeFlags(*command, &flags->model);
   AddKernelFlags(*command, "Options", &flags->kernels);
+  AddAdaptationFlags(*command, "Options", &flags->adaptation);
   command
       ->add_option("--micro-batch-size", flags->micro_batch_size,
                    "Samples per micro-batch (default: 4)")

@@ -87,15 +87,7 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
       ->check(CLI::PositiveNumber);
   group.Add("--init", flags->question.options.saving.init,
             "Begin with the weights in this Hugging Face folder, or model.safetensors");
-  group.Add("--lora", flags->lora,
-            "Train adapters of low rank beside linear maps, and nothing else: "
-            "r=16,alpha=32,targets=all-linear, or targets=q_proj,v_proj; rslora=1 scales by "
-            "alpha / sqrt(r)");
-  group
-      .Add("--freeze", flags->question.adaptation.freeze,
-           "Patterns of parameters' names, with * and ?, that are not trained: "
-           "'model.embed_tokens*,*.layers.0.*'")
-      ->delimiter(',');
+  AddAdaptationFlags(command, kModelGroup, &flags->adaptation);
 }
 
 void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
@@ -327,11 +319,6 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   TrainQuestion question = flags.question;
   TrainOptions& options = question.options;
   TakeHyperParameters(flags, &options.training);
-  if (!flags.lora.empty()) {
-    absl::StatusOr<Lora> lora = ParseLora(flags.lora);
-    if (!lora.ok()) return lora.status();
-    question.adaptation.lora = *std::move(lora);
-  }
   absl::StatusOr<std::vector<int>> members = ParseStageMembers(flags.stage_replicas);
   if (!members.ok()) return members.status();
   question.timetable.stage_members = *std::move(members);
@@ -345,6 +332,9 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
         absl::StrCat("--dtype ", flags.dtype, " --recompute ", flags.recompute,
                      ": expected fp32 or bf16, and none, selective or full"));
   }
+  absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, question.dtype);
+  if (!adaptation.ok()) return adaptation.status();
+  question.adaptation = *std::move(adaptation);
   const absl::StatusOr<absl::Duration> timeout = ParseTimeout(flags.timeout);
   if (!timeout.ok()) return timeout.status();
   options.watching.timeout = *timeout;

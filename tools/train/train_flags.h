@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tools/train/adaptation_flags.h"
 #include "tools/train/kernel_flags.h"
 #include "tools/train/train_question.h"
 #include "tools/train/train_world.h"
@@ -20,7 +21,7 @@ namespace sluice {
 struct TrainFlags {
   TrainQuestion question;
   std::string stage_replicas;  // "3,1"
-  std::string lora;            // "r=16,targets=q_proj,v_proj"; empty: none
+  AdaptationFlags adaptation;
   std::string dtype = "fp32";
   std::string recompute = "none";
   std::string optimizer = "adamw";

@@ -23,6 +23,21 @@
 namespace sluice {
 namespace {
 
+// What is trained, as the plan's bytes are for; a plan for all of it says nothing of that. What the
+// frozen weights are kept in is the plan's, as the compute type is.
+absl::Status TakeAdaptation(const PlanFile& plan, TrainQuestion* question) {
+  const Adaptation &planned = plan.adaptation, &asked = question->adaptation;
+  if (planned.ToString().empty()) return absl::OkStatus();
+  const bool asks = asked.lora.has_value() || !asked.freeze.empty();
+  if (asks && !(asked.lora == planned.lora && asked.freeze == planned.freeze)) {
+    return absl::InvalidArgumentError(absl::StrCat("--lora and --freeze ask for ", asked.ToString(),
+                                                   "; the plan is for ", planned.ToString(),
+                                                   ": leave them out, or plan again"));
+  }
+  question->adaptation = planned;
+  return absl::OkStatus();
+}
+
 // A plan replaces the answers that it contains.
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   TimetableChoice& timetable = question->timetable;
@@ -46,7 +61,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   question->dtype = plan.dtype;
   if (question->seq == 0) question->seq = static_cast<int>(plan.seq);
-  return absl::OkStatus();
+  return TakeAdaptation(plan, question);
 }
 
 // The model that was asked for, or the plan's own where none was given. A plan of a profiled chain
@@ -102,7 +117,8 @@ absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const P
       plan != nullptr ? plan->assignment.partition
       : !question.partition.empty()
           ? ParsePartition(question.partition, request.spec.layer_count())
-          : DefaultPartition(request.spec, request.batch, step, question.timetable.stage_members);
+          : DefaultPartition(request.spec, request.batch, request.adaptation, step,
+                             question.timetable.stage_members);
   if (!partition.ok() || static_cast<int>(partition->size()) == stages) return partition;
   return absl::InvalidArgumentError(
       absl::StrCat("the partition ", FormatPartition(*partition), " has ", partition->size(),

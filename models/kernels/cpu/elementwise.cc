@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/spec/bfloat16.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/elementwise.cc"
@@ -164,6 +165,38 @@ void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
 
 void Copy(Stream, void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+namespace {
+
+float ToFloat(float x) { return x; }
+float ToFloat(uint16_t x) { return FromBFloat16(x); }
+void Narrow(float x, float* to) { *to = x; }
+void Narrow(float x, uint16_t* to) { *to = ToBFloat16(x); }
+
+template <class T>
+void DropoutOf(int64_t n, const DropoutMask& mask, const T* x, const T* added, T* y) {
+  uint64_t block = ~uint64_t{0};
+  r123::Philox4x32::ctr_type drawn = {};
+  for (int64_t i = 0; i < n; ++i) {
+    const float factor = mask.Factor(static_cast<uint64_t>(i), &block, &drawn);
+    // What is dropped counts nothing, even where it is not finite: then it shows elsewhere.
+    const float kept = factor == 0 ? 0.0f : ToFloat(x[i]) * factor;
+    Narrow(added == nullptr ? kept : ToFloat(added[i]) + kept, &y[i]);
+  }
+}
+
+}  // namespace
+
+void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
+             const void* added, void* y) {
+  if (dtype == DType::kBFloat16) {
+    DropoutOf(n, mask, static_cast<const uint16_t*>(x), static_cast<const uint16_t*>(added),
+              static_cast<uint16_t*>(y));
+  } else {
+    DropoutOf(n, mask, static_cast<const float*>(x), static_cast<const float*>(added),
+              static_cast<float*>(y));
+  }
 }
 
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {

@@ -14,8 +14,8 @@ namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
 
 // y = scale * x (+ offset, where not null).
-template <class T>
-void ScaleRow(size_t dim, float scale, const float* x, const float* offset, T* y) {
+template <class From, class T>
+void ScaleRow(size_t dim, float scale, const From* x, const From* offset, T* y) {
   const DF d;
   const VF factor = hn::Set(d, scale);
   ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
@@ -26,8 +26,8 @@ void ScaleRow(size_t dim, float scale, const float* x, const float* offset, T* y
   });
 }
 
-template <class T>
-void ForwardOf(const EmbeddingRows& of, float scale, const float* wte, const float* wpe, T* y) {
+template <class From, class T>
+void ForwardOf(const EmbeddingRows& of, float scale, const From* wte, const From* wpe, T* y) {
   for (size_t r = 0; r < of.rows; ++r, y += of.dim) {
     ScaleRow(of.dim, scale, wte + of.Token(r) * of.dim,
              wpe == nullptr ? nullptr : wpe + of.Position(r) * of.dim, y);
@@ -54,12 +54,23 @@ void BackwardOf(const EmbeddingRows& of, float scale, const T* dy, float* dwte, 
 
 }  // namespace
 
-void EmbeddingForward(DType dtype, const EmbeddingRows& of, float scale, const float* wte,
-                      const float* wpe, void* y) {
+template <class From>
+void ForwardFrom(DType dtype, const EmbeddingRows& of, float scale, const void* wte,
+                 const void* wpe, void* y) {
+  const auto *tokens = static_cast<const From*>(wte), *positions = static_cast<const From*>(wpe);
   if (dtype == DType::kBFloat16) {
-    ForwardOf(of, scale, wte, wpe, static_cast<BFloat16*>(y));
+    ForwardOf(of, scale, tokens, positions, static_cast<BFloat16*>(y));
   } else {
-    ForwardOf(of, scale, wte, wpe, static_cast<float*>(y));
+    ForwardOf(of, scale, tokens, positions, static_cast<float*>(y));
+  }
+}
+
+void EmbeddingForward(DType dtype, const EmbeddingRows& of, float scale, DType table_dtype,
+                      const void* wte, const void* wpe, void* y) {
+  if (table_dtype == DType::kBFloat16) {
+    ForwardFrom<BFloat16>(dtype, of, scale, wte, wpe, y);
+  } else {
+    ForwardFrom<float>(dtype, of, scale, wte, wpe, y);
   }
 }
 
@@ -95,10 +106,10 @@ EmbeddingRows RowsOf(const int32_t* tokens, const int32_t* starts, int64_t rows,
 }  // namespace
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
-                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
-                      const float* wpe, void* y) {
+                      int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
+                      const void* wte, const void* wpe, void* y) {
   HWY_DYNAMIC_DISPATCH(EmbeddingForward)
-  (dtype, RowsOf(tokens, starts, rows, seq, dim), scale, wte, wpe, y);
+  (dtype, RowsOf(tokens, starts, rows, seq, dim), scale, table_dtype, wte, wpe, y);
 }
 
 void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,

@@ -17,8 +17,8 @@ absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& s
 inline size_t NoWorkspace(int64_t, int64_t) { return 0; }
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
-                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
-                      const float* wpe, void* y);
+                      int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
+                      const void* wte, const void* wpe, void* y);
 void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                        int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
                        float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
@@ -55,6 +55,8 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* workspace);
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
+void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
+             const void* added, void* y);
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 
 void Accumulate(Stream, int64_t n, const float* x, float* y, bool add);

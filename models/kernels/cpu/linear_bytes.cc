@@ -20,16 +20,18 @@ int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multi
 
 // bf16 weights [k, n] in oneDNN's layout: blocks of 64 columns, padded with zeros.
 size_t CopyBytes(const LinearShape& s, int64_t k, int64_t n) {
-  if (s.dtype != DType::kBFloat16) return 0;
+  if (s.dtype == s.weight_dtype) return 0;
   return static_cast<size_t>(SizeOf(s.dtype) * RoundUp(k, kPackedRows) * RoundUp(n, kBlock));
 }
 
-// For [rows, k] * weights [k, n]: a tile of each operand and of the result.
-int64_t RowWork(int64_t rows, int64_t k, int64_t n) {
-  const int64_t tile_rows = std::min(RoundUp(rows, kBlock), kTileRows);
-  const int64_t columns =
-      std::min(RoundUp(k, kBlock), kTileColumns) + std::min(RoundUp(n, kBlock), kTileColumns);
-  return kFloat * tile_rows * columns + kBookkeeping;
+// For [rows, k] * weights [k, n]: a tile of each operand and of the result; of the weights only
+// where they are bf16.
+int64_t RowWork(const LinearShape& s, int64_t k, int64_t n) {
+  const int64_t tile_rows = std::min(RoundUp(s.rows, kBlock), kTileRows);
+  const int64_t tile_k = std::min(RoundUp(k, kBlock), kTileColumns);
+  const int64_t tile_n = std::min(RoundUp(n, kBlock), kTileColumns);
+  const int64_t weights = s.weight_dtype == DType::kBFloat16 ? tile_k * tile_n : 0;
+  return kFloat * (tile_rows * (tile_k + tile_n) + weights) + kBookkeeping;
 }
 
 // For a gradient [in, out], which is summed over rows: both operands and the result, but no more
@@ -45,8 +47,8 @@ LinearBytes BytesOf(const LinearShape& s, int threads) {
   const auto of_all = [threads](int64_t bytes) { return static_cast<size_t>(threads * bytes); };
   return {.forward_copy = CopyBytes(s, s.in, s.out),
           .input_grad_copy = CopyBytes(s, s.out, s.in),
-          .forward_work = of_all(RowWork(s.rows, s.in, s.out)),
-          .input_grad_work = of_all(RowWork(s.rows, s.out, s.in)),
+          .forward_work = of_all(RowWork(s, s.in, s.out)),
+          .input_grad_work = of_all(RowWork(s, s.out, s.in)),
           .weight_grad_work = of_all(GradientWork(s.rows, s.in, s.out))};
 }
 

@@ -16,7 +16,8 @@ inline constexpr int64_t kTileColumns = 1024;
 // threads, not from the processor, so that a plan gives the same bytes on every machine. They are
 // enough for PortableLinear, and for the products of oneDNN 2.6 with AVX-512 on one thread.
 struct LinearBytes {
-  size_t forward_copy = 0;  // of the weights, for the forward product; 0 in fp32
+  // Of the weights, for the forward product; 0 where they have the type of the product.
+  size_t forward_copy = 0;
   // For the product of the input gradient, stored behind the first copy.
   size_t input_grad_copy = 0;
   size_t forward_work = 0;

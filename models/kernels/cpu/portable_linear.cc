@@ -41,15 +41,17 @@ struct Operand {
   }
 };
 
-// Weights of a product [rows, k] * [k, n], in fp32; stored [n, k] where `transposed`.
+// Weights of a product [rows, k] * [k, n]; stored [n, k] where `transposed`.
 struct Weights {
-  const float* data = nullptr;
+  const void* data = nullptr;
+  DType dtype = DType::kFloat32;
   int64_t k = 0, n = 0;
   bool transposed = false;
 
-  int64_t stride() const { return transposed ? k : n; }
-  const float* At(int64_t row, int64_t column) const {
-    return transposed ? data + column * k + row : data + row * n + column;
+  // As they are stored: rows are columns where `transposed`.
+  Tile<const void> At(Range row, Range column) const {
+    return transposed ? Operand{data, k}.At(dtype, column, row)
+                      : Operand{data, n}.At(dtype, row, column);
   }
 };
 
@@ -64,8 +66,8 @@ void Multiply(char a_transposed, char b_transposed, int64_t m, int64_t n, int64_
 
 // Products that need only the fp32 instructions of a processor: tile by tile, operands are
 // converted to fp32, multiplied by oneDNN and added in fp32, and the result is rounded once. The
-// threads divide the tiles of a result, so their number does not change its bits. bf16 keeps one
-// copy of the weights: their values rounded to bf16, stored as fp32.
+// threads divide the tiles of a result, so their number does not change its bits. bf16 with fp32
+// weights keeps one copy of them: their values rounded to bf16, stored as fp32.
 class PortableLinear : public Linear {
  public:
   explicit PortableLinear(const LinearShape& shape)
@@ -76,25 +78,27 @@ class PortableLinear : public Linear {
   size_t input_grad_workspace() const override { return bytes_.input_grad_work; }
   size_t weight_grad_workspace() const override { return bytes_.weight_grad_work; }
 
-  void Pack(Stream, const float* weight, void* packed) override {
+  void Pack(Stream, const void* weight, void* packed) override {
     if (packed_bytes() == 0) return;
-    RoundToBFloat16Values(static_cast<size_t>(shape_.in * shape_.out), weight,
-                          static_cast<float*>(packed));
+    RoundToBFloat16Values(static_cast<size_t>(shape_.in * shape_.out),
+                          static_cast<const float*>(weight), static_cast<float*>(packed));
   }
 
-  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+  void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
-    const Weights w = {Values(weight, packed), shape_.in, shape_.out, shape_.weight_transposed};
+    const Weights w = {Values(weight, packed), shape_.weight_dtype, shape_.in, shape_.out,
+                       shape_.weight_transposed};
     MultiplyRows(x, w, shape_.bias ? bias : nullptr, residual, y, workspace, bytes_.forward_work);
     if (activated == nullptr) return;
     ActivationForward(stream, shape_.dtype, shape_.activation, shape_.rows * shape_.out, y,
                       activated);
   }
 
-  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+  void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
-    const Weights w = {Values(weight, packed), shape_.out, shape_.in, !shape_.weight_transposed};
+    const Weights w = {Values(weight, packed), shape_.weight_dtype, shape_.out, shape_.in,
+                       !shape_.weight_transposed};
     MultiplyRows(dy, w, nullptr, shape_.add_input_grad ? dx : nullptr, dx, workspace,
                  bytes_.input_grad_work);
     if (shape_.input_activation == Activation::kNone) return;
@@ -116,8 +120,8 @@ class PortableLinear : public Linear {
   }
 
  private:
-  const float* Values(const float* weight, const void* packed) const {
-    return packed_bytes() == 0 ? weight : static_cast<const float*>(packed);
+  const void* Values(const void* weight, const void* packed) const {
+    return packed_bytes() == 0 ? weight : packed;
   }
 
   // Calls body(tile, work) for each of `tiles`, each thread with its own part of the work area.
@@ -149,14 +153,21 @@ class PortableLinear : public Linear {
              });
   }
 
-  // sums[rows, columns] = those rows of x times those columns of w; `converted` holds a tile of x.
+  // sums[rows, columns] = those rows of x times those columns of w; `converted` holds a tile of x,
+  // and what lies behind the sums one of w.
   void SumTile(const Operand& x, Range row, const Weights& w, Range column, float* converted,
                float* sums) const {
     for (int64_t t = 0; t < TilesOf(w.k, kTileColumns); ++t) {
       const Range k = TileAt(t, w.k, kTileColumns);
       Widen(shape_.dtype, x.At(shape_.dtype, row, k), converted);
+      Tile<const void> weights = w.At(k, column);
+      if (w.dtype != DType::kFloat32) {
+        float* const widened = sums + row.count * column.count;
+        Widen(w.dtype, weights, widened);
+        weights = {weights.rows, weights.columns, weights.columns, widened};
+      }
       Multiply('N', w.transposed ? 'T' : 'N', row.count, column.count, k.count, converted, k.count,
-               w.At(k.first, column.first), w.stride(), t > 0, sums, column.count);
+               static_cast<const float*>(weights.data), weights.stride, t > 0, sums, column.count);
     }
   }
 

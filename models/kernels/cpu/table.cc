@@ -29,6 +29,7 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear) {
       .cross_entropy = cpu::CrossEntropy,
       .cross_entropy_workspace = cpu::NoWorkspace,
       .soft_cap = cpu::SoftCap,
+      .dropout = cpu::Dropout,
       .scale = cpu::Scale,
       .accumulate = cpu::Accumulate,
       .block_squares = cpu::BlockSquares,

@@ -18,6 +18,17 @@ void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
          Aligned(x, y) ? AddKernel<true> : AddKernel<false>, n, x, y);
 }
 
+void Dropout(Stream stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
+             const void* added, void* y) {
+  if (n == 0) return;
+  Dispatch(dtype, Aligned(x, added, y), [&](auto aligned, auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Launch("dropout", stream, Blocks(n, kFlatThreads * kPart), kFlatThreads,
+           DropoutKernel<aligned.value, T>, n, mask, static_cast<const T*>(x),
+           static_cast<const T*>(added), static_cast<T*>(y));
+  });
+}
+
 void Scale(Stream stream, DType dtype, int64_t n, float factor, void* x) {
   if (n == 0) return;
   Dispatch(dtype, Aligned(x), [&](auto aligned, auto* type) {

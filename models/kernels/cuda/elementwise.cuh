@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_KERNELS_CUDA_ELEMENTWISE_CUH_
 
 #include "models/kernels/cuda/vector.cuh"
+#include "models/kernels/dropout_mask.h"
 #include "models/kernels/kernels.h"
 
 namespace sluice::cuda {
@@ -24,6 +25,25 @@ __global__ void __launch_bounds__(kFlatThreads) AddKernel(int64_t n, const float
 #pragma unroll
     for (int j = 0; j < kFloatPart; ++j) sums[j] += values[j];
     StorePart<whole.value>(sums, i, n, y);
+  });
+}
+
+// y = added + x * the mask's factors.
+template <bool kAligned, class T>
+__global__ void __launch_bounds__(kFlatThreads)
+    DropoutKernel(int64_t n, DropoutMask mask, const T* x, const T* added, T* y) {
+  ForOnePart<kAligned, kPart>(FlatStart<kPart>(), n, [&](auto whole, int64_t i) {
+    float values[kPart], sums[kPart];
+    LoadPart<whole.value>(x, i, n, 0.0f, values);
+    if (added != nullptr) LoadPart<whole.value>(added, i, n, 0.0f, sums);
+    uint64_t block = ~uint64_t{0};
+    r123::Philox4x32::ctr_type drawn = {};
+    for (int j = 0; j < kPart; ++j) {
+      const float factor = mask.Factor(static_cast<uint64_t>(i + j), &block, &drawn);
+      const float kept = factor == 0 ? 0.0f : values[j] * factor;
+      values[j] = added == nullptr ? kept : sums[j] + kept;
+    }
+    StorePart<whole.value>(values, i, n, y);
   });
 }
 

@@ -59,14 +59,18 @@ void AddPositionRows(Stream stream, DType dtype, int64_t rows, int64_t seq, int6
 }  // namespace
 
 void EmbeddingForward(Stream stream, DType dtype, const int32_t* tokens, const int32_t* starts,
-                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
-                      const float* wpe, void* y) {
+                      int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
+                      const void* wte, const void* wpe, void* y) {
   if (rows == 0) return;
-  Dispatch(dtype, dim % kPart == 0 && Aligned(wte, wpe, y), [&](auto aligned, auto* type) {
+  const bool whole = dim % kPart == 0 && Aligned(wte, wpe, y);
+  Dispatch(dtype, whole, [&](auto aligned, auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    Launch("embedding_forward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
-           EmbeddingForwardKernel<aligned.value, T>, tokens, starts, seq, dim, scale, wte, wpe,
-           static_cast<T*>(y));
+    Dispatch(table_dtype, true, [&](auto, auto* table) {
+      using From = std::remove_pointer_t<decltype(table)>;
+      Launch("embedding_forward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
+             EmbeddingForwardKernel<aligned.value, From, T>, tokens, starts, seq, dim, scale,
+             static_cast<const From*>(wte), static_cast<const From*>(wpe), static_cast<T*>(y));
+    });
   });
 }
 

@@ -14,13 +14,13 @@ __device__ inline int64_t PositionOf(int64_t row, int64_t seq, const int32_t* st
 
 // One block per row. kWhole, here and below: all tensors are aligned to 16 bytes and dim is a
 // multiple of kPart.
-template <bool kWhole, class T>
+template <bool kWhole, class From, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
     EmbeddingForwardKernel(const int32_t* tokens, const int32_t* starts, int64_t seq, int64_t dim,
-                           float scale, const float* wte, const float* wpe, T* y) {
+                           float scale, const From* wte, const From* wpe, T* y) {
   const int64_t row = blockIdx.x;
-  const float* const token = wte + tokens[row] * dim;
-  const float* const position = wpe == nullptr ? nullptr : wpe + PositionOf(row, seq, starts) * dim;
+  const From* const token = wte + tokens[row] * dim;
+  const From* const position = wpe == nullptr ? nullptr : wpe + PositionOf(row, seq, starts) * dim;
   float values[kPart], positions[kPart];
   for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
     LoadPart<kWhole>(token, i, dim, 0.0f, values);

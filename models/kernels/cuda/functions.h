@@ -17,8 +17,8 @@ std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
 
 void EmbeddingForward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
-                      int64_t rows, int64_t seq, int64_t dim, float scale, const float* wte,
-                      const float* wpe, void* y);
+                      int64_t rows, int64_t seq, int64_t dim, float scale, DType table_dtype,
+                      const void* wte, const void* wpe, void* y);
 void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t* starts,
                        int64_t rows, int64_t seq, int64_t dim, int64_t vocab, int64_t max_seq,
                        float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
@@ -58,6 +58,8 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* workspace);
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
+void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
+             const void* added, void* y);
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x);
 size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
 

@@ -11,8 +11,9 @@ namespace sluice::cuda {
 namespace {
 
 bool IsRounded(const LinearShape& s) { return s.dtype == DType::kBFloat16; }
+bool IsCopied(const LinearShape& s) { return s.dtype != s.weight_dtype; }
 
-// bf16 multiplies with a rounded copy of the weights, in the same layout, and adds a rounded copy
+// bf16 multiplies with a rounded copy of fp32 weights, in the same layout, and adds a rounded copy
 // of the bias, since cuBLASLt requires it in the result's type.
 class CudaLinear : public Linear {
  public:
@@ -26,7 +27,7 @@ class CudaLinear : public Linear {
         weight_grad_accumulate_(WeightGradShape(shape, true)) {}
 
   size_t packed_bytes() const override {
-    return IsRounded(shape_) ? WorkBytes(shape_.in * shape_.out * SizeOf(shape_.dtype)) : 0;
+    return IsCopied(shape_) ? WorkBytes(shape_.in * shape_.out * SizeOf(shape_.dtype)) : 0;
   }
   size_t forward_workspace() const override {
     const bool rounds_bias = IsRounded(shape_) && shape_.bias;
@@ -37,12 +38,13 @@ class CudaLinear : public Linear {
     return kMatmulWorkspace + (shape_.bias ? ColumnSumsWorkspace(shape_.rows, shape_.out) : 0);
   }
 
-  void Pack(Stream stream, const float* weight, void* packed) override {
+  void Pack(Stream stream, const void* weight, void* packed) override {
     Rehearse(stream);
-    if (IsRounded(shape_)) ToBFloat16(stream, shape_.in * shape_.out, weight, packed);
+    if (!IsCopied(shape_)) return;
+    ToBFloat16(stream, shape_.in * shape_.out, static_cast<const float*>(weight), packed);
   }
 
-  void Forward(Stream stream, const void* x, const float* weight, const void* packed,
+  void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
     MatmulTensors tensors = {.a = x, .b = Weights(weight, packed), .c = residual, .d = y};
@@ -56,7 +58,7 @@ class CudaLinear : public Linear {
                       activated);
   }
 
-  void BackwardInput(Stream stream, const void* dy, const float* weight, const void* packed,
+  void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
     MatmulTensors tensors = {.a = dy, .b = Weights(weight, packed), .c = dx, .d = dx};
     const Activation activation = shape_.input_activation;
@@ -131,8 +133,8 @@ class CudaLinear : public Linear {
     return static_cast<std::byte*>(workspace) + kMatmulWorkspace;
   }
 
-  const void* Weights(const float* weight, const void* packed) const {
-    return IsRounded(shape_) ? packed : weight;
+  const void* Weights(const void* weight, const void* packed) const {
+    return IsCopied(shape_) ? packed : weight;
   }
 
   const void* BiasFor(Stream stream, const float* bias, void* workspace) const {

@@ -30,6 +30,7 @@ constexpr Kernels TableWithoutProducts(const char* device) {
       .cross_entropy = CrossEntropy,
       .cross_entropy_workspace = CrossEntropyWorkspace,
       .soft_cap = SoftCap,
+      .dropout = Dropout,
       .scale = Scale,
       .accumulate = Accumulate,
       .block_squares = BlockSquares,

@@ -80,6 +80,7 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.micro_batch_size = best.setting.micro_batch_size;
   context.seq = source.batch.seq;
   context.dtype = source.dtype;
+  context.adaptation = source.adaptation;
   context.data_parallel = best.setting.data;
   context.tensor_parallel = best.setting.tensor;
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;

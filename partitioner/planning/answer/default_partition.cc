@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/spec/describe_layers.h"
+#include "models/layers/adapted_layers.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
 #include "partitioner/search/partition_answer.h"
@@ -34,9 +34,12 @@ LayerCost Price(const LayerSpec& layer, double ranks) {
 }
 
 absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const ModelSpec& spec,
-                                                          const BatchShape& batch, double ranks) {
+                                                          const BatchShape& batch,
+                                                          const Adaptation& adaptation,
+                                                          double ranks) {
   std::vector<LayerCost> layers;
-  for (const LayerSpec& layer : DescribeLayers(spec, batch)) layers.push_back(Price(layer, ranks));
+  for (const LayerSpec& layer : DescribeAdapted(spec, batch, adaptation))
+    layers.push_back(Price(layer, ranks));
   return CostTable::CreateShared(std::move(layers));
 }
 
@@ -53,14 +56,14 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
 }  // namespace
 
 absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                           const Timetable& timetable,
+                                           const Adaptation& adaptation, const Timetable& timetable,
                                            const std::vector<int>& replicas) {
   PartitionProblem problem;
-  auto costs = PriceAll(spec, batch, 1);
+  auto costs = PriceAll(spec, batch, adaptation, 1);
   if (!costs.ok()) return costs.status();
   problem.machines.costs = *std::move(costs);
   for (const int count : replicas) {
-    auto of_stage = PriceAll(spec, batch, count);
+    auto of_stage = PriceAll(spec, batch, adaptation, count);
     if (!of_stage.ok()) return of_stage.status();
     problem.machines.rank_costs.push_back(*std::move(of_stage));
   }

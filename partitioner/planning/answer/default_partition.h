@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "schedules/partition.h"
@@ -16,7 +17,7 @@ namespace sluice {
 // each) counts as r times as fast. Depends on nothing but its arguments. InvalidArgument when there
 // are more stages than layers.
 absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                           const Timetable& timetable,
+                                           const Adaptation& adaptation, const Timetable& timetable,
                                            const std::vector<int>& replicas = {});
 
 }  // namespace sluice

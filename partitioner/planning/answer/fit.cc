@@ -20,9 +20,9 @@ constexpr int kMostRepairs = 8;
 absl::Status SetRunMemory(const PlanQuestion& question, const PlanSource& source,
                           const PlanSetting& setting, Plan* plan) {
   const BatchShape batch{setting.micro_batch_size, source.batch.seq};
-  absl::StatusOr<std::vector<int64_t>> exact =
-      RunMemory(*source.spec, batch, source.dtype, question.optimizer, plan->timetable,
-                AssignmentOf(*plan), setting.data, question.zero, *source.kernels);
+  absl::StatusOr<std::vector<int64_t>> exact = RunMemory(
+      *source.spec, batch, source.dtype, question.optimizer, plan->timetable, AssignmentOf(*plan),
+      setting.data, question.zero, *source.kernels, source.adaptation, question.documents);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();

@@ -10,10 +10,13 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                DType dtype, OptimizerKind optimizer,
                                                const Timetable& timetable,
                                                const StageAssignment& assignment, int replicas,
-                                               int zero, const Kernels& kernels) {
+                                               int zero, const Kernels& kernels,
+                                               const Adaptation& adaptation, bool documents) {
   const absl::StatusOr<RunPlan> run = CompileRun({.spec = spec,
                                                   .batch = batch,
                                                   .dtype = dtype,
+                                                  .documents = documents,
+                                                  .adaptation = adaptation,
                                                   .timetable = timetable,
                                                   .partition = assignment.partition,
                                                   .recompute = assignment.recompute,

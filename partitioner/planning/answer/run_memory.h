@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -16,12 +17,15 @@
 namespace sluice {
 
 // [rank of the pipeline] bytes that a run with this plan allocates, to the byte; of the replica
-// that allocates most, which may have a few bytes more of what is shared out.
+// that allocates most, which may have a few bytes more of what is shared out. `adaptation` and
+// `documents` as in RunRequest.
 absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const BatchShape& batch,
                                                DType dtype, OptimizerKind optimizer,
                                                const Timetable& timetable,
                                                const StageAssignment& assignment, int replicas = 1,
-                                               int zero = 0, const Kernels& kernels = CpuKernels());
+                                               int zero = 0, const Kernels& kernels = CpuKernels(),
+                                               const Adaptation& adaptation = {},
+                                               bool documents = false);
 
 }  // namespace sluice
 

@@ -118,6 +118,11 @@ void ReadBatch(JsonFields* fields, PlanFile* plan) {
   if (!ParseDType(dtype, &plan->dtype)) {
     fields->Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
   }
+  if (!fields->Has("adaptation")) return;
+  absl::StatusOr<Adaptation> adaptation = ParseAdaptation(fields->String("adaptation"));
+  if (!adaptation.ok())
+    return fields->Fail("adaptation", std::string(adaptation.status().message()));
+  plan->adaptation = *std::move(adaptation);
 }
 
 // When micro-batches run, and how long that takes.

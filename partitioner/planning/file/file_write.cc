@@ -60,6 +60,8 @@ void AddSetting(const Plan& plan, const PlanContext& context, Json* json) {
     out["micro_batch_size"] = context.micro_batch_size;
     out["seq"] = context.seq;
     out["dtype"] = DTypeName(context.dtype);
+    if (const std::string trained = context.adaptation.ToString(); !trained.empty())
+      out["adaptation"] = trained;
   }
   if (plan.has_schedule()) out["data_parallel"] = context.data_parallel;
   if (!context.graph) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
 #include "partitioner/planning/plan/plan.h"
@@ -24,6 +25,7 @@ struct PlanContext {
   int64_t micro_batch_size = 1;
   int64_t seq = 1;  // tokens per sample
   DType dtype = DType::kFloat32;
+  Adaptation adaptation;    // what of the model is trained
   int data_parallel = 1;    // replicas of the pipeline
   int tensor_parallel = 1;  // devices that share each stage
   bool sequence_parallel = false;

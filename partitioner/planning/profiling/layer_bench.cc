@@ -64,10 +64,11 @@ struct LayerBench::Offsets {
     }
     int64_t most_blocks = 0;
     for (const ParameterDecl& parameter : decl.parameters) {
-      const int64_t elements = ElementCount(parameter.shape);
-      for (std::vector<int64_t>* of : {&parameters, &gradients, &moments1, &moments2})
-        of->push_back(Take(elements * SizeOf(DType::kFloat32)));
-      most_blocks = std::max(most_blocks, elements / kSquaresBlock + 1);
+      const int64_t trained = TrainedElements(parameter);
+      parameters.push_back(Take(parameter.bytes()));
+      for (std::vector<int64_t>* of : {&gradients, &moments1, &moments2})
+        of->push_back(Take(trained * SizeOf(DType::kFloat32)));
+      most_blocks = std::max(most_blocks, trained / kSquaresBlock + 1);
     }
     squares = Take(most_blocks * static_cast<int64_t>(sizeof(double)));
     packed = Take(static_cast<int64_t>(decl.packed_bytes));
@@ -167,8 +168,10 @@ LayerCall LayerBench::Apart() const {
 void LayerBench::Update() {
   const Kernels& kernels = *place_.kernels;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const OptimizerTensor tensor = {.n = ElementCount(layer_->decl().parameters[i].shape),
-                                    .weight = parameters_[i],
+    const ParameterDecl& decl = layer_->decl().parameters[i];
+    if (decl.frozen) continue;
+    const OptimizerTensor tensor = {.n = ElementCount(decl.shape),
+                                    .weight = static_cast<float*>(parameters_[i]),
                                     .gradient = gradients_[i],
                                     .moment1 = moments1_[i],
                                     .moment2 = moments2_[i]};
@@ -185,16 +188,16 @@ void LayerBench::BindWeights(const Offsets& offsets, const Arena& brief) {
     const bool waits = offsets.apart[i] != Offsets::kNotApart;
     apart_tensors_.push_back(waits ? arena_.at(offsets.apart[i]) : tensors_.back());
   }
-  std::vector<float> values;
+  std::vector<std::byte> values;
   for (size_t i = 0; i < offsets.parameters.size(); ++i) {
-    parameters_.push_back(arena_.at<float>(offsets.parameters[i]));
-    gradients_.push_back(arena_.at<float>(offsets.gradients[i]));
+    const ParameterDecl& decl = layer_->decl().parameters[i];
+    parameters_.push_back(arena_.at(offsets.parameters[i]));
+    gradients_.push_back(decl.frozen ? nullptr : arena_.at<float>(offsets.gradients[i]));
     moments1_.push_back(arena_.at<float>(offsets.moments1[i]));
     moments2_.push_back(arena_.at<float>(offsets.moments2[i]));
-    const ParameterDecl& decl = layer_->decl().parameters[i];
-    values.resize(static_cast<size_t>(ElementCount(decl.shape)));
+    values.resize(static_cast<size_t>(decl.bytes()));
     InitializeParameter(decl, kSeed, values.data());
-    Upload(parameters_.back(), values.data(), BytesOf(decl.shape, DType::kFloat32));
+    Upload(parameters_.back(), values.data(), decl.bytes());
   }
   squares_ = arena_.at<double>(offsets.squares);
   call_.tensors = tensors_;

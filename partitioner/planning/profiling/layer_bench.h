@@ -76,7 +76,8 @@ class LayerBench {
   DeviceMemory results_;  // loss and correct, which kernels write and the host may read
   StreamStopwatch& stopwatch_;
   std::vector<void*> tensors_, apart_tensors_;
-  std::vector<float*> parameters_, gradients_, moments1_, moments2_;
+  std::vector<void*> parameters_;
+  std::vector<float*> gradients_, moments1_, moments2_;
   double* squares_ = nullptr;  // of the gradients' blocks
   LayerCall call_;
   std::vector<double> forward_, restore_, input_grad_, weight_grad_, update_;  // seconds

@@ -35,7 +35,7 @@ absl::StatusOr<Stage> MakeStage(const ModelSpec& spec, const BatchShape& batch,
   int64_t brief_bytes = 0;
   for (int index = first; index < end; ++index) {
     absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, batch, options.dtype, *options.kernels);
+        MakeLayer(spec, index, batch, options.dtype, *options.kernels, options.adaptation);
     if (!layer.ok()) return layer.status();
     brief_bytes = std::max(brief_bytes, BriefBytes((*layer)->decl()));
     layers.push_back(*std::move(layer));

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "models/device/device.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -15,6 +16,7 @@ namespace sluice {
 
 struct LayerTimingOptions {
   DType dtype = DType::kFloat32;
+  Adaptation adaptation = {};  // what is trained
   int stages = 1;
   int repetitions = 1;
   const Kernels* kernels = &CpuKernels();

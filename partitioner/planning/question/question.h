@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/layers/trainable.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/decoder.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
@@ -50,6 +51,8 @@ struct PlanQuestion {
   std::optional<int> micro_batches;         // per step and replica; usual: kPlannedMicroBatches
   std::optional<int64_t> global_batch;      // samples per step; usual: by the two above
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  Adaptation adaptation;   // what of a model is trained
+  bool documents = false;  // samples hold several, as packed ones do (RunRequest::documents)
 
   // What may be chosen from.
   std::optional<std::string> schedule;  // a name of the catalogue
@@ -70,6 +73,9 @@ struct PlanQuestion {
 
   const ModelSpec* spec() const { return std::get_if<ModelSpec>(&subject); }
   const ProfileGraph* graph() const { return std::get_if<ProfileGraph>(&subject); }
+  DType compute_type() const {
+    return dtype.value_or(on_this_processor() ? DType::kFloat32 : DType::kBFloat16);
+  }
   // Whether the costs are those of this machine's processor.
   bool on_this_processor() const { return !device && !cluster; }
   // Whether that processor is measured: the layers of a model that sluice runs whole on each rank.

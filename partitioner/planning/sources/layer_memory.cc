@@ -33,14 +33,16 @@ int64_t BoundaryBytes(const Shape& shape, DType dtype) {
 }
 
 int64_t ParameterBytes(const LayerDecl& decl, OptimizerKind optimizer) {
-  int64_t elements = 0, trained = 0;
+  int64_t weights = 0, trained = 0;
   for (const ParameterDecl& parameter : decl.parameters) {
-    elements += ElementCount(parameter.shape);
+    // A frozen table that is tied may lie where its twin does, if that is on the same rank.
+    const bool shared = parameter.frozen && !parameter.tied_to.empty();
+    weights += shared ? 0 : parameter.bytes();
     trained += TrainedElements(parameter);
   }
   const int64_t moments = optimizer == OptimizerKind::kAdamW ? 2 : 1;
-  const int64_t values = elements + (1 + moments) * trained;  // weights; gradients, moments
-  return SizeOf(DType::kFloat32) * values + static_cast<int64_t>(decl.packed_bytes);
+  const int64_t state = SizeOf(DType::kFloat32) * (1 + moments) * trained;  // and gradients
+  return weights + state + static_cast<int64_t>(decl.packed_bytes);
 }
 
 // The largest of F, I and W: what the call needs while everything saved is there.
@@ -52,14 +54,24 @@ int64_t WorkspaceBytes(const LayerDecl& decl, int64_t input, int64_t output) {
   return std::max(forward, input_grad);
 }
 
-LayerCost CostOf(const LayerDecl& decl, const LayerSpec& spec, OptimizerKind optimizer) {
+int64_t TrainedParameters(const LayerDecl& decl) {
+  int64_t elements = 0;
+  for (const ParameterDecl& parameter : decl.parameters) {
+    if (parameter.tied_to.empty()) elements += TrainedElements(parameter);
+  }
+  return elements;
+}
+
+LayerCost CostOf(const LayerDecl& decl, const LayerSpec& spec, OptimizerKind optimizer,
+                 bool adapted) {
   const int64_t input = BoundaryBytes(decl.input_shape, decl.input_dtype);
   const int64_t output = BoundaryBytes(decl.output_shape, decl.output_dtype);
   const int64_t kept = SumOf(decl, {Lifetime::kForwardToInputGrad, Lifetime::kForwardToWeightGrad});
   const int64_t held_input = decl.input_use == LastUse::kForward ? 0 : input;
   LayerCost cost;
   cost.name = decl.name;
-  cost.parameters = spec.parameters;
+  // Of a tied pair the model has one; adapters and what is frozen only the declaration knows.
+  cost.parameters = adapted ? TrainedParameters(decl) : spec.parameters;
   cost.parameter_bytes = ParameterBytes(decl, optimizer);
   cost.saved_bytes = {held_input + kept, held_input + kept - RestorableBytes(decl), input};
   cost.weight_grad_bytes =
@@ -80,21 +92,24 @@ bool SameShape(const LayerSpec& a, const LayerSpec& b) {
 
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
                                                      DType dtype, OptimizerKind optimizer,
-                                                     const Kernels& kernels) {
+                                                     const Kernels& kernels,
+                                                     const Adaptation& adaptation) {
   const std::vector<LayerSpec> specs = DescribeLayers(spec, batch);
   const KernelThreads one_core(1);  // work areas depend on it
   std::vector<LayerCost> costs;
   for (size_t i = 0; i < specs.size(); ++i) {
-    // A transformer's blocks are alike, and making one prepares its kernels.
-    if (i > 1 && SameShape(specs[i], specs[i - 1])) {
+    // A transformer's blocks are alike, and making one prepares its kernels; only --freeze treats
+    // them differently.
+    if (i > 1 && adaptation.freeze.empty() && SameShape(specs[i], specs[i - 1])) {
       costs.push_back(costs.back());
       costs.back().name = specs[i].name;
       continue;
     }
     absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, static_cast<int>(i), batch, dtype, kernels);
+        MakeLayer(spec, static_cast<int>(i), batch, dtype, kernels, adaptation);
     if (!layer.ok()) return layer.status();
-    costs.push_back(CostOf((*layer)->decl(), specs[i], optimizer));
+    const bool adapted = !(adaptation == Adaptation());
+    costs.push_back(CostOf((*layer)->decl(), specs[i], optimizer, adapted));
   }
   return costs;
 }

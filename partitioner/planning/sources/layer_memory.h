@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/kernels/kernels.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -13,12 +14,14 @@
 
 namespace sluice {
 
-// One entry per layer, with its name, parameters and bytes as its implementation declares them; no
-// seconds. What a stage needs by these bytes is at most what the run will allocate: alignment,
-// messages ahead of their use and the packing of buffers come on top (RunMemory counts them).
+// One entry per layer, with its name, parameters and bytes as its implementation declares them,
+// trained as `adaptation` says; no seconds. What a stage needs by these bytes is at most what the
+// run will allocate: alignment, messages ahead of their use and the packing of buffers come on top
+// (RunMemory counts them).
 absl::StatusOr<std::vector<LayerCost>> DeclaredCosts(const ModelSpec& spec, const BatchShape& batch,
                                                      DType dtype, OptimizerKind optimizer,
-                                                     const Kernels& kernels = CpuKernels());
+                                                     const Kernels& kernels = CpuKernels(),
+                                                     const Adaptation& adaptation = {});
 
 }  // namespace sluice
 

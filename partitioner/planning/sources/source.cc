@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/layers/adapted_layers.h"
 #include "models/layers/trainable.h"
-#include "models/spec/describe_layers.h"
 #include "partitioner/costs/analytic_cost.h"
 #include "partitioner/planning/profiling/cpu_device.h"
 #include "partitioner/planning/sources/cluster_prices.h"
@@ -20,10 +20,6 @@ namespace {
 constexpr int kDefaultMicroBatchSize = 4;
 // Devices that could share a stage where no cluster says how many a node has.
 constexpr int kDevicesPerNode = 8;
-
-DType DTypeOf(const PlanQuestion& question) {
-  return question.dtype.value_or(question.on_this_processor() ? DType::kFloat32 : DType::kBFloat16);
-}
 
 absl::Status WholeStagesOnly(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -70,9 +66,10 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
   const ModelSpec& model = *question.spec();
   const BatchShape shape{setting.micro_batch_size, seq};
   absl::StatusOr<std::vector<LayerCost>> layers =
-      DeclaredCosts(model, shape, dtype, question.optimizer, kernels);
+      DeclaredCosts(model, shape, dtype, question.optimizer, kernels, question.adaptation);
   if (!layers.ok()) return layers.status();
-  SetAnalyticSeconds(DescribeLayers(model, shape), shape, dtype, device, &*layers);
+  SetAnalyticSeconds(DescribeAdapted(model, shape, question.adaptation), shape, dtype, device,
+                     &*layers);
   absl::StatusOr<Machines> machines =
       PriceReplica(question, setting, device.link, *std::move(layers));
   if (!machines.ok()) return machines;
@@ -102,6 +99,12 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
 // sluice has no layers for it.
 absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bool trains,
                          PlanSource* source) {
+  if (!(question.adaptation == Adaptation())) {
+    return absl::InvalidArgumentError(
+        "--lora and --freeze are planned for models that sluice trains, on devices that are alike "
+        "and share no stage; leave out --cluster and --tensor-parallel, and --data-parallel with a "
+        "--device");
+  }
   const DecoderConfig* config = spec.decoder();
   if (config == nullptr) {
     return absl::InvalidArgumentError(
@@ -147,6 +150,7 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->model = profile.model;
   source->spec = profile.spec;
   source->dtype = profile.dtype;
+  source->adaptation = profile.adaptation;
   source->batch = {profile.micro_batch_size, profile.seq};
   source->device = profile.device;
   source->costs = absl::StrCat("measured, ", question.model);
@@ -167,7 +171,8 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
 absl::StatusOr<PlanSource> MakeSource(const PlanQuestion& question) {
   PlanSource source;
   source.model = question.model;
-  source.dtype = DTypeOf(question);
+  source.dtype = question.compute_type();
+  source.adaptation = question.adaptation;
   source.batch.size = question.micro_batch_size.value_or(kDefaultMicroBatchSize);
   absl::Status status;
   if (const auto* profile = std::get_if<Profile>(&question.subject)) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/kernels/portable_kernels.h"
+#include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -22,6 +23,7 @@ struct PlanSource {
   std::string model;
   std::optional<ModelSpec> spec;  // absent for models that sluice does not train
   DType dtype = DType::kFloat32;
+  Adaptation adaptation;
   BatchShape batch;  // the micro-batch that was asked for, or the usual one
   int layers = 0;
   std::string device;      // "h200"

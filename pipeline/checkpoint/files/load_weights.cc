@@ -1,6 +1,7 @@
 #include "pipeline/checkpoint/files/load_weights.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "models/files/shards.h"
 #include "models/layers/layer.h"
+#include "models/spec/bfloat16.h"
 
 namespace sluice {
 namespace {
@@ -79,10 +81,25 @@ const char* Advice(const std::vector<std::string>& missing) {
                : "";
 }
 
+// A piece at a time, so that no tensor is in memory as fp32 that is not kept so.
+absl::Status ReadRounded(const SafetensorsFile& file, const std::string& name,
+                         const TensorTarget& target, int64_t count) {
+  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, count)));
+  auto* const to = static_cast<uint16_t*>(target.data);
+  for (int64_t done = 0; done < count; done += kPiece) {
+    const int64_t size = std::min(kPiece, count - done);
+    absl::Status status = file.Read(name, target.shape, target.first + done, size, piece.data());
+    if (!status.ok()) return status;
+    ToBFloat16(size, piece.data(), to + done);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadTarget(const SafetensorsFile& file, const std::string& name,
                         const TensorTarget& target) {
-  if (target.count < 0) return file.Read(name, target.shape, target.data);
-  return file.Read(name, target.shape, target.first, target.count, target.data);
+  const int64_t count = target.count < 0 ? ElementCount(target.shape) : target.count;
+  if (target.dtype == DType::kBFloat16) return ReadRounded(file, name, target, count);
+  return file.Read(name, target.shape, target.first, count, static_cast<float*>(target.data));
 }
 
 // The tensors of a file, by their names without prefix.
@@ -180,17 +197,22 @@ absl::Status CheckNothingLeftOut(const SafetensorsFile& file, const WeightNames&
                    "; take the config.json that belongs to these weights"));
 }
 
+// Whether the tensor `name` has the values that were read to `wanted`.
 absl::StatusOr<bool> HasValues(const SafetensorsFile& file, const std::string& name,
                                const TensorTarget& wanted) {
   const int64_t elements = ElementCount(wanted.shape);
   if (absl::Status status = file.Check(name, wanted.shape); !status.ok()) return status;
-  std::vector<float> values(static_cast<size_t>(std::min(kPiece, elements)));
-  for (int64_t first = 0; first < elements; first += kPiece) {
-    const int64_t count = std::min(kPiece, elements - first);
-    absl::Status status = file.Read(name, wanted.shape, first, count, values.data());
-    if (!status.ok()) return status;
-    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-    if (std::memcmp(values.data(), wanted.data + first, bytes) != 0) return false;
+  const auto element = static_cast<size_t>(SizeOf(wanted.dtype));
+  std::vector<std::byte> values(static_cast<size_t>(std::min(kPiece, elements)) * element);
+  TensorTarget piece = wanted;
+  piece.data = values.data();
+  for (; piece.first < elements; piece.first += kPiece) {
+    piece.count = std::min(kPiece, elements - piece.first);
+    if (absl::Status status = ReadTarget(file, name, piece); !status.ok()) return status;
+    const auto* const at =
+        static_cast<const std::byte*>(wanted.data) + static_cast<size_t>(piece.first) * element;
+    if (std::memcmp(values.data(), at, static_cast<size_t>(piece.count) * element) != 0)
+      return false;
   }
   return true;
 }

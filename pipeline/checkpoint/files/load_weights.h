@@ -7,17 +7,19 @@
 
 #include "absl/status/status.h"
 #include "models/files/safetensors.h"
+#include "models/spec/dtype.h"
 
 namespace sluice {
 
-// Where to read a tensor to: row-major fp32 of `shape`, or `count` of its elements from element
-// `first` on.
+// Where to read a tensor to: row-major, of `shape` and `dtype` (fp32 or bf16, to which values are
+// rounded), or `count` of its elements from element `first` on.
 struct TensorTarget {
   std::string name;
   std::vector<int64_t> shape;
-  float* data = nullptr;
+  void* data = nullptr;
   int64_t first = 0;
   int64_t count = -1;  // negative: all
+  DType dtype = DType::kFloat32;
 };
 
 // Reads all of `targets`, or none: NotFound names the tensors that `file` lacks, InvalidArgument

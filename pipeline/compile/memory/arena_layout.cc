@@ -1,6 +1,8 @@
 #include "pipeline/compile/memory/arena_layout.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "pipeline/compile/memory/memory_plan.h"
@@ -109,9 +111,17 @@ class Layout {
       std::vector<int64_t>& of_layer = offsets->emplace_back();
       if (slot >= SlotsAt(local)) continue;
       for (const ParameterDecl& parameter : Decl(local).parameters)
-        of_layer.push_back(shelf_.Take(ElementCount(parameter.shape) * SizeOf(DType::kFloat32)));
+        of_layer.push_back(parameter.frozen ? Frozen(parameter) : shelf_.Take(parameter.bytes()));
     }
     return shelf_.end() - start;
+  }
+
+  // One place for all versions of a weight that never changes, and for what is tied to it.
+  int64_t Frozen(const ParameterDecl& parameter) {
+    const auto [place, first] =
+        frozen_.try_emplace(parameter.tied_to.empty() ? parameter.name : parameter.tied_to);
+    if (first) place->second = shelf_.Take(parameter.bytes());
+    return place->second;
   }
 
   int64_t Packed(std::vector<int64_t>* offsets, int slot) {
@@ -149,6 +159,7 @@ class Layout {
   const int world_rank_;
   const size_t slice_;
   const std::vector<size_t> first_parameter_;
+  std::map<std::string, int64_t> frozen_;  // by the name that it is stored as
   Shelf shelf_;
   ArenaLayout arena_;
 };

@@ -117,6 +117,8 @@ BufferId LayerCalls::InputGrad(const CallPlace& place, BufferId output_grad) {
 
 void LayerCalls::WeightGrad(const CallPlace& place) {
   const LayerDecl& decl = Decl(place);
+  const auto trained = [](const ParameterDecl& parameter) { return !parameter.frozen; };
+  if (std::none_of(decl.parameters.begin(), decl.parameters.end(), trained)) return;
   const Frame& frame = At(place);
   CallBuffers call{.layer = place.layer,
                    .starts = frame.samples.starts,

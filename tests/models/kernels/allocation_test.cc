@@ -119,8 +119,8 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
   int64_t correct = 0;
   bool finite = false;
   ExpectNone("embedding", [&] {
-    k.embedding_forward({}, dtype, tokens.data(), nullptr, kRows, 10, kDim, 1, a.floats(),
-                        b.floats(), y.data());
+    k.embedding_forward({}, dtype, tokens.data(), nullptr, kRows, 10, kDim, 1, DType::kFloat32,
+                        a.floats(), b.floats(), y.data());
     k.embedding_backward({}, dtype, tokens.data(), nullptr, kRows, 10, kDim, 20, 10, 1, y.data(),
                          m.floats(), v.floats(), false, nullptr);
   });

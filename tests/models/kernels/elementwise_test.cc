@@ -36,6 +36,49 @@ TEST(ElementwiseTest, AccumulateAddsOrOverwrites) {
   }
 }
 
+// A share of the values is dropped, whatever pieces they come in, and what is kept makes up for it.
+TEST(ElementwiseTest, DropoutKeepsItsShareInAnyPieces) {
+  constexpr int64_t kN = 4099, kCut = 1001;
+  const DropoutMask mask = {
+      .seed = 3, .stream = 5, .first = 7, .threshold = uint32_t{1} << 30, .scale = 4.0f / 3};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Tensor x(dtype, Values(kN, 1.5));
+    const Tensor added(dtype, Rounded(RandomValues(kN, 1), dtype));
+    Tensor whole(dtype, kN), sum(dtype, kN);
+    KernelsUnderTest().dropout({}, dtype, kN, mask, x.data(), nullptr, whole.data());
+    KernelsUnderTest().dropout({}, dtype, kN, mask, x.data(), added.data(), sum.data());
+    int64_t dropped = 0;
+    for (size_t i = 0; i < kN; ++i) {
+      const double kept = whole.Get(i);
+      dropped += kept == 0 ? 1 : 0;
+      const float term = kept == 0 ? 0 : 1.5f * mask.scale;
+      ASSERT_EQ(kept, Rounded(double{term}, dtype));
+      ASSERT_EQ(sum.Get(i), Rounded(double{static_cast<float>(added.Get(i)) + term}, dtype));
+    }
+    EXPECT_NEAR(static_cast<double>(dropped) / kN, 0.25, 0.03);  // 4 standard deviations
+    DropoutMask rest = mask;
+    rest.first += kCut;
+    Tensor part(dtype, kN - kCut);
+    KernelsUnderTest().dropout({}, dtype, kN - kCut, rest, x.data(), nullptr, part.data());
+    for (size_t i = 0; i < kN - kCut; ++i) ASSERT_EQ(part.Get(i), whole.Get(i + kCut));
+  }
+}
+
+TEST(ElementwiseTest, ScaleIsRoundedOnce) {
+  constexpr float kFactor = 1.3f;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const size_t n : kSizes) {
+      const Values before = Rounded(RandomValues(n, 7, -1e3, 1e3), dtype);
+      Tensor x(dtype, before);
+      KernelsUnderTest().scale({}, dtype, static_cast<int64_t>(n), kFactor, x.data());
+      for (size_t i = 0; i < n; ++i) {
+        const float product = kFactor * static_cast<float>(before[i]);
+        ASSERT_EQ(x.Get(i), Rounded(double{product}, dtype)) << i << " of " << n;
+      }
+    }
+  }
+}
+
 TEST(ElementwiseTest, SquaresOfEveryBlockAreNearlyExact) {
   for (const size_t n : kSizes) {
     Tensor x(DType::kFloat32, RandomValues(n, 2, -1e3, 1e3));

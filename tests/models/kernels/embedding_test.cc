@@ -59,24 +59,29 @@ size_t PositionOf(const Reachable<int32_t>& starts, bool documents, int64_t row)
   return static_cast<size_t>(row % kSeq - start);
 }
 
+void ExpectForward(DType dtype, DType table, int64_t dim, const Options& options) {
+  const Reachable<int32_t> tokens = Tokens(), starts = Starts();
+  const Tensor wte(table, RandomMatrix(kVocab, dim, 1));
+  const Tensor wpe(table, RandomMatrix(kMaxSeq, dim, 2));
+  Tensor y(dtype, static_cast<size_t>(kRows * dim));
+  KernelsUnderTest().embedding_forward(
+      {}, dtype, tokens.data(), options.documents ? starts.data() : nullptr, kRows, kSeq, dim,
+      options.scale, table, wte.data(), options.positions ? wpe.data() : nullptr, y.data());
+  for (int64_t r = 0; r < kRows; ++r) {
+    const size_t token = static_cast<size_t>(tokens[static_cast<size_t>(r)] * dim);
+    const size_t position = PositionOf(starts, options.documents, r) * static_cast<size_t>(dim);
+    for (size_t i = 0; i < static_cast<size_t>(dim); ++i) {
+      float sum = options.scale * static_cast<float>(wte.Get(token + i));
+      if (options.positions) sum += static_cast<float>(wpe.Get(position + i));
+      EXPECT_EQ(y.Get(static_cast<size_t>(r * dim) + i), Rounded(static_cast<double>(sum), dtype));
+    }
+  }
+}
+
 TEST(EmbeddingTest, ForwardAddsTokenAndPosition) {
   ForEachCase([](DType dtype, int64_t dim, const Options& options) {
-    const Reachable<int32_t> tokens = Tokens(), starts = Starts();
-    Tensor wte(DType::kFloat32, RandomMatrix(kVocab, dim, 1));
-    Tensor wpe(DType::kFloat32, RandomMatrix(kMaxSeq, dim, 2));
-    Tensor y(dtype, static_cast<size_t>(kRows * dim));
-    KernelsUnderTest().embedding_forward(
-        {}, dtype, tokens.data(), options.documents ? starts.data() : nullptr, kRows, kSeq, dim,
-        options.scale, wte.floats(), options.positions ? wpe.floats() : nullptr, y.data());
-    for (int64_t r = 0; r < kRows; ++r) {
-      const float* const position =
-          wpe.floats() + PositionOf(starts, options.documents, r) * static_cast<size_t>(dim);
-      for (int64_t i = 0; i < dim; ++i) {
-        float sum = options.scale * wte.floats()[tokens[static_cast<size_t>(r)] * dim + i];
-        if (options.positions) sum += position[i];
-        EXPECT_EQ(y.Get(static_cast<size_t>(r * dim + i)),
-                  Rounded(static_cast<double>(sum), dtype));
-      }
+    for (const DType table : {DType::kFloat32, DType::kBFloat16}) {
+      ExpectForward(dtype, table, dim, options);
     }
   });
 }
@@ -122,7 +127,7 @@ TEST(EmbeddingTest, AnyScaleIsRoundedOnce) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     Tensor y(dtype, static_cast<size_t>(kRows * kDim));
     KernelsUnderTest().embedding_forward({}, dtype, tokens.data(), nullptr, kRows, kSeq, kDim,
-                                         scale, wte.floats(), nullptr, y.data());
+                                         scale, wte.dtype(), wte.data(), nullptr, y.data());
     for (size_t i = 0; i < y.size(); ++i) {
       const size_t token = static_cast<size_t>(tokens[i / kDim]);
       const float product = scale * wte.floats()[token * kDim + i % kDim];

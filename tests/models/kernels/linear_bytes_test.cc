@@ -52,6 +52,8 @@ TEST(LinearBytesTest, AreForetoldWithoutTheProcessor) {
             ExpectForetold(shape);
             shape.add_input_grad = true;
             ExpectForetold(shape);
+            shape.weight_dtype = dtype;
+            ExpectForetold(shape);
           }
         }
       }

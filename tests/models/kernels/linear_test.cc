@@ -11,11 +11,11 @@ namespace {
 struct Case {
   LinearShape shape;
   std::string Name() const {
-    return absl::StrFormat("%s [%d, %d] x [%d, %d]%s%s, activations %d and %d",
-                           DTypeName(shape.dtype), shape.rows, shape.in, shape.in, shape.out,
-                           shape.weight_transposed ? ", transposed" : "",
-                           shape.bias ? ", bias" : "", static_cast<int>(shape.activation),
-                           static_cast<int>(shape.input_activation));
+    return absl::StrFormat(
+        "%s [%d, %d] x %s [%d, %d]%s%s, activations %d and %d", DTypeName(shape.dtype), shape.rows,
+        shape.in, DTypeName(shape.weight_dtype), shape.in, shape.out,
+        shape.weight_transposed ? ", transposed" : "", shape.bias ? ", bias" : "",
+        static_cast<int>(shape.activation), static_cast<int>(shape.input_activation));
   }
 };
 
@@ -25,7 +25,10 @@ std::vector<Case> Cases() {
                               {128, 96, 10}, {130, 48, 257}};
   std::vector<Case> cases;
   int variant = 0;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  const std::pair<DType, DType> types[] = {{DType::kFloat32, DType::kFloat32},
+                                           {DType::kBFloat16, DType::kFloat32},
+                                           {DType::kBFloat16, DType::kBFloat16}};
+  for (const auto& [dtype, weight_dtype] : types) {
     for (const auto& size : sizes) {
       for (const bool transposed : {false, true}) {
         // Every size meets every flag; the activations take turns.
@@ -35,6 +38,7 @@ std::vector<Case> Cases() {
                           .in = size[1],
                           .out = size[2],
                           .dtype = dtype,
+                          .weight_dtype = weight_dtype,
                           .weight_transposed = transposed,
                           .bias = variant % 2 == 0,
                           .activation = activation,
@@ -66,9 +70,9 @@ class LinearTest : public testing::TestWithParam<Case> {
       : shape_(GetParam().shape),
         linear_(KernelsUnderTest().make_linear(shape_)),
         values_(shape_),
-        weight_(DType::kFloat32, values_.weight),
+        weight_(shape_.weight_dtype, values_.weight),
         packed_(linear_->packed_bytes()) {
-    linear_->Pack({}, weight_.floats(), packed_.data());
+    linear_->Pack({}, weight_.data(), packed_.data());
   }
 
   const LinearShape shape_;
@@ -93,7 +97,7 @@ TEST_P(LinearTest, ForwardIsProductPlusBiasPlusResidual) {
     Tensor activated(shape_.dtype, want.size());
     Workspace workspace(linear_->forward_workspace());
     const bool activates = shape_.activation != Activation::kNone;
-    linear_->Forward({}, x.data(), weight_.floats(), packed_.data(),
+    linear_->Forward({}, x.data(), weight_.data(), packed_.data(),
                      shape_.bias ? bias.floats() : nullptr,
                      with_residual ? residual.data() : nullptr, y.data(),
                      activates ? activated.data() : nullptr, workspace.data());
@@ -116,7 +120,7 @@ TEST_P(LinearTest, InputGradient) {
   const Tensor before(shape_.dtype, values_.before);
   Tensor dx(shape_.dtype, want.size());
   Workspace workspace(linear_->input_grad_workspace());
-  linear_->BackwardInput({}, dy.data(), weight_.floats(), packed_.data(), before.data(), dx.data(),
+  linear_->BackwardInput({}, dy.data(), weight_.data(), packed_.data(), before.data(), dx.data(),
                          workspace.data());
   ExpectClose(dx, want, 2 * Epsilon(shape_.dtype), 2 * SumTolerance(shape_.out) + 1e-6,
               GetParam().Name());
@@ -128,14 +132,14 @@ TEST_P(LinearTest, InputGradientIsAddedAndRoundedOnce) {
   shape.add_input_grad = true;
   const std::unique_ptr<Linear> linear = KernelsUnderTest().make_linear(shape);
   Workspace packed(linear->packed_bytes());
-  linear->Pack({}, weight_.floats(), packed.data());
+  linear->Pack({}, weight_.data(), packed.data());
   Values want = twin::Product(shape.rows, shape.out, shape.in, values_.dy, false,
                               values_.seen_weight, !shape.weight_transposed);
   for (size_t i = 0; i < want.size(); ++i) want[i] += values_.before[i];
   const Tensor dy(shape.dtype, values_.dy);
   Tensor dx(shape.dtype, values_.before);
   Workspace workspace(linear->input_grad_workspace());
-  linear->BackwardInput({}, dy.data(), weight_.floats(), packed.data(), nullptr, dx.data(),
+  linear->BackwardInput({}, dy.data(), weight_.data(), packed.data(), nullptr, dx.data(),
                         workspace.data());
   ExpectClose(dx, want, Epsilon(shape.dtype), SumTolerance(shape.out), GetParam().Name());
 }
@@ -168,8 +172,8 @@ TEST_P(LinearTest, WeightGradientOverwritesThenAccumulates) {
   }
 }
 
-TEST_P(LinearTest, Fp32UsesTheWeightsAsTheyAre) {
-  if (shape_.dtype == DType::kFloat32) {
+TEST_P(LinearTest, WeightsOfTheProductsTypeAreUsedAsTheyAre) {
+  if (shape_.dtype == shape_.weight_dtype) {
     EXPECT_EQ(linear_->packed_bytes(), 0u);
   }
 }
@@ -177,8 +181,9 @@ TEST_P(LinearTest, Fp32UsesTheWeightsAsTheyAre) {
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest, testing::ValuesIn(Cases()),
                          [](const auto& param_info) {
                            const LinearShape& s = param_info.param.shape;
-                           return absl::StrFormat("%s_%d_%d_%d%s", DTypeName(s.dtype), s.rows, s.in,
-                                                  s.out, s.weight_transposed ? "_transposed" : "");
+                           return absl::StrFormat("%s_%s_%d_%d_%d%s", DTypeName(s.dtype),
+                                                  DTypeName(s.weight_dtype), s.rows, s.in, s.out,
+                                                  s.weight_transposed ? "_transposed" : "");
                          });
 
 }  // namespace

@@ -58,6 +58,20 @@ TEST_F(LoadWeightsTest, NamesMatchWithAndWithoutThePrefix) {
   EXPECT_TRUE(Load().ok());
 }
 
+// To the nearest bf16, ties to even; what is one stays so.
+TEST_F(LoadWeightsTest, RoundsWhereThePlaceIsBFloat16) {
+  source_ = {1.00390625f, -2};
+  Write({"wte.weight"});
+  std::vector<uint16_t> halves = {0, 0, 7};
+  const TensorTarget target = {.name = "transformer.wte.weight",
+                               .shape = {2},
+                               .data = halves.data(),
+                               .dtype = DType::kBFloat16};
+  WeightNames model = {.all = {target.name}, .tied = {"lm_head.weight"}, .copies = {target}};
+  ASSERT_TRUE(LoadWeights(path_, {target}, model).ok());
+  EXPECT_THAT(halves, ElementsAre(0x3f80, 0xc000, 7));
+}
+
 TEST_F(LoadWeightsTest, NamesWhatIsMissingAndReadsNothing) {
   Write({"wte.weight"});
   const absl::Status status = Load();

@@ -26,6 +26,7 @@ struct Case {
   bool splits_backward = false;
   Timetable timetable;
   StageAssignment assignment;
+  Adaptation adaptation;
 };
 
 Case RandomCase(uint64_t seed) {
@@ -55,6 +56,10 @@ Case RandomCase(uint64_t seed) {
   const int stages = test.timetable.placement.stages();
   test.assignment.partition = *EvenPartition(test.spec.layer_count(), stages);
   for (int s = 0; s < stages; ++s) test.assignment.recompute.push_back(kPolicies[below(3)]);
+  const int adapted = below(4);
+  if (adapted == 0) test.adaptation.lora = Lora{.rank = 2 + below(3)};
+  if (adapted == 1) test.adaptation.freeze = {"*.0.*", "*wte*", "*wpe*", "*c_fc*"};
+  if (adapted <= 1) test.adaptation.base_dtype = test.dtype;
   return test;
 }
 
@@ -65,15 +70,16 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   double largest = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Case test = RandomCase(seed);
-    const auto costs = *CostTable::CreateShared(
-        *DeclaredCosts(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW));
+    const auto costs = *CostTable::CreateShared(*DeclaredCosts(
+        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, CpuKernels(), test.adaptation));
     PartitionProblem problem;
     problem.machines.costs = costs;
     problem.timetable = &test.timetable;
     const std::vector<int64_t> declared =
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
     const absl::StatusOr<std::vector<int64_t>> run = RunMemory(
-        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable, test.assignment);
+        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable, test.assignment,
+        /*replicas=*/1, /*zero=*/0, CpuKernels(), test.adaptation);
     ASSERT_TRUE(run.ok()) << run.status();
     for (size_t rank = 0; rank < run->size(); ++rank) {
       SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +

@@ -2,11 +2,13 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
@@ -69,6 +71,47 @@ TEST(TrainMemory, IsWhatThePlanSaid) {
   constexpr int64_t kBeside = int64_t{256} << 20U;
   EXPECT_GT(LargestResidentSize(), sum * 3 / 4);
   EXPECT_LT(LargestResidentSize(), sum + kBeside);
+}
+
+// Adapters, frozen weights, and samples of several documents, in several schedules.
+TEST(TrainMemory, IsWhatThePlanSaidOfWhatIsTrained) {
+  const TempFolder folder;
+  WriteText(folder / "text");
+  std::ofstream(folder / "lines.jsonl") << R"({"text": "ab"}
+{"text": "bab"}
+{"text": "aabb"}
+)";
+  std::ofstream(folder / "tokenizer.json")
+      << R"({"model": {"vocab": {"a": 0, "b": 1, "c": 2}, "merges": []}})";
+  const std::string file = folder / "plan.json";
+  for (const char* flags :
+       {"--lora r=4 --dtype bf16", "--lora r=4,targets=c_attn --dtype fp32 --schedule zb-h1",
+        "--lora r=4 --dtype bf16 --base-dtype fp32 --chunks 2",
+        "--freeze transformer.h.0.*,*wte*,*wpe* --dtype bf16 --schedule zb-h1",
+        "--dtype fp32 --vocab 3 --pack",
+        "--lora r=4 --dtype bf16 --vocab 3 --pack --schedule gpipe"}) {
+    SCOPED_TRACE(flags);
+    const ProcessResult planned =
+        RunSluice(Words(absl::StrCat("plan char-gpt --layers 4 --dim 32 --heads 2 --devices 2 "
+                                     "--device cpu --memory 1GiB --seq 32 "
+                                     "--micro-batch-size 2 --micro-batches 4 --format json -o ",
+                                     file, " ", flags)));
+    ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+    const bool packed = absl::StrContains(flags, "--pack");
+    const ProcessResult trained = RunSluice(Words(absl::StrCat(
+        "train --json --no-pin --steps 1 --validation 0 --data ",
+        folder / (packed ? "lines.jsonl" : "text"),
+        packed ? absl::StrCat(" --tokenizer ", folder.path()) : "", " --plan ", file)));
+    ASSERT_EQ(trained.exit_code, kExitDone) << trained.err;
+    const std::vector<std::string> lines = absl::StrSplit(trained.out, '\n');
+    const Json step = Json::parse(lines.front(), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(step.is_object()) << trained.out;
+    EXPECT_EQ(step.value("arena_bytes", Json()), Json(PromisedBytes(file, 2)));
+  }
+  const ProcessResult other =
+      RunSluice(Words(absl::StrCat("train --data ", folder / "text", " --lora r=5 --plan ", file)));
+  EXPECT_EQ(other.exit_code, kExitBadInput);
+  EXPECT_TRUE(absl::StrContains(other.err, "the plan is for lora r=4")) << other.err;
 }
 
 }  // namespace

@@ -27,16 +27,16 @@ class FinishedLinear : public Linear {
   size_t input_grad_workspace() const override { return linear_->input_grad_workspace(); }
   size_t weight_grad_workspace() const override { return linear_->weight_grad_workspace(); }
 
-  void Pack(Stream, const float* weight, void* packed) override {
+  void Pack(Stream, const void* weight, void* packed) override {
     linear_->Pack(GpuStream(), weight, packed);
     FinishOnGpu(GpuStream());
   }
-  void Forward(Stream, const void* x, const float* weight, const void* packed, const float* bias,
+  void Forward(Stream, const void* x, const void* weight, const void* packed, const float* bias,
                const void* residual, void* y, void* activated, void* workspace) override {
     linear_->Forward(GpuStream(), x, weight, packed, bias, residual, y, activated, workspace);
     FinishOnGpu(GpuStream());
   }
-  void BackwardInput(Stream, const void* dy, const float* weight, const void* packed,
+  void BackwardInput(Stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
     linear_->BackwardInput(GpuStream(), dy, weight, packed, input_before_activation, dx, workspace);
     FinishOnGpu(GpuStream());
@@ -72,6 +72,8 @@ Kernels MakeTable() {
   table.rope = Finished<&Kernels::rope>::Call;
   table.cross_entropy = Finished<&Kernels::cross_entropy>::Call;
   table.soft_cap = Finished<&Kernels::soft_cap>::Call;
+  table.dropout = Finished<&Kernels::dropout>::Call;
+  table.scale = Finished<&Kernels::scale>::Call;
   table.accumulate = Finished<&Kernels::accumulate>::Call;
   table.block_squares = Finished<&Kernels::block_squares>::Call;
   table.add_in_groups = Finished<&Kernels::add_in_groups>::Call;

@@ -1,0 +1,66 @@
+#include "tools/train/adaptation_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+absl::Status TakeBaseType(const std::string& text, DType dtype, Adaptation* adaptation) {
+  const bool freezes = adaptation->lora.has_value() || !adaptation->freeze.empty();
+  if (text.empty()) {
+    if (freezes) adaptation->base_dtype = dtype;
+    return absl::OkStatus();
+  }
+  if (!freezes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--base-dtype ", text, ": nothing is frozen; give --lora or --freeze, or leave it out"));
+  }
+  if (!ParseDType(text, &adaptation->base_dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--base-dtype ", text, ": expected bf16 or fp32"));
+  }
+  if (adaptation->base_dtype == DType::kFloat32 || dtype == DType::kBFloat16)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--base-dtype bf16 with --dtype fp32: products of fp32 read fp32 weights; give --dtype bf16, "
+      "or --base-dtype fp32");
+}
+
+}  // namespace
+
+void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationFlags* flags) {
+  command
+      .add_option("--lora", flags->lora,
+                  "Train adapters of low rank beside linear maps, and nothing else: "
+                  "r=16,alpha=32,targets=all-linear, or targets=q_proj,v_proj; dropout=0.05 drops "
+                  "a share of their inputs; rslora=1 scales by alpha / sqrt(r)")
+      ->group(group);
+  command
+      .add_option("--freeze", flags->freeze,
+                  "Patterns of parameters' names, with * and ?, that are not trained: "
+                  "'model.embed_tokens*,*.layers.0.*'")
+      ->delimiter(',')
+      ->group(group);
+  command
+      .add_option("--base-dtype", flags->base_dtype,
+                  "What frozen weights are kept in: bf16 or fp32 (default: --dtype); products of "
+                  "bf16 read bf16 weights as they are")
+      ->group(group);
+}
+
+absl::StatusOr<Adaptation> AdaptationOf(const AdaptationFlags& flags, DType dtype) {
+  Adaptation adaptation{.freeze = flags.freeze};
+  if (!flags.lora.empty()) {
+    absl::StatusOr<Lora> lora = ParseLora(flags.lora);
+    if (!lora.ok()) return lora.status();
+    adaptation.lora = *std::move(lora);
+  }
+  absl::Status status = TakeBaseType(flags.base_dtype, dtype, &adaptation);
+  if (!status.ok()) return status;
+  return adaptation;
+}
+
+}  // namespace sluice

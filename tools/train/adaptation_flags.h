@@ -1,0 +1,31 @@
+#ifndef SLUICE_TOOLS_TRAIN_ADAPTATION_FLAGS_H_
+#define SLUICE_TOOLS_TRAIN_ADAPTATION_FLAGS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/spec/adaptation.h"
+#include "models/spec/dtype.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace sluice {
+
+// What of a model is trained, as it was typed.
+struct AdaptationFlags {
+  std::string lora;  // "r=16,targets=q_proj,v_proj"; empty: none
+  std::vector<std::string> freeze;
+  std::string base_dtype;  // "bf16" or "fp32"; empty: as the compute type
+};
+// The options are listed under `group` in --help.
+void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationFlags* flags);
+
+// Of a run that computes in `dtype`. InvalidArgument names the flag that makes no sense.
+absl::StatusOr<Adaptation> AdaptationOf(const AdaptationFlags& flags, DType dtype);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_ADAPTATION_FLAGS_H_
