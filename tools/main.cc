@@ -75,6 +75,7 @@ int main(int argc, char** argv) {
   sluice::AddChatCommand(app, &exit_code);
   sluice::AddScoreCommand(app, &exit_code);
   sluice::AddTokenizeCommand(app, &exit_code);
+  sluice::AddMergeCommand(app, &exit_code);
   sluice::AddCalibrateCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
   try {

@@ -48,9 +48,9 @@ class Dataset {
                     const SampleBuffers& out) const = 0;
   // The targets of micro-batch `index` that are not kNoTarget, without reading data.
   virtual int64_t counted_targets(Split split, int64_t index, int64_t size) const;
-  // Equal for equal data: kind, sizes and a checksum ("text:4351186:0123456789abcdef"). A
-  // checkpoint stores it, so that a run is not resumed with other data. Reads all data (of a larger
-  // text 64 MiB, spread evenly over the file).
+  // Equal for equal data: kind ("words" of a text whose tokens are not its bytes), sizes and a
+  // checksum, "text:4351186:0123456789abcdef". A checkpoint stores it, so that a run is not resumed
+  // with other data. Reads all data (of a larger text 64 MiB, spread evenly over the file).
   virtual std::string fingerprint() const { return description(); }
   // The first failure to read data for Fill or fingerprint, which used zeros instead.
   virtual absl::Status status() const { return absl::OkStatus(); }

@@ -72,7 +72,10 @@ class WindowDataset : public Dataset {
   }
 
   std::string fingerprint() const override {
-    std::string text = absl::StrFormat("%s:%d:%016x", sources_.kind, sources_.train->size(),
+    // "text" says that the tokens are bytes to whoever samples from a checkpoint.
+    const bool words = sources_.kind == "text" && sources_.unit != "bytes";
+    std::string text = absl::StrFormat("%s:%d:%016x", words ? "words" : sources_.kind,
+                                       sources_.train->size(),
                                        status_.Checksum(*sources_.train));
     if (sources_.validation != nullptr) {
       absl::StrAppendFormat(&text, ":validation:%d:%016x", sources_.validation->size(),

@@ -15,6 +15,7 @@
 #include "models/files/positioned_file.h"
 #include "models/files/safetensors_header.h"
 #include "models/spec/bfloat16.h"
+#include "models/spec/float16.h"
 
 namespace sluice {
 namespace {
@@ -30,21 +31,6 @@ constexpr int64_t kHalfBytes = 2;
 
 absl::Span<uint8_t> BytesOf(void* data, int64_t bytes) {
   return {static_cast<uint8_t*>(data), static_cast<size_t>(bytes)};
-}
-
-float FromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
-
-// IEEE 754 binary16. Exact: every half is a float.
-float FromFloat16(uint16_t value) {
-  const uint32_t sign = uint32_t{value & 0x8000u} << 16;
-  const uint32_t exponent = (value >> 10) & 0x1f;
-  const uint32_t fraction = value & 0x3ff;
-  if (exponent == 0x1f) return FromBits(sign | 0x7f800000 | (fraction << 13));  // infinity, NaN
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;  // subnormal, zero
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  return FromBits(sign | ((exponent + 112) << 23) | (fraction << 13));  // bias 15 -> 127
 }
 
 // Elements that are converted together.

@@ -134,12 +134,12 @@ absl::StatusOr<std::string> FormatSafetensorsHead(
     uint64_t bytes = 0;
     const bool negative =
         std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t dim) { return dim < 0; });
-    if (negative || !BytesOf(tensor.shape, 8 * sizeof(float), bytes)) {
+    if (negative || !BytesOf(tensor.shape, BitsOf(tensor.dtype), bytes)) {
       return BadTensor(tensor.name,
                        absl::StrCat("bad shape [", absl::StrJoin(tensor.shape, ", "), "]"));
     }
     header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, begin + bytes}}};
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, begin + bytes}}};
     begin += bytes;
   }
   try {

@@ -7,10 +7,11 @@
 
 namespace sluice {
 
-// A tensor to be written: fp32, row-major.
+// A tensor to be written, row-major.
 struct TensorShape {
   std::string name;
   std::vector<int64_t> shape;
+  std::string dtype = "F32";  // or "F16", "BF16"
 };
 
 // A tensor of a safetensors file.

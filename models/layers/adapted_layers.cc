@@ -8,18 +8,11 @@
 #include "models/spec/describe_layers.h"
 
 namespace sluice {
-namespace {
 
-struct NamedMap {
-  std::string name;
-  int64_t in = 0;
-  int64_t out = 0;
-};
-
-std::vector<NamedMap> MapsOf(const DecoderConfig& config, int64_t block) {
+std::vector<LinearMap> LinearMapsOf(const DecoderConfig& config, int64_t block) {
   const BlockNames names = NamesOfBlock(config, block);
   const HeadLayout heads = HeadLayoutOf(config);
-  std::vector<NamedMap> maps;
+  std::vector<LinearMap> maps;
   if (heads.fused) {
     maps.push_back({names.fused_map, config.dim, heads.q_stride});
   } else {
@@ -34,7 +27,9 @@ std::vector<NamedMap> MapsOf(const DecoderConfig& config, int64_t block) {
   return maps;
 }
 
-void Adapt(const NamedMap& map, const Adaptation& adaptation, const BatchShape& batch,
+namespace {
+
+void Adapt(const LinearMap& map, const Adaptation& adaptation, const BatchShape& batch,
            LayerSpec* layer) {
   const double flops_per_weight = 2 * static_cast<double>(batch.rows());
   if (adaptation.Freezes(absl::StrCat(map.name, ".weight"))) {
@@ -53,7 +48,7 @@ void Adapt(const NamedMap& map, const Adaptation& adaptation, const BatchShape& 
 void AdaptDecoder(const DecoderConfig& config, const BatchShape& batch,
                   const Adaptation& adaptation, std::vector<LayerSpec>* layers) {
   for (int64_t block = 0; block < config.layers; ++block) {
-    for (const NamedMap& map : MapsOf(config, block))
+    for (const LinearMap& map : LinearMapsOf(config, block))
       Adapt(map, adaptation, batch, &(*layers)[static_cast<size_t>(block) + 1]);
   }
   const DecoderNames names = NamesOf(config);

@@ -1,13 +1,25 @@
 #ifndef SLUICE_MODELS_LAYERS_ADAPTED_LAYERS_H_
 #define SLUICE_MODELS_LAYERS_ADAPTED_LAYERS_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "models/spec/adaptation.h"
+#include "models/spec/decoder.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 
 namespace sluice {
+
+// A linear map of a decoder's block.
+struct LinearMap {
+  std::string name;  // of its weight, without ".weight"
+  int64_t in = 0;
+  int64_t out = 0;
+};
+// Those of one block, in its order.
+std::vector<LinearMap> LinearMapsOf(const DecoderConfig& config, int64_t block);
 
 // What the layers of a model cost that is trained as `adaptation` says: DescribeLayers, but for W of
 // frozen maps, which does nothing, and the products of adapters, of which F, I and W each have two.

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_SAMPLE_GPT_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "models/layers/layer.h"
+#include "pipeline/checkpoint/files/model_folder.h"
 #include "pipeline/run/arena.h"
 #include "pipeline/sample/cached_model.h"
 
@@ -22,16 +24,18 @@ class GptModel {
  public:
   // `path` is a checkpoint of `sluice train` (its directory, or one step's folder), or a folder
   // with config.json and weights, in one file or in shards, of a Hugging Face decoder that trains.
-  // Errors are OpenCheckpoint's and LoadWeights'; InvalidArgument for an MLP, or as CheckTrainable.
-  static absl::StatusOr<std::unique_ptr<GptModel>> Load(const std::string& path);
+  // An adapter (OpenAdapter), where one is given, is merged into the weights. Errors are those of
+  // OpenModelFolder, LoadWeights, OpenAdapter and AdaptedMaps.
+  static absl::StatusOr<std::unique_ptr<GptModel>> Load(const std::string& path,
+                                                        const std::string& adapter = "");
 
   ~GptModel();
 
-  const DecoderConfig& config() const { return *spec_.decoder(); }
+  const DecoderConfig& config() const { return *folder_.spec.decoder(); }
   // Where the weights were found.
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path; }
   // Whether its tokens are the bytes of a text.
-  bool reads_bytes() const { return reads_bytes_; }
+  bool reads_bytes() const { return folder_.reads_bytes; }
 
   // The logits of the token that follows tokens[i], for each i from `first` on: [tokens - first,
   // vocab], valid until the next call. InvalidArgument for no tokens, more than max_seq, one outside
@@ -46,17 +50,15 @@ class GptModel {
   absl::Status CheckTokens(absl::Span<const int32_t> tokens) const;
 
  private:
-  struct Source;
-  GptModel(ModelSpec spec, std::string path, bool reads_bytes);
-  static absl::StatusOr<Source> OpenSource(const std::string& path);
-  absl::Status LoadParameters(const Source& source);
+  explicit GptModel(ModelFolder folder);
+  absl::Status LoadParameters();
+  absl::Status Merge(const std::string& path);
   // The length that a sequence of `tokens` is run in.
   int64_t LengthFor(int64_t tokens) const;
 
-  ModelSpec spec_;
-  std::string path_;
-  bool reads_bytes_;
+  ModelFolder folder_;
   std::unique_ptr<Arena> weights_;
+  std::map<std::string, int64_t> stored_;  // where in it each parameter is that is stored
   ParameterTable parameters_;
   std::unique_ptr<CachedModel> cached_;  // of the last call of Logits
   std::vector<float> logits_;            // of the last call

@@ -59,6 +59,7 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
   return {
       {"the program (another build)", options.running.program},
       {"the model", HashOf(ModelText(plan))},
+      {"what of it is trained", HashOf(request.adaptation.ToString())},
       {"the micro-batches' shape, size and compute type",
        HashOf(absl::StrCat(request.batch.size, "x", request.batch.seq, DTypeName(request.dtype)))},
       {"the kernels (--device, --attention)", HashOf(request.kernels->device)},
@@ -79,7 +80,8 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
                            options.saving.directory.empty() ? 0 : 1, "|", options.saving.every))},
       {"the checkpoint to go on from",
        HashOf(absl::StrCat(first_step, "|", options.saving.resume.empty() ? 0 : 1, "|",
-                           options.saving.init.empty() ? 0 : 1))},
+                           options.saving.init.empty() ? 0 : 1, "|",
+                           options.saving.adapter.empty() ? 0 : 1))},
   };
 }
 

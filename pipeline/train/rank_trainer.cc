@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
 #include "pipeline/run/gradient_exchange.h"
+#include "pipeline/train/base_hash.h"
 #include "pipeline/train/diagnosis.h"
 #include "pipeline/train/run_checkpoint.h"
 #include "pipeline/train/weights_hash.h"
@@ -70,6 +71,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
 absl::Status RankTrainer::Run() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.watching.timeout);
   if (!alike.ok()) return alike;
+  if (absl::Status status = CheckBase(); !status.ok()) return status;
   if (leader() && context_.resumed && context_.events->on_resume) {
     context_.events->on_resume(*context_.resumed);
   }
@@ -105,6 +107,19 @@ absl::Status RankTrainer::Run() {
   Finish(step);
   if (absl::Status status = Hash(); !status.ok()) return status;
   return Leave();
+}
+
+absl::Status RankTrainer::CheckBase() {
+  if (!plan_.request.adaptation.lora.has_value()) return absl::OkStatus();
+  absl::StatusOr<std::string> hash = HashBase(state_, world_, options_.watching.timeout);
+  if (!hash.ok()) return hash.status();
+  base_hash_ = *std::move(hash);
+  if (context_.base_hash.empty() || context_.base_hash == base_hash_) return absl::OkStatus();
+  const std::string& init = options_.saving.init;
+  return absl::InvalidArgumentError(absl::StrCat(
+      options_.saving.resume, " is an adapter of other weights than those ",
+      init.empty() ? "of the seed" : absl::StrCat("in ", init), " (hash ", context_.base_hash,
+      ", found ", base_hash_, "); give the weights that it was trained on with --init"));
 }
 
 absl::Status RankTrainer::GatherArenas() {
@@ -290,7 +305,8 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
 absl::Status RankTrainer::Save(int64_t step) {
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   saved_step_ = step;
-  absl::StatusOr<std::string> path = SaveRun(state_, options_, *context_.data, step, world_);
+  absl::StatusOr<std::string> path =
+      SaveRun(state_, options_, *context_.data, step, base_hash_, world_);
   if (!path.ok()) return path.status();
   if (leader()) {
     summary_.checkpoint = *path;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -27,6 +28,8 @@ struct RunContext {
   const TrainEvents* events = nullptr;
   const std::atomic<bool>* stop = nullptr;
   int64_t first_step = 0;  // steps already taken
+  // Of the weights that the resumed adapter is for; "": not known.
+  std::string base_hash = {};
   std::optional<ResumedRun> resumed = {};
   std::vector<RunTrait> traits = {};  // what this process has, to be compared with the other ranks'
 };
@@ -66,6 +69,8 @@ class RankTrainer {
   void Age(const Staleness& step);
   void Finish(int64_t step);
   Pass TrainPass(int64_t step) const;
+  // That what an adapter is for is what it was when the run was saved.
+  absl::Status CheckBase();
   absl::Status Hash();
   absl::Status Leave();
   // Brings what every rank has allocated to all.
@@ -95,6 +100,7 @@ class RankTrainer {
   MetricsKeeper metrics_;
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
+  std::string base_hash_;  // of what an adapter is for; "" without one
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;

@@ -48,6 +48,7 @@ struct Saving {
   int64_t every = 0;      // steps; 0: only at the end
   std::string resume;     // a checkpoint to go on from
   std::string init;       // weights to start from, as OpenModelWeights takes them
+  std::string adapter;    // PEFT's, to start from; empty: fresh matrices
   std::string data_path;  // kept in checkpoints
   // Of the model's folder, where it has one; a run that goes on from a checkpoint takes those.
   std::shared_ptr<const ModelFiles> model_files = {};

@@ -1,10 +1,12 @@
 #include "pipeline/train/run_checkpoint.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/checkpoint/saving/save_together.h"
 #include "pipeline/run/host_state.h"
@@ -67,6 +69,14 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
     state.more = WithOrigin(state.more, state.model_files->origin);
   }
   return state;
+}
+
+// From the root, so that a run that is started elsewhere finds it; "" stays.
+std::string WholePath(const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(path, failed);
+  return failed ? path : whole.lexically_normal().string();
 }
 
 // Elements first ... of a part that is in this rank's arena.
@@ -145,10 +155,12 @@ std::string Join(const std::vector<std::string>& parts) {
 }  // namespace
 
 absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
-                                    const Dataset& data, int64_t step, Communicator& world) {
+                                    const Dataset& data, int64_t step, const std::string& base_hash,
+                                    Communicator& world) {
   const RunPlan& plan = state.plan();
+  const std::string base = base_hash.empty() ? "" : WholePath(options.saving.init);
   absl::StatusOr<std::vector<CheckpointFile>> files =
-      LayOutCheckpoint(plan, options.saving.shard_bytes);
+      LayOutCheckpoint(plan, options.saving.shard_bytes, base);
   if (!files.ok()) return files.status();
   std::vector<const ParameterView*> views(CanonicalParameters(plan).size());
   for (const ParameterView& view : state.parameters()) {
@@ -158,6 +170,8 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
   SaveRequest request;
   request.directory = options.saving.directory;
   request.state = Describe(plan, options, data, step);
+  request.state.base = base;
+  request.state.base_hash = base_hash;
   request.files = *std::move(files);
   request.timeout = options.watching.timeout;
   HostReader reader(&state.device(), state.stream());
@@ -208,6 +222,7 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
   std::vector<TensorTarget> moments;
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
+    if (resume.checkpoint->adapter_only && !IsAdapter(name)) continue;
     weights.push_back({.name = name,
                        .shape = view.decl->shape,
                        .data = host.Place(view.weight, view.decl->bytes()),
@@ -247,6 +262,30 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
     model.copies.back().name = view.decl->name;
   }
   absl::Status status = LoadWeights(path, weights, model);
+  if (status.ok()) host.Upload();
+  return status;
+}
+
+absl::Status LoadAdapter(const std::string& path, RankState& state) {
+  const absl::StatusOr<AdapterFolder> adapter = OpenAdapter(path);
+  if (!adapter.ok()) return adapter.status();
+  const RunRequest& request = state.plan().request;
+  if (!(request.adaptation.lora == adapter->lora)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        adapter->path, " is an adapter of ", Adaptation{.lora = adapter->lora}.ToString(),
+        "; this run trains ", request.adaptation.ToString()));
+  }
+  const auto maps = AdaptedMaps(*adapter, *request.spec.decoder());
+  if (!maps.ok()) return maps.status();
+  HostState host(&state.device(), state.stream());
+  std::vector<TensorTarget> targets;
+  for (const ParameterView& view : state.parameters()) {
+    if (!IsAdapter(view.decl->name)) continue;
+    targets.push_back({.name = view.decl->name,
+                       .shape = view.decl->shape,
+                       .data = host.Place(view.weight, view.decl->bytes())});
+  }
+  absl::Status status = ReadTensors(*adapter->tensors, targets);
   if (status.ok()) host.Upload();
   return status;
 }

@@ -24,12 +24,14 @@ struct ResumePoint {
   std::vector<std::string> differences;
 };
 
-// Writes weights and optimizer state of all ranks after `step` steps below options.saving.directory, and
-// returns the path. Called by every rank of `world`, between steps: each writes what it holds (see
-// save_together.h) into files that are the same however the state was divided. Ranks other than 0
-// return an empty path.
+// Writes weights and optimizer state of all ranks after `step` steps below options.saving.directory,
+// and returns the path. Called by every rank of `world`, between steps: each writes what it holds
+// (see save_together.h) into files that are the same however the state was divided. Ranks other than
+// 0 return an empty path.
+// `base_hash` (base_hash.h) is of what an adapter is for, which is not written.
 absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
-                                    const Dataset& data, int64_t step, Communicator& world);
+                                    const Dataset& data, int64_t step, const std::string& base_hash,
+                                    Communicator& world);
 
 // Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
 // micro-batches and groups of them, seed, data, compute type, optimizer and rule by which weights
@@ -39,11 +41,15 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
                                             const TrainOptions& options, const Dataset& data);
 
-// Fills one rank's weights and optimizer state.
+// Fills one rank's weights and optimizer state; of a run with an adapter, the adapter's alone.
 absl::Status LoadState(const ResumePoint& resume, RankState& state);
 
 // Fills one rank's weights from a model.safetensors (a Hugging Face one too).
 absl::Status LoadInitialWeights(const std::string& path, RankState& state);
+
+// Fills one rank's adapter from a folder as OpenAdapter takes it. InvalidArgument where it is of
+// another rank or scale than the run's, or of another model.
+absl::Status LoadAdapter(const std::string& path, RankState& state);
 
 }  // namespace sluice
 

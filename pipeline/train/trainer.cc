@@ -86,6 +86,8 @@ class Run {
       if (!files.ok()) return files.status();
       options_.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
     }
+    if (options_.saving.init.empty()) options_.saving.init = resume_.checkpoint->state.base;
+    context_.base_hash = resume_.checkpoint->state.base_hash;
     context_.first_step = resume_.step;
     context_.resumed = {resume_.step, options_.training.steps, resume_.differences};
     return absl::OkStatus();
@@ -95,10 +97,15 @@ class Run {
     const TrainOptions& options = *context_.options;
     state.Initialize(options.training.seed);
     absl::Status status = absl::OkStatus();
-    if (!options.saving.resume.empty()) {
-      status = LoadState(resume_, state);
-    } else if (!options.saving.init.empty()) {
+    const bool resumes = !options.saving.resume.empty();
+    // The checkpoint of an adapter does not have what it is for.
+    const bool has_all = resumes && !resume_.checkpoint->adapter_only;
+    if (!options.saving.init.empty() && !has_all) {
       status = LoadInitialWeights(options.saving.init, state);
+    }
+    if (status.ok() && resumes) status = LoadState(resume_, state);
+    if (status.ok() && !resumes && !options.saving.adapter.empty()) {
+      status = LoadAdapter(options.saving.adapter, state);
     }
     state.Pack();
     return status;

@@ -23,7 +23,7 @@ constexpr char kExample[] =
     "  echo 'What is a pipeline?' | sluice chat --load out --temperature 0";
 
 struct ChatFlags {
-  std::string load;
+  LoadFlags model;
   std::string chat_template;
   std::string system;
   int64_t context = 0;
@@ -136,7 +136,7 @@ class Conversation {
 };
 
 int RunChat(const ChatFlags& flags) {
-  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.load, flags.chat_template);
+  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model, flags.chat_template);
   if (!loaded.ok()) return Fail(loaded.status());
   if (!loaded->text || !loaded->text->format.render_chat) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -162,7 +162,7 @@ void AddChatCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a trained model");
   command->footer(kExample);
   auto flags = std::make_shared<ChatFlags>();
-  command->add_option("--load", flags->load, "Hugging Face folder with a tokenizer")->required();
+  AddLoadFlags(*command, "Hugging Face folder with a tokenizer", &flags->model);
   command->add_option("--chat-template", flags->chat_template,
                       "Jinja template of conversations instead of the folder's");
   command->add_option("--system", flags->system, "What the model is told before the talk");

@@ -26,6 +26,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--seq", flags.seq.has_value()},
       {"--dtype", !flags.dtype.empty()},
       {"--lora", !flags.adaptation.lora.empty()},
+      {"--adapter", !flags.adaptation.adapter.empty()},
       {"--freeze", !flags.adaptation.freeze.empty()},
       {"--base-dtype", !flags.adaptation.base_dtype.empty()},
       {"--pack", flags.pack},
@@ -220,8 +221,8 @@ absl::Status ReadAdaptation(const PlanFlags& flags, PlanQuestion* question) {
   if (profile == nullptr || !given || question->adaptation == profile->adaptation)
     return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--lora, --freeze and --base-dtype cannot change what ", flags.model.model,
-                   " was measured for: ",
+      absl::StrCat("--lora, --adapter, --freeze and --base-dtype cannot change what ",
+                   flags.model.model, " was measured for: ",
                    profile->adaptation.ToString().empty() ? "everything is trained"
                                                           : profile->adaptation.ToString(),
                    "; measure again with sluice profile"));

@@ -1,5 +1,6 @@
 #include "tools/sample/loaded_model.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <utility>
 
@@ -57,8 +58,15 @@ absl::Status AddText(const std::string& chat_template, LoadedModel* loaded) {
 
 }  // namespace
 
-absl::StatusOr<LoadedModel> LoadModel(const std::string& load, const std::string& chat_template) {
-  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(load);
+void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) {
+  command.add_option("--load", flags->load, help)->required();
+  command.add_option("--adapter", flags->adapter,
+                     "Adapter to be merged into the model: PEFT's folder, or what 'train --lora "
+                     "--save' has written");
+}
+
+absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags, const std::string& chat_template) {
+  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(flags.load, flags.adapter);
   if (!model.ok()) return model.status();
   LoadedModel loaded;
   loaded.model = *std::move(model);

@@ -12,6 +12,10 @@
 #include "pipeline/sample/gpt_model.h"
 #include "tools/tokenize/text_model.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace sluice {
 
 // What `sample`, `chat` and `score` load.
@@ -21,11 +25,18 @@ struct LoadedModel {
   std::vector<int32_t> stop;      // tokens that end a text, as the folder's files say
 };
 
-// The folder `load`, and the tokenizer, the chat template (or the file `chat_template`) and the
-// end-of-sequence tokens that it has. An adapter would be merged into the weights here. Errors as
-// GptModel::Load and ReadTextModel; InvalidArgument where the tokenizer has words that the model
-// has not.
-absl::StatusOr<LoadedModel> LoadModel(const std::string& load,
+// What is to be loaded, as it was typed.
+struct LoadFlags {
+  std::string load;     // a model's folder
+  std::string adapter;  // for that model; "": none
+};
+// --load, whose help is `help`, and --adapter.
+void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags);
+
+// The folder's model with the adapter merged into it, and the tokenizer, the chat template (or the
+// file `chat_template`) and the end-of-sequence tokens that the folder has. Errors as GptModel::Load
+// and ReadTextModel; InvalidArgument where the tokenizer has words that the model has not.
+absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags,
                                       const std::string& chat_template = "");
 
 // Numbers such as 464,3290, given by --tokens.

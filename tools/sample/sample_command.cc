@@ -28,7 +28,7 @@ constexpr char kExample[] =
     "  sluice sample --load gpt2 --tokens 464,3290 -n 0 --logits logits.json";
 
 struct SampleFlags {
-  std::string load;
+  LoadFlags model;
   std::vector<std::string> prompts;
   std::string prompts_file;
   std::string tokens;
@@ -174,7 +174,7 @@ void PrintTexts(const SampleFlags& flags, const std::vector<Sample>& samples) {
 
 int RunSample(SampleFlags& flags) {
   omp_set_num_threads(flags.threads);
-  absl::StatusOr<LoadedModel> model = LoadModel(flags.load);
+  absl::StatusOr<LoadedModel> model = LoadModel(flags.model);
   if (!model.ok()) return Fail(model.status());
   const auto prompts = ReadPrompts(flags, *model);
   if (!prompts.ok()) return Fail(prompts.status());
@@ -201,10 +201,8 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("sample", "Continue text with a trained GPT");
   command->footer(kExample);
   auto flags = std::make_shared<SampleFlags>();
-  command
-      ->add_option("--load", flags->load,
-                   "Directory that 'train --save' has written, or a Hugging Face folder")
-      ->required();
+  AddLoadFlags(*command, "Directory that 'train --save' has written, or a Hugging Face folder",
+               &flags->model);
   command
       ->add_option("--prompt", flags->prompts,
                    "Text to continue (default: a new line); given again: several texts")

@@ -28,7 +28,7 @@ constexpr char kExample[] =
     "  sluice score --load out --data chats.jsonl --stages 2";
 
 struct ScoreFlags {
-  std::string load;
+  LoadFlags model;
   std::string tokens;
   std::string data;
   std::string chat_template;
@@ -194,7 +194,7 @@ int RunScore(const ScoreFlags& flags) {
     return Fail(absl::InvalidArgumentError(
         "what is to be scored? give --tokens 464,3290,... or --data PATH, one of them"));
   }
-  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.load, flags.chat_template);
+  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model, flags.chat_template);
   if (!loaded.ok()) return Fail(loaded.status());
   return flags.data.empty() ? ScoreTokens(flags, *loaded->model) : ScoreData(flags, *loaded);
 }
@@ -205,10 +205,8 @@ void AddScoreCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("score", "Say how likely a model finds a text");
   command->footer(kExample);
   auto flags = std::make_shared<ScoreFlags>();
-  command
-      ->add_option("--load", flags->load,
-                   "Directory that 'train --save' has written, or a Hugging Face folder")
-      ->required();
+  AddLoadFlags(*command, "Directory that 'train --save' has written, or a Hugging Face folder",
+               &flags->model);
   command->add_option("--tokens", flags->tokens, "Token ids, such as 464,3290");
   command->add_option("--data", flags->data, "Text, tokens or JSON lines, as 'train' reads them");
   command->add_option("--chat-template", flags->chat_template,

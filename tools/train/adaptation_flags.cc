@@ -4,9 +4,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/checkpoint/adapters/adapter_folder.h"
 
 namespace sluice {
 namespace {
+
+absl::Status TakeLora(const AdaptationFlags& flags, Adaptation* adaptation) {
+  if (!flags.lora.empty() && !flags.adapter.empty()) {
+    return absl::InvalidArgumentError(
+        "--lora describes a new adapter, and --adapter names one to go on from; give one of them");
+  }
+  if (!flags.lora.empty()) {
+    absl::StatusOr<Lora> lora = ParseLora(flags.lora);
+    if (!lora.ok()) return lora.status();
+    adaptation->lora = *std::move(lora);
+  }
+  if (!flags.adapter.empty()) {
+    const absl::StatusOr<AdapterFolder> adapter = OpenAdapter(flags.adapter);
+    if (!adapter.ok()) return adapter.status();
+    adaptation->lora = adapter->lora;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status TakeBaseType(const std::string& text, DType dtype, Adaptation* adaptation) {
   const bool freezes = adaptation->lora.has_value() || !adaptation->freeze.empty();
@@ -15,8 +34,9 @@ absl::Status TakeBaseType(const std::string& text, DType dtype, Adaptation* adap
     return absl::OkStatus();
   }
   if (!freezes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--base-dtype ", text, ": nothing is frozen; give --lora or --freeze, or leave it out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--base-dtype ", text,
+                     ": nothing is frozen; give --lora, --adapter or --freeze, or leave it out"));
   }
   if (!ParseDType(text, &adaptation->base_dtype)) {
     return absl::InvalidArgumentError(
@@ -39,6 +59,11 @@ void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationF
                   "a share of their inputs; rslora=1 scales by alpha / sqrt(r)")
       ->group(group);
   command
+      .add_option("--adapter", flags->adapter,
+                  "Train the adapter in this folder further, instead of a new one: PEFT's, or what "
+                  "'train --lora --save' has written")
+      ->group(group);
+  command
       .add_option("--freeze", flags->freeze,
                   "Patterns of parameters' names, with * and ?, that are not trained: "
                   "'model.embed_tokens*,*.layers.0.*'")
@@ -53,12 +78,8 @@ void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationF
 
 absl::StatusOr<Adaptation> AdaptationOf(const AdaptationFlags& flags, DType dtype) {
   Adaptation adaptation{.freeze = flags.freeze};
-  if (!flags.lora.empty()) {
-    absl::StatusOr<Lora> lora = ParseLora(flags.lora);
-    if (!lora.ok()) return lora.status();
-    adaptation.lora = *std::move(lora);
-  }
-  absl::Status status = TakeBaseType(flags.base_dtype, dtype, &adaptation);
+  absl::Status status = TakeLora(flags, &adaptation);
+  if (status.ok()) status = TakeBaseType(flags.base_dtype, dtype, &adaptation);
   if (!status.ok()) return status;
   return adaptation;
 }

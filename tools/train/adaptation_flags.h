@@ -16,14 +16,16 @@ namespace sluice {
 
 // What of a model is trained, as it was typed.
 struct AdaptationFlags {
-  std::string lora;  // "r=16,targets=q_proj,v_proj"; empty: none
+  std::string lora;     // "r=16,targets=q_proj,v_proj"; empty: none
+  std::string adapter;  // a folder of PEFT's, instead; empty: none
   std::vector<std::string> freeze;
   std::string base_dtype;  // "bf16" or "fp32"; empty: as the compute type
 };
 // The options are listed under `group` in --help.
 void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationFlags* flags);
 
-// Of a run that computes in `dtype`. InvalidArgument names the flag that makes no sense.
+// Of a run that computes in `dtype`; rank, scale and maps of an adapter are those that its folder
+// says. InvalidArgument names the flag that makes no sense; otherwise errors are OpenAdapter's.
 absl::StatusOr<Adaptation> AdaptationOf(const AdaptationFlags& flags, DType dtype);
 
 }  // namespace sluice

@@ -52,10 +52,17 @@ bool IsSharded(const std::map<std::string, FileRecord>& files) {
   return files.contains(kWeightsIndexFile);
 }
 
+// Older runs with an adapter saved all weights.
+bool HasAdapterOnly(const std::map<std::string, FileRecord>& files) {
+  return files.contains(kAdapterFile) && !IsSharded(files) && !files.contains(kWeightsFile);
+}
+
 // Whether `files`, of the state.json at `path`, has what a checkpoint needs, and no file elsewhere.
 absl::Status CheckListed(const fs::path& path, const std::map<std::string, FileRecord>& files) {
-  for (const char* name :
-       {IsSharded(files) ? kWeightsIndexFile : kWeightsFile, kConfigFile, kOptimizerFile}) {
+  const char* const weights = HasAdapterOnly(files) ? kAdapterFile
+                              : IsSharded(files)    ? kWeightsIndexFile
+                                                    : kWeightsFile;
+  for (const char* name : {weights, kConfigFile, kOptimizerFile}) {
     if (!files.contains(name)) return Damaged(path, absl::StrCat("does not list ", name));
   }
   for (const auto& [name, record] : files) {
@@ -88,6 +95,7 @@ absl::StatusOr<StateFile> Verify(const fs::path& folder) {
 // The weights of a verified checkpoint: one file, or shards, all of which were verified as well.
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenWeights(const fs::path& folder,
                                                              const StateFile& state) {
+  if (HasAdapterOnly(state.files)) return SafetensorsFile::Open((folder / kAdapterFile).string());
   if (!IsSharded(state.files)) return SafetensorsFile::Open((folder / kWeightsFile).string());
   const fs::path path = folder / kWeightsIndexFile;
   const absl::StatusOr<std::string> text = ReadModelFile(path.string());
@@ -224,6 +232,7 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   auto optimizer = SafetensorsFile::Open((*folder / kOptimizerFile).string());
   if (!optimizer.ok()) return optimizer.status();
   checkpoint.weights = *std::move(weights);
+  checkpoint.adapter_only = HasAdapterOnly(verified->files);
   checkpoint.optimizer = *std::move(optimizer);
   for (const auto& [name, record] : verified->files) checkpoint.files.push_back(name);
   return checkpoint;

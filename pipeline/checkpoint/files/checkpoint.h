@@ -22,7 +22,10 @@ namespace sluice {
 struct LoadedCheckpoint {
   std::string path;  // of the step's folder
   RunState state;    // but for model_files
+  // Of a run with an adapter the adapter's tensors alone: the others are those of the model that it
+  // began with (RunState::base).
   std::unique_ptr<SafetensorsFile> weights;
+  bool adapter_only = false;
   std::unique_ptr<SafetensorsFile> optimizer;
   std::vector<std::string> files;  // the names of those that were verified
 };

@@ -91,6 +91,8 @@ StateFile ReadFields(const Json& json) {
   state.sum_order = json.value("sum_order", state.sum_order);  // older runs had no other
   state.updates = json.value("updates", "");
   state.adaptation = json.value("adaptation", "");
+  state.base = json.value("base", "");
+  state.base_hash = json.value("base_hash", "");
   state.partition = json.value("partition", "");
   state.seq = json.at("seq").get<int64_t>();
   state.data_path = json.at("data_path").get<std::string>();
@@ -194,6 +196,8 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"sum_order", state.sum_order},
                             {"updates", state.updates},
                             {"adaptation", state.adaptation},
+                            {"base", state.base},
+                            {"base_hash", state.base_hash},
                             {"partition", state.partition},
                             {"seq", state.seq},
                             {"dtype", DTypeName(state.dtype)},

@@ -125,24 +125,31 @@ class NamesInFile {
   absl::flat_hash_map<std::string, std::string> by_bare_;
 };
 
+// What the file calls the targets, whose shapes it must have.
+absl::StatusOr<std::vector<std::string>> NamesOf(const SafetensorsFile& file,
+                                                 const std::vector<TensorTarget>& targets,
+                                                 const NamesInFile& present, bool exact) {
+  std::vector<std::string> names, missing;
+  for (const TensorTarget& target : targets) {
+    const std::optional<std::string> name = present.Find(target.name);
+    if (!name || (exact && *name != target.name)) {
+      missing.push_back(target.name);
+      continue;
+    }
+    if (absl::Status status = file.Check(*name, target.shape); !status.ok()) return status;
+    names.push_back(*name);
+  }
+  if (missing.empty()) return names;
+  return absl::NotFoundError(absl::StrCat(file.path(), " lacks ", missing.size(), " of ",
+                                          targets.size(), " tensors: ", ShowNames(missing),
+                                          Advice(missing)));
+}
+
 // Reads targets[i] from the tensor named names[i].
 absl::Status ReadAs(const SafetensorsFile& file, const std::vector<TensorTarget>& targets,
-                    const std::vector<std::optional<std::string>>& names) {
-  std::vector<std::string> missing;
+                    const std::vector<std::string>& names) {
   for (size_t i = 0; i < targets.size(); ++i) {
-    if (!names[i]) {
-      missing.push_back(targets[i].name);
-    } else if (absl::Status status = file.Check(*names[i], targets[i].shape); !status.ok()) {
-      return status;
-    }
-  }
-  if (!missing.empty()) {
-    return absl::NotFoundError(absl::StrCat(file.path(), " lacks ", missing.size(), " of ",
-                                            targets.size(), " tensors: ", ShowNames(missing),
-                                            Advice(missing)));
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    absl::Status status = ReadTarget(file, *names[i], targets[i]);
+    absl::Status status = ReadTarget(file, names[i], targets[i]);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -237,30 +244,29 @@ absl::Status CheckCopies(const SafetensorsFile& file, const NamesInFile& names,
 }  // namespace
 
 absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTarget>& targets) {
+  const auto names = NamesOf(file, targets, NamesInFile(file), /*exact=*/true);
+  return names.ok() ? ReadAs(file, targets, *names) : names.status();
+}
+
+absl::StatusOr<std::vector<std::string>> MatchWeights(const SafetensorsFile& file,
+                                                      const std::vector<TensorTarget>& targets,
+                                                      const WeightNames& model) {
   const NamesInFile present(file);
-  std::vector<std::optional<std::string>> names;
-  names.reserve(targets.size());
-  for (const TensorTarget& target : targets) {
-    std::optional<std::string> name = present.Find(target.name);
-    names.push_back(name == target.name ? name : std::nullopt);
-  }
-  return ReadAs(file, targets, names);
+  absl::Status status = CheckNoFurtherBlocks(file, model);
+  if (status.ok()) status = CheckSameNorms(file, present, model);
+  if (status.ok()) status = CheckNothingLeftOut(file, model);
+  if (!status.ok()) return status;
+  return NamesOf(file, targets, present, /*exact=*/false);
 }
 
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
                          const WeightNames& model) {
   const absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = OpenModelWeights(path);
   if (!file.ok()) return file.status();
-  const NamesInFile present(**file);
-  std::vector<std::optional<std::string>> names;
-  names.reserve(targets.size());
-  for (const TensorTarget& target : targets) names.push_back(present.Find(target.name));
-  absl::Status status = CheckNoFurtherBlocks(**file, model);
-  if (status.ok()) status = CheckSameNorms(**file, present, model);
-  if (status.ok()) status = CheckNothingLeftOut(**file, model);
-  if (status.ok()) status = ReadAs(**file, targets, names);
-  if (status.ok()) status = CheckCopies(**file, present, model);
-  return status;
+  const absl::StatusOr<std::vector<std::string>> names = MatchWeights(**file, targets, model);
+  if (!names.ok()) return names.status();
+  if (absl::Status status = ReadAs(**file, targets, *names); !status.ok()) return status;
+  return CheckCopies(**file, NamesInFile(**file), model);
 }
 
 }  // namespace sluice

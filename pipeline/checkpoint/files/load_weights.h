@@ -35,6 +35,12 @@ struct WeightNames {
   std::vector<TensorTarget> copies = {};
 };
 
+// What `file` calls each of `targets`, with or without "transformer." or "model." in front. Errors
+// as LoadWeights, but for those of reading.
+absl::StatusOr<std::vector<std::string>> MatchWeights(const SafetensorsFile& file,
+                                                      const std::vector<TensorTarget>& targets,
+                                                      const WeightNames& model);
+
 // Reads weights as Hugging Face keeps them, of `path` as OpenModelWeights takes it, for --init. As
 // ReadTensors, but names match with or without "transformer." or "model." in front. InvalidArgument
 // where the weights are of another model: there are tensors that it has not (all but buffers, which

@@ -1,9 +1,11 @@
 #include "pipeline/checkpoint/files/peft_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "models/spec/json.h"
@@ -110,6 +112,7 @@ class PeftReader {
     const bool share =
         dropout.is_number() && dropout.get<double>() >= 0 && dropout.get<double>() < 1;
     if (!dropout.is_null() && !share) return Wrong("lora_dropout", "a share from 0 to below 1");
+    if (share) lora->dropout = dropout.get<double>();
     const nlohmann::json stable = Get("use_rslora");
     if (!stable.is_null() && !stable.is_boolean()) return Wrong("use_rslora", "true or false");
     lora->rank_stabilised = stable == true;
@@ -139,21 +142,30 @@ class PeftReader {
 
 }  // namespace
 
-std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, bool transposed) {
+std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, bool transposed,
+                       const std::string& base) {
+  // The last parts of names say which maps, unless some of those maps are left out.
+  const bool some = std::any_of(lora.targets.begin(), lora.targets.end(),
+                                [](const auto& target) { return absl::StrContains(target, '.'); });
+  const std::vector<std::string> modules = ModulesOf(names);
+  const std::set<std::string> all(modules.begin(), modules.end());
   const nlohmann::ordered_json config = {
       {"peft_type", "LORA"},
       {"task_type", "CAUSAL_LM"},
-      {"base_model_name_or_path", nullptr},
+      {"base_model_name_or_path",
+       base.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(base)},
       {"r", lora.rank},
       {"lora_alpha", lora.alpha},
       {"lora_dropout", lora.dropout},
       {"use_rslora", lora.rank_stabilised},
-      {"target_modules", MapsOf(names)},
+      {"target_modules", some ? all : MapsOf(names)},
       {"fan_in_fan_out", transposed},
       {"bias", "none"},
       {"inference_mode", true},
   };
-  return absl::StrCat(config.dump(kIndent), "\n");
+  // A path need not be UTF-8, JSON must be.
+  return absl::StrCat(
+      config.dump(kIndent, ' ', false, nlohmann::ordered_json::error_handler_t::replace), "\n");
 }
 
 std::vector<std::string> ModulesOf(const std::vector<std::string>& names) {

@@ -27,7 +27,11 @@ struct RunState {
   // When weights are updated: "flush", or a schedule without one; empty: an older checkpoint's.
   std::string updates;
   std::string adaptation;  // what is trained, as Adaptation::ToString says it; empty: everything
-  std::string partition;   // layers of each stage, "0-3,4-7", of a run without a flush; else empty
+  // Of a run with an adapter, whose checkpoints do not have the weights that it began with: where
+  // these were, from the root ("": random ones, of the seed), and their hash (base_hash.h).
+  std::string base;
+  std::string base_hash;
+  std::string partition;  // layers of each stage, "0-3,4-7", of a run without a flush; else empty
   int64_t seq = 1;
   DType dtype = DType::kFloat32;
   std::string data_path;

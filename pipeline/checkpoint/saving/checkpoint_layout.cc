@@ -176,7 +176,7 @@ class CheckpointLayout {
   }
 
   // What PEFT loads.
-  absl::Status AddAdapter() {
+  absl::Status AddAdapter(const std::string& base) {
     const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan_);
     std::vector<StoredTensor> adapter;
     std::vector<std::string> names;
@@ -186,7 +186,7 @@ class CheckpointLayout {
       names.push_back(parameters[index]->name);
     }
     std::string config = PeftConfig(*plan_.request.adaptation.lora, names,
-                                    HasGpt2Parameters(*plan_.request.spec.decoder()));
+                                    HasGpt2Parameters(*plan_.request.spec.decoder()), base);
     const uint64_t bytes = config.size();
     files_.push_back(
         {.name = kAdapterConfigFile, .head = std::move(config), .bytes = bytes, .parts = {}});
@@ -203,7 +203,8 @@ class CheckpointLayout {
 }  // namespace
 
 absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan,
-                                                             int64_t shard_bytes) {
+                                                             int64_t shard_bytes,
+                                                             const std::string& base) {
   std::vector<StoredTensor> weights;
   std::vector<StoredTensor> moments;
   const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan);
@@ -216,9 +217,10 @@ absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan
       moments.push_back({StateKind::kMoment2, index});
   }
   CheckpointLayout layout(plan);
-  absl::Status status = layout.AddWeights(weights, shard_bytes);
+  absl::Status status = plan.request.adaptation.lora.has_value()
+                            ? layout.AddAdapter(base)
+                            : layout.AddWeights(weights, shard_bytes);
   if (status.ok()) status = layout.AddFile(kOptimizerFile, std::move(moments));
-  if (status.ok() && plan.request.adaptation.lora.has_value()) status = layout.AddAdapter();
   if (!status.ok()) return status;
   return layout.Take();
 }

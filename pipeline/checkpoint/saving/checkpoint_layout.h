@@ -32,10 +32,13 @@ struct CheckpointFile {
 
 // The files of tensors: weights, in one file or, where that had more than `shard_bytes` bytes, in
 // shards of which none has more (but for one with a single tensor), and their index; and moments.
-// The same bytes however the state is divided, and the same answer on every rank. What the replicas have divided among themselves, each writes its
-// slices of; of what all have, each writes an equal share in one piece.
+// Of a run with an adapter, instead of the weights PEFT's two files, whose config names `base` as
+// the folder of the model that the adapter is for ("": null). The same bytes however the state is
+// divided, and the same answer on every rank. What the replicas have divided among themselves, each
+// writes its slices of; of what all have, each writes an equal share in one piece.
 absl::StatusOr<std::vector<CheckpointFile>> LayOutCheckpoint(const RunPlan& plan,
-                                                             int64_t shard_bytes = kShardBytes);
+                                                             int64_t shard_bytes = kShardBytes,
+                                                             const std::string& base = "");
 
 }  // namespace sluice
 

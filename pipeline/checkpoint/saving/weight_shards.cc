@@ -8,7 +8,6 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kElementBytes = sizeof(float);
 // What a header has beside its tensors: its length, the metadata and the padding.
 constexpr int64_t kHeadBytes = 64;
 // What it says of a tensor, but for the name and the dimensions: keys, type and offsets, with room.
@@ -20,10 +19,14 @@ int64_t ElementsOf(const TensorShape& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+int64_t BytesOf(const TensorShape& tensor) {
+  constexpr int64_t kFloat = 4, kHalf = 2;
+  return ElementsOf(tensor) * (tensor.dtype == "F32" ? kFloat : kHalf);
+}
+
 // At least what the tensor takes of a file.
 int64_t BytesInFile(const TensorShape& tensor) {
-  return ElementsOf(tensor) * kElementBytes + kEntryBytes +
-         kEscapedByte * static_cast<int64_t>(tensor.name.size()) +
+  return BytesOf(tensor) + kEntryBytes + kEscapedByte * static_cast<int64_t>(tensor.name.size()) +
          kDimensionBytes * static_cast<int64_t>(tensor.shape.size());
 }
 
@@ -52,14 +55,15 @@ std::vector<WeightShard> DivideIntoShards(const std::vector<TensorShape>& tensor
 absl::StatusOr<std::string> IndexOf(const std::vector<TensorShape>& tensors,
                                     const std::vector<WeightShard>& shards) {
   ShardIndex index;
-  uint64_t elements = 0;
+  uint64_t bytes = 0, elements = 0;
   for (const WeightShard& shard : shards) {
     for (size_t i = shard.first; i < shard.first + shard.count; ++i) {
       index.weight_map[tensors[i].name] = shard.name;
+      bytes += static_cast<uint64_t>(BytesOf(tensors[i]));
       elements += static_cast<uint64_t>(ElementsOf(tensors[i]));
     }
   }
-  return FormatShardIndex(index, elements * kElementBytes, elements);
+  return FormatShardIndex(index, bytes, elements);
 }
 
 }  // namespace sluice

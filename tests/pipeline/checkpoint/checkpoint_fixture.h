@@ -27,6 +27,8 @@ inline RunState SomeState(int64_t step) {
   state.micro_batches = 8;
   state.sum_order = "2,0,1";
   state.adaptation = "freeze *.bias";
+  state.base = "/models/\"base\"";
+  state.base_hash = "0123456789abcdef";
   state.updates = "pipedream";
   state.partition = "0-1,2-2";
   state.seq = 256;

@@ -60,6 +60,9 @@ TEST_F(CheckpointTest, ComesBackAsItWasSaved) {
   EXPECT_EQ(state.sum_order, saved.sum_order);
   EXPECT_EQ(state.updates, saved.updates);
   EXPECT_EQ(state.adaptation, saved.adaptation);
+  EXPECT_EQ(state.base, saved.base);
+  EXPECT_EQ(state.base_hash, saved.base_hash);
+  EXPECT_FALSE(checkpoint->adapter_only);
   EXPECT_EQ(state.partition, saved.partition);
   EXPECT_EQ(state.seq, saved.seq);
   EXPECT_EQ(state.dtype, saved.dtype);
@@ -72,7 +75,8 @@ TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   std::string text = *FormatState(SomeState(1), {});
   ASSERT_EQ(SignState(text), text);
   for (const char* key : {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"",
-                          "  \"adaptation\"", "  \"partition\""}) {
+                          "  \"adaptation\"", "  \"base\"", "  \"base_hash\"",
+                          "  \"partition\""}) {
     const size_t line = text.find(key);
     ASSERT_NE(line, std::string::npos) << key;
     text.erase(line, text.find('\n', line) + 1 - line);
@@ -82,6 +86,7 @@ TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   EXPECT_EQ(file->state.sum_order, "ascending");
   EXPECT_EQ(file->state.updates, "");
   EXPECT_EQ(file->state.adaptation, "");
+  EXPECT_EQ(file->state.base_hash, "");
   EXPECT_EQ(file->state.partition, "");
   EXPECT_EQ(file->state.seed, SomeState(1).seed);
 }

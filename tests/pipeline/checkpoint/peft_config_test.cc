@@ -25,7 +25,8 @@ absl::StatusOr<Lora> Parse(const nlohmann::json& json) {
 
 TEST(PeftConfigTest, ReadsWhatItWrites) {
   for (const bool stable : {false, true}) {
-    const Lora lora = {.rank = 4, .alpha = 0.3, .rank_stabilised = stable, .targets = {"q_proj"}};
+    const Lora lora = {
+        .rank = 4, .alpha = 0.3, .dropout = 0.05, .rank_stabilised = stable, .targets = {"q_proj"}};
     const auto read = ParsePeftConfig(PeftConfig(lora, Names(), false), "file", Names());
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, lora);

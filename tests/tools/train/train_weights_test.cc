@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -70,6 +71,29 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   const ProcessResult text = RunSluice(
       Words(absl::StrCat("sample --load ", folder_ / "out", " -n 40 --prompt And --seed 1")));
   EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
+}
+
+// A text that was read with a tokenizer does not make a model of bytes.
+TEST_F(TrainCommandTest, SamplesTheMostLikelyOfAllWords) {
+  const std::string tokenizer =
+      (SourceFolder() / "tests/models/tokens/fixtures/llama2.json").string();
+  Summary(absl::StrCat("--steps 30 --lr 1e-2 --vocab 420 --tokenizer ", tokenizer, " --save ",
+                       folder_ / "out"));
+  const std::string file = folder_ / "logits.json";
+  const std::string load =
+      absl::StrCat("sample --load ", folder_ / "out", " --temperature 0 --json --tokens ");
+  int words = 0;
+  for (const char* prompt : {"388", "388,5,300", "410,2", "1,1,388"}) {
+    EXPECT_EQ(RunSluice(Words(absl::StrCat(load, prompt, " -n 0 --logits ", file))).exit_code,
+              kExitDone);
+    const Json all = Json::parse(ReadBytes(file))["logits"];
+    const auto logits = all.back().get<std::vector<double>>();
+    const auto most = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    const ProcessResult one = RunSluice(Words(absl::StrCat(load, prompt, " -n 1")));
+    EXPECT_EQ(Json::parse(one.out)["tokens"], Json::array({most})) << one.err;
+    words += most >= 256 ? 1 : 0;
+  }
+  EXPECT_GT(words, 0);
 }
 
 // A folder as MODEL and as weights: its tokenizer's files come back byte for byte and its
