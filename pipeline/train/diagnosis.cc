@@ -28,6 +28,16 @@ const char* What(Place where) {
   }
 }
 
+// Where bad values come from, in words.
+std::string Begins(const NonFinite& first, const RunPlan& plan) {
+  if (first.where == Place::kNowhere) {
+    return "every layer's values are finite, so their sum overflowed";
+  }
+  const LayerDecl& layer = plan.layers[static_cast<size_t>(first.layer)];
+  return absl::StrCat("first in ", What(first.where), " layer ", first.layer, " (", layer.name,
+                      "), stage ", first.stage, ", micro-batch ", first.micro_batch);
+}
+
 }  // namespace
 
 absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& communicator,
@@ -52,20 +62,21 @@ absl::StatusOr<NonFinite> FirstNonFinite(const NonFinite& mine, Communicator& co
 
 absl::Status DescribeNonFinite(const NonFinite& first, const std::string& state, int64_t step,
                                const StepReport& report, const RunPlan& plan) {
-  const std::string found = absl::StrCat("step ", step, ": the loss is ", report.loss,
-                                         " and the gradient norm ", report.grad_norm, "; ");
-  const std::string advice = absl::StrCat(
-      "; weights are as before this step",
+  return absl::FailedPreconditionError(absl::StrCat(
+      "step ", step, ": the loss is ", report.loss, " and the gradient norm ", report.grad_norm,
+      "; ", Begins(first, plan), "; weights are as before this step",
       state.empty() ? "" : absl::StrCat(", when the values of ", state, " were not all finite"),
-      kLowerRate);
-  if (first.where == Place::kNowhere) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(found, "every layer's values are finite, so their sum overflowed", advice));
-  }
-  const LayerDecl& layer = plan.layers[static_cast<size_t>(first.layer)];
+      kLowerRate));
+}
+
+absl::Status DescribeNonFiniteEvaluation(const NonFinite& first, const std::string& state,
+                                         int64_t step, double loss, const RunPlan& plan) {
   return absl::FailedPreconditionError(
-      absl::StrCat(found, "first in ", What(first.where), " layer ", first.layer, " (", layer.name,
-                   "), stage ", first.stage, ", micro-batch ", first.micro_batch, advice));
+      absl::StrCat("after step ", step, " the validation loss is ", loss,
+                   ", while that of the training was ", "finite; ", Begins(first, plan), "; ",
+                   state.empty() ? "the weights themselves are finite"
+                                 : absl::StrCat("the values of ", state, " are not all finite"),
+                   "; look at the validation data, or", absl::string_view(kLowerRate).substr(1)));
 }
 
 }  // namespace sluice

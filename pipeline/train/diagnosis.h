@@ -23,6 +23,9 @@ inline constexpr char kLowerRate[] = "; try a lower --lr, --clip, or a longer --
 // optimizer state that was not finite before the step; empty: none.
 absl::Status DescribeNonFinite(const NonFinite& first, const std::string& state, int64_t step,
                                const StepReport& report, const RunPlan& plan);
+// The same of an evaluation after `step` steps, whose loss has become `loss`.
+absl::Status DescribeNonFiniteEvaluation(const NonFinite& first, const std::string& state,
+                                         int64_t step, double loss, const RunPlan& plan);
 
 }  // namespace sluice
 

@@ -232,6 +232,17 @@ absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
   return state_check_.GiveUp(DescribeNonFinite(*first, *bad, step, report, plan_), step - 1);
 }
 
+absl::Status RankTrainer::DiagnoseEvaluation(int64_t step, Pass pass, double loss) {
+  NonFinite mine;
+  pass.check_finite = &mine;
+  if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
+  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.watching.timeout);
+  if (!first.ok()) return first.status();
+  absl::StatusOr<std::string> bad = state_check_.NotFinite();
+  if (!bad.ok()) return bad.status();
+  return state_check_.GiveUp(DescribeNonFiniteEvaluation(*first, *bad, step, loss, plan_), step);
+}
+
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
   if (leader()) {
     step_seconds_.push_back(seconds);
@@ -286,6 +297,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     absl::StatusOr<StepReport> report = reporter_.Gather(
         evaluate_, {}, false, world_, options_.watching.timeout, std::min(round, count - first));
     if (!report.ok()) return report.status();
+    if (!std::isfinite(report->loss_sum)) return DiagnoseEvaluation(step, pass, report->loss_sum);
     evaluation.loss += report->loss_sum;
     evaluation.accuracy += static_cast<double>(report->correct);
     targets += report->targets;

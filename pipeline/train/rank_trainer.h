@@ -63,6 +63,8 @@ class RankTrainer {
   absl::StatusOr<StepReport> Step(int64_t step);
   // Runs the step's passes once more and says where the first bad value came from. Never OK.
   absl::Status Diagnose(int64_t step, const StepReport& report);
+  // The same of an evaluation's pass, whose loss became `loss`. Never OK.
+  absl::Status DiagnoseEvaluation(int64_t step, Pass pass, double loss);
   absl::Status Evaluate(int64_t step);
   absl::Status Save(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);

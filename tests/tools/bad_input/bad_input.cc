@@ -77,6 +77,25 @@ void WriteGraphs(const TempFolder& at) {
   WriteBytes(at / "device.json", R"({"name": "x", "fp32_flops": "fast"})");
 }
 
+// Adapters, good and bad, of the good checkpoint; and tokens that a vocabulary of 300 has not.
+void WriteAdapters(const TempFolder& at) {
+  const std::string lora = " --steps 1 --lora r=2 --init " + at / "good/latest --save ";
+  Train(at, lora + at / "adapter");
+  Train(at, lora + at / "damaged_adapter");
+  FlipAByte(at / "damaged_adapter/latest/adapter_model.safetensors");
+  Train(at, " --dim 32 --steps 1 --save " + at / "wide");
+  std::filesystem::create_directory(at / "ia3");
+  WriteBytes(at / "ia3/adapter_model.safetensors",
+             ReadBytes(at / "adapter/latest/adapter_model.safetensors"));
+  WriteBytes(at / "ia3/adapter_config.json", R"({"peft_type": "IA3"})");
+  std::string tokens(80, '\0');
+  tokens[40] = static_cast<char>(400 & 0xff);
+  tokens[41] = static_cast<char>(400 >> 8);
+  WriteBytes(at / "tokens.bin", tokens);
+  WriteBytes(at / "blank.jsonl", "{\"text\": \"\"}\n{\"text\": \"\"}\n");
+  WriteBytes(at / "masked.jsonl", "{\"prompt\": \"In the beginning\", \"completion\": \"\"}\n");
+}
+
 }  // namespace
 
 void BadInputTest::SetUpTestSuite() {
@@ -121,6 +140,7 @@ void BadInputTest::SetUpTestSuite() {
   Train(at, " --steps 1 --save " + at / "good");
   Train(at, " --steps 1 --save " + at / "damaged");
   FlipAByte(at / "damaged/latest/model.safetensors");
+  WriteAdapters(at);
   ForgeACopy(at, "deep_format", "state.json", "\"sluice checkpoint 1\"", DeepJson());
   ForgeACopy(at, "deep_more", "state.json", "\"more\": {", "\"more\": {\"a\": " + DeepJson());
   ForgeACopy(at, "deep_config", "config.json", "\"gpt2\"", DeepJson());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -73,11 +74,50 @@ TEST_F(TrainCommandTest, SamplesTheSameTextFromTheSameSeed) {
   EXPECT_EQ(text.out, absl::StrCat("And", one["text"].get<std::string>(), "\n"));
 }
 
+// The weights of the byte `byte` in a model's file become so large that its norm overflows.
+void SpoilByte(const std::string& file, char byte) {
+  std::string bytes = ReadBytes(file);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const Json wte = Json::parse(bytes.substr(sizeof(length), length))["transformer.wte.weight"];
+  const std::vector<float> row(wte["shape"][1].get<size_t>(), 3e38f);
+  const size_t at = sizeof(length) + length + wte["data_offsets"][0].get<size_t>() +
+                    static_cast<size_t>(byte) * row.size() * sizeof(float);
+  std::memcpy(&bytes[at], row.data(), row.size() * sizeof(float));
+  WriteBytes(file, bytes);
+}
+
+// Weights, training losses and gradients are finite; what is evaluated is not.
+TEST_F(TrainCommandTest, AnEvaluationThatIsNotFiniteEndsTheRun) {
+  namespace fs = std::filesystem;
+  Summary("--steps 1 --save " + folder_ / "first");
+  const std::string model = folder_ / "first/latest/model.safetensors";
+  SpoilByte(model, 'Z');
+  std::string other;
+  for (int i = 0; i < 20; ++i) other += "And Z is no letter of the text. ";
+  WriteBytes(folder_ / "other", other);
+  for (const char* stages : {"1", "2"}) {
+    for (const char* dtype : {"fp32", "bf16"}) {
+      const std::string saved = absl::StrCat(folder_ / "saved", stages, dtype);
+      const ProcessResult result = Run(absl::StrCat(
+          "--steps 4 --eval-every 2 --stages ", stages, " --dtype ", dtype, " --init ", model,
+          " --validation ", folder_ / "other", " --save-every 1 --save ", saved));
+      EXPECT_EQ(result.exit_code, kExitBadInput);
+      EXPECT_THAT(result.err, HasSubstr("after step 2 the validation loss is "));
+      EXPECT_THAT(result.err, HasSubstr("first in the output of layer 1 (block 0), stage 0"));
+      EXPECT_THAT(result.err, HasSubstr("the weights themselves are finite"));
+      EXPECT_THAT(result.err, HasSubstr(absl::StrCat("the newest good checkpoint is ", saved,
+                                                     "/step-00000002")));
+      EXPECT_FALSE(fs::exists(saved + "/step-00000003"));
+    }
+  }
+}
+
 // A text that was read with a tokenizer does not make a model of bytes.
 TEST_F(TrainCommandTest, SamplesTheMostLikelyOfAllWords) {
   const std::string tokenizer =
       (SourceFolder() / "tests/models/tokens/fixtures/llama2.json").string();
-  Summary(absl::StrCat("--steps 30 --lr 1e-2 --vocab 420 --tokenizer ", tokenizer, " --save ",
+  Summary(absl::StrCat("--steps 30 --lr 1e-2 --vocab 430 --tokenizer ", tokenizer, " --save ",
                        folder_ / "out"));
   const std::string file = folder_ / "logits.json";
   const std::string load =
