@@ -102,8 +102,7 @@ absl::Status TakeCounted(const PlanQuestion& question, const ModelSpec& spec, bo
   if (!(question.adaptation == Adaptation())) {
     return absl::InvalidArgumentError(
         "--lora and --freeze are planned for models that sluice trains, on devices that are alike "
-        "and share no stage; leave out --cluster and --tensor-parallel, and --data-parallel with a "
-        "--device");
+        "and share no stage; leave out --cluster and --tensor-parallel");
   }
   const DecoderConfig* config = spec.decoder();
   if (config == nullptr) {
@@ -139,10 +138,13 @@ absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, Plan
   source->batch.seq = *seq;
   source->layers = spec.layer_count();
   if (trains) source->spec = spec;
-  // Replicas on the processor are sluice's own, too.
+  // Replicas on the processor are sluice's own, too, and everywhere what is trained in part, of
+  // which counting knows nothing.
+  const bool adapted = !(question.adaptation == Adaptation());
+  const bool whole_stages = question.tensor_parallel == 1;
   const bool own =
       trains && !question.cluster &&
-      (question.only_pipelines() || (!question.device && question.tensor_parallel == 1));
+      (question.only_pipelines() || (whole_stages && (adapted || !question.device)));
   return own ? TakeOwn(question, spec, source) : TakeCounted(question, spec, trains, source);
 }
 
