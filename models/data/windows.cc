@@ -75,8 +75,7 @@ class WindowDataset : public Dataset {
     // "text" says that the tokens are bytes to whoever samples from a checkpoint.
     const bool words = sources_.kind == "text" && sources_.unit != "bytes";
     std::string text = absl::StrFormat("%s:%d:%016x", words ? "words" : sources_.kind,
-                                       sources_.train->size(),
-                                       status_.Checksum(*sources_.train));
+                                       sources_.train->size(), status_.Checksum(*sources_.train));
     if (sources_.validation != nullptr) {
       absl::StrAppendFormat(&text, ":validation:%d:%016x", sources_.validation->size(),
                             status_.Checksum(*sources_.validation));

@@ -71,12 +71,22 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   return state;
 }
 
-// From the root, so that a run that is started elsewhere finds it; "" stays.
+// From the root, so that a run that is started elsewhere finds it; "" stays. Of a folder also where
+// links lead: `latest` will lead elsewhere, while a file may be a link out of its folder.
 std::string WholePath(const std::string& path) {
   if (path.empty()) return path;
   std::error_code failed;
-  const std::filesystem::path whole = std::filesystem::absolute(path, failed);
+  const bool folder = std::filesystem::is_directory(path, failed);
+  const std::filesystem::path whole =
+      folder ? std::filesystem::canonical(path, failed) : std::filesystem::absolute(path, failed);
   return failed ? path : whole.lexically_normal().string();
+}
+
+// The folder of weights that are named by their file or by their folder.
+std::string FolderOf(const std::string& path) {
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(path, ignored);
+  return is_file ? std::filesystem::path(path).parent_path().string() : path;
 }
 
 // Elements first ... of a part that is in this rank's arena.
@@ -160,7 +170,7 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
   const RunPlan& plan = state.plan();
   const std::string base = base_hash.empty() ? "" : WholePath(options.saving.init);
   absl::StatusOr<std::vector<CheckpointFile>> files =
-      LayOutCheckpoint(plan, options.saving.shard_bytes, base);
+      LayOutCheckpoint(plan, options.saving.shard_bytes, FolderOf(base));
   if (!files.ok()) return files.status();
   std::vector<const ParameterView*> views(CanonicalParameters(plan).size());
   for (const ParameterView& view : state.parameters()) {

@@ -48,7 +48,8 @@ class ReadmeExample(unittest.TestCase):
             self.assertEqual({file.name for file in merged.iterdir()},
                              {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})
             adapter = json.loads((merged.parent / "chat/latest/adapter_config.json").read_text())
-            self.assertEqual(adapter["base_model_name_or_path"], f"{folder}/example/base/latest")
+            base = (merged.parent / "base/latest").resolve()
+            self.assertEqual(adapter["base_model_name_or_path"], str(base))
             if importlib.util.find_spec("transformers") is None:
                 self.skipTest("transformers is not there to load the merged folder")
             load = "from transformers import AutoModelForCausalLM as A; A.from_pretrained('example/merged')"

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "models/kernels/kernels.h"
@@ -36,8 +35,8 @@ absl::Status MergeAdapter(const AdapterFolder& adapter, const LinearMap& map, bo
   const auto scale = static_cast<float>(adapter.lora.scale());
   for (float& value : b) value *= scale;
   // The sum as one product: B times A, or A^T times B^T.
-  const std::vector<float> left = transposed ? Turned(rank, map.in, a) : std::move(b);
-  const std::vector<float>& right = transposed ? b : a;
+  if (transposed) a = Turned(rank, map.in, a);
+  const std::vector<float>&left = transposed ? a : b, &right = transposed ? b : a;
   const LinearShape shape = {.rows = transposed ? map.in : map.out,
                              .in = rank,
                              .out = transposed ? map.out : map.in,

@@ -52,6 +52,9 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
   std::map<std::string, std::string> texts;
   if (state.model_files != nullptr) texts = state.model_files->texts;
   if (!texts.contains(kConfigFile)) texts[kConfigFile] = FormatModelConfig(state.model);
+  auto config = texts.extract(kConfigFile);
+  config.key() = ConfigFileOf(files);
+  texts.insert(std::move(config));
   for (const auto& [name, content] : texts) {
     const absl::StatusOr<FileRecord> record = WriteTextFile((folder / name).string(), content);
     if (!record.ok()) return record.status();

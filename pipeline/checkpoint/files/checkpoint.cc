@@ -52,17 +52,12 @@ bool IsSharded(const std::map<std::string, FileRecord>& files) {
   return files.contains(kWeightsIndexFile);
 }
 
-// Older runs with an adapter saved all weights.
-bool HasAdapterOnly(const std::map<std::string, FileRecord>& files) {
-  return files.contains(kAdapterFile) && !IsSharded(files) && !files.contains(kWeightsFile);
-}
-
 // Whether `files`, of the state.json at `path`, has what a checkpoint needs, and no file elsewhere.
 absl::Status CheckListed(const fs::path& path, const std::map<std::string, FileRecord>& files) {
   const char* const weights = HasAdapterOnly(files) ? kAdapterFile
                               : IsSharded(files)    ? kWeightsIndexFile
                                                     : kWeightsFile;
-  for (const char* name : {weights, kConfigFile, kOptimizerFile}) {
+  for (const char* name : {weights, ConfigFileOf(files), kOptimizerFile}) {
     if (!files.contains(name)) return Damaged(path, absl::StrCat("does not list ", name));
   }
   for (const auto& [name, record] : files) {
@@ -194,8 +189,7 @@ absl::StatusOr<fs::path> StepFolder(const std::string& path) {
                    : absl::StrCat("; the newest good one is ", good, ": name it to go on")));
 }
 
-absl::StatusOr<ModelSpec> ReadModel(const fs::path& folder, const std::string& name) {
-  const fs::path path = folder / kConfigFile;
+absl::StatusOr<ModelSpec> ReadModel(const fs::path& path, const std::string& name) {
   const absl::StatusOr<MappedFile> file = MapPart(path);
   if (!file.ok()) return file.status();
   absl::StatusOr<ModelSpec> spec = ParseModelConfig(AsText(*file), path.string());
@@ -224,7 +218,8 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   LoadedCheckpoint checkpoint;
   checkpoint.path = folder->string();
   checkpoint.state = verified->state;
-  absl::StatusOr<ModelSpec> model = ReadModel(*folder, checkpoint.state.model.name);
+  absl::StatusOr<ModelSpec> model =
+      ReadModel(*folder / ConfigFileOf(verified->files), checkpoint.state.model.name);
   if (!model.ok()) return model.status();
   checkpoint.state.model = *std::move(model);
   auto weights = OpenWeights(*folder, *verified);
@@ -242,12 +237,12 @@ absl::StatusOr<ModelFiles> KeptModelFiles(const LoadedCheckpoint& checkpoint) {
   ModelFiles files;
   files.origin = OriginOf(checkpoint.state.more);
   std::vector<std::string> names = KeptFileNames();
-  names.emplace_back(kConfigFile);
+  names.insert(names.end(), {kConfigFile, kBaseConfigFile});
   for (const std::string& name : checkpoint.files) {
     if (std::find(names.begin(), names.end(), name) == names.end()) continue;
     absl::StatusOr<std::string> text = ReadModelFile((fs::path(checkpoint.path) / name).string());
     if (!text.ok()) return text.status();
-    files.texts[name] = *std::move(text);
+    files.texts[name == kBaseConfigFile ? kConfigFile : name] = *std::move(text);
   }
   return files;
 }

@@ -160,6 +160,15 @@ std::vector<int64_t> StepsIn(const std::string& directory) {
   return steps;
 }
 
+bool HasAdapterOnly(const std::map<std::string, FileRecord>& files) {
+  return files.contains(kAdapterFile) && !files.contains(kWeightsIndexFile) &&
+         !files.contains(kWeightsFile);
+}
+
+const char* ConfigFileOf(const std::map<std::string, FileRecord>& files) {
+  return HasAdapterOnly(files) ? kBaseConfigFile : kConfigFile;
+}
+
 absl::StatusOr<FileRecord> WriteTextFile(const std::string& path, const std::string& text) {
   const absl::StatusOr<std::unique_ptr<FileWriter>> file = FileWriter::Create(path);
   if (!file.ok()) return file.status();

@@ -23,6 +23,9 @@ constexpr char kOptimizerFile[] = "optimizer.safetensors";
 // PEFT's, of a run that trains an adapter.
 constexpr char kAdapterFile[] = "adapter_model.safetensors";
 constexpr char kAdapterConfigFile[] = "adapter_config.json";
+// What config.json is called beside an adapter: with a config.json transformers takes a folder for a
+// whole model.
+constexpr char kBaseConfigFile[] = "base_config.json";
 constexpr char kStateFile[] = "state.json";
 constexpr char kLatestLink[] = "latest";
 // In the header of a file of tensors; transformers asks for it.
@@ -37,6 +40,11 @@ struct FileRecord {
   uint64_t bytes = 0;
   std::string checksum;
 };
+
+// Whether these are the files of a checkpoint of an adapter, without what that is for (older runs
+// saved all weights beside an adapter); and what config.json is called there.
+bool HasAdapterOnly(const std::map<std::string, FileRecord>& files);
+const char* ConfigFileOf(const std::map<std::string, FileRecord>& files);
 
 // Writes the file at `path`, all of it or nothing (FileWriter).
 absl::StatusOr<FileRecord> WriteTextFile(const std::string& path, const std::string& text);

@@ -50,12 +50,19 @@ constexpr const char* kNotBuilt[] = {"use_dora",
                                      "target_parameters",
                                      "exclude_modules",
                                      "arrow_config",
-                                     "ensure_weight_tying"};
+                                     "ensure_weight_tying",
+                                     "use_bdlora",
+                                     "kasa_config",
+                                     "monteclora_config",
+                                     "velora_config"};
+
+bool IsEmptyText(const nlohmann::json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().empty();
+}
 
 bool IsOff(const nlohmann::json& value) {
-  return value.is_null() || value == false ||
-         ((value.is_object() || value.is_array() || value.is_string()) &&
-          (value.empty() || value == ""));
+  return value.is_null() || value == false || IsEmptyText(value) ||
+         ((value.is_object() || value.is_array()) && value.empty());
 }
 
 // Reads the fields of one file.
@@ -130,7 +137,7 @@ class PeftReader {
     }
     if (!targets.is_array() || targets.empty()) return Wrong("target_modules", kExpected);
     for (const nlohmann::json& target : targets) {
-      if (!target.is_string() || target == "") return Wrong("target_modules", kExpected);
+      if (!target.is_string() || IsEmptyText(target)) return Wrong("target_modules", kExpected);
       lora->targets.push_back(target.get<std::string>());
     }
     return absl::OkStatus();

@@ -75,8 +75,7 @@ TEST_F(CheckpointTest, AnOlderStateLacksWhatCameLater) {
   std::string text = *FormatState(SomeState(1), {});
   ASSERT_EQ(SignState(text), text);
   for (const char* key : {"  \"sum_groups\"", "  \"sum_order\"", "  \"updates\"",
-                          "  \"adaptation\"", "  \"base\"", "  \"base_hash\"",
-                          "  \"partition\""}) {
+                          "  \"adaptation\"", "  \"base\"", "  \"base_hash\"", "  \"partition\""}) {
     const size_t line = text.find(key);
     ASSERT_NE(line, std::string::npos) << key;
     text.erase(line, text.find('\n', line) + 1 - line);
@@ -231,7 +230,7 @@ void OverwriteByte(const std::string& path, size_t at, char byte) {
 void ExpectFlippedBytesAreDetected(const std::string& good, const std::string& bad,
                                    const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    const std::string file = bad + "/" + name;
+    const std::string file = absl::StrCat(bad, "/", name);
     const std::string whole = ReadBytes(file);
     ASSERT_FALSE(whole.empty());
     for (size_t at = 0; at < whole.size(); ++at) {

@@ -40,18 +40,21 @@ class AdapterCommandTest : public TrainCommandTest {
 
 TEST_F(AdapterCommandTest, OnlyTheAdapterIsSaved) {
   const std::filesystem::path saved = folder_ / "adapter/latest";
-  for (const char* name : {"adapter_model.safetensors", "adapter_config.json", "config.json"}) {
+  for (const char* name :
+       {"adapter_model.safetensors", "adapter_config.json", "base_config.json"}) {
     EXPECT_TRUE(std::filesystem::exists(saved / name)) << name;
   }
-  EXPECT_FALSE(std::filesystem::exists(saved / "model.safetensors"));
+  for (const char* name : {"model.safetensors", "config.json"}) {
+    EXPECT_FALSE(std::filesystem::exists(saved / name)) << name;
+  }
   const Json config = Json::parse(ReadBytes(saved / "adapter_config.json"));
-  EXPECT_EQ(config["base_model_name_or_path"], folder_ / "base/latest");
+  const std::string base = std::filesystem::canonical(folder_ / "base/latest");
+  EXPECT_EQ(config["base_model_name_or_path"], base);
   EXPECT_EQ(config["r"], 4);
   const ProcessResult sample = RunSluice(Words("sample" + Load("adapter")));
   EXPECT_EQ(sample.exit_code, kExitBadInput);
-  EXPECT_THAT(sample.err,
-              HasSubstr(absl::StrCat("give --load ", folder_ / "base/latest", " --adapter ",
-                                     folder_ / "adapter/step-00000004")));
+  EXPECT_THAT(sample.err, HasSubstr(absl::StrCat("give --load ", base, " --adapter ",
+                                                 folder_ / "adapter/step-00000004")));
 }
 
 TEST_F(AdapterCommandTest, ResumesWithTheWeightsThatItBeganWith) {
@@ -67,6 +70,17 @@ TEST_F(AdapterCommandTest, ResumesWithTheWeightsThatItBeganWith) {
       Summary(absl::StrCat(init_, groups, "--steps 4"))["weights_hash"]);
 }
 
+// The base may be named by its file, which PEFT does not take.
+TEST_F(AdapterCommandTest, PeftIsToldTheFolderOfTheBase) {
+  const std::string file = folder_ / "base/latest/model.safetensors";
+  Summary(absl::StrCat("--init ", file, kLora, "--steps 1 --save ", folder_ / "out"));
+  const auto json = [this](const char* name) {
+    return Json::parse(ReadBytes(absl::StrCat(folder_ / "out/latest/", name)));
+  };
+  EXPECT_EQ(json("adapter_config.json")["base_model_name_or_path"], folder_ / "base/latest");
+  EXPECT_EQ(json("state.json")["base"], file);
+}
+
 TEST_F(AdapterCommandTest, OtherWeightsThanItBeganWithAreRefused) {
   Summary("--steps 3 --save " + folder_ / "other");
   const std::string resume = absl::StrCat(kLora, "--steps 6 --resume ", folder_ / "adapter");
@@ -74,7 +88,7 @@ TEST_F(AdapterCommandTest, OtherWeightsThanItBeganWithAreRefused) {
   EXPECT_EQ(other.exit_code, kExitBadInput);
   EXPECT_THAT(other.err, HasSubstr("is an adapter of other weights than those in "));
   std::filesystem::remove_all(folder_ / "base");
-  EXPECT_THAT(Run(resume).err, HasSubstr(folder_ / "base/latest"));
+  EXPECT_THAT(Run(resume).err, HasSubstr("/base/step-00000002"));
 }
 
 TEST_F(AdapterCommandTest, RandomWeightsAreThoseOfTheSeed) {
