@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares sluice with transformers on whole models. Exits with 77 where it is not installed.
+"""Compares sluice with transformers and PEFT on whole models. Exits with 77 where transformers is not installed.
 
   hf_parity.py SLUICE [--large]     SLUICE is the program; with --large also a model of Qwen3-0.6B's shape,
                                     which takes some 8 GB of memory and 4 GB of files
@@ -13,8 +13,13 @@ Checks that transformers gives the logits that `sluice sample --logits` gives (w
   - small odd models of every other family that trains, with their options on and off; of these it also
     compares the losses of four steps of AdamW (within 1e-4, relative), and the logits of what was saved
     after them.
+
+Where PEFT is installed, also LoRA, on models of most families: an adapter that PEFT made gives PEFT's logits,
+merges to PEFT's weights, and trains with PEFT's losses; one that sluice trained, or made, gives the same logits
+in PEFT; over a base model of fp32, and of bf16.
 """
 
+import copy
 import json
 import pathlib
 import subprocess
@@ -24,10 +29,17 @@ import tempfile
 try:
     import torch
     import transformers
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
     from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 except ImportError:
     print("hf_parity: skipped, needs torch and transformers")
     sys.exit(77)
+try:
+    import peft
+except ImportError:
+    peft = None
 
 TOLERANCE = 1e-4
 SEQ = 48
@@ -60,14 +72,23 @@ def load(folder):
     return model.eval()
 
 
+def load_as_fp32(folder):
+    """Weights of any type. A model that is turned to bf16 and back has lost bits of rope's frequencies, too."""
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def their_logits(model, tokens):
+    with torch.no_grad():
+        return model(torch.tensor([tokens])).logits[0]
+
+
 def check(what, model, folder, work, prompt=("--prompt", PROMPT)):
     tokens, ours = our_logits(folder, work, prompt)
-    with torch.no_grad():
-        theirs = model(torch.tensor([tokens])).logits[0]
+    theirs = their_logits(model, tokens)
     if ours.shape != theirs.shape:
         sys.exit(f"{what}: {tuple(ours.shape)} logits, transformers has {tuple(theirs.shape)}")
     difference = (ours - theirs).abs().max().item()
-    print(f"{what:<56} largest difference {difference:.1e} of {theirs.abs().max().item():.1f}")
+    print(f"{what:<58} largest difference {difference:.1e} of {theirs.abs().max().item():.1f}")
     if not difference <= TOLERANCE:
         sys.exit(f"{what}: logits differ by {difference}, more than {TOLERANCE}")
 
@@ -155,15 +176,21 @@ def make_family(family, changes, folder):
         if "norm" in name and not family.startswith("Gemma"):
             parameter.data += 1
     model.to(torch.bfloat16).save_pretrained(folder)
-    return model.float().eval()
+    return load_as_fp32(folder)
 
 
-def our_losses(folder, work, saved):
-    out = sluice("train", "--model", folder / "config.json", "--init", folder, "--data", work / "period", "--seq",
-                 PERIOD, "--micro-batch-size", 2, "--micro-batches", 1, "--steps", STEPS, "--lr", "1e-2",
+def make_period(work):
+    period = torch.randint(0, 256, (PERIOD,)).tolist()
+    (work / "period").write_bytes(bytes(period) * 60)
+    return period
+
+
+def our_losses(folder, work, saved, *more, steps=STEPS):
+    out = sluice("train", "--model", folder / "config.json", "--init", folder, "--data", work / "period", "--bytes",
+                 "--seq", PERIOD, "--micro-batch-size", 2, "--micro-batches", 1, "--steps", steps, "--lr", "1e-2",
                  "--weight-decay", "0.1", "--clip", 0, "--warmup", 0, "--lr-schedule", "constant", "--stages", 2,
-                 "--no-pin", "--eval-micro-batches", 1, "--save", saved, "--json").stdout
-    return [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line][:STEPS]
+                 "--no-pin", "--eval-micro-batches", 1, "--save", saved, "--json", *more).stdout
+    return [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line][:steps]
 
 
 def their_losses(model, period, first):
@@ -189,6 +216,15 @@ def their_losses(model, period, first):
     return losses
 
 
+def check_losses(name, model, period, ours, tolerance=TOLERANCE):
+    theirs = their_losses(model, period, ours[0])
+    difference = max(abs(a / b - 1) for a, b in zip(ours, theirs))
+    print(f"{name + ', trained':<58} largest difference {difference:.1e} of {theirs[-1]:.1f}")
+    if not difference <= tolerance:
+        sys.exit(f"{name}: losses are {ours}, transformers has {theirs}")
+    return theirs
+
+
 def check_config(given, saved):
     fields = json.loads((given / "config.json").read_text())
     fields["dtype"] = "float32"
@@ -210,22 +246,183 @@ def check_large(work):
 
 def check_families(work):
     torch.manual_seed(1)
-    period = torch.randint(0, 256, (PERIOD,)).tolist()
-    (work / "period").write_bytes(bytes(period) * 60)
+    period = make_period(work)
     prompt = ",".join(map(str, torch.randint(0, 256, (41,)).tolist()))
     for name, (family, changes) in FAMILIES.items():
         folder = work / name.replace(" ", "-")
         model = make_family(family, changes, folder)
         check(name, model, folder, work, ("--tokens", prompt))
         saved = work / (folder.name + "-saved")
-        ours = our_losses(folder, work, saved)
-        theirs = their_losses(model, period, ours[0])
-        difference = max(abs(a / b - 1) for a, b in zip(ours, theirs))
-        print(f"{name + ', trained':<44} largest difference {difference:.1e} of {theirs[-1]:.1f}")
-        if not difference <= TOLERANCE:
-            sys.exit(f"{name}: losses are {ours}, transformers has {theirs}")
+        check_losses(name, model, period, our_losses(folder, work, saved))
         check(f"{name}, saved", load(saved / "latest"), saved, work, ("--tokens", prompt))
         check_config(folder, saved / "latest")
+
+
+# What is checked of LoRA: a model (GPT-2, or of FAMILIES), and what differs from an adapter of rank 5 beside every map.
+Q_AND_V = dict(target_modules=["q_proj", "v_proj"])
+LORAS = {
+    "gpt2": ("gpt2", {}),
+    "gpt2, c_proj, rslora": ("gpt2", dict(target_modules=["c_proj"], use_rslora=True)),  # two maps of each block
+    "llama": ("llama", {}),
+    "llama, q and v": ("llama", Q_AND_V),
+    "llama, rslora": ("llama", dict(use_rslora=True)),
+    "llama, a pattern": ("llama", dict(target_modules=r"model\.layers\.[02]\.mlp\.(up|down)_proj")),
+    "llama, all biases, tied": ("llama, all biases, tied", {}),
+    "mistral, window": ("mistral, window", {}),
+    "qwen2, tied": ("qwen2, tied", {}),
+    "qwen2, q and v, rslora": ("qwen2, window in some blocks", dict(use_rslora=True, **Q_AND_V)),
+    "qwen3": ("qwen3", {}),
+    "qwen3, rank 64": ("qwen3, biases, tied", dict(r=64)),  # more than its maps have
+    "gemma, k and down": ("gemma", dict(target_modules=["k_proj", "down_proj"])),
+    "gemma2": ("gemma2", {}),
+    "gemma3": ("gemma3", {}),
+}
+OF_BF16 = ["gpt2", "llama", "qwen2, tied", "gemma2"]  # of these also with a base model's folder of bf16
+WEIGHTS = 1e-5  # largest difference of merged weights, which are of size 1
+HALF_BIT = 2.0 ** -8  # what rounding to bf16 changes at most, relative
+# Losses in bf16, relative. The first is of one forward; after it, Adam's first steps are of the size of the learning rate
+# even where rounding decides a gradient's sign. PyTorch's autocast differs from fp32 by up to 8e-4, and then 4e-2.
+BF16_FIRST_LOSS, BF16_LOSS = 2.0 ** -8, 5e-2
+
+
+def largest(ours, theirs):
+    return (ours - theirs).abs().max().item()
+
+
+def load_adapter(base, folder, **options):
+    return peft.PeftModel.from_pretrained(copy.deepcopy(base), folder, **options).eval()
+
+
+class LoraCheck:
+    """A small base model in a folder of `dtype`, an adapter of it that PEFT made, and the checks of both."""
+
+    def __init__(self, work, name, family, changes, dtype=torch.float32):
+        torch.manual_seed(2)
+        self.name = "lora, " + name
+        self.work = pathlib.Path(tempfile.mkdtemp(dir=work))
+        self.folder, self.adapter = self.work / "base", self.work / "adapter"
+        self.base = self.make_base(family, dtype)
+        self.model = self.make_adapter(changes)
+        self.period = make_period(self.work)
+        self.prompt = torch.randint(0, 256, (41,)).tolist()
+        self.tokens = ("--tokens", ",".join(map(str, self.prompt)))
+
+    def make_base(self, family, dtype):
+        base = make(self.folder, True, vocab=256) if family == "gpt2" else make_family(*FAMILIES[family], self.folder)
+        for parameter in base.parameters():
+            parameter.data *= 1.1  # so that they aren't all values of bf16
+        base.to(dtype).save_pretrained(self.folder)
+        return load_as_fp32(self.folder)
+
+    def make_adapter(self, changes):
+        config = dict(r=5, lora_alpha=7, target_modules="all-linear", task_type="CAUSAL_LM")
+        model = peft.get_peft_model(copy.deepcopy(self.base), peft.LoraConfig(**{**config, **changes}))
+        for parameter in model.parameters():
+            if parameter.requires_grad:  # PEFT begins with B = 0, which adds nothing
+                torch.nn.init.normal_(parameter, std=0.2)
+        model.save_pretrained(self.adapter, save_embedding_layers=False)
+        return model.eval()
+
+    def check_logits(self):
+        if largest(their_logits(self.model, self.prompt), their_logits(self.base, self.prompt)) < 0.1:
+            sys.exit(f"{self.name}: the adapter changes next to nothing, so nothing would be checked")
+        check(self.name, self.model, self.folder, self.work, (*self.tokens, "--adapter", self.adapter))
+
+    def merge(self):
+        """sluice's merged model as transformers loads it, in fp32, and PEFT's."""
+        sluice("merge", "--load", self.folder, "--adapter", self.adapter, "-o", self.work / "merged")
+        return load_as_fp32(self.work / "merged"), copy.deepcopy(self.model).merge_and_unload()
+
+    def check_weights(self, ours, theirs, rounding=0.0):
+        ours, theirs = ours.state_dict(), theirs.state_dict()
+        if ours.keys() != theirs.keys():
+            sys.exit(f"{self.name}: merged weights are {sorted(ours)}, PEFT has {sorted(theirs)}")
+        for name, weight in theirs.items():
+            if not ((ours[name] - weight).abs() <= WEIGHTS + rounding * weight.abs()).all():
+                sys.exit(f"{self.name}: merged {name} differs by {largest(ours[name], weight)} from PEFT's")
+        difference = max(largest(ours[name], theirs[name]) for name in ours)
+        print(f"{self.name + ', merged weights':<58} largest difference {difference:.1e}")
+
+    def check_merged(self):
+        ours, theirs = self.merge()
+        self.check_weights(ours, theirs)
+        check(f"{self.name}, merged", self.model, self.work / "merged", self.work, self.tokens)
+        check(f"{self.name}, merged, loaded", ours, self.folder, self.work,
+              (*self.tokens, "--adapter", self.adapter))
+
+    def check_merged_to_bf16(self):
+        """Each weight is rounded once, so the logits change about as much as those of PEFT's weights, rounded once."""
+        ours, theirs = self.merge()
+        self.check_weights(ours, theirs, HALF_BIT)
+        exact = their_logits(self.model, self.prompt)
+        for parameter in theirs.parameters():
+            parameter.data = parameter.data.bfloat16().float()
+        rounded = their_logits(theirs, self.prompt)
+        difference, expected = largest(their_logits(ours, self.prompt), exact), largest(rounded, exact)
+        print(f"{self.name + ', merged':<58} largest difference {difference:.1e}, rounding's {expected:.1e}")
+        if not difference <= 2 * expected:
+            sys.exit(f"{self.name}, merged: logits differ by {difference}, rounding changes them by {expected}")
+
+    def check_saved(self, what, saved):
+        model = load_adapter(self.base, saved / "latest")
+        check(f"{self.name}, {what}", model, self.folder, self.work, (*self.tokens, "--adapter", saved))
+        whole = load_as_fp32(saved / "latest")  # the base model's folder, and the adapter beside it
+        if not torch.equal(their_logits(whole, self.prompt), their_logits(model, self.prompt)):
+            sys.exit(f"{self.name}, {what}: transformers loads the folder with other logits")
+
+    def check_trained(self):
+        saved = self.work / "trained"
+        losses = our_losses(self.folder, self.work, saved, "--adapter", self.adapter)
+        check_losses(self.name, copy.deepcopy(self.model), self.period, losses)
+        self.check_saved("trained, in PEFT", saved)
+
+    def check_trained_in_bf16(self):
+        saved = self.work / "trained-bf16"
+        losses = our_losses(self.folder, self.work, saved, "--adapter", self.adapter, "--dtype", "bf16")
+        name = f"{self.name}, --dtype bf16"
+        theirs = check_losses(name, copy.deepcopy(self.model), self.period, losses, BF16_LOSS)
+        if not abs(losses[0] / theirs[0] - 1) <= BF16_FIRST_LOSS:
+            sys.exit(f"{name}: the first loss is {losses[0]}, PEFT has {theirs[0]}")
+        self.check_saved("trained in bf16, in PEFT", saved)
+
+    def check_fresh(self):
+        """An adapter that sluice begins adds nothing, and PEFT trains it as sluice does."""
+        config = self.model.peft_config["default"]
+        if isinstance(config.target_modules, str):
+            return  # --lora takes no regular expression
+        lora = f"r={config.r},alpha={config.lora_alpha},rslora={int(config.use_rslora)},targets="
+        flags = ("--lora", lora + ",".join(sorted(config.target_modules)))
+        begun, saved = self.work / "begun", self.work / "fresh"
+        our_losses(self.folder, self.work, begun, *flags, steps=0)
+        check(f"{self.name}, fresh", self.base, self.folder, self.work, (*self.tokens, "--adapter", begun))
+        model = load_adapter(self.base, begun / "latest", is_trainable=True)
+        check_losses(f"{self.name}, fresh", model, self.period, our_losses(self.folder, self.work, saved, *flags))
+        self.check_saved("fresh, trained, in PEFT", saved)
+
+
+def check_loras(work):
+    if peft is None:
+        print("LoRA: skipped, needs peft")
+        return
+    for name, (family, changes) in LORAS.items():
+        of = LoraCheck(work, name, family, changes)
+        of.check_logits()
+        of.check_merged()
+        of.check_trained()
+        of.check_fresh()
+    for family in OF_BF16:
+        of = LoraCheck(work, family + ", of bf16", family, {}, torch.bfloat16)
+        of.check_logits()
+        of.check_merged_to_bf16()
+        of.check_trained()
+        of.check_trained_in_bf16()
+
+
+def bytes_as_words():
+    alphabet = sorted(ByteLevel.alphabet())
+    tokenizer = Tokenizer(BPE(vocab={word: id for id, word in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    return tokenizer.to_str()
 
 
 def check_folders(work, text):
@@ -236,7 +433,7 @@ def check_folders(work, text):
             model = make(folder, tied=True, vocab=256, dtype=dtype, shard_size=shard_size)
             if (folder / "model.safetensors.index.json").exists() != (shard_size != "5GB"):
                 sys.exit(f"{folder}: not in the files that were asked for")
-            kept = {"tokenizer.json": b'{"version": "1.0"}', "merges.txt": b"#version: 0.2\n\xff"}
+            kept = {"tokenizer.json": bytes_as_words().encode(), "merges.txt": b"#version: 0.2\n\xff"}
             for file, content in kept.items():
                 (folder / file).write_bytes(content)
             check(f"folder, {name}", model, folder, work)
@@ -259,6 +456,7 @@ def main():
         check_made(work, text)
         check_folders(work, text)
         check_families(work)
+        check_loras(work)
         if "--large" in sys.argv[2:]:
             check_large(work)
 
