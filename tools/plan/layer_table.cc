@@ -78,13 +78,15 @@ class LayerTable {
   }
 
   void Head() {
+    const std::string adaptation = context_.adaptation.ToString();
     int64_t parameters = 0;
     for (const LayerCost& layer : layers_) parameters += layer.parameters;
     Line(fmt::format("{} on {} x {}", Paint("1", context_.model), context_.DeviceCount(plan_),
                      answer_.device));
-    Line(fmt::format("  {} parameters in {} layers, {}",
-                     FormatCount(static_cast<double>(parameters)), layers_.size(),
-                     DTypeName(context_.dtype)));
+    Line(fmt::format(
+        "  {} {}parameters in {} layers, {}", FormatCount(static_cast<double>(parameters)),
+        adaptation.empty() ? "" : "trained ", layers_.size(), DTypeName(context_.dtype)));
+    if (!adaptation.empty()) Line(fmt::format("  trained: {}", adaptation));
     const std::string samples =
         context_.seq == 1 ? fmt::format("{} samples", context_.micro_batch_size)
                           : fmt::format("{} x {} tokens", context_.micro_batch_size, context_.seq);

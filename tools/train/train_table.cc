@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "models/spec/describe_layers.h"
+#include "pipeline/run/rank_state.h"
 #include "schedules/sum_order.h"
 #include "tools/train/train_output.h"
 
@@ -53,6 +54,14 @@ int64_t LargestArena(const RunPlan& plan, int rank) {
   return largest;
 }
 
+int64_t TrainedParameters(const RunPlan& plan) {
+  int64_t elements = 0;
+  for (const ParameterDecl* decl : CanonicalParameters(plan)) {
+    if (decl->tied_to.empty()) elements += TrainedElements(*decl);
+  }
+  return elements;
+}
+
 class TableOutput : public TrainOutput {
  public:
   void Start(const RunPlan& plan, const Dataset& data, int64_t steps) override {
@@ -61,6 +70,10 @@ class TableOutput : public TrainOutput {
     const Timetable& table = plan.lowered;
     std::printf("model     %s, %s parameters, %d layers\n", request.spec.name.c_str(),
                 Grouped(ParameterCount(request.spec)).c_str(), request.spec.layer_count());
+    if (const std::string trained = request.adaptation.ToString(); !trained.empty()) {
+      std::printf("trained   %s parameters: %s\n", Grouped(TrainedParameters(plan)).c_str(),
+                  trained.c_str());
+    }
     std::printf("data      %s\n", data.description().c_str());
     std::printf("pipeline  %s: %d rank%s, %d stage%s, %d micro-batches of %s x %s %s\n",
                 table.name.c_str(), plan.ranks(), plan.ranks() == 1 ? "" : "s",
