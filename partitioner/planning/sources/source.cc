@@ -142,9 +142,8 @@ absl::Status TakeModel(const PlanQuestion& question, const ModelSpec& spec, Plan
   // which counting knows nothing.
   const bool adapted = !(question.adaptation == Adaptation());
   const bool whole_stages = question.tensor_parallel == 1;
-  const bool own =
-      trains && !question.cluster &&
-      (question.only_pipelines() || (whole_stages && (adapted || !question.device)));
+  const bool own = trains && !question.cluster &&
+                   (question.only_pipelines() || (whole_stages && (adapted || !question.device)));
   return own ? TakeOwn(question, spec, source) : TakeCounted(question, spec, trains, source);
 }
 
