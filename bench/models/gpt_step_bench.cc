@@ -275,7 +275,7 @@ class Model {
     });
     pass->Time("F cross-entropy", 0, [&] {
       k.cross_entropy({}, {.dtype = dtype_, .rows = kRows, .classes = kVocab}, logits_,
-                      tokens_.data(), 1e-3f, false, &loss_, &correct_, nullptr);
+                      tokens_.data(), 1e-3f, false, &loss_, &correct_, workspace_);
     });
     pass->Time("I head", head_.flops(), [&] {
       head_.kernel->BackwardInput({}, logits_, head_.weight, head_.packed, nullptr, dx_,

@@ -1,4 +1,5 @@
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/activation.cc"
@@ -70,7 +71,11 @@ void ActivationForward(Stream stream, DType dtype, Activation activation, int64_
     Copy(stream, y, x, static_cast<size_t>(n * SizeOf(dtype)));
     return;
   }
-  HWY_DYNAMIC_DISPATCH(ActivationForward)(dtype, activation, static_cast<size_t>(n), x, y);
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(ActivationForward)
+    (dtype, activation, static_cast<size_t>(count), ValueAt(dtype, x, first),
+     ValueAt(dtype, y, first));
+  });
 }
 
 void ActivationBackward(Stream stream, DType dtype, Activation activation, int64_t n, const void* x,
@@ -79,7 +84,11 @@ void ActivationBackward(Stream stream, DType dtype, Activation activation, int64
     if (dx != dy) Copy(stream, dx, dy, static_cast<size_t>(n * SizeOf(dtype)));
     return;
   }
-  HWY_DYNAMIC_DISPATCH(ActivationBackward)(dtype, activation, static_cast<size_t>(n), x, dy, dx);
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(ActivationBackward)
+    (dtype, activation, static_cast<size_t>(count), ValueAt(dtype, x, first),
+     ValueAt(dtype, dy, first), ValueAt(dtype, dx, first));
+  });
 }
 
 }  // namespace sluice::cpu

@@ -1,8 +1,9 @@
 #include "models/kernels/cpu/attention.h"
 
-#include <type_traits>
+#include <algorithm>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 namespace sluice::cpu {
 namespace {
@@ -20,13 +21,14 @@ class CpuAttention : public Attention {
                .window = shape.window < shape.seq ? static_cast<size_t>(shape.window) : 0,
                .scale = ScoreScale(shape),
                .soft_cap = shape.soft_cap,
-               .dtype = shape.dtype} {}
+               .dtype = shape.dtype},
+        threads_(static_cast<int>(std::min<int64_t>(ThreadsNow(), shape.batch * shape.kv_heads))) {}
 
-  size_t forward_workspace() const override { return group_.forward_floats() * sizeof(float); }
-  size_t backward_workspace() const override { return group_.backward_floats() * sizeof(float); }
+  size_t forward_workspace() const override { return BytesOfAll(group_.forward_floats()); }
+  size_t backward_workspace() const override { return BytesOfAll(group_.backward_floats()); }
 
   void Forward(Stream, const AttentionInput& in, void* out, float* lse, void* workspace) override {
-    ForEachGroup([&](int64_t batch, int64_t h) {
+    ForEachGroup(workspace, group_.forward_floats(), [&](int64_t batch, int64_t h, float* own) {
       AttendGroup(group_,
                   {.q = Queries(in.q, batch, h),
                    .k = Keys(in.k, batch, h),
@@ -34,13 +36,13 @@ class CpuAttention : public Attention {
                    .starts = Starts(in.starts, batch),
                    .out = Output(out, batch, h),
                    .lse = LogSums(lse, batch, h)},
-                  static_cast<float*>(workspace));
+                  own);
     });
   }
 
   void Backward(Stream, const AttentionInput& in, const void* out, const float* lse,
                 const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
-    ForEachGroup([&](int64_t batch, int64_t h) {
+    ForEachGroup(workspace, group_.backward_floats(), [&](int64_t batch, int64_t h, float* own) {
       AttendGroupBackward(group_,
                           {.q = Queries(in.q, batch, h),
                            .k = Keys(in.k, batch, h),
@@ -52,21 +54,24 @@ class CpuAttention : public Attention {
                            .dq = Queries(dq, batch, h),
                            .dk = Keys(dk, batch, h),
                            .dv = Keys(dv, batch, h)},
-                          static_cast<float*>(workspace));
+                          own);
     });
   }
 
  private:
+  // Each thread has a work area of `floats` values of its own.
   template <class Visit>
-  void ForEachGroup(Visit visit) const {
-    for (int64_t batch = 0; batch < shape_.batch; ++batch) {
-      for (int64_t h = 0; h < shape_.kv_heads; ++h) visit(batch, h);
-    }
+  void ForEachGroup(void* workspace, size_t floats, Visit visit) const {
+    OnThreads(threads_, [&](int thread, int count) {
+      float* const own = static_cast<float*>(workspace) + static_cast<size_t>(thread) * floats;
+      for (int64_t at = thread; at < shape_.batch * shape_.kv_heads; at += count) {
+        visit(at / shape_.kv_heads, at % shape_.kv_heads, own);
+      }
+    });
   }
   template <class Void>
   Void* Advance(Void* tensor, int64_t elements) const {
-    using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-    return static_cast<Byte*>(tensor) + elements * SizeOf(shape_.dtype);
+    return ValueAt(shape_.dtype, tensor, elements);
   }
   // What a group has of each tensor: `h` is its key/value head.
   int64_t FirstHead(int64_t h) const { return h * (shape_.heads / shape_.kv_heads); }
@@ -90,8 +95,13 @@ class CpuAttention : public Attention {
     return starts == nullptr ? nullptr : starts + batch * shape_.seq;
   }
 
+  size_t BytesOfAll(size_t floats) const {
+    return static_cast<size_t>(threads_) * floats * sizeof(float);
+  }
+
   const AttentionShape shape_;
   const GroupShape group_;
+  const int threads_;  // no more than there are groups
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/cross_entropy.cc"
@@ -79,11 +80,6 @@ void StoreZeros(size_t n, T* x) {
   std::fill_n(x, n, T{0});
 }
 
-struct RowResult {
-  double loss;
-  bool correct;
-};
-
 // One row with a target; its logits become their gradient where the scale is not 0.
 template <class T>
 RowResult RowOf(size_t classes, T* logits, size_t target, float grad_scale, float soft_cap) {
@@ -102,26 +98,20 @@ RowResult RowOf(size_t classes, T* logits, size_t target, float grad_scale, floa
   return {loss, correct};
 }
 
+// The shape's rows of `range`; rows behind the last one with a target are padding.
 template <class T>
-void CrossEntropyOf(const CrossEntropyShape& shape, T* logits, const int32_t* targets,
-                    float grad_scale, bool accumulate, double* loss, int64_t* correct) {
-  const auto rows = static_cast<size_t>(shape.rows), classes = static_cast<size_t>(shape.classes);
-  double total = accumulate ? *loss : 0;
-  int64_t hits = accumulate ? *correct : 0;
-  for (size_t r = 0; r < rows; ++r, logits += classes) {
-    if (targets[r] < 0) {
-      if (grad_scale != 0) StoreZeros(classes, logits);
-      continue;
+void CrossEntropyOf(const CrossEntropyShape& shape, RowRange range, T* logits,
+                    const int32_t* targets, float grad_scale, RowResult* results) {
+  const auto classes = static_cast<size_t>(shape.classes);
+  for (int64_t r = range.first; r < range.end; ++r) {
+    T* const row = logits + r * shape.classes;
+    const bool counts = r < shape.rows && targets[r] >= 0;
+    if (counts) {
+      results[r] = RowOf(classes, row, static_cast<size_t>(targets[r]), grad_scale, shape.soft_cap);
+    } else if (grad_scale != 0) {
+      StoreZeros(classes, row);
     }
-    const RowResult row =
-        RowOf(classes, logits, static_cast<size_t>(targets[r]), grad_scale, shape.soft_cap);
-    total += row.loss;
-    hits += row.correct ? 1 : 0;
   }
-  if (grad_scale != 0) StoreZeros(static_cast<size_t>(shape.padding) * classes, logits);
-  if (loss == nullptr) return;
-  *loss = total;
-  *correct = hits;
 }
 
 template <class T>
@@ -136,14 +126,12 @@ void SoftCapOf(size_t n, float cap, T* x) {
 
 }  // namespace
 
-void CrossEntropy(const CrossEntropyShape& shape, void* logits, const int32_t* targets,
-                  float grad_scale, bool accumulate, double* loss, int64_t* correct) {
+void CrossEntropy(const CrossEntropyShape& shape, RowRange range, void* logits,
+                  const int32_t* targets, float grad_scale, RowResult* results) {
   if (shape.dtype == DType::kBFloat16) {
-    CrossEntropyOf(shape, static_cast<BFloat16*>(logits), targets, grad_scale, accumulate, loss,
-                   correct);
+    CrossEntropyOf(shape, range, static_cast<BFloat16*>(logits), targets, grad_scale, results);
   } else {
-    CrossEntropyOf(shape, static_cast<float*>(logits), targets, grad_scale, accumulate, loss,
-                   correct);
+    CrossEntropyOf(shape, range, static_cast<float*>(logits), targets, grad_scale, results);
   }
 }
 
@@ -166,13 +154,34 @@ HWY_EXPORT(SoftCap);
 
 void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
-                  void* /*workspace*/) {
-  HWY_DYNAMIC_DISPATCH(CrossEntropy)
-  (shape, logits, targets, grad_scale, accumulate && loss != nullptr, loss, correct);
+                  void* workspace) {
+  auto* const results = static_cast<RowResult*>(workspace);
+  DivideAmongThreads(shape.rows + shape.padding, RowsOfThread(shape.classes),
+                     [&](int64_t first, int64_t count) {
+                       HWY_DYNAMIC_DISPATCH(CrossEntropy)
+                       (shape, {first, first + count}, logits, targets, grad_scale, results);
+                     });
+  if (loss == nullptr) return;
+  double total = accumulate ? *loss : 0;
+  int64_t hits = accumulate ? *correct : 0;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    if (targets[r] < 0) continue;
+    total += results[r].loss;
+    hits += results[r].correct ? 1 : 0;
+  }
+  *loss = total;
+  *correct = hits;
+}
+
+size_t CrossEntropyWorkspace(int64_t rows, int64_t /*classes*/) {
+  return static_cast<size_t>(rows) * sizeof(RowResult);
 }
 
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x) {
-  HWY_DYNAMIC_DISPATCH(SoftCap)(dtype, static_cast<size_t>(n), cap, x);
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(SoftCap)
+    (dtype, static_cast<size_t>(count), cap, ValueAt(dtype, x, first));
+  });
 }
 
 }  // namespace sluice::cpu

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 #include "models/spec/bfloat16.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,9 +21,9 @@ constexpr size_t kRowsAtOnce = 8;
 // Adds `count` rows (at most kRowsAtOnce) to the sums, so that each sum is loaded and stored once
 // for all of them.
 template <class T>
-void AddRows(size_t count, size_t dim, const T* x, float* sums) {
+void AddRows(size_t count, size_t columns, size_t dim, const T* x, float* sums) {
   const DF d;
-  ForEachVector(dim, [&](size_t i, auto part) HWY_ATTR {
+  ForEachVector(columns, [&](size_t i, auto part) HWY_ATTR {
     VF sum = Load(d, x + i, part);
     for (size_t row = 1; row < count; ++row) sum = hn::Add(sum, Load(d, x + row * dim + i, part));
     Store(hn::Add(Load(d, sums + i, part), sum), d, sums + i, part);
@@ -29,12 +31,10 @@ void AddRows(size_t count, size_t dim, const T* x, float* sums) {
 }
 
 template <class T>
-void ColumnSumsOf(size_t rows, size_t dim, const T* x, float* sums) {
-  size_t row = 0;
-  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
-    AddRows(kRowsAtOnce, dim, x + row * dim, sums);
+void ColumnSumsOf(size_t rows, size_t columns, size_t dim, const T* x, float* sums) {
+  for (size_t row = 0; row < rows; row += kRowsAtOnce) {
+    AddRows(std::min(kRowsAtOnce, rows - row), columns, dim, x + row * dim, sums);
   }
-  if (row < rows) AddRows(rows - row, dim, x + row * dim, sums);
 }
 
 template <class T>
@@ -62,11 +62,12 @@ bool AllFiniteOf(size_t n, const T* x, Bits exponent) {
 
 }  // namespace
 
-void ColumnSums(DType dtype, size_t rows, size_t dim, const void* x, float* sums) {
+// Of the first `columns` of rows of `dim` values.
+void ColumnSums(DType dtype, size_t rows, size_t columns, size_t dim, const void* x, float* sums) {
   if (dtype == DType::kBFloat16) {
-    ColumnSumsOf(rows, dim, static_cast<const BFloat16*>(x), sums);
+    ColumnSumsOf(rows, columns, dim, static_cast<const BFloat16*>(x), sums);
   } else {
-    ColumnSumsOf(rows, dim, static_cast<const float*>(x), sums);
+    ColumnSumsOf(rows, columns, dim, static_cast<const float*>(x), sums);
   }
 }
 
@@ -123,26 +124,42 @@ HWY_EXPORT(Add);
 HWY_EXPORT(SumOfSquares);
 HWY_EXPORT(AllFinite);
 
+namespace {
+
+constexpr int64_t kColumnsOfThread = 256;
+constexpr int64_t kBlocksOfThread = kValuesOfThread / kSquaresBlock;
+constexpr int64_t kBytesOfThread = int64_t{1} << 18;
+
+}  // namespace
+
 void ColumnSums(DType dtype, int64_t rows, int64_t dim, const void* x, float* sums,
                 bool accumulate) {
   if (!accumulate) std::memset(sums, 0, static_cast<size_t>(dim) * sizeof(float));
-  HWY_DYNAMIC_DISPATCH(ColumnSums)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), x, sums);
+  DivideAmongThreads(dim, kColumnsOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(ColumnSums)
+    (dtype, static_cast<size_t>(rows), static_cast<size_t>(count), static_cast<size_t>(dim),
+     ValueAt(dtype, x, first), sums + first);
+  });
 }
 
 void Accumulate(Stream stream, int64_t n, const float* x, float* y, bool add) {
   if (add) {
-    HWY_DYNAMIC_DISPATCH(Add)(static_cast<size_t>(n), x, y);
+    DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+      HWY_DYNAMIC_DISPATCH(Add)(static_cast<size_t>(count), x + first, y + first);
+    });
   } else {
     Copy(stream, y, x, static_cast<size_t>(n) * sizeof(float));
   }
 }
 
 void BlockSquares(Stream, int64_t n, const float* x, double* sums) {
-  for (int64_t at = 0; at < n; at += kSquaresBlock) {
-    const int64_t count = std::min(kSquaresBlock, n - at);
-    *sums++ = HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(count), x + at);
-  }
+  DivideAmongThreads(n, kBlocksOfThread * kSquaresBlock, [&](int64_t first, int64_t range) {
+    for (int64_t at = first; at < first + range; at += kSquaresBlock) {
+      const int64_t count = std::min(kSquaresBlock, n - at);
+      sums[at / kSquaresBlock] =
+          HWY_DYNAMIC_DISPATCH(SumOfSquares)(static_cast<size_t>(count), x + at);
+    }
+  });
 }
 
 void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {
@@ -160,11 +177,22 @@ void AddInGroups(Stream, absl::Span<const GroupedSum> rows) {
 }
 
 void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
-  *finite = HWY_DYNAMIC_DISPATCH(AllFinite)(dtype, static_cast<size_t>(n), x);
+  std::atomic<bool> all = true;
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    if (!HWY_DYNAMIC_DISPATCH(AllFinite)(dtype, static_cast<size_t>(count),
+                                         ValueAt(dtype, x, first))) {
+      all = false;
+    }
+  });
+  *finite = all;
 }
 
 void Copy(Stream, void* to, const void* from, size_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  DivideAmongThreads(
+      static_cast<int64_t>(bytes), kBytesOfThread, [&](int64_t first, int64_t count) {
+        std::memcpy(static_cast<char*>(to) + first, static_cast<const char*>(from) + first,
+                    static_cast<size_t>(count));
+      });
 }
 
 namespace {
@@ -175,10 +203,11 @@ void Narrow(float x, float* to) { *to = x; }
 void Narrow(float x, uint16_t* to) { *to = ToBFloat16(x); }
 
 template <class T>
-void DropoutOf(int64_t n, const DropoutMask& mask, const T* x, const T* added, T* y) {
+void DropoutOf(int64_t first, int64_t count, const DropoutMask& mask, const T* x, const T* added,
+               T* y) {
   uint64_t block = ~uint64_t{0};
   r123::Philox4x32::ctr_type drawn = {};
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = first; i < first + count; ++i) {
     const float factor = mask.Factor(static_cast<uint64_t>(i), &block, &drawn);
     // What is dropped counts nothing, even where it is not finite: then it shows elsewhere.
     const float kept = factor == 0 ? 0.0f : ToFloat(x[i]) * factor;
@@ -190,17 +219,22 @@ void DropoutOf(int64_t n, const DropoutMask& mask, const T* x, const T* added, T
 
 void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
              const void* added, void* y) {
-  if (dtype == DType::kBFloat16) {
-    DropoutOf(n, mask, static_cast<const uint16_t*>(x), static_cast<const uint16_t*>(added),
-              static_cast<uint16_t*>(y));
-  } else {
-    DropoutOf(n, mask, static_cast<const float*>(x), static_cast<const float*>(added),
-              static_cast<float*>(y));
-  }
+  DivideAmongThreads(n, kValuesOfThread / 4, [&](int64_t first, int64_t count) {
+    if (dtype == DType::kBFloat16) {
+      DropoutOf(first, count, mask, static_cast<const uint16_t*>(x),
+                static_cast<const uint16_t*>(added), static_cast<uint16_t*>(y));
+    } else {
+      DropoutOf(first, count, mask, static_cast<const float*>(x), static_cast<const float*>(added),
+                static_cast<float*>(y));
+    }
+  });
 }
 
 void Scale(Stream, DType dtype, int64_t n, float factor, void* x) {
-  HWY_DYNAMIC_DISPATCH(Scale)(dtype, static_cast<size_t>(n), factor, x);
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(Scale)
+    (dtype, static_cast<size_t>(count), factor, ValueAt(dtype, x, first));
+  });
 }
 
 }  // namespace sluice::cpu

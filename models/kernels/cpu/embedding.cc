@@ -1,7 +1,8 @@
-#include <cstring>
+#include <algorithm>
 
 #include "models/kernels/cpu/embedding_rows.h"
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/embedding.cc"
@@ -44,11 +45,13 @@ void AddRow(size_t dim, float scale, const T* x, float* sum) {
   });
 }
 
+// Of the first `columns` of rows.
 template <class T>
-void BackwardOf(const EmbeddingRows& of, float scale, const T* dy, float* dwte, float* dwpe) {
+void BackwardOf(const EmbeddingRows& of, size_t columns, float scale, const T* dy, float* dwte,
+                float* dwpe) {
   for (size_t r = 0; r < of.rows; ++r, dy += of.dim) {
-    AddRow(of.dim, scale, dy, dwte + of.Token(r) * of.dim);
-    if (dwpe != nullptr) AddRow(of.dim, 1.0f, dy, dwpe + of.Position(r) * of.dim);
+    AddRow(columns, scale, dy, dwte + of.Token(r) * of.dim);
+    if (dwpe != nullptr) AddRow(columns, 1.0f, dy, dwpe + of.Position(r) * of.dim);
   }
 }
 
@@ -74,12 +77,12 @@ void EmbeddingForward(DType dtype, const EmbeddingRows& of, float scale, DType t
   }
 }
 
-void EmbeddingBackward(DType dtype, const EmbeddingRows& of, float scale, const void* dy,
-                       float* dwte, float* dwpe) {
+void EmbeddingBackward(DType dtype, const EmbeddingRows& of, size_t columns, float scale,
+                       const void* dy, float* dwte, float* dwpe) {
   if (dtype == DType::kBFloat16) {
-    BackwardOf(of, scale, static_cast<const BFloat16*>(dy), dwte, dwpe);
+    BackwardOf(of, columns, scale, static_cast<const BFloat16*>(dy), dwte, dwpe);
   } else {
-    BackwardOf(of, scale, static_cast<const float*>(dy), dwte, dwpe);
+    BackwardOf(of, columns, scale, static_cast<const float*>(dy), dwte, dwpe);
   }
 }
 
@@ -93,6 +96,13 @@ HWY_EXPORT(EmbeddingForward);
 HWY_EXPORT(EmbeddingBackward);
 
 namespace {
+
+constexpr int64_t kColumnsOfThread = 256;
+
+void SetZero(int64_t n, float* x) {
+  DivideAmongThreads(n, kValuesOfThread,
+                     [&](int64_t first, int64_t count) { std::fill_n(x + first, count, 0.0f); });
+}
 
 EmbeddingRows RowsOf(const int32_t* tokens, const int32_t* starts, int64_t rows, int64_t seq,
                      int64_t dim) {
@@ -117,11 +127,15 @@ void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t
                        float scale, const void* dy, float* dwte, float* dwpe, bool accumulate,
                        void* /*workspace*/) {
   if (!accumulate) {
-    std::memset(dwte, 0, static_cast<size_t>(vocab * dim) * sizeof(float));
-    if (dwpe != nullptr) std::memset(dwpe, 0, static_cast<size_t>(max_seq * dim) * sizeof(float));
+    SetZero(vocab * dim, dwte);
+    if (dwpe != nullptr) SetZero(max_seq * dim, dwpe);
   }
-  HWY_DYNAMIC_DISPATCH(EmbeddingBackward)
-  (dtype, RowsOf(tokens, starts, rows, seq, dim), scale, dy, dwte, dwpe);
+  // Rows of one token are added in their order, so each thread takes some columns of all rows.
+  DivideAmongThreads(dim, kColumnsOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(EmbeddingBackward)
+    (dtype, RowsOf(tokens, starts, rows, seq, dim), static_cast<size_t>(count), scale,
+     ValueAt(dtype, dy, first), dwte + first, dwpe == nullptr ? nullptr : dwpe + first);
+  });
 }
 
 }  // namespace sluice::cpu

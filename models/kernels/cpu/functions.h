@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "models/kernels/kernels.h"
 
@@ -12,6 +13,24 @@ namespace sluice::cpu {
 
 std::unique_ptr<Linear> MakeLinear(const LinearShape& shape);
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape);
+
+// Rows first ... end - 1.
+struct RowRange {
+  int64_t first = 0, end = 0;
+};
+
+// What the cross-entropy of a row adds to that of all.
+struct RowResult {
+  double loss;
+  bool correct;
+};
+
+// The address of value `index` of a tensor.
+template <class Void>
+Void* ValueAt(DType dtype, Void* tensor, int64_t index) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
+  return tensor == nullptr ? nullptr : static_cast<Byte*>(tensor) + index * SizeOf(dtype);
+}
 
 // A size of 0: this kernel needs no work area.
 inline size_t NoWorkspace(int64_t, int64_t) { return 0; }
@@ -54,6 +73,7 @@ void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* sta
 void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* workspace);
+size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
 void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
              const void* added, void* y);

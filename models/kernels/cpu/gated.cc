@@ -1,4 +1,5 @@
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/gated.cc"
@@ -71,13 +72,21 @@ HWY_EXPORT(GatedBackward);
 
 void GatedForward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
                   const void* up, void* y) {
-  HWY_DYNAMIC_DISPATCH(GatedForward)(dtype, activation, static_cast<size_t>(n), gate, up, y);
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(GatedForward)
+    (dtype, activation, static_cast<size_t>(count), ValueAt(dtype, gate, first),
+     ValueAt(dtype, up, first), ValueAt(dtype, y, first));
+  });
 }
 
 void GatedBackward(Stream, DType dtype, Activation activation, int64_t n, const void* gate,
                    const void* up, const void* dy, void* dgate, void* dup) {
-  HWY_DYNAMIC_DISPATCH(GatedBackward)
-  (dtype, activation, static_cast<size_t>(n), gate, up, dy, dgate, dup);
+  DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(GatedBackward)
+    (dtype, activation, static_cast<size_t>(count), ValueAt(dtype, gate, first),
+     ValueAt(dtype, up, first), ValueAt(dtype, dy, first), ValueAt(dtype, dgate, first),
+     ValueAt(dtype, dup, first));
+  });
 }
 
 }  // namespace sluice::cpu

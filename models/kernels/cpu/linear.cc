@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <type_traits>
 
@@ -7,6 +5,7 @@
 #include "models/kernels/cpu/linear_bytes.h"
 #include "models/kernels/cpu/matmul.h"
 #include "models/kernels/cpu/portable_linear.h"
+#include "models/kernels/cpu/threads.h"
 
 namespace sluice::cpu {
 namespace {
@@ -117,7 +116,7 @@ class CpuLinear : public Linear {
   }
 
   LinearBytes Bytes() const {
-    const LinearBytes foretold = BytesOf(shape_, omp_get_max_threads());
+    const LinearBytes foretold = BytesOf(shape_, ThreadsNow());
     const auto most = [](const Matmul& a, const Matmul& b) {
       return std::max(a.scratchpad_bytes(), b.scratchpad_bytes());
     };

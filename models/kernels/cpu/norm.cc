@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/norm.cc"
@@ -87,9 +89,8 @@ void ForwardOf(size_t rows, size_t dim, float epsilon, float gain_offset, const 
 // With n = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - n mean(g n)), where an RMS
 // norm has neither the mean of x nor that of g.
 template <bool kCentered, class T>
-void BackwardRow(size_t dim, float gain_offset, const T* dy, const T* x, const float* gamma,
-                 float mean, float rstd, const T* residual_grad, T* dx, float* dgamma,
-                 float* dbeta) {
+void InputGradRow(size_t dim, float gain_offset, const T* dy, const T* x, const float* gamma,
+                  float mean, float rstd, const T* residual_grad, T* dx) {
   const DF d;
   const VF center = hn::Set(d, mean);
   const VF scale = hn::Set(d, rstd);
@@ -100,11 +101,7 @@ void BackwardRow(size_t dim, float gain_offset, const T* dy, const T* x, const f
     const VF normal = hn::Mul(Off<kCentered>(Load(d, x + i, part), center), scale);
     const VF g = hn::Mul(grad, Gain<kCentered>(gamma + i, gain_offset, part));
     sum_gn = hn::MulAdd(g, normal, sum_gn);
-    Store(hn::MulAdd(grad, normal, Load(d, dgamma + i, part)), d, dgamma + i, part);
-    if constexpr (kCentered) {
-      sum_g = hn::Add(sum_g, g);
-      Store(hn::Add(grad, Load(d, dbeta + i, part)), d, dbeta + i, part);
-    }
+    if constexpr (kCentered) sum_g = hn::Add(sum_g, g);
   });
   const VF mean_g = hn::Set(d, SumAll(sum_g) / static_cast<float>(dim));
   const VF mean_gn = hn::Set(d, SumAll(sum_gn) / static_cast<float>(dim));
@@ -117,18 +114,54 @@ void BackwardRow(size_t dim, float gain_offset, const T* dy, const T* x, const f
   });
 }
 
-// partial[dim]: dgamma; and, of a layer norm, dbeta[dim].
 template <bool kCentered, class T>
-void BackwardOf(size_t rows, size_t dim, float gain_offset, const T* dy, const T* x,
-                const float* gamma, const float* mean, const float* rstd, const T* residual_grad,
-                T* dx, float* partial) {
-  std::memset(partial, 0, (kCentered ? 2 : 1) * dim * sizeof(float));
-  float* const dbeta = kCentered ? partial + dim : nullptr;
+void InputGradOf(size_t rows, size_t dim, float gain_offset, const T* dy, const T* x,
+                 const float* gamma, const float* mean, const float* rstd, const T* residual_grad,
+                 T* dx) {
   for (size_t r = 0; r < rows; ++r) {
     const size_t at = r * dim;
-    BackwardRow<kCentered>(dim, gain_offset, dy + at, x + at, gamma, kCentered ? mean[r] : 0,
-                           rstd[r], residual_grad == nullptr ? nullptr : residual_grad + at,
-                           dx + at, partial, dbeta);
+    InputGradRow<kCentered>(dim, gain_offset, dy + at, x + at, gamma, kCentered ? mean[r] : 0,
+                            rstd[r], residual_grad == nullptr ? nullptr : residual_grad + at,
+                            dx + at);
+  }
+}
+
+constexpr size_t kRowsAtOnce = 8;
+
+// Adds at most kRowsAtOnce rows, one after the other, so that each sum is loaded and stored once for
+// all of them. `dbeta` only of a layer norm.
+template <bool kCentered, class T>
+void AddWeightGrads(size_t rows, size_t columns, size_t dim, const T* dy, const T* x,
+                    const float* mean, const float* rstd, float* dgamma, float* dbeta) {
+  const DF d;
+  ForEachVector(columns, [&](size_t i, auto part) HWY_ATTR {
+    VF of_gamma = Load(d, dgamma + i, part);
+    VF of_beta = hn::Zero(d);
+    if constexpr (kCentered) of_beta = Load(d, dbeta + i, part);
+    for (size_t r = 0; r < rows; ++r) {
+      const VF grad = Load(d, dy + r * dim + i, part);
+      const VF off =
+          Off<kCentered>(Load(d, x + r * dim + i, part), hn::Set(d, kCentered ? mean[r] : 0));
+      of_gamma = hn::MulAdd(grad, hn::Mul(off, hn::Set(d, rstd[r])), of_gamma);
+      if constexpr (kCentered) of_beta = hn::Add(grad, of_beta);
+    }
+    Store(of_gamma, d, dgamma + i, part);
+    if constexpr (kCentered) Store(of_beta, d, dbeta + i, part);
+  });
+}
+
+// Some columns of partial[dim]: dgamma; and, of a layer norm, dbeta[dim]. `dy`, `x` and `partial`
+// begin with the first of them.
+template <bool kCentered, class T>
+void WeightGradOf(size_t rows, size_t columns, size_t dim, const T* dy, const T* x,
+                  const float* mean, const float* rstd, float* partial) {
+  float* const dbeta = kCentered ? partial + dim : nullptr;
+  std::fill_n(partial, columns, 0.0f);
+  if constexpr (kCentered) std::fill_n(dbeta, columns, 0.0f);
+  for (size_t r = 0; r < rows; r += kRowsAtOnce) {
+    AddWeightGrads<kCentered>(std::min(kRowsAtOnce, rows - r), columns, dim, dy + r * dim,
+                              x + r * dim, kCentered ? mean + r : nullptr, rstd + r, partial,
+                              dbeta);
   }
 }
 
@@ -155,13 +188,21 @@ void NormForward(DType dtype, size_t rows, size_t dim, float epsilon, float gain
   });
 }
 
-void NormBackward(DType dtype, size_t rows, size_t dim, float gain_offset, const void* dy,
-                  const void* x, const float* gamma, const float* mean, const float* rstd,
-                  const void* residual_grad, void* dx, float* partial) {
+void NormInputGrad(DType dtype, size_t rows, size_t dim, float gain_offset, const void* dy,
+                   const void* x, const float* gamma, const float* mean, const float* rstd,
+                   const void* residual_grad, void* dx) {
   Choose(mean != nullptr, dtype, [&]<class T>(auto centered, T*) {
-    BackwardOf<centered.value>(rows, dim, gain_offset, static_cast<const T*>(dy),
-                               static_cast<const T*>(x), gamma, mean, rstd,
-                               static_cast<const T*>(residual_grad), static_cast<T*>(dx), partial);
+    InputGradOf<centered.value>(rows, dim, gain_offset, static_cast<const T*>(dy),
+                                static_cast<const T*>(x), gamma, mean, rstd,
+                                static_cast<const T*>(residual_grad), static_cast<T*>(dx));
+  });
+}
+
+void NormWeightGrad(DType dtype, size_t rows, size_t columns, size_t dim, const void* dy,
+                    const void* x, const float* mean, const float* rstd, float* partial) {
+  Choose(mean != nullptr, dtype, [&]<class T>(auto centered, T*) {
+    WeightGradOf<centered.value>(rows, columns, dim, static_cast<const T*>(dy),
+                                 static_cast<const T*>(x), mean, rstd, partial);
   });
 }
 
@@ -172,37 +213,72 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::cpu {
 
 HWY_EXPORT(NormForward);
-HWY_EXPORT(NormBackward);
+HWY_EXPORT(NormInputGrad);
+HWY_EXPORT(NormWeightGrad);
+
+namespace {
+
+// Rows' statistics from the `first` on; `mean` is null for an RMS norm.
+template <class Float>
+Float* From(Float* statistic, int64_t first) {
+  return statistic == nullptr ? nullptr : statistic + first;
+}
+
+// Both norms, rows divided among threads.
+void Forward(DType dtype, int64_t rows, int64_t dim, float epsilon, float gain_offset,
+             const void* x, const float* gamma, const float* beta, const void* residual, void* y,
+             float* mean, float* rstd) {
+  DivideAmongThreads(rows, RowsOfThread(dim), [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(NormForward)
+    (dtype, static_cast<size_t>(count), static_cast<size_t>(dim), epsilon, gain_offset,
+     ValueAt(dtype, x, first * dim), gamma, beta, ValueAt(dtype, residual, first * dim),
+     ValueAt(dtype, y, first * dim), From(mean, first), From(rstd, first));
+  });
+}
+
+// dx may be dy, so the weights' gradients come first. These are sums over all rows, in their order,
+// of which each thread computes some columns.
+void Backward(DType dtype, int64_t rows, int64_t dim, float gain_offset, const void* dy,
+              const void* x, const float* gamma, const float* mean, const float* rstd,
+              const void* residual_grad, void* dx, float* partial) {
+  const int64_t columns = (kValuesOfThread / std::max<int64_t>(1, rows) + 63) / 64 * 64;
+  DivideAmongThreads(dim, std::max<int64_t>(64, columns), [&](int64_t first, int64_t count) {
+    HWY_DYNAMIC_DISPATCH(NormWeightGrad)
+    (dtype, static_cast<size_t>(rows), static_cast<size_t>(count), static_cast<size_t>(dim),
+     ValueAt(dtype, dy, first), ValueAt(dtype, x, first), mean, rstd, partial + first);
+  });
+  DivideAmongThreads(rows, RowsOfThread(dim), [&](int64_t first, int64_t count) {
+    const int64_t at = first * dim;
+    HWY_DYNAMIC_DISPATCH(NormInputGrad)
+    (dtype, static_cast<size_t>(count), static_cast<size_t>(dim), gain_offset,
+     ValueAt(dtype, dy, at), ValueAt(dtype, x, at), gamma, From(mean, first), From(rstd, first),
+     ValueAt(dtype, residual_grad, at), ValueAt(dtype, dx, at));
+  });
+}
+
+}  // namespace
 
 void LayerNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon, const void* x,
                       const float* gamma, const float* beta, void* y, float* mean, float* rstd) {
-  HWY_DYNAMIC_DISPATCH(NormForward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, 0.0f, x, gamma, beta,
-   nullptr, y, mean, rstd);
+  Forward(dtype, rows, dim, epsilon, 0, x, gamma, beta, nullptr, y, mean, rstd);
 }
 
 void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                        const void* x, const float* gamma, const float* mean, const float* rstd,
                        const void* residual_grad, void* dx, float* partial, void* /*workspace*/) {
-  HWY_DYNAMIC_DISPATCH(NormBackward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), 0.0f, dy, x, gamma, mean, rstd,
-   residual_grad, dx, partial);
+  Backward(dtype, rows, dim, 0, dy, x, gamma, mean, rstd, residual_grad, dx, partial);
 }
 
 void RmsNormForward(Stream, DType dtype, int64_t rows, int64_t dim, float epsilon,
                     float gain_offset, const void* x, const float* gamma, const void* residual,
                     void* y, float* rrms) {
-  HWY_DYNAMIC_DISPATCH(NormForward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), epsilon, gain_offset, x, gamma,
-   nullptr, residual, y, nullptr, rrms);
+  Forward(dtype, rows, dim, epsilon, gain_offset, x, gamma, nullptr, residual, y, nullptr, rrms);
 }
 
 void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
                      const void* dy, const void* x, const float* gamma, const float* rrms,
                      const void* residual_grad, void* dx, float* partial, void* /*workspace*/) {
-  HWY_DYNAMIC_DISPATCH(NormBackward)
-  (dtype, static_cast<size_t>(rows), static_cast<size_t>(dim), gain_offset, dy, x, gamma, nullptr,
-   rrms, residual_grad, dx, partial);
+  Backward(dtype, rows, dim, gain_offset, dy, x, gamma, nullptr, rrms, residual_grad, dx, partial);
 }
 
 }  // namespace sluice::cpu

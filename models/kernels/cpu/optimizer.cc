@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/optimizer.cc"
@@ -60,19 +61,39 @@ namespace sluice::cpu {
 HWY_EXPORT(AdamW);
 HWY_EXPORT(Sgd);
 
+namespace {
+
+// Calls visit(part of a tensor) for the parts of all tensors, on several threads.
+void ForEachPart(absl::Span<const OptimizerTensor> tensors,
+                 absl::FunctionRef<void(const OptimizerTensor&)> visit) {
+  for (const OptimizerTensor& tensor : tensors) {
+    DivideAmongThreads(tensor.n, kValuesOfThread, [&](int64_t first, int64_t count) {
+      OptimizerTensor part = tensor;
+      part.n = count;
+      part.weight += first;
+      part.gradient += first;
+      part.moment1 += first;
+      if (part.moment2 != nullptr) part.moment2 += first;
+      visit(part);
+    });
+  }
+}
+
+}  // namespace
+
 void AdamW(Stream, const AdamWStep& step, absl::Span<const OptimizerTensor> tensors) {
   const auto count = static_cast<double>(step.step);
   const double rate =
       static_cast<double>(step.lr) / (1 - std::pow(static_cast<double>(step.beta1), count));
   const double root_scale = 1 / std::sqrt(1 - std::pow(static_cast<double>(step.beta2), count));
-  for (const OptimizerTensor& tensor : tensors) {
+  ForEachPart(tensors, [&](const OptimizerTensor& part) {
     HWY_DYNAMIC_DISPATCH(AdamW)
-    (step, static_cast<float>(rate), static_cast<float>(root_scale), tensor);
-  }
+    (step, static_cast<float>(rate), static_cast<float>(root_scale), part);
+  });
 }
 
 void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors) {
-  for (const OptimizerTensor& tensor : tensors) HWY_DYNAMIC_DISPATCH(Sgd)(step, tensor);
+  ForEachPart(tensors, [&](const OptimizerTensor& part) { HWY_DYNAMIC_DISPATCH(Sgd)(step, part); });
 }
 
 }  // namespace sluice::cpu

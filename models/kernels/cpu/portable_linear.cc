@@ -1,7 +1,5 @@
 #include "models/kernels/cpu/portable_linear.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -10,6 +8,7 @@
 
 #include "models/kernels/cpu/functions.h"
 #include "models/kernels/cpu/linear_bytes.h"
+#include "models/kernels/cpu/threads.h"
 #include "models/kernels/cpu/widen.h"
 
 namespace sluice::cpu {
@@ -71,7 +70,7 @@ void Multiply(char a_transposed, char b_transposed, int64_t m, int64_t n, int64_
 class PortableLinear : public Linear {
  public:
   explicit PortableLinear(const LinearShape& shape)
-      : shape_(shape), threads_(omp_get_max_threads()), bytes_(BytesOf(shape, threads_)) {}
+      : shape_(shape), threads_(ThreadsNow()), bytes_(BytesOf(shape, threads_)) {}
 
   size_t packed_bytes() const override { return bytes_.packed(); }
   size_t forward_workspace() const override { return bytes_.forward_work; }
@@ -128,15 +127,11 @@ class PortableLinear : public Linear {
   template <class Body>
   void ShareOut(int64_t tiles, void* workspace, size_t bytes, const Body& body) const {
     const size_t part = bytes / static_cast<size_t>(threads_) / sizeof(float);
-#pragma omp parallel num_threads(threads_)
-    {
-      // For the products inside a tile: oneDNN would divide their sums among threads, which changes
-      // bits.
-      omp_set_num_threads(1);
-      const int thread = omp_get_thread_num();
+    OnThreads(threads_, [&](int thread, int count) {
+      const OneThread inside;  // oneDNN would divide a sum among threads, which changes bits
       float* work = static_cast<float*>(workspace) + static_cast<size_t>(thread) * part;
-      for (int64_t tile = thread; tile < tiles; tile += omp_get_num_threads()) body(tile, work);
-    }
+      for (int64_t tile = thread; tile < tiles; tile += count) body(tile, work);
+    });
   }
 
   // y[rows, n] = x[rows, k] * w (+ bias) (+ residual).

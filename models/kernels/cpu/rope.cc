@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "models/kernels/cpu/rope.cc"
@@ -54,10 +55,11 @@ HWY_INLINE void TurnHead(const HeadPairs<T>& of) {
 }
 
 template <bool kInverse, class T>
-void TurnRows(const RopeShape& shape, const float* table, const int32_t* starts, T* x) {
+void TurnRows(const RopeShape& shape, RowRange rows, const float* table, const int32_t* starts,
+              T* x) {
   const auto width = static_cast<size_t>(shape.width);
   const size_t pairs = width / 2;
-  for (int64_t r = 0; r < shape.rows; ++r) {
+  for (int64_t r = rows.first; r < rows.end; ++r) {
     const int64_t position = r % shape.seq - (starts == nullptr ? 0 : starts[r]);
     const float* const cosines = table + position * shape.width;
     T* head = x + r * shape.stride;
@@ -68,18 +70,18 @@ void TurnRows(const RopeShape& shape, const float* table, const int32_t* starts,
 }
 
 template <class T>
-void RopeOf(const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
-            void* x) {
-  inverse ? TurnRows<true>(shape, table, starts, static_cast<T*>(x))
-          : TurnRows<false>(shape, table, starts, static_cast<T*>(x));
+void RopeOf(const RopeShape& shape, RowRange rows, const float* table, const int32_t* starts,
+            bool inverse, void* x) {
+  inverse ? TurnRows<true>(shape, rows, table, starts, static_cast<T*>(x))
+          : TurnRows<false>(shape, rows, table, starts, static_cast<T*>(x));
 }
 
 }  // namespace
 
-void Rope(const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
-          void* x) {
-  shape.dtype == DType::kBFloat16 ? RopeOf<BFloat16>(shape, table, starts, inverse, x)
-                                  : RopeOf<float>(shape, table, starts, inverse, x);
+void Rope(const RopeShape& shape, RowRange rows, const float* table, const int32_t* starts,
+          bool inverse, void* x) {
+  shape.dtype == DType::kBFloat16 ? RopeOf<BFloat16>(shape, rows, table, starts, inverse, x)
+                                  : RopeOf<float>(shape, rows, table, starts, inverse, x);
 }
 
 }  // namespace sluice::cpu::HWY_NAMESPACE
@@ -92,7 +94,11 @@ HWY_EXPORT(Rope);
 
 void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* starts, bool inverse,
           void* x) {
-  HWY_DYNAMIC_DISPATCH(Rope)(shape, table, starts, inverse, x);
+  DivideAmongThreads(shape.rows, RowsOfThread(shape.heads * shape.width),
+                     [&](int64_t first, int64_t count) {
+                       HWY_DYNAMIC_DISPATCH(Rope)
+                       (shape, {first, first + count}, table, starts, inverse, x);
+                     });
 }
 
 // Once per run, so in plain C++: in fp64, the cosine of a large angle is as exact as of a small one.

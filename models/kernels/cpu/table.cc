@@ -27,7 +27,7 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear) {
       .rope_table = cpu::RopeTable,
       .rope = cpu::Rope,
       .cross_entropy = cpu::CrossEntropy,
-      .cross_entropy_workspace = cpu::NoWorkspace,
+      .cross_entropy_workspace = cpu::CrossEntropyWorkspace,
       .soft_cap = cpu::SoftCap,
       .dropout = cpu::Dropout,
       .scale = cpu::Scale,

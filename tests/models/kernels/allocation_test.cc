@@ -150,9 +150,11 @@ TEST_P(AllocationTest, FreeFunctionsAllocateNothing) {
     k.rope({}, {.rows = kRows, .seq = 10, .heads = 1, .width = 32, .stride = kDim, .dtype = dtype},
            b.floats(), nullptr, false, y.data());
   });
+  Workspace of_rows(k.cross_entropy_workspace(kRows, kDim));
   ExpectNone("cross-entropy", [&] {
     const CrossEntropyShape shape = {.dtype = dtype, .rows = kRows, .classes = kDim};
-    k.cross_entropy({}, shape, dx.data(), tokens.data(), 0.5f, false, &loss, &correct, nullptr);
+    k.cross_entropy({}, shape, dx.data(), tokens.data(), 0.5f, false, &loss, &correct,
+                    of_rows.data());
     k.soft_cap({}, dtype, kN, 30, dx.data());
   });
   ExpectNone("sums", [&] {

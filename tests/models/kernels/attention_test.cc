@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 
@@ -248,7 +249,8 @@ TEST(AttentionBitsTest, AHeadDoesNotDependOnTheOthers) {
 }
 
 // A window takes the memory that it needs; nothing else of the options changes a work area.
-TEST(AttentionWorkspaceTest, FollowsFromTheShape) {
+TEST(AttentionWorkspaceTest, FollowsFromTheShapeAndTheNumberOfThreads) {
+  omp_set_num_threads(1);
   const auto bytes = [](const AttentionShape& shape) {
     const auto attention = *CpuKernels().make_attention(shape);
     return std::pair(attention->forward_workspace(), attention->backward_workspace());
@@ -265,6 +267,13 @@ TEST(AttentionWorkspaceTest, FollowsFromTheShape) {
   other.window = 256;  // scores for 5 * 96 keys
   EXPECT_EQ(bytes(other), std::pair((3 * 4128 * size_t{64} + 12 * (480 + 64)) * 4,
                                     (7 * 4128 * size_t{64} + 96 * 480 + 12 * 64) * 4));
+  // Each thread has its own, and there are 2 key/value heads in all for them.
+  const auto [forward, backward] = bytes(other);
+  omp_set_num_threads(2);
+  EXPECT_EQ(bytes(other), std::pair(2 * forward, 2 * backward));
+  omp_set_num_threads(3);
+  EXPECT_EQ(bytes(other), std::pair(2 * forward, 2 * backward));
+  omp_set_num_threads(1);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+#include "models/kernels/cpu/threads.h"
+
+#include <omp.h>
+
+#include <atomic>
+
+namespace sluice::cpu {
+namespace {
+
+// Makes what one thread has written visible to another, as OpenMP's barriers do, in a way that
+// ThreadSanitizer sees: it does not know libgomp's.
+class Handover {
+ public:
+  void Give() { count_.fetch_add(1, std::memory_order_release); }
+  void Take() const { (void)count_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<int> count_ = 0;
+};
+
+// What the threads of a region share: OpenMP hands over one pointer to it.
+struct Region {
+  absl::FunctionRef<void(int, int)> body;
+  int threads;
+  Handover begin, end;
+};
+
+void Run(Region& region) {
+#pragma omp parallel num_threads(region.threads)
+  {
+    region.begin.Take();
+    region.body(omp_get_thread_num(), omp_get_num_threads());
+    region.end.Give();
+  }
+}
+
+}  // namespace
+
+int ThreadsNow() { return omp_get_max_threads(); }
+
+OneThread::OneThread() : before_(ThreadsNow()) { omp_set_num_threads(1); }
+OneThread::~OneThread() { omp_set_num_threads(before_); }
+
+void OnThreads(int threads, absl::FunctionRef<void(int thread, int count)> body) {
+  if (threads <= 1) {
+    body(0, 1);
+    return;
+  }
+  Region region = {.body = body, .threads = threads, .begin = {}, .end = {}};
+  region.begin.Give();
+  Run(region);
+  region.end.Take();
+}
+
+void DivideAmongThreads(int64_t n, int64_t grain,
+                        absl::FunctionRef<void(int64_t first, int64_t count)> body) {
+  const int64_t grains = (n + grain - 1) / grain;
+  const auto threads = static_cast<int>(std::min<int64_t>(ThreadsNow(), grains));
+  if (threads <= 1) {
+    if (n > 0) body(0, n);
+    return;
+  }
+  OnThreads(threads, [&](int thread, int count) {
+    const auto bound = [&](int64_t index) { return std::min(n, grains * index / count * grain); };
+    const int64_t first = bound(thread), end = bound(thread + 1);
+    if (first < end) body(first, end - first);
+  });
+}
+
+}  // namespace sluice::cpu
