@@ -1,9 +1,10 @@
 // Every family of decoders keeps its bits for any schedule, number of ranks and chunks, partition,
-// recomputation, replicas and resumption; and takes the memory that its plan says.
+// recomputation, threads, replicas and resumption; and takes the memory that its plan says.
 #include <gtest/gtest.h>
 
 #include <memory>
 
+#include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/run/rank_state.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/decoder_runs.h"
@@ -24,6 +25,7 @@ SmallRun Baseline(SmallRun run) {
   run.schedule = "gpipe";
   run.recompute = Recompute::kNone;
   run.recompute_ahead = false;
+  run.threads = 1;
   run.partition_seed = 0;
   return run;
 }
@@ -49,6 +51,7 @@ class DecoderPromise : public testing::TestWithParam<DecoderRun> {};
 TEST_P(DecoderPromise, EqualsOneStageInThePlannedMemory) {
   const RunPlan plan = MakePlan(GetParam().run);
   for (int rank = 0; rank < plan.world_size(); ++rank) {
+    const KernelThreads threads(plan.request.threads_per_stage);
     const absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ((*state)->arena().bytes(), plan.arenas[static_cast<size_t>(rank)].memory.total);

@@ -9,6 +9,10 @@
 namespace sluice {
 namespace {
 
+// oneDNN divides long sums of fp32 among threads where there is no AVX-512
+// (models/kernels/README.md).
+const bool kThreadsKeepBits = __builtin_cpu_supports("avx512f") != 0;
+
 class Draw {
  public:
   int Below(int count) { return static_cast<int>(random_() % static_cast<uint64_t>(count)); }
@@ -69,6 +73,7 @@ DecoderRun DrawRun(Draw& draw) {
   DrawReplicas(drawn, draw, &run);
   run.documents = draw.OneIn(2);
   if (draw.OneIn(3)) run.adapted = "lora";
+  if (kThreadsKeepBits && draw.OneIn(3)) run.threads = 2 + draw.Below(2);
   return drawn;
 }
 

@@ -20,7 +20,7 @@ struct DecoderRun {
 inline void PrintTo(const DecoderRun& run, std::ostream* out) { *out << run.Name(); }
 
 // That many different ones, drawn from every model, schedule, number of ranks and chunks, partition,
-// policy, type, and way to have replicas. Each compiles.
+// policy, type, number of threads, and way to have replicas. Each compiles.
 std::vector<DecoderRun> RandomDecoderRuns(int count);
 
 }  // namespace sluice

@@ -160,6 +160,7 @@ std::string SmallRun::Name() const {
   if (!adapted.empty()) absl::StrAppend(&name, "_", adapted);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   if (documents) absl::StrAppend(&name, "_documents");
+  if (threads > 1) absl::StrAppend(&name, "_threads", threads);
   return absl::StrReplaceAll(name, {{"-", "_"}});
 }
 
@@ -217,6 +218,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.replicas = run.replicas;
   request.stage_members = run.stage_members;
   request.zero = run.zero;
+  request.threads_per_stage = run.threads;
   return request;
 }
 

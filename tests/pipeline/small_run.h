@@ -62,6 +62,7 @@ struct SmallRun {
   // "": everything is trained; "lora", "dropout" (the same with dropout), or "freeze" of the even
   // blocks and more.
   std::string adapted = {};
+  int threads = 1;                      // per stage
   std::vector<int> stage_members = {};  // instead of replicas; `ranks` is then the number of stages
 
   // "1f1b_p2_v1_m4_full_bf16_cut3": a test's name.
