@@ -121,14 +121,15 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
   }
 }
 
-void RankState::Initialize(uint64_t seed) {
+void RankState::Initialize(uint64_t seed, const std::function<bool(const ParameterDecl&)>& draws) {
   for (const ParameterView& view : parameters_) {
     if (view.shared) continue;
     ParameterDecl source = *view.decl;
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live
     HostState host(&device_, stream_);
-    InitializeParameter(source, seed, host.Place(view.weight, source.bytes()));
+    if (draws == nullptr || draws(source))
+      InitializeParameter(source, seed, host.Place(view.weight, source.bytes()));
     if (view.moment1 == nullptr) {
       host.Upload();
       continue;

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_RUN_RANK_STATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -71,8 +72,9 @@ class RankState {
   int layer_count() const { return static_cast<int>(layers_.size()); }
   const std::vector<ParameterView>& parameters() const { return parameters_; }
 
-  // Fresh weights for `seed`; moments are zeroed.
-  void Initialize(uint64_t seed);
+  // Fresh weights for `seed`, or only those that `draws` is true of, where the others are to be read
+  // from a file: a large model's take many seconds. Moments are zeroed.
+  void Initialize(uint64_t seed, const std::function<bool(const ParameterDecl&)>& draws = nullptr);
   // Rebuilds the layers' compute copies; needed after every change of the weights.
   void Pack();
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/device/host_memory.h"
+#include "models/spec/adaptation.h"
 #include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/train/agreement.h"
@@ -95,11 +96,15 @@ class Run {
 
   absl::Status Start(RankState& state) const {
     const TrainOptions& options = *context_.options;
-    state.Initialize(options.training.seed);
     absl::Status status = absl::OkStatus();
     const bool resumes = !options.saving.resume.empty();
     // The checkpoint of an adapter does not have what it is for.
     const bool has_all = resumes && !resume_.checkpoint->adapter_only;
+    const bool has_base = has_all || !options.saving.init.empty();
+    const bool has_adapter = resumes || !options.saving.adapter.empty();
+    state.Initialize(options.training.seed, [&](const ParameterDecl& decl) {
+      return IsAdapter(decl.name) ? !has_adapter : !has_base;
+    });
     if (!options.saving.init.empty() && !has_all) {
       status = LoadInitialWeights(options.saving.init, state);
     }
