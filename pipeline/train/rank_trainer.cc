@@ -110,7 +110,10 @@ absl::Status RankTrainer::Run() {
 }
 
 absl::Status RankTrainer::CheckBase() {
-  if (!plan_.request.adaptation.lora.has_value()) return absl::OkStatus();
+  // Hashing reads all weights, so it is left out where nobody would keep or compare the hash. All
+  // ranks have agreed on both.
+  const bool needed = !options_.saving.directory.empty() || !options_.saving.resume.empty();
+  if (!plan_.request.adaptation.lora.has_value() || !needed) return absl::OkStatus();
   absl::StatusOr<std::string> hash = HashBase(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
   base_hash_ = *std::move(hash);

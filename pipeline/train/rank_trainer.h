@@ -104,7 +104,7 @@ class RankTrainer {
   MetricsKeeper metrics_;
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
-  std::string base_hash_;  // of what an adapter is for; "" without one
+  std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;
