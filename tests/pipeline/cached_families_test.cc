@@ -16,7 +16,7 @@
 #include "models/spec/families/families.h"
 #include "pipeline/sample/generate.h"
 #include "tests/models/data/files.h"
-#include "tests/models/random_configs.h"
+#include "tests/models/spec/random_configs.h"
 #include "tests/pipeline/saved_model.h"
 #include "tests/sanitizers.h"
 

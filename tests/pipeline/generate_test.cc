@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "tests/models/data/files.h"
-#include "tests/models/model_runner.h"
+#include "tests/models/twins/model_runner.h"
 #include "tests/pipeline/saved_model.h"
 
 namespace sluice {

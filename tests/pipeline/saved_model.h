@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/spec/model_config.h"
-#include "tests/models/model_runner.h"
-#include "tests/models/write_safetensors.h"
+#include "tests/models/files/write_safetensors.h"
+#include "tests/models/twins/model_runner.h"
 
 namespace sluice {
 
