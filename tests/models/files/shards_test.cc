@@ -23,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -105,7 +104,7 @@ class ShardsTest : public ::testing::Test {
   }
   std::string IndexError(const std::string& text) const {
     WriteBytes(index_, text);
-    const std::string error = Error(kInvalid);
+    std::string error = Error(kInvalid);
     EXPECT_THAT(error, HasSubstr(index_));
     return error;
   }

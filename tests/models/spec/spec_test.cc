@@ -54,7 +54,7 @@ TEST(DecoderTest, WidthsThatAreNotSaidFollowFromOthers) {
   DecoderConfig said = config;
   said.kv_heads = 8;
   said.head_dim = 12;
-  said.hidden = 4 * 96;
+  said.hidden = 384;
   EXPECT_EQ(ParameterCount({"said", said}), ParameterCount({"not said", config}));
 }
 
