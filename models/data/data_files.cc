@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "models/data/idx.h"
-#include "models/data/image_files.h"
+#include "models/data/images/idx.h"
+#include "models/data/images/image_files.h"
 
 namespace sluice {
 namespace {

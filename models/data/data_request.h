@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "models/data/document_encoder.h"
+#include "models/data/documents/document_encoder.h"
 
 namespace sluice {
 

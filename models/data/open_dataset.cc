@@ -7,12 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/data/corpora/text_tokens.h"
+#include "models/data/corpora/token_file.h"
 #include "models/data/data_files.h"
-#include "models/data/documents.h"
-#include "models/data/json_lines.h"
+#include "models/data/documents/documents.h"
+#include "models/data/documents/json_lines.h"
 #include "models/data/sources.h"
-#include "models/data/text_tokens.h"
-#include "models/data/token_file.h"
 #include "models/files/positioned_file.h"
 
 namespace sluice {

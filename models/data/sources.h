@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "models/data/corpora/token_source.h"
 #include "models/data/data_request.h"
 #include "models/data/dataset.h"
-#include "models/data/token_source.h"
 
 // The kinds of data that OpenDataset chooses from, and what they share. Not for use outside of
 // models/data.

@@ -20,17 +20,6 @@ namespace {
 constexpr int64_t kLengths = 16;
 constexpr int64_t kShortestLength = 16;
 
-absl::StatusOr<std::vector<std::unique_ptr<Layer>>> MakeLayers(const ModelSpec& spec, int64_t seq) {
-  std::vector<std::unique_ptr<Layer>> layers;
-  for (int index = 0; index < spec.layer_count(); ++index) {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, {.size = 1, .seq = seq}, DType::kFloat32, CpuKernels());
-    if (!layer.ok()) return layer.status();
-    layers.push_back(*std::move(layer));
-  }
-  return layers;
-}
-
 }  // namespace
 
 GptModel::GptModel(ModelFolder folder) : folder_(std::move(folder)) {}
@@ -64,11 +53,11 @@ absl::Status GptModel::Merge(const std::string& path) {
 }
 
 absl::Status GptModel::LoadParameters() {
-  const absl::StatusOr<std::vector<std::unique_ptr<Layer>>> layers = MakeLayers(folder_.spec, 1);
+  const auto layers = DeclareParameters(folder_.spec);
   if (!layers.ok()) return layers.status();
   int64_t bytes = 0;
-  for (const std::unique_ptr<Layer>& layer : *layers) {
-    for (const ParameterDecl& decl : layer->decl().parameters) {
+  for (const std::vector<ParameterDecl>& layer : *layers) {
+    for (const ParameterDecl& decl : layer) {
       if (!decl.tied_to.empty()) continue;
       stored_[decl.name] = bytes;
       bytes += AlignUp(ElementCount(decl.shape) * SizeOf(DType::kFloat32));
@@ -80,9 +69,9 @@ absl::Status GptModel::LoadParameters() {
 
   std::vector<TensorTarget> targets;
   WeightNames names;
-  for (const std::unique_ptr<Layer>& layer : *layers) {
+  for (const std::vector<ParameterDecl>& layer : *layers) {
     std::vector<void*>& of_layer = parameters_.emplace_back();
-    for (const ParameterDecl& decl : layer->decl().parameters) {
+    for (const ParameterDecl& decl : layer) {
       const bool tied = !decl.tied_to.empty();
       of_layer.push_back(weights_->at(stored_.at(tied ? decl.tied_to : decl.name)));
       (tied ? names.copies : targets).push_back({decl.name, decl.shape, of_layer.back()});

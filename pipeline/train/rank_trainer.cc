@@ -110,7 +110,10 @@ absl::Status RankTrainer::Run() {
 }
 
 absl::Status RankTrainer::CheckBase() {
-  if (!plan_.request.adaptation.lora.has_value()) return absl::OkStatus();
+  // Hashing reads all weights, so it is left out where nobody would keep or compare the hash. All
+  // ranks have agreed on both.
+  const bool needed = !options_.saving.directory.empty() || !options_.saving.resume.empty();
+  if (!plan_.request.adaptation.lora.has_value() || !needed) return absl::OkStatus();
   absl::StatusOr<std::string> hash = HashBase(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
   base_hash_ = *std::move(hash);
@@ -208,8 +211,12 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   absl::StatusOr<StepReport> report =
       reporter_.Gather(train_, norms_, stop, world_, options_.watching.timeout);
   if (!report.ok()) return report;
-  if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm))
-    return Diagnose(step, *report);
+  if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm)) {
+    return Diagnose(train_, TrainPass(step), step - 1,
+                    [&](const NonFinite& first, const std::string& state) {
+                      return DescribeNonFinite(first, state, step, *report, plan_);
+                    });
+  }
 
   const OptimizerOptions& optimizer = options_.training.optimizer;
   const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
@@ -220,27 +227,16 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   return report;
 }
 
-absl::Status RankTrainer::Diagnose(int64_t step, const StepReport& report) {
+absl::Status RankTrainer::Diagnose(Executor& executor, Pass pass, int64_t step,
+                                   const Description& describe) {
   NonFinite mine;
-  Pass pass = TrainPass(step);
   pass.check_finite = &mine;
-  if (absl::Status status = train_.Run(pass); !status.ok()) return status;
+  if (absl::Status status = executor.Run(pass); !status.ok()) return status;
   absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.watching.timeout);
   if (!first.ok()) return first.status();
   absl::StatusOr<std::string> bad = state_check_.NotFinite();
   if (!bad.ok()) return bad.status();
-  return state_check_.GiveUp(DescribeNonFinite(*first, *bad, step, report, plan_), step - 1);
-}
-
-absl::Status RankTrainer::DiagnoseEvaluation(int64_t step, Pass pass, double loss) {
-  NonFinite mine;
-  pass.check_finite = &mine;
-  if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
-  absl::StatusOr<NonFinite> first = FirstNonFinite(mine, world_, options_.watching.timeout);
-  if (!first.ok()) return first.status();
-  absl::StatusOr<std::string> bad = state_check_.NotFinite();
-  if (!bad.ok()) return bad.status();
-  return state_check_.GiveUp(DescribeNonFiniteEvaluation(*first, *bad, step, loss, plan_), step);
+  return state_check_.GiveUp(describe(*first, *bad), step);
 }
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
@@ -297,7 +293,11 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     absl::StatusOr<StepReport> report = reporter_.Gather(
         evaluate_, {}, false, world_, options_.watching.timeout, std::min(round, count - first));
     if (!report.ok()) return report.status();
-    if (!std::isfinite(report->loss_sum)) return DiagnoseEvaluation(step, pass, report->loss_sum);
+    if (!std::isfinite(report->loss_sum)) {
+      return Diagnose(evaluate_, pass, step, [&](const NonFinite& begin, const std::string& state) {
+        return DescribeNonFiniteEvaluation(begin, state, step, report->loss_sum, plan_);
+      });
+    }
     evaluation.loss += report->loss_sum;
     evaluation.accuracy += static_cast<double>(report->correct);
     targets += report->targets;

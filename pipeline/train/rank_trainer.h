@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,10 +62,11 @@ class RankTrainer {
   absl::StatusOr<std::vector<StepReport>> OneStep(int64_t step);
   // One step: returns its report, the same on every rank.
   absl::StatusOr<StepReport> Step(int64_t step);
-  // Runs the step's passes once more and says where the first bad value came from. Never OK.
-  absl::Status Diagnose(int64_t step, const StepReport& report);
-  // The same of an evaluation's pass, whose loss became `loss`. Never OK.
-  absl::Status DiagnoseEvaluation(int64_t step, Pass pass, double loss);
+  // What is wrong, in words, from where it began and the tensor of the state that is not finite.
+  using Description = std::function<absl::Status(const NonFinite& first, const std::string& state)>;
+  // Runs a pass once more, whose loss or gradient was not finite, and says where the first bad value
+  // came from; `step` good steps went before. Never OK.
+  absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
   absl::Status Evaluate(int64_t step);
   absl::Status Save(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
@@ -102,7 +104,7 @@ class RankTrainer {
   MetricsKeeper metrics_;
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
-  std::string base_hash_;  // of what an adapter is for; "" without one
+  std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;

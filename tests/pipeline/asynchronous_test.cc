@@ -13,7 +13,7 @@
 
 #include "schedules/generators/catalogue.h"
 #include "schedules/weight_versions.h"
-#include "tests/models/model_runner.h"
+#include "tests/models/twins/model_runner.h"
 #include "tests/pipeline/small_run.h"
 
 #define XXH_INLINE_ALL

@@ -7,7 +7,7 @@
 #include <array>
 #include <tuple>
 
-#include "tests/models/model_runner.h"
+#include "tests/models/twins/model_runner.h"
 #include "tests/pipeline/small_run.h"
 #include "tests/sanitizers.h"
 

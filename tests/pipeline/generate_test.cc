@@ -7,11 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "tests/models/data/files.h"
-#include "tests/models/model_runner.h"
-#include "tests/models/write_safetensors.h"
+#include "tests/models/twins/model_runner.h"
+#include "tests/pipeline/saved_model.h"
 
 namespace sluice {
 namespace {
@@ -33,17 +32,7 @@ class GenerateTest : public ::testing::TestWithParam<bool> {
                                    .hidden = 20,
                                    .tied_head = GetParam()}};
     ModelRunner twin = Twin(1);
-    std::vector<TensorSource> tensors;
-    for (LayerRunner& layer : twin.layers()) {
-      for (size_t p = 0; p < layer.parameters().size(); ++p) {
-        const ParameterDecl& decl = layer.decl().parameters[p];
-        if (decl.tied_to.empty()) {
-          tensors.push_back({decl.name, decl.shape, layer.parameters()[p].floats()});
-        }
-      }
-    }
-    ASSERT_TRUE(WriteSafetensors(folder_ / "model.safetensors", tensors, {}).ok());
-    std::ofstream(folder_ / "config.json") << FormatModelConfig(spec_);
+    SaveModel(spec_, twin, folder_.path());
     auto model = GptModel::Load(folder_.path());
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);

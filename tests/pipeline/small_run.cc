@@ -19,7 +19,7 @@
 #include "comm/where.h"
 #include "models/spec/model_config.h"
 #include "schedules/generators/catalogue.h"
-#include "tests/models/test_models.h"
+#include "tests/models/layers/test_models.h"
 
 namespace sluice {
 namespace {
@@ -76,8 +76,8 @@ absl::StatusOr<Timetable> TimetableOf(const SmallRun& run) {
   return members.empty() || !table.ok() ? table : NarrowTimetable(*table, members);
 }
 
-// The model of that name in tests/models/test_models.h, with more blocks, and as a config.json of its
-// family says it: a run that is resumed compares with that.
+// The model of that name in tests/models/layers/test_models.h, with more blocks, and as a
+// config.json of its family says it: a run that is resumed compares with that.
 std::optional<ModelSpec> FamilyModel(const std::string& name) {
   for (const TestModel& model : TestModels()) {
     if (model.name != name || model.spec.decoder() == nullptr || name == "gpt") continue;

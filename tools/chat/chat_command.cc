@@ -136,8 +136,10 @@ class Conversation {
 };
 
 int RunChat(const ChatFlags& flags) {
-  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model, flags.chat_template);
+  absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model);
   if (!loaded.ok()) return Fail(loaded.status());
+  if (absl::Status status = LoadText(flags.chat_template, &*loaded); !status.ok())
+    return Fail(status);
   if (!loaded->text || !loaded->text->format.render_chat) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
         loaded->model->path(), loaded->text ? " has no chat template" : " has no tokenizer.json",

@@ -13,6 +13,7 @@ set(SLUICE_MAY_USE_pipeline schedules spec tokens comm device kernels models)
 set(SLUICE_MAY_USE_partitioner schedules optimise spec)
 set(SLUICE_MAY_USE_planning schedules optimise spec partitioner comm device tokens kernels models pipeline)
 # Arrows between the folders of one folder, by its path with "_" for "/": each may include what lies in those before it.
+set(SLUICE_FOLDERS_models_data images corpora documents)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
 set(SLUICE_FOLDERS_partitioner_planning question plan file profiling sources race graph answer)
 set(SLUICE_FOLDERS_pipeline compile run checkpoint train sample)

@@ -38,7 +38,29 @@ absl::Status AddStopTokens(const fs::path& file, std::vector<int32_t>* stop) {
   return absl::OkStatus();
 }
 
-absl::Status AddText(const std::string& chat_template, LoadedModel* loaded) {
+}  // namespace
+
+void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) {
+  command.add_option("--load", flags->load, help)->required();
+  command.add_option("--adapter", flags->adapter,
+                     "Adapter to be merged into the model: PEFT's folder, or what 'train --lora "
+                     "--save' has written");
+}
+
+absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags) {
+  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(flags.load, flags.adapter);
+  if (!model.ok()) return model.status();
+  LoadedModel loaded;
+  loaded.model = *std::move(model);
+  const fs::path folder = loaded.model->path();
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    absl::Status status = AddStopTokens(folder / name, &loaded.stop);
+    if (!status.ok()) return status;
+  }
+  return loaded;
+}
+
+absl::Status LoadText(const std::string& chat_template, LoadedModel* loaded) {
   const std::string file = TokenizerOf(loaded->model->path());
   if (file.empty()) return absl::OkStatus();
   absl::StatusOr<TextModel> text = ReadTextModel(file, chat_template);
@@ -54,29 +76,6 @@ absl::Status AddText(const std::string& chat_template, LoadedModel* loaded) {
   }
   loaded->text = *std::move(text);
   return absl::OkStatus();
-}
-
-}  // namespace
-
-void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags) {
-  command.add_option("--load", flags->load, help)->required();
-  command.add_option("--adapter", flags->adapter,
-                     "Adapter to be merged into the model: PEFT's folder, or what 'train --lora "
-                     "--save' has written");
-}
-
-absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags, const std::string& chat_template) {
-  absl::StatusOr<std::unique_ptr<GptModel>> model = GptModel::Load(flags.load, flags.adapter);
-  if (!model.ok()) return model.status();
-  LoadedModel loaded;
-  loaded.model = *std::move(model);
-  if (absl::Status status = AddText(chat_template, &loaded); !status.ok()) return status;
-  const fs::path folder = loaded.model->path();
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    absl::Status status = AddStopTokens(folder / name, &loaded.stop);
-    if (!status.ok()) return status;
-  }
-  return loaded;
 }
 
 absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {

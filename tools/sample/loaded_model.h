@@ -21,7 +21,7 @@ namespace sluice {
 // What `sample`, `chat` and `score` load.
 struct LoadedModel {
   std::unique_ptr<GptModel> model;
-  std::optional<TextModel> text;  // of the folder's tokenizer.json, where it has one
+  std::optional<TextModel> text;  // of LoadText, where the folder has a tokenizer.json
   std::vector<int32_t> stop;      // tokens that end a text, as the folder's files say
 };
 
@@ -33,11 +33,14 @@ struct LoadFlags {
 // --load, whose help is `help`, and --adapter.
 void AddLoadFlags(CLI::App& command, const std::string& help, LoadFlags* flags);
 
-// The folder's model with the adapter merged into it, and the tokenizer, the chat template (or the
-// file `chat_template`) and the end-of-sequence tokens that the folder has. Errors as GptModel::Load
-// and ReadTextModel; InvalidArgument where the tokenizer has words that the model has not.
-absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags,
-                                      const std::string& chat_template = "");
+// The folder's model with the adapter merged into it, and the end-of-sequence tokens of its
+// generation_config.json and config.json. Errors as GptModel::Load.
+absl::StatusOr<LoadedModel> LoadModel(const LoadFlags& flags);
+
+// What only a command that reads or writes text needs: the tokenizer, its end-of-sequence token, and
+// the chat template (or the file `chat_template`) that the folder has. Errors as ReadTextModel;
+// InvalidArgument where the tokenizer has words that the model has not.
+absl::Status LoadText(const std::string& chat_template, LoadedModel* loaded);
 
 // Numbers such as 464,3290, given by --tokens.
 absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text);

@@ -176,6 +176,10 @@ int RunSample(SampleFlags& flags) {
   omp_set_num_threads(flags.threads);
   absl::StatusOr<LoadedModel> model = LoadModel(flags.model);
   if (!model.ok()) return Fail(model.status());
+  // Tokens in, tokens out: no text is read or shown.
+  if (flags.tokens.empty()) {
+    if (absl::Status status = LoadText("", &*model); !status.ok()) return Fail(status);
+  }
   const auto prompts = ReadPrompts(flags, *model);
   if (!prompts.ok()) return Fail(prompts.status());
   if (!flags.logits.empty()) {
@@ -210,7 +214,8 @@ void AddSampleCommand(CLI::App& app, int* exit_code) {
   command->add_option("--prompts", flags->prompts_file,
                       "File with a text to continue on each line");
   command->add_option("--tokens", flags->tokens,
-                      "Token ids to continue instead of a text, such as 464,3290");
+                      "Token ids to continue instead of a text, such as 464,3290; the tokenizer is "
+                      "not read then");
   command->add_option("-n,--count", flags->count, "Number of tokens to generate")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -194,9 +194,12 @@ int RunScore(const ScoreFlags& flags) {
     return Fail(absl::InvalidArgumentError(
         "what is to be scored? give --tokens 464,3290,... or --data PATH, one of them"));
   }
-  const absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model, flags.chat_template);
+  absl::StatusOr<LoadedModel> loaded = LoadModel(flags.model);
   if (!loaded.ok()) return Fail(loaded.status());
-  return flags.data.empty() ? ScoreTokens(flags, *loaded->model) : ScoreData(flags, *loaded);
+  if (flags.data.empty()) return ScoreTokens(flags, *loaded->model);
+  if (absl::Status status = LoadText(flags.chat_template, &*loaded); !status.ok())
+    return Fail(status);
+  return ScoreData(flags, *loaded);
 }
 
 }  // namespace

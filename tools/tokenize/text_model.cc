@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "models/data/chat_template.h"
+#include "models/data/documents/chat_template.h"
 #include "models/spec/json.h"
 #include "tools/files.h"
 

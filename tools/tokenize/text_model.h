@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "models/data/document_encoder.h"
+#include "models/data/documents/document_encoder.h"
 #include "models/tokens/tokenizer.h"
 
 namespace sluice {

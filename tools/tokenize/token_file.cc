@@ -1,6 +1,6 @@
 #include "tools/tokenize/token_file.h"
 
-#include "models/data/token_file.h"
+#include "models/data/corpora/token_file.h"
 #include "tools/files.h"
 
 namespace sluice {

@@ -14,7 +14,6 @@
 #include "models/files/file_writer.h"
 #include "models/files/safetensors_header.h"
 #include "models/files/shards.h"
-#include "models/kernels/kernels.h"
 #include "models/layers/decoder_names.h"
 #include "models/layers/layer.h"
 #include "models/spec/bfloat16.h"
@@ -81,25 +80,6 @@ class NewFolder {
   std::vector<fs::path> files_;
 };
 
-// The parameters that a file of the model has, in its order; and the names of tied ones.
-absl::StatusOr<std::vector<ParameterDecl>> StoredParameters(const ModelSpec& spec,
-                                                            std::vector<std::string>* tied) {
-  std::vector<ParameterDecl> stored;
-  for (int index = 0; index < spec.layer_count(); ++index) {
-    absl::StatusOr<std::unique_ptr<Layer>> layer =
-        MakeLayer(spec, index, {.size = 1, .seq = 1}, DType::kFloat32, CpuKernels());
-    if (!layer.ok()) return layer.status();
-    for (const ParameterDecl& decl : (*layer)->decl().parameters) {
-      if (decl.tied_to.empty()) {
-        stored.push_back(decl);
-      } else {
-        tied->push_back(decl.name);
-      }
-    }
-  }
-  return stored;
-}
-
 class Merger {
  public:
   explicit Merger(const MergeRequest& request) : request_(request), folder_(request.output) {}
@@ -134,12 +114,15 @@ class Merger {
   // What is written, and what the base model's files call it.
   absl::Status MatchTensors() {
     WeightNames model;
-    const auto stored = StoredParameters(base_.spec, &model.tied);
-    if (!stored.ok()) return stored.status();
+    const auto layers = DeclareParameters(base_.spec);
+    if (!layers.ok()) return layers.status();
     std::vector<TensorTarget> targets;
-    for (const ParameterDecl& decl : *stored) {
-      model.all.push_back(decl.name);
-      targets.push_back({.name = decl.name, .shape = decl.shape});
+    for (const std::vector<ParameterDecl>& layer : *layers) {
+      for (const ParameterDecl& decl : layer) {
+        const bool tied = !decl.tied_to.empty();
+        (tied ? model.tied : model.all).push_back(decl.name);
+        if (!tied) targets.push_back({.name = decl.name, .shape = decl.shape});
+      }
     }
     absl::StatusOr<std::vector<std::string>> names = MatchWeights(*weights_, targets, model);
     if (!names.ok()) return names.status();

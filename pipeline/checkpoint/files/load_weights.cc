@@ -224,6 +224,18 @@ absl::StatusOr<bool> HasValues(const SafetensorsFile& file, const std::string& n
   return true;
 }
 
+// What the file calls the targets, where it is of this model.
+absl::StatusOr<std::vector<std::string>> Match(const SafetensorsFile& file,
+                                               const std::vector<TensorTarget>& targets,
+                                               const NamesInFile& present,
+                                               const WeightNames& model) {
+  absl::Status status = CheckNoFurtherBlocks(file, model);
+  if (status.ok()) status = CheckSameNorms(file, present, model);
+  if (status.ok()) status = CheckNothingLeftOut(file, model);
+  if (!status.ok()) return status;
+  return NamesOf(file, targets, present, /*exact=*/false);
+}
+
 // A file may hold a tied tensor once more (older transformers wrote both), but not another one.
 absl::Status CheckCopies(const SafetensorsFile& file, const NamesInFile& names,
                          const WeightNames& model) {
@@ -251,22 +263,18 @@ absl::Status ReadTensors(const SafetensorsFile& file, const std::vector<TensorTa
 absl::StatusOr<std::vector<std::string>> MatchWeights(const SafetensorsFile& file,
                                                       const std::vector<TensorTarget>& targets,
                                                       const WeightNames& model) {
-  const NamesInFile present(file);
-  absl::Status status = CheckNoFurtherBlocks(file, model);
-  if (status.ok()) status = CheckSameNorms(file, present, model);
-  if (status.ok()) status = CheckNothingLeftOut(file, model);
-  if (!status.ok()) return status;
-  return NamesOf(file, targets, present, /*exact=*/false);
+  return Match(file, targets, NamesInFile(file), model);
 }
 
 absl::Status LoadWeights(const std::string& path, const std::vector<TensorTarget>& targets,
                          const WeightNames& model) {
   const absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = OpenModelWeights(path);
   if (!file.ok()) return file.status();
-  const absl::StatusOr<std::vector<std::string>> names = MatchWeights(**file, targets, model);
+  const NamesInFile present(**file);
+  const auto names = Match(**file, targets, present, model);
   if (!names.ok()) return names.status();
   if (absl::Status status = ReadAs(**file, targets, *names); !status.ok()) return status;
-  return CheckCopies(**file, NamesInFile(**file), model);
+  return CheckCopies(**file, present, model);
 }
 
 }  // namespace sluice

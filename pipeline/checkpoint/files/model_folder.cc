@@ -1,9 +1,11 @@
 #include "pipeline/checkpoint/files/model_folder.h"
 
 #include <filesystem>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/kernels/kernels.h"
 #include "models/layers/trainable.h"
 #include "models/spec/model_config.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
@@ -66,6 +68,17 @@ absl::StatusOr<ModelFolder> OpenModelFolder(const std::string& path) {
   const bool bytes = absl::StartsWith(state.data_fingerprint, kTextFingerprint) &&
                      state.model.decoder()->vocab >= kByteValues;
   return ModelFolder{.spec = state.model, .path = checkpoint->path, .reads_bytes = bytes};
+}
+
+absl::StatusOr<std::vector<std::vector<ParameterDecl>>> DeclareParameters(const ModelSpec& spec) {
+  std::vector<std::vector<ParameterDecl>> layers;
+  for (int index = 0; index < spec.layer_count(); ++index) {
+    const absl::StatusOr<std::unique_ptr<Layer>> layer =
+        MakeLayer(spec, index, {.size = 1, .seq = 1}, DType::kFloat32, CpuKernels());
+    if (!layer.ok()) return layer.status();
+    layers.push_back((*layer)->decl().parameters);
+  }
+  return layers;
 }
 
 }  // namespace sluice

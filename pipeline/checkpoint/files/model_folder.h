@@ -2,8 +2,10 @@
 #define SLUICE_PIPELINE_CHECKPOINT_FILES_MODEL_FOLDER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/layers/layer.h"
 #include "models/spec/model_spec.h"
 
 namespace sluice {
@@ -19,6 +21,10 @@ struct ModelFolder {
 // one step's folder, all of whose files are verified. Errors are OpenCheckpoint's; InvalidArgument
 // for an MLP, as CheckTrainable, and for a checkpoint that has an adapter alone.
 absl::StatusOr<ModelFolder> OpenModelFolder(const std::string& path);
+
+// The parameters of each layer, as files of weights have them: in the order of the model, nothing
+// adapted. Errors are MakeLayer's.
+absl::StatusOr<std::vector<std::vector<ParameterDecl>>> DeclareParameters(const ModelSpec& spec);
 
 }  // namespace sluice
 

@@ -15,17 +15,17 @@ namespace {
 
 constexpr int kIndent = 2;
 
-// The last parts of the names of the maps: "q_proj" of every
-// "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
-std::set<std::string> MapsOf(const std::vector<std::string>& names) {
-  std::set<std::string> maps;
+// The modules, "model.layers.0.self_attn.q_proj", that `names` of PEFT's tensors belong to; names
+// of other tensors are left out.
+std::set<std::string> ModulesOf(const std::vector<std::string>& names) {
+  std::set<std::string> modules;
   for (const std::string& name : names) {
-    const size_t end = name.rfind(".lora_");
-    if (end == std::string::npos) continue;
-    const size_t dot = name.rfind('.', end - 1);
-    maps.insert(name.substr(dot + 1, end - dot - 1));
+    if (!IsAdapter(name)) continue;
+    absl::string_view module = name;
+    absl::ConsumePrefix(&module, kAdapterPrefix);
+    modules.emplace(module.substr(0, module.rfind(".lora_")));
   }
-  return maps;
+  return modules;
 }
 
 constexpr char kAllLinear[] = "all-linear";
@@ -131,7 +131,8 @@ class PeftReader {
     const nlohmann::json targets = Get("target_modules");
     if (targets == kAllLinear) return absl::OkStatus();
     if (targets.is_string()) {
-      lora->targets = ModulesOf(names);
+      const std::set<std::string> modules = ModulesOf(names);
+      lora->targets.assign(modules.begin(), modules.end());
       return lora->targets.empty() ? Wrong("target_modules", "one that maps of the adapter match")
                                    : absl::OkStatus();
     }
@@ -154,8 +155,9 @@ std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, 
   // The last parts of names say which maps, unless some of those maps are left out.
   const bool some = std::any_of(lora.targets.begin(), lora.targets.end(),
                                 [](const auto& target) { return absl::StrContains(target, '.'); });
-  const std::vector<std::string> modules = ModulesOf(names);
-  const std::set<std::string> all(modules.begin(), modules.end());
+  std::set<std::string> targets;
+  for (const std::string& module : ModulesOf(names))
+    targets.insert(some ? module : module.substr(module.rfind('.') + 1));
   const nlohmann::ordered_json config = {
       {"peft_type", "LORA"},
       {"task_type", "CAUSAL_LM"},
@@ -165,7 +167,7 @@ std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, 
       {"lora_alpha", lora.alpha},
       {"lora_dropout", lora.dropout},
       {"use_rslora", lora.rank_stabilised},
-      {"target_modules", some ? all : MapsOf(names)},
+      {"target_modules", targets},
       {"fan_in_fan_out", transposed},
       {"bias", "none"},
       {"inference_mode", true},
@@ -173,17 +175,6 @@ std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, 
   // A path need not be UTF-8, JSON must be.
   return absl::StrCat(
       config.dump(kIndent, ' ', false, nlohmann::ordered_json::error_handler_t::replace), "\n");
-}
-
-std::vector<std::string> ModulesOf(const std::vector<std::string>& names) {
-  std::set<std::string> modules;
-  for (const std::string& name : names) {
-    if (!IsAdapter(name)) continue;
-    absl::string_view module = name;
-    absl::ConsumePrefix(&module, kAdapterPrefix);
-    modules.emplace(module.substr(0, module.rfind(".lora_")));
-  }
-  return {modules.begin(), modules.end()};
 }
 
 absl::StatusOr<Lora> ParsePeftConfig(absl::string_view text, const std::string& file,

@@ -16,10 +16,6 @@ namespace sluice {
 std::string PeftConfig(const Lora& lora, const std::vector<std::string>& names, bool transposed,
                        const std::string& base = "");
 
-// The modules, "model.layers.0.self_attn.q_proj", that `names` of PEFT's tensors belong to; names
-// of other tensors are left out.
-std::vector<std::string> ModulesOf(const std::vector<std::string>& names);
-
 // Reads PEFT's adapter_config.json, which messages call `file`. `names` are those of the adapter's
 // tensors: where target_modules is a regular expression, PEFT has matched it against the whole
 // names of modules when the adapter was made, so the targets are the modules that have tensors.

@@ -1,4 +1,4 @@
-#include "models/data/chat_template.h"
+#include "models/data/documents/chat_template.h"
 
 #include <string>
 #include <vector>

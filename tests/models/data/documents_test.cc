@@ -1,4 +1,4 @@
-#include "models/data/documents.h"
+#include "models/data/documents/documents.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/data/token_store.h"
+#include "models/data/corpora/token_store.h"
 #include "tests/models/data/files.h"
 
 namespace sluice {

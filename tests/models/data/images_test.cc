@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/data/idx.h"
+#include "models/data/images/idx.h"
 #include "models/data/open_dataset.h"
 #include "tests/models/data/files.h"
 

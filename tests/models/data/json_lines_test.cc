@@ -1,4 +1,4 @@
-#include "models/data/json_lines.h"
+#include "models/data/documents/json_lines.h"
 
 #include <memory>
 #include <optional>

@@ -21,7 +21,7 @@
 #include "pipeline/checkpoint/adapters/merged_model.h"
 #include "pipeline/checkpoint/files/peft_config.h"
 #include "tests/models/data/files.h"
-#include "tests/models/test_models.h"
+#include "tests/models/layers/test_models.h"
 
 namespace sluice {
 namespace {

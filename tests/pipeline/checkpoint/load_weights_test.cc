@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/shards.h"
 #include "models/spec/model_config.h"
-#include "tests/models/write_safetensors.h"
+#include "tests/models/files/write_safetensors.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 #include "tests/shared_folder.h"
 

@@ -9,7 +9,7 @@
 #include "pipeline/checkpoint/files/run_state.h"
 #include "pipeline/checkpoint/saving/save_together.h"
 #include "pipeline/checkpoint/saving/weight_shards.h"
-#include "tests/models/write_safetensors.h"
+#include "tests/models/files/write_safetensors.h"
 
 namespace sluice {
 

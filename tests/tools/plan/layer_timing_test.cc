@@ -10,7 +10,7 @@
 #include "partitioner/planning/profiling/device_link.h"
 #include "partitioner/planning/profiling/stream_stopwatch.h"
 #include "tests/models/fake_device.h"
-#include "tests/models/test_models.h"
+#include "tests/models/layers/test_models.h"
 
 namespace sluice {
 namespace {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "models/spec/head_blocks.h"
 #include "tests/sanitizers.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
@@ -115,6 +116,45 @@ TEST(TrainMemory, IsWhatThePlanSaidOfWhatIsTrained) {
       RunSluice(Words(absl::StrCat("train --data ", folder / "text", " --lora r=5 --plan ", file)));
   EXPECT_EQ(other.exit_code, kExitBadInput);
   EXPECT_TRUE(absl::StrContains(other.err, "the plan is for lora r=4")) << other.err;
+}
+
+// Qwen3's vocabulary, whose logits exist for one block of rows at a time: the arena of a whole run
+// is smaller than the logits of one micro-batch would be.
+TEST(TrainMemory, IsLessThanTheLogitsOfALargeVocabulary) {
+  constexpr int64_t kVocab = 151'936, kRows = int64_t{8} * 64;
+  constexpr auto kWholeLogits = kRows * kVocab * static_cast<int64_t>(sizeof(float));
+  static_assert(kRows * kVocab > kMostLogits);
+  const TempFolder folder;
+  WriteText(folder / "text");
+  WriteBytes(folder / "config.json",
+             absl::StrCat(R"({"model_type": "qwen3", "vocab_size": )", kVocab,
+                          R"(, "hidden_size": 32, "intermediate_size": 48,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+      "max_position_embeddings": 64, "tie_word_embeddings": true})"));
+  const std::string file = folder / "plan.json";
+  std::vector<Json> bits_of;
+  for (const size_t stages : {1, 2}) {
+    const ProcessResult planned = RunSluice(Words(absl::StrCat(
+        "plan ", folder.path(), " --devices ", stages, " --device cpu --memory 2GiB --dtype fp32 ",
+        "--seq 64 --micro-batch-size 8 --micro-batches 2 --format json -o ", file)));
+    ASSERT_EQ(planned.exit_code, kExitDone) << planned.err;
+    const ProcessResult trained =
+        RunSluice(Words(absl::StrCat("train --json --no-pin --bytes --validation 0 --steps ",
+                                     Trials(2, 1), " --data ", folder / "text", " --plan ", file)));
+    ASSERT_EQ(trained.exit_code, kExitDone) << trained.err;
+    const std::vector<int64_t> promised = PromisedBytes(file, stages);
+    Json bits = Json::array({LastLine(trained.out)["weights_hash"]});
+    for (const absl::string_view line : absl::StrSplit(trained.out, '\n', absl::SkipEmpty())) {
+      const Json step = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!step.contains("loss_hex")) continue;
+      bits.push_back(step["loss_hex"]);
+      EXPECT_EQ(step["arena_bytes"], Json(promised));
+    }
+    for (const int64_t bytes : promised) EXPECT_LT(bytes, kWholeLogits);
+    EXPECT_EQ(bits.size(), 1 + Trials(2, 1));
+    bits_of.push_back(std::move(bits));
+  }
+  EXPECT_EQ(bits_of[0], bits_of[1]);
 }
 
 }  // namespace

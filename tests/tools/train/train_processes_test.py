@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'tools'))
 
 from gpu_check.training import free_port  # noqa: E402
 
+WORDS = pathlib.Path(__file__).resolve().parents[2] / 'models/tokens/fixtures/llama2.json'  # 430 of them
 OPTIONS = None
 MPIRUN = shutil.which('mpirun')
 MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
@@ -249,6 +250,32 @@ class TrainProcesses(unittest.TestCase):
             self.assert_same_bits(here(flags), ended[0], shape)
             for code, out, err in ended[1:]:
                 self.assertEqual((code, out, err), (0, '', ''), 'only rank 0 speaks')
+
+    def test_adapters_on_packed_documents_have_the_bits_of_one_process(self):
+        lines = os.path.join(self.folder.name, 'lines.jsonl')
+        with open(lines, 'w', encoding='ascii') as file:
+            for number in range(120):  # of different lengths, several to a window
+                file.write(json.dumps({'prompt': 'abcdefg'[number % 7], 'completion': 'hijk'[:number % 5]}) + '\n')
+        documents = replaced(self.flags('--steps', '3', '--vocab', '430', '--sum-groups', '4', '--validation', '0',
+                                        '--tokenizer', str(WORDS)), {'--data': lines})
+        base, adapter = (os.path.join(self.folder.name, name) for name in ('base', 'adapter'))
+        self.assertEqual(here([*documents, '--stages', '1', '--micro-batches', '4', '--save', base])[0], 0)
+        lora = [*documents, '--init', os.path.join(base, 'latest'), '--lora', 'r=4,alpha=8,dropout=0.1', '--lr', '1e-2']
+        pipeline = ['--stages', '2', '--micro-batches', '4']
+        replicas = ['--stages', '2', '--micro-batches', '2', '--data-parallel', '2', '--zero', '1']
+        one = here([*lora, '--stages', '1', '--micro-batches', '4'])
+        self.assertNotEqual(bits(one[1]), bits(here([*lora, '--stages', '1', '--micro-batches', '4', '--no-pack'])[1]))
+        self.assert_same_bits(one, Ranks(2, [*lora, *pipeline, '--save', adapter, '--save-every', '1']).finish()[0], 'TCP')
+        self.assert_same_bits(one, Ranks(4, [*lora, *replicas], torchrun).finish()[0], 'torchrun')
+        # From an adapter alone, whose base is hashed by the ranks that hold it.
+        resumed = [*lora, *replicas, '--resume', os.path.join(adapter, 'step-00000002')]
+        ended = [Ranks(4, resumed).finish()[0]]
+        if MPIRUN is not None:
+            self.assert_same_bits(one, mpi(4, [*lora, *replicas]), 'mpirun')
+            ended.append(mpi(4, resumed))
+        for code, out, err in ended:
+            self.assertEqual(code, 0, err)
+            self.assertEqual(bits(out)[1], bits(one[1])[1])
 
     def test_replicated_stages_have_the_bits_of_one_pipeline(self):
         def flags(*shape):

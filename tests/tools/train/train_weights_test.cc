@@ -136,6 +136,32 @@ TEST_F(TrainCommandTest, SamplesTheMostLikelyOfAllWords) {
   EXPECT_GT(words, 0);
 }
 
+// Who gives tokens needs no tokenizer, so one that cannot be read is in nobody's way.
+TEST_F(TrainCommandTest, TokensNeedNoTokenizer) {
+  Summary("--steps 1 --save " + folder_ / "out");
+  const std::string model = folder_ / "model";
+  std::filesystem::copy(folder_ / "out/latest/", model);
+  for (const char* ours : {"/state.json", "/optimizer.safetensors"}) {
+    std::filesystem::remove(model + ours);
+  }
+  WriteBytes(model + "/tokenizer.json", "{\"model\": 1}");
+  struct Row {
+    std::string command;
+    bool reads_text;
+  };
+  for (const Row& row : std::vector<Row>{{"sample -n 2 --tokens 65,110", false},
+                                         {"sample -n 2 --json --tokens 65,110", false},
+                                         {"score --tokens 65,110", false},
+                                         {"sample -n 2 --prompt An", true},
+                                         {"score --data README.md", true},
+                                         {"chat", true}}) {
+    const ProcessResult result = RunSluice(Words(absl::StrCat(row.command, " --load ", model)));
+    EXPECT_EQ(result.exit_code, row.reads_text ? kExitBadInput : kExitDone)
+        << row.command << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(row.reads_text ? model + "/tokenizer.json" : ""));
+  }
+}
+
 // A folder as MODEL and as weights: its tokenizer's files come back byte for byte and its
 // config.json field for field, but for the type of the weights; also from a run that is resumed
 // where the folder is gone.

@@ -1,0 +1,27 @@
+#ifndef SLUICE_MODELS_DATA_DOCUMENTS_CHAT_TEMPLATE_H_
+#define SLUICE_MODELS_DATA_DOCUMENTS_CHAT_TEMPLATE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "models/data/documents/document_encoder.h"
+
+namespace sluice {
+
+struct SpecialWords {
+  std::string bos;
+  std::string eos;
+};
+
+// The chat template of a Hugging Face folder (Jinja, as much of it as the templates of common models
+// use, see models/data/documents/jinja/README.md). Texts are those of transformers' apply_chat_template. What
+// counts is what stands between {% generation %} and {% endgeneration %}; in a template without
+// them, each turn of the assistant from where the prompt for it ends up to the text that ends a
+// turn. InvalidArgument names `name`, the line, and what is wrong or not supported.
+absl::StatusOr<RenderChat> ParseChatTemplate(absl::string_view text, const std::string& name,
+                                             const SpecialWords& words);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_DATA_DOCUMENTS_CHAT_TEMPLATE_H_

@@ -1,0 +1,349 @@
+#include "models/data/documents/jinja/builtins.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "models/spec/json.h"
+
+namespace sluice::jinja {
+namespace {
+
+absl::Status Unsupported(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " is not supported"));
+}
+absl::Status WrongType(absl::string_view what, const Value& value) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " cannot take ", value.is_discarded() ? "undefined" : ShowJson(value)));
+}
+
+// Python's str.isspace beyond ASCII, in UTF-8.
+constexpr absl::string_view kSpaces[] = {" ",
+                                         "\t",
+                                         "\n",
+                                         "\v",
+                                         "\f",
+                                         "\r",
+                                         "\x1c",
+                                         "\x1d",
+                                         "\x1e",
+                                         "\x1f",
+                                         "\xc2\x85",
+                                         "\xc2\xa0",
+                                         "\xe1\x9a\x80",
+                                         "\xe2\x80\x80",
+                                         "\xe2\x80\x81",
+                                         "\xe2\x80\x82",
+                                         "\xe2\x80\x83",
+                                         "\xe2\x80\x84",
+                                         "\xe2\x80\x85",
+                                         "\xe2\x80\x86",
+                                         "\xe2\x80\x87",
+                                         "\xe2\x80\x88",
+                                         "\xe2\x80\x89",
+                                         "\xe2\x80\x8a",
+                                         "\xe2\x80\xa8",
+                                         "\xe2\x80\xa9",
+                                         "\xe2\x80\xaf",
+                                         "\xe2\x81\x9f",
+                                         "\xe3\x80\x80"};
+
+absl::string_view Strip(absl::string_view text, const std::vector<absl::string_view>& what,
+                        bool left, bool right) {
+  const auto once = [&](bool at_end) {
+    for (const absl::string_view space : what) {
+      if (at_end ? absl::ConsumeSuffix(&text, space) : absl::ConsumePrefix(&text, space)) {
+        return true;
+      }
+    }
+    return false;
+  };
+  while (left && once(false)) {
+  }
+  while (right && once(true)) {
+  }
+  return text;
+}
+
+absl::StatusOr<Value> StripMethod(const std::string& text, const Values& arguments, bool left,
+                                  bool right) {
+  std::vector<absl::string_view> what(std::begin(kSpaces), std::end(kSpaces));
+  std::string characters;
+  if (!arguments.empty() && !arguments[0].is_null()) {
+    if (!arguments[0].is_string()) return WrongType("strip", arguments[0]);
+    characters = arguments[0].get<std::string>();
+    what = absl::StrSplit(characters, absl::ByLength(1), absl::SkipEmpty());
+  }
+  return Value(std::string(Strip(text, what, left, right)));
+}
+
+absl::StatusOr<Value> StringMethod(const std::string& name, const std::string& text,
+                                   const Values& arguments) {
+  if (name == "strip" || name == "trim") return StripMethod(text, arguments, true, true);
+  if (name == "lstrip") return StripMethod(text, arguments, true, false);
+  if (name == "rstrip") return StripMethod(text, arguments, false, true);
+  if (name == "upper") return Value(absl::AsciiStrToUpper(text));
+  if (name == "lower") return Value(absl::AsciiStrToLower(text));
+  if (name == "capitalize" || name == "title") {
+    std::string result = absl::AsciiStrToLower(text);
+    bool begins = true;
+    for (char& c : result) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (begins) c = absl::ascii_toupper(byte);
+      begins = name == "title" && !absl::ascii_isalnum(byte);
+    }
+    return Value(result);
+  }
+  for (const Value& argument : arguments) {
+    if (!argument.is_string()) return WrongType(name, argument);
+  }
+  const std::string first = arguments.empty() ? "" : arguments[0].get<std::string>();
+  if (name == "startswith") return Value(absl::StartsWith(text, first));
+  if (name == "endswith") return Value(absl::EndsWith(text, first));
+  if (name == "split" && arguments.size() == 1 && !first.empty()) {
+    return Value(std::vector<std::string>(absl::StrSplit(text, first)));
+  }
+  if (name == "replace" && arguments.size() == 2 && !first.empty()) {
+    return Value(absl::StrReplaceAll(text, {{first, arguments[1].get<std::string>()}}));
+  }
+  return Unsupported(
+      absl::StrCat("the method '", name, "' of a text with ", arguments.size(), " arguments"));
+}
+
+Value PairsOf(const Value& object) {
+  Value pairs = Value::array();
+  for (const auto& [key, value] : object.items()) pairs.push_back(Value::array({key, value}));
+  return pairs;
+}
+
+// Whether an element is one that selectattr asks for.
+absl::StatusOr<bool> Selects(const Value& element, const Values& arguments) {
+  absl::StatusOr<Value> attribute = Item(element, arguments[0]);
+  if (!attribute.ok()) return attribute.status();
+  if (arguments.size() == 1) return IsTrue(*attribute);
+  if (!arguments[1].is_string()) return WrongType("the name of a test", arguments[1]);
+  return Test(arguments[1].get<std::string>(), *attribute,
+              Values(arguments.begin() + 2, arguments.end()));
+}
+
+absl::StatusOr<Value> SelectAttribute(bool keep, const Value& list, const Values& arguments) {
+  if (!list.is_array() || arguments.empty()) return WrongType("selectattr", list);
+  Value kept = Value::array();
+  for (const Value& element : list) {
+    absl::StatusOr<bool> selects = Selects(element, arguments);
+    if (!selects.ok()) return selects.status();
+    if (*selects == keep) kept.push_back(element);
+  }
+  return kept;
+}
+
+absl::StatusOr<Value> ListFilter(const std::string& name, const Value& list,
+                                 const Values& arguments) {
+  if (name == "selectattr") return SelectAttribute(true, list, arguments);
+  if (name == "rejectattr") return SelectAttribute(false, list, arguments);
+  if (name == "list") return list;
+  if (name == "first") return list.empty() ? Undefined() : list.front();
+  if (name == "last") return list.empty() ? Undefined() : list.back();
+  if (name == "reverse") return Value(Value::array_t(list.rbegin(), list.rend()));
+  if (name == "join") {
+    std::string text;
+    for (const Value& element : list) {
+      if (!text.empty() && !arguments.empty()) text += TextOf(arguments[0]);
+      text += TextOf(element);
+    }
+    return Value(text);
+  }
+  return Unsupported(absl::StrCat("the filter '", name, "' of a list"));
+}
+
+int64_t LengthOf(const Value& value) {
+  if (!value.is_string()) return static_cast<int64_t>(value.size());
+  const auto& text = value.get_ref<const std::string&>();  // in characters
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+bool IsNumber(const Value& value) { return value.is_number() || value.is_boolean(); }
+// A boolean is a number in Python: true is 1.
+Value NumberOf(const Value& value) {
+  return value.is_boolean() ? Value(value.get<bool>() ? 1 : 0) : value;
+}
+
+bool IsEqual(const Value& left, const Value& right) {
+  if (left.is_discarded() || right.is_discarded()) {
+    return left.is_discarded() && right.is_discarded();
+  }
+  if (IsNumber(left) && IsNumber(right)) return NumberOf(left) == NumberOf(right);
+  return left == right;
+}
+
+absl::StatusOr<Value> Arithmetic(const std::string& op, int64_t left, int64_t right) {
+  int64_t result = 0;
+  const bool overflows = (op == "+" && __builtin_add_overflow(left, right, &result)) ||
+                         (op == "-" && __builtin_sub_overflow(left, right, &result)) ||
+                         (op == "*" && __builtin_mul_overflow(left, right, &result));
+  if (overflows) return Unsupported(absl::StrCat("a number of more than 64 bits (of '", op, "')"));
+  if (op == "+" || op == "-" || op == "*") return Value(result);
+  if (right <= 0 || left < 0) return Unsupported(absl::StrCat("'", op, "' of these numbers"));
+  if (op == "//") return Value(left / right);
+  if (op == "%") return Value(left % right);
+  return Unsupported(absl::StrCat("'", op, "'"));
+}
+
+}  // namespace
+
+bool IsTrue(const Value& value) {
+  if (value.is_discarded() || value.is_null()) return false;
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() != 0;
+  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  return !value.empty();
+}
+
+std::string TextOf(const Value& value) {
+  if (value.is_discarded()) return "";
+  if (value.is_null()) return "None";
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (value.is_string()) return value.get<std::string>();
+  // A template's own text need not be UTF-8.
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, Value::error_handler_t::replace);
+}
+
+absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const Values& arguments) {
+  if (name == "default" || name == "d") {
+    const bool also_false = arguments.size() > 1 && IsTrue(arguments[1]);
+    const bool keeps = !value.is_discarded() && (!also_false || IsTrue(value));
+    return keeps || arguments.empty() ? value : arguments[0];
+  }
+  if (name == "string") return Value(TextOf(value));
+  if (name == "safe") return value;
+  if (name == "length" || name == "count") {
+    if (!value.is_structured() && !value.is_string())
+      return WrongType("the filter 'length'", value);
+    return Value(LengthOf(value));
+  }
+  if (name == "tojson" && arguments.empty()) {
+    return absl::StatusOr<Value>(Unsupported("the filter 'tojson'"));
+  }
+  if (name == "items" && value.is_object()) return PairsOf(value);
+  if (value.is_string()) return StringMethod(name, value.get<std::string>(), arguments);
+  if (value.is_array()) return ListFilter(name, value, arguments);
+  if (name == "trim") return StringMethod(name, TextOf(value), arguments);
+  return Unsupported(absl::StrCat("the filter '", name, "' here"));
+}
+
+absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Values& arguments) {
+  if (name == "defined") return !value.is_discarded();
+  if (name == "undefined") return value.is_discarded();
+  if (name == "none") return value.is_null();
+  if (name == "string") return value.is_string();
+  if (name == "mapping") return value.is_object();
+  if (name == "sequence" || name == "iterable") return value.is_structured() || value.is_string();
+  if (name == "boolean") return value.is_boolean();
+  if (name == "number") return IsNumber(value);
+  if (name == "integer") return value.is_number_integer();
+  if (name == "true") return value.is_boolean() && value.get<bool>();
+  if (name == "false") return value.is_boolean() && !value.get<bool>();
+  if (name == "odd" && value.is_number_integer()) return value.get<int64_t>() % 2 != 0;
+  if (name == "even" && value.is_number_integer()) return value.get<int64_t>() % 2 == 0;
+  if ((name == "equalto" || name == "eq") && arguments.size() == 1) {
+    return IsEqual(value, arguments[0]);
+  }
+  return Unsupported(absl::StrCat("the test '", name, "'"));
+}
+
+absl::StatusOr<Value> Method(const std::string& name, const Value& value, const Values& arguments) {
+  if (value.is_string()) return StringMethod(name, value.get<std::string>(), arguments);
+  if (value.is_object() && name == "items") return PairsOf(value);
+  if (value.is_object() && name == "get" && !arguments.empty() && arguments[0].is_string()) {
+    const auto field = value.find(arguments[0].get<std::string>());
+    if (field != value.end()) return *field;
+    return arguments.size() > 1 ? arguments[1] : Value();
+  }
+  if (value.is_discarded()) return WrongType(absl::StrCat("the method '", name, "'"), value);
+  return Unsupported(absl::StrCat("the method '", name, "'"));
+}
+
+absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right) {
+  if (op == "~") return Value(TextOf(left) + TextOf(right));
+  if (op == "==") return Value(IsEqual(left, right));
+  if (op == "!=") return Value(!IsEqual(left, right));
+  if (op == "in") {
+    if (right.is_object())
+      return Value(left.is_string() && right.contains(left.get<std::string>()));
+    if (right.is_array()) {
+      return Value(std::any_of(right.begin(), right.end(),
+                               [&](const Value& element) { return IsEqual(left, element); }));
+    }
+    if (right.is_string() && left.is_string()) {
+      return Value(absl::StrContains(right.get<std::string>(), left.get<std::string>()));
+    }
+    return WrongType("'in'", right);
+  }
+  if (IsNumber(left) && IsNumber(right)) {
+    const Value a = NumberOf(left);
+    const Value b = NumberOf(right);
+    if (op == "<") return Value(a < b);
+    if (op == ">") return Value(a > b);
+    if (op == "<=") return Value(a <= b);
+    if (op == ">=") return Value(a >= b);
+    if (!a.is_number_integer() || !b.is_number_integer()) {
+      return WrongType(absl::StrCat("'", op, "'"), a.is_number_integer() ? b : a);
+    }
+    return Arithmetic(op, a.get<int64_t>(), b.get<int64_t>());
+  }
+  if (op == "+" && left.is_string() && right.is_string()) {
+    return Value(left.get<std::string>() + right.get<std::string>());
+  }
+  if (op == "+" && left.is_array() && right.is_array()) {
+    Value both = left;
+    both.insert(both.end(), right.begin(), right.end());
+    return both;
+  }
+  const bool left_is_wrong = !left.is_string() && !IsNumber(left);
+  return WrongType(absl::StrCat("'", op, "'"), left_is_wrong ? left : right);
+}
+
+absl::StatusOr<Value> Item(const Value& value, const Value& index) {
+  if (value.is_discarded()) return WrongType("an attribute", value);
+  if (value.is_object() && index.is_string()) {
+    const auto field = value.find(index.get<std::string>());
+    return field == value.end() ? Undefined() : *field;
+  }
+  if (value.is_array() && index.is_number_integer()) {
+    const auto size = static_cast<int64_t>(value.size());
+    const int64_t at =
+        index.get<int64_t>() < 0 ? index.get<int64_t>() + size : index.get<int64_t>();
+    return at < 0 || at >= size ? Undefined() : value[static_cast<size_t>(at)];
+  }
+  if (value.is_string() && index.is_number_integer()) return Unsupported("an index of a text");
+  return Undefined();
+}
+
+absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
+                            const Value& step) {
+  if (!value.is_array()) return WrongType("a slice", value);
+  const auto size = static_cast<int64_t>(value.size());
+  const auto border = [&](const Value& at, int64_t otherwise) {
+    if (!at.is_number_integer()) return otherwise;
+    const int64_t place = at.get<int64_t>() < 0 ? at.get<int64_t>() + size : at.get<int64_t>();
+    return std::clamp<int64_t>(place, 0, size);
+  };
+  const int64_t by = step.is_number_integer() ? step.get<int64_t>() : 1;
+  Value result = Value::array();
+  if (by == -1 && begin.is_discarded() && end.is_discarded()) {
+    return Value(Value::array_t(value.rbegin(), value.rend()));
+  }
+  if (by < 1) return Unsupported("a slice with this step");
+  const int64_t last = border(end, size);
+  for (int64_t i = border(begin, 0); i < last; i += std::min(by, size)) {
+    result.push_back(value[static_cast<size_t>(i)]);
+  }
+  return result;
+}
+
+}  // namespace sluice::jinja

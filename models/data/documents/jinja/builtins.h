@@ -1,0 +1,34 @@
+#ifndef SLUICE_MODELS_DATA_DOCUMENTS_JINJA_BUILTINS_H_
+#define SLUICE_MODELS_DATA_DOCUMENTS_JINJA_BUILTINS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+// What Jinja2 has built in, as far as templates of chats use it. A value is JSON; one that is not
+// defined is `Undefined()`. InvalidArgument says what is not supported, or wrong.
+namespace sluice::jinja {
+
+using Value = nlohmann::json;
+using Values = std::vector<Value>;
+
+inline Value Undefined() { return Value(Value::value_t::discarded); }
+bool IsTrue(const Value& value);
+// As Python's str writes it.
+std::string TextOf(const Value& value);
+
+absl::StatusOr<Value> Filter(const std::string& name, const Value& value, const Values& arguments);
+absl::StatusOr<bool> Test(const std::string& name, const Value& value, const Values& arguments);
+absl::StatusOr<Value> Method(const std::string& name, const Value& value, const Values& arguments);
+absl::StatusOr<Value> Binary(const std::string& op, const Value& left, const Value& right);
+// value[index], and value.index
+absl::StatusOr<Value> Item(const Value& value, const Value& index);
+// value[begin:end:step]; a border that is Undefined() is left out.
+absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end,
+                            const Value& step);
+
+}  // namespace sluice::jinja
+
+#endif  // SLUICE_MODELS_DATA_DOCUMENTS_JINJA_BUILTINS_H_

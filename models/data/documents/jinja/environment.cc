@@ -1,0 +1,61 @@
+#include "models/data/documents/jinja/environment.h"
+
+#include <algorithm>
+
+namespace sluice::jinja {
+namespace {
+
+constexpr int64_t kMostSteps = 50'000'000;          // of one conversation
+constexpr size_t kLongestText = size_t{256} << 20;  // bytes that are written
+constexpr int64_t kMostWork = 100'000'000;          // units of Charge; some seconds
+constexpr int64_t kMostKept = 2'000'000;            // 128 MiB of text
+constexpr int kDeepestValue = 100;                  // lists inside each other
+constexpr size_t kBytesPerUnit = 64;
+
+// Units of `value`, or -1 where it is nested too deep.
+int64_t UnitsOf(const Value& value, int depth) {
+  if (value.is_string()) {
+    return 1 + static_cast<int64_t>(value.get_ref<const std::string&>().size() / kBytesPerUnit);
+  }
+  if (!value.is_structured()) return 1;
+  if (depth == kDeepestValue) return -1;
+  int64_t units = 1;
+  for (const Value& element : value) {
+    const int64_t more = UnitsOf(element, depth + 1);
+    if (more < 0) return -1;
+    units += more;
+  }
+  return units;
+}
+
+}  // namespace
+
+absl::Status Charge(const Value& value, Environment& environment) {
+  const int64_t units = UnitsOf(value, 0);
+  if (units < 0) return absl::InvalidArgumentError("lists are nested too deep");
+  environment.work += units;
+  if (units > kMostKept || environment.work > kMostWork || environment.kept > kMostKept) {
+    return absl::InvalidArgumentError("the template makes too much text, or too many values");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Assign(Value value, Value& name, Environment& environment) {
+  environment.kept += std::max<int64_t>(UnitsOf(value, 0), 0) - UnitsOf(name, 0);
+  absl::Status status = Charge(value, environment);
+  if (status.ok()) name = std::move(value);
+  return status;
+}
+
+absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment) {
+  for (const Statement& statement : statements) {
+    if (environment.control != LoopControl::kNone) return absl::OkStatus();
+    if (++environment.steps > kMostSteps || environment.out.text.size() > kLongestText) {
+      return absl::InvalidArgumentError("the template does not end");
+    }
+    if (absl::Status status = statement(environment); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice::jinja

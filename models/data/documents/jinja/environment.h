@@ -1,0 +1,67 @@
+#ifndef SLUICE_MODELS_DATA_DOCUMENTS_JINJA_ENVIRONMENT_H_
+#define SLUICE_MODELS_DATA_DOCUMENTS_JINJA_ENVIRONMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/data/documents/jinja/builtins.h"
+
+// What a template is when it has been read, and what a run of it has.
+namespace sluice::jinja {
+
+struct Rendered {
+  std::string text;
+  // Between {% generation %} and {% endgeneration %}: begin and end of each, in bytes.
+  std::vector<std::pair<size_t, size_t>> generations;
+};
+
+struct Environment;
+// Evaluates one expression, or runs one statement.
+using Expression = std::function<absl::StatusOr<Value>(Environment&)>;
+using Statement = std::function<absl::Status(Environment&)>;
+
+// What a loop's body asks for.
+enum class LoopControl : uint8_t { kNone, kBreak, kContinue };
+
+struct Macro {
+  std::vector<std::pair<std::string, Expression>> parameters;  // with their defaults, or null
+  std::shared_ptr<const std::vector<Statement>> body;
+};
+
+// A run of a template.
+struct Environment {
+  std::vector<std::map<std::string, Value>> scopes;
+  std::map<std::string, Macro> macros;
+  std::vector<Value> namespaces;  // a value that is one: {kNamespace: its place here}
+  Rendered out;
+  LoopControl control = LoopControl::kNone;
+  int depth = 0;      // of calls of macros
+  int64_t steps = 0;  // statements that were run
+  int64_t work = 0;   // of the values that were made, in units of Charge
+  int64_t kept = 0;   // of those that were given a name, less those that they replaced
+};
+
+// Counts `value`, which was just made, as work of this run: one unit for each value within it and
+// for every 64 bytes of text. So a template that doubles a text again and again ends with
+// InvalidArgument, as one does whose lists are nested too deep to be copied.
+absl::Status Charge(const Value& value, Environment& environment);
+// Moves `value` to what has a name, and counts what all names hold.
+absl::Status Assign(Value value, Value& name, Environment& environment);
+
+// No key of a dictionary is this one.
+inline constexpr char kNamespace[] = "\x01namespace";
+
+// Runs one statement after another, until one fails or ends the body of a loop.
+absl::Status RunAll(const std::vector<Statement>& statements, Environment& environment);
+
+}  // namespace sluice::jinja
+
+#endif  // SLUICE_MODELS_DATA_DOCUMENTS_JINJA_ENVIRONMENT_H_

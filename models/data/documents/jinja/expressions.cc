@@ -1,0 +1,476 @@
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "models/data/documents/jinja/parser.h"
+
+namespace sluice::jinja {
+namespace {
+
+constexpr int kDeepest = 100;     // expressions inside each other
+constexpr int kDeepestCall = 50;  // macros that call each other
+constexpr int kMostLinks = 1000;  // operators, filters and attributes behind a value
+
+struct Arguments {
+  std::vector<Expression> positional;
+  std::vector<std::pair<std::string, Expression>> named;
+};
+
+absl::StatusOr<Values> Evaluate(const std::vector<Expression>& expressions, Environment& env) {
+  Values values;
+  for (const Expression& expression : expressions) {
+    absl::StatusOr<Value> value = expression(env);
+    if (!value.ok()) return value.status();
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+Value Lookup(const std::string& name, const Environment& env) {
+  for (size_t i = env.scopes.size(); i-- > 0;) {
+    const auto found = env.scopes[i].find(name);
+    if (found != env.scopes[i].end()) return found->second;
+  }
+  return Undefined();
+}
+
+absl::StatusOr<Value> Charged(absl::StatusOr<Value> value, Environment& env) {
+  if (!value.ok()) return value;
+  if (absl::Status status = Charge(*value, env); !status.ok()) return status;
+  return value;
+}
+
+// A namespace's values, or the value itself.
+const Value& Resolve(const Value& value, const Environment& env) {
+  if (!value.is_object() || !value.contains(kNamespace)) return value;
+  return env.namespaces[value.at(kNamespace).get<size_t>()];
+}
+
+absl::StatusOr<Value> CallMacro(const Macro& macro, const Arguments& arguments, Environment& env) {
+  if (env.depth == kDeepestCall)
+    return absl::InvalidArgumentError("macros call each other too deep");
+  absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+  if (!values.ok()) return values.status();
+  if (values->size() > macro.parameters.size()) {
+    return absl::InvalidArgumentError("a macro is called with too many arguments");
+  }
+  std::map<std::string, Value> scope;
+  for (size_t i = 0; i < macro.parameters.size(); ++i) {
+    const auto& [name, otherwise] = macro.parameters[i];
+    absl::StatusOr<Value> value = i < values->size()     ? (*values)[i]
+                                  : otherwise != nullptr ? otherwise(env)
+                                                         : absl::StatusOr<Value>(Undefined());
+    if (!value.ok()) return value;
+    scope[name] = *std::move(value);
+  }
+  for (const auto& [name, expression] : arguments.named) {
+    absl::StatusOr<Value> value = expression(env);
+    if (!value.ok()) return value;
+    scope[name] = *std::move(value);
+  }
+  Rendered outside = std::exchange(env.out, {});
+  env.scopes.push_back(std::move(scope));
+  ++env.depth;
+  const absl::Status status = RunAll(*macro.body, env);
+  --env.depth;
+  env.scopes.pop_back();
+  const Rendered inside = std::exchange(env.out, std::move(outside));
+  if (!status.ok()) return status;
+  return Value(inside.text);
+}
+
+absl::StatusOr<Value> CallFunction(const std::string& name, const Arguments& arguments,
+                                   Environment& env) {
+  const auto macro = env.macros.find(name);
+  if (macro != env.macros.end()) {
+    const Macro called = macro->second;  // which may define its own name anew
+    return CallMacro(called, arguments, env);
+  }
+  absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+  if (!values.ok()) return values.status();
+  if (name == "raise_exception") {
+    return absl::InvalidArgumentError(absl::StrCat("the template refuses this conversation: ",
+                                                   values->empty() ? "" : TextOf(values->front())));
+  }
+  if (name == "namespace") {
+    Value made = Value::object();
+    for (const auto& [field, expression] : arguments.named) {
+      absl::StatusOr<Value> value = expression(env);
+      if (!value.ok()) return value;
+      absl::Status status = Assign(*std::move(value), made[field], env);
+      if (!status.ok()) return status;
+    }
+    env.namespaces.push_back(std::move(made));
+    return Value{{kNamespace, env.namespaces.size() - 1}};
+  }
+  if (name == "range" && !values->empty()) {
+    constexpr int64_t kMost = 1'000'000;
+    const bool whole = std::all_of(values->begin(), values->end(),
+                                   [](const Value& v) { return v.is_number_integer(); });
+    if (!whole || values->size() > 2)
+      return absl::InvalidArgumentError("range takes 1 or 2 numbers");
+    const int64_t begin = values->size() > 1 ? values->front().get<int64_t>() : 0;
+    const int64_t end = values->back().get<int64_t>();
+    int64_t count = 0;
+    if (__builtin_sub_overflow(end, begin, &count) || count > kMost) {
+      return absl::InvalidArgumentError("range is too long");
+    }
+    Value list = Value::array();
+    for (int64_t i = begin; i < end; ++i) list.push_back(i);
+    return list;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the function '", name, "' is not supported"));
+}
+
+class ExpressionParser {
+ public:
+  ExpressionParser(TokenReader& reader, int depth) : reader_(reader), depth_(depth) {}
+
+  Expression Ternary() {
+    Expression value = Or();
+    if (!reader_.TakeName("if")) return value;
+    Expression condition = Or();
+    Expression otherwise = [](Environment&) { return Undefined(); };
+    if (reader_.TakeName("else")) otherwise = Inner();
+    return [value, condition, otherwise](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> holds = condition(env);
+      if (!holds.ok()) return holds;
+      return IsTrue(*holds) ? value(env) : otherwise(env);
+    };
+  }
+
+  Expression Or() {
+    Expression left = And();
+    while (reader_.TakeName("or")) {
+      CountLink();
+      left = Either(left, And(), true);
+    }
+    return left;
+  }
+
+ private:
+  Expression Inner() { return ParseExpression(reader_, depth_ + 1); }
+
+  // `left or right` stops at the first that is true, `left and right` at the first that is not.
+  static Expression Either(const Expression& left, const Expression& right, bool stop) {
+    return [left, right, stop](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> first = left(env);
+      return !first.ok() || IsTrue(*first) == stop ? first : right(env);
+    };
+  }
+
+  Expression And() {
+    Expression left = Not();
+    while (reader_.TakeName("and")) {
+      CountLink();
+      left = Either(left, Not(), false);
+    }
+    return left;
+  }
+
+  static Expression Negated(const Expression& value) {
+    return [value](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> result = value(env);
+      if (!result.ok()) return result;
+      return Value(!IsTrue(*result));
+    };
+  }
+
+  Expression Not() {
+    bool negated = false;
+    while (reader_.TakeName("not")) negated = !negated;
+    return negated ? Negated(Comparison()) : Comparison();
+  }
+
+  static Expression Operation(const std::string& op, const Expression& left,
+                              const Expression& right) {
+    return [op, left, right](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> a = left(env);
+      if (!a.ok()) return a;
+      absl::StatusOr<Value> b = right(env);
+      if (!b.ok()) return b;
+      return Charged(Binary(op, *a, *b), env);
+    };
+  }
+
+  // Operators of one rank, from left to right.
+  Expression Rank(std::initializer_list<const char*> operators,
+                  Expression (ExpressionParser::*next)()) {
+    Expression left = (this->*next)();
+    for (bool found = true; found && reader_.ok();) {
+      found = false;
+      for (const char* op : operators) {
+        if (!reader_.TakeOperator(op)) continue;
+        CountLink();
+        left = Operation(op, left, (this->*next)());
+        found = true;
+        break;
+      }
+    }
+    return left;
+  }
+
+  // Python reads `a < b < c` as `a < b and b < c`; no template is known to need that.
+  Expression Comparison() {
+    Expression left = Sum();
+    for (bool again = false; reader_.ok(); again = true) {
+      CountLink();
+      const bool not_in = reader_.Is(TokenKind::kName, "not") && reader_.Peek(1).text == "in";
+      if (not_in) reader_.Take();
+      if (again && (not_in || reader_.Is(TokenKind::kName, "in"))) return Chained();
+      if (reader_.TakeName("in")) {
+        left = Operation("in", left, Sum());
+        if (not_in) left = Negated(left);
+        continue;
+      }
+      const std::string op = reader_.Peek().text;
+      const bool compares =
+          reader_.Is(TokenKind::kOperator) &&
+          (op == "==" || op == "!=" || op == "<" || op == ">" || op == "<=" || op == ">=");
+      if (!compares) break;
+      if (again) return Chained();
+      reader_.Take();
+      left = Operation(op, left, Sum());
+    }
+    return left;
+  }
+
+  Expression Chained() {
+    reader_.Fail("comparisons in a chain are not supported; join them by 'and'");
+    return [](Environment&) { return Undefined(); };
+  }
+
+  Expression Sum() { return Rank({"+", "-"}, &ExpressionParser::Joined); }
+  Expression Joined() { return Rank({"~"}, &ExpressionParser::Product); }
+  Expression Product() { return Rank({"*", "//", "/", "%"}, &ExpressionParser::Unary); }
+
+  Expression Unary() {
+    const bool negative = reader_.TakeOperator("-");
+    Expression value = Postfix(Primary());
+    if (negative)
+      value = Operation(
+          "-", [](Environment&) { return Value(0); }, value);
+    while (reader_.ok()) {
+      CountLink();
+      if (reader_.TakeOperator("|")) {
+        value = Postfix(Filtered(value));
+      } else if (reader_.TakeName("is")) {
+        value = Tested(value);
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+
+  Expression Filtered(const Expression& value) {
+    const std::string name = reader_.ExpectName();
+    const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
+    if (!arguments.named.empty()) reader_.Fail("named arguments of a filter are not supported");
+    return [name, value, arguments](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      if (!values.ok()) return values.status();
+      return Charged(Filter(name, Resolve(*of, env), *values), env);
+    };
+  }
+
+  Expression Tested(const Expression& value) {
+    const bool negated = reader_.TakeName("not");
+    const std::string name = reader_.ExpectName();
+    const Arguments arguments = reader_.TakeOperator("(") ? TakeArguments() : Arguments();
+    return [name, value, arguments, negated](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      if (!values.ok()) return values.status();
+      const absl::StatusOr<bool> holds = Test(name, Resolve(*of, env), *values);
+      if (!holds.ok()) return holds.status();
+      return Value(*holds != negated);
+    };
+  }
+
+  // Behind the opening bracket.
+  Arguments TakeArguments() {
+    Arguments arguments;
+    while (reader_.ok() && !reader_.TakeOperator(")")) {
+      if (reader_.Is(TokenKind::kName) && reader_.Peek(1).kind == TokenKind::kOperator &&
+          reader_.Peek(1).text == "=") {
+        const std::string name = reader_.ExpectName();
+        reader_.Take();
+        arguments.named.emplace_back(name, Inner());
+      } else {
+        arguments.positional.push_back(Inner());
+      }
+      if (!reader_.Is(TokenKind::kOperator, ")")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    return arguments;
+  }
+
+  Expression Postfix(Expression value) {
+    while (reader_.ok()) {
+      CountLink();
+      if (reader_.TakeOperator(".")) {
+        const std::string name = reader_.ExpectName();
+        value = reader_.TakeOperator("(")
+                    ? MethodCall(value, name)
+                    : ItemOf(value, [name](Environment&) { return Value(name); });
+      } else if (reader_.TakeOperator("[")) {
+        value = Subscript(value);
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+
+  Expression MethodCall(const Expression& value, const std::string& name) {
+    const Arguments arguments = TakeArguments();
+    return [value, name, arguments](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Values> values = Evaluate(arguments.positional, env);
+      if (!values.ok()) return values.status();
+      return Charged(Method(name, Resolve(*of, env), *values), env);
+    };
+  }
+
+  static Expression ItemOf(const Expression& value, const Expression& index) {
+    return [value, index](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Value> of = value(env);
+      if (!of.ok()) return of;
+      absl::StatusOr<Value> at = index(env);
+      if (!at.ok()) return at;
+      return Charged(Item(Resolve(*of, env), *at), env);
+    };
+  }
+
+  // Behind the opening bracket.
+  Expression Subscript(const Expression& value) {
+    const auto border = [this]() -> Expression {
+      if (reader_.Is(TokenKind::kOperator, ":") || reader_.Is(TokenKind::kOperator, "]")) {
+        return [](Environment&) { return Undefined(); };
+      }
+      return Inner();
+    };
+    const Expression begin = border();
+    if (reader_.TakeOperator("]")) return ItemOf(value, begin);
+    reader_.Expect(TokenKind::kOperator, ":");
+    const Expression end = border();
+    const Expression step =
+        reader_.TakeOperator(":") ? border() : Expression([](Environment&) { return Undefined(); });
+    reader_.Expect(TokenKind::kOperator, "]");
+    return [value, begin, end, step](Environment& env) -> absl::StatusOr<Value> {
+      const absl::StatusOr<Values> values = Evaluate({value, begin, end, step}, env);
+      if (!values.ok()) return values.status();
+      return Charged(Slice((*values)[0], (*values)[1], (*values)[2], (*values)[3]), env);
+    };
+  }
+
+  Expression Primary() {
+    const Token token = reader_.Take();
+    if (token.kind == TokenKind::kString) {
+      std::string text = token.text;
+      while (reader_.Is(TokenKind::kString)) text += reader_.Take().text;
+      return [text](Environment&) { return Value(text); };
+    }
+    if (token.kind == TokenKind::kNumber) return Number(token.text);
+    if (token.kind == TokenKind::kName) return Named(token.text);
+    if (token.kind == TokenKind::kOperator && token.text == "(") {
+      Expression value = Inner();
+      reader_.Expect(TokenKind::kOperator, ")");
+      return value;
+    }
+    if (token.kind == TokenKind::kOperator && token.text == "[") return List();
+    if (token.kind == TokenKind::kOperator && token.text == "{") return Dictionary();
+    reader_.Fail(absl::StrCat("expected a value, found '", token.text, "'"));
+    return [](Environment&) { return Undefined(); };
+  }
+
+  Expression Number(const std::string& text) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(text, &number)) {
+      reader_.Fail(absl::StrCat("expected a whole number, found ", text));
+    }
+    return [number](Environment&) { return Value(number); };
+  }
+
+  Expression Named(const std::string& name) {
+    if (reader_.TakeOperator("(")) {
+      const Arguments arguments = TakeArguments();
+      return [name, arguments](Environment& env) {
+        return Charged(CallFunction(name, arguments, env), env);
+      };
+    }
+    if (name == "true" || name == "True") return [](Environment&) { return Value(true); };
+    if (name == "false" || name == "False") return [](Environment&) { return Value(false); };
+    if (name == "none" || name == "None") return [](Environment&) { return Value(); };
+    return [name](Environment& env) { return Charged(Lookup(name, env), env); };
+  }
+
+  Expression List() {
+    std::vector<Expression> elements;
+    while (reader_.ok() && !reader_.TakeOperator("]")) {
+      elements.push_back(Inner());
+      if (!reader_.Is(TokenKind::kOperator, "]")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    return [elements](Environment& env) -> absl::StatusOr<Value> {
+      absl::StatusOr<Values> values = Evaluate(elements, env);
+      if (!values.ok()) return values.status();
+      return Charged(Value(*std::move(values)), env);
+    };
+  }
+
+  Expression Dictionary() {
+    std::vector<Expression> parts;  // keys and values in turn
+    while (reader_.ok() && !reader_.TakeOperator("}")) {
+      parts.push_back(Inner());
+      reader_.Expect(TokenKind::kOperator, ":");
+      parts.push_back(Inner());
+      if (!reader_.Is(TokenKind::kOperator, "}")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    return [parts](Environment& env) -> absl::StatusOr<Value> {
+      const absl::StatusOr<Values> values = Evaluate(parts, env);
+      if (!values.ok()) return values.status();
+      Value object = Value::object();
+      for (size_t i = 0; i + 1 < values->size(); i += 2) {
+        const std::string key = TextOf((*values)[i]);
+        if (key == kNamespace) return absl::InvalidArgumentError("a dictionary has a wrong key");
+        object[key] = (*values)[i + 1];
+      }
+      return Charged(object, env);
+    };
+  }
+
+  // Each link stands around what is left of it, so that evaluating a long chain needs a deep stack,
+  // and copying it as many steps as it has links.
+  void CountLink() {
+    if (++links_ > kMostLinks) reader_.Fail("an expression has too many parts");
+  }
+
+  TokenReader& reader_;
+  const int depth_;
+  int links_ = 0;
+};
+
+bool TooDeep(TokenReader& reader, int depth) {
+  if (depth < kDeepest) return false;
+  reader.Fail("expressions are nested too deep");
+  return true;
+}
+
+}  // namespace
+
+Expression ParseExpression(TokenReader& reader, int depth) {
+  if (TooDeep(reader, depth)) return [](Environment&) { return Undefined(); };
+  return ExpressionParser(reader, depth).Ternary();
+}
+
+Expression ParseCondition(TokenReader& reader, int depth) {
+  return ExpressionParser(reader, depth).Or();
+}
+
+}  // namespace sluice::jinja

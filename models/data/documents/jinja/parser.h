@@ -1,0 +1,53 @@
+#ifndef SLUICE_MODELS_DATA_DOCUMENTS_JINJA_PARSER_H_
+#define SLUICE_MODELS_DATA_DOCUMENTS_JINJA_PARSER_H_
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/data/documents/jinja/environment.h"
+#include "models/data/documents/jinja/lexer.h"
+
+namespace sluice::jinja {
+
+// Reads tokens one after another, and keeps the first error: after it, `ok()` is false and what is
+// returned means nothing.
+class TokenReader {
+ public:
+  explicit TokenReader(const std::vector<Token>& tokens) : tokens_(tokens) {}
+
+  const Token& Peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  bool Is(TokenKind kind, absl::string_view text = "") const {
+    return ok() && Peek().kind == kind && (text.empty() || Peek().text == text);
+  }
+  Token Take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  bool TakeIf(TokenKind kind, absl::string_view text = "") {
+    if (!Is(kind, text)) return false;
+    Take();
+    return true;
+  }
+  bool TakeOperator(absl::string_view text) { return TakeIf(TokenKind::kOperator, text); }
+  bool TakeName(absl::string_view text) { return TakeIf(TokenKind::kName, text); }
+  void Expect(TokenKind kind, absl::string_view text = "");
+  std::string ExpectName();
+  void Fail(absl::string_view what);
+  bool ok() const { return error_.empty(); }
+  const std::string& error() const { return error_; }
+
+ private:
+  const std::vector<Token>& tokens_;
+  size_t at_ = 0;
+  std::string error_;
+};
+
+// An expression from the reader's place on.
+Expression ParseExpression(TokenReader& reader, int depth = 0);
+// The same without `if ... else` behind it, as the list of a loop is.
+Expression ParseCondition(TokenReader& reader, int depth = 0);
+
+}  // namespace sluice::jinja
+
+#endif  // SLUICE_MODELS_DATA_DOCUMENTS_JINJA_PARSER_H_

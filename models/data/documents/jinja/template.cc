@@ -1,0 +1,350 @@
+#include "models/data/documents/jinja/template.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "models/data/documents/jinja/parser.h"
+
+namespace sluice::jinja {
+namespace {
+
+constexpr int kDeepest = 50;                          // statements inside each other
+constexpr size_t kLongestTemplate = size_t{1} << 20;  // bytes
+
+using Statements = std::vector<Statement>;
+
+absl::Status AtLine(int line, const absl::Status& status) {
+  if (status.ok() || absl::StartsWith(status.message(), "line ")) return status;
+  return absl::Status(status.code(), absl::StrCat("line ", line, ": ", status.message()));
+}
+
+struct Loop {
+  std::vector<std::string> names;
+  Expression list;
+  Expression condition;  // or null
+  Statements body;
+  Statements otherwise;
+};
+
+// What `loop` is in the body.
+Value LoopValue(const Values& all, size_t i) {
+  const auto count = static_cast<int64_t>(all.size());
+  const auto at = static_cast<int64_t>(i);
+  Value loop = {{"index", at + 1},
+                {"index0", at},
+                {"first", at == 0},
+                {"last", at + 1 == count},
+                {"length", count},
+                {"revindex", count - at},
+                {"revindex0", count - at - 1}};
+  if (i > 0) loop["previtem"] = all[i - 1];
+  if (i + 1 < all.size()) loop["nextitem"] = all[i + 1];
+  return loop;
+}
+
+absl::Status Bind(const std::vector<std::string>& names, const Value& element,
+                  std::map<std::string, Value>* scope) {
+  if (names.size() == 1) {
+    (*scope)[names.front()] = element;
+    return absl::OkStatus();
+  }
+  if (!element.is_array() || element.size() != names.size()) {
+    return absl::InvalidArgumentError("a loop over several names needs lists of as many values");
+  }
+  for (size_t i = 0; i < names.size(); ++i) (*scope)[names[i]] = element[i];
+  return absl::OkStatus();
+}
+
+// The elements of a loop's list for which its condition holds.
+absl::StatusOr<Values> Elements(const Loop& loop, Environment& env) {
+  absl::StatusOr<Value> list = loop.list(env);
+  if (!list.ok()) return list.status();
+  Values elements;
+  if (list->is_object()) {
+    for (const auto& [key, value] : list->items()) elements.emplace_back(key);
+  } else if (list->is_array()) {
+    elements.assign(list->begin(), list->end());
+  } else if (!list->is_discarded()) {
+    return absl::InvalidArgumentError(absl::StrCat("a loop cannot go over ", TextOf(*list)));
+  }
+  if (loop.condition == nullptr) return elements;
+  Values kept;
+  for (const Value& element : elements) {
+    std::map<std::string, Value> scope;
+    if (absl::Status status = Bind(loop.names, element, &scope); !status.ok()) return status;
+    env.scopes.push_back(std::move(scope));
+    absl::StatusOr<Value> holds = loop.condition(env);
+    env.scopes.pop_back();
+    if (!holds.ok()) return holds.status();
+    if (IsTrue(*holds)) kept.push_back(element);
+  }
+  return kept;
+}
+
+absl::Status RunLoop(const Loop& loop, Environment& env) {
+  const absl::StatusOr<Values> elements = Elements(loop, env);
+  if (!elements.ok()) return elements.status();
+  if (elements->empty()) return RunAll(loop.otherwise, env);
+  for (size_t i = 0; i < elements->size(); ++i) {
+    std::map<std::string, Value> scope;
+    scope["loop"] = LoopValue(*elements, i);
+    if (absl::Status s = Bind(loop.names, (*elements)[i], &scope); !s.ok()) return s;
+    env.scopes.push_back(std::move(scope));
+    absl::Status status = RunAll(loop.body, env);
+    env.scopes.pop_back();
+    if (!status.ok()) return status;
+    const LoopControl control = std::exchange(env.control, LoopControl::kNone);
+    if (control == LoopControl::kBreak) break;
+  }
+  return absl::OkStatus();
+}
+
+class StatementParser {
+ public:
+  explicit StatementParser(const std::vector<Token>& tokens) : reader_(tokens) {}
+
+  Statements ParseTemplate() {
+    Statements statements = Block({});
+    if (reader_.ok() && !reader_.Is(TokenKind::kEnd)) reader_.Fail("expected the end");
+    return statements;
+  }
+  const std::string& error() const { return reader_.error(); }
+  bool has_generations() const { return has_generations_; }
+
+ private:
+  // Statements up to a tag that begins with one of `ends`, whose name is then the next token.
+  Statements Block(std::initializer_list<absl::string_view> ends) {
+    Statements statements;
+    if (++depth_ > kDeepest) reader_.Fail("statements are nested too deep");
+    while (reader_.ok() && !reader_.Is(TokenKind::kEnd)) {
+      const Token token = reader_.Take();
+      if (token.kind == TokenKind::kText) {
+        statements.push_back([text = token.text](Environment& env) {
+          env.out.text += text;
+          return absl::OkStatus();
+        });
+      } else if (token.kind == TokenKind::kBeginOutput) {
+        statements.push_back(Output(token.line));
+      } else if (std::find(ends.begin(), ends.end(), reader_.Peek().text) != ends.end()) {
+        --depth_;
+        return statements;
+      } else {
+        statements.push_back(Tag(token.line));
+      }
+    }
+    if (ends.size() != 0)
+      reader_.Fail(absl::StrCat("a tag {% ", *(ends.end() - 1), " %} is missing"));
+    --depth_;
+    return statements;
+  }
+
+  void EndTag() { reader_.Expect(TokenKind::kEndStatement); }
+  // {% NAME %}, whose beginning was read.
+  void CloseBlock(absl::string_view name) {
+    reader_.Expect(TokenKind::kName, name);
+    EndTag();
+  }
+
+  Statement Output(int line) {
+    const Expression value = ParseExpression(reader_);
+    reader_.Expect(TokenKind::kEndOutput);
+    return [value, line](Environment& env) {
+      const absl::StatusOr<Value> result = value(env);
+      if (!result.ok()) return AtLine(line, result.status());
+      env.out.text += TextOf(*result);
+      return absl::OkStatus();
+    };
+  }
+
+  Statement Tag(int line) {
+    const std::string name = reader_.ExpectName();
+    Statement statement = TagOf(name);
+    return [statement, line](Environment& env) { return AtLine(line, statement(env)); };
+  }
+
+  Statement TagOf(const std::string& name) {
+    if (name == "if") return If();
+    if (name == "for") return For();
+    if (name == "set") return Set();
+    if (name == "macro") return DefineMacro();
+    if (name == "generation") return Generation();
+    if (name == "break" || name == "continue") {
+      EndTag();
+      const LoopControl control = name == "break" ? LoopControl::kBreak : LoopControl::kContinue;
+      return [control](Environment& env) {
+        env.control = control;
+        return absl::OkStatus();
+      };
+    }
+    reader_.Fail(absl::StrCat("the tag {% ", name, " %} is not supported"));
+    return nullptr;
+  }
+
+  // Behind `if` or `elif`.
+  Statement If() {
+    const Expression condition = ParseExpression(reader_);
+    EndTag();
+    Statements then = Block({"elif", "else", "endif"});
+    Statements otherwise;
+    if (reader_.TakeName("elif")) {
+      if (++depth_ > kDeepest) reader_.Fail("statements are nested too deep");
+      if (reader_.ok()) otherwise.push_back(If());
+      --depth_;
+    } else {
+      if (reader_.TakeName("else")) {
+        EndTag();
+        otherwise = Block({"endif"});
+      }
+      CloseBlock("endif");
+    }
+    return [condition, then, otherwise](Environment& env) {
+      const absl::StatusOr<Value> holds = condition(env);
+      if (!holds.ok()) return holds.status();
+      return RunAll(IsTrue(*holds) ? then : otherwise, env);
+    };
+  }
+
+  Statement For() {
+    Loop loop;
+    do {
+      loop.names.push_back(reader_.ExpectName());
+    } while (reader_.TakeOperator(","));
+    reader_.Expect(TokenKind::kName, "in");
+    loop.list = ParseCondition(reader_);
+    if (reader_.TakeName("if")) loop.condition = ParseExpression(reader_);
+    EndTag();
+    loop.body = Block({"else", "endfor"});
+    if (reader_.TakeName("else")) {
+      EndTag();
+      loop.otherwise = Block({"endfor"});
+    }
+    CloseBlock("endfor");
+    return [loop](Environment& env) { return RunLoop(loop, env); };
+  }
+
+  Statement Set() {
+    const std::string name = reader_.ExpectName();
+    const std::string field = reader_.TakeOperator(".") ? reader_.ExpectName() : "";
+    Expression value;
+    if (reader_.TakeOperator("=")) {
+      value = ParseExpression(reader_);
+      EndTag();
+    } else {
+      EndTag();
+      value = Captured(Block({"endset"}));
+      CloseBlock("endset");
+    }
+    return [name, field, value](Environment& env) {
+      absl::StatusOr<Value> result = value(env);
+      if (!result.ok()) return result.status();
+      if (field.empty()) return Assign(*std::move(result), env.scopes.back()[name], env);
+      for (auto scope = env.scopes.rbegin(); scope != env.scopes.rend(); ++scope) {
+        const auto found = scope->find(name);
+        if (found == scope->end() || !found->second.is_object() ||
+            !found->second.contains(kNamespace)) {
+          continue;
+        }
+        Value& space = env.namespaces[found->second.at(kNamespace).get<size_t>()];
+        return Assign(*std::move(result), space[field], env);
+      }
+      return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no namespace"));
+    };
+  }
+
+  // What a block writes, as a value.
+  static Expression Captured(Statements block) {
+    return [block = std::move(block)](Environment& env) -> absl::StatusOr<Value> {
+      Rendered outside = std::exchange(env.out, {});
+      const absl::Status status = RunAll(block, env);
+      const Rendered inside = std::exchange(env.out, std::move(outside));
+      if (!status.ok()) return status;
+      return Value(inside.text);
+    };
+  }
+
+  Statement DefineMacro() {
+    const std::string name = reader_.ExpectName();
+    Macro macro;
+    reader_.Expect(TokenKind::kOperator, "(");
+    while (reader_.ok() && !reader_.TakeOperator(")")) {
+      const std::string parameter = reader_.ExpectName();
+      Expression otherwise;
+      if (reader_.TakeOperator("=")) otherwise = ParseExpression(reader_);
+      macro.parameters.emplace_back(parameter, otherwise);
+      if (!reader_.Is(TokenKind::kOperator, ")")) reader_.Expect(TokenKind::kOperator, ",");
+    }
+    EndTag();
+    macro.body = std::make_shared<const Statements>(Block({"endmacro"}));
+    CloseBlock("endmacro");
+    return [name, macro](Environment& env) {
+      env.macros[name] = macro;
+      return absl::OkStatus();
+    };
+  }
+
+  Statement Generation() {
+    has_generations_ = true;
+    EndTag();
+    if (std::exchange(in_generation_, true)) reader_.Fail("a generation stands inside another one");
+    const Statements body = Block({"endgeneration"});
+    CloseBlock("endgeneration");
+    in_generation_ = false;
+    return [body](Environment& env) {
+      const size_t begin = env.out.text.size();
+      absl::Status status = RunAll(body, env);
+      env.out.generations.emplace_back(begin, env.out.text.size());
+      return status;
+    };
+  }
+
+  TokenReader reader_;
+  int depth_ = 0;
+  bool has_generations_ = false;
+  bool in_generation_ = false;  // which texts it is in would be counted twice
+};
+
+}  // namespace
+
+void TokenReader::Fail(absl::string_view what) {
+  if (ok()) error_ = absl::StrCat("line ", Peek().line, ": ", what);
+}
+
+void TokenReader::Expect(TokenKind kind, absl::string_view text) {
+  if (TakeIf(kind, text) || !ok()) return;
+  const absl::string_view expected = kind == TokenKind::kEndStatement ? "%}"
+                                     : kind == TokenKind::kEndOutput  ? "}}"
+                                                                      : text;
+  Fail(absl::StrCat("expected ", expected, ", found '", Peek().text, "'"));
+}
+
+std::string TokenReader::ExpectName() {
+  if (Is(TokenKind::kName)) return Take().text;
+  Fail(absl::StrCat("expected a name, found '", Peek().text, "'"));
+  return "";
+}
+
+absl::StatusOr<Template> Template::Parse(absl::string_view text) {
+  if (text.size() > kLongestTemplate) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", text.size(), " bytes; expected at most ",
+                                                   kLongestTemplate, " of a chat template"));
+  }
+  const absl::StatusOr<std::vector<Token>> tokens = Tokenize(text);
+  if (!tokens.ok()) return tokens.status();
+  StatementParser parser(*tokens);
+  Template result;
+  result.statements_ = parser.ParseTemplate();
+  if (!parser.error().empty()) return absl::InvalidArgumentError(parser.error());
+  result.has_generations_ = parser.has_generations();
+  return result;
+}
+
+absl::StatusOr<Rendered> Template::Render(std::map<std::string, Value> variables) const {
+  Environment environment;
+  environment.scopes.push_back(std::move(variables));
+  if (absl::Status status = RunAll(statements_, environment); !status.ok()) return status;
+  return std::move(environment.out);
+}
+
+}  // namespace sluice::jinja
