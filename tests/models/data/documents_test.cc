@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +57,10 @@ struct Window {
   std::vector<int32_t> input = std::vector<int32_t>(kSeq, -7);
   std::vector<int32_t> targets = std::vector<int32_t>(kSeq, -7);
   std::vector<int32_t> starts = std::vector<int32_t>(kSeq, -7);
-  auto operator<=>(const Window&) const = default;
+  bool operator==(const Window&) const = default;
+  bool operator<(const Window& other) const {
+    return std::tie(input, targets, starts) < std::tie(other.input, other.targets, other.starts);
+  }
 };
 
 Window Get(const Dataset& data, Split split, int64_t number) {

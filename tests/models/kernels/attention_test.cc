@@ -23,7 +23,8 @@ void ExpectLikeTheTwin(const AttentionProblem& problem) {
   ExpectClose(tensors.lse(), want.lse, 1e-6, 1e-5, "lse");
   // The stored output is rounded too, and enters every gradient through rowsum(dout * out).
   const double absolute = shape.dtype == DType::kBFloat16 ? 0.02 : 2e-5;
-  const auto group = static_cast<double>(shape.heads / shape.kv_heads);
+  const int64_t queries = shape.heads / shape.kv_heads;
+  const auto group = static_cast<double>(queries);
   ExpectCloseGradients(shape, tensors.gradients(),
                        twin::AttendBackward(shape, problem.in, problem.dout, problem.starts),
                        Epsilon(shape.dtype), absolute * std::sqrt(group));
@@ -137,7 +138,7 @@ TEST(AttentionRangeTest, NaNReachesTheOutput) {
     AttentionShape shape = PlainShape(DType::kFloat32, 1, 20, 1, 8);
     shape.soft_cap = cap;
     AttentionProblem problem(shape);
-    problem.in.k[3 * 8] = std::nan("");
+    problem.in.k[24] = std::nan("");  // of position 3
     const auto attention = *CpuKernels().make_attention(shape);
     AttentionTensors<Tensor> tensors(problem, *attention);
     tensors.Forward({});
@@ -262,11 +263,12 @@ TEST(AttentionWorkspaceTest, FollowsFromTheShapeAndTheNumberOfThreads) {
   other.scale = 0.1f;
   EXPECT_EQ(bytes(Separate(other)), bytes(plain));
   // 3 and 7 panels of 43 * 96 rows; 12 rows of scores and of sums, or twice 48 and 12.
-  EXPECT_EQ(bytes(plain), std::pair((3 * 4128 * size_t{64} + 12 * (4128 + 64)) * 4,
-                                    (7 * 4128 * size_t{64} + 96 * 4128 + 12 * 64) * 4));
+  constexpr size_t kRows = 4128, kWidth = 64;
+  EXPECT_EQ(bytes(plain), std::pair((3 * kRows * kWidth + 12 * (kRows + kWidth)) * 4,
+                                    (7 * kRows * kWidth + 96 * kRows + 12 * kWidth) * 4));
   other.window = 256;  // scores for 5 * 96 keys
-  EXPECT_EQ(bytes(other), std::pair((3 * 4128 * size_t{64} + 12 * (480 + 64)) * 4,
-                                    (7 * 4128 * size_t{64} + 96 * 480 + 12 * 64) * 4));
+  EXPECT_EQ(bytes(other), std::pair((3 * kRows * kWidth + 12 * (480 + kWidth)) * 4,
+                                    (7 * kRows * kWidth + size_t{96} * 480 + 12 * kWidth) * 4));
   // Each thread has its own, and there are 2 key/value heads in all for them.
   const auto [forward, backward] = bytes(other);
   omp_set_num_threads(2);
