@@ -275,7 +275,7 @@ TEST(HeadTest, ALargeVocabularyTakesLittleMemory) {
   for (const TensorDecl& tensor : head->decl().tensors) {
     if (tensor.lifetime != Lifetime::kWeightGradScratch) bytes += tensor.bytes();
   }
-  EXPECT_LT(bytes, int64_t{306} << 20);
+  EXPECT_LT(bytes, int64_t{136} << 20);
 }
 
 }  // namespace
