@@ -16,10 +16,10 @@ struct HeadBlocks {
   int64_t padded_rows() const { return rows * count; }
 };
 
-// The most logits that there are at a time: 320 MiB of fp32, 160 of bf16. Those of 512 tokens of
-// Qwen3-0.6B (151,936 words) are whole, which makes a training step 6 to 8 % shorter than in three
-// blocks: there is no fourth product, and those that there are have more rows.
-inline constexpr int64_t kMostLogits = int64_t{80} << 20;
+// The most logits that there are at a time: 128 MiB of fp32. GPT-2's for 512 tokens are whole.
+// Blocks of Qwen3-0.6B's (151,936 words) have some 200 rows, enough for products near their peak
+// (models/layers/README.md).
+inline constexpr int64_t kMostLogits = int64_t{32} << 20;
 
 // Follows from the shape alone, whatever the type, for layers and plans alike. Requires positive
 // numbers.
