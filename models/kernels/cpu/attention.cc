@@ -69,23 +69,21 @@ class CpuAttention : public Attention {
       }
     });
   }
-  template <class Void>
-  Void* Advance(Void* tensor, int64_t elements) const {
-    return ValueAt(shape_.dtype, tensor, elements);
-  }
   // What a group has of each tensor: `h` is its key/value head.
   int64_t FirstHead(int64_t h) const { return h * (shape_.heads / shape_.kv_heads); }
   template <class Void>
   Void* Queries(Void* q, int64_t batch, int64_t h) const {
-    return Advance(q, batch * shape_.seq * shape_.q_stride + FirstHead(h) * shape_.width);
+    return ValueAt(shape_.dtype, q,
+                   batch * shape_.seq * shape_.q_stride + FirstHead(h) * shape_.width);
   }
   template <class Void>
   Void* Keys(Void* k, int64_t batch, int64_t h) const {
-    return Advance(k, batch * shape_.seq * shape_.kv_stride + h * shape_.width);
+    return ValueAt(shape_.dtype, k, batch * shape_.seq * shape_.kv_stride + h * shape_.width);
   }
   template <class Void>
   Void* Output(Void* out, int64_t batch, int64_t h) const {
-    return Advance(out, (batch * shape_.seq * shape_.heads + FirstHead(h)) * shape_.width);
+    return ValueAt(shape_.dtype, out,
+                   (batch * shape_.seq * shape_.heads + FirstHead(h)) * shape_.width);
   }
   template <class Float>
   Float* LogSums(Float* lse, int64_t batch, int64_t h) const {

@@ -126,7 +126,6 @@ HWY_EXPORT(AllFinite);
 
 namespace {
 
-constexpr int64_t kColumnsOfThread = 256;
 constexpr int64_t kBlocksOfThread = kValuesOfThread / kSquaresBlock;
 constexpr int64_t kBytesOfThread = int64_t{1} << 18;
 
@@ -135,7 +134,7 @@ constexpr int64_t kBytesOfThread = int64_t{1} << 18;
 void ColumnSums(DType dtype, int64_t rows, int64_t dim, const void* x, float* sums,
                 bool accumulate) {
   if (!accumulate) std::memset(sums, 0, static_cast<size_t>(dim) * sizeof(float));
-  DivideAmongThreads(dim, kColumnsOfThread, [&](int64_t first, int64_t count) {
+  DivideAmongThreads(dim, ColumnsOfThread(rows), [&](int64_t first, int64_t count) {
     HWY_DYNAMIC_DISPATCH(ColumnSums)
     (dtype, static_cast<size_t>(rows), static_cast<size_t>(count), static_cast<size_t>(dim),
      ValueAt(dtype, x, first), sums + first);

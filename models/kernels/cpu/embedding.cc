@@ -97,8 +97,6 @@ HWY_EXPORT(EmbeddingBackward);
 
 namespace {
 
-constexpr int64_t kColumnsOfThread = 256;
-
 void SetZero(int64_t n, float* x) {
   DivideAmongThreads(n, kValuesOfThread,
                      [&](int64_t first, int64_t count) { std::fill_n(x + first, count, 0.0f); });
@@ -131,7 +129,7 @@ void EmbeddingBackward(Stream, DType dtype, const int32_t* tokens, const int32_t
     if (dwpe != nullptr) SetZero(max_seq * dim, dwpe);
   }
   // Rows of one token are added in their order, so each thread takes some columns of all rows.
-  DivideAmongThreads(dim, kColumnsOfThread, [&](int64_t first, int64_t count) {
+  DivideAmongThreads(dim, ColumnsOfThread(rows), [&](int64_t first, int64_t count) {
     HWY_DYNAMIC_DISPATCH(EmbeddingBackward)
     (dtype, RowsOf(tokens, starts, rows, seq, dim), static_cast<size_t>(count), scale,
      ValueAt(dtype, dy, first), dwte + first, dwpe == nullptr ? nullptr : dwpe + first);

@@ -236,13 +236,12 @@ void Forward(DType dtype, int64_t rows, int64_t dim, float epsilon, float gain_o
   });
 }
 
-// dx may be dy, so the weights' gradients come first. These are sums over all rows, in their order,
-// of which each thread computes some columns.
+// The weights' gradients are sums over all rows, in their order, of which each thread computes some
+// columns; those of the input are divided by rows.
 void Backward(DType dtype, int64_t rows, int64_t dim, float gain_offset, const void* dy,
               const void* x, const float* gamma, const float* mean, const float* rstd,
               const void* residual_grad, void* dx, float* partial) {
-  const int64_t columns = (kValuesOfThread / std::max<int64_t>(1, rows) + 63) / 64 * 64;
-  DivideAmongThreads(dim, std::max<int64_t>(64, columns), [&](int64_t first, int64_t count) {
+  DivideAmongThreads(dim, ColumnsOfThread(rows), [&](int64_t first, int64_t count) {
     HWY_DYNAMIC_DISPATCH(NormWeightGrad)
     (dtype, static_cast<size_t>(rows), static_cast<size_t>(count), static_cast<size_t>(dim),
      ValueAt(dtype, dy, first), ValueAt(dtype, x, first), mean, rstd, partial + first);

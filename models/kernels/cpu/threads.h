@@ -18,6 +18,12 @@ constexpr int64_t RowsOfThread(int64_t dim) {
   return std::max<int64_t>(1, kValuesOfThread / std::max<int64_t>(1, dim));
 }
 
+// Columns of `rows` values that are worth a thread, as whole cache lines.
+constexpr int64_t ColumnsOfThread(int64_t rows) {
+  constexpr int64_t kLine = 64;
+  return std::max(kLine, RowsOfThread(rows) / kLine * kLine);
+}
+
 // The number of threads that kernels called by this thread may use.
 int ThreadsNow();
 
