@@ -67,6 +67,7 @@ absl::Status SwapTied(RankState& state, Communicator& communicator, const TiedPa
 void AddBoth(const RankState& state, const ParameterView& first, const ParameterView& second) {
   const Kernels& kernels = state.kernels();
   kernels.accumulate(state.stream(), first.count, second.gradient, first.gradient, true);
+  if (second.shared) return;  // the first one's update is its own
   kernels.accumulate(state.stream(), first.count, first.gradient, second.gradient, false);
 }
 

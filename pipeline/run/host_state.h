@@ -18,7 +18,8 @@ class HostState {
   // `stream` of `device` is where work of the rank is queued; both must outlive this object.
   HostState(Device* device, Stream stream) : device_(*device), stream_(stream) {}
 
-  // Where to write `bytes` bytes that belong at `tensor`, an array of the rank's arena.
+  // Where to write `bytes` bytes that belong at `tensor`, an array of the rank's arena. Two
+  // parameters that share it have one place.
   void* Place(void* tensor, int64_t bytes);
   // Brings what was written to where it belongs.
   void Upload();

@@ -15,7 +15,7 @@ namespace {
 absl::Status GatherWeights(const RankState& state, Communicator& group, absl::Duration timeout) {
   std::vector<SlicedBytes> weights;
   for (const ParameterView& view : state.parameters()) {
-    if (view.decl->frozen) continue;
+    if (view.decl->frozen || view.shared) continue;
     weights.push_back({.data = view.weight,
                        .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
                        .element_bytes = static_cast<int64_t>(sizeof(float))});
@@ -71,7 +71,7 @@ absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, do
                            absl::Duration timeout) {
   std::vector<const ParameterView*> parameters;
   for (const ParameterView& view : state.parameters()) {
-    if (!view.decl->frozen) parameters.push_back(&view);
+    if (!view.decl->frozen && !view.shared) parameters.push_back(&view);
   }
   UpdateParameters(state, parameters, options, lr, grad_scale, step);
   absl::Status status =

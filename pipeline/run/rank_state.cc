@@ -100,6 +100,9 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
     view.decl = &decls[p];
     view.elements = ElementCount(decls[p].shape);
     view.weight = weights_[0][at][p];
+    view.shared = !decls[p].tied_to.empty() &&
+                  std::any_of(parameters_.begin(), parameters_.end(),
+                              [&](const ParameterView& v) { return v.weight == view.weight; });
     if (decls[p].frozen) {
       parameters_.push_back(view);
       continue;
@@ -120,6 +123,7 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
 
 void RankState::Initialize(uint64_t seed, const std::function<bool(const ParameterDecl&)>& draws) {
   for (const ParameterView& view : parameters_) {
+    if (view.shared) continue;
     ParameterDecl source = *view.decl;
     if (!source.tied_to.empty())
       source.name = source.tied_to;  // equal from the start, wherever the two live

@@ -24,6 +24,8 @@ struct ParameterView {
   const ParameterDecl* decl = nullptr;
   int64_t elements = 0;
   void* weight = nullptr;  // all elements, of the declaration's type
+  // Weight and moments are those of the parameter that it is tied to, which this rank has too.
+  bool shared = false;
   // The elements that this rank updates, of which it has gradient and moments: all of them, or,
   // where the ranks of a group divide the optimizer's state among themselves, its slice.
   int64_t first = 0;

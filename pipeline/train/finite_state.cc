@@ -98,6 +98,7 @@ absl::StatusOr<std::optional<StateTensor>> FindNotFinite(const RankState& state,
   SaveRounds rounds(&world, timeout);
   Look look(state, &rounds, reinterpret_cast<bool*>(finite->data()));
   for (const ParameterView& view : state.parameters()) {
+    if (view.shared) continue;
     if (absl::Status status = look.At(view); !status.ok()) return status;
   }
   std::vector<double> words;

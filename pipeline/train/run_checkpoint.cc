@@ -232,7 +232,7 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
   std::vector<TensorTarget> moments;
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
-    if (resume.checkpoint->adapter_only && !IsAdapter(name)) continue;
+    if (view.shared || (resume.checkpoint->adapter_only && !IsAdapter(name))) continue;
     weights.push_back({.name = name,
                        .shape = view.decl->shape,
                        .data = host.Place(view.weight, view.decl->bytes()),
@@ -263,13 +263,14 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
     if (IsAdapter(view.decl->name)) continue;
-    weights.push_back({.name = StoredName(*view.decl),
-                       .shape = view.decl->shape,
-                       .data = host.Place(view.weight, view.decl->bytes()),
-                       .dtype = view.decl->dtype});
+    TensorTarget target = {.name = StoredName(*view.decl),
+                           .shape = view.decl->shape,
+                           .data = host.Place(view.weight, view.decl->bytes()),
+                           .dtype = view.decl->dtype};
+    if (!view.shared) weights.push_back(target);
     if (view.decl->tied_to.empty()) continue;
-    model.copies.push_back(weights.back());
-    model.copies.back().name = view.decl->name;
+    target.name = view.decl->name;
+    model.copies.push_back(std::move(target));
   }
   absl::Status status = LoadWeights(path, weights, model);
   if (status.ok()) host.Upload();

@@ -74,6 +74,48 @@ TEST(PackBuffers, NestedLivesNeedNoMoreThanThePeak) {
 
 TEST(PackBuffers, NothingNeedsNothing) { EXPECT_EQ(PackBuffers({}).bytes, 0); }
 
+// Bytes that the ranks of a run keep, summed over them, and those of one more embedding table.
+struct Kept {
+  int64_t weights = 0, gradients = 0, moments = 0, table = 0;
+};
+
+Kept KeptBy(const SmallRun& run) {
+  const RunPlan plan = MakePlan(run);
+  Kept kept;
+  for (const ArenaLayout& arena : plan.arenas) {
+    kept.weights += arena.memory.parameters;
+    kept.gradients += arena.memory.gradients;
+    kept.moments += arena.memory.optimizer;
+  }
+  kept.table = AlignUp(plan.layers.front().parameters.front().bytes());
+  return kept;
+}
+
+// A head that is tied to the embedding of its rank has the same weights and moments, and a gradient
+// of its own; elsewhere everything of its own.
+TEST(Arena, ATiedHeadOnTheRankOfItsEmbeddingSharesItsWeights) {
+  const Kept apart = KeptBy({.model = "tied", .schedule = "1f1b", .ranks = 2});
+  const std::vector<SmallRun> together = {
+      {.model = "tied", .schedule = "1f1b", .ranks = 1},
+      {.model = "tied", .schedule = "zbv", .ranks = 2, .chunks = 2},  // a V of stages
+      {.model = "tied", .schedule = "zbv", .ranks = 3, .chunks = 2}};
+  for (const SmallRun& run : together) {
+    const Kept kept = KeptBy(run);
+    EXPECT_EQ(kept.weights, apart.weights - apart.table) << run.Name();
+    EXPECT_EQ(kept.moments, apart.moments - 2 * apart.table) << run.Name();
+    EXPECT_EQ(kept.gradients, apart.gradients) << run.Name();
+  }
+}
+
+// The embedding on a rank and the head on it may be of different copies of the model, which are
+// equal only between steps.
+TEST(Arena, NothingIsSharedBetweenCopiesOfTheModel) {
+  const Kept one = KeptBy({.model = "tied", .schedule = "1f1b", .ranks = 2});
+  const Kept two = KeptBy({.model = "tied", .schedule = "chimera", .ranks = 2, .chunks = 2});
+  EXPECT_EQ(two.weights, 2 * one.weights);
+  EXPECT_EQ(two.moments, 2 * one.moments);
+}
+
 // What is rebuilt ahead is there as a whole, of one micro-batch; within the backward it is there
 // layer by layer.
 TEST(Arena, RebuildingAheadTakesRoomForOneMicroBatch) {

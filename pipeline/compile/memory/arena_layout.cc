@@ -21,6 +21,22 @@ class Shelf {
   int64_t end_ = 0;
 };
 
+// Where the values of parameters lie, of one kind: what is tied lies where the one that it equals does,
+// if that is on this rank and of the same copy of the model.
+class TiedPlaces {
+ public:
+  // Takes a new place unless there is one.
+  int64_t Find(const ParameterDecl& parameter, int model_copy, int64_t bytes, Shelf* shelf) {
+    const std::string& stored = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
+    const auto [place, first] = places_.try_emplace({model_copy, stored});
+    if (first) place->second = shelf->Take(bytes);
+    return place->second;
+  }
+
+ private:
+  std::map<std::pair<int, std::string>, int64_t> places_;
+};
+
 // The arena of one rank, part by part.
 class Layout {
  public:
@@ -35,11 +51,15 @@ class Layout {
     RankMemory& memory = arena_.memory;
     const int zero = plan_.zero(world_rank_);
     memory.parameters = Parameters(&arena_.weights);
-    memory.gradients = zero >= 2 ? Slices(&arena_.gradients) : Trained(&arena_.gradients);
+    // Each parameter has a gradient of its own, which are added only once they are complete: so the
+    // sum does not depend on where the two are.
+    memory.gradients =
+        zero >= 2 ? Slices(&arena_.gradients, nullptr) : Trained(&arena_.gradients, nullptr);
     if (plan_.rank_groups(world_rank_) > 1 && zero < 2)
-      memory.gradients += Trained(&arena_.second_gradients);
+      memory.gradients += Trained(&arena_.second_gradients, nullptr);
     const auto moments = [this, zero](ParameterOffsets* offsets) {
-      return zero >= 1 ? Slices(offsets) : Trained(offsets);
+      TiedPlaces places;
+      return zero >= 1 ? Slices(offsets, &places) : Trained(offsets, &places);
     };
     memory.optimizer = moments(&arena_.moments1);
     if (plan_.request.optimizer == OptimizerKind::kAdamW)
@@ -76,30 +96,37 @@ class Layout {
     return first;
   }
 
+  // A place for `bytes` of values that belong to the parameter; null: one for each parameter.
+  int64_t Place(const ParameterDecl& parameter, size_t local, int64_t bytes, TiedPlaces* places) {
+    return places == nullptr ? shelf_.Take(bytes)
+                             : places->Find(parameter, ModelCopy(local), bytes, &shelf_);
+  }
+
   // Place for values of every parameter that is trained.
-  int64_t Trained(ParameterOffsets* offsets) {
+  int64_t Trained(ParameterOffsets* offsets, TiedPlaces* places) {
     const int64_t start = shelf_.end();
     for (size_t local = 0; local < program_.layers.size(); ++local) {
       std::vector<int64_t>& of_layer = offsets->emplace_back();
       for (const ParameterDecl& parameter : Decl(local).parameters) {
         const int64_t bytes = TrainedElements(parameter) * SizeOf(DType::kFloat32);
-        of_layer.push_back(parameter.frozen ? kNoOffset : shelf_.Take(bytes));
+        of_layer.push_back(parameter.frozen ? kNoOffset : Place(parameter, local, bytes, places));
       }
     }
     return shelf_.end() - start;
   }
 
   // The rank's slice of every parameter that is trained.
-  int64_t Slices(ParameterOffsets* offsets) {
+  int64_t Slices(ParameterOffsets* offsets, TiedPlaces* places) {
     const int64_t start = shelf_.end();
-    for (const int layer : program_.layers) {
+    for (size_t local = 0; local < program_.layers.size(); ++local) {
       std::vector<int64_t>& of_layer = offsets->emplace_back();
-      const auto at = static_cast<size_t>(layer);
+      const auto at = static_cast<size_t>(program_.layers[local]);
       for (size_t p = first_parameter_[at]; p < first_parameter_[at + 1]; ++p) {
         const std::vector<int64_t>& bounds = plan_.shards[p];
         const int64_t elements = bounds[slice_ + 1] - bounds[slice_];
-        const bool frozen = plan_.layers[at].parameters[p - first_parameter_[at]].frozen;
-        of_layer.push_back(frozen ? kNoOffset : shelf_.Take(elements * SizeOf(DType::kFloat32)));
+        const ParameterDecl& parameter = plan_.layers[at].parameters[p - first_parameter_[at]];
+        const int64_t bytes = elements * SizeOf(DType::kFloat32);
+        of_layer.push_back(parameter.frozen ? kNoOffset : Place(parameter, local, bytes, places));
       }
     }
     return shelf_.end() - start;
@@ -107,21 +134,19 @@ class Layout {
 
   int64_t Parameters(ParameterOffsets* offsets, int slot = 0) {
     const int64_t start = shelf_.end();
+    TiedPlaces trained;
     for (size_t local = 0; local < program_.layers.size(); ++local) {
       std::vector<int64_t>& of_layer = offsets->emplace_back();
       if (slot >= SlotsAt(local)) continue;
-      for (const ParameterDecl& parameter : Decl(local).parameters)
-        of_layer.push_back(parameter.frozen ? Frozen(parameter) : shelf_.Take(parameter.bytes()));
+      for (const ParameterDecl& parameter : Decl(local).parameters) {
+        // All versions and copies of a weight that never changes have one place.
+        const int64_t place = parameter.frozen
+                                  ? frozen_.Find(parameter, 0, parameter.bytes(), &shelf_)
+                                  : Place(parameter, local, parameter.bytes(), &trained);
+        of_layer.push_back(place);
+      }
     }
     return shelf_.end() - start;
-  }
-
-  // One place for all versions of a weight that never changes, and for what is tied to it.
-  int64_t Frozen(const ParameterDecl& parameter) {
-    const auto [place, first] =
-        frozen_.try_emplace(parameter.tied_to.empty() ? parameter.name : parameter.tied_to);
-    if (first) place->second = shelf_.Take(parameter.bytes());
-    return place->second;
   }
 
   int64_t Packed(std::vector<int64_t>* offsets, int slot) {
@@ -148,18 +173,20 @@ class Layout {
   const LayerDecl& Decl(size_t local) const {
     return plan_.layers[static_cast<size_t>(program_.layers[local])];
   }
-  int SlotsAt(size_t local) const {
+  const RankStage& StageOf(size_t local) const {
     size_t stage = 0;
     while (program_.stages[stage].last < static_cast<int>(local)) ++stage;
-    return program_.stages[stage].slots;
+    return program_.stages[stage];
   }
+  int SlotsAt(size_t local) const { return StageOf(local).slots; }
+  int ModelCopy(size_t local) const { return plan_.lowered.placement.copy(StageOf(local).stage); }
 
   const RunPlan& plan_;
   const RankProgram& program_;
   const int world_rank_;
   const size_t slice_;
   const std::vector<size_t> first_parameter_;
-  std::map<std::string, int64_t> frozen_;  // by the name that it is stored as
+  TiedPlaces frozen_;
   Shelf shelf_;
   ArenaLayout arena_;
 };

@@ -9,8 +9,9 @@
 
 namespace sluice {
 
-// Two parameters that always hold the same weights (a tied head and its embedding). Each rank keeps
-// its own copy, with its own optimizer state, and both get the sum of the two gradients.
+// Two parameters that always hold the same weights (a tied head and its embedding), and get the sum
+// of the two gradients. Where they are on two ranks, each keeps its own copy of the weights, with its
+// own optimizer state; on one rank they share both.
 struct TiedPair {
   int original = 0;       // canonical index
   int copy = 0;           // canonical index of the parameter with tied_to
