@@ -14,7 +14,7 @@ int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 HeadBlocks HeadBlocksOf(int64_t rows, int64_t vocab) {
   const int64_t most = std::max(kRowUnit, kMostLogits / vocab / kRowUnit * kRowUnit);
-  if (rows <= most || rows <= kMostLogits / vocab) return {.rows = rows, .count = 1};
+  if (rows <= most || rows <= kMostWholeLogits / vocab) return {.rows = rows, .count = 1};
   // As even as can be, so that the last block pads little.
   const int64_t even = CeilDiv(rows, CeilDiv(rows, most));
   const int64_t block = CeilDiv(even, kRowUnit) * kRowUnit;

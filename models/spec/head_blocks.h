@@ -16,9 +16,11 @@ struct HeadBlocks {
   int64_t padded_rows() const { return rows * count; }
 };
 
-// The most logits that there are at a time: 128 MiB of fp32. GPT-2's for 512 tokens are whole.
-// Blocks of Qwen3-0.6B's (151,936 words) have some 200 rows, enough for products near their peak
-// (models/layers/README.md).
+// The most logits that are whole: 320 MiB of fp32. Qwen3-0.6B's (151,936 words) for 512 tokens are,
+// since a fourth product in blocks costs a step of its training a twelfth.
+inline constexpr int64_t kMostWholeLogits = int64_t{80} << 20;
+// The most logits of a block: 128 MiB of fp32. Blocks of Qwen3-0.6B's have some 200 rows, enough for
+// products near their peak (models/layers/README.md).
 inline constexpr int64_t kMostLogits = int64_t{32} << 20;
 
 // Follows from the shape alone, whatever the type, for layers and plans alike. Requires positive

@@ -260,10 +260,13 @@ TEST(HeadBlocksTest, CoverAllRowsWithLittlePadding) {
       EXPECT_GE(blocks.padded_rows(), rows);
       EXPECT_LT(blocks.padded_rows() - rows, blocks.whole() ? 1 : blocks.rows);
       EXPECT_LE(blocks.rows, rows);
-      EXPECT_LE(blocks.rows * vocab, std::max(kMostLogits, 16 * vocab));
+      EXPECT_LE(blocks.rows * vocab,
+                std::max(blocks.whole() ? kMostWholeLogits : kMostLogits, 16 * vocab));
     }
   }
-  EXPECT_TRUE(HeadBlocksOf(512, 50'257).whole()) << "GPT-2";
+  EXPECT_TRUE(HeadBlocksOf(1024, 50'257).whole()) << "GPT-2";
+  EXPECT_TRUE(HeadBlocksOf(512, 151'936).whole()) << "Qwen3";
+  EXPECT_FALSE(HeadBlocksOf(1024, 151'936).whole()) << "Qwen3";
   EXPECT_TRUE(HeadBlocksOf(65'536, 256).whole()) << "bytes";
 }
 
