@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "models/device/device.h"
 #include "models/kernels/dropout_mask.h"
@@ -21,8 +22,15 @@ enum class Activation : uint8_t {
   kSilu  // x * sigmoid(x) (Elfwing et al. 2017)
 };
 
+// What a bf16 run keeps the matrices in that it trains. Whole: in fp32, of which products may read
+// bf16 copies, laid out for them. Split: in the bf16 that products read, with the 16 bits that it lacks
+// beside the optimizer's state (Kalamkar et al. 2020, "Split-SGD-BF16"): no copies, the same precision.
+enum class MasterWeights : uint8_t { kWhole, kSplit };
+const char* MasterWeightsName(MasterWeights master_weights);  // "whole", "split"
+bool ParseMasterWeights(absl::string_view name, MasterWeights* master_weights);
+
 // y[rows, out] = x[rows, in] * W + bias. W is stored [in, out], or [out, in] where
-// `weight_transposed`, in fp32 or, where nobody changes it, in bf16, of which no copy is made.
+// `weight_transposed`, in fp32 or in bf16, of which no copy is made.
 struct LinearShape {
   int64_t rows = 0;
   int64_t in = 0;
@@ -153,10 +161,12 @@ struct SgdStep {
   float grad_scale = 1;  // gradients are multiplied by it first (clipping)
 };
 
-// The arrays that an optimizer changes: `n` weights and the values that belong to them.
+// The arrays that an optimizer changes: `n` weights and the values that belong to them. A weight is an
+// fp32, or, where there are low halves, the two parts of a SplitFloat (models/spec/bfloat16.h).
 struct OptimizerTensor {
   int64_t n = 0;
-  float* weight = nullptr;
+  void* weight = nullptr;
+  uint16_t* low_halves = nullptr;
   const float* gradient = nullptr;
   float* moment1 = nullptr;  // AdamW's m, SGD's momentum
   float* moment2 = nullptr;  // AdamW's v; null for SGD
@@ -192,6 +202,7 @@ struct Kernels {
   // The name of everything that decides the bits of a result. All ranks of a run must have the
   // same.
   const char* device;
+  MasterWeights master_weights;
 
   std::unique_ptr<Linear> (*make_linear)(const LinearShape& shape);
   // InvalidArgument where these kernels do not take the shape.
@@ -301,7 +312,7 @@ struct Kernels {
   void (*copy)(Stream, void* to, const void* from, size_t bytes);
 };
 
-const Kernels& CpuKernels();
+const Kernels& CpuKernels(MasterWeights master_weights = MasterWeights::kWhole);
 
 }  // namespace sluice
 

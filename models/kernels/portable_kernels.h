@@ -14,7 +14,7 @@ bool CpuMultipliesBFloat16();
 // tile by tile, and results rounded. Packed weights and work areas follow from the shape alone,
 // whatever the processor, so memory can be predicted with them where a run on another machine is
 // planned. CpuKernels() needs the same memory, or more where oneDNN asks for more.
-const Kernels& PortableCpuKernels();
+const Kernels& PortableCpuKernels(MasterWeights master_weights = MasterWeights::kWhole);
 
 }  // namespace sluice
 

@@ -11,12 +11,13 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-LinearShape NarrowShape(const LinearShape& of, int64_t width, int64_t rank, bool transposed,
-                        bool add_input_grad = true) {
+LinearShape NarrowShape(const LinearShape& of, DType weight_dtype, int64_t width, int64_t rank,
+                        bool transposed, bool add_input_grad = true) {
   return {.rows = of.rows,
           .in = width,
           .out = rank,
           .dtype = of.dtype,
+          .weight_dtype = weight_dtype,
           .weight_transposed = transposed,
           .bias = false,
           .add_input_grad = add_input_grad};
@@ -35,9 +36,7 @@ Adapter::Adapter(LayerBase* layer, const std::string& module, const LinearShape&
       rank_(lora.rank),
       scale_(static_cast<float>(lora.scale())),
       dropout_(lora.dropout),
-      stream_(XXH3_64bits(module.data(), module.size())),
-      down_(kernels_->make_linear(NarrowShape(shape, shape.in, rank_, true, dropout_ == 0))),
-      up_(kernels_->make_linear(NarrowShape(shape, shape.out, rank_, false))) {
+      stream_(XXH3_64bits(module.data(), module.size())) {
   // Kaiming's uniform values with a = sqrt(5), as PEFT has them: the bound is 1 / sqrt(in).
   a_ = layer->AddParameter({.name = AdapterA(module),
                             .shape = {rank_, shape.in},
@@ -47,6 +46,9 @@ Adapter::Adapter(LayerBase* layer, const std::string& module, const LinearShape&
                             .tied_to = ""});
   b_ = layer->AddParameter(
       {.name = AdapterB(module), .shape = {shape.out, rank_}, .decay = true, .tied_to = ""});
+  down_ = kernels_->make_linear(
+      NarrowShape(shape, layer->TypeOf(a_), shape.in, rank_, true, dropout_ == 0));
+  up_ = kernels_->make_linear(NarrowShape(shape, layer->TypeOf(b_), shape.out, rank_, false));
   const Shape narrow = {shape.rows, rank_};
   u_ = layer->AddTensor("u of " + module, shape.dtype, narrow, Lifetime::kForwardToWeightGrad);
   du_ = layer->AddTensor("du of " + module, shape.dtype, narrow, Lifetime::kInputGradToWeightGrad);

@@ -92,7 +92,8 @@ void Fill(const ParameterDecl& decl, uint64_t seed, size_t first, size_t count, 
 
 }  // namespace
 
-void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values) {
+void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values,
+                         const LowHalves& low_halves) {
   const int64_t elements = ElementCount(decl.shape);
   if (decl.dtype == DType::kFloat32) {
     Fill(decl, seed, 0, static_cast<size_t>(elements), static_cast<float*>(values));
@@ -102,7 +103,12 @@ void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values)
   for (int64_t first = 0; first < elements; first += kPiece) {
     const int64_t count = std::min(kPiece, elements - first);
     Fill(decl, seed, static_cast<size_t>(first), static_cast<size_t>(count), piece.data());
-    ToBFloat16(count, piece.data(), static_cast<uint16_t*>(values) + first);
+    auto* const halves = static_cast<uint16_t*>(values);
+    if (decl.is_split()) {
+      SplitFloats(first, count, piece.data(), halves, low_halves);
+    } else {
+      ToBFloat16(count, piece.data(), halves + first);
+    }
   }
 }
 

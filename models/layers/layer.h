@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "models/kernels/kernels.h"
 #include "models/spec/adaptation.h"
+#include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
@@ -54,9 +55,12 @@ struct ParameterDecl {
                         // summed with that one's
   bool frozen = false;  // never changes: no gradient, no optimizer state; LayerCall::gradients has
                         // null in its place
-  DType dtype = DType::kFloat32;  // kBFloat16 only of what is frozen (Adaptation::base_dtype)
+  // kBFloat16 of what is frozen (Adaptation::base_dtype), or where master weights are split.
+  DType dtype = DType::kFloat32;
 
   int64_t bytes() const { return ElementCount(shape) * SizeOf(dtype); }
+  // Trained, and bf16: the other half of the fp32 value is part of the optimizer's state.
+  bool is_split() const { return !frozen && dtype == DType::kBFloat16; }
 };
 
 // Elements that are trained: 0 of what is frozen.
@@ -149,10 +153,11 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeLayer(const ModelSpec& spec, int inde
                                                  const Kernels& kernels,
                                                  const Adaptation& adaptation = {});
 
-// Writes a parameter's initial value, of its type: Philox keyed by `seed` and the parameter's name
+// Writes a parameter's initial value, of its type, and of a split one the low halves: Philox keyed by `seed` and the parameter's name
 // (by tied_to, where it has one), so it does not depend on where the parameter lives, and tied
 // parameters are equal from the start.
-void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values);
+void InitializeParameter(const ParameterDecl& decl, uint64_t seed, void* values,
+                         const LowHalves& low_halves = {});
 
 }  // namespace sluice
 

@@ -17,7 +17,12 @@ int LayerBase::AddParameter(ParameterDecl parameter) {
   const std::string& stored = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
   parameter.frozen = context_.adaptation.Freezes(stored);
   const bool matrix = parameter.shape.size() > 1;
-  if (parameter.frozen && matrix) parameter.dtype = context_.adaptation.base_dtype;
+  const bool splits = kernels().master_weights == MasterWeights::kSplit;
+  if (matrix && parameter.frozen) {
+    parameter.dtype = context_.adaptation.base_dtype;
+  } else if (matrix && splits) {
+    parameter.dtype = dtype();
+  }
   decl_.parameters.push_back(std::move(parameter));
   return static_cast<int>(decl_.parameters.size()) - 1;
 }

@@ -86,7 +86,7 @@ class Filling {
     down_ += least.forward;
     up_ += least.input_grad + least.recompute;
     Layer layer;
-    layer.parameter_bytes = static_cast<double>(cost.parameter_bytes);
+    layer.parameter_bytes = static_cast<double>(cost.parameter_bytes - cost.tied_bytes);
     layer.work = least.chained() + least.weight_grad;
     for (Recompute policy : workload.policies) {
       Choice choice;

@@ -80,6 +80,7 @@ std::vector<RankColumns::ColumnClass> RankColumns::ClassesOf(const LayerChoices&
                                       &RangeCost::weight_grad_bytes, &RangeCost::workspace_bytes}) {
       found->bytes.*bytes = std::min(found->bytes.*bytes, cost.*bytes);
     }
+    found->bytes.tied_bytes = std::max(found->bytes.tied_bytes, cost.tied_bytes);
     found->work = std::max(found->work, work);
   }
   return classes;

@@ -21,7 +21,8 @@ bool CanFit(const Workload& workload) {
     for (Recompute policy : workload.policies) {
       saved = std::min(saved, layer.saved_bytes[static_cast<size_t>(policy)]);
     }
-    bytes += static_cast<double>(layer.parameter_bytes) + static_cast<double>(saved);
+    bytes +=
+        static_cast<double>(layer.parameter_bytes - layer.tied_bytes) + static_cast<double>(saved);
   }
   for (int rank = 0; rank < workload.devices; ++rank) {
     memory += static_cast<double>(workload.machines.MemoryOf(rank));
@@ -42,7 +43,7 @@ class MemoryFloor {
       room_ += static_cast<double>(workload.machines.MemoryOf(rank));
     }
     for (const LayerCost& layer : workload.machines.costs->layers()) {
-      room_ -= static_cast<double>(layer.parameter_bytes);
+      room_ -= static_cast<double>(layer.parameter_bytes - layer.tied_bytes);
     }
     double through = 0;  // seconds forth and back through the layers from here on
     for (int layer = workload.machines.costs->layer_count() - 1; layer >= 0; --layer) {

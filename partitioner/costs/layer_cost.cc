@@ -35,7 +35,10 @@ absl::Status ValidateLayer(const LayerCost& layer) {
     if (absl::Status status = CheckSeconds(layer, field, value); !status.ok()) return status;
   }
   for (const auto& [field, value] : {std::pair{"parameters", layer.parameters},
+                                     std::pair{"split_parameters", layer.split_parameters},
                                      std::pair{"parameter_bytes", layer.parameter_bytes},
+                                     std::pair{"tied_bytes", layer.tied_bytes},
+                                     std::pair{"tied_state_bytes", layer.tied_state_bytes},
                                      std::pair{"saved_bytes (none)", layer.saved_bytes[0]},
                                      std::pair{"saved_bytes (selective)", layer.saved_bytes[1]},
                                      std::pair{"saved_bytes (full)", layer.saved_bytes[2]},
@@ -43,6 +46,25 @@ absl::Status ValidateLayer(const LayerCost& layer) {
                                      std::pair{"output_bytes", layer.output_bytes},
                                      std::pair{"workspace_bytes", layer.workspace_bytes}}) {
     if (absl::Status status = CheckCount(layer, field, value); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// What is had once cannot be more than either layer has.
+absl::Status CheckTies(const std::vector<LayerCost>& layers) {
+  int64_t tied = 0;
+  for (const LayerCost& layer : layers) {
+    tied += layer.tied_bytes;
+    const bool first = &layer == &layers.front();
+    if (layer.tied_state_bytes <= layer.tied_bytes && layer.tied_bytes <= layer.parameter_bytes &&
+        tied <= (first ? 0 : layers.front().parameter_bytes)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layer '", layer.name, "': tied_bytes is ", layer.tied_bytes, ", of which ",
+        layer.tied_state_bytes, " of state; expected no more than its parameter_bytes, ",
+        layer.parameter_bytes, ", and than those of the first layer, ",
+        layers.front().parameter_bytes, ", which it is tied to"));
   }
   return absl::OkStatus();
 }
@@ -101,7 +123,7 @@ absl::Status ValidateLayerCosts(const std::vector<LayerCost>& layers) {
                                                    bytes, " bytes; expected at most ", kMostBytes,
                                                    ": make micro-batches smaller"));
   }
-  return absl::OkStatus();
+  return CheckTies(layers);
 }
 
 }  // namespace sluice

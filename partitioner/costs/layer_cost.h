@@ -38,8 +38,15 @@ struct LayerCost {
   double update_seconds = 0;
   double sync_seconds = 0;
   int64_t parameters = 0;  // that are trained, and so have gradients to sum
+  // Of these, kept in bf16 with the low halves in the optimizer's state (MasterWeights::kSplit).
+  int64_t split_parameters = 0;
   // Held all the time: master weights, gradients, optimizer state, compute copies.
   int64_t parameter_bytes = 0;
+  // Of these, what a rank has once that also holds the model's first layer: a head's weights that are
+  // tied to the embedding, and their part of the optimizer's state. At most the parameter_bytes of
+  // either layer.
+  int64_t tied_bytes = 0;
+  int64_t tied_state_bytes = 0;  // of tied_bytes, those of the optimizer's state
   // Kept from the start of F to the end of B (or I), the layer's input included, by recompute
   // policy.
   std::array<int64_t, kRecomputePolicies> saved_bytes = {0, 0, 0};

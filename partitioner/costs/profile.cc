@@ -34,7 +34,12 @@ Json LayerJson(const LayerCost& layer, const LayerTimings& timings) {
   PutTiming("restore", timings.restore, &json);
   PutTiming("update", timings.update, &json);
   json["parameters"] = layer.parameters;
+  if (layer.split_parameters > 0) json["split_parameters"] = layer.split_parameters;
   json["parameter_bytes"] = layer.parameter_bytes;
+  if (layer.tied_bytes > 0) {
+    json["tied_bytes"] = layer.tied_bytes;
+    json["tied_state_bytes"] = layer.tied_state_bytes;
+  }
   json["saved_bytes"] = {{"none", layer.saved_bytes[0]},
                          {"selective", layer.saved_bytes[1]},
                          {"full", layer.saved_bytes[2]}};
@@ -89,7 +94,13 @@ void ReadLayer(const nlohmann::json& json, const std::string& file, const std::s
   layer.name = fields.String("name");
   TakeMedians(timings, &layer);
   layer.parameters = ReadCount("parameters", 0, kMostBytes, &fields);
+  if (fields.Has("split_parameters"))
+    layer.split_parameters = ReadCount("split_parameters", 0, layer.parameters, &fields);
   layer.parameter_bytes = ReadCount("parameter_bytes", 0, kMostBytes, &fields);
+  if (fields.Has("tied_bytes")) {
+    layer.tied_bytes = ReadCount("tied_bytes", 0, layer.parameter_bytes, &fields);
+    layer.tied_state_bytes = ReadCount("tied_state_bytes", 0, layer.tied_bytes, &fields);
+  }
   layer.weight_grad_bytes = ReadCount("weight_grad_bytes", 0, kMostBytes, &fields);
   layer.output_bytes = ReadCount("output_bytes", 0, kMostBytes, &fields);
   layer.workspace_bytes = ReadCount("workspace_bytes", 0, kMostBytes, &fields);

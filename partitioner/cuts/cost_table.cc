@@ -17,6 +17,17 @@ bool CostsMoreApart(const LayerCost& layer) {
 
 }  // namespace
 
+int64_t ParameterBytes(absl::Span<const RangeCost> stages) {
+  int64_t bytes = 0, tied = 0;
+  bool has_first_layer = false;
+  for (const RangeCost& stage : stages) {
+    bytes += stage.parameter_bytes;
+    tied += stage.tied_bytes;
+    has_first_layer = has_first_layer || stage.has_first_layer;
+  }
+  return has_first_layer ? bytes - tied : bytes;
+}
+
 absl::StatusOr<CostTable> CostTable::Create(std::vector<LayerCost> layers) {
   if (absl::Status status = ValidateLayerCosts(layers); !status.ok()) return status;
   CostTable table(layers);
@@ -56,6 +67,7 @@ void CostTable::BuildSums() {
       sum.tail += layer.update_seconds + layer.sync_seconds;
       sum.parameters += layer.parameters;
       sum.parameter_bytes += layer.parameter_bytes;
+      sum.tied_bytes += layer.tied_bytes;
       sum.activation_bytes += layer.saved_bytes[policy];
       sum.weight_grad_bytes += layer.weight_grad_bytes;
       sums[i + 1] = sum;
@@ -99,6 +111,9 @@ RangeCost CostTable::Price(int first, int end, Recompute recompute) const {
   cost.tail = to.tail - from.tail;
   cost.parameters = to.parameters - from.parameters;
   cost.parameter_bytes = to.parameter_bytes - from.parameter_bytes;
+  cost.tied_bytes = to.tied_bytes - from.tied_bytes;
+  cost.has_first_layer = first == 0;
+  if (cost.has_first_layer) cost.parameter_bytes -= std::exchange(cost.tied_bytes, 0);
   cost.activation_bytes = to.activation_bytes - from.activation_bytes;
   cost.weight_grad_bytes = to.weight_grad_bytes - from.weight_grad_bytes;
   cost.workspace_bytes = LargestCall(first, end, policy) - to.activation_bytes;

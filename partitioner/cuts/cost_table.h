@@ -7,20 +7,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "partitioner/costs/layer_cost.h"
 #include "schedules/partition.h"
 
 namespace sluice {
 
 // What a stage made of neighbouring layers costs: sums over its layers, except the workspace (the
-// largest, since calls follow one another) and the output (the last layer's).
+// largest, since calls follow one another), the output (the last layer's) and what is tied.
 struct RangeCost {
   double forward = 0;      // seconds
   double input_grad = 0;   // seconds, with what the recompute policy rebuilds first
   double weight_grad = 0;  // seconds
   double tail = 0;         // seconds once per step, after the last gradient: update and sync
   int64_t parameters = 0;
-  int64_t parameter_bytes = 0;
+  int64_t parameter_bytes = 0;  // without tied_bytes of the layers where the first layer is one
+  // Of parameter_bytes, what the rank has once with the model's first layer, if it is in another
+  // stage of the rank.
+  int64_t tied_bytes = 0;
+  bool has_first_layer = false;
   int64_t activation_bytes = 0;   // per micro-batch in flight
   int64_t weight_grad_bytes = 0;  // per micro-batch between its I and its W
   // What a call needs on top of what is in flight: its work areas and rebuilt tensors, less what
@@ -31,6 +36,9 @@ struct RangeCost {
 
   double backward() const { return input_grad + weight_grad; }
 };
+
+// What a rank holds all the time of these stages of one copy of the model.
+int64_t ParameterBytes(absl::Span<const RangeCost> stages);
 
 // Layer costs, prepared so that any range is priced in constant time.
 class CostTable {

@@ -100,8 +100,7 @@ void InFlight::Keep(int rank, const Moment& moment) {
 }
 
 int64_t InFlight::PeakBytes(int rank, absl::Span<const RangeCost> costs) const {
-  int64_t fixed = 0, most = 0;
-  for (const RangeCost& cost : costs) fixed += cost.parameter_bytes;
+  int64_t most = 0;
   for (const Moment& moment : moments_[rank]) {
     const bool working = moment.working >= 0 && moment.working < static_cast<int>(costs.size());
     int64_t bytes = working ? costs[moment.working].workspace_bytes : 0;
@@ -111,7 +110,7 @@ int64_t InFlight::PeakBytes(int rank, absl::Span<const RangeCost> costs) const {
     }
     most = std::max(most, bytes);
   }
-  return fixed + most;
+  return ParameterBytes(costs) + most;
 }
 
 }  // namespace sluice

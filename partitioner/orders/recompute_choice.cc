@@ -124,13 +124,12 @@ class ToFit {
 }  // namespace
 
 double RoomInFlight(int64_t memory, const std::vector<RangeCost>& stages) {
-  int64_t always = 0, sometimes = 0;
+  int64_t sometimes = 0;
   for (const RangeCost& stage : stages) {
-    always += stage.parameter_bytes;
     sometimes = std::max(
         {sometimes, stage.workspace_bytes, stage.weight_grad_bytes - stage.activation_bytes});
   }
-  return static_cast<double>(memory - always - sometimes);
+  return static_cast<double>(memory - ParameterBytes(stages) - sometimes);
 }
 
 std::vector<Recompute> RecomputeInSpareTime(const CostTable& costs, const Partition& partition,

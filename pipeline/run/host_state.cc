@@ -19,24 +19,42 @@ void* HostState::Place(void* tensor, int64_t bytes) {
   return copy.values.data();
 }
 
+LowHalves HostState::Place(const LowHalves& low_halves) {
+  LowHalves placed = low_halves;
+  const int64_t bytes = low_halves.count * static_cast<int64_t>(sizeof(uint16_t));
+  if (low_halves.values != nullptr)
+    placed.values = static_cast<uint16_t*>(Place(low_halves.values, bytes));
+  return placed;
+}
+
 void HostState::Upload() {
   for (const Copy& copy : copies_)
     device_.Copy(stream_, copy.tensor, copy.values.data(), copy.values.size());
   copies_.clear();
 }
 
-const float* HostReader::Read(DType dtype, const void* tensor, int64_t first, int64_t count) {
-  const bool halves = dtype == DType::kBFloat16;
-  const void* from = static_cast<const std::byte*>(tensor) + first * SizeOf(dtype);
-  if (!halves && !device_.queues()) return static_cast<const float*>(from);
+template <class T>
+const T* HostReader::Fetch(const void* tensor, int64_t first, int64_t count,
+                           std::vector<T>* buffer) {
+  const T* const from = static_cast<const T*>(tensor) + first;
+  if (!device_.queues()) return from;
+  buffer->resize(static_cast<size_t>(count));
+  device_.Copy(stream_, buffer->data(), from, static_cast<size_t>(count) * sizeof(T));
+  return buffer->data();
+}
+
+const float* HostReader::Read(const HeldTensor& tensor, int64_t first, int64_t count) {
+  if (tensor.dtype != DType::kBFloat16) return Fetch(tensor.data, first, count, &values_);
+  const uint16_t* const high = Fetch(tensor.data, first, count, &halves_);
   values_.resize(static_cast<size_t>(count));
-  if (device_.queues()) {
-    if (halves) halves_.resize(static_cast<size_t>(count));
-    void* const to = halves ? static_cast<void*>(halves_.data()) : values_.data();
-    device_.Copy(stream_, to, from, static_cast<size_t>(count * SizeOf(dtype)));
-    from = to;
+  const LowHalves& kept = tensor.low_halves;
+  if (kept.values == nullptr) {
+    FromBFloat16(count, high, values_.data());
+    return values_.data();
   }
-  if (halves) FromBFloat16(count, static_cast<const uint16_t*>(from), values_.data());
+  const uint16_t* const low = Fetch(kept.values, first - kept.first, count, &low_halves_);
+  for (int64_t i = 0; i < count; ++i)
+    values_[static_cast<size_t>(i)] = SplitFloat{high[i], low[i]}.value();
   return values_.data();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/device/device.h"
+#include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
 
 namespace sluice {
@@ -21,6 +22,7 @@ class HostState {
   // Where to write `bytes` bytes that belong at `tensor`, an array of the rank's arena. Two
   // parameters that share it have one place.
   void* Place(void* tensor, int64_t bytes);
+  LowHalves Place(const LowHalves& low_halves);
   // Brings what was written to where it belongs.
   void Upload();
 
@@ -35,6 +37,14 @@ class HostState {
   std::deque<Copy> copies_;
 };
 
+// A tensor of a rank's arena, fp32 or bf16, whose low halves of some elements are kept where it is
+// split.
+struct HeldTensor {
+  DType dtype = DType::kFloat32;
+  const void* data = nullptr;
+  LowHalves low_halves = {};
+};
+
 // Reads values of a rank's arena as fp32, piece by piece, in order: as they lie there, or through a
 // buffer.
 class HostReader {
@@ -42,15 +52,19 @@ class HostReader {
   // As HostState.
   HostReader(Device* device, Stream stream) : device_(*device), stream_(stream) {}
 
-  // Elements first ... first + count - 1 of a tensor of `dtype` (fp32 or bf16), in the host's memory
-  // until the next call.
-  const float* Read(DType dtype, const void* tensor, int64_t first, int64_t count);
+  // Elements first ... first + count - 1, in the host's memory until the next call. Of a split tensor
+  // their low halves must be there.
+  const float* Read(const HeldTensor& tensor, int64_t first, int64_t count);
 
  private:
+  // Values in the host's memory, by way of `buffer` where they are not there.
+  template <class T>
+  const T* Fetch(const void* tensor, int64_t first, int64_t count, std::vector<T>* buffer);
+
   Device& device_;
   Stream stream_;
   std::vector<float> values_;
-  std::vector<uint16_t> halves_;
+  std::vector<uint16_t> halves_, low_halves_;
 };
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ absl::Status GatherWeights(const RankState& state, Communicator& group, absl::Du
     if (view.decl->frozen || view.shared) continue;
     weights.push_back({.data = view.weight,
                        .bounds = state.plan().shards[static_cast<size_t>(view.global_index)],
-                       .element_bytes = static_cast<int64_t>(sizeof(float))});
+                       .element_bytes = SizeOf(view.decl->dtype)});
   }
   return AllGatherSlices(group, weights, Instant::Now() + timeout);
 }
@@ -42,7 +42,8 @@ void UpdateParameters(const RankState& state, absl::Span<const ParameterView* co
   for (const ParameterView* view : parameters) {
     tensors.push_back(
         {.n = view->count,
-         .weight = view->trained_weight() + view->first,
+         .weight = view->updated_weight(),
+         .low_halves = view->low_halves.values,
          .gradient = view->gradient,
          .moment1 = view->moment1,
          .moment2 = view->moment2,

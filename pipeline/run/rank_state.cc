@@ -117,6 +117,11 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
         arena_.at<float>(layout().gradients[at][p]) + (zero() >= 2 ? int64_t{0} : view.first);
     view.moment1 = arena_.at<float>(layout().moments1[at][p]);
     if (!layout().moments2.empty()) view.moment2 = arena_.at<float>(layout().moments2[at][p]);
+    if (decls[p].is_split()) {
+      view.low_halves = {.values = arena_.at<uint16_t>(layout().low_halves[at][p]),
+                         .first = view.first,
+                         .count = view.count};
+    }
     parameters_.push_back(view);
   }
 }
@@ -129,7 +134,8 @@ void RankState::Initialize(uint64_t seed, const std::function<bool(const Paramet
       source.name = source.tied_to;  // equal from the start, wherever the two live
     HostState host(&device_, stream_);
     if (draws == nullptr || draws(source))
-      InitializeParameter(source, seed, host.Place(view.weight, source.bytes()));
+      InitializeParameter(source, seed, host.Place(view.weight, source.bytes()),
+                          host.Place(view.low_halves));
     if (view.moment1 == nullptr) {
       host.Upload();
       continue;

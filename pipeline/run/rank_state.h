@@ -1,6 +1,7 @@
 #ifndef SLUICE_PIPELINE_RUN_RANK_STATE_H_
 #define SLUICE_PIPELINE_RUN_RANK_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,13 +34,16 @@ struct ParameterView {
   float* gradient = nullptr;
   float* moment1 = nullptr;
   float* moment2 = nullptr;
+  LowHalves low_halves = {};  // of these elements, where the parameter is split
   // The elements whose gradient this rank sums over its group: its slice, which is everything where
   // the group has one rank.
   int64_t slice_first = 0;
   int64_t slice_count = 0;
 
-  // Of one that is trained, and so fp32.
-  float* trained_weight() const { return static_cast<float*>(weight); }
+  // The weights among those elements.
+  void* updated_weight() const {
+    return static_cast<std::byte*>(weight) + first * SizeOf(decl->dtype);
+  }
   float* slice_gradient() const { return gradient + (slice_first - first); }
 };
 

@@ -14,6 +14,8 @@ StateGather::StateGather(const RankState& state, Communicator& world)
   const std::vector<int> rank_of_layer = RankOfLayers(plan_);
   for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
     rank_of_.insert(rank_of_.end(), plan_.layers[layer].parameters.size(), rank_of_layer[layer]);
+  for (const ParameterDecl* parameter : CanonicalParameters(plan_))
+    split_.push_back(parameter->is_split());
   views_.resize(rank_of_.size());
   for (const ParameterView& view : state.parameters()) {
     // Copies of the model are equal; the first stands for them.
@@ -26,11 +28,13 @@ StateGather::Values StateGather::Own(StateKind kind, int parameter, int64_t coun
   const ParameterView& view = *views_[static_cast<size_t>(parameter)];
   switch (kind) {
     case StateKind::kWeight:
-      return {.dtype = view.decl->dtype, .data = view.weight, .count = count};
+      return {.tensor = {view.decl->dtype, view.weight, view.low_halves},
+              .first = count < view.elements ? view.first : 0,
+              .count = count};
     case StateKind::kMoment1:
-      return {.data = view.moment1, .count = count};
+      return {.tensor = {.data = view.moment1}, .count = count};
     default:
-      return {.data = view.moment2, .count = count};
+      return {.tensor = {.data = view.moment2}, .count = count};
   }
 }
 
@@ -38,10 +42,12 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
                                  const Sink& sink) {
   const auto index = static_cast<size_t>(parameter);
   const std::vector<int64_t>& bounds = plan_.shards[index];
-  // Every rank of a group has all weights, and of the optimizer's state what has not been divided.
+  // Every rank of a group has all weights, and of the optimizer's state, which the low halves of
+  // split weights belong to, what has not been divided.
   const int first = rank_of_[index];
   const RankGroup group = plan_.GroupOf(first);
-  const bool sliced = kind != StateKind::kWeight && plan_.zero(first) >= 1;
+  const bool state = kind != StateKind::kWeight || split_[index];
+  const bool sliced = state && plan_.zero(first) >= 1;
   absl::Status status = absl::OkStatus();
   for (int k = 0; k < (sliced ? group.size : 1) && status.ok(); ++k) {
     const auto at = static_cast<size_t>(k);
@@ -61,7 +67,7 @@ absl::Status StateGather::Give(const Values& values, const Sink& sink) {
   absl::Status status = absl::OkStatus();
   for (int64_t first = 0; first < values.count && status.ok(); first += kStatePiece) {
     const int64_t size = std::min(kStatePiece, values.count - first);
-    status = sink(readers_.front().Read(values.dtype, values.data, first, size), size);
+    status = sink(readers_.front().Read(values.tensor, values.first + first, size), size);
   }
   return status;
 }
@@ -80,7 +86,7 @@ absl::Status StateGather::Send(const Values& values) {
     if (status.ok()) {
       const int64_t size = std::min(kStatePiece, values.count - first);
       HostReader& reader = readers_[static_cast<size_t>(piece % kStatePiecesUnderWay)];
-      status = world_.PostSend(0, reader.Read(values.dtype, values.data, first, size),
+      status = world_.PostSend(0, reader.Read(values.tensor, values.first + first, size),
                                StateBytes(size), &tickets[piece % kStatePiecesUnderWay]);
     }
   }

@@ -33,8 +33,8 @@ class StateGather {
  private:
   // What this rank has of the tensor.
   struct Values {
-    DType dtype = DType::kFloat32;
-    const void* data = nullptr;
+    HeldTensor tensor;
+    int64_t first = 0;  // element
     int64_t count = 0;
   };
   Values Own(StateKind kind, int parameter, int64_t count) const;
@@ -45,6 +45,7 @@ class StateGather {
   const RunPlan& plan_;
   Communicator& world_;
   std::vector<int> rank_of_;                 // [parameter]: rank of the pipeline that holds it
+  std::vector<bool> split_;                  // [parameter]
   std::vector<const ParameterView*> views_;  // [parameter]; null where another rank has it
   std::vector<HostReader> readers_;          // [piece under way]: what this rank sends
   std::vector<float> pieces_;                // that rank 0 receives

@@ -23,7 +23,7 @@ uint64_t HashOf(const ParameterView& view, HostReader* reader) {
   XXH3_64bits_reset_withSeed(&hash, XXH3_64bits(name.data(), name.size()));
   for (int64_t first = 0; first < view.elements; first += kStatePiece) {
     const int64_t count = std::min(kStatePiece, view.elements - first);
-    XXH3_64bits_update(&hash, reader->Read(view.decl->dtype, view.weight, first, count),
+    XXH3_64bits_update(&hash, reader->Read({view.decl->dtype, view.weight}, first, count),
                        static_cast<size_t>(count) * sizeof(float));
   }
   return XXH3_64bits_digest(&hash);

@@ -92,10 +92,22 @@ std::string FolderOf(const std::string& path) {
 // Elements first ... of a part that is in this rank's arena.
 const float* ReadPart(const ParameterView& view, const CheckpointPart& part, int64_t first,
                       int64_t count, HostReader* reader) {
-  if (part.kind == StateKind::kWeight)
-    return reader->Read(view.decl->dtype, view.weight, part.first + first, count);
+  if (part.kind == StateKind::kWeight) {
+    return reader->Read({view.decl->dtype, view.weight, view.low_halves}, part.first + first,
+                        count);
+  }
   const float* const moment = part.kind == StateKind::kMoment1 ? view.moment1 : view.moment2;
-  return reader->Read(DType::kFloat32, moment, part.first - view.first + first, count);
+  return reader->Read({.data = moment}, part.first - view.first + first, count);
+}
+
+// Where to read the view's weights to, from the tensor `name` of a file.
+TensorTarget TargetOf(const ParameterView& view, const std::string& name, HostState* host) {
+  return {.name = name,
+          .shape = view.decl->shape,
+          .data = host->Place(view.weight, view.decl->bytes()),
+          .dtype = view.decl->dtype,
+          .split = view.decl->is_split(),
+          .low_halves = host->Place(view.low_halves)};
 }
 
 template <typename T>
@@ -233,10 +245,7 @@ absl::Status LoadState(const ResumePoint& resume, RankState& state) {
   for (const ParameterView& view : state.parameters()) {
     const std::string& name = StoredName(*view.decl);
     if (view.shared || (resume.checkpoint->adapter_only && !IsAdapter(name))) continue;
-    weights.push_back({.name = name,
-                       .shape = view.decl->shape,
-                       .data = host.Place(view.weight, view.decl->bytes()),
-                       .dtype = view.decl->dtype});
+    weights.push_back(TargetOf(view, name, &host));
     if (view.decl->frozen) continue;
     const int64_t count = view.count == view.elements ? -1 : view.count;
     const auto moment = [&](const char* suffix, float* values) {
@@ -263,10 +272,7 @@ absl::Status LoadInitialWeights(const std::string& path, RankState& state) {
   std::vector<TensorTarget> weights;
   for (const ParameterView& view : state.parameters()) {
     if (IsAdapter(view.decl->name)) continue;
-    TensorTarget target = {.name = StoredName(*view.decl),
-                           .shape = view.decl->shape,
-                           .data = host.Place(view.weight, view.decl->bytes()),
-                           .dtype = view.decl->dtype};
+    TensorTarget target = TargetOf(view, StoredName(*view.decl), &host);
     if (!view.shared) weights.push_back(target);
     if (view.decl->tied_to.empty()) continue;
     target.name = view.decl->name;
@@ -292,9 +298,7 @@ absl::Status LoadAdapter(const std::string& path, RankState& state) {
   std::vector<TensorTarget> targets;
   for (const ParameterView& view : state.parameters()) {
     if (!IsAdapter(view.decl->name)) continue;
-    targets.push_back({.name = view.decl->name,
-                       .shape = view.decl->shape,
-                       .data = host.Place(view.weight, view.decl->bytes())});
+    targets.push_back(TargetOf(view, view.decl->name, &host));
   }
   absl::Status status = ReadTensors(*adapter->tensors, targets);
   if (status.ok()) host.Upload();

@@ -81,7 +81,7 @@ class FakeDevice : public Device {
 };
 
 // The CPU's kernels, each done when the FakeDevice's stream gets there: the same bits.
-const Kernels& FakeKernels();
+const Kernels& FakeKernels(MasterWeights master_weights = MasterWeights::kWhole);
 
 }  // namespace sluice
 

@@ -102,60 +102,64 @@ void Optimize(Stream stream, void (*function)(Stream, const Step&, Tensors), con
   FakeDevice::Queue(stream, [=] { function(Stream{}, step, kept); });
 }
 
+Kernels Table(MasterWeights master_weights) {
+  Kernels kernels = Cpu();
+  kernels.device = "fake";
+  kernels.master_weights = master_weights;
+  kernels.make_linear = [](const LinearShape& shape) -> std::unique_ptr<Linear> {
+    return std::make_unique<QueuedLinear>(shape);
+  };
+  kernels.make_attention =
+      [](const AttentionShape& shape) -> absl::StatusOr<std::unique_ptr<Attention>> {
+    return std::make_unique<QueuedAttention>(shape);
+  };
+  kernels.embedding_forward = Queued<&Kernels::embedding_forward>::Call;
+  kernels.embedding_backward = Queued<&Kernels::embedding_backward>::Call;
+  kernels.layer_norm_forward = Queued<&Kernels::layer_norm_forward>::Call;
+  kernels.layer_norm_backward = Queued<&Kernels::layer_norm_backward>::Call;
+  kernels.rms_norm_forward = Queued<&Kernels::rms_norm_forward>::Call;
+  kernels.rms_norm_backward = Queued<&Kernels::rms_norm_backward>::Call;
+  kernels.activation_forward = Queued<&Kernels::activation_forward>::Call;
+  kernels.activation_backward = Queued<&Kernels::activation_backward>::Call;
+  kernels.gated_forward = Queued<&Kernels::gated_forward>::Call;
+  kernels.gated_backward = Queued<&Kernels::gated_backward>::Call;
+  kernels.rope_table = [](Stream stream, int64_t seq, int64_t pairs, const float* frequencies,
+                          float magnitude, float* turns) {
+    const std::vector<float> kept(frequencies, frequencies + pairs);
+    FakeDevice::Queue(
+        stream, [=] { Cpu().rope_table(Stream{}, seq, pairs, kept.data(), magnitude, turns); });
+  };
+  kernels.rope = [](Stream stream, const RopeShape& shape, const float* turns,
+                    const int32_t* starts, bool inverse, void* x) {
+    FakeDevice::Queue(stream, [=] { Cpu().rope(Stream{}, shape, turns, starts, inverse, x); });
+  };
+  kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
+  kernels.soft_cap = Queued<&Kernels::soft_cap>::Call;
+  kernels.dropout = Queued<&Kernels::dropout>::Call;
+  kernels.scale = Queued<&Kernels::scale>::Call;
+  kernels.accumulate = Queued<&Kernels::accumulate>::Call;
+  kernels.block_squares = Queued<&Kernels::block_squares>::Call;
+  kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {
+    const std::vector<GroupedSum> kept(rows.begin(), rows.end());
+    FakeDevice::Queue(stream, [kept] { Cpu().add_in_groups(Stream{}, kept); });
+  };
+  kernels.all_finite = Queued<&Kernels::all_finite>::Call;
+  kernels.copy = Queued<&Kernels::copy>::Call;
+  kernels.adamw = [](Stream stream, const AdamWStep& step, Tensors tensors) {
+    Optimize(stream, Cpu().adamw, step, tensors);
+  };
+  kernels.sgd = [](Stream stream, const SgdStep& step, Tensors tensors) {
+    Optimize(stream, Cpu().sgd, step, tensors);
+  };
+  return kernels;
+}
+
 }  // namespace
 
-const Kernels& FakeKernels() {
-  static const Kernels table = [] {
-    Kernels kernels = Cpu();
-    kernels.device = "fake";
-    kernels.make_linear = [](const LinearShape& shape) -> std::unique_ptr<Linear> {
-      return std::make_unique<QueuedLinear>(shape);
-    };
-    kernels.make_attention =
-        [](const AttentionShape& shape) -> absl::StatusOr<std::unique_ptr<Attention>> {
-      return std::make_unique<QueuedAttention>(shape);
-    };
-    kernels.embedding_forward = Queued<&Kernels::embedding_forward>::Call;
-    kernels.embedding_backward = Queued<&Kernels::embedding_backward>::Call;
-    kernels.layer_norm_forward = Queued<&Kernels::layer_norm_forward>::Call;
-    kernels.layer_norm_backward = Queued<&Kernels::layer_norm_backward>::Call;
-    kernels.rms_norm_forward = Queued<&Kernels::rms_norm_forward>::Call;
-    kernels.rms_norm_backward = Queued<&Kernels::rms_norm_backward>::Call;
-    kernels.activation_forward = Queued<&Kernels::activation_forward>::Call;
-    kernels.activation_backward = Queued<&Kernels::activation_backward>::Call;
-    kernels.gated_forward = Queued<&Kernels::gated_forward>::Call;
-    kernels.gated_backward = Queued<&Kernels::gated_backward>::Call;
-    kernels.rope_table = [](Stream stream, int64_t seq, int64_t pairs, const float* frequencies,
-                            float magnitude, float* turns) {
-      const std::vector<float> kept(frequencies, frequencies + pairs);
-      FakeDevice::Queue(
-          stream, [=] { Cpu().rope_table(Stream{}, seq, pairs, kept.data(), magnitude, turns); });
-    };
-    kernels.rope = [](Stream stream, const RopeShape& shape, const float* turns,
-                      const int32_t* starts, bool inverse, void* x) {
-      FakeDevice::Queue(stream, [=] { Cpu().rope(Stream{}, shape, turns, starts, inverse, x); });
-    };
-    kernels.cross_entropy = Queued<&Kernels::cross_entropy>::Call;
-    kernels.soft_cap = Queued<&Kernels::soft_cap>::Call;
-    kernels.dropout = Queued<&Kernels::dropout>::Call;
-    kernels.scale = Queued<&Kernels::scale>::Call;
-    kernels.accumulate = Queued<&Kernels::accumulate>::Call;
-    kernels.block_squares = Queued<&Kernels::block_squares>::Call;
-    kernels.add_in_groups = [](Stream stream, absl::Span<const GroupedSum> rows) {
-      const std::vector<GroupedSum> kept(rows.begin(), rows.end());
-      FakeDevice::Queue(stream, [kept] { Cpu().add_in_groups(Stream{}, kept); });
-    };
-    kernels.all_finite = Queued<&Kernels::all_finite>::Call;
-    kernels.copy = Queued<&Kernels::copy>::Call;
-    kernels.adamw = [](Stream stream, const AdamWStep& step, Tensors tensors) {
-      Optimize(stream, Cpu().adamw, step, tensors);
-    };
-    kernels.sgd = [](Stream stream, const SgdStep& step, Tensors tensors) {
-      Optimize(stream, Cpu().sgd, step, tensors);
-    };
-    return kernels;
-  }();
-  return table;
+const Kernels& FakeKernels(MasterWeights master_weights) {
+  static const Kernels whole = Table(MasterWeights::kWhole);
+  static const Kernels split = Table(MasterWeights::kSplit);
+  return master_weights == MasterWeights::kSplit ? split : whole;
 }
 
 }  // namespace sluice

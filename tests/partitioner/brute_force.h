@@ -21,11 +21,23 @@ inline double SimulatedSeconds(const PartitionProblem& problem, const StageAssig
                           ToStepCosts(problem, PriceStages(problem, assignment)));
 }
 
+// What a rank holds all the time, layer by layer: what is tied to the first layer only where that is
+// elsewhere.
+inline int64_t HeldBytes(const PartitionProblem& problem, int rank, const Partition& partition) {
+  const std::vector<LayerCost>& layers = problem.machines.CostsOf(rank).layers();
+  const std::vector<int> stages = problem.timetable->placement.StagesOf(rank);
+  const bool has_first = std::find(stages.begin(), stages.end(), 0) != stages.end();
+  int64_t held = 0;
+  for (int stage : stages) {
+    for (int layer = partition[stage].first; layer <= partition[stage].last; ++layer)
+      held += layers[layer].parameter_bytes - (has_first ? layers[layer].tied_bytes : 0);
+  }
+  return held;
+}
+
 // The peak bytes of one rank, found by walking along its row: a naive version of InFlight.
 inline int64_t WalkedBytes(const Timetable& timetable, int rank,
-                           const std::vector<RangeCost>& stages) {
-  int64_t held = 0;
-  for (int stage : timetable.placement.StagesOf(rank)) held += stages[stage].parameter_bytes;
+                           const std::vector<RangeCost>& stages, int64_t held) {
   int64_t most = held;
   for (const Action& action : timetable.rows[rank]) {
     const RangeCost& stage = stages[action.stage];
@@ -43,7 +55,8 @@ inline bool Fits(const PartitionProblem& problem, const StageAssignment& assignm
   if (!problem.machines.limits_memory()) return true;
   const std::vector<RangeCost> stages = PriceStages(problem, assignment);
   for (int rank = 0; rank < problem.timetable->placement.ranks(); ++rank) {
-    if (WalkedBytes(*problem.timetable, rank, stages) > problem.machines.MemoryOf(rank))
+    const int64_t held = HeldBytes(problem, rank, assignment.partition);
+    if (WalkedBytes(*problem.timetable, rank, stages, held) > problem.machines.MemoryOf(rank))
       return false;
   }
   return true;

@@ -27,7 +27,9 @@ std::vector<LayerCost> RandomModel(Random& random, int count) {
     layer.weight_grad_bytes =
         std::min(layer.weight_grad_bytes,
                  *std::min_element(layer.saved_bytes.begin(), layer.saved_bytes.end()));
+    layer.tied_bytes = 0;
   }
+  if (count > 1 && layers.front().saved_bytes[0] % 2 == 0) TieLastLayer(layers);
   return layers;
 }
 
@@ -57,9 +59,8 @@ double BestOrder(const Workload& workload, const Timetable& shape,
   wanted.costs = ToStepCosts(problem, stages);
   wanted.effort = 0.05;
   for (int rank = 0; rank < shape.placement.ranks(); ++rank) {
-    int64_t room = *workload.machines.memory_limit;
-    for (int stage : shape.placement.StagesOf(rank)) room -= stages[stage].parameter_bytes;
-    wanted.limits.bytes.push_back(static_cast<double>(room));
+    const int64_t held = HeldBytes(problem, rank, assignment.partition);
+    wanted.limits.bytes.push_back(static_cast<double>(*workload.machines.memory_limit - held));
   }
   const absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(wanted);
   return best.ok() ? best->run.makespan : kNothing;

@@ -44,6 +44,7 @@ struct RandomModel {
       layer.weight_grad_seconds *= samples * share;
       layer.sync_seconds += setting.data - 1;
       layer.parameter_bytes /= setting.tensor;
+      layer.tied_bytes /= setting.tensor;
       for (int64_t& bytes : layer.saved_bytes) bytes *= setting.micro_batch_size;
     }
     Machines result;

@@ -18,6 +18,12 @@ using Random = std::mt19937_64;
 
 inline int Below(Random& random, int limit) { return static_cast<int>(random() % limit); }
 
+// As a head is tied to the embedding.
+inline void TieLastLayer(std::vector<LayerCost>& layers) {
+  const int64_t most = std::min(layers.front().parameter_bytes, layers.back().parameter_bytes);
+  layers.back().tied_bytes = 97 * layers.front().saved_bytes[0] % (most + 1);
+}
+
 // Layers with small whole costs (so that there are many ties) or real ones (so that there are
 // none).
 inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
@@ -42,6 +48,7 @@ inline std::vector<LayerCost> RandomLayers(Random& random, int count) {
     layer.output_bytes = Below(random, 20);
     layer.workspace_bytes = Below(random, 40);
   }
+  if (count > 1 && layers.front().saved_bytes[0] % 2 == 0) TieLastLayer(layers);
   return layers;
 }
 

@@ -36,17 +36,20 @@ RunRequest Asynchronous(const SmallRun& run, int64_t steps) {
   return request;
 }
 
-// One stage of the twin: all versions of its weights, and the state of its optimizer.
+// One stage of the twin: all versions of its weights, whole, and the state of its optimizer.
 class TwinStage {
  public:
-  TwinStage(ModelRunner& runner, LayerRange layers) {
+  TwinStage(ModelRunner& runner, LayerRange layers, uint64_t seed) {
     for (int l = layers.first; l <= layers.last; ++l) {
       for (const ParameterDecl& decl : runner.layers()[static_cast<size_t>(l)].decl().parameters) {
         decls_.push_back(decl);
-        const absl::Span<float> initial = runner.parameter(decl.name);
-        newest_.emplace_back(initial.begin(), initial.end());
-        moment1_.emplace_back(initial.size());
-        moment2_.emplace_back(initial.size());
+        ParameterDecl whole = decl;
+        whole.dtype = DType::kFloat32;
+        const auto elements = static_cast<size_t>(ElementCount(decl.shape));
+        newest_.emplace_back(elements);
+        InitializeParameter(whole, seed, newest_.back().data());
+        moment1_.emplace_back(elements);
+        moment2_.emplace_back(elements);
       }
     }
     versions_.push_back(newest_);
@@ -54,8 +57,7 @@ class TwinStage {
 
   void Load(ModelRunner& runner, size_t version) const {
     for (size_t p = 0; p < decls_.size(); ++p)
-      std::copy(versions_[version][p].begin(), versions_[version][p].end(),
-                runner.parameter(decls_[p].name).begin());
+      runner.SetParameter(decls_[p].name, versions_[version][p]);
   }
 
   void Update(const StepResult& result, const RunRequest& request, const OptimizerOptions& options,
@@ -125,9 +127,11 @@ class Twin {
   Twin(const RunRequest& request, const TrainOptions& options)
       : request_(request),
         options_(options),
-        runner_(request.spec, request.batch, request.dtype, CpuKernels(), options.training.seed),
+        runner_(request.spec, request.batch, request.dtype, *request.kernels,
+                options.training.seed),
         data_(request.spec, request.batch.seq) {
-    for (const LayerRange& layers : request.partition) stages_.emplace_back(runner_, layers);
+    for (const LayerRange& layers : request.partition)
+      stages_.emplace_back(runner_, layers, options.training.seed);
   }
 
   TwinOutcome Train() {
@@ -240,6 +244,10 @@ std::vector<SmallRun> Runs() {
                     .recompute = Recompute::kFull,
                     .dtype = DType::kBFloat16,
                     .partition_seed = 3});
+    runs.push_back({.schedule = schedule,
+                    .ranks = 3,
+                    .dtype = DType::kBFloat16,
+                    .master_weights = MasterWeights::kSplit});
     runs.push_back({.schedule = schedule, .recompute = Recompute::kFull, .recompute_ahead = true});
   }
   return runs;

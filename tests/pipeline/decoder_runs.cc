@@ -74,6 +74,7 @@ DecoderRun DrawRun(Draw& draw) {
   run.documents = draw.OneIn(2);
   if (draw.OneIn(3)) run.adapted = "lora";
   if (kThreadsKeepBits && draw.OneIn(3)) run.threads = 2 + draw.Below(2);
+  if (run.dtype == DType::kBFloat16 && draw.OneIn(2)) run.master_weights = MasterWeights::kSplit;
   return drawn;
 }
 

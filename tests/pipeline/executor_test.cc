@@ -227,7 +227,7 @@ TEST(Executor, NamesTheFirstValueThatIsNotFinite) {
   // A weight of block 1.
   for (const ParameterView& view : rank.state->parameters()) {
     if (view.decl->name == "transformer.h.1.mlp.c_fc.bias") {
-      view.trained_weight()[0] = std::numeric_limits<float>::quiet_NaN();
+      static_cast<float*>(view.weight)[0] = std::numeric_limits<float>::quiet_NaN();
     }
   }
   rank.state->Pack();

@@ -9,7 +9,7 @@ namespace sluice {
 // A SmallRun with the kernels of a FakeDevice.
 inline RunRequest FakeRequest(const SmallRun& run) {
   RunRequest request = MakeRequest(run);
-  request.kernels = &FakeKernels();
+  request.kernels = &FakeKernels(run.master_weights);
   return request;
 }
 

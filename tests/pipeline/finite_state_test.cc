@@ -67,7 +67,7 @@ void Spoil(const Spoiled& spoiled, RankState& state) {
       [](const ParameterView& a, const ParameterView& b) { return a.count < b.count; });
   const ParameterView& view =
       spoiled.view < 0 ? *largest : views[static_cast<size_t>(spoiled.view)];
-  float* values = spoiled.kind == StateKind::kWeight    ? view.trained_weight()
+  float* values = spoiled.kind == StateKind::kWeight    ? static_cast<float*>(view.weight)
                   : spoiled.kind == StateKind::kMoment1 ? view.moment1
                                                         : view.moment2;
   values[(spoiled.kind == StateKind::kWeight ? view.elements : view.count) - 1] = spoiled.value;

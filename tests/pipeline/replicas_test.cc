@@ -83,6 +83,30 @@ TEST_P(Replicas, EqualOnePipeline) {
 INSTANTIATE_TEST_SUITE_P(Cuts, Replicas, testing::ValuesIn(Runs()),
                          [](const auto& run) { return run.param.Name(); });
 
+// The low halves of split weights are divided with the rest of the optimizer's state.
+INSTANTIATE_TEST_SUITE_P(Split, Replicas, testing::ValuesIn([] {
+                           std::vector<SmallRun> runs;
+                           for (int zero = 0; zero <= 2; ++zero) {
+                             for (const char* model : {"wide", "wide_tied"}) {
+                               runs.push_back({.model = model,
+                                               .ranks = zero + 1,
+                                               .dtype = DType::kBFloat16,
+                                               .master_weights = MasterWeights::kSplit,
+                                               .replicas = 3,
+                                               .zero = zero});
+                             }
+                           }
+                           runs.push_back({.model = "wide",
+                                           .ranks = 2,
+                                           .dtype = DType::kBFloat16,
+                                           .master_weights = MasterWeights::kSplit,
+                                           .replicas = 2,
+                                           .zero = 1,
+                                           .adapted = "lora"});
+                           return runs;
+                         }()),
+                         [](const auto& run) { return run.param.Name(); });
+
 // Of what is frozen nobody has anything to sum or to divide.
 INSTANTIATE_TEST_SUITE_P(
     Adapted, Replicas,

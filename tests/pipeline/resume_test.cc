@@ -41,6 +41,18 @@ std::vector<Handover> Handovers() {
   SmallRun mlp{
       .model = "mlp", .ranks = 3, .dtype = DType::kBFloat16, .optimizer = OptimizerKind::kSgd};
   handovers.push_back({mlp, mlp});
+  SmallRun split_weights = tied;
+  split_weights.dtype = DType::kBFloat16;
+  split_weights.master_weights = MasterWeights::kSplit;
+  SmallRun in_slices = split_weights;
+  in_slices.ranks = 1;
+  in_slices.micro_batches /= 2;
+  in_slices.sum_groups = 2;
+  in_slices.replicas = 2;
+  in_slices.zero = 1;
+  split_weights.sum_groups = 2;
+  handovers.push_back({split_weights, in_slices});
+  handovers.push_back({in_slices, split_weights});
   // Frozen weights that are kept in bf16, and saved as fp32.
   for (const char* adapted : {"lora", "freeze", "dropout"}) {
     for (SmallRun* run : {&tied, &tied_one}) {

@@ -151,6 +151,7 @@ std::string SmallRun::Name() const {
   std::string name =
       absl::StrCat(model, "_", schedule, "_p", ranks, "_v", chunks, "_m", micro_batches, "_",
                    policies[static_cast<int>(recompute)], "_", DTypeName(dtype));
+  if (master_weights == MasterWeights::kSplit) absl::StrAppend(&name, "_split");
   if (recompute_ahead) absl::StrAppend(&name, "_ahead");
   if (partition_seed != 0) absl::StrAppend(&name, "_cut", partition_seed);
   if (optimizer == OptimizerKind::kSgd) absl::StrAppend(&name, "_sgd");
@@ -206,6 +207,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
     request.adaptation.freeze = {"*.0.*", "*.2.*", "*c_fc.bias", "*wte.weight", "*wpe.weight"};
   }
   if (!run.adapted.empty()) request.adaptation.base_dtype = run.dtype;
+  request.kernels = &CpuKernels(run.master_weights);
   request.timetable = timetable;
   const int stages = timetable.placement.model_stages();
   request.partition = run.partition_seed == 0
@@ -239,10 +241,11 @@ std::vector<SmallRun> CatalogueRuns(const std::vector<std::string>& without) {
         runs.push_back(run);
       }
     }
-    // Once with recomputed activations and with bf16.
+    // Once with recomputed activations and with bf16, in every other schedule split.
     if (runs.empty() || runs.back().schedule != entry.name) continue;
     runs.back().recompute = Recompute::kFull;
     runs.back().dtype = DType::kBFloat16;
+    runs.back().master_weights = seed % 2 == 0 ? MasterWeights::kSplit : MasterWeights::kWhole;
   }
   return runs;
 }

@@ -53,6 +53,7 @@ struct SmallRun {
   Recompute recompute = Recompute::kNone;
   bool recompute_ahead = false;
   DType dtype = DType::kFloat32;
+  MasterWeights master_weights = MasterWeights::kWhole;
   uint64_t partition_seed = 0;  // 0: even; else a random partition
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   int sum_groups = 0;  // as in RunRequest

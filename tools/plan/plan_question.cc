@@ -29,6 +29,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--adapter", !flags.adaptation.adapter.empty()},
       {"--freeze", !flags.adaptation.freeze.empty()},
       {"--base-dtype", !flags.adaptation.base_dtype.empty()},
+      {"--master-weights", !flags.adaptation.master_weights.empty()},
       {"--pack", flags.pack},
       {"--tensor-parallel", flags.tensor_parallel != "1"},
       {"--sequence-parallel", flags.sequence_parallel},
@@ -208,6 +209,19 @@ int LayerCount(const PlanQuestion& question) {
   return static_cast<int>(std::get<Profile>(question.subject).layers.size());
 }
 
+// A profile has its own, and sluice runs GPUs with one kind only.
+absl::Status CheckMasterWeights(const PlanQuestion& question) {
+  if (!question.master_weights) return absl::OkStatus();
+  if (std::holds_alternative<Profile>(question.subject)) {
+    return absl::InvalidArgumentError(
+        "--master-weights cannot change what was measured; measure again with sluice profile");
+  }
+  if (question.on_this_processor() || question.master_weights == MasterWeights::kSplit)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--master-weights whole is a choice that processors have; sluice runs GPUs with split ones");
+}
+
 // What is trained; of a profile, what was. What the frozen weights are kept in depends on the
 // compute type.
 absl::Status ReadAdaptation(const PlanFlags& flags, PlanQuestion* question) {
@@ -217,6 +231,8 @@ absl::Status ReadAdaptation(const PlanFlags& flags, PlanQuestion* question) {
   if (!adaptation.ok()) return adaptation.status();
   question->adaptation = *std::move(adaptation);
   question->documents = flags.pack;
+  question->master_weights = MasterWeightsOf(flags.adaptation);
+  if (absl::Status status = CheckMasterWeights(*question); !status.ok()) return status;
   const bool given = !(question->adaptation == Adaptation());
   if (profile == nullptr || !given || question->adaptation == profile->adaptation)
     return absl::OkStatus();

@@ -132,8 +132,9 @@ std::string FormatTable(const std::string& place, const Profile& profile) {
 }
 
 absl::Status RunProfile(const Flags& flags) {
-  const absl::StatusOr<KernelChoice> choice = ChoiceOf(flags.kernels);
+  absl::StatusOr<KernelChoice> choice = ChoiceOf(flags.kernels);
   if (!choice.ok()) return choice.status();
+  choice->master_weights = MasterWeightsOf(flags.adaptation);
   const bool on_gpu = choice->cuda;
   if (on_gpu && flags.stages > 1) {
     return absl::InvalidArgumentError(

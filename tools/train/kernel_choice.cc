@@ -3,11 +3,17 @@
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
+
 absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice) {
   if (!choice.cuda) {
-    if (choice.attention == CudaAttention::kSluice) return &CpuKernels();
+    if (choice.attention == CudaAttention::kSluice)
+      return &CpuKernels(choice.master_weights.value_or(MasterWeights::kWhole));
     return absl::InvalidArgumentError(
         "--attention cudnn is a choice that GPUs have; it needs --device cuda");
+  }
+  if (choice.master_weights == MasterWeights::kWhole) {
+    return absl::InvalidArgumentError(
+        "--master-weights whole is a choice that CPUs have; GPUs always split, leave it out");
   }
   const absl::Status own = PrepareCudaKernels();
   if (!own.ok()) return absl::Status(own.code(), absl::StrCat("--device cuda: ", own.message()));

@@ -1,6 +1,8 @@
 #ifndef SLUICE_TOOLS_TRAIN_KERNEL_CHOICE_H_
 #define SLUICE_TOOLS_TRAIN_KERNEL_CHOICE_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/kernels/cuda_kernels.h"
@@ -14,10 +16,11 @@ namespace sluice {
 struct KernelChoice {
   bool cuda = false;  // the kernels of a GPU, otherwise those of the CPU
   CudaAttention attention = CudaAttention::kSluice;
+  std::optional<MasterWeights> master_weights = {};  // usual: whole on a CPU, split on a GPU
 };
 
 // The kernels that were chosen, usable for planning; that needs no GPU. InvalidArgument for a
-// choice that the CPU does not have; FailedPrecondition or NotFound where this build or machine
+// choice that the device does not have; FailedPrecondition or NotFound where this build or machine
 // cannot run them.
 absl::StatusOr<const Kernels*> KernelsOf(const KernelChoice& choice);
 

@@ -335,6 +335,7 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   absl::StatusOr<Adaptation> adaptation = AdaptationOf(flags.adaptation, question.dtype);
   if (!adaptation.ok()) return adaptation.status();
   question.adaptation = *std::move(adaptation);
+  question.kernels.master_weights = MasterWeightsOf(flags.adaptation);
   options.saving.adapter = flags.adaptation.adapter;
   const absl::StatusOr<absl::Duration> timeout = ParseTimeout(flags.timeout);
   if (!timeout.ok()) return timeout.status();

@@ -38,6 +38,19 @@ absl::Status TakeAdaptation(const PlanFile& plan, TrainQuestion* question) {
   return absl::OkStatus();
 }
 
+// What weights are kept in, as the plan's bytes are for. GPUs have no choice.
+absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
+  std::optional<MasterWeights>& asked = question->kernels.master_weights;
+  if (question->kernels.cuda) return absl::OkStatus();
+  if (asked.has_value() && asked != plan.master_weights) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--master-weights asks for ", MasterWeightsName(*asked), " ones; the plan is for ",
+        MasterWeightsName(plan.master_weights), " ones: leave it out, or plan again"));
+  }
+  asked = plan.master_weights;
+  return absl::OkStatus();
+}
+
 // A plan replaces the answers that it contains.
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   TimetableChoice& timetable = question->timetable;
@@ -61,6 +74,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   question->dtype = plan.dtype;
   if (question->seq == 0) question->seq = static_cast<int>(plan.seq);
+  if (absl::Status status = TakeMasterWeights(plan, question); !status.ok()) return status;
   return TakeAdaptation(plan, question);
 }
 

@@ -6,9 +6,10 @@
 namespace sluice {
 namespace {
 
-constexpr Kernels Table(decltype(Kernels::make_linear) make_linear) {
+constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeights master_weights) {
   return {
-      .device = "cpu",
+      .device = master_weights == MasterWeights::kSplit ? "cpu, split master weights" : "cpu",
+      .master_weights = master_weights,
       .make_linear = make_linear,
       .make_attention = cpu::MakeAttention,
       .embedding_forward = cpu::EmbeddingForward,
@@ -43,14 +44,29 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear) {
 
 }  // namespace
 
-const Kernels& CpuKernels() {
-  static constexpr Kernels kTable = Table(cpu::MakeLinear);
-  return kTable;
+const char* MasterWeightsName(MasterWeights master_weights) {
+  return master_weights == MasterWeights::kSplit ? "split" : "whole";
 }
 
-const Kernels& PortableCpuKernels() {
-  static constexpr Kernels kTable = Table(cpu::MakePortableLinear);
-  return kTable;
+bool ParseMasterWeights(absl::string_view name, MasterWeights* master_weights) {
+  for (const MasterWeights known : {MasterWeights::kWhole, MasterWeights::kSplit}) {
+    if (name != MasterWeightsName(known)) continue;
+    *master_weights = known;
+    return true;
+  }
+  return false;
+}
+
+const Kernels& CpuKernels(MasterWeights master_weights) {
+  static constexpr Kernels kWhole = Table(cpu::MakeLinear, MasterWeights::kWhole);
+  static constexpr Kernels kSplit = Table(cpu::MakeLinear, MasterWeights::kSplit);
+  return master_weights == MasterWeights::kSplit ? kSplit : kWhole;
+}
+
+const Kernels& PortableCpuKernels(MasterWeights master_weights) {
+  static constexpr Kernels kWhole = Table(cpu::MakePortableLinear, MasterWeights::kWhole);
+  static constexpr Kernels kSplit = Table(cpu::MakePortableLinear, MasterWeights::kSplit);
+  return master_weights == MasterWeights::kSplit ? kSplit : kWhole;
 }
 
 bool CpuMultipliesBFloat16() { return cpu::MultipliesBFloat16(); }

@@ -82,6 +82,42 @@ HWY_INLINE void Store(V v, D d, T* p, Head head) {
   std::memcpy(p, buffer, head.n * sizeof(T));
 }
 
+// fp32 values in two parts (models/spec/bfloat16.h).
+HWY_INLINE VF LoadSplit(const BFloat16* high, const uint16_t* low, Full) {
+  const DF d;
+  const hn::RebindToSigned<DF> i32;
+  const hn::Rebind<int16_t, DF> i16;
+  // A low half from 0x8000 on is a negative difference.
+  const auto difference = hn::PromoteTo(i32, hn::LoadU(i16, reinterpret_cast<const int16_t*>(low)));
+  return hn::BitCast(d, hn::Add(hn::BitCast(i32, Load(d, high, Full())), difference));
+}
+
+HWY_INLINE void StoreSplit(VF v, BFloat16* high, uint16_t* low, Full) {
+  const hn::RebindToUnsigned<DF> u32;
+  const hn::RebindToSigned<DF> i32;
+  const hn::Rebind<uint16_t, DF> u16;
+  const auto bits = hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), hn::Set(u32, 0x7fc00000U),
+                                   hn::BitCast(u32, v));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Set(u32, 0x8000U)));
+  hn::StoreU(hn::DemoteTo(u16, hn::BitCast(i32, rounded)), u16, high);
+  const auto rest = hn::And(bits, hn::Set(u32, 0xffffU));
+  hn::StoreU(hn::DemoteTo(u16, hn::BitCast(i32, rest)), u16, low);
+}
+
+HWY_INLINE VF LoadSplit(const BFloat16* high, const uint16_t* low, Head head) {
+  HWY_ALIGN uint16_t buffers[2][kLanes] = {};
+  std::memcpy(buffers[0], high, head.n * sizeof(uint16_t));
+  std::memcpy(buffers[1], low, head.n * sizeof(uint16_t));
+  return LoadSplit(buffers[0], buffers[1], Full());
+}
+
+HWY_INLINE void StoreSplit(VF v, BFloat16* high, uint16_t* low, Head head) {
+  HWY_ALIGN uint16_t buffers[2][kLanes];
+  StoreSplit(v, buffers[0], buffers[1], Full());
+  std::memcpy(high, buffers[0], head.n * sizeof(uint16_t));
+  std::memcpy(low, buffers[1], head.n * sizeof(uint16_t));
+}
+
 // Calls body(i, part) for each vector of n elements; the last part may be a Head.
 template <class Body>
 HWY_INLINE void ForEachVector(size_t n, const Body& body) {

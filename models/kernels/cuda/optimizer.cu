@@ -33,6 +33,7 @@ void Apply(Stream stream, absl::Span<const OptimizerTensor> tensors, const Updat
     }
     const int t = list.count++;
     list.weight[t] = tensor.weight;
+    list.low_halves[t] = tensor.low_halves;
     list.gradient[t] = tensor.gradient;
     list.moment1[t] = tensor.moment1;
     list.moment2[t] = tensor.moment2;
@@ -40,7 +41,8 @@ void Apply(Stream stream, absl::Span<const OptimizerTensor> tensors, const Updat
     list.first_block[t] = blocks;
     list.decay[t] = decay(tensor);
     blocks += Blocks(tensor.n, kOptimizerValues);
-    aligned = aligned && Aligned(tensor.weight, tensor.gradient, tensor.moment1, tensor.moment2);
+    aligned = aligned && Aligned(tensor.weight, tensor.low_halves, tensor.gradient, tensor.moment1,
+                                 tensor.moment2);
   }
   LaunchList(stream, list, blocks, aligned, update);
 }

@@ -13,7 +13,8 @@ constexpr int64_t kOptimizerValues = kOptimizerThreads * kFloatPart * kOptimizer
 constexpr int kOptimizerTensors = 64;
 
 struct TensorList {
-  float* weight[kOptimizerTensors];
+  void* weight[kOptimizerTensors];
+  uint16_t* low_halves[kOptimizerTensors];  // null: the weights are fp32
   const float* gradient[kOptimizerTensors];
   float* moment1[kOptimizerTensors];
   float* moment2[kOptimizerTensors];
@@ -49,6 +50,75 @@ struct SgdUpdate {
   }
 };
 
+// Weights in two parts (models/spec/bfloat16.h).
+__device__ inline float Join(uint16_t high, uint16_t low) {
+  return __uint_as_float((static_cast<uint32_t>(high) << 16) + static_cast<int16_t>(low));
+}
+
+__device__ inline void Split(float value, uint16_t* high, uint16_t* low) {
+  const uint32_t bits = value != value ? 0x7fc00000u : __float_as_uint(value);
+  *high = static_cast<uint16_t>((bits + 0x8000u) >> 16);
+  *low = static_cast<uint16_t>(bits);
+}
+
+// The four 16-bit values of a part, as 8 bytes at a time where kWhole.
+template <bool kWhole>
+__device__ inline void LoadHalves(const uint16_t* row, int64_t first, int64_t n,
+                                  uint16_t (&values)[kFloatPart]) {
+  if constexpr (kWhole) {
+    const uint2 pairs = *reinterpret_cast<const uint2*>(row + first);
+    values[0] = static_cast<uint16_t>(pairs.x), values[1] = static_cast<uint16_t>(pairs.x >> 16);
+    values[2] = static_cast<uint16_t>(pairs.y), values[3] = static_cast<uint16_t>(pairs.y >> 16);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kFloatPart; ++j) values[j] = first + j < n ? row[first + j] : uint16_t{0};
+  }
+}
+
+template <bool kWhole>
+__device__ inline void StoreHalves(const uint16_t (&values)[kFloatPart], int64_t first, int64_t n,
+                                   uint16_t* row) {
+  if constexpr (kWhole) {
+    *reinterpret_cast<uint2*>(row + first) =
+        make_uint2(values[0] | static_cast<uint32_t>(values[1]) << 16,
+                   values[2] | static_cast<uint32_t>(values[3]) << 16);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kFloatPart; ++j) {
+      if (first + j < n) row[first + j] = values[j];
+    }
+  }
+}
+
+// Values of tensor t of the list.
+template <bool kWhole>
+__device__ inline void LoadWeights(const TensorList& list, int t, int64_t first,
+                                   float (&values)[kFloatPart]) {
+  if (list.low_halves[t] == nullptr) {
+    LoadPart<kWhole>(static_cast<const float*>(list.weight[t]), first, list.n[t], 0.0f, values);
+    return;
+  }
+  uint16_t high[kFloatPart], low[kFloatPart];
+  LoadHalves<kWhole>(static_cast<const uint16_t*>(list.weight[t]), first, list.n[t], high);
+  LoadHalves<kWhole>(list.low_halves[t], first, list.n[t], low);
+#pragma unroll
+  for (int j = 0; j < kFloatPart; ++j) values[j] = Join(high[j], low[j]);
+}
+
+template <bool kWhole>
+__device__ inline void StoreWeights(const float (&values)[kFloatPart], int64_t first,
+                                    const TensorList& list, int t) {
+  if (list.low_halves[t] == nullptr) {
+    StorePart<kWhole>(values, first, list.n[t], static_cast<float*>(list.weight[t]));
+    return;
+  }
+  uint16_t high[kFloatPart], low[kFloatPart];
+#pragma unroll
+  for (int j = 0; j < kFloatPart; ++j) Split(values[j], &high[j], &low[j]);
+  StoreHalves<kWhole>(high, first, list.n[t], static_cast<uint16_t*>(list.weight[t]));
+  StoreHalves<kWhole>(low, first, list.n[t], list.low_halves[t]);
+}
+
 // kAligned: all tensors of the list are aligned to 16 bytes.
 template <bool kAligned, class Update>
 __global__ void __launch_bounds__(kOptimizerThreads)
@@ -59,13 +129,13 @@ __global__ void __launch_bounds__(kOptimizerThreads)
   const int64_t first = (blockIdx.x - list.first_block[t]) * kOptimizerValues;
   const auto change = [&](auto whole, int64_t i) {
     float w[kFloatPart], g[kFloatPart], m[kFloatPart], v[kFloatPart] = {};
-    LoadPart<whole.value>(list.weight[t], i, n, 0.0f, w);
+    LoadWeights<whole.value>(list, t, i, w);
     LoadPart<whole.value>(list.gradient[t], i, n, 0.0f, g);
     LoadPart<whole.value>(list.moment1[t], i, n, 0.0f, m);
     if (Update::kTwoMoments) LoadPart<whole.value>(list.moment2[t], i, n, 0.0f, v);
 #pragma unroll
     for (int j = 0; j < kFloatPart; ++j) update(list.decay[t], g[j], &w[j], &m[j], &v[j]);
-    StorePart<whole.value>(w, i, n, list.weight[t]);
+    StoreWeights<whole.value>(w, i, list, t);
     StorePart<whole.value>(m, i, n, list.moment1[t]);
     if (Update::kTwoMoments) StorePart<whole.value>(v, i, n, list.moment2[t]);
   };

@@ -10,6 +10,7 @@ namespace sluice::cuda {
 constexpr Kernels TableWithoutProducts(const char* device) {
   return {
       .device = device,
+      .master_weights = MasterWeights::kSplit,
       .make_linear = nullptr,
       .make_attention = nullptr,
       .embedding_forward = EmbeddingForward,

@@ -76,6 +76,7 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.spec = source.spec;
   for (const LayerCost& layer : best.machines.costs->layers()) {
     context.layer_names.push_back(layer.name);
+    if (layer.split_parameters > 0) context.master_weights = MasterWeights::kSplit;
   }
   context.micro_batch_size = best.setting.micro_batch_size;
   context.seq = source.batch.seq;

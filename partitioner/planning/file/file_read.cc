@@ -118,6 +118,12 @@ void ReadBatch(JsonFields* fields, PlanFile* plan) {
   if (!ParseDType(dtype, &plan->dtype)) {
     fields->Fail("dtype", absl::StrCat("is '", dtype, "'; expected fp32 or bf16"));
   }
+  if (fields->Has("master_weights")) {
+    const std::string kept = fields->String("master_weights");
+    if (!ParseMasterWeights(kept, &plan->master_weights)) {
+      fields->Fail("master_weights", absl::StrCat("is '", kept, "'; expected whole or split"));
+    }
+  }
   if (!fields->Has("adaptation")) return;
   absl::StatusOr<Adaptation> adaptation = ParseAdaptation(fields->String("adaptation"));
   if (!adaptation.ok())

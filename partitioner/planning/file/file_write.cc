@@ -62,6 +62,8 @@ void AddSetting(const Plan& plan, const PlanContext& context, Json* json) {
     out["dtype"] = DTypeName(context.dtype);
     if (const std::string trained = context.adaptation.ToString(); !trained.empty())
       out["adaptation"] = trained;
+    if (context.master_weights == MasterWeights::kSplit)
+      out["master_weights"] = MasterWeightsName(context.master_weights);
   }
   if (plan.has_schedule()) out["data_parallel"] = context.data_parallel;
   if (!context.graph) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "models/kernels/kernels.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
@@ -41,7 +42,8 @@ struct PlanFile {
   int64_t micro_batch_size = 1;
   int64_t seq = 1;
   DType dtype = DType::kFloat32;
-  Adaptation adaptation;       // what of the model is trained
+  Adaptation adaptation;  // what of the model is trained
+  MasterWeights master_weights = MasterWeights::kWhole;
   StageAssignment assignment;  // partition and recompute policy of each stage
   double step_seconds = 0;
   double bubble = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/kernels/kernels.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"
@@ -25,7 +26,8 @@ struct PlanContext {
   int64_t micro_batch_size = 1;
   int64_t seq = 1;  // tokens per sample
   DType dtype = DType::kFloat32;
-  Adaptation adaptation;    // what of the model is trained
+  Adaptation adaptation;  // what of the model is trained
+  MasterWeights master_weights = MasterWeights::kWhole;
   int data_parallel = 1;    // replicas of the pipeline
   int tensor_parallel = 1;  // devices that share each stage
   bool sequence_parallel = false;

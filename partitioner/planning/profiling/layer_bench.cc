@@ -68,6 +68,7 @@ struct LayerBench::Offsets {
       parameters.push_back(Take(parameter.bytes()));
       for (std::vector<int64_t>* of : {&gradients, &moments1, &moments2})
         of->push_back(Take(trained * SizeOf(DType::kFloat32)));
+      low_halves.push_back(Take(parameter.is_split() ? trained * SizeOf(DType::kBFloat16) : 0));
       most_blocks = std::max(most_blocks, trained / kSquaresBlock + 1);
     }
     squares = Take(most_blocks * static_cast<int64_t>(sizeof(double)));
@@ -89,7 +90,7 @@ struct LayerBench::Offsets {
 
   static constexpr int64_t kNotApart = -1;
   int64_t bytes = 0;
-  std::vector<int64_t> tensors, parameters, gradients, moments1, moments2;
+  std::vector<int64_t> tensors, parameters, gradients, moments1, moments2, low_halves;
   std::vector<int64_t> apart;  // [tensor] its place where W is run apart from I
   int64_t packed = 0, input = 0, input_grad = 0, output = 0, output_grad = 0, targets = 0;
   int64_t squares = 0;
@@ -171,7 +172,8 @@ void LayerBench::Update() {
     const ParameterDecl& decl = layer_->decl().parameters[i];
     if (decl.frozen) continue;
     const OptimizerTensor tensor = {.n = ElementCount(decl.shape),
-                                    .weight = static_cast<float*>(parameters_[i]),
+                                    .weight = parameters_[i],
+                                    .low_halves = low_halves_[i],
                                     .gradient = gradients_[i],
                                     .moment1 = moments1_[i],
                                     .moment2 = moments2_[i]};
@@ -189,15 +191,22 @@ void LayerBench::BindWeights(const Offsets& offsets, const Arena& brief) {
     apart_tensors_.push_back(waits ? arena_.at(offsets.apart[i]) : tensors_.back());
   }
   std::vector<std::byte> values;
+  std::vector<uint16_t> low_halves;
   for (size_t i = 0; i < offsets.parameters.size(); ++i) {
     const ParameterDecl& decl = layer_->decl().parameters[i];
     parameters_.push_back(arena_.at(offsets.parameters[i]));
     gradients_.push_back(decl.frozen ? nullptr : arena_.at<float>(offsets.gradients[i]));
     moments1_.push_back(arena_.at<float>(offsets.moments1[i]));
     moments2_.push_back(arena_.at<float>(offsets.moments2[i]));
+    low_halves_.push_back(decl.is_split() ? arena_.at<uint16_t>(offsets.low_halves[i]) : nullptr);
     values.resize(static_cast<size_t>(decl.bytes()));
-    InitializeParameter(decl, kSeed, values.data());
+    low_halves.resize(decl.is_split() ? static_cast<size_t>(ElementCount(decl.shape)) : 0);
+    InitializeParameter(decl, kSeed, values.data(),
+                        {.values = low_halves.data(), .count = std::ssize(low_halves)});
     Upload(parameters_.back(), values.data(), decl.bytes());
+    if (!decl.is_split()) continue;
+    Upload(low_halves_.back(), low_halves.data(),
+           std::ssize(low_halves) * SizeOf(DType::kBFloat16));
   }
   squares_ = arena_.at<double>(offsets.squares);
   call_.tensors = tensors_;

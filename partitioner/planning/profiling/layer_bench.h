@@ -78,6 +78,7 @@ class LayerBench {
   std::vector<void*> tensors_, apart_tensors_;
   std::vector<void*> parameters_;
   std::vector<float*> gradients_, moments1_, moments2_;
+  std::vector<uint16_t*> low_halves_;
   double* squares_ = nullptr;  // of the gradients' blocks
   LayerCall call_;
   std::vector<double> forward_, restore_, input_grad_, weight_grad_, update_;  // seconds

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/kernels/kernels.h"
 #include "models/layers/trainable.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/decoder.h"
@@ -51,7 +52,8 @@ struct PlanQuestion {
   std::optional<int> micro_batches;         // per step and replica; usual: kPlannedMicroBatches
   std::optional<int64_t> global_batch;      // samples per step; usual: by the two above
   OptimizerKind optimizer = OptimizerKind::kAdamW;
-  Adaptation adaptation;   // what of a model is trained
+  Adaptation adaptation;                        // what of a model is trained
+  std::optional<MasterWeights> master_weights;  // usual: whole on a processor, else split
   bool documents = false;  // samples hold several, as packed ones do (RunRequest::documents)
 
   // What may be chosen from.
@@ -78,6 +80,10 @@ struct PlanQuestion {
   }
   // Whether the costs are those of this machine's processor.
   bool on_this_processor() const { return !device && !cluster; }
+  MasterWeights kept_weights() const {
+    return master_weights.value_or(on_this_processor() ? MasterWeights::kWhole
+                                                       : MasterWeights::kSplit);
+  }
   // Whether that processor is measured: the layers of a model that sluice runs whole on each rank.
   bool measures_processor() const {
     return on_this_processor() && tensor_parallel == 1 && spec() != nullptr &&

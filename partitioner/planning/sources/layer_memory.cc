@@ -32,17 +32,28 @@ int64_t BoundaryBytes(const Shape& shape, DType dtype) {
   return shape.empty() ? 0 : ElementCount(shape) * SizeOf(dtype);
 }
 
-int64_t ParameterBytes(const LayerDecl& decl, OptimizerKind optimizer) {
-  int64_t weights = 0, trained = 0;
-  for (const ParameterDecl& parameter : decl.parameters) {
-    // A frozen table that is tied may lie where its twin does, if that is on the same rank.
-    const bool shared = parameter.frozen && !parameter.tied_to.empty();
-    weights += shared ? 0 : parameter.bytes();
-    trained += TrainedElements(parameter);
-  }
+int64_t SplitElements(const ParameterDecl& parameter) {
+  return parameter.is_split() ? ElementCount(parameter.shape) : 0;
+}
+
+// The optimizer's.
+int64_t StateBytes(const ParameterDecl& parameter, OptimizerKind optimizer) {
+  constexpr int64_t kLowHalf = SizeOf(DType::kFloat32) - SizeOf(DType::kBFloat16);
   const int64_t moments = optimizer == OptimizerKind::kAdamW ? 2 : 1;
-  const int64_t state = SizeOf(DType::kFloat32) * (1 + moments) * trained;  // and gradients
-  return weights + state + static_cast<int64_t>(decl.packed_bytes);
+  return SizeOf(DType::kFloat32) * moments * TrainedElements(parameter) +
+         kLowHalf * SplitElements(parameter);
+}
+
+void SetParameterBytes(const LayerDecl& decl, OptimizerKind optimizer, LayerCost* cost) {
+  cost->parameter_bytes = static_cast<int64_t>(decl.packed_bytes);
+  for (const ParameterDecl& parameter : decl.parameters) {
+    const int64_t state = StateBytes(parameter, optimizer);
+    const int64_t gradients = SizeOf(DType::kFloat32) * TrainedElements(parameter);
+    cost->parameter_bytes += parameter.bytes() + state + gradients;
+    if (parameter.tied_to.empty()) continue;
+    cost->tied_bytes += parameter.bytes() + state;
+    cost->tied_state_bytes += state;
+  }
 }
 
 // The largest of F, I and W: what the call needs while everything saved is there.
@@ -62,6 +73,14 @@ int64_t TrainedParameters(const LayerDecl& decl) {
   return elements;
 }
 
+int64_t SplitParameters(const LayerDecl& decl) {
+  int64_t elements = 0;
+  for (const ParameterDecl& parameter : decl.parameters) {
+    if (parameter.tied_to.empty()) elements += SplitElements(parameter);
+  }
+  return elements;
+}
+
 LayerCost CostOf(const LayerDecl& decl, const LayerSpec& spec, OptimizerKind optimizer,
                  bool adapted) {
   const int64_t input = BoundaryBytes(decl.input_shape, decl.input_dtype);
@@ -72,7 +91,8 @@ LayerCost CostOf(const LayerDecl& decl, const LayerSpec& spec, OptimizerKind opt
   cost.name = decl.name;
   // Of a tied pair the model has one; adapters and what is frozen only the declaration knows.
   cost.parameters = adapted ? TrainedParameters(decl) : spec.parameters;
-  cost.parameter_bytes = ParameterBytes(decl, optimizer);
+  cost.split_parameters = SplitParameters(decl);
+  SetParameterBytes(decl, optimizer, &cost);
   cost.saved_bytes = {held_input + kept, held_input + kept - RestorableBytes(decl), input};
   cost.weight_grad_bytes =
       SumOf(decl, {Lifetime::kForwardToWeightGrad, Lifetime::kInputGradToWeightGrad}) +

@@ -87,7 +87,9 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   source->device = device->name;
   source->costs = device->source;
   source->runs_here = true;
-  if (question.on_this_processor()) source->kernels = &CpuKernels();
+  const MasterWeights weights = question.kept_weights();
+  source->kernels =
+      question.on_this_processor() ? &CpuKernels(weights) : &PortableCpuKernels(weights);
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
     return PriceOwn(question, device, *kernels, seq, dtype, setting);
@@ -157,7 +159,11 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->costs = absl::StrCat("measured, ", question.model);
   source->layers = static_cast<int>(profile.layers.size());
   source->runs_here = true;
-  if (source->device == "cpu") source->kernels = &CpuKernels();
+  const bool splits =
+      std::any_of(profile.layers.begin(), profile.layers.end(),
+                  [](const LayerCost& layer) { return layer.split_parameters > 0; });
+  const MasterWeights weights = splits ? MasterWeights::kSplit : MasterWeights::kWhole;
+  source->kernels = source->device == "cpu" ? &CpuKernels(weights) : &PortableCpuKernels(weights);
   source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");
     absl::StatusOr<Machines> machines =

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "models/files/shards.h"
 #include "models/layers/layer.h"
 #include "models/spec/bfloat16.h"
@@ -90,7 +91,11 @@ absl::Status ReadRounded(const SafetensorsFile& file, const std::string& name,
     const int64_t size = std::min(kPiece, count - done);
     absl::Status status = file.Read(name, target.shape, target.first + done, size, piece.data());
     if (!status.ok()) return status;
-    ToBFloat16(size, piece.data(), to + done);
+    if (target.split) {
+      SplitFloats(done, size, piece.data(), to, target.low_halves);
+    } else {
+      ToBFloat16(size, piece.data(), to + done);
+    }
   }
   return absl::OkStatus();
 }
@@ -204,21 +209,34 @@ absl::Status CheckNothingLeftOut(const SafetensorsFile& file, const WeightNames&
                    "; take the config.json that belongs to these weights"));
 }
 
+// Whether values that belong at element `first` of `target` are those that it has.
+bool AreThere(absl::Span<const float> values, int64_t first, const TensorTarget& target) {
+  if (target.dtype == DType::kFloat32) {
+    return std::memcmp(values.data(), static_cast<const float*>(target.data) + first,
+                       values.size() * sizeof(float)) == 0;
+  }
+  const uint16_t* const high = static_cast<const uint16_t*>(target.data) + first;
+  const LowHalves& low = target.low_halves;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const SplitFloat parts = SplitFloat::Of(values[i]);
+    if (high[i] != (target.split ? parts.high : ToBFloat16(values[i]))) return false;
+    const int64_t at = first + static_cast<int64_t>(i) - low.first;
+    if (at >= 0 && at < low.count && low.values[at] != parts.low) return false;
+  }
+  return true;
+}
+
 // Whether the tensor `name` has the values that were read to `wanted`.
 absl::StatusOr<bool> HasValues(const SafetensorsFile& file, const std::string& name,
                                const TensorTarget& wanted) {
   const int64_t elements = ElementCount(wanted.shape);
   if (absl::Status status = file.Check(name, wanted.shape); !status.ok()) return status;
-  const auto element = static_cast<size_t>(SizeOf(wanted.dtype));
-  std::vector<std::byte> values(static_cast<size_t>(std::min(kPiece, elements)) * element);
-  TensorTarget piece = wanted;
-  piece.data = values.data();
-  for (; piece.first < elements; piece.first += kPiece) {
-    piece.count = std::min(kPiece, elements - piece.first);
-    if (absl::Status status = ReadTarget(file, name, piece); !status.ok()) return status;
-    const auto* const at =
-        static_cast<const std::byte*>(wanted.data) + static_cast<size_t>(piece.first) * element;
-    if (std::memcmp(values.data(), at, static_cast<size_t>(piece.count) * element) != 0)
+  std::vector<float> values(static_cast<size_t>(std::min(kPiece, elements)));
+  for (int64_t first = 0; first < elements; first += kPiece) {
+    const int64_t count = std::min(kPiece, elements - first);
+    absl::Status status = file.Read(name, wanted.shape, first, count, values.data());
+    if (!status.ok()) return status;
+    if (!AreThere(absl::MakeConstSpan(values).first(static_cast<size_t>(count)), first, wanted))
       return false;
   }
   return true;

@@ -7,12 +7,14 @@
 
 #include "absl/status/status.h"
 #include "models/files/safetensors.h"
+#include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
 
 namespace sluice {
 
 // Where to read a tensor to: row-major, of `shape` and `dtype` (fp32 or bf16, to which values are
-// rounded), or `count` of its elements from element `first` on.
+// rounded), or `count` of its elements from element `first` on. A tensor that is split is bf16, and
+// read as a whole; `low_halves` are wanted of some of its elements.
 struct TensorTarget {
   std::string name;
   std::vector<int64_t> shape;
@@ -20,6 +22,8 @@ struct TensorTarget {
   int64_t first = 0;
   int64_t count = -1;  // negative: all
   DType dtype = DType::kFloat32;
+  bool split = false;
+  LowHalves low_halves = {};
 };
 
 // Reads all of `targets`, or none: NotFound names the tensors that `file` lacks, InvalidArgument

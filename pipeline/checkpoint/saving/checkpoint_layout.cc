@@ -84,7 +84,8 @@ class FileLayout {
 
   // Whether each replica has its slice only.
   bool IsDivided(const StoredTensor& tensor) const {
-    return tensor.kind != StateKind::kWeight && plan_.zero(RankOf(tensor)) >= 1;
+    const bool split = parameters_[static_cast<size_t>(tensor.parameter)]->is_split();
+    return (split || tensor.kind != StateKind::kWeight) && plan_.zero(RankOf(tensor)) >= 1;
   }
   int RankOf(const StoredTensor& tensor) const {
     return rank_of_[static_cast<size_t>(tensor.parameter)];

@@ -53,17 +53,18 @@ class Layout {
     memory.parameters = Parameters(&arena_.weights);
     // Each parameter has a gradient of its own, which are added only once they are complete: so the
     // sum does not depend on where the two are.
-    memory.gradients =
-        zero >= 2 ? Slices(&arena_.gradients, nullptr) : Trained(&arena_.gradients, nullptr);
+    memory.gradients = zero >= 2 ? Slices(FloatBytes, &arena_.gradients, nullptr)
+                                 : Trained(FloatBytes, &arena_.gradients, nullptr);
     if (plan_.rank_groups(world_rank_) > 1 && zero < 2)
-      memory.gradients += Trained(&arena_.second_gradients, nullptr);
-    const auto moments = [this, zero](ParameterOffsets* offsets) {
+      memory.gradients += Trained(FloatBytes, &arena_.second_gradients, nullptr);
+    const auto state = [this, zero](ElementBytes of, ParameterOffsets* offsets) {
       TiedPlaces places;
-      return zero >= 1 ? Slices(offsets, &places) : Trained(offsets, &places);
+      return zero >= 1 ? Slices(of, offsets, &places) : Trained(of, offsets, &places);
     };
-    memory.optimizer = moments(&arena_.moments1);
+    memory.optimizer = state(FloatBytes, &arena_.moments1);
     if (plan_.request.optimizer == OptimizerKind::kAdamW)
-      memory.optimizer += moments(&arena_.moments2);
+      memory.optimizer += state(FloatBytes, &arena_.moments2);
+    memory.optimizer += state(LowHalfBytes, &arena_.low_halves);
     memory.packed = Packed(&arena_.packed, 0);
     memory.stashed = Stashed();
   }
@@ -102,21 +103,30 @@ class Layout {
                              : places->Find(parameter, ModelCopy(local), bytes, &shelf_);
   }
 
-  // Place for values of every parameter that is trained.
-  int64_t Trained(ParameterOffsets* offsets, TiedPlaces* places) {
+  // Bytes for each element of a parameter, of values that belong to it; 0: it has none.
+  using ElementBytes = int64_t (*)(const ParameterDecl&);
+  static int64_t FloatBytes(const ParameterDecl& parameter) {
+    return parameter.frozen ? 0 : SizeOf(DType::kFloat32);
+  }
+  static int64_t LowHalfBytes(const ParameterDecl& parameter) {
+    return parameter.is_split() ? SizeOf(DType::kFloat32) - SizeOf(DType::kBFloat16) : 0;
+  }
+
+  // Place for such values of every parameter.
+  int64_t Trained(ElementBytes of, ParameterOffsets* offsets, TiedPlaces* places) {
     const int64_t start = shelf_.end();
     for (size_t local = 0; local < program_.layers.size(); ++local) {
       std::vector<int64_t>& of_layer = offsets->emplace_back();
       for (const ParameterDecl& parameter : Decl(local).parameters) {
-        const int64_t bytes = TrainedElements(parameter) * SizeOf(DType::kFloat32);
-        of_layer.push_back(parameter.frozen ? kNoOffset : Place(parameter, local, bytes, places));
+        const int64_t bytes = ElementCount(parameter.shape) * of(parameter);
+        of_layer.push_back(bytes == 0 ? kNoOffset : Place(parameter, local, bytes, places));
       }
     }
     return shelf_.end() - start;
   }
 
-  // The rank's slice of every parameter that is trained.
-  int64_t Slices(ParameterOffsets* offsets, TiedPlaces* places) {
+  // The same for the rank's slice of every parameter.
+  int64_t Slices(ElementBytes of, ParameterOffsets* offsets, TiedPlaces* places) {
     const int64_t start = shelf_.end();
     for (size_t local = 0; local < program_.layers.size(); ++local) {
       std::vector<int64_t>& of_layer = offsets->emplace_back();
@@ -125,8 +135,9 @@ class Layout {
         const std::vector<int64_t>& bounds = plan_.shards[p];
         const int64_t elements = bounds[slice_ + 1] - bounds[slice_];
         const ParameterDecl& parameter = plan_.layers[at].parameters[p - first_parameter_[at]];
-        const int64_t bytes = elements * SizeOf(DType::kFloat32);
-        of_layer.push_back(parameter.frozen ? kNoOffset : Place(parameter, local, bytes, places));
+        const int64_t element = of(parameter);
+        of_layer.push_back(element == 0 ? kNoOffset
+                                        : Place(parameter, local, elements * element, places));
       }
     }
     return shelf_.end() - start;

@@ -11,12 +11,13 @@ enum class OptimizerKind : uint8_t { kAdamW, kSgd };
 // The bytes of one rank's arena, by what they are for. total is the arena's size, alignment
 // included.
 struct RankMemory {
-  int64_t parameters = 0;  // fp32 master weights
+  int64_t parameters = 0;  // weights, of split ones the bf16
   // Includes the accumulator of the groups after the first, where there are several groups.
   int64_t gradients = 0;
-  int64_t optimizer = 0;  // AdamW: two moments; with ZeRO this rank's slices of them
-  int64_t packed = 0;     // compute copies of the weights
-  int64_t stashed = 0;    // older versions of weights and compute copies (asynchronous schedules)
+  // AdamW: two moments; of split weights the low halves; with ZeRO this rank's slices of them.
+  int64_t optimizer = 0;
+  int64_t packed = 0;   // compute copies of the weights
+  int64_t stashed = 0;  // older versions of weights and compute copies (asynchronous schedules)
   // Everything that lives within a step: activations, their gradients, work areas, messages, weight
   // gradients that ZeRO 2 has not summed over the group of ranks yet.
   int64_t activations = 0;

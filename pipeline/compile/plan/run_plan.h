@@ -27,6 +27,7 @@ struct ArenaLayout {
   ParameterOffsets second_gradients;  // of the groups after the first; empty without groups
   ParameterOffsets moments1;          // AdamW's m, SGD's momentum
   ParameterOffsets moments2;          // AdamW's v; empty for SGD
+  ParameterOffsets low_halves;        // of split parameters; kNoOffset of the others
   std::vector<int64_t> packed;        // [local layer]
   // Slots 1, 2, ... of the weights and their compute copies: [slot - 1][local layer]. Slot 0 is
   // `weights` and `packed`. Layers of a stage with fewer slots have empty lists and kNoOffset.

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
+#include "models/spec/bfloat16.h"
 #include "tests/models/kernels/kernels_under_test.h"
 #include "tests/models/kernels/tensor.h"
 
@@ -97,6 +100,59 @@ TEST(OptimizerTest, SgdFollowsItsFormulaOverSteps) {
       }
       ExpectClose(momentum, momentum_want, 2e-6, 1e-7, "momentum");
       ExpectClose(w, w_want, 2e-6, 1e-7, "w");
+    }
+  }
+}
+
+// The same weights twice: as fp32, and in two parts.
+struct WeightsTwice {
+  explicit WeightsTwice(size_t n) : whole(DType::kFloat32, RandomValues(n, 1)), high(n), low(n) {
+    SplitFloats(0, static_cast<int64_t>(n), whole.floats(), high.data(),
+                {.values = low.data(), .count = static_cast<int64_t>(n)});
+  }
+
+  void ExpectEqual() const {
+    for (size_t i = 0; i < high.size(); ++i) {
+      const SplitFloat parts = SplitFloat::Of(static_cast<float>(whole.Get(i)));
+      ASSERT_EQ(high[i], parts.high) << i;
+      ASSERT_EQ(low[i], parts.low) << i;
+    }
+  }
+
+  Tensor whole;
+  std::vector<uint16_t> high, low;
+};
+
+TEST(OptimizerTest, SplitWeightsAreUpdatedAsWholeOnes) {
+  for (const bool sgd : {false, true}) {
+    for (const size_t n : kSizes) {
+      WeightsTwice weights(n);
+      Tensor moments[] = {{DType::kFloat32, Values(n, 0)},
+                          {DType::kFloat32, Values(n, 0)},
+                          {DType::kFloat32, Values(n, 0)},
+                          {DType::kFloat32, Values(n, 0)}};
+      for (int64_t step = 1; step <= 5; ++step) {
+        Tensor grad(DType::kFloat32, RandomValues(n, static_cast<uint64_t>(step) + 10));
+        OptimizerTensor whole = {.n = static_cast<int64_t>(n),
+                                 .weight = weights.whole.floats(),
+                                 .gradient = grad.floats(),
+                                 .moment1 = moments[0].floats(),
+                                 .moment2 = moments[1].floats(),
+                                 .weight_decay = 0.1f};
+        OptimizerTensor split = whole;
+        split.weight = weights.high.data();
+        split.low_halves = weights.low.data();
+        split.moment1 = moments[2].floats();
+        split.moment2 = moments[3].floats();
+        for (const OptimizerTensor& tensor : {whole, split}) {
+          if (sgd) {
+            KernelsUnderTest().sgd({}, {.lr = 0.1f, .momentum = 0.9f}, {&tensor, 1});
+          } else {
+            KernelsUnderTest().adamw({}, {.lr = 0.01f, .step = step}, {&tensor, 1});
+          }
+        }
+        weights.ExpectEqual();
+      }
     }
   }
 }

@@ -32,21 +32,19 @@ size_t Misalignment(DType dtype) {
   return aligned ? 0 : static_cast<size_t>(SizeOf(dtype));
 }
 
-uint16_t ToBFloat16(float value) {
+uint16_t RoundedBits(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-float FromBFloat16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
+float ValueOfBits(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 }  // namespace
 
 double Rounded(double value, DType dtype) {
   const auto single = static_cast<float>(value);
-  return static_cast<double>(dtype == DType::kBFloat16 ? FromBFloat16(ToBFloat16(single)) : single);
+  return static_cast<double>(dtype == DType::kBFloat16 ? ValueOfBits(RoundedBits(single)) : single);
 }
 
 Values Rounded(Values values, DType dtype) {
@@ -85,7 +83,7 @@ double Tensor::Get(size_t i) const {
   if (dtype_ == DType::kBFloat16) {
     uint16_t bits;
     std::memcpy(&bits, at, sizeof(bits));
-    return static_cast<double>(FromBFloat16(bits));
+    return static_cast<double>(ValueOfBits(bits));
   }
   float value;
   std::memcpy(&value, at, sizeof(value));
@@ -96,7 +94,7 @@ void Tensor::Set(size_t i, double value) {
   char* at = bytes_.data() + offset_ + i * static_cast<size_t>(SizeOf(dtype_));
   const auto single = static_cast<float>(value);
   if (dtype_ == DType::kBFloat16) {
-    const uint16_t bits = ToBFloat16(single);
+    const uint16_t bits = RoundedBits(single);
     std::memcpy(at, &bits, sizeof(bits));
   } else {
     std::memcpy(at, &single, sizeof(single));

@@ -1,5 +1,6 @@
 #include "tests/models/twins/model_runner.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -68,16 +69,30 @@ void ModelRunner::Pack() {
   for (LayerRunner& layer : layers_) layer.Pack();
 }
 
-absl::Span<float> ModelRunner::parameter(const std::string& name) {
+std::pair<OwnBuffer*, const ParameterDecl*> ModelRunner::Find(const std::string& name) {
   for (LayerRunner& layer : layers_) {
     for (size_t i = 0; i < layer.parameters().size(); ++i) {
       const ParameterDecl& decl = layer.decl().parameters[i];
-      if (decl.name != name) continue;
-      return {layer.parameters()[i].floats(), static_cast<size_t>(ElementCount(decl.shape))};
+      if (decl.name == name) return {&layer.parameters()[i], &decl};
     }
   }
   std::fprintf(stderr, "no parameter '%s'\n", name.c_str());
   std::abort();
+}
+
+absl::Span<float> ModelRunner::parameter(const std::string& name) {
+  const auto [values, decl] = Find(name);
+  return {values->floats(), static_cast<size_t>(ElementCount(decl->shape))};
+}
+
+void ModelRunner::SetParameter(const std::string& name, absl::Span<const float> values) {
+  const auto [place, decl] = Find(name);
+  if (decl->dtype == DType::kFloat32) {
+    std::copy(values.begin(), values.end(), place->floats());
+    return;
+  }
+  SplitFloats(0, static_cast<int64_t>(values.size()), values.data(),
+              static_cast<uint16_t*>(place->data()), {});
 }
 
 // boundaries[l] is the input of layer l; after them come the gradients of the inputs of layers 1,

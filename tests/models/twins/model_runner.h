@@ -60,6 +60,8 @@ class ModelRunner {
   // The parameter's values, to be read or changed; Pack() afterwards. Requires that the name
   // exists.
   absl::Span<float> parameter(const std::string& name);
+  // The same for one of any type: of a split one the high halves are set.
+  void SetParameter(const std::string& name, absl::Span<const float> values);
   void Pack();
 
  private:
@@ -72,6 +74,8 @@ class ModelRunner {
     int64_t correct = 0;
   };
 
+  // The place of the parameter's values, and its declaration.
+  std::pair<OwnBuffer*, const ParameterDecl*> Find(const std::string& name);
   std::unique_ptr<Flight> MakeFlight(const MicroBatch& micro_batch);
   LayerCall Call(Flight& flight, size_t layer, float loss_scale);
   void Forward(Flight& flight, float loss_scale, const StepOptions& options);

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <vector>
 
+#include "models/spec/bfloat16.h"
 #include "tests/models/twins/reference_norms.h"
 #include "tests/models/twins/reference_values.h"
 
@@ -196,9 +197,25 @@ void AllFinite(Stream, DType dtype, int64_t n, const void* x, bool* finite) {
   for (int64_t i = 0; i < n; ++i) *finite = *finite && std::isfinite(Get(dtype, x, i));
 }
 
+float WeightAt(const OptimizerTensor& t, int64_t i) {
+  if (t.low_halves == nullptr) return static_cast<const float*>(t.weight)[i];
+  return SplitFloat{static_cast<const uint16_t*>(t.weight)[i], t.low_halves[i]}.value();
+}
+
+void SetWeight(const OptimizerTensor& t, int64_t i, double value) {
+  const auto weight = static_cast<float>(value);
+  if (t.low_halves == nullptr) {
+    static_cast<float*>(t.weight)[i] = weight;
+    return;
+  }
+  const SplitFloat parts = SplitFloat::Of(weight);
+  static_cast<uint16_t*>(t.weight)[i] = parts.high;
+  t.low_halves[i] = parts.low;
+}
+
 // Loshchilov & Hutter 2019, algorithm 2.
 void AdamWOf(const AdamWStep& step, const OptimizerTensor& t) {
-  float *w = t.weight, *m = t.moment1, *v = t.moment2;
+  float *m = t.moment1, *v = t.moment2;
   const double unbias_m = 1 - std::pow(step.beta1, step.step);
   const double unbias_v = 1 - std::pow(step.beta2, step.step);
   for (int64_t i = 0; i < t.n; ++i) {
@@ -208,7 +225,8 @@ void AdamWOf(const AdamWStep& step, const OptimizerTensor& t) {
     const double update = mean / unbias_m / (std::sqrt(square / unbias_v) + step.epsilon);
     m[i] = static_cast<float>(mean);
     v[i] = static_cast<float>(square);
-    w[i] = static_cast<float>(w[i] - step.lr * (update + t.weight_decay * w[i]));
+    const double w = WeightAt(t, i);
+    SetWeight(t, i, w - step.lr * (update + t.weight_decay * w));
   }
 }
 
@@ -221,9 +239,9 @@ void Sgd(Stream, const SgdStep& step, absl::Span<const OptimizerTensor> tensors)
     for (int64_t i = 0; i < t.n; ++i) {
       const double update = double{step.momentum} * t.moment1[i] +
                             double{step.grad_scale} * t.gradient[i] +
-                            double{t.weight_decay} * t.weight[i];
+                            double{t.weight_decay} * WeightAt(t, i);
       t.moment1[i] = static_cast<float>(update);
-      t.weight[i] = static_cast<float>(t.weight[i] - step.lr * update);
+      SetWeight(t, i, WeightAt(t, i) - step.lr * update);
     }
   }
 }
@@ -272,6 +290,7 @@ double ActivateGradient(Activation activation, double x) {
 const Kernels& ReferenceKernels() {
   static const Kernels kernels = {
       .device = "reference",
+      .master_weights = MasterWeights::kWhole,
       .make_linear = reference::MakeLinear,
       .make_attention = reference::MakeAttention,
       .embedding_forward = reference::EmbeddingForward,

@@ -194,6 +194,30 @@ TEST_F(LoadWeightsTest, RmsNormsAreNotForAModelWithLayerNorms) {
               AllOf(HasSubstr(bias), HasSubstr("--norm rms")));
 }
 
+// Of a split tensor all high halves are read, and the low ones of some elements.
+TEST_F(LoadWeightsTest, SplitWeightsAreReadInTwoParts) {
+  source_ = {0.1f, -2.7f};
+  Write({"wte.weight", "lm_head.weight"});
+  std::vector<uint16_t> high(2), low(2, 7);
+  TensorTarget target = {.name = "transformer.wte.weight",
+                         .shape = {2},
+                         .data = high.data(),
+                         .dtype = DType::kBFloat16,
+                         .split = true,
+                         .low_halves = {.values = low.data(), .first = 1, .count = 1}};
+  model_ = {.all = {target.name}, .tied = {"lm_head.weight"}};
+  ASSERT_EQ(LoadWeights(path_, {target}, model_), absl::OkStatus());
+  const SplitFloat first = SplitFloat::Of(source_[0]), second = SplitFloat::Of(source_[1]);
+  EXPECT_THAT(high, ElementsAre(first.high, second.high));
+  EXPECT_THAT(low, ElementsAre(second.low, 7));
+
+  target.name = "lm_head.weight";
+  model_.copies = {target};
+  EXPECT_EQ(LoadWeights(path_, {}, model_), absl::OkStatus()) << "the copy is equal";
+  ++low[0];
+  EXPECT_THAT(LoadWeights(path_, {}, model_).message(), HasSubstr("of its own"));
+}
+
 TEST_F(LoadWeightsTest, AHeadOfItsOwnIsNotForATiedModel) {
   Write({"wte.weight", "h.0.ln_1.weight", "lm_head.weight"});
   std::vector<float> head = source_;

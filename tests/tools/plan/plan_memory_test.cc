@@ -27,6 +27,9 @@ struct Case {
   Timetable timetable;
   StageAssignment assignment;
   Adaptation adaptation;
+  MasterWeights master_weights = MasterWeights::kWhole;
+
+  const Kernels& kernels() const { return CpuKernels(master_weights); }
 };
 
 Case RandomCase(uint64_t seed) {
@@ -60,6 +63,7 @@ Case RandomCase(uint64_t seed) {
   if (adapted == 0) test.adaptation.lora = Lora{.rank = 2 + below(3)};
   if (adapted == 1) test.adaptation.freeze = {"*.0.*", "*wte*", "*wpe*", "*c_fc*"};
   if (adapted <= 1) test.adaptation.base_dtype = test.dtype;
+  if (below(2) == 0) test.master_weights = MasterWeights::kSplit;
   return test;
 }
 
@@ -71,7 +75,7 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Case test = RandomCase(seed);
     const auto costs = *CostTable::CreateShared(*DeclaredCosts(
-        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, CpuKernels(), test.adaptation));
+        test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.kernels(), test.adaptation));
     PartitionProblem problem;
     problem.machines.costs = costs;
     problem.timetable = &test.timetable;
@@ -79,7 +83,7 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
     const absl::StatusOr<std::vector<int64_t>> run = RunMemory(
         test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable, test.assignment,
-        /*replicas=*/1, /*zero=*/0, CpuKernels(), test.adaptation);
+        /*replicas=*/1, /*zero=*/0, test.kernels(), test.adaptation);
     ASSERT_TRUE(run.ok()) << run.status();
     for (size_t rank = 0; rank < run->size(); ++rank) {
       SCOPED_TRACE(test.timetable.name + " rank " + std::to_string(rank) + " seed " +
@@ -101,7 +105,7 @@ TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
     const Case test = RandomCase(seed);
     const int zero = static_cast<int>(seed % 3), replicas = 2 + static_cast<int>(seed % 2);
     std::vector<LayerCost> layers =
-        *DeclaredCosts(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW);
+        *DeclaredCosts(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.kernels());
     ShareOverReplicas({.replicas = replicas, .zero = zero}, &layers);
     const auto costs = *CostTable::CreateShared(layers);
     PartitionProblem problem;
@@ -111,7 +115,7 @@ TEST(ShareOverReplicas, CountsNearlyWhatAReplicaAllocates) {
         PeakBytes(InFlight(test.timetable), PriceStages(problem, test.assignment));
     const absl::StatusOr<std::vector<int64_t>> run =
         RunMemory(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable,
-                  test.assignment, replicas, zero);
+                  test.assignment, replicas, zero, test.kernels());
     ASSERT_TRUE(run.ok()) << run.status();
     ASSERT_EQ(run->size(), declared.size()) << "a rank of the pipeline each";
     for (size_t rank = 0; rank < run->size(); ++rank) {

@@ -45,6 +45,12 @@ TEST(CheckModel, RefusesHeadsThatCudnnDoesNotTake) {
 
 TEST(KernelsOf, KnowsCpuAndCudaOnly) {
   EXPECT_EQ(*KernelsOf({}), &CpuKernels());
+  EXPECT_EQ(*KernelsOf({.master_weights = MasterWeights::kSplit}),
+            &CpuKernels(MasterWeights::kSplit));
+  EXPECT_STRNE(CpuKernels(MasterWeights::kSplit).device, CpuKernels().device);
+  EXPECT_THAT(
+      MessageOf(KernelsOf({.cuda = true, .master_weights = MasterWeights::kWhole}).status()),
+      HasSubstr("GPUs always split"));
   EXPECT_THAT(MessageOf(ChoiceOf({.device = "tpu"}).status()),
               HasSubstr("--device tpu: expected cpu or cuda"));
   EXPECT_THAT(MessageOf(KernelsOf(*ChoiceOf({.attention = "cudnn"})).status()),
