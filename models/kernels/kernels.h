@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "models/device/device.h"
 #include "models/kernels/dropout_mask.h"
@@ -21,13 +20,6 @@ enum class Activation : uint8_t {
   kRelu,
   kSilu  // x * sigmoid(x) (Elfwing et al. 2017)
 };
-
-// What a bf16 run keeps the matrices in that it trains. Whole: in fp32, of which products may read
-// bf16 copies, laid out for them. Split: in the bf16 that products read, with the 16 bits that it lacks
-// beside the optimizer's state (Kalamkar et al. 2020, "Split-SGD-BF16"): no copies, the same precision.
-enum class MasterWeights : uint8_t { kWhole, kSplit };
-const char* MasterWeightsName(MasterWeights master_weights);  // "whole", "split"
-bool ParseMasterWeights(absl::string_view name, MasterWeights* master_weights);
 
 // y[rows, out] = x[rows, in] * W + bias. W is stored [in, out], or [out, in] where
 // `weight_transposed`, in fp32 or in bf16, of which no copy is made.

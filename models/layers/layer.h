@@ -61,6 +61,9 @@ struct ParameterDecl {
   int64_t bytes() const { return ElementCount(shape) * SizeOf(dtype); }
   // Trained, and bf16: the other half of the fp32 value is part of the optimizer's state.
   bool is_split() const { return !frozen && dtype == DType::kBFloat16; }
+  int64_t low_half_bytes() const {
+    return is_split() ? ElementCount(shape) * static_cast<int64_t>(sizeof(SplitFloat::low)) : 0;
+  }
 };
 
 // Elements that are trained: 0 of what is frozen.

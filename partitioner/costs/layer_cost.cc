@@ -1,5 +1,6 @@
 #include "partitioner/costs/layer_cost.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -110,6 +111,12 @@ double LayerCost::recompute_seconds(Recompute recompute) const {
 int64_t LayerCost::rebuilt_bytes(Recompute recompute) const {
   const int64_t kept = saved_bytes[static_cast<int>(recompute)];
   return saved_bytes[0] > kept ? saved_bytes[0] - kept : 0;
+}
+
+MasterWeights MasterWeightsOf(const std::vector<LayerCost>& layers) {
+  const bool split = std::any_of(layers.begin(), layers.end(),
+                                 [](const LayerCost& layer) { return layer.split_parameters > 0; });
+  return split ? MasterWeights::kSplit : MasterWeights::kWhole;
 }
 
 absl::Status ValidateLayerCosts(const std::vector<LayerCost>& layers) {

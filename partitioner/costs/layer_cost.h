@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/dtype.h"
 #include "models/spec/layer_spec.h"
 
 namespace sluice {
@@ -60,6 +61,9 @@ struct LayerCost {
   // What the backward of one micro-batch must rebuild before it can run.
   int64_t rebuilt_bytes(Recompute recompute) const;
 };
+
+// Split where something of the layers is.
+MasterWeights MasterWeightsOf(const std::vector<LayerCost>& layers);
 
 // InvalidArgument names the layer and the field that is negative, NaN or infinite; also when there
 // are no layers, or so many bytes that sums of them could overflow.

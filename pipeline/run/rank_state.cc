@@ -195,7 +195,8 @@ void RankState::OpenSlot(int stage, int from, int to) {
     if (view.stage != StageAt(stage).stage) continue;
     const size_t p = IndexInLayer(view);
     view.weight = Weight(view.local, p, to);
-    if (from == to || view.decl->frozen) continue;  // all slots share what is frozen
+    // All slots share what is frozen.
+    if (from == to || view.decl->frozen || view.shared) continue;
     kernels().copy(stream_, view.weight, Weight(view.local, p, from),
                    static_cast<size_t>(view.decl->bytes()));
   }

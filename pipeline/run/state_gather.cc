@@ -29,7 +29,7 @@ StateGather::Values StateGather::Own(StateKind kind, int parameter, int64_t coun
   switch (kind) {
     case StateKind::kWeight:
       return {.tensor = {view.decl->dtype, view.weight, view.low_halves},
-              .first = count < view.elements ? view.first : 0,
+              .first = view.decl->is_split() ? view.first : 0,
               .count = count};
     case StateKind::kMoment1:
       return {.tensor = {.data = view.moment1}, .count = count};

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/kernels/kernels.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 

@@ -44,19 +44,6 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeight
 
 }  // namespace
 
-const char* MasterWeightsName(MasterWeights master_weights) {
-  return master_weights == MasterWeights::kSplit ? "split" : "whole";
-}
-
-bool ParseMasterWeights(absl::string_view name, MasterWeights* master_weights) {
-  for (const MasterWeights known : {MasterWeights::kWhole, MasterWeights::kSplit}) {
-    if (name != MasterWeightsName(known)) continue;
-    *master_weights = known;
-    return true;
-  }
-  return false;
-}
-
 const Kernels& CpuKernels(MasterWeights master_weights) {
   static constexpr Kernels kWhole = Table(cpu::MakeLinear, MasterWeights::kWhole);
   static constexpr Kernels kSplit = Table(cpu::MakeLinear, MasterWeights::kSplit);

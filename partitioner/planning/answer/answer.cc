@@ -76,12 +76,12 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.spec = source.spec;
   for (const LayerCost& layer : best.machines.costs->layers()) {
     context.layer_names.push_back(layer.name);
-    if (layer.split_parameters > 0) context.master_weights = MasterWeights::kSplit;
   }
   context.micro_batch_size = best.setting.micro_batch_size;
   context.seq = source.batch.seq;
   context.dtype = source.dtype;
   context.adaptation = source.adaptation;
+  context.master_weights = MasterWeightsOf(best.machines.costs->layers());
   context.data_parallel = best.setting.data;
   context.tensor_parallel = best.setting.tensor;
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;

@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "models/kernels/kernels.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"

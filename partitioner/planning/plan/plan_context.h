@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "models/kernels/kernels.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/dtype.h"
 #include "models/spec/model_spec.h"

@@ -68,7 +68,7 @@ struct LayerBench::Offsets {
       parameters.push_back(Take(parameter.bytes()));
       for (std::vector<int64_t>* of : {&gradients, &moments1, &moments2})
         of->push_back(Take(trained * SizeOf(DType::kFloat32)));
-      low_halves.push_back(Take(parameter.is_split() ? trained * SizeOf(DType::kBFloat16) : 0));
+      low_halves.push_back(Take(parameter.low_half_bytes()));
       most_blocks = std::max(most_blocks, trained / kSquaresBlock + 1);
     }
     squares = Take(most_blocks * static_cast<int64_t>(sizeof(double)));
@@ -205,8 +205,7 @@ void LayerBench::BindWeights(const Offsets& offsets, const Arena& brief) {
                         {.values = low_halves.data(), .count = std::ssize(low_halves)});
     Upload(parameters_.back(), values.data(), decl.bytes());
     if (!decl.is_split()) continue;
-    Upload(low_halves_.back(), low_halves.data(),
-           std::ssize(low_halves) * SizeOf(DType::kBFloat16));
+    Upload(low_halves_.back(), low_halves.data(), decl.low_half_bytes());
   }
   squares_ = arena_.at<double>(offsets.squares);
   call_.tensors = tensors_;

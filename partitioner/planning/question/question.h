@@ -7,7 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include "models/kernels/kernels.h"
 #include "models/layers/trainable.h"
 #include "models/spec/adaptation.h"
 #include "models/spec/decoder.h"

@@ -38,10 +38,9 @@ int64_t SplitElements(const ParameterDecl& parameter) {
 
 // The optimizer's.
 int64_t StateBytes(const ParameterDecl& parameter, OptimizerKind optimizer) {
-  constexpr int64_t kLowHalf = SizeOf(DType::kFloat32) - SizeOf(DType::kBFloat16);
   const int64_t moments = optimizer == OptimizerKind::kAdamW ? 2 : 1;
   return SizeOf(DType::kFloat32) * moments * TrainedElements(parameter) +
-         kLowHalf * SplitElements(parameter);
+         parameter.low_half_bytes();
 }
 
 void SetParameterBytes(const LayerDecl& decl, OptimizerKind optimizer, LayerCost* cost) {

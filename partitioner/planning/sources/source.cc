@@ -159,10 +159,7 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->costs = absl::StrCat("measured, ", question.model);
   source->layers = static_cast<int>(profile.layers.size());
   source->runs_here = true;
-  const bool splits =
-      std::any_of(profile.layers.begin(), profile.layers.end(),
-                  [](const LayerCost& layer) { return layer.split_parameters > 0; });
-  const MasterWeights weights = splits ? MasterWeights::kSplit : MasterWeights::kWhole;
+  const MasterWeights weights = MasterWeightsOf(profile.layers);
   source->kernels = source->device == "cpu" ? &CpuKernels(weights) : &PortableCpuKernels(weights);
   source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");
