@@ -7,6 +7,7 @@ ranks that are killed, and runs that resume from their checkpoints; ranks with d
 --every N takes each N-th of the configurations (1: all of them).
 """
 import argparse
+import faulthandler
 import itertools
 import json
 import os
@@ -31,7 +32,8 @@ WORDS = pathlib.Path(__file__).resolve().parents[2] / 'models/tokens/fixtures/ll
 OPTIONS = None
 MPIRUN = shutil.which('mpirun')
 MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
-PATIENCE = 180  # seconds within which everything ends, even on a slow machine
+PATIENCE = 180  # seconds within which every run ends, even on a slow machine
+CASE = 420  # likewise every case
 
 
 def replaced(flags, own):
@@ -59,6 +61,13 @@ class Ranks:
                                '--master-port', self.port]
             self.processes.append(subprocess.Popen([OPTIONS.binary, 'train', *mine], stdout=subprocess.PIPE,
                                                    stderr=subprocess.PIPE, text=True, env={**os.environ, **where}))
+
+    def await_line(self, text):
+        """Reads the output of rank 0 up to a line with `text`; raises AssertionError if it ends before."""
+        for line in self.processes[0].stdout:
+            if text in line:
+                return
+        raise AssertionError(f'no line with {text!r}: {self.finish()}')
 
     def finish(self):
         """[rank] (exit code, stdout, stderr); a process that does not end in time is killed, and the test fails."""
@@ -226,6 +235,11 @@ class TrainProcesses(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
+
+    def setUp(self):
+        # A case that never ends says where it waits.
+        faulthandler.dump_traceback_later(CASE, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
 
     def flags(self, *more, timeout=60):
         return ['--data', self.data, *MODEL, '--json', '--timeout', f'{timeout}s', *more]
@@ -452,8 +466,7 @@ class TrainProcesses(unittest.TestCase):
         flags = self.flags('--steps', '1000000', '--save-every', '2', '--stages', '2', '--save', save)
         # After some saves, rank 1 may write no byte of a file beyond the first 8 KiB.
         ranks = Ranks(2, flags)
-        while 'checkpoint' not in ranks.processes[0].stdout.readline():
-            pass
+        ranks.await_line('checkpoint')
         resource.prlimit(ranks.processes[1].pid, resource.RLIMIT_FSIZE, (8192, 8192))
         ended = ranks.finish()
         self.assertEqual([code for code, _, _ in ended], [6, 6], ended)
@@ -466,8 +479,7 @@ class TrainProcesses(unittest.TestCase):
         save = os.path.join(self.folder.name, 'taken')
         first = Ranks(2, self.flags('--steps', '1000000', '--save-every', '100', '--stages', '2', '--save', save))
         try:
-            while 'checkpoint' not in first.processes[0].stdout.readline():
-                pass
+            first.await_line('checkpoint')
             flags = self.flags('--steps', '3', '--stages', '2', '--save', save, '--resume', save)
             ended = Ranks(2, flags).finish()
             self.assertEqual([(code, out) for code, out, _ in ended], [(2, '')] * 2, ended)
@@ -591,29 +603,42 @@ class TrainProcesses(unittest.TestCase):
             events = json.load(file)['traceEvents']
         self.assertEqual({event['tid'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
 
-    def test_a_stage_that_becomes_slow_is_named(self):
+    def slow_stage_named(self):
+        """What a run says of its second stage once that is slow; None if other work on this machine hid it."""
         ranks = Ranks(2, self.flags('--steps', '100000', '--stages', '2'))
-        slow, lines = ranks.processes[1], []
-        begin, seconds = None, 0
+        hiccups, begin, slowed, seconds = None, None, 0, 0
         try:
-            for line in ranks.processes[0].stdout:
-                lines.append(json.loads(line))
-                seconds += lines[-1].get('step_seconds', 0)
+            for line in map(json.loads, ranks.processes[0].stdout):
+                took = line.get('step_seconds', 0)
+                seconds += took
                 # Five blocks of one second are the history, and the next five are compared with it.
                 if begin is None and seconds > 12:
-                    begin = lines[-1]['step']
-                    hiccups = threading.Thread(target=stop_and_go, args=(slow,))
+                    begin = line['step']
+                    hiccups = threading.Thread(target=stop_and_go, args=(ranks.processes[1],))
                     hiccups.start()
-                # On a busy machine another stage may become slow before that.
-                if begin and lines[-1].get('slow_stage') == 1 and lines[-1]['slow_at_step'] > begin:
-                    break
+                elif begin is not None:
+                    slowed += took
+                # On a busy machine a stage may become slow before that.
+                if begin is not None and line.get('slow_stage') == 1 and line['slow_at_step'] > begin:
+                    return line
+                if slowed > 25:
+                    return None
         finally:
             for process in ranks.processes:
                 process.kill()
-            hiccups.join()
+            if hiccups is not None:
+                hiccups.join()
             ranks.finish()
-        self.assertEqual(lines[-1]['slow_stage'], 1)
-        self.assertGreaterEqual(lines[-1]['factor'], 2)
+        return None
+
+    def test_a_stage_that_becomes_slow_is_named(self):
+        # If all stages become slow at once, none is named, and the times of then become the usual ones.
+        for _ in range(4):
+            line = self.slow_stage_named()
+            if line is not None:
+                break
+        self.assertIsNotNone(line, 'named in none of four runs')
+        self.assertGreaterEqual(line['factor'], 2)
 
     def test_two_processes_of_one_rank_are_named(self):
         flags = self.flags('--steps', '1', '--stages', '3')
