@@ -14,6 +14,18 @@ constexpr int64_t kFp32 = SizeOf(DType::kFloat32);
 constexpr double kProductBackward = 2;
 constexpr double kFlashBackward = 2.5;
 
+// Parameters that a tied head takes from the embedding, where alone DescribeDecoder counts them.
+int64_t TiedParameters(const DecoderConfig& config, const BatchShape& batch, DType dtype,
+                       const DecoderKernels& kernels) {
+  if (!config.tied_head) return 0;
+  const auto of_head = [&](const DecoderConfig& counted) {
+    return DescribeDecoder(counted, batch, dtype, kernels).back().spec.parameters;
+  };
+  DecoderConfig untied = config;
+  untied.tied_head = false;
+  return of_head(untied) - of_head(config);
+}
+
 // Prices the layers of one rank.
 class RankPricer {
  public:
@@ -35,19 +47,36 @@ class RankPricer {
     return cost;
   }
 
+  // Gives a head the table that it shares with the embedding, of so many parameters.
+  void Tie(int64_t parameters, LayerCost* head) const {
+    head->tied_bytes = Held(parameters);
+    head->parameter_bytes += head->tied_bytes;
+  }
+
  private:
   bool copies_weights() const { return training_.dtype != DType::kFloat32; }
+  bool splits_weights() const {
+    return copies_weights() && training_.master_weights == MasterWeights::kSplit;
+  }
+
+  // What is held all the time of so many parameters.
+  int64_t Held(int64_t parameters) const {
+    const int64_t weights = copies_weights() ? SizeOf(training_.dtype) : kFp32;
+    const int64_t state = kFp32 * training_.state_copies;
+    const int64_t optimizer = state + (splits_weights()   ? kFp32 - weights
+                                       : copies_weights() ? kFp32
+                                                          : 0);
+    const auto held = [&](int64_t bytes, int level) {
+      const int64_t parts = parallel_.zero >= level ? parallel_.data : 1;
+      return (parameters * bytes + parts - 1) / parts;
+    };
+    return parameters * weights + held(optimizer, 1) + held(kFp32, 2);
+  }
 
   void SetBytes(const DecoderLayer& layer, LayerCost* cost) const {
     cost->parameters = layer.spec.parameters;
-    const int64_t state = kFp32 * training_.state_copies;
-    const int64_t optimizer = copies_weights() ? state + kFp32 : state;
-    const int64_t weights = copies_weights() ? SizeOf(training_.dtype) : kFp32;
-    const auto held = [&](int64_t bytes, int level) {
-      const int64_t parts = parallel_.zero >= level ? parallel_.data : 1;
-      return (layer.spec.parameters * bytes + parts - 1) / parts;
-    };
-    cost->parameter_bytes = layer.spec.parameters * weights + held(optimizer, 1) + held(kFp32, 2);
+    if (splits_weights()) cost->split_parameters = cost->parameters;
+    cost->parameter_bytes = Held(cost->parameters);
     cost->saved_bytes[0] = layer.saved_bytes();
     cost->saved_bytes[1] = layer.saved_bytes() - layer.rebuilt_bytes();
     cost->weight_grad_bytes = layer.weight_grad_bytes;
@@ -121,7 +150,7 @@ class RankPricer {
   void SetTail(LayerCost* cost) const {
     const auto parameters = static_cast<double>(cost->parameters);
     const int parts = parallel_.zero >= 1 ? parallel_.data : 1;
-    const double weight = copies_weights() ? element_ : 0;
+    const double weight = copies_weights() && !splits_weights() ? element_ : 0;
     const auto moved = static_cast<double>(kFp32 * (4 + 2 * training_.state_copies)) + weight;
     cost->update_seconds = device_.MemorySeconds(parameters * moved / parts);
     const auto sum = [&](Collective collective, double bytes) {
@@ -163,6 +192,7 @@ std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const DecoderTr
     input = layer.spec.output_elements * SizeOf(training.dtype) / input_parts;
     costs.push_back(std::move(cost));
   }
+  pricer.Tie(TiedParameters(config, training.batch, training.dtype, kernels), &costs.back());
   return costs;
 }
 

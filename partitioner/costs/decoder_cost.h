@@ -17,8 +17,9 @@ namespace sluice {
 struct DecoderTraining {
   BatchShape batch;  // a micro-batch
   DType dtype = DType::kBFloat16;
-  // fp32 values that the optimizer keeps a parameter: AdamW 2, SGD with momentum 1.
+  // fp32 values that the optimizer keeps per parameter: AdamW 2, SGD with momentum 1.
   int state_copies = 2;
+  MasterWeights master_weights = MasterWeights::kWhole;  // where the dtype is narrower than fp32
   // `tensor` and `sequence` are taken from the Parallel.
   DecoderKernels kernels;
   // Replicas sum gradients layer by layer while the last micro-batch's backward runs, so that only
@@ -31,9 +32,11 @@ struct DecoderTraining {
 // Bytes: of one rank's part, as DescribeDecoder counts them. Held for each parameter: the fp32
 // master weight and gradient, `state_copies` fp32 values and, with a narrower dtype, the weight in
 // that type (Rajbhandari et al., ZeRO, 2020, section 3.1: 16 bytes, here 18, since gradients add up
-// in fp32); ZeRO 1 divides the optimizer's and, where there is a copy to compute with, the master
-// weights by the replicas, ZeRO 2 the gradients, too. A message between stages is a slice for each
-// tensor-parallel rank (Narayanan et al. 2021, section 4.1).
+// in fp32); with split master weights the weight in that type is half of the master weight. ZeRO 1
+// divides the optimizer's and, where there is a copy to compute with, the master weights (of split
+// ones what the weight lacks) by the replicas, ZeRO 2 the gradients, too. A tied head holds all this
+// of a table of its own unless its rank has the embedding, whose gradient it then adds to. A message
+// between stages is a slice for each tensor-parallel rank (Narayanan et al. 2021, section 4.1).
 //
 // Seconds of one micro-batch:
 //   F        its products, what it keeps written and read once, its tensor-parallel sums

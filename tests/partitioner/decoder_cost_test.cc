@@ -6,6 +6,7 @@
 #include "models/spec/describe_layers.h"
 #include "models/spec/presets.h"
 #include "partitioner/costs/collectives.h"
+#include "partitioner/cuts/cost_table.h"
 
 namespace sluice {
 namespace {
@@ -64,6 +65,43 @@ TEST(DecoderCosts, TensorParallelRanksHoldTheModelBetweenThem) {
   const int64_t h = 1024;
   EXPECT_EQ(one.parameters, 12 * h * h + 13 * h);
   EXPECT_EQ(four.parameters, (12 * h * h + 7 * h) / 4 + 6 * h);
+}
+
+TEST(DecoderCosts, ATiedHeadHoldsATableUnlessItsRankHasTheEmbedding) {
+  DecoderConfig gpt = Gpt();
+  gpt.tied_head = true;
+  const DecoderTraining training = Megatron();
+  for (const int tensor : {1, 3, 4}) {
+    const auto price = [&](const DecoderConfig& config) {
+      return *CostTable::Create(DecoderCosts(config, training, {.tensor = tensor}, Nodes()));
+    };
+    const CostTable tied = price(gpt), untied = price(Gpt());
+    const auto bytes = [](const CostTable& costs, int first) {
+      return costs.Price(first, costs.layer_count(), Recompute::kNone).parameter_bytes;
+    };
+    const int64_t words = (51200 + tensor - 1) / tensor;
+    EXPECT_EQ(bytes(tied, 1), bytes(untied, 1));
+    EXPECT_EQ(bytes(tied, 0), bytes(untied, 0) - 18 * words * 1024) << tensor;
+  }
+}
+
+TEST(DecoderCosts, SplitMasterWeightsAreTheWeightsAndWhatTheseLack) {
+  DecoderTraining training = Megatron();
+  const int64_t parameters = Block(training, {}).parameters;
+  const auto bytes = [&](DType dtype, int zero) {
+    training.dtype = dtype;
+    return Block(training, {.data = 4, .zero = zero}).parameter_bytes;
+  };
+  EXPECT_EQ(bytes(DType::kBFloat16, 0), 18 * parameters);
+  const double whole_update = Block(training, {}).update_seconds;
+  training.master_weights = MasterWeights::kSplit;
+  EXPECT_EQ(bytes(DType::kBFloat16, 0), 16 * parameters);
+  EXPECT_EQ(bytes(DType::kBFloat16, 1), (2 + 4) * parameters + 10 * parameters / 4);
+  EXPECT_EQ(bytes(DType::kBFloat16, 2), 2 * parameters + (10 + 4) * parameters / 4);
+  EXPECT_LT(Block(training, {}).update_seconds, whole_update);
+  EXPECT_EQ(MasterWeightsOf({Block(training, {})}), MasterWeights::kSplit);
+  EXPECT_EQ(bytes(DType::kFloat32, 0), 16 * parameters);
+  EXPECT_EQ(MasterWeightsOf({Block(training, {})}), MasterWeights::kWhole);
 }
 
 TEST(DecoderCosts, TensorParallelismDividesProductsAndAddsSums) {

@@ -83,9 +83,12 @@ class LayerTable {
     for (const LayerCost& layer : layers_) parameters += layer.parameters;
     Line(fmt::format("{} on {} x {}", Paint("1", context_.model), context_.DeviceCount(plan_),
                      answer_.device));
-    Line(fmt::format(
-        "  {} {}parameters in {} layers, {}", FormatCount(static_cast<double>(parameters)),
-        adaptation.empty() ? "" : "trained ", layers_.size(), DTypeName(context_.dtype)));
+    // The costs are those of one of the devices that divide a stage's tensors.
+    Line(fmt::format("  {} {}parameters{} in {} layers, {}",
+                     FormatCount(static_cast<double>(parameters)),
+                     adaptation.empty() ? "" : "trained ",
+                     context_.tensor_parallel > 1 ? " per tensor-parallel device" : "",
+                     layers_.size(), DTypeName(context_.dtype)));
     if (!adaptation.empty()) Line(fmt::format("  trained: {}", adaptation));
     const std::string samples =
         context_.seq == 1 ? fmt::format("{} samples", context_.micro_batch_size)

@@ -209,17 +209,12 @@ int LayerCount(const PlanQuestion& question) {
   return static_cast<int>(std::get<Profile>(question.subject).layers.size());
 }
 
-// A profile has its own, and sluice runs GPUs with one kind only.
+// A profile has its own.
 absl::Status CheckMasterWeights(const PlanQuestion& question) {
-  if (!question.master_weights) return absl::OkStatus();
-  if (std::holds_alternative<Profile>(question.subject)) {
-    return absl::InvalidArgumentError(
-        "--master-weights cannot change what was measured; measure again with sluice profile");
-  }
-  if (question.on_this_processor() || question.master_weights == MasterWeights::kSplit)
+  if (!question.master_weights || !std::holds_alternative<Profile>(question.subject))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--master-weights whole is a choice that processors have; sluice runs GPUs with split ones");
+      "--master-weights cannot change what was measured; measure again with sluice profile");
 }
 
 // What is trained; of a profile, what was. What the frozen weights are kept in depends on the

@@ -42,11 +42,9 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
 absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
                                     const PlanSetting& setting, const PlanRequest& request,
                                     int64_t limit) {
-  absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(request);
+  absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(
+      request, [&](Plan* plan) { return SetRunMemory(question, source, setting, plan); });
   if (!leanest.ok()) return leanest.status();
-  if (absl::Status status = SetRunMemory(question, source, setting, &*leanest); !status.ok()) {
-    return status;
-  }
   if (leanest->largest_peak_bytes() > limit) return NothingFits(*leanest, limit);
   return leanest;
 }

@@ -1,7 +1,7 @@
 #include "partitioner/planning/plan/least_memory_plan.h"
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,29 +14,49 @@
 #include "partitioner/planning/plan/plan_builder.h"
 
 namespace sluice {
+namespace {
 
-absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request) {
+// The least memory that one timetable needs, by what the layers declare.
+struct Leanest {
+  const Candidate* candidate = nullptr;
+  StageAssignment assignment;
+  int64_t bytes = 0;  // of the largest rank
+};
+
+Leanest LeanestOf(const PlanRequest& request, const Candidate& candidate) {
+  const PartitionProblem problem = ProblemOf(request, candidate, request.partition);
+  const Feasible feasible(problem);
+  Leanest leanest{&candidate, feasible.LeastMemory(), 0};
+  leanest.bytes = feasible.LargestBytes(PriceStages(problem, leanest.assignment));
+  return leanest;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakeLeastMemoryPlan(const PlanRequest& request,
+                                         const std::function<absl::Status(Plan*)>& count) {
   std::vector<RejectedPlan> rejected;
   bool stopped = false;
   const absl::StatusOr<std::vector<Candidate>> candidates =
       ListCandidates(request, &rejected, &stopped);
   if (!candidates.ok()) return candidates.status();
-  const Candidate* leanest = nullptr;
-  StageAssignment assignment;
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const Candidate& candidate : *candidates) {
-    const PartitionProblem problem = ProblemOf(request, candidate, request.partition);
-    const Feasible feasible(problem);
-    StageAssignment found = feasible.LeastMemory();
-    const int64_t bytes = feasible.LargestBytes(PriceStages(problem, found));
-    if (bytes >= least) continue;
-    least = bytes;
-    leanest = &candidate;
-    assignment = std::move(found);
+  std::vector<Leanest> ways;
+  for (const Candidate& candidate : *candidates) ways.push_back(LeanestOf(request, candidate));
+  std::stable_sort(ways.begin(), ways.end(),
+                   [](const Leanest& a, const Leanest& b) { return a.bytes < b.bytes; });
+  std::optional<Plan> least;
+  for (const Leanest& way : ways) {
+    if (least && way.bytes >= least->largest_peak_bytes()) break;
+    absl::StatusOr<Plan> plan = BuildPlan(request, *way.candidate, way.assignment);
+    if (!plan.ok()) return plan;
+    if (count) {
+      if (absl::Status status = count(&*plan); !status.ok()) return status;
+    }
+    if (!least || plan->largest_peak_bytes() < least->largest_peak_bytes())
+      least = *std::move(plan);
   }
-  absl::StatusOr<Plan> plan = BuildPlan(request, *leanest, assignment);
-  if (plan.ok()) plan->rejected = std::move(rejected);
-  return plan;
+  least->rejected = std::move(rejected);
+  return *std::move(least);
 }
 
 absl::Status NothingFits(const Plan& leanest, int64_t limit) {

@@ -42,6 +42,8 @@ absl::StatusOr<Machines> ClusterPrices::operator()(const PlanSetting& setting) c
   training.batch = {setting.micro_batch_size, seq_};
   training.dtype = dtype_;
   training.state_copies = question_->optimizer == OptimizerKind::kAdamW ? 2 : 1;
+  // Not sluice but Megatron-LM and the like run what is priced here; they keep whole ones.
+  training.master_weights = question_->master_weights.value_or(MasterWeights::kWhole);
   training.overlap_sync = question_->overlap_sync;
   std::vector<std::shared_ptr<const CostTable>> kinds;
   for (size_t kind = 0; kind < cluster_.devices.size(); ++kind) {

@@ -80,6 +80,11 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
 
 // How sluice itself runs `spec`, on a device whose rates are known or measured.
 absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
+  if (!question.on_this_processor() && question.master_weights == MasterWeights::kWhole) {
+    return absl::InvalidArgumentError(
+        "--master-weights whole is a choice that processors have; sluice runs GPUs with split "
+        "ones");
+  }
   const absl::StatusOr<DeviceSpec> device =
       question.device ? *question.device
                       : MeasureCpu(spec, source->batch, source->dtype, question.devices);
