@@ -9,13 +9,14 @@
 #include "schedules/generators/catalogue.h"
 #include "schedules/generators/recompute_ahead.h"
 #include "schedules/simulate/simulate.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
 
 TEST(LowerBound, IsNeverAboveARandomTable) {
   Random random(4);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < Trials(20'000, 2'000); ++i) {
     const Timetable table = RandomTimetable(random);
     const StageCosts costs = RandomCosts(random, table.placement.stages());
     const double bound = MakespanLowerBound(table.placement, table.micro_batches, costs);
@@ -27,7 +28,7 @@ TEST(LowerBound, IsNeverAboveARandomTable) {
 // Every timetable that rebuilds the same micro-batches takes at least the bound.
 TEST(LowerBound, CountsWhatIsRebuilt) {
   Random random(6);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < Trials(20'000, 2'000); ++i) {
     Timetable table = RandomTimetable(random);
     AddRecomputes(random, table);
     const StageCosts costs = RandomCosts(random, table.placement.stages());

@@ -8,11 +8,12 @@
 #include "random_timetable.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
 
-constexpr int kTables = 3000;
+constexpr int kTables = Trials(3'000, 300);
 
 struct Case {
   Timetable table;

@@ -9,6 +9,7 @@
 #include "schedules/csv.h"
 #include "schedules/dependency.h"
 #include "schedules/generators/catalogue.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -20,7 +21,7 @@ std::vector<std::vector<Action>> WithoutIdle(std::vector<std::vector<Action>> ro
 
 TEST(LowerTimetable, IsSoundForAnyTable) {
   Random random(8);
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < Trials(3'000, 300); ++i) {
     const Timetable table = RandomTimetable(random);
     const auto lowered = LowerTimetable(table);
     ASSERT_TRUE(lowered.ok()) << lowered.status();

@@ -14,11 +14,12 @@
 #include "schedules/csv.h"
 #include "schedules/dependency.h"
 #include "schedules/lower.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
 
-constexpr int kTables = 1500;
+constexpr int kTables = Trials(1'500, 150);
 
 using Row = std::vector<Action>;
 

@@ -10,11 +10,12 @@
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/simulate/memory_profile.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
 
-constexpr int kTables = 3000;
+constexpr int kTables = Trials(3'000, 300);
 
 void ExpectSame(const Simulation& run, const NaiveRun& naive) {
   EXPECT_EQ(run.makespan, naive.makespan);

@@ -13,6 +13,7 @@
 #include "schedules/generators/catalogue.h"
 #include "schedules/lower.h"
 #include "schedules/sum_order.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -64,7 +65,7 @@ void Damage(Random& random, Timetable& table) {
 TEST(FindDefects, AgreesWithTheDefinitionsOnDamagedTables) {
   Random random(7);
   int unsound = 0;
-  constexpr int kCases = 20000;
+  constexpr int kCases = Trials(20'000, 2'000);
   for (int i = 0; i < kCases; ++i) {
     Timetable table = RandomTimetable(random);
     if (i % 2 == 1) table = *LowerTimetable(table);

@@ -8,12 +8,13 @@
 
 #include "schedules/generators/catalogue.h"
 #include "schedules/simulate/simulate.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
 
 constexpr int kMostRanks = 8;
-constexpr int kMostMicroBatches = 40;
+constexpr int kMostMicroBatches = Trials(40, 20);
 
 struct Size {
   int p, m, v;

@@ -12,6 +12,7 @@
 #include "schedules/optimise/optimise.h"
 #include "schedules/optimise/problem/problem.h"
 #include "schedules/simulate/simulate.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -146,7 +147,7 @@ TEST(Optimum, IsFoundAndProvedWithOneStageARank) {
   for (const auto& [ranks, micro_batches, rounds] :
        {Size{1, 4, 5}, Size{2, 2, 40}, Size{2, 3, 40}, Size{3, 2, 40}, Size{4, 2, 20},
         Size{3, 3, 2}}) {
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < Trials(rounds, (rounds + 9) / 10); ++round) {
       ExpectOptimum(requests.Next(Placement::Looped(ranks), micro_batches));
     }
   }
@@ -154,7 +155,7 @@ TEST(Optimum, IsFoundAndProvedWithOneStageARank) {
 
 TEST(Optimum, IsFoundAndProvedWithSeveralStagesARank) {
   RandomRequests requests(12);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < Trials(30, 4); ++round) {
     ExpectOptimum(requests.Next(Placement::Looped(2, 2), 1));
     ExpectOptimum(requests.Next(Placement::V(2, 2), 1));
     // Stages 0 and 2 on rank 0, stage 1 on rank 1: the smallest case in which one stage's F takes
@@ -181,7 +182,7 @@ TEST(Optimum, IsFoundAndProvedWhereStagesOfARankHaveEqualWeights) {
 
 TEST(Optimum, IsFoundAndProvedForCostsThatAreNotWholeNumbers) {
   RandomRequests requests(15);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < Trials(40, 4); ++round) {
     OptimiseRequest request = requests.Next(Placement::Looped(3), 2);
     for (auto* costs : {&request.costs.forward, &request.costs.input_grad,
                         &request.costs.weight_grad, &request.costs.backward, &request.costs.send}) {

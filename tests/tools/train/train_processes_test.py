@@ -2,7 +2,7 @@
 """`sluice train` in many processes, started directly, by mpirun and with torchrun's environment: the same bits as one process;
 ranks that are killed, and runs that resume from their checkpoints; ranks with different settings.
 
-  tests/tools/train/train_processes_test.py BINARY [--every N] [--kills N] [--seed N] [unittest's own arguments]
+  tests/tools/train/train_processes_test.py BINARY [--every N] [--kills N] [--paused-steps N] [--seed N] [unittest's own arguments]
 
 --every N takes each N-th of the configurations (1: all of them).
 """
@@ -409,7 +409,6 @@ class TrainProcesses(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')))
             shutil.rmtree(save)
 
-    PAUSED = ['--steps', '800', '--stages', '2']
     SHORT, LONGER = 3, 3.5  # seconds: a time-out, and a pause
 
     def pause_twice(self, job, pids):
@@ -422,7 +421,7 @@ class TrainProcesses(unittest.TestCase):
         return True
 
     def test_a_pause_of_the_whole_job_is_no_fault(self):
-        flags = self.flags(*self.PAUSED, timeout=self.SHORT)
+        flags = self.flags('--steps', str(OPTIONS.paused_steps), '--stages', '2', timeout=self.SHORT)
         undisturbed = here(flags)
         for world, environment in [(1, lambda *_: {}), (2, None)]:  # threads of one process, and TCP
             ranks = Ranks(world, flags, environment)
@@ -437,7 +436,7 @@ class TrainProcesses(unittest.TestCase):
     def test_a_pause_of_the_whole_job_under_mpirun_is_no_fault(self):
         if MPIRUN is None:
             self.skipTest('needs mpirun')
-        flags = self.flags(*self.PAUSED, timeout=self.SHORT)
+        flags = self.flags('--steps', str(OPTIONS.paused_steps), '--stages', '2', timeout=self.SHORT)
         job = UnderMpirun(2, flags)
         job.await_step()
         paused = self.pause_twice(job.mpirun, lambda: [job.mpirun.pid, *job.ranks()])
@@ -654,6 +653,7 @@ def main():
     parser.add_argument('--every', type=int, default=1)
     parser.add_argument('--kills', type=int, default=10)
     parser.add_argument('--timeout', type=int, default=10, help="of the runs that are killed, seconds")
+    parser.add_argument('--paused-steps', type=int, default=800, help='of the runs that are paused twice: a second of them')
     parser.add_argument('--seed', type=int, default=1)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMostSteps = 50'000'000;          // of one conversation
 constexpr size_t kLongestText = size_t{256} << 20;  // bytes that are written
-constexpr int64_t kMostWork = 100'000'000;          // units of Charge; some seconds
+constexpr int64_t kMostWork = 20'000'000;           // units of Charge; about a second
 constexpr int64_t kMostKept = 2'000'000;            // 128 MiB of text
 constexpr int kDeepestValue = 100;                  // lists inside each other
 constexpr size_t kBytesPerUnit = 64;
