@@ -148,8 +148,8 @@ TEST(MakePlan, SaysHowMuchMemoryWouldDoAndItDoes) {
 TEST(MakeLeastMemoryPlan, ComparesWhatRunsTake) {
   const auto run = [](Plan* plan) {
     int64_t more = 0;
-    for (const PlanStage& stage : plan->stages) more = 7 * more + 13 * stage.in_flight;
-    for (int64_t& bytes : plan->peak_bytes) bytes += 10 * (more % 29);
+    for (const PlanStage& stage : plan->stages) more = (7 * more + stage.in_flight) % 29;
+    for (int64_t& bytes : plan->peak_bytes) bytes += 10 * more;
     return absl::OkStatus();
   };
   Random random(13);
