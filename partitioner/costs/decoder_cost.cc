@@ -14,16 +14,11 @@ constexpr int64_t kFp32 = SizeOf(DType::kFloat32);
 constexpr double kProductBackward = 2;
 constexpr double kFlashBackward = 2.5;
 
-// Parameters that a tied head takes from the embedding, where alone DescribeDecoder counts them.
-int64_t TiedParameters(const DecoderConfig& config, const BatchShape& batch, DType dtype,
-                       const DecoderKernels& kernels) {
-  if (!config.tied_head) return 0;
-  const auto of_head = [&](const DecoderConfig& counted) {
-    return DescribeDecoder(counted, batch, dtype, kernels).back().spec.parameters;
-  };
-  DecoderConfig untied = config;
-  untied.tied_head = false;
-  return of_head(untied) - of_head(config);
+// Parameters of a head with a table of its own; DescribeDecoder counts a tied one's in the embedding.
+int64_t UntiedHeadParameters(DecoderConfig config, const BatchShape& batch, DType dtype,
+                             const DecoderKernels& kernels) {
+  config.tied_head = false;
+  return DescribeDecoder(config, batch, dtype, kernels).back().spec.parameters;
 }
 
 // Prices the layers of one rank.
@@ -192,7 +187,10 @@ std::vector<LayerCost> DecoderCosts(const DecoderConfig& config, const DecoderTr
     input = layer.spec.output_elements * SizeOf(training.dtype) / input_parts;
     costs.push_back(std::move(cost));
   }
-  pricer.Tie(TiedParameters(config, training.batch, training.dtype, kernels), &costs.back());
+  if (config.tied_head) {
+    const int64_t whole = UntiedHeadParameters(config, training.batch, training.dtype, kernels);
+    pricer.Tie(whole - costs.back().parameters, &costs.back());
+  }
   return costs;
 }
 

@@ -88,9 +88,8 @@ void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationF
           "What --dtype bf16 keeps the weights in that it trains. whole: fp32, and on a "
           "processor bf16 copies laid out for products, 8 bytes per weight. split: the bf16 "
           "that products read and the 16 bits that it lacks, 4 bytes per weight and as "
-          "precise, but products are a few per cent slower there. Default: whole on a processor; "
-          "GPUs "
-          "always split")
+          "precise, but products are a few per cent slower there. Default: whole on a processor, "
+          "and in plans of what sluice does not run (clusters, shared stages); GPUs always split")
       ->check(CLI::IsMember(
           {MasterWeightsName(MasterWeights::kWhole), MasterWeightsName(MasterWeights::kSplit)}))
       ->group(group);

@@ -52,7 +52,7 @@ struct PlanQuestion {
   std::optional<int64_t> global_batch;      // samples per step; usual: by the two above
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   Adaptation adaptation;                        // what of a model is trained
-  std::optional<MasterWeights> master_weights;  // usual: whole on a processor, else split
+  std::optional<MasterWeights> master_weights;  // usual: as whoever runs the plan keeps them
   bool documents = false;  // samples hold several, as packed ones do (RunRequest::documents)
 
   // What may be chosen from.
@@ -79,10 +79,6 @@ struct PlanQuestion {
   }
   // Whether the costs are those of this machine's processor.
   bool on_this_processor() const { return !device && !cluster; }
-  MasterWeights kept_weights() const {
-    return master_weights.value_or(on_this_processor() ? MasterWeights::kWhole
-                                                       : MasterWeights::kSplit);
-  }
   // Whether that processor is measured: the layers of a model that sluice runs whole on each rank.
   bool measures_processor() const {
     return on_this_processor() && tensor_parallel == 1 && spec() != nullptr &&

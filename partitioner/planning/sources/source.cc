@@ -80,7 +80,10 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
 
 // How sluice itself runs `spec`, on a device whose rates are known or measured.
 absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSource* source) {
-  if (!question.on_this_processor() && question.master_weights == MasterWeights::kWhole) {
+  const bool here = question.on_this_processor();
+  const MasterWeights weights =
+      question.master_weights.value_or(here ? MasterWeights::kWhole : MasterWeights::kSplit);
+  if (!here && weights == MasterWeights::kWhole) {
     return absl::InvalidArgumentError(
         "--master-weights whole is a choice that processors have; sluice runs GPUs with split "
         "ones");
@@ -92,9 +95,7 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   source->device = device->name;
   source->costs = device->source;
   source->runs_here = true;
-  const MasterWeights weights = question.kept_weights();
-  source->kernels =
-      question.on_this_processor() ? &CpuKernels(weights) : &PortableCpuKernels(weights);
+  source->kernels = here ? &CpuKernels(weights) : &PortableCpuKernels(weights);
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
     return PriceOwn(question, device, *kernels, seq, dtype, setting);

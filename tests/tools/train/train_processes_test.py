@@ -33,7 +33,12 @@ OPTIONS = None
 MPIRUN = shutil.which('mpirun')
 MODEL = ['--layers', '4', '--dim', '32', '--heads', '2', '--seq', '16', '--micro-batch-size', '2', '--eval-micro-batches', '4']
 PATIENCE = 180  # seconds within which every run ends, even on a slow machine
-CASE = 420  # likewise every case
+SILENCE = 420  # seconds after which a case that starts nothing new says where it waits, and ends
+
+
+def watch():
+    """Called where a case begins and where a program is started, since some cases start hundreds."""
+    faulthandler.dump_traceback_later(SILENCE, exit=True)
 
 
 def replaced(flags, own):
@@ -51,6 +56,7 @@ class Ranks:
     """The processes of one run over TCP, rank by rank."""
 
     def __init__(self, world, flags, environment=None, own=None):
+        watch()
         self.port = str(free_port())
         self.processes = []
         for rank in range(world):
@@ -110,6 +116,7 @@ def torchrun(rank, world, port):
 
 
 def run(command, environment=None):
+    watch()
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -148,6 +155,7 @@ class UnderMpirun:
     """The processes of one run under mpirun. `before`: a command that runs each rank's command."""
 
     def __init__(self, world, flags, before=()):
+        watch()
         self.mpirun = subprocess.Popen(mpi_command(world, flags, before), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                        text=True, env={**mpi_environment(), 'SLUICE_TEST_RUN': str(id(self))})
         self.world = world
@@ -237,8 +245,7 @@ class TrainProcesses(unittest.TestCase):
         cls.folder.cleanup()
 
     def setUp(self):
-        # A case that never ends says where it waits.
-        faulthandler.dump_traceback_later(CASE, exit=True)
+        watch()
         self.addCleanup(faulthandler.cancel_dump_traceback_later)
 
     def flags(self, *more, timeout=60):
@@ -411,6 +418,9 @@ class TrainProcesses(unittest.TestCase):
 
     SHORT, LONGER = 3, 3.5  # seconds: a time-out, and a pause
 
+    def paused_flags(self):
+        return self.flags('--steps', str(OPTIONS.paused_steps), '--stages', '2', timeout=self.SHORT)
+
     def pause_twice(self, job, pids):
         """Whether it was at work before each of the pauses."""
         for _ in range(2):
@@ -421,7 +431,7 @@ class TrainProcesses(unittest.TestCase):
         return True
 
     def test_a_pause_of_the_whole_job_is_no_fault(self):
-        flags = self.flags('--steps', str(OPTIONS.paused_steps), '--stages', '2', timeout=self.SHORT)
+        flags = self.paused_flags()
         undisturbed = here(flags)
         for world, environment in [(1, lambda *_: {}), (2, None)]:  # threads of one process, and TCP
             ranks = Ranks(world, flags, environment)
@@ -436,7 +446,7 @@ class TrainProcesses(unittest.TestCase):
     def test_a_pause_of_the_whole_job_under_mpirun_is_no_fault(self):
         if MPIRUN is None:
             self.skipTest('needs mpirun')
-        flags = self.flags('--steps', str(OPTIONS.paused_steps), '--stages', '2', timeout=self.SHORT)
+        flags = self.paused_flags()
         job = UnderMpirun(2, flags)
         job.await_step()
         paused = self.pause_twice(job.mpirun, lambda: [job.mpirun.pid, *job.ranks()])
@@ -653,7 +663,7 @@ def main():
     parser.add_argument('--every', type=int, default=1)
     parser.add_argument('--kills', type=int, default=10)
     parser.add_argument('--timeout', type=int, default=10, help="of the runs that are killed, seconds")
-    parser.add_argument('--paused-steps', type=int, default=800, help='of the runs that are paused twice: a second of them')
+    parser.add_argument('--paused-steps', type=int, default=800, help='steps of the runs that are paused twice; these should take about a second')
     parser.add_argument('--seed', type=int, default=1)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
