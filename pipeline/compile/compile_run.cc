@@ -77,21 +77,43 @@ absl::StatusOr<std::vector<LayerDecl>> DeclareLayers(const RunRequest& request) 
   return layers;
 }
 
+// A program, and where its buffers lie.
+struct PlacedProgram {
+  RankProgram program;
+  BufferLayout layout;
+};
+
+absl::StatusOr<PlacedProgram> CompileAndPlace(const ProgramRequest& request, int rank,
+                                              const MessageWindow& window) {
+  absl::StatusOr<RankProgram> program = CompileRank(request, rank, window);
+  if (!program.ok()) return program.status();
+  BufferLayout layout = PackBuffers(program->buffers);
+  return PlacedProgram{.program = *std::move(program), .layout = std::move(layout)};
+}
+
 // Compiles `rank` with the widest window that needs no more memory than `narrow`.
-absl::StatusOr<RankProgram> CompileWidest(const ProgramRequest& request, int rank,
-                                          const MessageWindow& narrow) {
-  absl::StatusOr<RankProgram> least_program = CompileRank(request, rank, narrow);
-  if (!least_program.ok()) return least_program;
-  const int64_t least = PackBuffers(least_program->buffers).bytes;
-  for (int width : kWideWindows) {
-    if (width <= narrow.sends) break;
-    absl::StatusOr<RankProgram> wide =
-        CompileRank(request, rank, {.receives = width, .sends = width});
-    if (!wide.ok()) return wide;
-    if (PeakLiveBytes(wide->buffers) <= least && PackBuffers(wide->buffers).bytes <= least)
-      return wide;
+absl::StatusOr<PlacedProgram> CompileWidest(const ProgramRequest& request, int rank,
+                                            const MessageWindow& narrow) {
+  absl::StatusOr<PlacedProgram> least = CompileAndPlace(request, rank, narrow);
+  if (!least.ok()) return least;
+  std::vector<MessageWindow> wider;
+  for (const int width : kWideWindows) {
+    if (width > narrow.sends) wider.push_back({.receives = width, .sends = width});
   }
-  return least_program;
+  if (wider.empty()) return least;
+  // What is alive with a window is alive with every wider one.
+  const absl::StatusOr<RankProgram> next = CompileRank(request, rank, wider.back());
+  if (!next.ok()) return next.status();
+  if (PeakLiveBytes(next->buffers) > least->layout.bytes) return least;
+  for (const MessageWindow& window : wider) {
+    absl::StatusOr<RankProgram> wide = CompileRank(request, rank, window);
+    if (!wide.ok()) return wide.status();
+    if (PeakLiveBytes(wide->buffers) > least->layout.bytes) continue;
+    BufferLayout layout = PackBuffers(wide->buffers);
+    if (layout.bytes <= least->layout.bytes)
+      return PlacedProgram{.program = *std::move(wide), .layout = std::move(layout)};
+  }
+  return least;
 }
 
 // Of those ranks whose sends wait, the ones that could have more on their way to a rank.
@@ -106,30 +128,56 @@ std::vector<int> CouldSendMore(const std::vector<int>& waiting,
   return could;
 }
 
+// The programs of a pipeline's ranks, and where their buffers lie.
+struct PipelinePrograms {
+  std::vector<RankProgram> programs;  // [rank]
+  std::vector<BufferLayout> layouts;  // [rank]
+};
+
+// Compiles those ranks anew, each with its window.
+absl::Status CompileRanks(const ProgramRequest& request, const std::vector<int>& ranks,
+                          const std::vector<MessageWindow>& windows, ForEach for_each,
+                          PipelinePrograms* pipeline) {
+  std::vector<absl::Status> statuses(ranks.size());
+  for_each(ranks.size(), [&](size_t i) {
+    const auto rank = static_cast<size_t>(ranks[i]);
+    absl::StatusOr<PlacedProgram> placed = CompileWidest(request, ranks[i], windows[rank]);
+    statuses[i] = placed.status();
+    if (!placed.ok()) return;
+    pipeline->programs[rank] = std::move(placed->program);
+    pipeline->layouts[rank] = std::move(placed->layout);
+  });
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 // Programs of all ranks that come to an end together. Where ranks would wait for each other to take
 // what they send, as in orders that run far ahead, those that do get a window twice as wide, until
 // it holds all of their messages: what waits then waits for something else.
-absl::Status CompileTogether(const ProgramRequest& request, int ranks,
-                             std::vector<RankProgram>& programs) {
-  std::vector<MessageWindow> windows(ranks, kNarrow);
-  std::vector<int> compile(ranks);
+absl::StatusOr<PipelinePrograms> CompileTogether(const ProgramRequest& request, int ranks,
+                                                 ForEach for_each) {
+  const auto count = static_cast<size_t>(ranks);
+  PipelinePrograms pipeline{.programs = std::vector<RankProgram>(count),
+                            .layouts = std::vector<BufferLayout>(count)};
+  std::vector<MessageWindow> windows(count, kNarrow);
+  std::vector<int> compile(count);
   std::iota(compile.begin(), compile.end(), 0);
-  programs.resize(ranks);
   while (true) {
-    for (int rank : compile) {
-      absl::StatusOr<RankProgram> program = CompileWidest(request, rank, windows[rank]);
-      if (!program.ok()) return program.status();
-      programs[rank] = *std::move(program);
-    }
-    const Progress progress = CheckProgress(programs);
-    compile = CouldSendMore(progress.cannot_send, programs, windows);
-    if (progress.status.ok() || compile.empty()) return progress.status;
-    for (int rank : compile) windows[rank].sends *= 2;
+    if (absl::Status status = CompileRanks(request, compile, windows, for_each, &pipeline);
+        !status.ok())
+      return status;
+    const Progress progress = CheckProgress(pipeline.programs);
+    if (progress.status.ok()) return pipeline;
+    compile = CouldSendMore(progress.cannot_send, pipeline.programs, windows);
+    if (compile.empty()) return progress.status;
+    for (int rank : compile) windows[static_cast<size_t>(rank)].sends *= 2;
   }
 }
 
-absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
-                             std::vector<RankProgram>& programs) {
+absl::StatusOr<PipelinePrograms> CompilePrograms(const RunPlan& plan, const Timetable& table,
+                                                 ForEach for_each) {
   const ProgramRequest request{.layers = &plan.layers,
                                .timetable = &table,
                                .deal = &plan.deal,
@@ -143,7 +191,7 @@ absl::Status CompilePrograms(const RunPlan& plan, const Timetable& table,
                                .shards = &plan.shards,
                                .shard_gradients = plan.zero() >= 2,
                                .gather_gradients = plan.zero() == 0};
-  return CompileTogether(request, plan.ranks(), programs);
+  return CompileTogether(request, plan.ranks(), for_each);
 }
 
 // A step's updates must end with it.
@@ -189,19 +237,22 @@ ShardBounds CutShards(const RunPlan& plan) {
   return CutParameters(plan.layers, ranks, slices);
 }
 
-void LayOutArenas(RunPlan* plan) {
-  std::vector<StepLayout> steps;
-  for (size_t rank = 0; rank < plan->train.size(); ++rank)
-    steps.push_back(LayOutStep(plan->train[rank], plan->evaluate[rank]));
+// Of every rank of the world, with its step's buffers where its rank of the pipeline has them.
+void LayOutArenas(const std::vector<BufferLayout>& train, const std::vector<BufferLayout>& evaluate,
+                  RunPlan* plan) {
   for (int rank = 0; rank < plan->world_size(); ++rank) {
-    plan->arenas.push_back(
-        LayOutArena(*plan, rank, steps[static_cast<size_t>(plan->pipeline_rank(rank))]));
+    const auto of_pipeline = static_cast<size_t>(plan->pipeline_rank(rank));
+    plan->arenas.push_back(LayOutArena(*plan, rank, train[of_pipeline], evaluate[of_pipeline]));
   }
 }
 
 }  // namespace
 
-absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
+void OneAfterAnother(size_t n, absl::FunctionRef<void(size_t)> work) {
+  for (size_t i = 0; i < n; ++i) work(i);
+}
+
+absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each) {
   absl::StatusOr<Timetable> lowered = LowerTimetable(StepOf(request));
   if (!lowered.ok()) return lowered.status();
   absl::StatusOr<std::vector<LayerDecl>> layers = DeclareLayers(request);
@@ -215,12 +266,14 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request) {
   if (absl::Status status = CheckSteps(plan); !status.ok()) return status;
   if (absl::Status status = CheckReplicas(plan); !status.ok()) return status;
   plan.shards = CutShards(plan);
-  if (absl::Status status = CompilePrograms(plan, plan.lowered, plan.train); !status.ok())
-    return status;
-  const Timetable forward = ForwardOnly(plan.lowered, plan.step_micro_batches());
-  if (absl::Status status = CompilePrograms(plan, forward, plan.evaluate); !status.ok())
-    return status;
-  LayOutArenas(&plan);
+  absl::StatusOr<PipelinePrograms> train = CompilePrograms(plan, plan.lowered, for_each);
+  if (!train.ok()) return train.status();
+  plan.train = std::move(train->programs);
+  absl::StatusOr<PipelinePrograms> evaluate =
+      CompilePrograms(plan, ForwardOnly(plan.lowered, plan.step_micro_batches()), for_each);
+  if (!evaluate.ok()) return evaluate.status();
+  plan.evaluate = std::move(evaluate->programs);
+  LayOutArenas(train->layouts, evaluate->layouts, &plan);
   for (const RankProgram& program : plan.train) {
     for (int messages : program.sends) plan.max_messages = std::max(plan.max_messages, messages);
   }

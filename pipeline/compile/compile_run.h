@@ -1,14 +1,21 @@
 #ifndef SLUICE_PIPELINE_COMPILE_COMPILE_RUN_H_
 #define SLUICE_PIPELINE_COMPILE_COMPILE_RUN_H_
 
+#include <cstddef>
+
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "pipeline/compile/plan/run_plan.h"
 
 namespace sluice {
 
-// InvalidArgument where timetable, partition, policies, groups, steps and replicas do not fit each
-// other.
-absl::StatusOr<RunPlan> CompileRun(const RunRequest& request);
+// Calls work(0) to work(n - 1), in any order or at the same time.
+using ForEach = absl::FunctionRef<void(size_t n, absl::FunctionRef<void(size_t)> work)>;
+void OneAfterAnother(size_t n, absl::FunctionRef<void(size_t)> work);
+
+// Ranks are compiled as `for_each` says. InvalidArgument where timetable, partition, policies,
+// groups, steps and replicas do not fit each other.
+absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each = OneAfterAnother);
 
 }  // namespace sluice
 

@@ -70,20 +70,19 @@ class Layout {
   }
 
   // What lives within a step, and what is exchanged between steps, in one region.
-  void Step(StepLayout step) {
-    for (int64_t& offset : step.train.offsets) offset += shelf_.end();
-    for (int64_t& offset : step.evaluate.offsets) offset += shelf_.end();
+  void Step(BufferLayout train, BufferLayout evaluate) {
+    for (int64_t& offset : train.offsets) offset += shelf_.end();
+    for (int64_t& offset : evaluate.offsets) offset += shelf_.end();
     arena_.step_region = shelf_.end();
     const int64_t norm_bytes = NormWorkBytes(plan_, world_rank_);
-    int64_t bytes =
-        std::max({step.train.bytes, step.evaluate.bytes, ExchangedBytes(plan_, world_rank_)});
+    int64_t bytes = std::max({train.bytes, evaluate.bytes, ExchangedBytes(plan_, world_rank_)});
     // Between steps all of the region is free; an asynchronous run changes its weights within one.
     arena_.norm_work = shelf_.end() + (plan_.asynchronous() ? bytes : 0);
     bytes = plan_.asynchronous() ? bytes + norm_bytes : std::max(bytes, norm_bytes);
     arena_.memory.activations = bytes;
     arena_.memory.total = shelf_.end() + arena_.memory.activations;
-    arena_.train = std::move(step.train.offsets);
-    arena_.evaluate = std::move(step.evaluate.offsets);
+    arena_.train = std::move(train.offsets);
+    arena_.evaluate = std::move(evaluate.offsets);
   }
 
   ArenaLayout Take() { return std::move(arena_); }
@@ -204,14 +203,11 @@ class Layout {
 
 }  // namespace
 
-StepLayout LayOutStep(const RankProgram& train, const RankProgram& evaluate) {
-  return {.train = PackBuffers(train.buffers), .evaluate = PackBuffers(evaluate.buffers)};
-}
-
-ArenaLayout LayOutArena(const RunPlan& plan, int world_rank, StepLayout step) {
+ArenaLayout LayOutArena(const RunPlan& plan, int world_rank, BufferLayout train,
+                        BufferLayout evaluate) {
   Layout layout(plan, world_rank);
   layout.Persistent();
-  layout.Step(std::move(step));
+  layout.Step(std::move(train), std::move(evaluate));
   return layout.Take();
 }
 

@@ -6,16 +6,10 @@
 
 namespace sluice {
 
-// Where the buffers of a rank's two programs lie within the region that they share.
-struct StepLayout {
-  BufferLayout train;
-  BufferLayout evaluate;
-};
-StepLayout LayOutStep(const RankProgram& train, const RankProgram& evaluate);
-
-// Where everything of one rank of the world lies, once the programs are compiled; `step` is of its
-// rank of the pipeline.
-ArenaLayout LayOutArena(const RunPlan& plan, int world_rank, StepLayout step);
+// Where everything of one rank of the world lies. `train` and `evaluate`: where the buffers of its
+// rank of the pipeline lie within the region that the two programs share.
+ArenaLayout LayOutArena(const RunPlan& plan, int world_rank, BufferLayout train,
+                        BufferLayout evaluate);
 
 }  // namespace sluice
 

@@ -1,10 +1,11 @@
 #include "pipeline/compile/memory/memory_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 #include <utility>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 
 namespace sluice {
 namespace {
@@ -20,10 +21,11 @@ Order Identity(size_t n) {
   return order;
 }
 
-// Free ranges of an address space that grows at its end.
+// Free ranges of an address space that grows at its end. No two of them touch.
 class FreeRanges {
  public:
-  // The smallest range that holds `bytes`; else the end of the space, grown as needed.
+  // The smallest range that holds `bytes`, of these the lowest; else the end of the space, grown as
+  // needed.
   int64_t Take(int64_t bytes) {
     const auto fit = by_size_.lower_bound({bytes, 0});
     if (fit == by_size_.end()) return Grow(bytes);
@@ -34,18 +36,18 @@ class FreeRanges {
   }
 
   void Give(int64_t offset, int64_t bytes) {
-    auto next = by_offset_.lower_bound(offset);
-    if (next != by_offset_.end() && offset + bytes == next->first) {
+    const auto next = sizes_.find(offset + bytes);
+    if (next != sizes_.end()) {
       const auto [at, size] = *next;
       Remove(at, size);
       bytes += size;
     }
-    auto previous = by_offset_.lower_bound(offset);
-    if (previous != by_offset_.begin() && (--previous)->first + previous->second == offset) {
-      const auto [at, size] = *previous;
-      Remove(at, size);
+    const auto previous = starts_.find(offset);
+    if (previous != starts_.end()) {
+      const int64_t at = previous->second;
+      Remove(at, offset - at);
+      bytes += offset - at;
       offset = at;
-      bytes += size;
     }
     Insert(offset, bytes);
   }
@@ -55,43 +57,69 @@ class FreeRanges {
  private:
   int64_t Grow(int64_t bytes) {
     int64_t offset = end_;
-    if (!by_offset_.empty()) {
-      const auto [at, size] = *by_offset_.rbegin();
-      if (at + size == end_) {
-        Remove(at, size);
-        offset = at;
-      }
+    const auto last = starts_.find(end_);
+    if (last != starts_.end()) {
+      offset = last->second;
+      Remove(offset, end_ - offset);
     }
     end_ = offset + bytes;
     return offset;
   }
   void Insert(int64_t offset, int64_t size) {
-    by_offset_.emplace(offset, size);
+    sizes_.emplace(offset, size);
+    starts_.emplace(offset + size, offset);
     by_size_.emplace(size, offset);
   }
   void Remove(int64_t offset, int64_t size) {
-    by_offset_.erase(offset);
+    sizes_.erase(offset);
+    starts_.erase(offset + size);
     by_size_.erase({size, offset});
   }
 
-  std::map<int64_t, int64_t> by_offset_;           // offset -> size
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, offset)
+  absl::flat_hash_map<int64_t, int64_t> sizes_;           // start -> size
+  absl::flat_hash_map<int64_t, int64_t> starts_;          // end -> start
+  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;  // (size, start)
   int64_t end_ = 0;
 };
+
+// One more than the last instruction that needs a buffer.
+size_t InstructionCount(absl::Span<const Buffer> buffers) {
+  int32_t last = -1;
+  for (const Buffer& buffer : buffers) last = std::max(last, buffer.last);
+  return static_cast<size_t>(last) + 1;
+}
+
+// The buffers in the order of the instruction that `member` names; those of one instruction in
+// their own order.
+Order InOrderOf(int32_t Buffer::*member, absl::Span<const Buffer> buffers) {
+  std::vector<size_t> next(InstructionCount(buffers) + 1, 0);  // [instruction] its next place
+  for (const Buffer& buffer : buffers) ++next[static_cast<size_t>(buffer.*member) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  Order order(buffers.size());
+  for (size_t b = 0; b < buffers.size(); ++b)
+    order[next[static_cast<size_t>(buffers[b].*member)]++] = b;
+  return order;
+}
+
+// In the order of their first instruction; larger ones first among those of one instruction: they
+// are the harder ones to place.
+Order InOrderOfBirth(absl::Span<const Buffer> buffers) {
+  Order births = InOrderOf(&Buffer::first, buffers);
+  const auto larger = [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; };
+  for (auto from = births.begin(); from != births.end();) {
+    const auto to = std::find_if(
+        from, births.end(), [&](size_t b) { return buffers[b].first != buffers[*from].first; });
+    std::stable_sort(from, to, larger);
+    from = to;
+  }
+  return births;
+}
 
 BufferLayout PackInTime(absl::Span<const Buffer> buffers) {
   BufferLayout layout;
   layout.offsets.resize(buffers.size());
-  Order births = Identity(buffers.size());
-  // Larger ones first among those born together: they are the harder ones to place.
-  std::sort(births.begin(), births.end(), [&](size_t a, size_t b) {
-    if (buffers[a].first != buffers[b].first) return buffers[a].first < buffers[b].first;
-    return buffers[a].bytes != buffers[b].bytes ? buffers[a].bytes > buffers[b].bytes : a < b;
-  });
-  Order deaths = Identity(buffers.size());
-  std::sort(deaths.begin(), deaths.end(), [&](size_t a, size_t b) {
-    return buffers[a].last != buffers[b].last ? buffers[a].last < buffers[b].last : a < b;
-  });
+  const Order births = InOrderOfBirth(buffers);
+  const Order deaths = InOrderOf(&Buffer::last, buffers);
   FreeRanges space;
   size_t dead = 0;
   for (size_t b : births) {
@@ -141,16 +169,14 @@ BufferLayout PackBuffers(absl::Span<const Buffer> buffers) {
 }
 
 int64_t PeakLiveBytes(absl::Span<const Buffer> buffers) {
-  std::vector<std::pair<int64_t, int64_t>>
-      changes;  // (instruction, bytes); deaths come before births of the next one
+  std::vector<int64_t> change(InstructionCount(buffers) + 1, 0);  // [instruction] of the live bytes
   for (const Buffer& buffer : buffers) {
-    changes.emplace_back(2 * int64_t{buffer.first}, AlignUp(buffer.bytes));
-    changes.emplace_back(2 * int64_t{buffer.last} + 1, -AlignUp(buffer.bytes));
+    change[static_cast<size_t>(buffer.first)] += AlignUp(buffer.bytes);
+    change[static_cast<size_t>(buffer.last) + 1] -= AlignUp(buffer.bytes);
   }
-  std::sort(changes.begin(), changes.end());
   int64_t live = 0;
   int64_t peak = 0;
-  for (const auto& [when, bytes] : changes) {
+  for (const int64_t bytes : change) {
     live += bytes;
     peak = std::max(peak, live);
   }

@@ -20,13 +20,23 @@ MessageScheduler::MessageScheduler(const Timetable& lowered, const StageDeal& de
       edges_(static_cast<size_t>(deal.ranks())),
       numbers_(2 * static_cast<size_t>(placement_.stages()) * micro_batches_, -1) {
   // Each peer sends as soon as it has computed, so its row says in which order.
-  for (const std::vector<Action>& row : lowered.rows) {
-    for (const Action& action : row) {
+  for (const int row : NeighbourRows(rank)) {
+    for (const Action& action : lowered.rows[static_cast<size_t>(row)]) {
       const int consumer = ConsumerStage(placement_, action.op, action.stage);
       if (consumer == kNoStage || deal_.rank(consumer, action.micro_batch) != rank) continue;
       if (deal_.rank(action.stage, action.micro_batch) != rank) Expect(action, consumer);
     }
   }
+}
+
+std::set<int> MessageScheduler::NeighbourRows(int rank) const {
+  std::set<int> rows;
+  for (const int stage : deal_.StagesOf(rank)) {
+    for (const int neighbour : {placement_.PreviousStage(stage), placement_.NextStage(stage)}) {
+      if (neighbour != kNoStage) rows.insert(placement_.rank(neighbour));
+    }
+  }
+  return rows;
 }
 
 void MessageScheduler::Expect(const Action& producer, int consumer) {

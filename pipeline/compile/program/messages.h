@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "pipeline/compile/program/program_builder.h"
@@ -39,6 +40,8 @@ class MessageScheduler {
     std::deque<Instruction> under_way;  // sends that nobody has waited for
   };
 
+  // The rows of the timetable that compute what this rank receives.
+  std::set<int> NeighbourRows(int rank) const;
   // Notes that `consumer`, here, will receive what `producer` makes.
   void Expect(const Action& producer, int consumer);
   size_t Key(const Action& receive) const;
