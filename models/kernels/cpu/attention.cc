@@ -21,7 +21,8 @@ class CpuAttention : public Attention {
                .window = shape.window < shape.seq ? static_cast<size_t>(shape.window) : 0,
                .scale = ScoreScale(shape),
                .soft_cap = shape.soft_cap,
-               .dtype = shape.dtype},
+               .dtype = shape.dtype,
+               .pairs = shape.dtype == DType::kBFloat16 && HasPairProducts()},
         threads_(static_cast<int>(std::min<int64_t>(ThreadsNow(), shape.batch * shape.kv_heads))) {}
 
   size_t forward_workspace() const override { return BytesOfAll(group_.forward_floats()); }
@@ -103,6 +104,14 @@ class CpuAttention : public Attention {
 };
 
 }  // namespace
+
+bool HasPairProducts() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
 
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
   return std::make_unique<CpuAttention>(shape);

@@ -8,8 +8,8 @@
 #include "models/spec/dtype.h"
 
 // Causal attention for one key/value head of one sequence and the query heads that read it. Rows
-// are first copied from their strided places into fp32 panels, padded with zeros to whole tiles:
-// keys and values once for all query heads. Then every product is a run of register tiles that
+// are first copied from their strided places into panels, padded with zeros to whole tiles: keys
+// and values once for all query heads. Then every product is a run of register tiles that
 // touches only the keys that a row may see (Dao et al. 2022, FlashAttention, without its second
 // level of blocking: a head's panels fit in the second-level cache). Scores exist for one tile
 // (forward) or one block (backward) of query rows at a time.
@@ -41,6 +41,7 @@ struct GroupShape {
   float scale = 0;        // of the scores
   float soft_cap = 0;     // 0: none
   DType dtype = DType::kFloat32;
+  bool pairs = false;  // of bf16: multiplied two at a time, where HasPairProducts()
 
   size_t padded_seq() const { return RoundUp(seq, kRowPadding); }
   size_t padded_width() const { return RoundUp(width, kPanel); }
@@ -90,6 +91,9 @@ struct GroupBackward {
   void* dk = nullptr;  // and dv: summed in fp32 over the query heads, in their order
   void* dv = nullptr;
 };
+
+// Whether this processor multiplies pairs of bf16 values (AVX-512 BF16).
+bool HasPairProducts();
 
 void AttendGroup(const GroupShape& shape, const GroupForward& group, float* workspace);
 void AttendGroupBackward(const GroupShape& shape, const GroupBackward& group, float* workspace);

@@ -14,22 +14,86 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
 
-// A group's work areas, cut from the workspace in this order. All fp32, rows of
-// shape.padded_width().
-struct Panels {
-  Panels(const GroupShape& shape, float* workspace) {
-    float** const matrices[] = {&q, &k, &k_transposed, &v_transposed, &dout, &dk, &dv};
-    for (float** matrix : matrices) {
-      *matrix = workspace;
-      workspace += shape.panel_floats();
-    }
-    p = workspace;
-    ds = p + kQueryBlock * shape.score_columns();
-    dq = ds + kQueryBlock * shape.score_columns();
+// The weights and the gradients of the scores of kQueryBlock rows; columns are keys.
+template <class Unit>
+class BlockScores {
+ public:
+  BlockScores(const GroupShape& shape, float* workspace)
+      : stride_(shape.score_columns()), p_(workspace), ds_(p_ + kRows * stride_) {
+    weights_ = reinterpret_cast<Unit*>(kPairs ? ds_ + kRows * stride_ : p_);
+    gradients_ = kPairs ? weights_ + kQueryBlock / 2 * stride_ : reinterpret_cast<Unit*>(ds_);
+    gradient_rows_ = kPairs ? gradients_ + kQueryBlock / 2 * stride_ : gradients_;
   }
-  float *q, *k, *k_transposed, *v_transposed, *dout, *dk, *dv;
-  float *p, *ds;  // [kQueryBlock, score_columns]
-  float* dq;      // [kQueryTile, padded_width]
+
+  // A row in fp32, to be filled; of pairs only the rows of one tile are kept so.
+  float* p(size_t row) const { return p_ + row % kRows * stride_; }
+  float* ds(size_t row) const { return ds_ + row % kRows * stride_; }
+
+  // The kQueryTile rows from `row`, once filled, become factors of products. Columns from `first` to
+  // `end` are whole panels.
+  template <class T>
+  void FinishTile(size_t row, size_t first, size_t end) const {
+    for (size_t r = row; r < row + kQueryTile; r += kPairs ? 2 : 1) {
+      if constexpr (kPairs) {
+        const size_t at = r / 2 * stride_ + first;
+        PairRows(end - first, p(r) + first, p(r + 1) + first, weights_ + at);
+        PairRows(end - first, ds(r) + first, ds(r + 1) + first, gradients_ + at);
+        for (const size_t each : {r, r + 1}) {
+          PairColumns(end - first, ds(each) + first,
+                      gradient_rows_ + (each * stride_ + first) / kTerms<Unit>);
+        }
+      } else if constexpr (std::is_same_v<T, BFloat16>) {
+        RoundAll(end - first, p(r) + first);
+        RoundAll(end - first, ds(r) + first);
+      }
+    }
+  }
+
+  // As left factors from a row and a key on: a row for each key, or one for each row.
+  Strided<Unit> WeightsOfKeys(size_t row, size_t key) const {
+    return {weights_ + row / kTerms<Unit> * stride_ + key, 1, stride_};
+  }
+  Strided<Unit> GradientsOfKeys(size_t row, size_t key) const {
+    return {gradients_ + row / kTerms<Unit> * stride_ + key, 1, stride_};
+  }
+  Strided<Unit> GradientsOfRows(size_t row, size_t key) const {
+    return {gradient_rows_ + (row * stride_ + key) / kTerms<Unit>, stride_ / kTerms<Unit>, 1};
+  }
+
+ private:
+  static constexpr bool kPairs = kTerms<Unit> == 2;
+  static constexpr size_t kRows = kPairs ? kQueryTile : kQueryBlock;
+
+  size_t stride_;
+  float *p_, *ds_;
+  Unit *weights_, *gradients_, *gradient_rows_;
+};
+
+// A group's work areas, cut from the workspace; rows of padded_width.
+template <class Unit>
+struct Panels {
+  Panels(const GroupShape& shape, float* workspace)
+      : dk(workspace),
+        dv(dk + shape.panel_floats()),
+        dq(dv + shape.panel_floats()),
+        scores(shape, dq + kQueryTile * shape.padded_width()) {
+    auto* next = reinterpret_cast<Unit*>(dq + kQueryTile * shape.padded_width() +
+                                         2 * kQueryBlock * shape.score_columns());
+    for (Unit** matrix : {&q, &dout, &k, &k_transposed, &v_transposed, &q_rows, &dout_rows}) {
+      *matrix = next;
+      next += UnitsOf<Unit>(shape.panel_floats());
+    }
+    if constexpr (kTerms<Unit> == 1) {  // one serves as both
+      q_rows = q;
+      dout_rows = dout;
+    }
+  }
+
+  float *dk, *dv;
+  float* dq;  // [kQueryTile, padded_width]
+  BlockScores<Unit> scores;
+  Unit *q, *dout;                                              // left factors
+  Unit *k, *k_transposed, *v_transposed, *q_rows, *dout_rows;  // right factors
 };
 
 // One query head's rows.
@@ -50,9 +114,12 @@ struct Block {
         end(first_row + kQueryBlock),
         first_key(RoundDown(shape.FirstKey(starts, first_row), kQueryTile)),
         base(RoundDown(first_key, kRowPadding)) {}
+  size_t first_panel() const { return RoundDown(first_key, kPanel); }
+  size_t end_panel() const { return RoundUp(end, kPanel); }
+
   size_t row, end;   // keys end with the rows
   size_t first_key;  // of tiles of kQueryTile keys
-  size_t base;       // the key of column 0 of p and ds
+  size_t base;       // the key of column 0 of the scores
 };
 
 template <class T>
@@ -65,17 +132,19 @@ float Dot(size_t n, const T* a, const T* b) {
   return SumAll(sum);
 }
 
-// scores -> p = e^(score - lse), dp -> ds = p (dp - delta) for `n` keys. Where scores are capped,
-// ds is that of the scores before: times 1 - tanh^2 = 1 - (score / cap)^2.
+// scores -> p = e^(scale * score - lse), dp -> ds = p (dp - delta) for `n` keys. Where scores are
+// capped, `scale` is 1 and ds is that of the scores before: times 1 - tanh^2 = 1 - (score / cap)^2.
 template <bool kCapped>
-void SoftmaxGradient(size_t n, float lse, float delta, float cap, float* p, float* ds) {
+void SoftmaxGradient(size_t n, float scale, float lse, float delta, float cap, float* p,
+                     float* ds) {
   const DF d;
+  const VF factor = hn::Set(d, scale);
   const VF offset = hn::Set(d, lse);
   const VF deltas = hn::Set(d, delta);
   const VF inverse = hn::Set(d, kCapped ? 1.0f / cap : 0.0f);
   ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
     const VF score = Load(d, p + i, part);
-    const VF weight = ExpOf(hn::Sub(score, offset));
+    const VF weight = ExpOf(hn::MulSub(score, factor, offset));
     VF gradient = hn::Mul(weight, hn::Sub(Load(d, ds + i, part), deltas));
     if constexpr (kCapped) {
       const VF tanh = hn::Mul(score, inverse);
@@ -86,100 +155,111 @@ void SoftmaxGradient(size_t n, float lse, float delta, float cap, float* p, floa
   });
 }
 
-// Rows `row` of p and ds, which have scores and the products of dout and values, with those of keys
-// that the row does not see set to 0; indexed by key.
+// Rows `row` of p and ds, which have the products of queries and keys and of dout and values, with
+// those of keys that the row does not see set to 0; indexed by key.
 template <class T>
 void FinishRow(const GroupShape& shape, const Head<T>& head, const Block& block, size_t row,
                float* p, float* ds) {
   const bool real = row < shape.seq;
-  const size_t first = real ? shape.FirstKey(head.starts, row) : block.end;
-  const size_t end = real ? row + 1 : block.end;
+  const size_t first = real ? shape.FirstKey(head.starts, row) : block.end_panel();
+  const size_t end = real ? row + 1 : block.end_panel();
   if (real) {
     const size_t offset = row * shape.out_stride;
+    const size_t n = end - first;
     const float delta = Dot(shape.width, head.dout + offset, head.out + offset);
     const float cap = shape.soft_cap;
     if (cap != 0) {
-      CapScores(end - first, cap, p + first);
-      SoftmaxGradient<true>(end - first, head.lse[row], delta, cap, p + first, ds + first);
+      CapScores(n, shape.scale, cap, p + first);
+      SoftmaxGradient<true>(n, 1.0f, head.lse[row], delta, cap, p + first, ds + first);
     } else {
-      SoftmaxGradient<false>(end - first, head.lse[row], delta, cap, p + first, ds + first);
+      SoftmaxGradient<false>(n, shape.scale, head.lse[row], delta, cap, p + first, ds + first);
     }
   }
   for (float* const values : {p, ds}) {
-    std::fill(values + block.first_key, values + first, 0.0f);
-    std::fill(values + end, values + block.end, 0.0f);
+    std::fill(values + block.first_panel(), values + first, 0.0f);
+    std::fill(values + end, values + block.end_panel(), 0.0f);
   }
 }
 
-// Fills p and ds for a block of rows, for the keys from its first_key to its end.
-template <class T>
+// Fills the scores of a block of rows, for the keys from its first_panel to its end_panel.
+template <class T, class Unit>
 void ScoreBlock(const GroupShape& shape, const Head<T>& head, const Block& block,
-                const Panels& at) {
-  const size_t columns = shape.padded_width();
+                const Panels<Unit>& at) {
+  const size_t columns = UnitsOf<Unit>(shape.padded_width());
   const size_t stride = shape.score_columns();
   for (size_t t = block.row; t < block.end; t += kQueryTile) {
-    float* const p = at.p + (t - block.row) * stride;
-    float* const ds = at.ds + (t - block.row) * stride;
+    float* const p = at.scores.p(t - block.row);
+    float* const ds = at.scores.ds(t - block.row);
     const size_t first = shape.FirstKey(head.starts, t);
     const size_t seen = t + kQueryTile;
-    RowTimesPanels(shape.width, at.q + t * columns, columns, at.k_transposed, first, seen,
-                   block.base, p, stride);
-    RowTimesPanels(shape.width, at.dout + t * columns, columns, at.v_transposed, first, seen,
-                   block.base, ds, stride);
+    RowTimesPanels<Unit>(shape.width, at.q + t * columns, columns, at.k_transposed, first, seen,
+                         block.base, p, stride);
+    RowTimesPanels<Unit>(shape.width, at.dout + t * columns, columns, at.v_transposed, first, seen,
+                         block.base, ds, stride);
     for (size_t r = 0; r < kQueryTile; ++r) {
       FinishRow(shape, head, block, t + r, p + r * stride - block.base,
                 ds + r * stride - block.base);
     }
+    at.scores.template FinishTile<T>(t - block.row, block.first_panel() - block.base,
+                                     block.end_panel() - block.base);
   }
 }
 
 // sums[keys, :] += weights[block, keys]^T * rows[block, :] for the keys that the block of queries
-// sees.
+// sees. `weights` gives those of a row and a key on, counted from the block's.
+template <class Unit, class Weights>
 void AddTransposedProduct(const GroupShape& shape, const int32_t* starts, const Block& block,
-                          const float* weights, const float* rows, float* sums) {
+                          const Weights& weights, const Unit* rows, float* sums) {
   const size_t columns = shape.padded_width();
-  const size_t stride = shape.score_columns();
   size_t last = block.row;  // the first query that sees none of the keys any more
   for (size_t key = block.first_key; key < block.end; key += kQueryTile) {
     while (last < block.end && shape.FirstKey(starts, last) < key + kQueryTile) ++last;
     const size_t first = std::max(key, block.row);  // queries before the key do not see it
     if (first >= last) continue;
-    RowTimesRows<true>(last - first,
-                       {weights + (first - block.row) * stride + key - block.base, 1, stride},
-                       rows + first * columns, columns, columns, sums + key * columns, columns);
+    RowTimesRows<true, Unit>(
+        UnitsOf<Unit>(last - first), weights(first - block.row, key - block.base),
+        rows + first / kTerms<Unit> * columns, columns, columns, sums + key * columns, columns);
   }
 }
 
 // One query head; keys and values are packed.
-template <class T>
-void AddHead(const GroupShape& shape, const Head<T>& head, const Panels& at) {
+template <class T, class Unit>
+void AddHead(const GroupShape& shape, const Head<T>& head, const Panels<Unit>& at) {
   const size_t columns = shape.padded_width();
-  const size_t stride = shape.score_columns();
-  PackRows(shape, head.q, shape.q_stride, shape.scale, at.q);
-  PackRows(shape, head.dout, shape.out_stride, 1.0f, at.dout);
+  PackLeft<Unit>(shape, head.q, shape.q_stride, at.q);
+  PackLeft<Unit>(shape, head.dout, shape.out_stride, at.dout);
+  if constexpr (kTerms<Unit> != 1) {
+    PackRight<Unit>(shape, head.q, shape.q_stride, at.q_rows);
+    PackRight<Unit>(shape, head.dout, shape.out_stride, at.dout_rows);
+  }
+  const auto weights = [&](size_t row, size_t key) { return at.scores.WeightsOfKeys(row, key); };
+  const auto gradients = [&](size_t row, size_t key) {
+    return at.scores.GradientsOfKeys(row, key);
+  };
   for (size_t row = 0; row < shape.seq; row += kQueryBlock) {
     const Block block(shape, head.starts, row);
     ScoreBlock(shape, head, block, at);
-    AddTransposedProduct(shape, head.starts, block, at.p, at.dout, at.dv);
-    AddTransposedProduct(shape, head.starts, block, at.ds, at.q, at.dk);
+    AddTransposedProduct(shape, head.starts, block, weights, at.dout_rows, at.dv);
+    AddTransposedProduct(shape, head.starts, block, gradients, at.q_rows, at.dk);
     for (size_t t = row; t < std::min(block.end, shape.seq); t += kQueryTile) {
-      const size_t first = shape.FirstKey(head.starts, t);
-      RowTimesRows<false>(t + kQueryTile - first,
-                          {at.ds + (t - row) * stride + first - block.base, stride, 1},
-                          at.k + first * columns, columns, columns, at.dq, columns);
+      const size_t first = RoundDown(shape.FirstKey(head.starts, t), kTerms<Unit>);
+      RowTimesRows<false, Unit>((t + kQueryTile - first) / kTerms<Unit>,
+                                at.scores.GradientsOfRows(t - row, first - block.base),
+                                at.k + first / kTerms<Unit> * columns, columns, columns, at.dq,
+                                columns);
       UnpackRows(shape, std::min(kQueryTile, shape.seq - t), at.dq, shape.scale,
                  head.dq + t * shape.q_stride, shape.q_stride);
     }
   }
 }
 
-template <class T>
+template <class T, class Unit>
 void AttendGroupBackwardOf(const GroupShape& shape, const GroupBackward& group, float* workspace) {
-  const Panels at(shape, workspace);
+  const Panels<Unit> at(shape, workspace);
   const auto* const k = static_cast<const T*>(group.k);
-  PackRows(shape, k, shape.kv_stride, 1.0f, at.k);
-  PackTransposed(shape, k, shape.kv_stride, at.k_transposed);
-  PackTransposed(shape, static_cast<const T*>(group.v), shape.kv_stride, at.v_transposed);
+  PackRight<Unit>(shape, k, shape.kv_stride, at.k);
+  PackTransposed<Unit>(shape, k, shape.kv_stride, at.k_transposed);
+  PackTransposed<Unit>(shape, static_cast<const T*>(group.v), shape.kv_stride, at.v_transposed);
   std::fill(at.dk, at.dk + 2 * shape.panel_floats(), 0.0f);  // dv lies behind it
   for (size_t h = 0; h < shape.heads; ++h) {
     const size_t offset = h * shape.width;
@@ -191,15 +271,18 @@ void AttendGroupBackwardOf(const GroupShape& shape, const GroupBackward& group, 
                           .dq = static_cast<T*>(group.dq) + offset};
     AddHead(shape, head, at);
   }
-  UnpackRows(shape, shape.seq, at.dk, 1.0f, static_cast<T*>(group.dk), shape.kv_stride);
+  UnpackRows(shape, shape.seq, at.dk, shape.scale, static_cast<T*>(group.dk), shape.kv_stride);
   UnpackRows(shape, shape.seq, at.dv, 1.0f, static_cast<T*>(group.dv), shape.kv_stride);
 }
 
 }  // namespace
 
 void AttendGroupBackward(const GroupShape& shape, const GroupBackward& group, float* workspace) {
-  shape.dtype == DType::kBFloat16 ? AttendGroupBackwardOf<BFloat16>(shape, group, workspace)
-                                  : AttendGroupBackwardOf<float>(shape, group, workspace);
+#if HWY_TARGET == HWY_AVX3
+  if (shape.pairs) return AttendGroupBackwardOf<BFloat16, Pair>(shape, group, workspace);
+#endif
+  shape.dtype == DType::kBFloat16 ? AttendGroupBackwardOf<BFloat16, float>(shape, group, workspace)
+                                  : AttendGroupBackwardOf<float, float>(shape, group, workspace);
 }
 
 }  // namespace sluice::cpu::HWY_NAMESPACE

@@ -11,52 +11,69 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::cpu::HWY_NAMESPACE {
 namespace {
 
-// A group's work areas, cut from the workspace in this order; all fp32.
+// A group's work areas, cut from the workspace in this order.
+template <class Unit>
 struct Panels {
   Panels(const GroupShape& shape, float* workspace)
-      : queries(workspace),
-        keys(queries + shape.panel_floats()),
-        values(keys + shape.panel_floats()),
-        scores(values + shape.panel_floats()),
+      : queries(reinterpret_cast<Unit*>(workspace)),
+        keys(queries + UnitsOf<Unit>(shape.panel_floats())),
+        values(keys + UnitsOf<Unit>(shape.panel_floats())),
+        scores(reinterpret_cast<float*>(values + UnitsOf<Unit>(shape.panel_floats()))),
         sums(scores + kQueryTile * shape.score_columns()) {}
-  float *queries, *keys, *values;
-  float* scores;  // [kQueryTile, score_columns]
+  Unit *queries, *keys, *values;
+  float* scores;  // [kQueryTile, score_columns]; then the weights, in units at their beginning
   float* sums;    // [kQueryTile, padded_width]
 };
 
-// Weights of the kQueryTile rows from `row` for the keys from `first` to `end`, and each row's
-// softmax.
-void WeighTile(const GroupShape& shape, const int32_t* starts, size_t row, size_t first,
-               const Panels& at, RowSoftmax* softmax) {
-  const size_t columns = shape.padded_width();
+// The weights of a row, as its product with the values needs them.
+template <class T, class Unit>
+void FinishWeights(size_t n, float* row) {
+  if constexpr (kTerms<Unit> == 2) {
+    PairColumns(n, row, reinterpret_cast<Unit*>(row));
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    RoundAll(n, row);
+  }
+}
+
+// Weights of the kQueryTile rows from `row` for the keys of the panels from `base` to `end`, and
+// each row's softmax.
+template <class T, class Unit>
+void WeighTile(const GroupShape& shape, const int32_t* starts, size_t row, size_t base,
+               const Panels<Unit>& at, RowSoftmax* softmax) {
+  const size_t columns = UnitsOf<Unit>(shape.padded_width());
   const size_t end = row + kQueryTile;
-  const size_t base = RoundDown(first, kPanel);
-  RowTimesPanels(shape.width, at.queries + row * columns, columns, at.keys, first, end, base,
-                 at.scores, shape.score_columns());
+  const size_t panels = RoundUp(end - base, kPanel);
+  RowTimesPanels<Unit>(shape.width, at.queries + row * columns, columns, at.keys, base, end, base,
+                       at.scores, shape.score_columns());
   for (size_t r = 0; r < kQueryTile; ++r) {
-    float* const scores = at.scores + r * shape.score_columns() - base;
-    const size_t seen = shape.FirstKey(starts, row + r);
-    const size_t count = row + r + 1 - seen;
-    if (shape.soft_cap != 0) CapScores(count, shape.soft_cap, scores + seen);
-    softmax[r] = Exponentials(count, scores + seen);
-    std::fill(scores + first, scores + seen, 0.0f);
-    std::fill(scores + row + r + 1, scores + end, 0.0f);
+    float* const scores = at.scores + r * shape.score_columns();
+    const size_t seen = shape.FirstKey(starts, row + r) - base;
+    const size_t own = row + r + 1 - base;
+    if (shape.soft_cap != 0) CapScores(own - seen, shape.scale, shape.soft_cap, scores + seen);
+    softmax[r] = Exponentials(own - seen, shape.soft_cap != 0 ? 1.0f : shape.scale, scores + seen);
+    std::fill(scores, scores + seen, 0.0f);
+    std::fill(scores + own, scores + panels, 0.0f);
+    FinishWeights<T, Unit>(panels, scores);
   }
 }
 
 // One query head; keys and values are packed.
-template <class T>
-void AttendHead(const GroupShape& shape, const int32_t* starts, const T* q, const Panels& at,
+template <class T, class Unit>
+void AttendHead(const GroupShape& shape, const int32_t* starts, const T* q, const Panels<Unit>& at,
                 T* out, float* lse) {
   const size_t columns = shape.padded_width();
-  PackRows(shape, q, shape.q_stride, shape.scale, at.queries);
+  PackLeft<Unit>(shape, q, shape.q_stride, at.queries);
   for (size_t row = 0; row < shape.seq; row += kQueryTile) {
-    const size_t first = shape.FirstKey(starts, row);  // that the tile sees
+    const size_t first =
+        RoundDown(shape.FirstKey(starts, row), kTerms<Unit>);  // that the tile sees
+    const size_t base = RoundDown(first, kPanel);
     RowSoftmax softmax[kQueryTile];
-    WeighTile(shape, starts, row, first, at, softmax);
-    const float* const weights = at.scores + first % kPanel;
-    RowTimesRows<false>(row + kQueryTile - first, {weights, shape.score_columns(), 1},
-                        at.values + first * columns, columns, columns, at.sums, columns);
+    WeighTile<T, Unit>(shape, starts, row, base, at, softmax);
+    const auto* const weights = reinterpret_cast<const Unit*>(at.scores);
+    RowTimesRows<false, Unit>((row + kQueryTile - first) / kTerms<Unit>,
+                              {weights + (first - base) / kTerms<Unit>, shape.score_columns(), 1},
+                              at.values + first / kTerms<Unit> * columns, columns, columns, at.sums,
+                              columns);
     for (size_t r = 0; r < std::min(kQueryTile, shape.seq - row); ++r) {
       lse[row + r] = softmax[r].lse;
       UnpackRows(shape, 1, at.sums + r * columns, 1.0f / softmax[r].sum,
@@ -65,22 +82,26 @@ void AttendHead(const GroupShape& shape, const int32_t* starts, const T* q, cons
   }
 }
 
-template <class T>
+template <class T, class Unit>
 void AttendGroupOf(const GroupShape& shape, const GroupForward& group, float* workspace) {
-  const Panels at(shape, workspace);
-  PackTransposed(shape, static_cast<const T*>(group.k), shape.kv_stride, at.keys);
-  PackRows(shape, static_cast<const T*>(group.v), shape.kv_stride, 1.0f, at.values);
+  const Panels<Unit> at(shape, workspace);
+  PackTransposed<Unit>(shape, static_cast<const T*>(group.k), shape.kv_stride, at.keys);
+  PackRight<Unit>(shape, static_cast<const T*>(group.v), shape.kv_stride, at.values);
   for (size_t head = 0; head < shape.heads; ++head) {
-    AttendHead(shape, group.starts, static_cast<const T*>(group.q) + head * shape.width, at,
-               static_cast<T*>(group.out) + head * shape.width, group.lse + head * shape.seq);
+    AttendHead<T, Unit>(shape, group.starts, static_cast<const T*>(group.q) + head * shape.width,
+                        at, static_cast<T*>(group.out) + head * shape.width,
+                        group.lse + head * shape.seq);
   }
 }
 
 }  // namespace
 
 void AttendGroup(const GroupShape& shape, const GroupForward& group, float* workspace) {
-  shape.dtype == DType::kBFloat16 ? AttendGroupOf<BFloat16>(shape, group, workspace)
-                                  : AttendGroupOf<float>(shape, group, workspace);
+#if HWY_TARGET == HWY_AVX3
+  if (shape.pairs) return AttendGroupOf<BFloat16, Pair>(shape, group, workspace);
+#endif
+  shape.dtype == DType::kBFloat16 ? AttendGroupOf<BFloat16, float>(shape, group, workspace)
+                                  : AttendGroupOf<float, float>(shape, group, workspace);
 }
 
 }  // namespace sluice::cpu::HWY_NAMESPACE

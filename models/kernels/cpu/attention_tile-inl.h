@@ -7,6 +7,10 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "models/kernels/cpu/attention.h"
 #include "models/kernels/cpu/vector-inl.h"
@@ -20,18 +24,47 @@ constexpr size_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr size_t kTileColumns = 2 * kLanes;
 static_assert(kQueryTile % kTileRows == 0 && kPanel % kTileColumns == 0);
 
+// What the factors of a product are stored in. An fp32 value; or, where the processor multiplies
+// them so, two bf16 values that follow each other in the sum, the first in the high half. Both give
+// the same sum of bf16 values: VDPBF16PS adds the product of the high halves, rounds to fp32, adds
+// that of the low halves and rounds again (Intel's manual, and seen on AMD's Zen 4), and a bf16
+// product is exact in fp32. Only denormals differ, which it takes for 0.
+using Pair = uint32_t;
+// Terms of the sum in one of them.
+template <class Unit>
+constexpr size_t kTerms = std::is_same_v<Unit, Pair> ? 2 : 1;
+
+template <class Unit>
+constexpr size_t UnitsOf(size_t terms) {
+  return (terms + kTerms<Unit> - 1) / kTerms<Unit>;
+}
+
 // A matrix by the distance between its rows and between its columns, so that a transpose is a swap.
+template <class Unit>
 struct Strided {
-  const float* at;
+  const Unit* at;
   size_t row;
   size_t column;
 };
 
+HWY_INLINE VF AddProducts(VF sum, VF a, VF b) { return hn::MulAdd(a, b, sum); }
+
+#if HWY_TARGET == HWY_AVX3
+using VPair = hn::Vec<hn::RebindToUnsigned<DF>>;
+// Highway 1.0 has no such product, and the intrinsic needs an instruction set that the rest of this
+// target must not use.
+HWY_INLINE VF AddProducts(VF sum, VPair a, VPair b) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+}
+#endif
+
 // c[kTileRows, kTileColumns] (+)= a[kTileRows, depth] * b[depth, kTileColumns].
-template <bool kAccumulate>
-HWY_NOINLINE void Tile(size_t depth, Strided a, const float* HWY_RESTRICT b, size_t b_row,
+template <bool kAccumulate, class Unit>
+HWY_NOINLINE void Tile(size_t depth, Strided<Unit> a, const Unit* HWY_RESTRICT b, size_t b_row,
                        float* HWY_RESTRICT c, size_t c_row) {
   const DF d;
+  const hn::Rebind<Unit, DF> du;
   VF left[kTileRows];
   VF right[kTileRows];
   HWY_UNROLL(12)
@@ -40,14 +73,14 @@ HWY_NOINLINE void Tile(size_t depth, Strided a, const float* HWY_RESTRICT b, siz
     right[r] = kAccumulate ? hn::LoadU(d, c + r * c_row + kLanes) : hn::Zero(d);
   }
   for (size_t i = 0; i < depth; ++i) {
-    const VF b0 = hn::LoadU(d, b + i * b_row);
-    const VF b1 = hn::LoadU(d, b + i * b_row + kLanes);
-    const float* HWY_RESTRICT column = a.at + i * a.column;
+    const auto b0 = hn::LoadU(du, b + i * b_row);
+    const auto b1 = hn::LoadU(du, b + i * b_row + kLanes);
+    const Unit* HWY_RESTRICT column = a.at + i * a.column;
     HWY_UNROLL(12)
     for (size_t r = 0; r < kTileRows; ++r) {
-      const VF value = hn::Set(d, column[r * a.row]);
-      left[r] = hn::MulAdd(value, b0, left[r]);
-      right[r] = hn::MulAdd(value, b1, right[r]);
+      const auto value = hn::Set(du, column[r * a.row]);
+      left[r] = AddProducts(left[r], value, b0);
+      right[r] = AddProducts(right[r], value, b1);
     }
   }
   HWY_UNROLL(12)
@@ -58,33 +91,35 @@ HWY_NOINLINE void Tile(size_t depth, Strided a, const float* HWY_RESTRICT b, siz
 }
 
 // c[kQueryTile, columns] (+)= a[kQueryTile, depth] * b[depth, columns]; columns are a multiple of
-// kPanel.
-template <bool kAccumulate>
-HWY_INLINE void RowTimesRows(size_t depth, Strided a, const float* b, size_t b_row, size_t columns,
-                             float* c, size_t c_row) {
+// kPanel, depth is in units.
+template <bool kAccumulate, class Unit>
+HWY_INLINE void RowTimesRows(size_t depth, Strided<Unit> a, const Unit* b, size_t b_row,
+                             size_t columns, float* c, size_t c_row) {
   for (size_t column = 0; column < columns; column += kTileColumns) {
     for (size_t r = 0; r < kQueryTile; r += kTileRows) {
-      Tile<kAccumulate>(depth, {a.at + r * a.row, a.row, a.column}, b + column, b_row,
-                        c + r * c_row + column, c_row);
+      Tile<kAccumulate, Unit>(depth, {a.at + r * a.row, a.row, a.column}, b + column, b_row,
+                              c + r * c_row + column, c_row);
     }
   }
 }
 
 // c[kQueryTile, key - base] = a[kQueryTile, width] * (the panels of b, transposed) for the keys
 // from `first`, rounded down, to `end`, rounded up to whole panels.
-HWY_INLINE void RowTimesPanels(size_t width, const float* a, size_t a_row, const float* panels,
+template <class Unit>
+HWY_INLINE void RowTimesPanels(size_t width, const Unit* a, size_t a_row, const Unit* panels,
                                size_t first, size_t end, size_t base, float* c, size_t c_row) {
+  const size_t depth = UnitsOf<Unit>(width);
   for (size_t key = RoundDown(first, kPanel); key < end; key += kPanel) {
-    RowTimesRows<false>(width, {a, a_row, 1}, panels + key * width, kPanel, kPanel, c + key - base,
-                        c_row);
+    RowTimesRows<false, Unit>(depth, {a, a_row, 1}, panels + key * depth, kPanel, kPanel,
+                              c + key - base, c_row);
   }
 }
 
-// `n` scores become cap * tanh(score / cap).
-HWY_INLINE void CapScores(size_t n, float cap, float* scores) {
+// `n` products become scores: times `scale`, then cap * tanh(score / cap).
+HWY_INLINE void CapScores(size_t n, float scale, float cap, float* scores) {
   const DF d;
   const VF factor = hn::Set(d, cap);
-  const VF inverse = hn::Set(d, 1.0f / cap);
+  const VF inverse = hn::Set(d, scale / cap);
   ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
     const VF score = Load(d, scores + i, part);
     Store(hn::Mul(factor, TanhOf(hn::Mul(score, inverse))), d, scores + i, part);
@@ -96,19 +131,20 @@ struct RowSoftmax {
   float sum;
 };
 
-// `n` scores become e^(score - largest).
-HWY_INLINE RowSoftmax Exponentials(size_t n, float* scores) {
+// `n` scores, once multiplied by `scale` > 0, become e^(score - largest).
+HWY_INLINE RowSoftmax Exponentials(size_t n, float scale, float* scores) {
   const DF d;
   const VF least = hn::Set(d, -std::numeric_limits<float>::infinity());
   VF most = least;
   ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
     most = hn::Max(most, HeadOr(Load(d, scores + i, part), least, part));
   });
-  const float largest = MaxAll(most);
+  const float largest = scale * MaxAll(most);
+  const VF factor = hn::Set(d, scale);
   const VF offset = hn::Set(d, largest);
   VF sums = hn::Zero(d);
   ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
-    const VF value = ExpOf(hn::Sub(Load(d, scores + i, part), offset));
+    const VF value = ExpOf(hn::MulSub(Load(d, scores + i, part), factor, offset));
     sums = hn::Add(sums, OnlyHead(value, part));
     Store(value, d, scores + i, part);
   });
@@ -116,20 +152,13 @@ HWY_INLINE RowSoftmax Exponentials(size_t n, float* scores) {
   return {largest + std::log(sum), sum};
 }
 
-// Rows in fp32, times `scale`; padding in both directions is zero.
-template <class T>
-void PackRows(const GroupShape& shape, const T* from, size_t stride, float scale, float* to) {
+// `n` values, each rounded to bf16.
+HWY_INLINE void RoundAll(size_t n, float* values) {
   const DF d;
-  const size_t columns = shape.padded_width();
-  const VF factor = hn::Set(d, scale);
-  for (size_t row = 0; row < shape.seq; ++row) {
-    ForEachVector(shape.width, [&](size_t i, auto part) HWY_ATTR {
-      Store(hn::Mul(Load(d, from + row * stride + i, part), factor), d, to + row * columns + i,
-            part);
-    });
-    std::fill(to + row * columns + shape.width, to + (row + 1) * columns, 0.0f);
-  }
-  std::fill(to + shape.seq * columns, to + shape.padded_seq() * columns, 0.0f);
+  ForEachVector(n, [&](size_t i, auto part) HWY_ATTR {
+    const auto rounded = RoundToBFloat16(d, Load(d, values + i, part));
+    Store(hn::BitCast(d, hn::ShiftLeft<16>(rounded)), d, values + i, part);
+  });
 }
 
 HWY_INLINE float Widen(float x) { return x; }
@@ -140,20 +169,90 @@ HWY_INLINE float Widen(BFloat16 x) {
   return value;
 }
 
-// to[column * kPanel + row] = from[row * stride + column] for 4 rows and columns.
+// The unit that begins at `at`, of whose terms the first `n` are there.
+template <class Unit, class T>
+HWY_INLINE Unit UnitAt(const T* at, size_t n) {
+  if constexpr (kTerms<Unit> == 1) {
+    return Widen(*at);
+  } else {
+    return static_cast<Pair>(at[0]) << 16 | (n > 1 ? at[1] : Pair{0});
+  }
+}
+
+// A vector of units from kTerms times as many values.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> LoadUnits(D d, const T* from) {
+  if constexpr (kTerms<hn::TFromD<D>> == 1) {
+    return Load(d, from, Full());
+  } else {
+    const hn::Repartition<BFloat16, D> d16;
+    return hn::RotateRight<16>(hn::BitCast(d, hn::LoadU(d16, from)));
+  }
+}
+
+// Rows of a tensor as those of a left factor, whose sums run along them: rows of
+// UnitsOf(padded_width) units. Padding in both directions is zero.
+template <class Unit, class T>
+void PackLeft(const GroupShape& shape, const T* from, size_t stride, Unit* to) {
+  const hn::Rebind<Unit, DF> d;
+  constexpr size_t kStep = kLanes * kTerms<Unit>;
+  const size_t columns = UnitsOf<Unit>(shape.padded_width());
+  for (size_t row = 0; row < shape.seq; ++row) {
+    const T* const values = from + row * stride;
+    Unit* const units = to + row * columns;
+    size_t i = 0;
+    for (; i + kStep <= shape.width; i += kStep)
+      hn::StoreU(LoadUnits(d, values + i), d, units + i / kTerms<Unit>);
+    for (; i < shape.width; i += kTerms<Unit>)
+      units[i / kTerms<Unit>] = UnitAt<Unit>(values + i, shape.width - i);
+    std::fill(units + UnitsOf<Unit>(shape.width), units + columns, Unit{0});
+  }
+  std::fill(to + shape.seq * columns, to + shape.padded_seq() * columns, Unit{0});
+}
+
+// Rows of a tensor as those of a right factor, over which sums run: kTerms of them in each row of
+// padded_width units. Padding in both directions is zero.
+template <class Unit, class T>
+void PackRight(const GroupShape& shape, const T* from, size_t stride, Unit* to) {
+  if constexpr (kTerms<Unit> == 1) {
+    PackLeft<Unit>(shape, from, stride, to);
+  } else {
+    const DF d;
+    const hn::Rebind<Unit, DF> du;
+    const size_t columns = shape.padded_width();
+    for (size_t row = 0; row < shape.seq; row += 2) {
+      const bool both = row + 1 < shape.seq;
+      const T* const first = from + row * stride;
+      const T* const second = both ? first + stride : first;
+      const auto keep = hn::Set(du, both ? ~Unit{0} : ~Unit{0} << 16);
+      Unit* const units = to + row / 2 * columns;
+      ForEachVector(shape.width, [&](size_t i, auto part) HWY_ATTR {
+        const auto high = hn::BitCast(du, Load(d, first + i, part));
+        const auto low = hn::ShiftRight<16>(hn::BitCast(du, Load(d, second + i, part)));
+        hn::StoreU(hn::And(hn::Or(high, low), keep), du, units + i);  // into the padding, too
+      });
+      std::fill(units + shape.width, units + columns, Unit{0});
+    }
+    std::fill(to + UnitsOf<Unit>(shape.seq) * columns, to + shape.padded_seq() / 2 * columns,
+              Unit{0});
+  }
+}
+
+// to[unit * kPanel + row] = the units from[row * stride + kTerms * unit] for 4 rows and 4 units.
 #if HWY_TARGET == HWY_SCALAR
-template <class T>
-void TransposeFour(const T* from, size_t stride, float* to) {
-  for (size_t i = 0; i < 16; ++i) to[i % 4 * kPanel + i / 4] = Widen(from[i / 4 * stride + i % 4]);
+template <class Unit, class T>
+void TransposeFour(const T* from, size_t stride, Unit* to) {
+  for (size_t i = 0; i < 16; ++i)
+    to[i % 4 * kPanel + i / 4] = UnitAt<Unit>(from + i / 4 * stride + i % 4, 1);
 }
 #else
-template <class T>
-HWY_INLINE void TransposeFour(const T* from, size_t stride, float* to) {
-  const hn::FixedTag<float, 4> d;
-  const auto row0 = Load(d, from, Full());
-  const auto row1 = Load(d, from + stride, Full());
-  const auto row2 = Load(d, from + 2 * stride, Full());
-  const auto row3 = Load(d, from + 3 * stride, Full());
+template <class Unit, class T>
+HWY_INLINE void TransposeFour(const T* from, size_t stride, Unit* to) {
+  const hn::FixedTag<Unit, 4> d;
+  const auto row0 = LoadUnits(d, from);
+  const auto row1 = LoadUnits(d, from + stride);
+  const auto row2 = LoadUnits(d, from + 2 * stride);
+  const auto row3 = LoadUnits(d, from + 3 * stride);
   const auto even01 = hn::InterleaveLower(d, row0, row2);
   const auto odd01 = hn::InterleaveLower(d, row1, row3);
   const auto even23 = hn::InterleaveUpper(d, row0, row2);
@@ -165,26 +264,55 @@ HWY_INLINE void TransposeFour(const T* from, size_t stride, float* to) {
 }
 #endif
 
-// Panels of kPanel rows, each stored column by column: to[panel][column][row in panel]; rows past
-// the end are zero.
-template <class T>
-void PackTransposed(const GroupShape& shape, const T* from, size_t stride, float* to) {
+// Rows of a tensor as the columns of a right factor: panels of kPanel of them, each stored unit by
+// unit, to[panel][unit][row in panel]. Rows past the end are zero.
+template <class Unit, class T>
+void PackTransposed(const GroupShape& shape, const T* from, size_t stride, Unit* to) {
   constexpr size_t kFour = 4;
+  constexpr size_t kStep = kFour * kTerms<Unit>;
+  const size_t units = UnitsOf<Unit>(shape.width);
   for (size_t row = 0; row < shape.padded_seq(); row += kFour) {
-    float* const at = to + row / kPanel * kPanel * shape.width + row % kPanel;
+    Unit* const at = to + row / kPanel * kPanel * units + row % kPanel;
     const T* const rows = from + row * stride;
     const size_t real = std::min(kFour, shape.seq - std::min(row, shape.seq));
     size_t column = 0;
-    for (; real == kFour && column + kFour <= shape.width; column += kFour) {
-      TransposeFour(rows + column, stride, at + column * kPanel);
+    for (; real == kFour && column + kStep <= shape.width; column += kStep) {
+      TransposeFour<Unit>(rows + column, stride, at + column / kTerms<Unit> * kPanel);
     }
-    for (; column < shape.width; ++column) {
+    for (; column < shape.width; column += kTerms<Unit>) {
       for (size_t r = 0; r < kFour; ++r) {
-        at[column * kPanel + r] = r < real ? Widen(rows[r * stride + column]) : 0.0f;
+        at[column / kTerms<Unit> * kPanel + r] =
+            r < real ? UnitAt<Unit>(rows + r * stride + column, shape.width - column) : Unit{0};
       }
     }
   }
 }
+
+#if HWY_TARGET == HWY_AVX3
+// A row of `n` values, rounded, as a row of a left factor; `to` may be where the row is.
+HWY_INLINE void PairColumns(size_t n, const float* row, Pair* to) {
+  const DF d;
+  const hn::RebindToUnsigned<DF> du;
+  for (size_t i = 0; i < n; i += 2 * kLanes) {
+    const auto first = RoundToBFloat16(d, hn::LoadU(d, row + i));
+    const auto second = RoundToBFloat16(d, hn::LoadU(d, row + i + kLanes));
+    hn::StoreU(hn::Or(hn::ShiftLeft<16>(hn::ConcatEven(du, second, first)),
+                      hn::ConcatOdd(du, second, first)),
+               du, to + i / 2);
+  }
+}
+
+// Two rows of `n` values, rounded, as a row of a right factor or a column of a left one.
+HWY_INLINE void PairRows(size_t n, const float* first, const float* second, Pair* to) {
+  const DF d;
+  const hn::RebindToUnsigned<DF> du;
+  for (size_t i = 0; i < n; i += kLanes) {
+    const auto high = RoundToBFloat16(d, hn::LoadU(d, first + i));
+    const auto low = RoundToBFloat16(d, hn::LoadU(d, second + i));
+    hn::StoreU(hn::Or(hn::ShiftLeft<16>(high), low), du, to + i);
+  }
+}
+#endif
 
 // rows [count, width] of a padded fp32 matrix, times `scale`, into the caller's tensor.
 template <class T>

@@ -69,8 +69,8 @@ void AttendRow(const AttentionShape& shape, const CachedRow<T>& row, const Cache
   for (size_t key = 0; key < row.seen; ++key) {
     work.scores[key] = DotProduct(width, work.query, row.keys + key * width);
   }
-  if (shape.soft_cap != 0) CapScores(row.seen, shape.soft_cap, work.scores);
-  const RowSoftmax softmax = Exponentials(row.seen, work.scores);
+  if (shape.soft_cap != 0) CapScores(row.seen, 1.0f, shape.soft_cap, work.scores);
+  const RowSoftmax softmax = Exponentials(row.seen, 1.0f, work.scores);
   AddValues(width, row, work.scores, work.sums);
   const VF inverse = hn::Set(d, 1.0f / softmax.sum);
   ForEachVector(width, [&](size_t i, auto part) HWY_ATTR {
