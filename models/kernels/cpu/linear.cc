@@ -6,6 +6,7 @@
 #include "models/kernels/cpu/matmul.h"
 #include "models/kernels/cpu/portable_linear.h"
 #include "models/kernels/cpu/threads.h"
+#include "models/kernels/cpu/widen.h"
 
 namespace sluice::cpu {
 namespace {
@@ -18,8 +19,8 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 size_t AtLeast(size_t foretold, size_t asked) { return std::max(foretold, Aligned(asked)); }
 
 // fp32 uses the weights as they are stored (oneDNN is as fast on them as on its own layout); bf16
-// keeps two packed copies of them, one for each product that uses them: [forward | input gradient].
-// Weights that are bf16 themselves are used as they are stored, which takes 3 to 4 % longer where a
+// keeps two packed copies of them, one for each product that uses them: [forward | input gradient];
+// of narrow ones a plain copy. Weights that are bf16 themselves are used as they are stored, which takes 3 to 4 % longer where a
 // product has hundreds of rows, and a quarter of the memory.
 class CpuLinear : public Linear {
  public:
@@ -38,6 +39,11 @@ class CpuLinear : public Linear {
   size_t weight_grad_workspace() const override { return bytes_.weight_grad_work; }
 
   void Pack(Stream, const void* weight, void* packed) override {
+    if (HasPlainCopy(shape_)) {
+      Narrow(shape_.dtype, static_cast<const float*>(weight), nullptr, nullptr,
+             {.rows = shape_.in, .columns = shape_.out, .stride = shape_.out, .data = packed});
+      return;
+    }
     if (!IsPacked(shape_)) return;
     forward_.Pack(static_cast<const float*>(weight), packed);
     input_grad_.Pack(static_cast<const float*>(weight), InputGradCopy(packed));
@@ -46,7 +52,7 @@ class CpuLinear : public Linear {
   void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
-    const void* w = IsPacked(shape_) ? packed : weight;
+    const void* w = IsCopied(shape_) ? packed : weight;
     Matmul& product = residual == nullptr ? forward_ : forward_residual_;
     product.Run(x, w, bias, residual, y, workspace);
     if (activated == nullptr) return;
@@ -56,7 +62,7 @@ class CpuLinear : public Linear {
 
   void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
-    const void* w = IsPacked(shape_) ? InputGradCopy(packed) : weight;
+    const void* w = IsPacked(shape_) ? InputGradCopy(packed) : IsCopied(shape_) ? packed : weight;
     input_grad_.Run(dy, w, nullptr, nullptr, dx, workspace);
     if (shape_.input_activation == Activation::kNone) return;
     ActivationBackward(stream, shape_.dtype, shape_.input_activation, shape_.rows * shape_.in,
@@ -77,7 +83,8 @@ class CpuLinear : public Linear {
   }
 
  private:
-  static bool IsPacked(const LinearShape& s) { return s.dtype != s.weight_dtype; }
+  static bool IsCopied(const LinearShape& s) { return s.dtype != s.weight_dtype; }
+  static bool IsPacked(const LinearShape& s) { return IsCopied(s) && !HasPlainCopy(s); }
 
   static MatmulShape ForwardShape(const LinearShape& s, bool residual) {
     return {.m = s.rows,

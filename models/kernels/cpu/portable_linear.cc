@@ -66,7 +66,8 @@ void Multiply(char a_transposed, char b_transposed, int64_t m, int64_t n, int64_
 // Products that need only the fp32 instructions of a processor: tile by tile, operands are
 // converted to fp32, multiplied by oneDNN and added in fp32, and the result is rounded once. The
 // threads divide the tiles of a result, so their number does not change its bits. bf16 with fp32
-// weights keeps one copy of them: their values rounded to bf16, stored as fp32.
+// weights keeps one copy of them: their values rounded to bf16, stored as fp32 or, of narrow weights,
+// as bf16.
 class PortableLinear : public Linear {
  public:
   explicit PortableLinear(const LinearShape& shape)
@@ -79,6 +80,11 @@ class PortableLinear : public Linear {
 
   void Pack(Stream, const void* weight, void* packed) override {
     if (packed_bytes() == 0) return;
+    if (HasPlainCopy(shape_)) {
+      Narrow(shape_.dtype, static_cast<const float*>(weight), nullptr, nullptr,
+             {.rows = shape_.in, .columns = shape_.out, .stride = shape_.out, .data = packed});
+      return;
+    }
     RoundToBFloat16Values(static_cast<size_t>(shape_.in * shape_.out),
                           static_cast<const float*>(weight), static_cast<float*>(packed));
   }
@@ -86,7 +92,7 @@ class PortableLinear : public Linear {
   void Forward(Stream stream, const void* x, const void* weight, const void* packed,
                const float* bias, const void* residual, void* y, void* activated,
                void* workspace) override {
-    const Weights w = {Values(weight, packed), shape_.weight_dtype, shape_.in, shape_.out,
+    const Weights w = {Values(weight, packed), ValuesDType(), shape_.in, shape_.out,
                        shape_.weight_transposed};
     MultiplyRows(x, w, shape_.bias ? bias : nullptr, residual, y, workspace, bytes_.forward_work);
     if (activated == nullptr) return;
@@ -96,7 +102,7 @@ class PortableLinear : public Linear {
 
   void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                      const void* input_before_activation, void* dx, void* workspace) override {
-    const Weights w = {Values(weight, packed), shape_.weight_dtype, shape_.out, shape_.in,
+    const Weights w = {Values(weight, packed), ValuesDType(), shape_.out, shape_.in,
                        !shape_.weight_transposed};
     MultiplyRows(dy, w, nullptr, shape_.add_input_grad ? dx : nullptr, dx, workspace,
                  bytes_.input_grad_work);
@@ -122,6 +128,8 @@ class PortableLinear : public Linear {
   const void* Values(const void* weight, const void* packed) const {
     return packed_bytes() == 0 ? weight : packed;
   }
+
+  DType ValuesDType() const { return HasPlainCopy(shape_) ? shape_.dtype : shape_.weight_dtype; }
 
   // Calls body(tile, work) for each of `tiles`, each thread with its own part of the work area.
   template <class Body>
