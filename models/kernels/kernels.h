@@ -220,7 +220,8 @@ struct Kernels {
                              const void* x, const float* gamma, const float* beta, void* y,
                              float* mean, float* rstd);
   // dx = residual_grad (where not null) + the gradient through the norm; dx may be residual_grad
-  // itself. partial[2, dim], fp32: this micro-batch's dgamma, then dbeta, overwritten.
+  // itself. partial[2, dim], fp32: this micro-batch's dgamma, then dbeta, overwritten;
+  // null where nobody needs them.
   void (*layer_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
                               const void* x, const float* gamma, const float* mean,
                               const float* rstd, const void* residual_grad, void* dx,
@@ -234,7 +235,7 @@ struct Kernels {
                            float gain_offset, const void* x, const float* gamma,
                            const void* residual, void* y, float* rrms);
   // As layer_norm_backward, of the norm without a residual, whose gradient is dy itself.
-  // partial[dim], fp32: this micro-batch's dgamma, overwritten.
+  // partial[dim], fp32: this micro-batch's dgamma, overwritten, or null.
   void (*rms_norm_backward)(Stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,
                             const void* dy, const void* x, const float* gamma, const float* rrms,
                             const void* residual_grad, void* dx, float* partial, void* workspace);

@@ -25,7 +25,8 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
                     void* dx, void* workspace) const {
   const float* const gamma = LayerBase::FloatParameter(call, slots_.gamma);
   const auto* const rstd = static_cast<const float*>(call.tensors[slots_.rstd]);
-  auto* const partial = static_cast<float*>(call.tensors[slots_.partial]);
+  auto* const partial =
+      slots_.partial < 0 ? nullptr : static_cast<float*>(call.tensors[slots_.partial]);
   if (shape_.kind == NormKind::kRms) {
     kernels_->rms_norm_backward(call.stream, shape_.dtype, shape_.rows, shape_.dim,
                                 shape_.gain_offset, dy, x, gamma, rstd, residual_grad, dx, partial,
@@ -38,9 +39,10 @@ void Norm::Backward(const LayerCall& call, const void* dy, const void* x, const 
 }
 
 void Norm::AddWeightGradients(const LayerCall& call) const {
+  if (slots_.partial < 0) return;
   const auto* partial = static_cast<const float*>(call.tensors[slots_.partial]);
   const auto add = [&](int64_t first, float* gradient) {
-    if (gradient == nullptr) return;  // frozen; if both are, the sums are gone
+    if (gradient == nullptr) return;  // frozen
     kernels_->accumulate(call.stream, shape_.dim, partial + first, gradient, call.accumulate);
   };
   add(0, call.gradients[slots_.gamma]);
@@ -66,9 +68,10 @@ Norm NormedLayer::AddNorm(const std::string& name, const std::string& parameters
   }
   slots.rstd = add_statistic("rstd");
   const bool frozen = IsFrozen(slots.gamma) && (!centered || IsFrozen(slots.beta));
-  slots.partial =
-      AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, width},
-                frozen ? Lifetime::kInputGradScratch : Lifetime::kInputGradToWeightGrad);
+  if (!frozen) {
+    slots.partial = AddTensor("norm_partial" + name, DType::kFloat32, {centered ? 2 : 1, width},
+                              Lifetime::kInputGradToWeightGrad);
+  }
   return {kernels(), {norm_rows, width, dtype(), epsilon_, kind_, gain_offset_}, slots};
 }
 

@@ -25,7 +25,7 @@ class Norm {
   struct Slots {
     int gamma = 0, beta = -1;  // parameters
     int mean = -1, rstd = 0;   // fp32 [rows], until I
-    int partial = 0;           // fp32 [2 or 1, dim], I until W
+    int partial = -1;  // fp32 [2 or 1, dim], I until W; none where all parameters are frozen
   };
 
   Norm() = default;

@@ -241,7 +241,8 @@ void Forward(DType dtype, int64_t rows, int64_t dim, float epsilon, float gain_o
 void Backward(DType dtype, int64_t rows, int64_t dim, float gain_offset, const void* dy,
               const void* x, const float* gamma, const float* mean, const float* rstd,
               const void* residual_grad, void* dx, float* partial) {
-  DivideAmongThreads(dim, ColumnsOfThread(rows), [&](int64_t first, int64_t count) {
+  const int64_t columns = partial == nullptr ? 0 : dim;
+  DivideAmongThreads(columns, ColumnsOfThread(rows), [&](int64_t first, int64_t count) {
     HWY_DYNAMIC_DISPATCH(NormWeightGrad)
     (dtype, static_cast<size_t>(rows), static_cast<size_t>(count), static_cast<size_t>(dim),
      ValueAt(dtype, dy, first), ValueAt(dtype, x, first), mean, rstd, partial + first);

@@ -66,6 +66,7 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
              NormBackwardKernel<kCentered, is_aligned.value, T>, rows, each, dim, to);
     });
   }
+  if (partial == nullptr) return;
   AddParts(stream, blocks, kNormSums<kCentered> * dim, parts, partial, false);
 }
 

@@ -111,6 +111,11 @@ TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
     for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
     ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");
     ExpectClose(partial, partial_want, 1e-6, 1e-5 * (1 + sharpness), "dgamma, dbeta");
+    Tensor alone(dtype_, with_residual ? residual : Values(n_, std::nan("")));
+    KernelsUnderTest().layer_norm_backward(
+        {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), mean.floats(), rstd.floats(),
+        with_residual ? alone.data() : nullptr, alone.data(), nullptr, workspace.data());
+    EXPECT_EQ(alone.ToValues(), dx.ToValues()) << "without the weights' gradients";
   }
 }
 
@@ -157,6 +162,11 @@ TEST_P(RmsNormTest, BackwardWithAndWithoutResidualInPlace) {
       for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
       ExpectClose(dx, dx_want, Epsilon(dtype_), 6e-6 * sharpness * (1 + sharpness), "dx");
       ExpectClose(partial, want.dgamma, 1e-6, 1e-5 * (1 + sharpness), "dgamma");
+      Tensor alone(dtype_, with_residual ? residual : Values(n_, std::nan("")));
+      KernelsUnderTest().rms_norm_backward(
+          {}, dtype_, rows_, dim_, offset, dy.data(), x.data(), gamma.floats(), rrms.floats(),
+          with_residual ? alone.data() : nullptr, alone.data(), nullptr, workspace.data());
+      EXPECT_EQ(alone.ToValues(), dx.ToValues()) << "without the weights' gradients";
     }
   }
 }

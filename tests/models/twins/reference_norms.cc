@@ -47,6 +47,7 @@ void LayerNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, const voi
       Set(dtype, dx, row + c, residual + rstd[r] * (d - sum / n - normalized(c) * dot / n));
     }
   }
+  if (partial == nullptr) return;
   for (int64_t c = 0; c < dim; ++c) {
     partial[c] = static_cast<float>(dgamma[c]);
     partial[dim + c] = static_cast<float>(dbeta[c]);
@@ -89,6 +90,7 @@ void RmsNormBackward(Stream, DType dtype, int64_t rows, int64_t dim, float gain_
       Set(dtype, dx, row + c, residual + rrms[r] * (d - along));
     }
   }
+  if (partial == nullptr) return;
   for (int64_t c = 0; c < dim; ++c) partial[c] = static_cast<float>(dgamma[c]);
 }
 
