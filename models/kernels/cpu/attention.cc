@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/kernels/cpu/functions.h"
+#include "models/kernels/cpu/matmul.h"
 #include "models/kernels/cpu/threads.h"
 
 namespace sluice::cpu {
@@ -22,7 +23,7 @@ class CpuAttention : public Attention {
                .scale = ScoreScale(shape),
                .soft_cap = shape.soft_cap,
                .dtype = shape.dtype,
-               .pairs = shape.dtype == DType::kBFloat16 && HasPairProducts()},
+               .pairs = shape.dtype == DType::kBFloat16 && MultipliesBFloat16()},
         threads_(static_cast<int>(std::min<int64_t>(ThreadsNow(), shape.batch * shape.kv_heads))) {}
 
   size_t forward_workspace() const override { return BytesOfAll(group_.forward_floats()); }
@@ -104,14 +105,6 @@ class CpuAttention : public Attention {
 };
 
 }  // namespace
-
-bool HasPairProducts() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
-}
 
 absl::StatusOr<std::unique_ptr<Attention>> MakeAttention(const AttentionShape& shape) {
   return std::make_unique<CpuAttention>(shape);

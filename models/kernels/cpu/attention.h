@@ -17,6 +17,10 @@
 // A key that a row does not see has weight 0 there or is left out, which gives the same bits: so a
 // row's result does not depend on how its keys lie in tiles, and a document's is that of a sequence
 // of its own.
+//
+// In bf16 the weights and the gradients of scores are rounded to bf16 where products take them, as
+// in FlashAttention; all sums are fp32. Panels are fp32, or pairs of bf16 where the processor
+// multiplies these twice as fast, which gives the same bits.
 namespace sluice::cpu {
 
 constexpr size_t kQueryTile = 12;   // rows of a register tile
@@ -41,7 +45,7 @@ struct GroupShape {
   float scale = 0;        // of the scores
   float soft_cap = 0;     // 0: none
   DType dtype = DType::kFloat32;
-  bool pairs = false;  // of bf16: multiplied two at a time, where HasPairProducts()
+  bool pairs = false;  // bf16 multiplied two at a time: only where MultipliesBFloat16()
 
   size_t padded_seq() const { return RoundUp(seq, kRowPadding); }
   size_t padded_width() const { return RoundUp(width, kPanel); }
@@ -91,9 +95,6 @@ struct GroupBackward {
   void* dk = nullptr;  // and dv: summed in fp32 over the query heads, in their order
   void* dv = nullptr;
 };
-
-// Whether this processor multiplies pairs of bf16 values (AVX-512 BF16).
-bool HasPairProducts();
 
 void AttendGroup(const GroupShape& shape, const GroupForward& group, float* workspace);
 void AttendGroupBackward(const GroupShape& shape, const GroupBackward& group, float* workspace);

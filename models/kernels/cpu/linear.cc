@@ -20,8 +20,8 @@ size_t AtLeast(size_t foretold, size_t asked) { return std::max(foretold, Aligne
 
 // fp32 uses the weights as they are stored (oneDNN is as fast on them as on its own layout); bf16
 // keeps two packed copies of them, one for each product that uses them: [forward | input gradient];
-// of narrow ones a plain copy. Weights that are bf16 themselves are used as they are stored, which takes 3 to 4 % longer where a
-// product has hundreds of rows, and a quarter of the memory.
+// of narrow ones a plain copy. Weights that are bf16 themselves are used as they are stored, which
+// takes 3 to 4 % longer where a product has hundreds of rows, and a quarter of the memory.
 class CpuLinear : public Linear {
  public:
   explicit CpuLinear(const LinearShape& shape)

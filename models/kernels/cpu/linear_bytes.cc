@@ -8,6 +8,7 @@ namespace {
 // oneDNN's blocks: it copies its operands in multiples of them.
 constexpr int64_t kBlock = 64;
 constexpr int64_t kPackedRows = 32;
+// The shorter side of weights that have a plain copy.
 constexpr int64_t kMostNarrow = 64;
 constexpr int64_t kAlignment = 64;
 // The additional memory that oneDNN asks for.

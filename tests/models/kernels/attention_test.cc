@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hwy/targets.h"
+#include "models/kernels/cpu/matmul.h"
 #include "models/spec/bfloat16.h"
 #include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/tensor.h"
@@ -287,7 +288,7 @@ GroupBits RunGroup(cpu::GroupShape shape, bool pairs, const twin::Starts& starts
 
 // The processor's products of pairs round after each of the two, in the order of the sum.
 TEST(AttentionBitsTest, PairsGiveTheBitsOfSingleProducts) {
-  if (!cpu::HasPairProducts() || (hwy::SupportedTargets() & HWY_AVX3) == 0)
+  if (!cpu::MultipliesBFloat16() || (hwy::SupportedTargets() & HWY_AVX3) == 0)
     GTEST_SKIP() << "no products of bf16 pairs here";
   for (const size_t seq : {1, 2, 13, 50, 97, 131}) {
     for (const size_t width : {1, 5, 16, 33, 128}) {
