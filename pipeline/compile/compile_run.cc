@@ -83,19 +83,17 @@ struct PlacedProgram {
   BufferLayout layout;
 };
 
-absl::StatusOr<PlacedProgram> CompileAndPlace(const ProgramRequest& request, int rank,
-                                              const MessageWindow& window) {
-  absl::StatusOr<RankProgram> program = CompileRank(request, rank, window);
-  if (!program.ok()) return program.status();
-  BufferLayout layout = PackBuffers(program->buffers);
-  return PlacedProgram{.program = *std::move(program), .layout = std::move(layout)};
+PlacedProgram Place(RankProgram program) {
+  BufferLayout layout = PackBuffers(program.buffers);
+  return {.program = std::move(program), .layout = std::move(layout)};
 }
 
 // Compiles `rank` with the widest window that needs no more memory than `narrow`.
 absl::StatusOr<PlacedProgram> CompileWidest(const ProgramRequest& request, int rank,
                                             const MessageWindow& narrow) {
-  absl::StatusOr<PlacedProgram> least = CompileAndPlace(request, rank, narrow);
-  if (!least.ok()) return least;
+  absl::StatusOr<RankProgram> narrowest = CompileRank(request, rank, narrow);
+  if (!narrowest.ok()) return narrowest.status();
+  PlacedProgram least = Place(*std::move(narrowest));
   std::vector<MessageWindow> wider;
   for (const int width : kWideWindows) {
     if (width > narrow.sends) wider.push_back({.receives = width, .sends = width});
@@ -104,14 +102,13 @@ absl::StatusOr<PlacedProgram> CompileWidest(const ProgramRequest& request, int r
   // What is alive with a window is alive with every wider one.
   const absl::StatusOr<RankProgram> next = CompileRank(request, rank, wider.back());
   if (!next.ok()) return next.status();
-  if (PeakLiveBytes(next->buffers) > least->layout.bytes) return least;
+  if (PeakLiveBytes(next->buffers) > least.layout.bytes) return least;
   for (const MessageWindow& window : wider) {
     absl::StatusOr<RankProgram> wide = CompileRank(request, rank, window);
     if (!wide.ok()) return wide.status();
-    if (PeakLiveBytes(wide->buffers) > least->layout.bytes) continue;
-    BufferLayout layout = PackBuffers(wide->buffers);
-    if (layout.bytes <= least->layout.bytes)
-      return PlacedProgram{.program = *std::move(wide), .layout = std::move(layout)};
+    if (PeakLiveBytes(wide->buffers) > least.layout.bytes) continue;
+    PlacedProgram placed = Place(*std::move(wide));
+    if (placed.layout.bytes <= least.layout.bytes) return placed;
   }
   return least;
 }

@@ -105,11 +105,13 @@ Order InOrderOf(int32_t Buffer::*member, absl::Span<const Buffer> buffers) {
 // are the harder ones to place.
 Order InOrderOfBirth(absl::Span<const Buffer> buffers) {
   Order births = InOrderOf(&Buffer::first, buffers);
-  const auto larger = [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; };
+  const auto larger = [&](size_t a, size_t b) {
+    return buffers[a].bytes != buffers[b].bytes ? buffers[a].bytes > buffers[b].bytes : a < b;
+  };
   for (auto from = births.begin(); from != births.end();) {
     const auto to = std::find_if(
         from, births.end(), [&](size_t b) { return buffers[b].first != buffers[*from].first; });
-    std::stable_sort(from, to, larger);
+    std::sort(from, to, larger);
     from = to;
   }
   return births;
