@@ -23,7 +23,11 @@ absl::Status WithExitCode(absl::Status status, ExitCode code) {
   return status;
 }
 
-void PrintError(const absl::Status& status) { PrintNotice(DescribeError(status)); }
+void PrintError(const absl::Status& status) {
+  // There was no memory for words.
+  const bool speechless = absl::IsResourceExhausted(status) && status.message().empty();
+  PrintNotice(speechless ? "out of memory" : DescribeError(status));
+}
 
 void PrintNotice(const std::string& text) { std::cerr << "sluice: " << text << "\n"; }
 

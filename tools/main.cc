@@ -1,12 +1,21 @@
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "models/device/out_of_memory.h"
 #include "schedules/generators/did_you_mean.h"
 #include "tools/command.h"
 #include "tools/help_formatter.h"
@@ -60,12 +69,33 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   return absl::StrCat(found.prefix().str(), found.str(1), wrong);
 }
 
-}  // namespace
+// oneTBB ends the process where it cannot start a thread or has no memory for its tasks. So it uses
+// no more threads than there can be now, and only one where memory might run out before the first
+// search.
+class TbbThreads {
+ public:
+  void Limit() {
+    const int most = tbb::info::default_concurrency();
+    const bool roomy = sluice::HasAddressSpace(kRoom + static_cast<size_t>(most) * kRoomOfThread);
+    const int startable = roomy ? 1 + sluice::StartableThreads(most - 1) : 1;
+    if (startable == most) return;
+    limit_.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(startable));
+  }
 
-int main(int argc, char** argv) {
+ private:
+  static constexpr size_t kRoom = size_t{1} << 30U;
+  // A stack, and what malloc sets aside for a thread.
+  static constexpr size_t kRoomOfThread = size_t{136} << 20U;
+
+  std::optional<tbb::global_control> limit_;
+};
+
+int Run(int argc, char** argv) {
+  TbbThreads threads;
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
   app.formatter(std::make_shared<sluice::HelpFormatter>());  // also for the subcommands
   app.require_subcommand(1);
+  app.parse_complete_callback([&threads] { threads.Limit(); });
   int exit_code = sluice::kExitDone;
   sluice::AddScheduleCommand(app, &exit_code);
   sluice::AddPlanCommand(app, &exit_code);
@@ -86,4 +116,39 @@ int main(int argc, char** argv) {
         absl::StrCat(Explain(error, app), "; see '", Chosen(app), " --help'")));
   }
   return exit_code;
+}
+
+// "running 'sluice train'", for messages.
+std::string doing;
+std::terminate_handler usual_terminate = nullptr;
+
+// An exception that found no handler, or met a function that may not throw: destructors of libraries
+// allocate, and threads of libraries have no handler. Where memory or threads have run out, the
+// message and the exit code are the usual ones all the same; anything else is a defect, and aborts.
+// The other ranks of a run learn of it as of any process that has ended.
+void OnTerminate() {
+  try {
+    const absl::Status status = sluice::ExhaustedStatus(doing);
+    absl::string_view text = status.message();
+    if (text.empty()) text = "out of memory";
+    for (const absl::string_view part :
+         {absl::string_view("sluice: "), text, absl::string_view("\n")})
+      (void)!write(STDERR_FILENO, part.data(), part.size());
+    _exit(sluice::kExitOutOfMemory);
+  } catch (...) {
+    usual_terminate();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sluice::KeepMemoryForErrors();
+  doing = "running 'sluice";
+  if (argc > 1) absl::StrAppend(&doing, " ", argv[1]);
+  doing += "'";
+  usual_terminate = std::set_terminate(OnTerminate);
+  const absl::StatusOr<int> exit_code =
+      sluice::OrExhausted(doing, [&] { return absl::StatusOr<int>(Run(argc, argv)); });
+  return exit_code.ok() ? *exit_code : sluice::Fail(exit_code.status());
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/mpi/error.h"
 #include "comm/where.h"
+#include "models/device/out_of_memory.h"
 
 namespace sluice {
 namespace {
@@ -38,7 +39,10 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, int rank, int size, const MpiOpt
       control_(comm, &queue()),
       lost_(rank, std::move(processes)) {
   outcome_.group_open = true;
-  if (size > 1) thread_ = std::thread([this] { Run(); });
+  if (size == 1) return;
+  const absl::Status started = StartThread(
+      "starting the one that exchanges messages", [this] { Run(); }, &thread_);
+  if (!started.ok()) GiveUp(started);
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -72,7 +76,22 @@ bool MpiCommunicator::StopIsAsked() {
   return stop_;
 }
 
+// No call of MPI follows, so the others learn of it when the job is ended.
+void MpiCommunicator::GiveUp(const absl::Status& status) {
+  outcome_.unclean = true;
+  queue().Fail(status);
+  queue().ReleaseMemory();
+}
+
 void MpiCommunicator::Run() {
+  const absl::Status status = OrExhausted("exchanging messages", [this] {
+    Serve();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) GiveUp(status);
+}
+
+void MpiCommunicator::Serve() {
   // Naps are short: without this Linux makes each of them 50 us longer.
   (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   control_.Start();

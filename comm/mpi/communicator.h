@@ -30,6 +30,8 @@ class MpiCommunicator : public WireCommunicator {
 
  private:
   void Run();
+  void Serve();
+  void GiveUp(const absl::Status& status);
   void Wake();
   bool StopIsAsked();
   void Rest(Instant busy_at);

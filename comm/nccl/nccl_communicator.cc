@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "models/device/out_of_memory.h"
 
 namespace sluice {
 namespace {
@@ -16,11 +17,17 @@ constexpr std::chrono::microseconds kNap{100};
 }  // namespace
 
 void AbortAll(const NcclEdges& edges) {
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < edges.size(); ++i)
-    others.emplace_back([edge = edges[i].get()] { edge->Abort(); });
+  std::vector<std::thread> others(edges.size());
+  for (size_t i = 1; i < edges.size(); ++i) {
+    NcclEdge* const edge = edges[i].get();
+    const absl::Status started = StartThread(
+        "aborting messages", [edge] { edge->Abort(); }, &others[i]);
+    if (!started.ok()) edge->Abort();  // one after another is better than never
+  }
   if (!edges.empty()) edges.front()->Abort();
-  for (std::thread& thread : others) thread.join();
+  for (std::thread& thread : others) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 absl::Status AwaitReady(const NcclEdges& edges, const Communicator& host, Instant deadline) {

@@ -16,6 +16,7 @@
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp_peer.h"
 #include "comm/wire_communicator.h"
+#include "models/device/out_of_memory.h"
 
 namespace sluice {
 namespace {
@@ -55,8 +56,8 @@ class TcpCommunicator : public WireCommunicator {
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) {
       return absl::ResourceExhaustedError(ErrnoText(errno));
     }
-    thread_ = std::thread([this] { Run(); });
-    return absl::OkStatus();
+    return StartThread(
+        "starting the one that exchanges messages", [this] { Run(); }, &thread_);
   }
 
  private:
@@ -91,7 +92,21 @@ class TcpCommunicator : public WireCommunicator {
         [&](TcpPeer& peer) { peer.SendHeartbeat(waits_for_peer ? awaited : kNoRank, silence); });
   }
 
+  // Where memory runs out, the others are told as of every failure, with what memory is left. If it
+  // runs out again, they learn of it when the connections end.
   void Run() {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const absl::Status status = OrExhausted("exchanging messages", [this] {
+        Serve();
+        return absl::OkStatus();
+      });
+      if (status.ok()) return;
+      queue().Fail(status);
+    }
+    queue().ReleaseMemory();
+  }
+
+  void Serve() {
     Instant next_heartbeat = Instant::Now() + options_.heartbeat;
     while (true) {
       for (const auto& peer : peers_) {

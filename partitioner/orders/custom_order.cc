@@ -1,7 +1,5 @@
 #include "partitioner/orders/custom_order.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "partitioner/orders/full_rank_cut.h"
 #include "partitioner/orders/recompute_choice.h"
 #include "schedules/optimise/dispatch/dispatch.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
 namespace {
@@ -131,8 +130,8 @@ Answer DispatchTrial(const Workload& workload, const CustomOrderLimits& limits,
 std::vector<Answer> DispatchAll(const Workload& workload, const CustomOrderLimits& limits,
                                 absl::Span<const CustomOrderTrial> trials) {
   std::vector<Answer> answers(trials.size());
-  tbb::parallel_for(size_t{0}, trials.size(),
-                    [&](size_t i) { answers[i] = DispatchTrial(workload, limits, trials[i]); });
+  ParallelFor(trials.size(),
+              [&](size_t i) { answers[i] = DispatchTrial(workload, limits, trials[i]); });
   return answers;
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "models/device/out_of_memory.h"
 #include "pipeline/compile/plan/kernel_threads.h"
 
 namespace sluice {
@@ -47,25 +48,38 @@ absl::Status RunRanks(
   const std::vector<int> cores = UsableCoreList();
   const bool pin =
       options.pin && static_cast<int>(cores.size()) >= ranks * options.threads_per_rank;
+  // OpenMP ends the process where it cannot start those of a rank.
+  if (options.threads_per_rank > 1) {
+    absl::Status enough = CheckThreads("the run", ranks * options.threads_per_rank);
+    if (!enough.ok()) return enough;
+  }
   std::mutex mutex;
   absl::Status first_error;
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(ranks));
+  const auto fail = [&](int rank, const absl::Status& status) {
+    {
+      const std::lock_guard lock(mutex);
+      if (first_error.ok()) first_error = status;
+    }
+    group.communicator(rank).Abort(status);
+  };
+  std::vector<std::thread> threads(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
+    const auto run = [&, rank] {
       if (pin) PinRank(rank, options.threads_per_rank, cores);
       const KernelThreads kernel_threads(options.threads_per_rank);
-      Communicator& communicator = group.communicator(rank);
-      absl::Status status = body(rank, communicator);
-      if (status.ok()) return;
-      {
-        const std::lock_guard lock(mutex);
-        if (first_error.ok()) first_error = status;
-      }
-      communicator.Abort(status);
-    });
+      const absl::Status status =
+          OrExhausted("a rank was running", [&] { return body(rank, group.communicator(rank)); });
+      if (!status.ok()) fail(rank, status);
+    };
+    const absl::Status started =
+        StartThread("starting a rank", run, &threads[static_cast<size_t>(rank)]);
+    if (started.ok()) continue;
+    fail(rank, started);  // those that have been started wait for it
+    break;
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
   return first_error;
 }
 

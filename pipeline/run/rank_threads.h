@@ -15,7 +15,8 @@ struct RankThreadOptions {
 };
 
 // Runs `body` for every rank of `group`, each on a thread of its own, and waits for all of them. An
-// error of one rank aborts the group. Returns the first error by time.
+// error of one rank aborts the group, and so does a rank whose memory has run out or whose thread
+// cannot be started (ResourceExhausted). Returns the first error by time.
 absl::Status RunRanks(
     InProcessGroup& group, int ranks, const RankThreadOptions& options,
     const std::function<absl::Status(int rank, Communicator& communicator)>& body);

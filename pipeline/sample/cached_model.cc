@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/device/out_of_memory.h"
 #include "pipeline/compile/memory/memory_plan.h"
 
 namespace sluice {
@@ -20,20 +21,20 @@ int64_t BlockCacheBytes(const ModelSpec& spec, int64_t positions) {
 
 }  // namespace
 
-void CachedModel::Queue::Push(Piece piece) {
+void CachedModel::Queue::Push(Parcel parcel) {
   {
     const std::lock_guard lock(mutex_);
-    pieces_.push_back(std::move(piece));
+    pieces_.splice(pieces_.end(), parcel);
   }
   filled_.notify_one();
 }
 
-Piece CachedModel::Queue::Pop() {
+CachedModel::Parcel CachedModel::Queue::Pop() {
   std::unique_lock lock(mutex_);
   filled_.wait(lock, [this] { return !pieces_.empty(); });
-  Piece piece = std::move(pieces_.front());
-  pieces_.pop_front();
-  return piece;
+  Parcel parcel;
+  parcel.splice(parcel.end(), pieces_, pieces_.begin());
+  return parcel;
 }
 
 absl::StatusOr<std::unique_ptr<CachedModel>> CachedModel::Make(const ModelSpec& spec,
@@ -44,6 +45,11 @@ absl::StatusOr<std::unique_ptr<CachedModel>> CachedModel::Make(const ModelSpec& 
     return absl::InvalidArgumentError(absl::StrCat("--stages ", options.stages, ": the model has ",
                                                    layers, " layers; give 1 to ", layers));
   }
+  // OpenMP ends the process where it cannot start those of the kernels.
+  if (options.threads > 1) {
+    absl::Status enough = CheckThreads("the model", options.stages * options.threads);
+    if (!enough.ok()) return enough;
+  }
   std::unique_ptr<CachedModel> model(new CachedModel(spec, options));
   for (int stage = 0; stage < options.stages; ++stage) {
     absl::StatusOr<std::unique_ptr<CachedStage>> made =
@@ -53,15 +59,20 @@ absl::StatusOr<std::unique_ptr<CachedModel>> CachedModel::Make(const ModelSpec& 
     model->stages_.push_back(*std::move(made));
   }
   model->queues_ = std::vector<Queue>(model->stages_.size() + 1);
+  model->threads_.reserve(model->stages_.size());
   for (size_t stage = 0; stage < model->stages_.size(); ++stage) {
-    model->threads_.emplace_back([raw = model.get(), stage] { raw->RunStage(stage); });
+    std::thread thread;
+    const absl::Status started = StartThread(
+        "starting a stage", [raw = model.get(), stage] { raw->RunStage(stage); }, &thread);
+    if (!started.ok()) return started;
+    model->threads_.push_back(std::move(thread));
   }
   return model;
 }
 
 // A piece without a sequence ends the stages, one after another.
 CachedModel::~CachedModel() {
-  if (!threads_.empty()) queues_.front().Push(Piece());
+  if (!threads_.empty()) queues_.front().Push(std::move(last_));
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -87,39 +98,50 @@ int64_t CachedModel::Submit(CachedSequence& sequence, absl::Span<const int32_t> 
   const auto all = static_cast<int64_t>(tokens.size());
   const int64_t rows = CachedStage::PieceRows(all);
   const absl::Span<const int32_t> some = tokens.first(static_cast<size_t>(rows));
-  Piece piece;
+  Parcel parcel(1);
+  Piece& piece = parcel.front();
   piece.sequence = &sequence;
   piece.position = static_cast<int64_t>(sequence.tokens.size());
   piece.rows = rows;
   piece.logit_rows = std::max(int64_t{0}, rows - std::max(int64_t{0}, all - logit_rows));
   piece.tokens.assign(some.begin(), some.end());
   sequence.tokens.insert(sequence.tokens.end(), some.begin(), some.end());
-  queues_.front().Push(std::move(piece));
+  queues_.front().Push(std::move(parcel));
   return rows;
 }
 
-Piece CachedModel::Wait() { return queues_.back().Pop(); }
+absl::StatusOr<Piece> CachedModel::Wait() {
+  Parcel parcel = queues_.back().Pop();
+  Piece& piece = parcel.front();
+  if (!piece.status.ok()) return piece.status;
+  return std::move(piece);
+}
 
 void CachedModel::RunStage(size_t index) {
   omp_set_num_threads(options_.threads);
-  CachedStage& stage = *stages_[index];
   for (bool more = true; more;) {
-    Piece piece = queues_[index].Pop();
+    Parcel parcel = queues_[index].Pop();
+    Piece& piece = parcel.front();
     more = piece.sequence != nullptr;
-    if (more) {
-      const void* const input =
-          index == 0 ? static_cast<const void*>(piece.tokens.data()) : piece.hidden.data();
-      const float* const output =
-          stage.Run(piece.rows, piece.position, input, piece.sequence->caches);
-      if (output != nullptr) {
-        piece.hidden.assign(output, output + piece.rows * spec_.decoder()->dim);
-      } else if (piece.logit_rows > 0) {
-        piece.logits.resize(static_cast<size_t>(piece.logit_rows * spec_.decoder()->vocab));
-        stage.Logits(piece.rows, piece.rows - piece.logit_rows, piece.logits.data());
-      }
+    if (more && piece.status.ok()) {
+      piece.status = OrExhausted("continuing a text", [&] { return Compute(index, piece); });
     }
-    queues_[index + 1].Push(std::move(piece));
+    queues_[index + 1].Push(std::move(parcel));
   }
+}
+
+absl::Status CachedModel::Compute(size_t index, Piece& piece) {
+  CachedStage& stage = *stages_[index];
+  const void* const input =
+      index == 0 ? static_cast<const void*>(piece.tokens.data()) : piece.hidden.data();
+  const float* const output = stage.Run(piece.rows, piece.position, input, piece.sequence->caches);
+  if (output != nullptr) {
+    piece.hidden.assign(output, output + piece.rows * spec_.decoder()->dim);
+  } else if (piece.logit_rows > 0) {
+    piece.logits.resize(static_cast<size_t>(piece.logit_rows * spec_.decoder()->vocab));
+    stage.Logits(piece.rows, piece.rows - piece.logit_rows, piece.logits.data());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

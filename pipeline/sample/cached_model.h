@@ -3,12 +3,13 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "pipeline/sample/cached_stage.h"
@@ -37,6 +38,7 @@ struct Piece {
   std::vector<int32_t> tokens;
   std::vector<float> hidden;  // between stages: [rows, dim]
   std::vector<float> logits;  // [logit_rows, vocab]
+  absl::Status status;        // the first error of a stage
 };
 
 // A decoder's layers, dealt to stages, and pieces that go through them in the order of Submit(),
@@ -61,29 +63,34 @@ class CachedModel {
   // Wait() has given the piece back.
   int64_t Submit(CachedSequence& sequence, absl::Span<const int32_t> tokens, int64_t logit_rows);
   // The next piece that is done, in the order of Submit(). Requires one that is not given back yet.
-  Piece Wait();
+  // ResourceExhausted where a stage had no memory for it.
+  absl::StatusOr<Piece> Wait();
 
  private:
+  // One piece. It moves from list to list, which needs no memory, so it always arrives.
+  using Parcel = std::list<Piece>;
   // Pieces on their way to a stage, or done.
   class Queue {
    public:
-    void Push(Piece piece);
-    Piece Pop();
+    void Push(Parcel parcel);
+    Parcel Pop();
 
    private:
     std::mutex mutex_;
     std::condition_variable filled_;
-    std::deque<Piece> pieces_;
+    std::list<Piece> pieces_;
   };
 
   CachedModel(const ModelSpec& spec, const CachedModelOptions& options)
       : spec_(spec), options_(options) {}
   void RunStage(size_t stage);
+  absl::Status Compute(size_t stage, Piece& piece);
 
   ModelSpec spec_;
   CachedModelOptions options_;
   std::vector<std::unique_ptr<CachedStage>> stages_;
   std::vector<Queue> queues_;  // [stages + 1]: before each stage, and of what is done
+  Parcel last_{1};             // ends the stages
   std::vector<std::thread> threads_;
 };
 

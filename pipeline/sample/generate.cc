@@ -148,7 +148,9 @@ absl::Status GenerateAll(const GptModel& model, absl::Span<const std::vector<int
       Continue(**cached, model.config().max_seq, text);
     }
     if (active == 0) return absl::OkStatus();
-    const Piece piece = (*cached)->Wait();
+    const absl::StatusOr<Piece> done = (*cached)->Wait();
+    if (!done.ok()) return done.status();
+    const Piece& piece = *done;
     if (piece.logit_rows == 0) continue;
     const auto found = std::find_if(texts.begin(), texts.end(), [&piece](const Text& text) {
       return &text.sequence == piece.sequence;

@@ -126,8 +126,9 @@ absl::StatusOr<absl::Span<const float>> GptModel::Logits(absl::Span<const int32_
   logits_.clear();
   while (!tokens.empty()) {
     tokens.remove_prefix(static_cast<size_t>(cached_->Submit(*sequence, tokens, count - first)));
-    const Piece piece = cached_->Wait();
-    logits_.insert(logits_.end(), piece.logits.begin(), piece.logits.end());
+    const absl::StatusOr<Piece> piece = cached_->Wait();
+    if (!piece.ok()) return piece.status();
+    logits_.insert(logits_.end(), piece->logits.begin(), piece->logits.end());
   }
   return absl::MakeConstSpan(logits_);
 }

@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-void ForwardText(CachedModel& model, CachedSequence& sequence, absl::Span<const int32_t> tokens,
-                 int stages, const TakeLogits& take) {
+absl::Status ForwardText(CachedModel& model, CachedSequence& sequence,
+                         absl::Span<const int32_t> tokens, int stages, const TakeLogits& take) {
   sequence.tokens.clear();
   int under_way = 0;
   while (!tokens.empty() || under_way > 0) {
@@ -16,10 +16,12 @@ void ForwardText(CachedModel& model, CachedSequence& sequence, absl::Span<const 
       ++under_way;
       continue;
     }
-    const Piece piece = model.Wait();
+    const absl::StatusOr<Piece> piece = model.Wait();
+    if (!piece.ok()) return piece.status();
     --under_way;
-    take(piece.position, piece.logits);
+    take(piece->position, piece->logits);
   }
+  return absl::OkStatus();
 }
 
 double LogProbability(absl::Span<const float> logits, int32_t target) {

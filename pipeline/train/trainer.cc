@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "comm/where.h"
 #include "models/device/host_memory.h"
+#include "models/device/out_of_memory.h"
 #include "models/spec/adaptation.h"
 #include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/run/rank_threads.h"
@@ -67,7 +69,13 @@ class Run {
   absl::StatusOr<TrainResult> Train(RankState& state, Communicator& world,
                                     Communicator& tensors) const {
     RankTrainer trainer(context_, &state, &world, &tensors);
-    if (absl::Status status = trainer.Run(); !status.ok()) return status;
+    // Where memory runs out, nobody may use this rank's messages any more before they are freed.
+    absl::Status status = OrExhausted("training", [&trainer] { return trainer.Run(); });
+    if (absl::IsResourceExhausted(status)) {
+      if (&tensors != &world) tensors.Abort(status);
+      world.Abort(status);
+    }
+    if (!status.ok()) return status;
     TrainResult result;
     if (world.rank() == 0) result.summary = trainer.summary();
     result.trace = trainer.trace();
@@ -161,13 +169,20 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const std::atomic<bool>* stop, Communicator& world) {
   Run run(plan, data, options, events, stop);
   const KernelThreads threads(plan.request.threads_per_stage);
-  absl::Status prepared = run.Prepare(plan.arenas[static_cast<size_t>(world.rank())].memory.total);
   absl::StatusOr<TrainResult> result =
-      prepared.ok() ? run.Train(world, 0) : absl::StatusOr<TrainResult>(prepared);
-  if (result.ok() && options.watching.trace) {
-    absl::Status gathered = GatherTrace(world, options.watching.timeout, &result->trace);
-    if (!gathered.ok()) result = gathered;
-  }
+      OrExhausted("preparing to train", [&]() -> absl::StatusOr<TrainResult> {
+        const int more = plan.request.threads_per_stage - 1;
+        // OpenMP ends the process where it cannot start them.
+        if (absl::Status status = CheckThreads("the rank", more); !status.ok()) return status;
+        const auto rank = static_cast<size_t>(world.rank());
+        absl::Status status = run.Prepare(plan.arenas[rank].memory.total);
+        if (!status.ok()) return status;
+        absl::StatusOr<TrainResult> trained = run.Train(world, 0);
+        if (!trained.ok() || !options.watching.trace) return trained;
+        status = GatherTrace(world, options.watching.timeout, &trained->trace);
+        if (!status.ok()) return status;
+        return trained;
+      });
   if (!result.ok()) world.Abort(result.status());
   return result;
 }

@@ -1,12 +1,11 @@
 #include "schedules/optimise/choose.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "schedules/optimise/optimise.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
 namespace {
@@ -120,7 +119,7 @@ absl::StatusOr<std::vector<TradeOff>> SweepMemory(const OptimiseRequest& request
   for (int limit : limits) {
     std::vector<absl::StatusOr<OptimisedTimetable>> results(
         cuts.size(), absl::ResourceExhaustedError("not searched"));
-    tbb::parallel_for(size_t{0}, cuts.size(), [&](size_t i) {
+    ParallelFor(cuts.size(), [&](size_t i) {
       OptimiseRequest at_limit = request;
       at_limit.limits.activations.assign(request.placement.ranks(), limit);
       at_limit = RequestFor(cuts[i], at_limit);

@@ -140,7 +140,7 @@ class CachedFamiliesTest : public testing::TestWithParam<std::string> {
       }
       more = submitted > 0;
       for (; submitted > 0; --submitted) {
-        const Piece piece = (*cached)->Wait();
+        const Piece piece = *(*cached)->Wait();
         Rows& rows = logits[static_cast<size_t>(piece.sequence - sequences.data())];
         for (auto row = piece.logits.begin(); row != piece.logits.end(); row += vocab()) {
           rows.emplace_back(row, row + vocab());

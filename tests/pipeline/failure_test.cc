@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <new>
 
 #include "comm/where.h"
 #include "pipeline/run/rank_threads.h"
@@ -74,6 +75,30 @@ TEST(Failure, AnErrorOfOneRankIsTheErrorOfAll) {
         return communicator.Barrier(Instant::InfiniteFuture());
       });
   EXPECT_EQ(status.message(), "rank 1 has no weights");
+}
+
+TEST(Failure, ARankWithoutMemoryEndsTheOthers) {
+  InProcessGroup group(3);
+  const absl::Status status =
+      RunRanks(group, 3, {}, [](int rank, Communicator& communicator) -> absl::Status {
+        if (rank == 1) throw std::bad_alloc();
+        return communicator.Barrier(Instant::InfiniteFuture());
+      });
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("out of memory while a rank was running"));
+}
+
+// Wherever in a step it happens: no rank hangs, and none frees what another one reads.
+TEST(Failure, ALayerWithoutMemoryEndsTheRun) {
+  for (int call : {0, 5}) {
+    int calls = 0;
+    const auto exhaust = [&](const LayerCall&) {
+      if (calls++ == call) throw std::bad_alloc();
+    };
+    const absl::Status status = TrainWith(7, exhaust, SmallOptions(2)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(MessageOf(status), HasSubstr("out of memory while training"));
+  }
 }
 
 TEST(Failure, AnArenaThatDoesNotFitIsRefusedBeforeItIsTouched) {

@@ -120,9 +120,10 @@ class Conversation {
     tokens.remove_prefix(kept.size());
     while (true) {
       tokens.remove_prefix(static_cast<size_t>(model_->Submit(sequence_, tokens, 1)));
-      const Piece piece = model_->Wait();
+      const absl::StatusOr<Piece> piece = model_->Wait();
+      if (!piece.ok()) return piece.status();
       if (tokens.empty()) {
-        return NextToken(*loaded_.model, piece.logits, flags_.sampling, drawn_++);
+        return NextToken(*loaded_.model, piece->logits, flags_.sampling, drawn_++);
       }
     }
   }

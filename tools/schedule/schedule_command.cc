@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -56,13 +55,8 @@ constexpr Subcommand kSubcommands[] = {
 };
 
 int Run(const Subcommand& subcommand, const ScheduleFlags& flags) {
-  try {
-    const absl::Status done = subcommand.run(flags);
-    return done.ok() ? kExitDone : Fail(done);
-  } catch (const std::bad_alloc&) {
-    return Fail(
-        absl::ResourceExhaustedError("out of memory; ask for fewer micro-batches or stages"));
-  }
+  const absl::Status done = subcommand.run(flags);
+  return done.ok() ? kExitDone : Fail(done);
 }
 
 }  // namespace

@@ -67,15 +67,16 @@ class Scorer {
     std::vector<double> logprobs(tokens.size(), std::nan(""));
     const auto vocab = static_cast<size_t>(model_->config().vocab);
     bool finite = true;
-    ForwardText(*cached_, sequence_, tokens, stages_,
-                [&](int64_t first, absl::Span<const float> logits) {
-                  for (size_t row = 0; row * vocab < logits.size(); ++row) {
-                    const size_t at = static_cast<size_t>(first) + row;
-                    if (targets[at] < 0) continue;
-                    logprobs[at] = LogProbability(logits.subspan(row * vocab, vocab), targets[at]);
-                    finite = finite && std::isfinite(logprobs[at]);
-                  }
-                });
+    const auto take = [&](int64_t first, absl::Span<const float> logits) {
+      for (size_t row = 0; row * vocab < logits.size(); ++row) {
+        const size_t at = static_cast<size_t>(first) + row;
+        if (targets[at] < 0) continue;
+        logprobs[at] = LogProbability(logits.subspan(row * vocab, vocab), targets[at]);
+        finite = finite && std::isfinite(logprobs[at]);
+      }
+    };
+    absl::Status status = ForwardText(*cached_, sequence_, tokens, stages_, take);
+    if (!status.ok()) return status;
     if (finite) return logprobs;
     return absl::InvalidArgumentError(
         absl::StrCat(model_->path(), ": its logits are not finite, so its weights are of no use"));

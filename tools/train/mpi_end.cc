@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "models/device/out_of_memory.h"
 #include "models/device/wait_until.h"
 #include "tools/command.h"
 
@@ -20,11 +21,14 @@ constexpr absl::Duration kOutputGrace = absl::Milliseconds(200);
 
 // Ends the process if MPI_Finalize waits too long for the other ranks.
 void StartFinaliseTimeout() {
-  std::thread([until = Instant::Now() + kFinaliseTimeout] {
+  const auto leave = [until = Instant::Now() + kFinaliseTimeout] {
     SleepUntil(until);
     PrintError(absl::UnavailableError("some ranks of MPI do not end; leaving without them"));
     _exit(kExitPeerLost);
-  }).detach();
+  };
+  std::thread thread;
+  // Without it the process may wait longer, but nothing is lost: the training has ended.
+  if (StartThread("leaving MPI", leave, &thread).ok()) thread.detach();
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "comm/nccl/nccl.h"
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
+#include "models/device/out_of_memory.h"
 #include "pipeline/checkpoint/directory/run_directory.h"
 #include "pipeline/compile/compile_run.h"
 #include "pipeline/run/rank_threads.h"
@@ -202,7 +203,9 @@ class WorldTrainer {
     }
     // An error that only this rank knows is sent to the others, which would otherwise wait for it.
     absl::StatusOr<CompiledJob> compiled =
-        question_.ok() ? Compile(*question_) : absl::StatusOr<CompiledJob>(question_.status());
+        OrExhausted("preparing the run", [this]() -> absl::StatusOr<CompiledJob> {
+          return question_.ok() ? Compile(*question_) : question_.status();
+        });
     absl::Status ready = Ready(compiled);
     if (ready.ok()) ready = CheckSize(compiled->plan, choice_.launch.size);
     if (ready.ok()) ready = OpenDevices(*question_, choice_, &*compiled);
@@ -334,8 +337,13 @@ int RunTrain(const TrainFlags& flags) {
   if (choice->transport == Transport::kInProcess)
     return question.ok() ? TrainHere(*question, *choice) : Fail(question.status());
   MpiProcess mpi;
-  const int exit_code = WorldTrainer(question, *choice, &mpi).Run();
-  return EndMpi(mpi, exit_code);
+  const absl::StatusOr<int> exit_code = OrExhausted("joining the other ranks", [&] {
+    return absl::StatusOr<int>(WorldTrainer(question, *choice, &mpi).Run());
+  });
+  if (exit_code.ok()) return EndMpi(mpi, *exit_code);
+  const int failed = Fail(exit_code.status());
+  if (mpi.initialised()) mpi.Abort(failed);  // the others may wait for this rank
+  return failed;
 }
 
 }  // namespace

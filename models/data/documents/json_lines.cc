@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -107,17 +110,30 @@ class LineEncoders {
 
   void Encode(std::vector<Line>* lines) {
     std::atomic<size_t> next{0};
+    std::mutex mutex;
+    std::exception_ptr failure;  // memory that has run out; it may leave no thread but the caller's
     const auto work = [&](DocumentEncoder& encoder) {
-      for (size_t i = 0; (i = next.fetch_add(1)) < lines->size();) {
-        EncodeLine(encoder, &(*lines)[i]);
+      try {
+        for (size_t i = 0; (i = next.fetch_add(1)) < lines->size();) {
+          EncodeLine(encoder, &(*lines)[i]);
+        }
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = std::current_exception();
       }
     };
     std::vector<std::thread> threads;
+    threads.reserve(encoders_.size());
     for (size_t i = 1; i < std::min(encoders_.size(), lines->size()); ++i) {
-      threads.emplace_back(work, std::ref(*encoders_[i]));
+      try {
+        threads.emplace_back(work, std::ref(*encoders_[i]));
+      } catch (const std::system_error&) {
+        break;  // the system starts no more; fewer threads do the same work
+      }
     }
     work(*encoders_.front());
     for (std::thread& thread : threads) thread.join();
+    if (failure != nullptr) std::rethrow_exception(failure);
   }
 
  private:

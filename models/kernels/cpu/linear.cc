@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <type_traits>
 
 #include "models/kernels/cpu/functions.h"
@@ -152,7 +153,9 @@ std::unique_ptr<Linear> MakeLinear(const LinearShape& shape) {
   if (shape.dtype == DType::kBFloat16 && !MultipliesBFloat16()) return MakePortableLinear(shape);
   try {
     return std::make_unique<CpuLinear>(shape);
-  } catch (const dnnl::error&) {  // usually there was no memory for its code
+  } catch (const dnnl::error& error) {
+    // Other products have other bits, so a rank may not take them because its memory is short.
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
     return MakePortableLinear(shape);
   }
 }

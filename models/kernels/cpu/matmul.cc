@@ -3,6 +3,9 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
+
+#include "models/device/out_of_memory.h"
 
 namespace sluice::cpu {
 namespace {
@@ -24,8 +27,17 @@ memory::desc Matrix(int64_t rows, int64_t columns, DType dtype, bool transposed)
       {rows, columns}, TypeOf(dtype), transposed ? memory::format_tag::ba : memory::format_tag::ab};
 }
 
-// For errors that cannot occur once a product has been made.
-[[noreturn]] void Die(const MatmulShape& s, const char* doing) {
+// oneDNN 2.x writes its code to where its allocations have failed. The first product takes 24 MiB
+// for all that products share, later ones less than 2.
+constexpr size_t kRoomForCode = size_t{32} << 20U;
+
+void CheckRoomForCode() {
+  if (!HasAddressSpace(kRoomForCode)) throw OutOfMemory(kRoomForCode);
+}
+
+// For errors other than memory that has run out: those cannot occur once a product has been made.
+[[noreturn]] void Fail(dnnl_status_t status, const MatmulShape& s, const char* doing) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   std::fprintf(stderr, "oneDNN: cannot %s [%lld, %lld] x [%lld, %lld] in %s\n", doing,
                static_cast<long long>(s.m), static_cast<long long>(s.k),
                static_cast<long long>(s.k), static_cast<long long>(s.n), DTypeName(s.a_dtype));
@@ -74,6 +86,7 @@ bool MultipliesBFloat16() {
 }
 
 Matmul::Matmul(const MatmulShape& shape, const Matmul* packed_like) : shape_(shape) {
+  CheckRoomForCode();
   stream_ = dnnl::stream(Engine());
   const auto chosen =
       Describe(shape, packed_like == nullptr ? LayoutOfB(shape) : packed_like->b_.get_desc());
@@ -103,10 +116,9 @@ void Matmul::Pack(const float* b, void* packed) {
   Bind(b_, packed);
   const std::array<dnnl_exec_arg_t, 2> arguments = {
       {{DNNL_ARG_FROM, unpacked_b_.get()}, {DNNL_ARG_TO, b_.get()}}};
-  if (dnnl_primitive_execute(pack_.get(), stream_.get(), static_cast<int>(arguments.size()),
-                             arguments.data()) != dnnl_success) {
-    Die(shape_, "pack");
-  }
+  const dnnl_status_t status = dnnl_primitive_execute(
+      pack_.get(), stream_.get(), static_cast<int>(arguments.size()), arguments.data());
+  if (status != dnnl_success) Fail(status, shape_, "pack");
 }
 
 void Matmul::Run(const void* a, const void* b, const float* bias, const void* residual, void* c,
@@ -125,10 +137,9 @@ void Matmul::Run(const void* a, const void* b, const float* bias, const void* re
     pass(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, residual_, residual);
   }
   if (scratchpad_bytes_ > 0) pass(DNNL_ARG_SCRATCHPAD, scratchpad_, scratchpad);
-  if (dnnl_primitive_execute(primitive_.get(), stream_.get(), count, arguments.data()) !=
-      dnnl_success) {
-    Die(shape_, "run");
-  }
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream_.get(), count, arguments.data());
+  if (status != dnnl_success) Fail(status, shape_, "run");
 }
 
 }  // namespace sluice::cpu

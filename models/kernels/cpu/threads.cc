@@ -3,6 +3,8 @@
 #include <omp.h>
 
 #include <atomic>
+#include <exception>
+#include <mutex>
 
 namespace sluice::cpu {
 namespace {
@@ -23,13 +25,20 @@ struct Region {
   absl::FunctionRef<void(int, int)> body;
   int threads;
   Handover begin, end;
+  std::mutex mutex = {};
+  std::exception_ptr failure = nullptr;
 };
 
 void Run(Region& region) {
 #pragma omp parallel num_threads(region.threads)
   {
     region.begin.Take();
-    region.body(omp_get_thread_num(), omp_get_num_threads());
+    try {
+      region.body(omp_get_thread_num(), omp_get_num_threads());
+    } catch (...) {  // oneDNN had no memory; an exception may not leave a region
+      const std::lock_guard lock(region.mutex);
+      region.failure = std::current_exception();
+    }
     region.end.Give();
   }
 }
@@ -50,6 +59,7 @@ void OnThreads(int threads, absl::FunctionRef<void(int thread, int count)> body)
   region.begin.Give();
   Run(region);
   region.end.Take();
+  if (region.failure != nullptr) std::rethrow_exception(region.failure);
 }
 
 void DivideAmongThreads(int64_t n, int64_t grain,

@@ -40,7 +40,7 @@ class OneThread {
 };
 
 // Calls body(thread, count) once on each of `count` threads at the same time: on `threads` of them,
-// or on fewer where OpenMP gives no more.
+// or on fewer where OpenMP gives no more. What one of them throws is thrown to the caller.
 void OnThreads(int threads, absl::FunctionRef<void(int thread, int count)> body);
 
 // Calls body(first, count) for ranges that together are 0 ... n - 1, each on a thread of its own;

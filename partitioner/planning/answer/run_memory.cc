@@ -1,10 +1,9 @@
 #include "partitioner/planning/answer/run_memory.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 
 #include "pipeline/compile/compile_run.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
 
@@ -14,9 +13,6 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                const StageAssignment& assignment, int replicas,
                                                int zero, const Kernels& kernels,
                                                const Adaptation& adaptation, bool documents) {
-  const auto at_once = [](size_t n, absl::FunctionRef<void(size_t)> work) {
-    tbb::parallel_for(size_t{0}, n, [work](size_t i) { work(i); });
-  };
   const absl::StatusOr<RunPlan> run = CompileRun({.spec = spec,
                                                   .batch = batch,
                                                   .dtype = dtype,
@@ -29,7 +25,7 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                   .zero = zero,
                                                   .optimizer = optimizer,
                                                   .kernels = &kernels},
-                                                 at_once);
+                                                 ParallelFor);
   if (!run.ok()) return run.status();
   std::vector<int64_t> bytes(static_cast<size_t>(run->ranks()));
   for (int rank = 0; rank < run->world_size(); ++rank) {

@@ -1,7 +1,5 @@
 #include "partitioner/planning/plan/candidates.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "partitioner/memory/in_flight.h"
 #include "schedules/generators/catalogue.h"
+#include "schedules/optimise/parallel_for.h"
 #include "schedules/round_robin.h"
 
 namespace sluice {
@@ -112,7 +111,7 @@ absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request
   for (const CatalogueEntry* entry : *entries) {
     for (int chunks : ChunksToTry(request, *entry)) wanted.push_back({entry, chunks});
   }
-  tbb::parallel_for(size_t{0}, wanted.size(), [&](size_t i) {
+  ParallelFor(wanted.size(), [&](size_t i) {
     if (request.stop && request.stop()) {
       wanted[i].candidate = absl::DeadlineExceededError("not tried in the time");
       return;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "comm/local/in_process.h"
@@ -14,6 +13,7 @@
 #include "partitioner/planning/profiling/machine.h"
 #include "partitioner/planning/profiling/stopwatch.h"
 #include "pipeline/compile/plan/kernel_threads.h"
+#include "pipeline/run/rank_threads.h"
 
 namespace sluice {
 namespace {
@@ -86,37 +86,38 @@ double CopyRate() {
 }
 
 // Seconds of one message of `bytes` from one thread to another and back, at best.
-double RoundTripSeconds(size_t bytes, int rounds) {
+absl::StatusOr<double> RoundTripSeconds(size_t bytes, int rounds) {
   InProcessGroup group(2);
-  const auto exchange = [&group, bytes, rounds](int rank) {
-    Communicator& communicator = group.communicator(rank);
-    const Bytes out(bytes, 1), in(bytes);
-    double least = 0;
+  // Here, since a rank's own memory must not go before the other one has read it.
+  const Bytes out[2] = {Bytes(bytes, 1), Bytes(bytes, 1)}, in[2] = {Bytes(bytes), Bytes(bytes)};
+  double least = 0;  // of rank 0
+  const auto exchange = [&](int rank, Communicator& communicator) -> absl::Status {
     for (int i = 0; i < rounds; ++i) {
+      absl::Status status;
       const double seconds = SecondsOf([&] {
         Ticket sent = 0, received = 0;
         const Instant deadline = Instant::Now() + absl::Seconds(10);
-        absl::Status status = communicator.PostReceive(1 - rank, in.get(), bytes, &received);
+        status = communicator.PostReceive(1 - rank, in[rank].get(), bytes, &received);
         // Rank 0 serves, rank 1 returns.
         if (rank == 1) status.Update(communicator.WaitReceive(0, received, deadline));
-        status.Update(communicator.PostSend(1 - rank, out.get(), bytes, &sent));
+        status.Update(communicator.PostSend(1 - rank, out[rank].get(), bytes, &sent));
         if (rank == 0) status.Update(communicator.WaitReceive(1, received, deadline));
         status.Update(communicator.WaitSend(1 - rank, sent, deadline));
-        if (!status.ok()) group.communicator(rank).Abort(status);
       });
-      least = i == 0 ? seconds : std::min(least, seconds);
+      if (!status.ok()) return status;
+      if (rank == 0) least = i == 0 ? seconds : std::min(least, seconds);
     }
-    return least;
+    return absl::OkStatus();
   };
-  std::thread other(exchange, 1);
-  const double seconds = exchange(0);
-  other.join();
-  return seconds;
+  if (absl::Status status = RunRanks(group, 2, {.pin = false}, exchange); !status.ok())
+    return status;
+  return least;
 }
 
 }  // namespace
 
-DeviceSpec MeasureCpu(const ModelSpec& spec, const BatchShape& batch, DType dtype, int devices) {
+absl::StatusOr<DeviceSpec> MeasureCpu(const ModelSpec& spec, const BatchShape& batch, DType dtype,
+                                      int devices) {
   const KernelThreads one_core(1);
   const double rate = ProductRate(spec, batch, dtype);
   DeviceSpec device;
@@ -124,18 +125,24 @@ DeviceSpec MeasureCpu(const ModelSpec& spec, const BatchShape& batch, DType dtyp
   (dtype == DType::kBFloat16 ? device.bf16_flops : device.fp32_flops) = rate;
   device.memory_bandwidth = CopyRate();
   device.memory_bytes = ReadMemory("").total_bytes / std::max(1, devices);
-  device.link = MeasureInProcessLink();
+  const absl::StatusOr<Link> link = MeasureInProcessLink();
+  if (!link.ok()) return link.status();
+  device.link = *link;
   device.source = fmt::format("one core, measured now: {:.0f} GFLOP/s, {}/s of memory", rate / 1e9,
                               FormatBytes(device.memory_bandwidth));
   return device;
 }
 
-Link MeasureInProcessLink() {
+absl::StatusOr<Link> MeasureInProcessLink() {
   constexpr size_t kSmall = 64;
   constexpr size_t kLarge = size_t{4} << 20;
   Link link;
-  link.latency = RoundTripSeconds(kSmall, 200) / 2;
-  const double large = RoundTripSeconds(kLarge, 10) / 2;
+  const absl::StatusOr<double> small_trip = RoundTripSeconds(kSmall, 200);
+  if (!small_trip.ok()) return small_trip.status();
+  const absl::StatusOr<double> large_trip = RoundTripSeconds(kLarge, 10);
+  if (!large_trip.ok()) return large_trip.status();
+  link.latency = *small_trip / 2;
+  const double large = *large_trip / 2;
   if (large > link.latency) link.bandwidth = static_cast<double>(kLarge) / (large - link.latency);
   return link;
 }

@@ -1,7 +1,5 @@
 #include "partitioner/planning/race/joint_plan.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "partitioner/planning/plan/least_memory_plan.h"
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/setting_contestant.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
 namespace {
@@ -53,7 +52,7 @@ class JointPlanner {
 
   void Price() {
     contestants_.resize(request_.settings.size());
-    tbb::parallel_for(size_t{0}, contestants_.size(), [&](size_t i) {
+    ParallelFor(contestants_.size(), [&](size_t i) {
       const PlanSetting& setting = request_.settings[i];
       contestants_[i] =
           std::make_unique<SettingContestant>(setting, request_.common, request_.price(setting));
@@ -80,7 +79,7 @@ class JointPlanner {
     std::stable_sort(quickly.begin(), quickly.end(), [](const auto* a, const auto* b) {
       return a->setting().micro_batch_size < b->setting().micro_batch_size;
     });
-    tbb::parallel_for(size_t{0}, std::min(quickly.size(), kQuicklyTried), [&](size_t i) {
+    ParallelFor(std::min(quickly.size(), kQuicklyTried), [&](size_t i) {
       if (i == 0 || !Stopped()) quickly[i]->Try();
     });
     std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {

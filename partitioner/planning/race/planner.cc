@@ -1,7 +1,5 @@
 #include "partitioner/planning/race/planner.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -21,6 +19,7 @@
 #include "partitioner/planning/race/race.h"
 #include "partitioner/planning/race/timetable_contestant.h"
 #include "partitioner/search/partition_answer.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
 namespace {
@@ -95,8 +94,7 @@ class Planner {
  private:
   void FindSteps() {
     std::vector<double> seeds(contestants_.size());
-    tbb::parallel_for(size_t{0}, contestants_.size(),
-                      [&](size_t i) { seeds[i] = contestants_[i].Seed(); });
+    ParallelFor(contestants_.size(), [&](size_t i) { seeds[i] = contestants_[i].Seed(); });
     std::vector<size_t> order;
     for (size_t i = 0; i < contestants_.size(); ++i) {
       race_.Lower(seeds[i]);

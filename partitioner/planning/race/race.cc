@@ -1,12 +1,11 @@
 #include "partitioner/planning/race/race.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "partitioner/search/partition_answer.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice {
 
@@ -47,8 +46,7 @@ void Race::RunWave(const std::vector<Contestant*>& wave, int64_t budget) {
   options.gap = rules_.gap;
   options.budget = budget;
   options.stop = rules_.stop;
-  tbb::parallel_for(size_t{0}, wave.size(),
-                    [&](size_t i) { wave[i]->result = wave[i]->Search(options); });
+  ParallelFor(wave.size(), [&](size_t i) { wave[i]->result = wave[i]->Search(options); });
   for (Contestant* contestant : wave) {
     left_ -= std::min(left_, contestant->result.steps);
     Take(contestant);

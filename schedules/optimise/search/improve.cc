@@ -1,13 +1,12 @@
 #include "schedules/optimise/search/improve.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "schedules/optimise/parallel_for.h"
 #include "schedules/optimise/search/replay.h"
 
 namespace sluice::optimise {
@@ -169,7 +168,7 @@ Schedule Improve(const Problem& problem, const Schedule& start, const SearchSett
   uint64_t seed = settings.seed;
   do {
     std::vector<Schedule> results(kChains);
-    tbb::parallel_for(size_t{0}, kChains, [&](size_t i) {
+    ParallelFor(kChains, [&](size_t i) {
       results[i] = Chain(problem, best, settings, deadline, seed * kChains + i).Run(moves);
     });
     for (Schedule& result : results) {

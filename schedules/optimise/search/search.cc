@@ -1,13 +1,12 @@
 #include "schedules/optimise/search/search.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "schedules/optimise/dispatch/dispatch.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice::optimise {
 namespace {
@@ -102,7 +101,7 @@ class RuleSearch {
     for (size_t from = 0; from < rules.size() && !Done(); from += batch_) {
       const size_t count = std::min(batch_, rules.size() - from);
       std::vector<Schedule> results(count);
-      tbb::parallel_for(size_t{0}, count, [&](size_t i) {
+      ParallelFor(count, [&](size_t i) {
         // The very first preferences always run, so that there is a result.
         const bool needed = from + i == 0 && tried_ == 0;
         if (needed || !deadline_.passed()) results[i] = Dispatch(problem_, rules[from + i]);

@@ -1,12 +1,11 @@
 #include "schedules/optimise/search/seeds.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "schedules/generators/catalogue.h"
+#include "schedules/optimise/parallel_for.h"
 
 namespace sluice::optimise {
 
@@ -23,7 +22,7 @@ std::vector<Timetable> CatalogueSeeds(const OptimiseRequest& request) {
   if (!limits.empty()) asked.memory_limit = *std::min_element(limits.begin(), limits.end());
   const absl::Span<const CatalogueEntry> catalogue = Catalogue();
   std::vector<std::optional<Timetable>> found(catalogue.size());
-  tbb::parallel_for(size_t{0}, catalogue.size(), [&](size_t i) {
+  ParallelFor(catalogue.size(), [&](size_t i) {
     if (catalogue[i].updates != WeightUpdates::kFlush) return;
     absl::StatusOr<Timetable> table = GenerateSchedule(catalogue[i].name, asked);
     if (!table.ok() || !SamePlacement(table->placement, request.placement)) return;
