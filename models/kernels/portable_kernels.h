@@ -1,6 +1,8 @@
 #ifndef SLUICE_MODELS_KERNELS_PORTABLE_KERNELS_H_
 #define SLUICE_MODELS_KERNELS_PORTABLE_KERNELS_H_
 
+#include <string>
+
 #include "models/kernels/kernels.h"
 
 namespace sluice {
@@ -9,6 +11,12 @@ namespace sluice {
 // with AMX has too). The variable DNNL_MAX_CPU_ISA of the environment can forbid them. Where there
 // are none, CpuKernels() multiplies bf16 as PortableCpuKernels() does: slower, and with other bits.
 bool CpuMultipliesBFloat16();
+
+// The instruction sets that CpuKernels() uses here, for people: "AVX-512 with bf16" in oneDNN's
+// products, which DNNL_MAX_CPU_ISA limits; "AVX-512" in all other kernels, which nothing limits.
+// Other ones give other bits, since they add in another order.
+std::string ProductInstructions();
+std::string VectorInstructions();
 
 // CpuKernels(), but with products that every processor can compute: operands are converted to fp32,
 // tile by tile, and results rounded. Packed weights and work areas follow from the shape alone,

@@ -1,9 +1,11 @@
 #include "pipeline/train/agreement.h"
 
 #include <bit>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "pipeline/train/arithmetic.h"
 #include "schedules/csv.h"
 
 #define XXH_INLINE_ALL
@@ -44,6 +46,33 @@ std::string OptimizerText(const RunRequest& request, const OptimizerOptions& opt
   return text;
 }
 
+constexpr size_t kWordBytes = 4;  // what a double carries of a text, as one of AllGather's values
+
+// The texts of all ranks, by rank.
+absl::StatusOr<std::vector<std::string>> GatherTexts(std::string mine, Communicator& world,
+                                                     absl::Duration timeout) {
+  mine.resize(kLongestShown);  // with zeros
+  std::vector<double> words(kLongestShown / kWordBytes);
+  for (size_t i = 0; i < words.size(); ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, mine.data() + i * kWordBytes, kWordBytes);
+    words[i] = word;
+  }
+  std::vector<double> all(words.size() * static_cast<size_t>(world.size()));
+  absl::Status status = world.AllGather(words, absl::MakeSpan(all), Instant::Now() + timeout);
+  if (!status.ok()) return status;
+  std::vector<std::string> texts;
+  for (size_t first = 0; first < all.size(); first += words.size()) {
+    std::string text(kLongestShown, '\0');
+    for (size_t i = 0; i < words.size(); ++i) {
+      const auto word = static_cast<uint32_t>(all[first + i]);
+      std::memcpy(text.data() + i * kWordBytes, &word, kWordBytes);
+    }
+    texts.emplace_back(text.c_str());
+  }
+  return texts;
+}
+
 // "rank 2" or "ranks 1, 2 and 5".
 std::string RanksText(const std::vector<int>& ranks) {
   if (ranks.size() == 1) return absl::StrCat("rank ", ranks.front());
@@ -56,6 +85,7 @@ std::string RanksText(const std::vector<int>& ranks) {
 std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
                                const Dataset& data, int64_t first_step) {
   const RunRequest& request = plan.request;
+  const std::string arithmetic = ArithmeticOf(options);
   return {
       {"the program (another build)", options.running.program},
       {"the model", HashOf(ModelText(plan))},
@@ -70,6 +100,12 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
       {"replicas, zero and sum groups",
        HashOf(absl::StrCat(plan.replicas(), "|", absl::StrJoin(request.stage_members, ","), "|",
                            plan.zero(), "|", plan.sum_groups()))},
+      {.name = "what computes",
+       .hash = HashOf(arithmetic),
+       .shown = arithmetic.substr(0, kLongestShown),
+       .advice = "the bits would depend on which rank computes what: start the ranks on "
+                 "processors or GPUs of one kind or, where only oneDNN's instructions differ, set "
+                 "the variable DNNL_MAX_CPU_ISA to the lowest of them for all ranks"},
       {"the data", HashOf(data.fingerprint())},
       {"the seed", options.training.seed},
       {"the optimizer and its settings",
@@ -96,7 +132,7 @@ absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& wor
   std::vector<double> all(halves.size() * static_cast<size_t>(world.size()));
   absl::Status status = world.AllGather(halves, absl::MakeSpan(all), Instant::Now() + timeout);
   if (!status.ok()) return status;
-  std::string differences;
+  std::string differences, advice;
   for (size_t trait = 0; trait < mine.size(); ++trait) {
     std::vector<int> others;
     for (int rank = 1; rank < world.size(); ++rank) {
@@ -105,11 +141,20 @@ absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& wor
     }
     if (others.empty()) continue;
     absl::StrAppend(&differences, differences.empty() ? "" : "; ", mine[trait].name, " (",
-                    RanksText(others), ")");
+                    RanksText(others));
+    if (!mine[trait].shown.empty()) {  // on all ranks, since they have found the same
+      const absl::StatusOr<std::vector<std::string>> texts =
+          GatherTexts(mine[trait].shown, world, timeout);
+      if (!texts.ok()) return texts.status();
+      absl::StrAppend(&differences, ": ", (*texts)[static_cast<size_t>(others.front())],
+                      "; rank 0: ", texts->front());
+    }
+    absl::StrAppend(&differences, ")");
+    if (!mine[trait].advice.empty()) absl::StrAppend(&advice, ". ", mine[trait].advice);
   }
   if (differences.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("not all ranks were started alike; different from rank 0: ", differences));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "not all ranks were started alike; different from rank 0: ", differences, advice));
 }
 
 }  // namespace sluice

@@ -18,7 +18,12 @@ namespace sluice {
 struct RunTrait {
   std::string name;  // "the data"
   uint64_t hash = 0;
+  // The value itself, where people know it, at most kLongestShown bytes; empty on all ranks for what
+  // is too long or means nothing to people.
+  std::string shown = {};
+  std::string advice = {};  // what to do where the values differ
 };
+inline constexpr size_t kLongestShown = 128;
 
 // All of a run's, in an order that depends on nothing.
 std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
@@ -26,7 +31,7 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
 
 // Compares the traits of all ranks: those that differ would misread each other's messages, or train
 // something else than was asked for. FailedPrecondition, with the same words on every rank, says in
-// what which ranks differ from rank 0.
+// what which ranks differ from rank 0, where it can be shown the two values, and what to do.
 absl::Status CheckAgreement(const std::vector<RunTrait>& mine, Communicator& world,
                             absl::Duration timeout);
 

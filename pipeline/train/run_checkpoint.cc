@@ -10,6 +10,7 @@
 #include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/checkpoint/saving/save_together.h"
 #include "pipeline/run/host_state.h"
+#include "pipeline/train/arithmetic.h"
 #include "schedules/sum_order.h"
 
 namespace sluice {
@@ -64,6 +65,7 @@ RunState Describe(const RunPlan& plan, const TrainOptions& options, const Datase
   state.dtype = request.dtype;
   state.data_path = options.saving.data_path;
   state.data_fingerprint = data.fingerprint();
+  state.arithmetic = ArithmeticOf(options);
   state.model_files = options.saving.model_files;
   if (state.model_files != nullptr) {
     state.more = WithOrigin(state.more, state.model_files->origin);
@@ -168,6 +170,15 @@ void ComparePartitions(const RunState& saved, const RunState& given,
                    ": without a flush, other stages go on with gradients of another staleness"));
 }
 
+// Other instructions add in another order.
+void CompareArithmetic(const RunState& saved, const RunState& given,
+                       std::vector<std::string>* differences) {
+  if (saved.arithmetic.empty() || saved.arithmetic == given.arithmetic) return;
+  differences->push_back(absl::StrCat(
+      "the checkpoint was computed by ", saved.arithmetic, ", this run by ", given.arithmetic,
+      ": its bits will not be those that the first run would have gone on to"));
+}
+
 std::string Join(const std::vector<std::string>& parts) {
   std::string joined;
   for (const std::string& part : parts) absl::StrAppend(&joined, joined.empty() ? "" : "; ", part);
@@ -234,6 +245,7 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
   resume.hyper_parameters = resumed->values;
   resume.differences = std::move(resumed->differences);
   ComparePartitions(checkpoint->state, given, &resume.differences);
+  CompareArithmetic(checkpoint->state, given, &resume.differences);
   resume.checkpoint = std::make_shared<const LoadedCheckpoint>(*std::move(checkpoint));
   return resume;
 }

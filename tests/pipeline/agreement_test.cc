@@ -49,6 +49,20 @@ TEST(CheckAgreement, SaysTheSameOnEveryRankAndNamesWhoDiffersInWhat) {
   EXPECT_THAT(said[0].message(), HasSubstr("the data (rank 2); the seed (ranks 1 and 3)"));
 }
 
+TEST(CheckAgreement, ShowsValuesThatPeopleKnowAndSaysWhatToDo) {
+  const auto computes = [](uint64_t hash, const std::string& with) {
+    return std::vector<RunTrait>{
+        {.name = "what computes", .hash = hash, .shown = with, .advice = "take one kind"},
+        {"the seed", 7}};
+  };
+  const std::string longest(kLongestShown, 'x');
+  const std::vector<absl::Status> said =
+      Compare({computes(1, "AVX-512"), computes(1, "AVX-512"), computes(2, longest)});
+  for (const absl::Status& status : said) EXPECT_EQ(status, said[0]);
+  EXPECT_THAT(said[0].message(),
+              HasSubstr("what computes (rank 2: " + longest + "; rank 0: AVX-512). take one kind"));
+}
+
 // Hashes are sent as doubles, in two halves: a difference in any bit must arrive.
 TEST(CheckAgreement, SeesADifferenceInAnyBit) {
   constexpr uint64_t kBase = 0x8000000180000001;

@@ -21,29 +21,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 
-std::string OneDnnIsaName(dnnl::cpu_isa isa) {
-  switch (isa) {
-    case dnnl::cpu_isa::sse41:
-      return "SSE4.1";
-    case dnnl::cpu_isa::avx:
-      return "AVX";
-    case dnnl::cpu_isa::avx2:
-      return "AVX2";
-    case dnnl::cpu_isa::avx2_vnni:
-      return "AVX2 with VNNI";
-    case dnnl::cpu_isa::avx512_core:
-      return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "AVX-512 with VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "AVX-512 with bf16";
-    case dnnl::cpu_isa::avx512_core_amx:
-      return "AVX-512 with AMX";
-    default:
-      return "a generic instruction set";
-  }
-}
-
 // The first line that `command` prints.
 std::string FirstLine(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
@@ -65,7 +42,7 @@ Findings Examine() {
   found.memory = ReadMemory("");
   const dnnl_version_t* version = dnnl_version();
   found.onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
-  found.onednn_isa = OneDnnIsaName(dnnl::get_effective_cpu_isa());
+  found.onednn_isa = ProductInstructions();
   found.bf16 = CpuMultipliesBFloat16();
   found.accelerators = FindAccelerators();
   const absl::Status kernels = PrepareCudaKernels();

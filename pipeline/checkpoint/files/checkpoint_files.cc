@@ -97,6 +97,7 @@ StateFile ReadFields(const Json& json) {
   state.seq = json.at("seq").get<int64_t>();
   state.data_path = json.at("data_path").get<std::string>();
   state.data_fingerprint = json.at("data_fingerprint").get<std::string>();
+  state.arithmetic = json.value("arithmetic", "");
   state.more = json.at("more").dump();
   for (const auto& [name, record] : json.at("files").items()) {
     file.files[name] = {record.at("bytes").get<uint64_t>(),
@@ -212,6 +213,7 @@ absl::StatusOr<std::string> FormatState(const RunState& state,
                             {"dtype", DTypeName(state.dtype)},
                             {"data_path", state.data_path},
                             {"data_fingerprint", state.data_fingerprint},
+                            {"arithmetic", state.arithmetic},
                             {"more", OrderedJson(*more)},
                             {"files", FilesToJson(files)},
                             {"checksum", Zeros()}};

@@ -36,6 +36,8 @@ struct RunState {
   DType dtype = DType::kFloat32;
   std::string data_path;
   std::string data_fingerprint;  // Dataset::fingerprint()
+  // What computed the run and so decides its bits, in words; empty: an older checkpoint's.
+  std::string arithmetic;
   // A JSON object, nested less than JsonLimits says; kept but for its layout and the order of its
   // fields.
   std::string more = "{}";

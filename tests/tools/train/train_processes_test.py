@@ -515,6 +515,19 @@ class TrainProcesses(unittest.TestCase):
             self.assertIn('rank 2', ended[0][2])
             self.assertEqual([err for _, _, err in ended[1:]], ['', ''], 'one message')
 
+    def test_ranks_with_other_instructions_are_refused(self):
+        """Their bits would depend on which rank computes what."""
+        flags = self.flags('--steps', '1', '--stages', '2')
+        lowest = {'DNNL_MAX_CPU_ISA': 'SSE41'}
+        ended = Ranks(2, flags, lambda *where: {**torchrun(*where), **(lowest if where[0] else {})}).finish()
+        self.assertEqual([code for code, _, _ in ended], [2, 2], ended)
+        said = ''.join(err for _, _, err in ended)
+        self.assertRegex(said, r'what computes \(rank 1: oneDNN with SSE4.1, vectors with .*; rank 0: oneDNN with ')
+        self.assertIn('DNNL_MAX_CPU_ISA', said)
+        self.assertEqual(said.count('sluice: '), 1, said)
+        ended = Ranks(2, flags, lambda *where: {**torchrun(*where), **lowest}).finish()
+        self.assertEqual([code for code, _, _ in ended], [0, 0], ended)
+
     def test_a_resumed_run_takes_the_checkpoints_numbers_and_says_once_what_is_given(self):
         save = os.path.join(self.folder.name, 'recipe')
         shape = self.flags('--steps', '6', '--stages', '2')
