@@ -2,6 +2,7 @@
 #define SLUICE_MODELS_DATA_DATASET_H_
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,12 +51,27 @@ class Dataset {
   virtual int64_t counted_targets(Split split, int64_t index, int64_t size) const;
   // Equal for equal data: kind ("words" of a text whose tokens are not its bytes), sizes and a
   // checksum, "text:4351186:0123456789abcdef". A checkpoint stores it, so that a run is not resumed
-  // with other data. Reads all data (of a larger text 64 MiB, spread evenly over the file).
-  virtual std::string fingerprint() const { return description(); }
+  // with other data. The first call reads all data (of a larger text 64 MiB, spread evenly over the
+  // file); later ones return the same, so that all checkpoints of a run name the data that it began
+  // with.
+  const std::string& fingerprint() const {
+    std::call_once(fingerprint_once_, [this] { fingerprint_ = MakeFingerprint(); });
+    return fingerprint_;
+  }
+  // FailedPrecondition where a file that Fill reads has changed since it was opened: what is read
+  // now is not what `fingerprint` names. OK where the data are in memory.
+  virtual absl::Status CheckUnchanged() const { return absl::OkStatus(); }
   // The first failure to read data for Fill or fingerprint, which used zeros instead.
   virtual absl::Status status() const { return absl::OkStatus(); }
   // What a person should know about the data, a line each: documents that were cut or left out.
   virtual std::vector<std::string> notes() const { return {}; }
+
+ protected:
+  virtual std::string MakeFingerprint() const { return description(); }
+
+ private:
+  mutable std::once_flag fingerprint_once_;
+  mutable std::string fingerprint_;
 };
 
 }  // namespace sluice

@@ -11,18 +11,24 @@
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
+namespace {
+
+FileIdentity IdentityOf(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .size = info.st_size,
+          .seconds = info.st_mtim.tv_sec,
+          .nanoseconds = info.st_mtim.tv_nsec};
+}
+
+}  // namespace
 
 absl::StatusOr<PositionedFile> PositionedFile::Open(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   struct stat info = {};
   const int failed = fstat(fd, &info) != 0 ? errno : 0;
-  PositionedFile file(path, fd,
-                      {.device = info.st_dev,
-                       .inode = info.st_ino,
-                       .size = info.st_size,
-                       .seconds = info.st_mtim.tv_sec,
-                       .nanoseconds = info.st_mtim.tv_nsec});
+  PositionedFile file(path, fd, IdentityOf(info));
   if (failed != 0) return absl::ErrnoToStatus(failed, absl::StrCat("cannot stat ", path));
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(
@@ -42,6 +48,18 @@ PositionedFile::PositionedFile(PositionedFile&& other) noexcept
 
 PositionedFile::~PositionedFile() {
   if (fd_ >= 0) close(fd_);
+}
+
+absl::Status PositionedFile::CheckUnchanged() const {
+  struct stat info = {};
+  if (fstat(fd_, &info) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot stat ", path_));
+  if (IdentityOf(info) == identity_) return absl::OkStatus();
+  const bool resized = info.st_size != identity_.size;
+  return absl::FailedPreconditionError(absl::StrCat(
+      path_, resized ? absl::StrCat(" had ", size(), " bytes when it was opened and has ",
+                                    info.st_size, " now")
+                     : " has been written to since it was opened"));
 }
 
 absl::Status PositionedFile::ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const {

@@ -36,6 +36,10 @@ class PositionedFile {
   // When it was opened.
   int64_t size() const { return identity_.size; }
   const FileIdentity& identity() const { return identity_; }
+  // FailedPrecondition where its content or its size has changed since it was opened, as far as the
+  // file system says when. A file that was replaced by another one (renamed over) has not changed:
+  // this object still reads the old one.
+  absl::Status CheckUnchanged() const;
   // Fills `bytes` from `offset` on; DataLoss when the file ends before.
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const;
 

@@ -104,6 +104,7 @@ absl::Status RankTrainer::Run() {
   if (!summary_.interrupted) {
     if (absl::Status status = Evaluate(step); !status.ok()) return status;
   }
+  if (absl::Status status = CheckData(step); !status.ok()) return status;
   Finish(step);
   if (absl::Status status = Hash(); !status.ok()) return status;
   return Leave();
@@ -314,7 +315,30 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
   return absl::OkStatus();
 }
 
+// The gradients since the last save may be of data that no checkpoint names.
+absl::Status RankTrainer::CheckData(int64_t step) {
+  const absl::Status mine = context_.data->CheckUnchanged();
+  const double changed = mine.ok() ? 0 : 1;
+  std::vector<double> all(static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather({&changed, 1}, absl::MakeSpan(all),
+                                         Instant::Now() + options_.watching.timeout);
+  if (!status.ok()) return status;
+  const auto found = std::find_if(all.begin(), all.end(), [](double rank) { return rank != 0; });
+  if (found == all.end()) return absl::OkStatus();
+  const std::string what = mine.ok()
+                               ? absl::StrCat("a file that rank ", found - all.begin(),
+                                              " reads has been written to since it was opened")
+                               : std::string(mine.message());
+  return state_check_.GiveUp(
+      absl::FailedPreconditionError(absl::StrCat(
+          "the data changed since the run began: ", what,
+          "; what was learnt of them is not saved; keep them as they are while a run reads them, "
+          "or replace a file by renaming a new one over it")),
+      step);
+}
+
 absl::Status RankTrainer::Save(int64_t step) {
+  if (absl::Status status = CheckData(step); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   saved_step_ = step;
   absl::StatusOr<std::string> path =

@@ -69,6 +69,8 @@ class RankTrainer {
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
   absl::Status Evaluate(int64_t step);
   absl::Status Save(int64_t step);
+  // FailedPrecondition on all ranks where the data of one have changed since the run began.
+  absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
   void Age(const Staleness& step);
   void Finish(int64_t step);

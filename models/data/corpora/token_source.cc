@@ -71,6 +71,8 @@ class FileSource : public TokenSource {
     return absl::OkStatus();
   }
 
+  absl::Status CheckUnchanged() const override { return file_.CheckUnchanged(); }
+
   absl::StatusOr<uint64_t> Checksum() const override {
     const auto size = static_cast<size_t>(layout_.tokens * BytesOf(layout_.width));
     if (size <= kChecksumBlocks * kChecksumBlock) {
@@ -130,6 +132,12 @@ class JoinedSource : public TokenSource {
       ++part;
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckUnchanged() const override {
+    absl::Status status;
+    for (const std::unique_ptr<TokenSource>& part : parts_) status.Update(part->CheckUnchanged());
+    return status;
   }
 
   absl::StatusOr<uint64_t> Checksum() const override {

@@ -21,6 +21,8 @@ class TokenSource {
   // Tokens `begin` to begin + out.size(). DataLoss where a file has shrunk, and InvalidArgument
   // where a token is not in the vocabulary, with the file and the place; `out` then holds anything.
   virtual absl::Status Read(int64_t begin, absl::Span<int32_t> out) const = 0;
+  // FailedPrecondition where a file that Read reads has changed since it was opened.
+  virtual absl::Status CheckUnchanged() const { return absl::OkStatus(); }
   // A checksum of all tokens (of a larger source 64 MiB, spread evenly over it).
   virtual absl::StatusOr<uint64_t> Checksum() const = 0;
 };

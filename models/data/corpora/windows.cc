@@ -71,7 +71,17 @@ class WindowDataset : public Dataset {
     if (out.starts != nullptr) std::fill_n(out.starts, size * seq_, 0);
   }
 
-  std::string fingerprint() const override {
+  absl::Status CheckUnchanged() const override {
+    absl::Status status = sources_.train->CheckUnchanged();
+    if (sources_.validation != nullptr) status.Update(sources_.validation->CheckUnchanged());
+    return status;
+  }
+
+  absl::Status status() const override { return status_.Get(); }
+  std::vector<std::string> notes() const override { return sources_.notes; }
+
+ protected:
+  std::string MakeFingerprint() const override {
     // "text" says that the tokens are bytes to whoever samples from a checkpoint.
     const bool words = sources_.kind == "text" && sources_.unit != "bytes";
     std::string text = absl::StrFormat("%s:%d:%016x", words ? "words" : sources_.kind,
@@ -84,9 +94,6 @@ class WindowDataset : public Dataset {
     }
     return text;
   }
-
-  absl::Status status() const override { return status_.Get(); }
-  std::vector<std::string> notes() const override { return sources_.notes; }
 
  private:
   std::string HeldOutText() const {

@@ -122,6 +122,13 @@ class DocumentDataset : public Dataset {
   DType input_dtype() const override { return DType::kInt32; }
   std::vector<std::string> notes() const override { return notes_; }
   absl::Status status() const override { return status_.Get(); }
+  absl::Status CheckUnchanged() const override {
+    absl::Status status = train_documents_.tokens->CheckUnchanged();
+    if (validation_documents_ != nullptr) {
+      status.Update(validation_documents_->tokens->CheckUnchanged());
+    }
+    return status;
+  }
 
   void Fill(Split split, int64_t index, int64_t size, [[maybe_unused]] DType dtype,
             const SampleBuffers& out) const override {
@@ -148,7 +155,8 @@ class DocumentDataset : public Dataset {
     return counted;
   }
 
-  std::string fingerprint() const override {
+ protected:
+  std::string MakeFingerprint() const override {
     uint64_t hash = status_.Checksum(*train_.source);
     if (validation_documents_ != nullptr) {
       const uint64_t both[] = {hash, status_.Checksum(*validation_.source)};

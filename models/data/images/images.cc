@@ -76,7 +76,8 @@ class ImageDataset : public Dataset {
     }
   }
 
-  std::string fingerprint() const override {
+ protected:
+  std::string MakeFingerprint() const override {
     uint64_t hash = 0;
     Hash(train_, hash);
     if (test_) Hash(*test_, hash);

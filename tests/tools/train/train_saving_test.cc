@@ -137,6 +137,29 @@ TEST_F(TrainSavingTest, ARunThatHasEndedLeavesNoLock) {
   Weights(absl::StrCat("--resume @ --save @ --steps ", LatestStep() + 1));
 }
 
+// Of the same length, as an editor or a copy over them would leave them.
+TEST_F(TrainSavingTest, DataThatChangeDuringTheRunEndIt) {
+  const std::string text = folder_ / "text";
+  const std::string before = ReadBytes(text);
+  SluiceProcess run(Arguments("--steps 1000000 --save @ --save-every 20"));
+  ASSERT_TRUE(run.WaitForOutput("\"checkpoint\"")) << run.Wait().err;
+  run.Signal(SIGSTOP);
+  const int64_t last = LatestStep();
+  WriteBytes(text, std::string(before.size(), 'x'));
+  run.Signal(SIGCONT);
+  const ProcessResult ended = run.Wait();
+  EXPECT_EQ(ended.exit_code, kExitBadInput) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("the data changed since the run began: " + text +
+                                         " has been written to since it was opened"),
+                               HasSubstr("step-"), HasSubstr("renaming")));
+  EXPECT_LE(LatestStep(), last + 20) << "one save may have been under way";
+  // The checkpoint names the data that it was trained on.
+  EXPECT_THAT(Refusal(absl::StrCat("--resume @ --steps ", LatestStep() + 1)),
+              HasSubstr("the data's fingerprint"));
+  WriteBytes(text, before);
+  Weights(absl::StrCat("--resume @ --save @ --steps ", LatestStep() + 1));
+}
+
 TEST_F(TrainSavingTest, AnotherRunsCheckpointsAreKept) {
   const std::string old = Weights("--steps 4 --save @ --save-every 2");
   for (const char* more : {"", " --seed 2 --save-every 1", " --init @/latest"}) {
