@@ -15,8 +15,11 @@ inline constexpr size_t kMostFileBytes = size_t{512} << 20;
 // The whole file. NotFound or InvalidArgument names it and says why it cannot be read; also for a
 // file with more than kMostFileBytes, or without an end (/dev/zero).
 absl::StatusOr<std::string> ReadFile(const std::string& path);
-// Writes `text` to `path`, or to stdout when `path` is empty. Fails unless every byte was written.
+// Writes `text` to `path`, or to stdout when `path` is empty. Fails unless every byte was written; a
+// file that was there before is then as it was. A device or a pipe is written to as it is.
 absl::Status WriteOutput(const std::string& path, const std::string& text);
+// Whether WriteOutput could begin; changes nothing. For what is written after hours of work.
+absl::Status CheckOutput(const std::string& path);
 
 }  // namespace sluice
 

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -92,6 +93,8 @@ class TbbThreads {
 
 int Run(int argc, char** argv) {
   TbbThreads threads;
+  // Writing beyond the limit of a file's size is then an error, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
   app.formatter(std::make_shared<sluice::HelpFormatter>());  // also for the subcommands
   app.require_subcommand(1);

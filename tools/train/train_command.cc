@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -81,22 +80,12 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
   }
-  return question.trace.empty() ? absl::OkStatus() : WriteOutput(question.trace, "");
-}
-
-// An empty trace file, which CheckOutputs has created, is removed when the run fails.
-void DropEmptyTrace(const TrainQuestion& question) {
-  std::error_code error;
-  if (question.trace.empty() || !std::filesystem::is_regular_file(question.trace, error)) return;
-  if (std::filesystem::file_size(question.trace, error) == 0 && !error)
-    std::filesystem::remove(question.trace, error);
+  return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
 }
 
 void CatchSignals() {
   std::signal(SIGINT, OnStop);
   std::signal(SIGTERM, OnStop);
-  // Writing beyond the limit of a file's size is then an error, like a full disk.
-  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 // What the flags ask for, ready to run.
@@ -183,10 +172,7 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   const TrainJob& job = compiled->job;
   absl::StatusOr<TrainResult> result =
       TrainInProcess(compiled->plan, *job.data, job.options, EventsFor(output.get()), &interrupted);
-  if (!result.ok()) {
-    DropEmptyTrace(question);
-    return Fail(result.status());
-  }
+  if (!result.ok()) return Fail(result.status());
   return Report(question, *compiled, *result, output.get());
 }
 
@@ -288,10 +274,7 @@ class WorldTrainer {
       result = TrainRank(compiled->plan, *job.data, job.options,
                          leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
     }
-    if (!result.ok()) {
-      if (leads()) DropEmptyTrace(*question_);
-      return FailTogether(result.status());
-    }
+    if (!result.ok()) return FailTogether(result.status());
     if (leads()) return Report(*question_, *compiled, *result, output.get());
     return interrupted.load() ? kExitInterrupted : kExitDone;
   }
