@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
+#include "models/spec/json.h"
 
 namespace sluice {
 namespace {
@@ -86,23 +87,19 @@ absl::Status WriteInPlace(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a file"));
-  }
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return SystemError(path, "read");
+static_assert(kMostJsonBytes == static_cast<int64_t>(JsonLimits().bytes));
+
+absl::StatusOr<std::string> ReadStandardInput() {
   std::string text;
   char block[1 << 16];
-  while (const size_t count = std::fread(block, 1, sizeof(block), file.get())) {
+  while (const size_t count = std::fread(block, 1, sizeof(block), stdin)) {
     text.append(block, count);
-    if (text.size() > kMostFileBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": has more than ", kMostFileBytes, " bytes, the most that is read"));
+    if (text.size() > static_cast<size_t>(kMostTextBytes)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "standard input has more than ", kMostTextBytes, " bytes, the most that is read"));
     }
   }
-  if (std::ferror(file.get())) return SystemError(path, "read");
+  if (std::ferror(stdin) != 0) return SystemError("standard input", "read");
   return text;
 }
 

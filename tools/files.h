@@ -1,7 +1,7 @@
 #ifndef SLUICE_TOOLS_FILES_H_
 #define SLUICE_TOOLS_FILES_H_
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -9,12 +9,15 @@
 
 namespace sluice {
 
-// More bytes than any file that is read as a whole should have.
-inline constexpr size_t kMostFileBytes = size_t{512} << 20;
+// The most bytes that are read as a whole (models/files/positioned_file.h): of tables and texts, of
+// JSON, which is parsed up to the same size, and of a secret.
+inline constexpr int64_t kMostTextBytes = int64_t{512} << 20;
+inline constexpr int64_t kMostJsonBytes = int64_t{64} << 20;
+inline constexpr int64_t kMostSecretBytes = int64_t{64} << 10;
 
-// The whole file. NotFound or InvalidArgument names it and says why it cannot be read; also for a
-// file with more than kMostFileBytes, or without an end (/dev/zero).
-absl::StatusOr<std::string> ReadFile(const std::string& path);
+// All of stdin. InvalidArgument says why it cannot be read; also where it has more than
+// kMostTextBytes, or no end (/dev/zero).
+absl::StatusOr<std::string> ReadStandardInput();
 // Writes `text` to `path`, or to stdout when `path` is empty. Fails unless every byte was written; a
 // file that was there before is then as it was. A device or a pipe is written to as it is.
 absl::Status WriteOutput(const std::string& path, const std::string& text);

@@ -90,8 +90,8 @@ TEST_F(ScheduleCommand, RefusesBadInput) {
   ExpectBadInput("show 1f1b -p 4 -m 8 -o " + Path("no/where.svg"), "where.svg: cannot write");
   ExpectBadInput("show interleaved -p 4 -m 8 --placement v",
                  "places its stages itself, not as --placement v says");
-  ExpectBadInput("show " + Path("absent.csv"), "absent.csv: cannot read: No such file");
-  ExpectBadInput("check " + folder_, "is a folder");
+  ExpectBadInput("show " + Path("absent.csv"), "absent.csv: No such file");
+  ExpectBadInput("check " + folder_, "is a directory; expected a file");
   ExpectBadInput("check " + Write("bad.csv", "0F0,0B0\n1F0,1X0\n"),
                  "bad.csv: line 2, column 5 (cell 2): '1X0' is not an action");
   ExpectBadInput("compare 1f1b nonsense -p 4 -m 8", "no schedule 'nonsense'");

@@ -118,7 +118,8 @@ TEST_F(TokenizeCommandTest, RefusesInOneLine) {
   const std::string piece = Write("piece.json", R"({"model":{"type":"WordPiece"}})");
   ExpectRefusal(absl::StrCat("--tokenizer ", piece, data), {piece, "'model.type'", "WordPiece"});
   ExpectRefusal(absl::StrCat(llama_, " --data ", folder_ / "none"), {folder_ / "none"});
-  ExpectRefusal(absl::StrCat(llama_, " --data ", folder_.path()), {"is a folder"});
+  ExpectRefusal(absl::StrCat(llama_, " --data ", folder_.path()),
+                {"is a directory; expected a file"});
   ExpectRefusal(absl::StrCat(llama_, " --data ", latin1), {latin1, "line 1, column 4", "0xe9"});
   ExpectRefusal(absl::StrCat(llama_, " --data x.jsonl"), {"x.jsonl", "JSON", "expected text"});
   ExpectRefusal(absl::StrCat(llama_, " --data x.bin"), {"x.bin", "tokens", "expected text"});

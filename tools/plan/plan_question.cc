@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/files/positioned_file.h"
 #include "partitioner/planning/question/limits.h"
 #include "tools/files.h"
 #include "tools/plan/plan_choices.h"
@@ -102,7 +103,7 @@ absl::Status CheckGraphStep(const PlanQuestion& question) {
 
 absl::Status ReadGraph(const PlanFlags& flags, PlanQuestion* question) {
   if (absl::Status status = CheckGraphFlags(flags, *question); !status.ok()) return status;
-  const absl::StatusOr<std::string> text = ReadFile(flags.model.model);
+  const absl::StatusOr<std::string> text = ReadWholeFile(flags.model.model, kMostTextBytes);
   if (!text.ok()) return text.status();
   absl::StatusOr<ProfileGraph> graph = ParseProfileGraph(*text, flags.model.model);
   if (!graph.ok()) return graph.status();
@@ -151,7 +152,7 @@ absl::Status ReadProfile(const PlanFlags& flags, const std::string& text, PlanQu
 }
 
 absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
-  const absl::StatusOr<std::string> text = ReadFile(ModelFile(flags.model));
+  const absl::StatusOr<std::string> text = ReadWholeFile(ModelFile(flags.model), kMostJsonBytes);
   if (!text.ok()) return text.status();
   if (IsProfile(*text)) return ReadProfile(flags, *text, question);
   absl::Status status = ReadModel(flags, question);
@@ -169,7 +170,7 @@ absl::Status ReadPreset(const PlanFlags& flags, PlanQuestion* question) {
 
 absl::StatusOr<DeviceSpec> ReadDevice(const std::string& name) {
   if (!NamesJsonFile(name)) return BuiltInDevice(name);
-  const absl::StatusOr<std::string> text = ReadFile(name);
+  const absl::StatusOr<std::string> text = ReadWholeFile(name, kMostJsonBytes);
   if (!text.ok()) return text.status();
   return ParseDevice(*text, name);
 }
@@ -178,7 +179,7 @@ absl::StatusOr<ClusterSpec> ReadCluster(const PlanFlags& flags) {
   if (!flags.device.empty()) {
     return absl::InvalidArgumentError("--cluster says which devices there are; leave out --device");
   }
-  const absl::StatusOr<std::string> text = ReadFile(flags.cluster);
+  const absl::StatusOr<std::string> text = ReadWholeFile(flags.cluster, kMostJsonBytes);
   if (!text.ok()) return text.status();
   absl::StatusOr<ClusterSpec> cluster = ParseCluster(*text, flags.cluster);
   if (cluster.ok() && cluster->device_count() < flags.devices) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/files/positioned_file.h"
 #include "partitioner/calibration/calibration.h"
 #include "partitioner/costs/cluster.h"
 #include "partitioner/costs/layer_cost.h"
@@ -29,7 +30,7 @@ struct Flags {
 absl::StatusOr<std::vector<MeasuredStep>> ReadTables(const std::vector<std::string>& files) {
   std::vector<MeasuredStep> all;
   for (const std::string& file : files) {
-    const absl::StatusOr<std::string> text = ReadFile(file);
+    const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
     if (!text.ok()) return text.status();
     const absl::StatusOr<std::vector<MeasuredStep>> steps = ParseMeasuredSteps(*text, file);
     if (!steps.ok()) return steps.status();
@@ -40,7 +41,7 @@ absl::StatusOr<std::vector<MeasuredStep>> ReadTables(const std::vector<std::stri
 
 absl::StatusOr<DeviceSpec> NamedDevice(const std::string& name) {
   if (!absl::EndsWith(name, ".json")) return DataSheetDevice(name);
-  const absl::StatusOr<std::string> text = ReadFile(name);
+  const absl::StatusOr<std::string> text = ReadWholeFile(name, kMostJsonBytes);
   if (!text.ok()) return text.status();
   return ParseDevice(*text, name);
 }
@@ -48,7 +49,7 @@ absl::StatusOr<DeviceSpec> NamedDevice(const std::string& name) {
 // The rates of a built-in device are those of its data sheet; the fit finds which share of them is
 // reached.
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& file) {
-  const absl::StatusOr<std::string> text = ReadFile(file);
+  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
   if (!text.ok()) return text.status();
   return ParseCluster(*text, file);
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 #include "models/tokens/encoder.h"
 #include "tools/files.h"
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 absl::Status AddStopTokens(const fs::path& file, std::vector<int32_t>* stop) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return absl::OkStatus();
-  const absl::StatusOr<std::string> text = ReadFile(file.string());
+  const absl::StatusOr<std::string> text = ReadWholeFile(file.string(), kMostJsonBytes);
   if (!text.ok()) return text.status();
   const absl::StatusOr<nlohmann::json> json =
       ParseJsonObject(*text, file.string(), "expected a file of Hugging Face");

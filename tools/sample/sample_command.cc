@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "models/files/positioned_file.h"
 #include "pipeline/sample/generate.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -65,7 +66,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ReadPrompts(SampleFlags& flags
     return prompts;
   }
   if (!flags.prompts_file.empty()) {
-    const absl::StatusOr<std::string> file = ReadFile(flags.prompts_file);
+    const absl::StatusOr<std::string> file = ReadWholeFile(flags.prompts_file, kMostTextBytes);
     if (!file.ok()) return file.status();
     for (const absl::string_view line : absl::StrSplit(*file, '\n', absl::SkipEmpty())) {
       flags.prompts.emplace_back(line);

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "models/data/documents/chat_template.h"
+#include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 #include "tools/files.h"
 
@@ -63,7 +64,7 @@ absl::StatusOr<std::string> TemplateField(const std::string& file, const nlohman
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const fs::path& folder) {
   const std::string file = (folder / "tokenizer_config.json").string();
   if (!IsFile(file)) return TokenizerConfig();
-  const absl::StatusOr<std::string> text = ReadFile(file);
+  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
   if (!text.ok()) return text.status();
   const absl::StatusOr<nlohmann::json> json =
       ParseJsonObject(*text, file, "expected a Hugging Face tokenizer_config.json");
@@ -86,7 +87,7 @@ absl::Status AddChatTemplate(const fs::path& folder, const std::string& given,
     file = (folder / "chat_template.jinja").string();
   }
   if (!file.empty()) {
-    absl::StatusOr<std::string> text = ReadFile(file);
+    absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
     if (!text.ok()) return text.status();
     config.chat_template = *std::move(text);
     name = file;
@@ -111,7 +112,7 @@ absl::StatusOr<TextModel> ReadTextModel(const std::string& path, const std::stri
   std::error_code ignored;
   const fs::path file =
       fs::is_directory(path, ignored) ? fs::path(path) / "tokenizer.json" : fs::path(path);
-  const absl::StatusOr<std::string> json = ReadFile(file.string());
+  const absl::StatusOr<std::string> json = ReadWholeFile(file.string(), kMostTextBytes);
   if (!json.ok()) return json.status();
   absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer =
       Tokenizer::Load(*json, file.string());

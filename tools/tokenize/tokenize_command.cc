@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "models/data/documents/document_encoder.h"
 #include "models/data/documents/documents.h"
+#include "models/files/positioned_file.h"
 #include "models/tokens/encoder.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -48,7 +49,7 @@ struct TokenizeQuestion {
 };
 
 absl::StatusOr<std::string> ReadText(const std::string& path, bool chat) {
-  if (path == "-") return ReadFile("/dev/stdin");
+  if (path == "-") return ReadStandardInput();
   for (const absl::string_view ending : {".bin", ".idx", ".jsonl"}) {
     if (!absl::EndsWithIgnoreCase(path, ending) || (chat && ending == ".jsonl")) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -56,7 +57,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path, bool chat) {
         ending == ".jsonl" ? "JSON, whose marks would become tokens too" : "tokens already",
         "; expected text in UTF-8", ending == ".jsonl" ? "; --chat reads the documents" : ""));
   }
-  return ReadFile(path);
+  return ReadWholeFile(path, kMostTextBytes);
 }
 
 absl::StatusOr<TokenizeQuestion> ReadQuestion(const TokenizeFlags& flags) {

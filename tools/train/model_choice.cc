@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "models/files/positioned_file.h"
 #include "models/layers/trainable.h"
 #include "models/spec/model_config.h"
 #include "models/spec/presets.h"
@@ -27,7 +28,7 @@ void Reshape(const ModelChoice& choice, int seq, DecoderConfig* gpt) {
 absl::StatusOr<ModelSpec> ReadConfig(const ModelChoice& choice, const std::string& assume) {
   if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
   const std::string file = ModelFile(choice);
-  const absl::StatusOr<std::string> json = ReadFile(file);
+  const absl::StatusOr<std::string> json = ReadWholeFile(file, kMostJsonBytes);
   if (!json.ok()) return json.status();
   return ParseModelConfig(*json, file, assume);
 }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/data/open_dataset.h"
+#include "models/files/positioned_file.h"
 #include "models/spec/model_config.h"
 #include "partitioner/planning/answer/default_partition.h"
 #include "partitioner/planning/file/plan_file.h"
@@ -104,7 +105,7 @@ absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const ModelSpe
   ModelFiles files;
   if (NamesFile(model)) {
     const std::filesystem::path config = ModelFile(model);
-    absl::StatusOr<std::string> text = ReadFile(config.string());
+    absl::StatusOr<std::string> text = ReadWholeFile(config.string(), kMostJsonBytes);
     if (!text.ok()) return text.status();
     absl::StatusOr<std::string> saved = PatchModelConfig(*text, config.string(), spec);
     if (!saved.ok()) return saved.status();
@@ -264,7 +265,7 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   TrainQuestion question = asked;
   std::unique_ptr<PlanFile> plan;
   if (const std::string& file = question.timetable.plan; !file.empty()) {
-    absl::StatusOr<std::string> text = ReadFile(file);
+    absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
     if (!text.ok()) return text.status();
     absl::StatusOr<PlanFile> parsed = ParsePlan(*text, file);
     if (!parsed.ok()) return parsed.status();

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/files/positioned_file.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
@@ -108,7 +109,7 @@ absl::StatusOr<Timetable> WholeTimetable(const TimetableChoice& choice, std::opt
   const int micro_batches = choice.micro_batches.value_or(TimetableChoice::kDefaultMicroBatches);
   if (!choice.timetable.empty()) return Import(choice, ranks, choice.timetable, choice.plan);
   if (FromFile(choice)) {
-    absl::StatusOr<std::string> text = ReadFile(choice.schedule);
+    absl::StatusOr<std::string> text = ReadWholeFile(choice.schedule, kMostTextBytes);
     if (!text.ok()) return text.status();
     return Import(choice, ranks, *text, choice.schedule);
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "models/files/positioned_file.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/files.h"
 
@@ -74,7 +75,7 @@ absl::Status CheckFits(Transport transport, const Launch& launch) {
 // The secret, from a file or from the environment, so that no command line shows it.
 absl::StatusOr<std::string> Secret(const std::string& file) {
   if (file.empty()) return ProcessEnvironment()(kSecretVariable).value_or("");
-  absl::StatusOr<std::string> text = ReadFile(file);
+  absl::StatusOr<std::string> text = ReadWholeFile(file, kMostSecretBytes);
   if (!text.ok()) return text.status();
   const absl::string_view secret = absl::StripAsciiWhitespace(*text);
   if (secret.empty()) {
@@ -134,7 +135,7 @@ bool PrintsError(int rank, const absl::Status& status) {
 }
 
 uint64_t ProgramHash() {
-  const absl::StatusOr<std::string> program = ReadFile("/proc/self/exe");
+  const absl::StatusOr<std::string> program = ReadWholeFile("/proc/self/exe", kMostTextBytes);
   return program.ok() ? XXH3_64bits(program->data(), program->size()) : 0;
 }
 

@@ -135,7 +135,7 @@ std::vector<BadInput> PlanInputs() {
       {"EndlessConfig",
        "plan /dev/zero --device h200 --devices 2",
        kExitBadInput,
-       {"/dev/zero: has more than 536870912 bytes"}},
+       {"/dev/zero is not a regular file; expected a file"}},
       {"CutJson",
        "plan @/cut.json --device h200 --devices 2",
        kExitBadInput,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "models/files/positioned_file.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -51,7 +52,7 @@ absl::StatusOr<GivenCosts> GivenCosts::FromText(const std::string& text) {
 }
 
 absl::StatusOr<GivenCosts> GivenCosts::FromFile(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadFile(path);
+  absl::StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
   if (!text.ok()) return text.status();
   absl::StatusOr<CostsFile> file = CostsFile::Parse(*std::move(text), path);
   if (!file.ok()) return file.status();

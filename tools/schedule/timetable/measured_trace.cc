@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 #include "tools/files.h"
 
@@ -149,9 +150,9 @@ double Median(std::vector<double> values) {
 }  // namespace
 
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& path, const Timetable& table) {
-  const absl::StatusOr<std::string> text = ReadFile(path);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostTextBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<json> document = ParseJson(*text, {.bytes = kMostFileBytes});
+  const absl::StatusOr<json> document = ParseJson(*text, {.bytes = kMostTextBytes});
   if (!document.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, kNoTrace, document.status().message()));
   }

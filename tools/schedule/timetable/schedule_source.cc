@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "models/files/positioned_file.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
@@ -128,7 +129,7 @@ ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
 }
 
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
-  const absl::StatusOr<std::string> text = ReadFile(file);
+  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
   if (!text.ok()) return text.status();
   absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
   if (!table.ok()) return table.status();
