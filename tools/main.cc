@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <exception>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "models/device/out_of_memory.h"
 #include "schedules/generators/did_you_mean.h"
 #include "tools/command.h"
+#include "tools/flag_values.h"
 #include "tools/help_formatter.h"
 
 namespace {
@@ -66,7 +68,9 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   std::smatch found;
   if (!std::regex_search(text, found, range)) return text;
   double number = 0;
-  const char* wrong = absl::SimpleAtod(found.str(1), &number) ? " is too small" : " is no number";
+  const char* wrong = !absl::SimpleAtod(found.str(1), &number) ? " is no number"
+                      : std::isfinite(number)                  ? " is too small"
+                                                               : " is not a finite number";
   return absl::StrCat(found.prefix().str(), found.str(1), wrong);
 }
 
@@ -111,6 +115,7 @@ int Run(int argc, char** argv) {
   sluice::AddMergeCommand(app, &exit_code);
   sluice::AddCalibrateCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
+  sluice::CheckFlagValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

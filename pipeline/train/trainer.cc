@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "comm/where.h"
 #include "models/device/host_memory.h"
 #include "models/device/out_of_memory.h"
@@ -88,6 +89,13 @@ class Run {
         context_.options->saving.resume, *context_.plan, *context_.options, *context_.data);
     if (!resume.ok()) return resume.status();
     resume_ = *std::move(resume);
+    if (!options_.saving.init.empty() && !resume_.checkpoint->adapter_only) {
+      return absl::InvalidArgumentError(absl::StrCat("--init ", options_.saving.init,
+                                                     " and --resume ", options_.saving.resume,
+                                                     " both say with which weights to go on; leave "
+                                                     "out --init to resume, or --resume to begin ",
+                                                     "with those weights"));
+    }
     options_.training.optimizer = resume_.hyper_parameters.optimizer;
     options_.training.steps = resume_.hyper_parameters.steps;
     if (!options_.saving.directory.empty()) {

@@ -1,0 +1,108 @@
+// What every flag of every command refuses, whatever else it takes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tests/tools/sluice_process.h"
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kCommands[] = {"plan",
+                                     "profile",
+                                     "train",
+                                     "sample",
+                                     "chat",
+                                     "score",
+                                     "tokenize",
+                                     "merge",
+                                     "calibrate",
+                                     "schedule list",
+                                     "doctor",
+                                     "schedule show",
+                                     "schedule compare",
+                                     "schedule check"};
+
+struct Flag {
+  std::vector<std::string> command;
+  std::string name;  // "--output"; of a positional: "MODEL"
+  std::string type;  // "TEXT", "{text,svg}"
+
+  std::vector<std::string> With(const std::string& value) const {
+    std::vector<std::string> words = command;
+    if (absl::StartsWith(name, "-")) words.push_back(name);
+    words.push_back(value);
+    return words;
+  }
+};
+
+// The flags that --help shows with the kind of their value: "  -o,--output TEXT   File to write".
+std::vector<Flag> FlagsOf(const std::string& command) {
+  std::vector<Flag> flags;
+  const ProcessResult help = RunSluice(Words(command + " --help"));
+  bool lists = false;  // below a heading
+  for (const absl::string_view line : absl::StrSplit(help.out, '\n')) {
+    if (!absl::StartsWith(line, " "))
+      lists = absl::EndsWith(line, ":") && !absl::StartsWith(line, "Example");
+    if (!lists || !absl::StartsWith(line, "  ") || absl::StartsWith(line, "   ")) continue;
+    const std::vector<std::string> words = Words(std::string(line));
+    if (words.size() < 2 || line.find(words[0] + " " + words[1]) == absl::string_view::npos)
+      continue;
+    const std::vector<std::string> names = absl::StrSplit(words[0], ',');
+    flags.push_back({Words(command), names.back(), words[1]});
+  }
+  return flags;
+}
+
+std::vector<Flag> AllFlags() {
+  std::vector<Flag> all;
+  for (const char* command : kCommands) {
+    for (Flag& flag : FlagsOf(command)) all.push_back(std::move(flag));
+  }
+  return all;
+}
+
+// As of a script's variable that is not set: --secret-file "$UNSET".
+TEST(FlagValuesTest, NoValueIsEmptyButATextForAModel) {
+  const std::vector<Flag> flags = AllFlags();
+  EXPECT_GT(flags.size(), 150u);
+  for (const Flag& flag : flags) {
+    if (flag.name == "--prompt" || flag.name == "--system") continue;
+    const ProcessResult result = RunSluice(flag.With(""));
+    const std::string words = absl::StrJoin(flag.command, " ");
+    EXPECT_EQ(result.exit_code, kExitBadInput) << words << " " << flag.name;
+    EXPECT_THAT(result.err, StartsWith(absl::StrCat("sluice: ", flag.name, ": the value is empty")))
+        << words;
+  }
+}
+
+TEST(FlagValuesTest, WholeNumbersAreNotCutOff) {
+  int checked = 0;
+  for (const Flag& flag : AllFlags()) {
+    if (flag.type != "INT") continue;
+    ++checked;
+    const ProcessResult large = RunSluice(flag.With("18446744073709551616"));
+    EXPECT_EQ(large.exit_code, kExitBadInput) << flag.name;
+    EXPECT_THAT(large.err, StartsWith(absl::StrCat("sluice: ", flag.name, ": 18446744073709551616",
+                                                   " is too large; expected at most ")));
+    for (const char* value : {"inf", "1e3"}) {
+      EXPECT_THAT(
+          RunSluice(flag.With(value)).err,
+          StartsWith(absl::StrCat("sluice: ", flag.name, ": ", value, " is not a whole number")));
+    }
+  }
+  EXPECT_GT(checked, 40);
+}
+
+}  // namespace
+}  // namespace sluice
