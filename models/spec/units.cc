@@ -106,6 +106,14 @@ absl::StatusOr<double> ParseSeconds(absl::string_view text) {
   return Parse(text, "a time", kTimeUnits);
 }
 
+absl::StatusOr<double> ParseTimeLimit(absl::string_view text) {
+  constexpr double kLeast = 1e-9;
+  absl::StatusOr<double> seconds = ParseSeconds(text);
+  if (!seconds.ok() || *seconds >= kLeast) return seconds;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' leaves no time; expected at least 1ns, such as 10s"));
+}
+
 std::string FormatBytes(double bytes) {
   constexpr Unit kUnits[] = {{"B", 1},
                              {"KiB", kKibi},

@@ -15,6 +15,8 @@ namespace sluice {
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);     // "80GiB", "512MB", "1e9"
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);  // bytes/s: "12GB/s", "900MiB/s"
 absl::StatusOr<double> ParseSeconds(absl::string_view text);    // "5us", "1.5ms", "30s"
+// The same, but what is less than a nanosecond leaves no time for anything.
+absl::StatusOr<double> ParseTimeLimit(absl::string_view text);
 
 // Quantities as people read them, with three or four significant digits: "12.4 GiB", "1.53 ms",
 // "2.10 M".

@@ -136,7 +136,7 @@ absl::Status CompileRanks(const ProgramRequest& request, const std::vector<int>&
                           const std::vector<MessageWindow>& windows, ForEach for_each,
                           PipelinePrograms* pipeline) {
   std::vector<absl::Status> statuses(ranks.size());
-  for_each(ranks.size(), [&](size_t i) {
+  absl::Status compiled = for_each(ranks.size(), [&](size_t i) {
     const auto rank = static_cast<size_t>(ranks[i]);
     absl::StatusOr<PlacedProgram> placed = CompileWidest(request, ranks[i], windows[rank]);
     statuses[i] = placed.status();
@@ -144,6 +144,7 @@ absl::Status CompileRanks(const ProgramRequest& request, const std::vector<int>&
     pipeline->programs[rank] = std::move(placed->program);
     pipeline->layouts[rank] = std::move(placed->layout);
   });
+  if (!compiled.ok()) return compiled;
   for (const absl::Status& status : statuses) {
     if (!status.ok()) return status;
   }
@@ -235,18 +236,22 @@ ShardBounds CutShards(const RunPlan& plan) {
 }
 
 // Of every rank of the world, with its step's buffers where its rank of the pipeline has them.
-void LayOutArenas(const std::vector<BufferLayout>& train, const std::vector<BufferLayout>& evaluate,
-                  RunPlan* plan) {
-  for (int rank = 0; rank < plan->world_size(); ++rank) {
+absl::Status LayOutArenas(const std::vector<BufferLayout>& train,
+                          const std::vector<BufferLayout>& evaluate, ForEach for_each,
+                          RunPlan* plan) {
+  plan->arenas.resize(static_cast<size_t>(plan->world_size()));
+  return for_each(plan->arenas.size(), [&](size_t i) {
+    const auto rank = static_cast<int>(i);
     const auto of_pipeline = static_cast<size_t>(plan->pipeline_rank(rank));
-    plan->arenas.push_back(LayOutArena(*plan, rank, train[of_pipeline], evaluate[of_pipeline]));
-  }
+    plan->arenas[i] = LayOutArena(*plan, rank, train[of_pipeline], evaluate[of_pipeline]);
+  });
 }
 
 }  // namespace
 
-void OneAfterAnother(size_t n, absl::FunctionRef<void(size_t)> work) {
+absl::Status OneAfterAnother(size_t n, absl::FunctionRef<void(size_t)> work) {
   for (size_t i = 0; i < n; ++i) work(i);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each) {
@@ -270,7 +275,8 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each) 
       CompilePrograms(plan, ForwardOnly(plan.lowered, plan.step_micro_batches()), for_each);
   if (!evaluate.ok()) return evaluate.status();
   plan.evaluate = std::move(evaluate->programs);
-  LayOutArenas(train->layouts, evaluate->layouts, &plan);
+  absl::Status laid_out = LayOutArenas(train->layouts, evaluate->layouts, for_each, &plan);
+  if (!laid_out.ok()) return laid_out;
   for (const RankProgram& program : plan.train) {
     for (int messages : program.sends) plan.max_messages = std::max(plan.max_messages, messages);
   }

@@ -36,6 +36,10 @@ TEST(Units, RefuseWhatIsNotAQuantity) {
   EXPECT_FALSE(ParseBandwidth("12GB").ok());
   EXPECT_FALSE(ParseSeconds("-1s").ok());
   EXPECT_FALSE(ParseSeconds("5m").ok());
+  EXPECT_DOUBLE_EQ(*ParseTimeLimit("1us"), 1e-6);
+  EXPECT_DOUBLE_EQ(*ParseTimeLimit("1e308"), 1e308);
+  for (const char* text : {"0", "0s", "1e-320", "0.9ns", "soon"})
+    EXPECT_FALSE(ParseTimeLimit(text).ok()) << text;
 }
 
 TEST(Units, ArePrintedWithThreeDigits) {

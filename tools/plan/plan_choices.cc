@@ -133,7 +133,7 @@ absl::Status ReadChoices(const PlanFlags& flags, PlanQuestion* question) {
   absl::Status status = ReadWords(flags, question);
   status.Update(ReadDegrees(flags, question));
   status.Update(ReadGap(flags.gap, &question->gap));
-  status.Update(ReadUnit("--time-limit", flags.time_limit, ParseSeconds, &question->time_limit));
+  status.Update(ReadUnit("--time-limit", flags.time_limit, ParseTimeLimit, &question->time_limit));
   status.Update(ReadUnit("--memory", flags.memory, ParseBytes, &question->memory));
   status.Update(ReadUnit("--bandwidth", flags.bandwidth, ParseBandwidth, &question->bandwidth));
   status.Update(ReadUnit("--latency", flags.latency, ParseSeconds, &question->latency));

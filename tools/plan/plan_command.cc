@@ -64,6 +64,11 @@ absl::Status RunPlan(const PlanFlags& flags) {
   }
   const absl::StatusOr<PlanAnswer> answer = Answer(*question);
   if (!answer.ok()) return answer.status();
+  if (!answer->completed) {
+    PrintNotice(
+        "note: --time-limit was over before the bytes of each device were counted as a run of the "
+        "plan allocates them: those that are shown are the layers' own, a little less");
+  }
   const absl::StatusOr<std::string> text =
       Render(*answer, FormatOf(flags), WantsColour() && flags.output.empty());
   if (!text.ok()) return text.status();

@@ -106,7 +106,7 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
   if (!costs.ok()) return costs.status();
   asked.costs = *std::move(costs);
   if (flags.time_limit.empty()) return asked;
-  const absl::StatusOr<double> seconds = ParseSeconds(flags.time_limit);
+  const absl::StatusOr<double> seconds = ParseTimeLimit(flags.time_limit);
   if (!seconds.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--time-limit: ", std::string(seconds.status().message())));

@@ -107,6 +107,7 @@ absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
   answer.costs = source->costs;
   answer.settings_tried = best->settings_tried;
   answer.settings_in_all = best->settings_in_all;
+  answer.completed = best->completed;
   return answer;
 }
 

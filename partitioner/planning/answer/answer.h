@@ -24,6 +24,7 @@ struct PlanAnswer {
   std::string device;  // "h200"
   std::string costs;   // where the seconds come from, for people
   int settings_tried = 0, settings_in_all = 0;
+  bool completed = true;  // false: the time was over before the bytes of a run were counted
 };
 
 // The best plan that `question` allows. `progress` is called now and then, from this thread; it may

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,11 +19,12 @@ constexpr int kMostRepairs = 8;
 
 // Replaces the bytes that the planner counted by what a run allocates.
 absl::Status SetRunMemory(const PlanQuestion& question, const PlanSource& source,
-                          const PlanSetting& setting, Plan* plan) {
+                          const PlanSetting& setting, const std::function<bool()>& stop,
+                          Plan* plan) {
   const BatchShape batch{setting.micro_batch_size, source.batch.seq};
   absl::StatusOr<std::vector<int64_t>> exact = RunMemory(
       *source.spec, batch, source.dtype, question.optimizer, plan->timetable, AssignmentOf(*plan),
-      setting.data, question.zero, *source.kernels, source.adaptation, question.documents);
+      setting.data, question.zero, *source.kernels, source.adaptation, question.documents, stop);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();
@@ -41,9 +43,9 @@ int64_t TightenedLimit(const std::vector<int64_t>& declared, const std::vector<i
 // is too much.
 absl::StatusOr<Plan> LeastMemoryRun(const PlanQuestion& question, const PlanSource& source,
                                     const PlanSetting& setting, const PlanRequest& request,
-                                    int64_t limit) {
+                                    const std::function<bool()>& stop, int64_t limit) {
   absl::StatusOr<Plan> leanest = MakeLeastMemoryPlan(
-      request, [&](Plan* plan) { return SetRunMemory(question, source, setting, plan); });
+      request, [&](Plan* plan) { return SetRunMemory(question, source, setting, stop, plan); });
   if (!leanest.ok()) return leanest.status();
   if (leanest->largest_peak_bytes() > limit) return NothingFits(*leanest, limit);
   return leanest;
@@ -58,10 +60,11 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
   const double lower_bound = best->plan.lower_bound;
   for (int repair = 0; repair <= kMostRepairs; ++repair) {
     const std::vector<int64_t> declared = best->plan.peak_bytes;
-    if (absl::Status status = SetRunMemory(question, source, best->setting, &best->plan);
-        !status.ok()) {
-      return status;
-    }
+    absl::Status status =
+        SetRunMemory(question, source, best->setting, joint.stop_completing, &best->plan);
+    best->completed = !absl::IsDeadlineExceeded(status);
+    if (!best->completed) return absl::OkStatus();
+    if (!status.ok()) return status;
     best->plan.SetLowerBound(lower_bound);
     if (!limit || best->plan.largest_peak_bytes() <= *limit) return absl::OkStatus();
     request.machines.memory_limit =
@@ -74,7 +77,8 @@ absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
     if (!plan.ok()) break;
     best->plan = *std::move(plan);
   }
-  absl::StatusOr<Plan> leanest = LeastMemoryRun(question, source, best->setting, request, *limit);
+  absl::StatusOr<Plan> leanest =
+      LeastMemoryRun(question, source, best->setting, request, joint.stop_completing, *limit);
   if (!leanest.ok()) return leanest.status();
   leanest->SetLowerBound(lower_bound);
   best->plan = *std::move(leanest);
@@ -89,7 +93,7 @@ absl::Status WhyNoRun(const PlanQuestion& question, const PlanSource& source,
   if (!machines.ok() || !machines->memory_limit) return why;
   const absl::StatusOr<Plan> leanest =
       LeastMemoryRun(question, source, setting, RequestOf(joint.common, setting, *machines),
-                     *machines->memory_limit);
+                     joint.stop_completing, *machines->memory_limit);
   return leanest.ok() ? why : leanest.status();
 }
 

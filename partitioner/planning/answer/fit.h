@@ -12,7 +12,8 @@ namespace sluice {
 // that a run allocates: these are a little more (alignment, messages ahead of their use, the
 // packing of buffers). A plan that does not fit after all is made again for less memory; the lower
 // bound of the first one, made with more memory than there is, still holds. Requires that sluice
-// runs what `source` is of. FailedPrecondition when nothing fits.
+// runs what `source` is of. Once joint.stop_completing says so, the best plan so far stays with the
+// bytes that the search counted, and is not `completed`. FailedPrecondition when nothing fits.
 absl::Status FitRun(const PlanQuestion& question, const PlanSource& source,
                     const JointRequest& joint, JointPlan* best);
 

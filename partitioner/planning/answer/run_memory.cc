@@ -1,6 +1,7 @@
 #include "partitioner/planning/answer/run_memory.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "pipeline/compile/compile_run.h"
 #include "schedules/optimise/parallel_for.h"
@@ -12,7 +13,17 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                const Timetable& timetable,
                                                const StageAssignment& assignment, int replicas,
                                                int zero, const Kernels& kernels,
-                                               const Adaptation& adaptation, bool documents) {
+                                               const Adaptation& adaptation, bool documents,
+                                               const std::function<bool()>& stop) {
+  const auto at_once = [&stop](size_t n, absl::FunctionRef<void(size_t)> work) -> absl::Status {
+    std::atomic<bool> stopped = false;
+    ParallelFor(n, [&](size_t i) {
+      if (stop && stop()) stopped = true;
+      if (!stopped) work(i);
+    });
+    if (!stopped) return absl::OkStatus();
+    return absl::DeadlineExceededError("the bytes that a run allocates were not counted in time");
+  };
   const absl::StatusOr<RunPlan> run = CompileRun({.spec = spec,
                                                   .batch = batch,
                                                   .dtype = dtype,
@@ -25,7 +36,7 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                   .zero = zero,
                                                   .optimizer = optimizer,
                                                   .kernels = &kernels},
-                                                 ParallelFor);
+                                                 at_once);
   if (!run.ok()) return run.status();
   std::vector<int64_t> bytes(static_cast<size_t>(run->ranks()));
   for (int rank = 0; rank < run->world_size(); ++rank) {

@@ -14,11 +14,16 @@ namespace {
 // Seconds that a choice among many settings may take where the question does not say: with reading,
 // and describing what was found, ten.
 constexpr double kPatience = 8;
+// Seconds beyond a limit that the plan which was found may take to be completed. Few ranks take
+// milliseconds.
+constexpr double kCompletion = 1;
+// What is longer is no limit to anybody, and may be more than a clock can count.
+constexpr double kNoLimit = 1e9;
 
 }  // namespace
 
 std::function<bool()> StopAfter(const std::optional<double>& seconds) {
-  if (!seconds) return {};
+  if (!seconds || *seconds > kNoLimit) return {};
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(*seconds));
@@ -42,6 +47,7 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
   const bool many = request.settings.size() > 1;
   common.stop = StopAfter(many && !question.time_limit ? std::optional<double>(kPatience)
                                                        : question.time_limit);
+  if (question.time_limit) request.stop_completing = StopAfter(*question.time_limit + kCompletion);
   request.price = [&source](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (absl::Status status = CheckSettingLimits(setting, source.batch.seq); !status.ok()) {
       return status;

@@ -17,7 +17,8 @@ namespace sluice {
 absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
                                               const PlanSource& source);
 
-// A callback that answers true once `seconds` have gone by; empty without a limit.
+// A callback that answers true once `seconds` have gone by; empty without a limit, or where it is
+// years.
 std::function<bool()> StopAfter(const std::optional<double>& seconds);
 
 // The best plan, with the bytes that a run allocates where sluice runs the model (FitRun). Errors

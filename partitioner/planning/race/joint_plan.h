@@ -20,6 +20,9 @@ struct JointRequest {
   // The machines of a setting, with the costs of one replica and of one of the devices that share a
   // stage. Called from several threads.
   std::function<absl::StatusOr<Machines>(const PlanSetting&)> price;
+  // Ends what follows the search, where there is a limit of time: somewhat later than common.stop,
+  // so that a plan found at the last moment is still completed. Called from several threads.
+  std::function<bool()> stop_completing;
   // Called now and then from the thread that asked for the plan; may be empty.
   ProgressCallback progress;
 };
@@ -30,6 +33,7 @@ struct JointPlan {
   Machines machines;       // of that setting
   int settings_tried = 0;  // the others were proved slower by StepFloor alone
   int settings_in_all = 0;
+  bool completed = true;  // false: stop_completing came before FitRun had counted the plan's bytes
 };
 
 // The best plan over all settings. Its lower bound holds over all of them, and its `rejected` tells

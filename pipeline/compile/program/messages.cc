@@ -97,18 +97,17 @@ void MessageScheduler::Send(int peer, BufferId buffer, int micro_batch) {
   const Instruction post{.step = Step::kPostSend,
                          .micro_batch = micro_batch,
                          .index = peer,
-                         .message = edge.sent++,
+                         .message = static_cast<int32_t>(edge.sends.size()),
                          .buffer = buffer};
   builder_.Append(post);
-  edge.under_way.push_back(post);
+  edge.sends.push_back(post);
 }
 
 void MessageScheduler::WaitSends(int peer, int left) {
-  std::deque<Instruction>& under_way = edges_[static_cast<size_t>(peer)].under_way;
-  while (static_cast<int>(under_way.size()) > left) {
-    Instruction wait = under_way.front();
+  Edge& edge = edges_[static_cast<size_t>(peer)];
+  while (edge.sends.size() > edge.sends_waited + static_cast<size_t>(left)) {
+    Instruction wait = edge.sends[edge.sends_waited++];
     wait.step = Step::kWaitSend;
-    under_way.pop_front();
     builder_.Append(wait);
   }
 }
@@ -117,7 +116,7 @@ void MessageScheduler::Close() {
   RankProgram& program = builder_.program();
   for (int peer = 0; peer < deal_.ranks(); ++peer) {
     WaitSends(peer, 0);
-    program.sends.push_back(edges_[static_cast<size_t>(peer)].sent);
+    program.sends.push_back(static_cast<int>(edges_[static_cast<size_t>(peer)].sends.size()));
     program.receives.push_back(edges_[static_cast<size_t>(peer)].waited);
   }
 }

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <set>
 #include <vector>
@@ -36,8 +35,10 @@ class MessageScheduler {
     std::vector<Action> expected;    // receives from the peer, in order
     std::vector<BufferId> arrivals;  // posted so far
     int waited = 0;
-    int sent = 0;
-    std::deque<Instruction> under_way;  // sends that nobody has waited for
+    // A rank has an edge to each other one, most of them without a message: nothing here takes memory
+    // until there is one.
+    std::vector<Instruction> sends;  // posted so far
+    size_t sends_waited = 0;         // of the first ones
   };
 
   // The rows of the timetable that compute what this rank receives.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
+#include <set>
+
+#include "absl/strings/string_view.h"
 
 namespace sluice {
 namespace {
@@ -15,18 +17,38 @@ int RankOfLayer(const RunPlan& plan, int layer, int model_copy) {
                               static_cast<int>(stage));
 }
 
-void AddTiedPairs(const RunPlan& plan, int model_copy, std::vector<TiedPair>* pairs) {
+bool IsTied(const ParameterDecl& parameter) {
+  return !parameter.tied_to.empty() && !parameter.frozen;
+}
+
+// The parameters that others are tied to, by their names.
+std::set<absl::string_view> Originals(const RunPlan& plan) {
+  std::set<absl::string_view> names;
+  for (const LayerDecl& layer : plan.layers) {
+    for (const ParameterDecl& parameter : layer.parameters) {
+      if (IsTied(parameter)) names.insert(parameter.tied_to);
+    }
+  }
+  return names;
+}
+
+// Asks for the ranks of tied parameters alone: there are few, and to find a layer's stage takes a
+// walk over the stages, which every rank does while it lays out its memory.
+void AddTiedPairs(const RunPlan& plan, const std::set<absl::string_view>& originals, int model_copy,
+                  std::vector<TiedPair>* pairs) {
   struct Home {
     int index;
     int rank;
   };
-  std::map<std::string, Home> homes;
+  std::map<absl::string_view, Home> homes;
   int index = 0;
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
-    const int rank = RankOfLayer(plan, static_cast<int>(layer), model_copy);
     for (const ParameterDecl& parameter : plan.layers[layer].parameters) {
-      homes[parameter.name] = {index, rank};
-      if (!parameter.tied_to.empty() && !parameter.frozen) {
+      const bool is_tied = IsTied(parameter), is_original = originals.contains(parameter.name);
+      const int rank =
+          is_tied || is_original ? RankOfLayer(plan, static_cast<int>(layer), model_copy) : 0;
+      if (is_original) homes[parameter.name] = {index, rank};
+      if (is_tied) {
         const Home& home = homes.at(parameter.tied_to);
         pairs->push_back({.original = home.index,
                           .copy = index,
@@ -44,8 +66,10 @@ void AddTiedPairs(const RunPlan& plan, int model_copy, std::vector<TiedPair>* pa
 
 std::vector<TiedPair> TiedPairs(const RunPlan& plan) {
   std::vector<TiedPair> pairs;
+  const std::set<absl::string_view> originals = Originals(plan);
+  if (originals.empty()) return pairs;
   for (int model_copy = 0; model_copy < plan.lowered.placement.copies(); ++model_copy)
-    AddTiedPairs(plan, model_copy, &pairs);
+    AddTiedPairs(plan, originals, model_copy, &pairs);
   return pairs;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -326,6 +327,23 @@ TEST_F(PlanCommand, WritesOtherFormats) {
   EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
 }
 
+// Limits of time: a question that is too large for its limit, and limits that are none.
+TEST_F(PlanCommand, TheTimeLimitIsKept) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome many =
+      Run("plan gpt2 --device h200 --devices 4000 --layers 4000 --time-limit 1s --json");
+  const auto end = std::chrono::steady_clock::now();
+  EXPECT_EQ(many.exit_code, 0) << many.err;
+  EXPECT_THAT(many.err, HasSubstr("--time-limit was over before the bytes"));
+  EXPECT_EQ(json::parse(many.out)["stages"].size(), 4000u);
+  // 2 s where nobody else computes; without the limit it is minutes.
+  EXPECT_LT(end - start, std::chrono::seconds(30));
+  for (const char* years : {"1e10s", "9223372036854775808", "1e308"}) {
+    const Outcome outcome = Run(std::string("plan ") + kGpt2 + " --time-limit " + years);
+    EXPECT_EQ(outcome.exit_code, 0) << years << "\n" << outcome.err;
+  }
+}
+
 TEST_F(PlanCommand, RefusesBadInputByName) {
   const std::string plan = std::string("plan ") + kGpt2;
   ExpectFailure("plan gpt2 --devices 15 --device h200", 2, "more than the 14 layers");
@@ -349,6 +367,8 @@ TEST_F(PlanCommand, RefusesBadInputByName) {
   ExpectFailure(plan + " --time-limit soon", 2, "--time-limit: 'soon'");
   ExpectFailure("plan gpt2 --device h200 --devices 8 --time-limit 0.000001", 3,
                 "no plan was found within the time limit");
+  ExpectFailure(plan + " --time-limit 0", 2, "--time-limit: '0' leaves no time");
+  ExpectFailure(plan + " --time-limit 1e-320", 2, "--time-limit: '1e-320' leaves no time");
   ExpectFailure(plan + " --micro-batch-size auto --global-batch 64 --micro-batches 4", 2,
                 "give one of the two");
   ExpectFailure("plan mlp --devices 2 --tensor-parallel 2", 2, "transformers only");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -96,6 +97,18 @@ TEST(DeclaredCosts, CountALittleLessThanARunAllocates) {
   }
   EXPECT_LT(largest, 1.25);
   RecordProperty("largest_ratio", std::to_string(largest));
+}
+
+// Of thousands of ranks it takes longer than a question may.
+TEST(RunMemory, EndsWhenToldTo) {
+  const Case test = RandomCase(1);
+  const auto count = [&test](const std::function<bool()>& stop) {
+    return RunMemory(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable,
+                     test.assignment, /*replicas=*/1, /*zero=*/0, test.kernels(), test.adaptation,
+                     /*documents=*/false, stop);
+  };
+  EXPECT_EQ(count([] { return true; }).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(*count([] { return false; }), *count({}));
 }
 
 // The same for one of several replicas. Where they divide sums of gradients among themselves
