@@ -98,7 +98,7 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
 
 absl::StatusOr<double> ParseBandwidth(absl::string_view text) {
   absl::StatusOr<double> rate = Parse(text, "a bandwidth", kBandwidthUnits);
-  if (rate.ok() && *rate <= 0) return Bad(text, "a bandwidth above 0", kBandwidthUnits);
+  if (rate.ok() && *rate < 1) return Bad(text, "a bandwidth of at least 1B/s", kBandwidthUnits);
   return rate;
 }
 

@@ -11,7 +11,7 @@ namespace sluice {
 
 // Quantities as people type them. A number without a unit is in the SI base unit. InvalidArgument
 // shows what was given and which units there are; also for what is negative, not finite, or (bytes,
-// bandwidth) zero.
+// bandwidth) less than 1: no link is that slow, and times over it would not be finite.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);     // "80GiB", "512MB", "1e9"
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);  // bytes/s: "12GB/s", "900MiB/s"
 absl::StatusOr<double> ParseSeconds(absl::string_view text);    // "5us", "1.5ms", "30s"

@@ -32,7 +32,9 @@ TEST(Units, RefuseWhatIsNotAQuantity) {
     EXPECT_FALSE(bytes.ok()) << text;
     EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("GiB"));
   }
-  EXPECT_FALSE(ParseBandwidth("0GB/s").ok());
+  for (const char* text : {"0GB/s", "1e-320", "0.9", "1e-10GB/s"})
+    EXPECT_FALSE(ParseBandwidth(text).ok()) << text;
+  EXPECT_DOUBLE_EQ(*ParseBandwidth("1"), 1);
   EXPECT_FALSE(ParseBandwidth("12GB").ok());
   EXPECT_FALSE(ParseSeconds("-1s").ok());
   EXPECT_FALSE(ParseSeconds("5m").ok());

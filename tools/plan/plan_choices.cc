@@ -97,6 +97,15 @@ absl::Status ReadGap(const std::string& text, double* gap) {
   return absl::OkStatus();
 }
 
+// As far as a graph's own times go. Sums of longer ones may not be finite.
+absl::StatusOr<double> ParseLatency(absl::string_view text) {
+  constexpr double kMost = 1e6;
+  absl::StatusOr<double> seconds = ParseSeconds(text);
+  if (!seconds.ok() || *seconds <= kMost) return seconds;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is longer than any link takes; expected at most ", kMost, " s"));
+}
+
 absl::Status CheckCount(const char* flag, const std::optional<int>& value) {
   if (!value || *value >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(flag, " must be at least 1, not ", *value));
@@ -136,7 +145,7 @@ absl::Status ReadChoices(const PlanFlags& flags, PlanQuestion* question) {
   status.Update(ReadUnit("--time-limit", flags.time_limit, ParseTimeLimit, &question->time_limit));
   status.Update(ReadUnit("--memory", flags.memory, ParseBytes, &question->memory));
   status.Update(ReadUnit("--bandwidth", flags.bandwidth, ParseBandwidth, &question->bandwidth));
-  status.Update(ReadUnit("--latency", flags.latency, ParseSeconds, &question->latency));
+  status.Update(ReadUnit("--latency", flags.latency, ParseLatency, &question->latency));
   status.Update(ReadCounts(flags, question));
   return status;
 }

@@ -75,6 +75,8 @@ void WriteGraphs(const TempFolder& at) {
              R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
                  "num_attention_heads": -4})");
   WriteBytes(at / "device.json", R"({"name": "x", "fp32_flops": "fast"})");
+  WriteBytes(at / "slow.json", R"({"name": "x", "fp32_flops": 1e12, "bf16_flops": 1e-300,
+                 "memory_bytes": 1e11, "memory_bandwidth": 1e12})");
 }
 
 // Adapters, good and bad, of the good checkpoint; and tokens that a vocabulary of 300 has not.
