@@ -294,12 +294,11 @@ class WorldTrainer {
                             .action = ToString(action)});
   }
 
-  // Before the ranks are connected: rank 0 prints the error, and so does each rank that could not
-  // reach it; of the ranks that mpirun has told to stop, only one does.
+  // Before the ranks are connected nobody else can know the reason, so each rank prints its own; of
+  // the ranks that mpirun has told to stop, only one does.
   int FailAlone(const absl::Status& status) const {
     if (under_mpi.load() && terminated.load() && !FirstOfSiblings()) return ExitCodeOf(status);
-    if (choice_.launch.rank == 0 || !absl::IsInvalidArgument(status)) return Fail(status);
-    return ExitCodeOf(status);
+    return Fail(status);
   }
   int FailTogether(const absl::Status& status) const {
     return PrintsError(rank_, status) ? Fail(status) : ExitCodeOf(status);

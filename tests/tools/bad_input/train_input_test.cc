@@ -190,6 +190,28 @@ std::vector<BadInput> StageReplicaInputs() {
   };
 }
 
+// A rank that never meets the others says itself why: nobody else can know.
+std::vector<BadInput> RankInputs() {
+  const auto rank_at = [](const std::string& address, const std::string& more) {
+    return With(absl::StrCat("--rank 1 --world-size 2 --timeout 1s --master-addr ", address, more));
+  };
+  return {
+      {"RankWithoutItsHost",
+       rank_at("no.such.host.invalid", " --secret-file @/text"),
+       kExitBadInput,
+       {"no.such.host.invalid"}},
+      {"RankWithoutASecret",
+       rank_at("192.0.2.1", ""),
+       kExitBadInput,
+       {"192.0.2.1", "SLUICE_SECRET", "--secret-file"}},
+      {"RankWithoutItsSecretFile",
+       rank_at("127.0.0.1", " --secret-file @/nothing"),
+       kExitBadInput,
+       {"@/nothing"}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, BadInputTest, ::testing::ValuesIn(RankInputs()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Train, BadInputTest, ::testing::ValuesIn(TrainInputs()), NameOf);
 INSTANTIATE_TEST_SUITE_P(StageReplicas, BadInputTest, ::testing::ValuesIn(StageReplicaInputs()),
                          NameOf);
