@@ -188,7 +188,7 @@ int RunBoth(bool headings) {
                "16MiB");
     std::fflush(stdout);
   }
-  const int port = LocalEndpoint(OrStop(ListenOn(/*loopback=*/true, 0)))->port;  // free again now
+  const int port = LocalEndpoint(OrStop(ListenOn(Endpoint::Loopback(0))))->port;  // free again now
   std::array<pid_t, 2> children = {};
   for (int rank = 0; rank < 2; ++rank) {
     if (gpus == 1) ShareTheGpu(rank);

@@ -128,7 +128,7 @@ void RunInProcess() {
 }
 
 void RunTcp() {
-  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   Check(listener.status());
   const int port = LocalEndpoint(*listener)->port;
   std::unique_ptr<Communicator> ends[2];
@@ -237,7 +237,7 @@ Row MeasurePlain(const PlainSocket& socket, bool first) {
 }
 
 void RunSockets() {
-  const absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  const absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   Check(listener.status());
   absl::StatusOr<Descriptor> one = ConnectTo(*LocalEndpoint(*listener), Soon());
   absl::StatusOr<Descriptor> two = AcceptFrom(*listener);

@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +43,7 @@ Endpoint Endpoint::Of(const sockaddr_storage& storage) {
     std::memcpy(&v6, &storage, sizeof(v6));
     endpoint.address = v6.sin6_addr;
     endpoint.port = ntohs(v6.sin6_port);
+    endpoint.scope = v6.sin6_scope_id;
   }
   return endpoint;
 }
@@ -66,6 +69,7 @@ SocketAddress::SocketAddress(const Endpoint& endpoint) {
     v6.sin6_family = AF_INET6;
     v6.sin6_addr = endpoint.address;
     v6.sin6_port = htons(static_cast<uint16_t>(endpoint.port));
+    v6.sin6_scope_id = endpoint.scope;
     std::memcpy(&storage, &v6, length = sizeof(v6));
     return;
   }
@@ -74,10 +78,6 @@ SocketAddress::SocketAddress(const Endpoint& endpoint) {
   std::memcpy(&v4.sin_addr, &endpoint.address.s6_addr[12], sizeof(v4.sin_addr));
   v4.sin_port = htons(static_cast<uint16_t>(endpoint.port));
   std::memcpy(&storage, &v4, length = sizeof(v4));
-}
-
-bool NamesLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
 }
 
 absl::StatusOr<Endpoint> Resolve(const std::string& host, int port) {
@@ -90,18 +90,31 @@ absl::StatusOr<Endpoint> Resolve(const std::string& host, int port) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
   // IPv4 first: a listener on every interface hears both, but not every machine has IPv6.
-  const addrinfo* best = found;
+  const auto later = [](const Endpoint& endpoint) {
+    return (endpoint.IsLoopback() ? 2 : 0) + (endpoint.IsIpv4() ? 0 : 1);
+  };
+  std::optional<Endpoint> best;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    if (one->ai_family == AF_INET) {
-      best = one;
-      break;
-    }
+    if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
+    sockaddr_storage storage{};
+    std::memcpy(&storage, one->ai_addr, one->ai_addrlen);
+    const Endpoint endpoint = Endpoint::Of(storage);
+    if (!best || later(endpoint) < later(*best)) best = endpoint;
   }
-  sockaddr_storage storage{};
-  std::memcpy(&storage, best->ai_addr, best->ai_addrlen);
-  Endpoint endpoint = Endpoint::Of(storage);
-  endpoint.port = port;
-  return endpoint;
+  if (!best) {
+    return absl::InvalidArgumentError(absl::StrCat("the machine '", host, "' has no IP address"));
+  }
+  best->port = port;
+  return *best;
+}
+
+bool NamesThisMachine(absl::string_view host) {
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) != 0) return false;
+  const auto first_label = [](absl::string_view text) { return text.substr(0, text.find('.')); };
+  const absl::string_view label = first_label(host);
+  return !absl::EqualsIgnoreCase(label, "localhost") &&
+         absl::EqualsIgnoreCase(label, first_label(name));
 }
 
 }  // namespace sluice

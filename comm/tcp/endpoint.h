@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,8 @@ namespace sluice {
 struct Endpoint {
   in6_addr address{};
   int port = 0;
+  // The network interface of a link-local IPv6 address (fe80::1%eth0), as this machine numbers it.
+  uint32_t scope = 0;
 
   // `port` of every interface, or only of loopback's.
   static Endpoint AnyIpv6(int port) { return {.port = port}; }
@@ -28,11 +31,13 @@ struct Endpoint {
   std::string ToString() const;  // "10.0.0.7:29500", "[fe80::1]:29500"
 };
 
-// "localhost" or a literal loopback address.
-bool NamesLoopback(absl::string_view host);
-
-// InvalidArgument for a host that cannot be found.
+// The best of the addresses that a name stands for. Those beyond loopback come first, so the result
+// is a loopback address only where all of them are. InvalidArgument for a host that cannot be found.
 absl::StatusOr<Endpoint> Resolve(const std::string& host, int port);
+
+// Whether `host` is what this machine calls itself. Debian and others resolve that name to a
+// loopback address on the machine itself, and to another one everywhere else.
+bool NamesThisMachine(absl::string_view host);
 
 // An endpoint as a sockaddr of its own family: IPv4 addresses use IPv4 sockets, since the machine
 // may lack IPv6.

@@ -1,8 +1,15 @@
 #include "comm/tcp/rendezvous_group.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace sluice {
+
+std::string RendezvousContext::MeetingPlace() const {
+  const std::string& name = launch.address;
+  return name.find(':') == std::string::npos ? absl::StrCat(name, ":", host.port)
+                                             : absl::StrCat("[", name, "]:", host.port);
+}
 
 absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, Instant deadline) {
   std::string bytes;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "comm/launch.h"
 #include "comm/tcp/greeting.h"
@@ -22,17 +21,16 @@ struct RendezvousContext {
   const std::string& secret;
   absl::Duration timeout;
   Instant deadline;
-  int port;  // at which rank 0 listens
+  Endpoint host;  // where rank 0 listens, as this rank reaches it
 
   size_t ranks() const { return static_cast<size_t>(launch.size); }
-  std::string MeetingPlace() const { return absl::StrCat(launch.address, ":", port); }
+  std::string MeetingPlace() const;  // "host-a:29500", "[fd00::7]:29500"
 };
 
 // The ranks of the group and where they listen, as every rank knows it in the end.
 struct RendezvousGroup {
   Nonce session{};
   std::vector<TableRow> table{};
-  Endpoint rank_zero{};  // as this rank reached it
 };
 
 // The next greeting over a connection.

@@ -72,7 +72,7 @@ class Host {
     }
     return absl::DeadlineExceededError(
         absl::StrCat("rank 0 waited ", absl::FormatDuration(context_.timeout), " at port ",
-                     context_.port, ", but ", RankList(missing), " of ", context_.ranks(),
+                     context_.host.port, ", but ", RankList(missing), " of ", context_.ranks(),
                      " did not come", listener_->DescribeDropped()));
   }
 
@@ -80,7 +80,7 @@ class Host {
     absl::StatusOr<Nonce> session = DrawNonce();
     if (!session.ok()) return session.status();
     RendezvousGroup group{.session = *session, .table = std::vector<TableRow>(context_.ranks())};
-    group.table[0].port = static_cast<uint16_t>(context_.port);
+    group.table[0].port = static_cast<uint16_t>(context_.host.port);
     for (size_t r = 1; r < callers_.size(); ++r) {
       std::memcpy(group.table[r].address.data(), &callers_[r]->from.address, sizeof(in6_addr));
       group.table[r].port = callers_[r]->greeting.port;

@@ -16,10 +16,8 @@ class Joiner {
   Joiner(const RendezvousContext& context, int port) : context_(context), port_(port) {}
 
   absl::StatusOr<RendezvousGroup> Join() {
-    const absl::StatusOr<Endpoint> host = Resolve(context_.launch.address, context_.port);
-    if (!host.ok()) return host.status();
     Nonce challenge{};
-    absl::StatusOr<Descriptor> socket = BeChallenged(*host, &challenge);
+    absl::StatusOr<Descriptor> socket = BeChallenged(&challenge);
     if (!socket.ok()) return socket.status();
     const absl::StatusOr<Nonce> mine = DrawNonce();
     if (!mine.ok()) return mine.status();
@@ -36,7 +34,7 @@ class Joiner {
     }
     absl::StatusOr<Greeting> answer = ReceiveGreeting(*socket, context_.deadline);
     if (!answer.ok()) return AtHost(answer.status());
-    return Understand(*std::move(answer), *mine, *host);
+    return Understand(*std::move(answer), *mine);
   }
 
  private:
@@ -47,9 +45,9 @@ class Joiner {
   }
 
   // A host that hangs up before it speaks may be the last run's, still ending: another attempt.
-  absl::StatusOr<Descriptor> BeChallenged(const Endpoint& host, Nonce* challenge) {
+  absl::StatusOr<Descriptor> BeChallenged(Nonce* challenge) {
     while (true) {
-      absl::StatusOr<Descriptor> socket = ConnectPatiently(host, context_.deadline);
+      absl::StatusOr<Descriptor> socket = ConnectPatiently(context_.host, context_.deadline);
       if (!socket.ok()) {
         return absl::DeadlineExceededError(absl::StrCat(
             "rank ", context_.launch.rank, " tried for ", absl::FormatDuration(context_.timeout),
@@ -74,8 +72,7 @@ class Joiner {
                      "); choose another port (--master-port)"));
   }
 
-  absl::StatusOr<RendezvousGroup> Understand(Greeting answer, const Nonce& mine,
-                                             const Endpoint& host) {
+  absl::StatusOr<RendezvousGroup> Understand(Greeting answer, const Nonce& mine) {
     if (answer.kind == GreetingKind::kRefusal) {
       return absl::InvalidArgumentError(
           absl::StrCat("rank 0 refuses rank ", context_.launch.rank, ": ", answer.text));
@@ -88,8 +85,7 @@ class Joiner {
       return absl::InvalidArgumentError(absl::StrCat("rank 0 at ", context_.MeetingPlace(),
                                                      " does not know the secret (SLUICE_SECRET)"));
     }
-    return RendezvousGroup{
-        .session = answer.session, .table = std::move(answer.table), .rank_zero = host};
+    return RendezvousGroup{.session = answer.session, .table = std::move(answer.table)};
   }
 
   const RendezvousContext& context_;

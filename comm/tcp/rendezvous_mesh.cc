@@ -46,7 +46,8 @@ class Mesh {
     std::memcpy(&where.address, row.address.data(), sizeof(in6_addr));
     where.port = row.port;
     // Rank 0 itself, and whoever reached it from its own machine, is where rank 0 is.
-    if (peer == 0 || where.IsLoopback()) where.address = group_.rank_zero.address;
+    if (peer == 0 || where.IsLoopback()) where.address = context_.host.address;
+    if (IN6_IS_ADDR_LINKLOCAL(&where.address)) where.scope = context_.host.scope;
     return where;
   }
 

@@ -43,13 +43,13 @@ bool ConnectedToItself(const Descriptor& socket) {
          std::memcmp(&here->address, &there->address, sizeof(in6_addr)) == 0;
 }
 
-absl::Status CannotListen(int port, int error) {
+absl::Status CannotListen(const Endpoint& here, int error) {
   if (error == EADDRINUSE) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "port ", port, " is taken by another program; choose another (--master-port)"));
+        "port ", here.port, " is taken by another program; choose another (--master-port)"));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("cannot listen at port ", port, ": ", ErrnoText(error)));
+      absl::StrCat("cannot listen at ", here.ToString(), ": ", ErrnoText(error)));
 }
 
 }  // namespace
@@ -69,20 +69,19 @@ void Descriptor::Close() {
 
 std::string ErrnoText(int error) { return std::generic_category().message(error); }
 
-absl::StatusOr<Descriptor> ListenOn(bool loopback, int port) {
-  Endpoint here = loopback ? Endpoint::Loopback(port) : Endpoint::AnyIpv6(port);
-  Descriptor socket = NewSocket(loopback ? AF_INET : AF_INET6);
-  if (!socket.valid() && !loopback) {  // a machine without IPv6
-    here = Endpoint::AnyIpv4(port);
+absl::StatusOr<Descriptor> ListenOn(Endpoint here) {
+  Descriptor socket = NewSocket(here.IsIpv4() ? AF_INET : AF_INET6);
+  if (!socket.valid() && IN6_IS_ADDR_UNSPECIFIED(&here.address)) {  // a machine without IPv6
+    here = Endpoint::AnyIpv4(here.port);
     socket = NewSocket(AF_INET);
   }
-  if (!socket.valid()) return CannotListen(port, errno);
+  if (!socket.valid()) return CannotListen(here, errno);
   SetOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // a port whose last owner has just ended
   if (!here.IsIpv4()) SetOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   const SocketAddress native(here);
   if (bind(socket.get(), native.address(), native.length) != 0 ||
       listen(socket.get(), kBacklog) != 0) {
-    return CannotListen(port, errno);
+    return CannotListen(here, errno);
   }
   return socket;
 }

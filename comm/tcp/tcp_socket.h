@@ -30,8 +30,9 @@ class Descriptor {
 
 // Errors of all of these are Unavailable, DeadlineExceeded or InvalidArgument (a port taken), and
 // say with whom. Sockets do not block.
-// On every interface, or only on loopback's. Port 0 takes a free one.
-absl::StatusOr<Descriptor> ListenOn(bool loopback, int port);
+// `here`: an address of this machine, or Endpoint::AnyIpv6 for all of them, of IPv4 too. Port 0 takes
+// a free one.
+absl::StatusOr<Descriptor> ListenOn(Endpoint here);
 absl::StatusOr<Endpoint> LocalEndpoint(const Descriptor& socket);
 absl::StatusOr<Endpoint> RemoteEndpoint(const Descriptor& socket);
 // One attempt.

@@ -166,12 +166,25 @@ class Machines {
 
   bool works() const { return works_; }
   static std::string Address(int machine) { return absl::StrCat("10.213.7.", machine + 1); }
+  static std::string AddressOfIpv6(int machine) {
+    return absl::StrCat("fd00:213:7::", machine + 1);
+  }
+  // Gives each machine an address of IPv6, too; false where there is none.
+  bool AddIpv6() const {
+    bool works = true;
+    for (int i = 0; i < 3; ++i) {
+      works = works && Run(absl::StrCat("ip -n ", Name(i), " addr add ", AddressOfIpv6(i),
+                                        "/64 dev eth0 nodad"));
+    }
+    return works;
+  }
   std::unique_ptr<Child> Start(int machine, int rank, int size,
-                               const std::vector<std::string>& arguments) const {
+                               const std::vector<std::string>& arguments,
+                               const std::string& address = Address(0)) const {
     std::vector<std::string> command = {"ip",          "netns",           "exec",
                                         Name(machine), CommRankProgram(), "tcp"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    return std::make_unique<Child>(command, TorchrunEnvironment(rank, size, Address(0), 29555));
+    return std::make_unique<Child>(command, TorchrunEnvironment(rank, size, address, 29555));
   }
   void PullCable(int machine) const {
     EXPECT_TRUE(Run(absl::StrCat("ip link set ", Name(machine), "h down")));
@@ -195,6 +208,19 @@ TEST(SeveralMachines, MeetAndTalk) {
   const int machine_of[] = {0, 0, 1, 2};
   for (int rank = 0; rank < 4; ++rank) {
     group.push_back(machines.Start(machine_of[rank], rank, 4, {"30", kHour, "100000"}));
+  }
+  for (const auto& child : group) EXPECT_EQ(child->AwaitExit(), 0) << child->output();
+}
+
+TEST(SeveralMachines, MeetOverIpv6) {
+  const Machines machines;
+  if (!machines.works()) GTEST_SKIP() << "no network namespaces here (needs root and iproute2)";
+  if (!machines.AddIpv6()) GTEST_SKIP() << "no IPv6 here";
+  RankGroup group;
+  const int machine_of[] = {0, 0, 1, 2};
+  for (int rank = 0; rank < 4; ++rank) {
+    group.push_back(machines.Start(machine_of[rank], rank, 4, {"30", kHour, "100000"},
+                                   Machines::AddressOfIpv6(0)));
   }
   for (const auto& child : group) EXPECT_EQ(child->AwaitExit(), 0) << child->output();
 }

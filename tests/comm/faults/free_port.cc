@@ -11,7 +11,7 @@ int FreePort() {
   std::uniform_int_distribution<int> below_the_systems_own(10000, 32767);
   while (true) {
     const int port = below_the_systems_own(random);
-    if (ListenOn(/*loopback=*/true, port).ok()) return port;
+    if (ListenOn(Endpoint::Loopback(port)).ok()) return port;
   }
 }
 

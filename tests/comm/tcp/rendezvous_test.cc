@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <random>
@@ -17,6 +18,7 @@
 #include "comm/tcp/greeting.h"
 #include "comm/tcp/greeting_proof.h"
 #include "comm/tcp/tcp_socket.h"
+#include "tests/comm/faults/free_port.h"
 
 namespace sluice {
 namespace {
@@ -38,7 +40,7 @@ struct Rank {
 // beside them.
 std::vector<absl::Status> Meet(const std::vector<Rank>& ranks, absl::Duration timeout,
                                const std::function<void(int port)>& meanwhile = nullptr) {
-  Descriptor listener = *ListenOn(/*loopback=*/true, 0);
+  Descriptor listener = *ListenOn(Endpoint::Loopback(0));
   const int port = LocalEndpoint(listener)->port;
   std::vector<absl::Status> results(ranks.size());
   std::vector<std::thread> threads;
@@ -75,6 +77,50 @@ TEST(Rendezvous, OnLoopbackNoSecretIsASecretToo) {
   for (const absl::Status& status : Meet({{0, 2, ""}, {1, 2, ""}}, kLong)) {
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+// All ranks of a group of three, each of which is told only where rank 0 will be.
+std::vector<absl::Status> MeetAt(const std::string& address, const std::string& secret) {
+  constexpr int kRanks = 3;
+  Launch launch{.size = kRanks, .address = address, .port = FreePort()};
+  std::vector<absl::Status> results(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    launch.rank = rank;
+    threads.emplace_back([&results, &secret, launch] {
+      results[static_cast<size_t>(launch.rank)] = MeetRanks(launch, secret, kLong, {}).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+TEST(Rendezvous, AtEveryLoopbackAddressWithoutASecret) {
+  for (const std::string address :
+       {"127.0.0.1", "127.0.0.2", "::ffff:127.0.0.1", "localhost", "LOCALHOST", "::1"}) {
+    const absl::StatusOr<Endpoint> host = Resolve(address, 0);
+    ASSERT_TRUE(host.ok()) << host.status();
+    if (!ListenOn(*host).ok()) continue;  // a machine without IPv6
+    for (const absl::Status& status : MeetAt(address, "")) {
+      EXPECT_TRUE(status.ok()) << address << ": " << status;
+    }
+  }
+}
+
+TEST(Rendezvous, AtTheNameOfThisMachine) {
+  char name[256] = "";
+  ASSERT_EQ(gethostname(name, sizeof(name) - 1), 0);
+  if (!Resolve(name, 0).ok()) GTEST_SKIP() << "this machine cannot find itself as " << name;
+  for (const absl::Status& status : MeetAt(name, "a secret of this test alone")) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(Rendezvous, ANameThatBeginsLikeALoopbackAddressIsNone) {
+  const Launch launch{.size = 2, .address = "127.no.such.host.invalid", .port = 1};
+  const absl::Status status = MeetRanks(launch, "", kShort, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Text(status), HasSubstr("127.no.such.host.invalid"));
 }
 
 TEST(Rendezvous, BeyondLoopbackASecretIsNeeded) {
@@ -148,7 +194,7 @@ TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
 TEST(Rendezvous, RankZeroThatDoesNotListen) {
   int port = 0;
   {
-    const absl::StatusOr<Descriptor> listener = ListenOn(true, 0);
+    const absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
     port = LocalEndpoint(*listener)->port;
   }
   Launch launch;
@@ -163,7 +209,7 @@ TEST(Rendezvous, RankZeroThatDoesNotListen) {
 }
 
 TEST(Rendezvous, APortThatIsTaken) {
-  const absl::StatusOr<Descriptor> taken = ListenOn(true, 0);
+  const absl::StatusOr<Descriptor> taken = ListenOn(Endpoint::Loopback(0));
   Launch launch;
   launch.size = 2;
   launch.address = "127.0.0.1";
@@ -185,7 +231,7 @@ TEST(Rendezvous, AMachineThatDoesNotExist) {
 
 // Another program's server on the port of rank 0.
 absl::Status MeetServerThatSays(const std::string& bytes) {
-  const absl::StatusOr<Descriptor> listener = ListenOn(true, 0);
+  const absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   Launch launch;
   launch.rank = 1;
   launch.size = 2;

@@ -9,7 +9,7 @@ namespace sluice {
 
 std::vector<std::unique_ptr<Communicator>> MakeTcpGroup(int ranks, const TcpOptions& options) {
   std::vector<std::unique_ptr<Communicator>> group(static_cast<size_t>(ranks));
-  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   EXPECT_TRUE(listener.ok()) << listener.status();
   if (!listener.ok()) return group;
   const int port = LocalEndpoint(*listener)->port;

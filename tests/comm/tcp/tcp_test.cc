@@ -36,7 +36,7 @@ class TcpAgainstBytes : public testing::Test {
   void Meet() {
     peer_ = TcpLink();  // first, so that the last rank has no peer to shut down with
     rank_.reset();
-    absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+    absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
     Launch launch;
     launch.size = 2;
     launch.address = "127.0.0.1";
@@ -200,7 +200,7 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
 // Three ranks, one of which is silent: a rank that waits for another learns which rank is the
 // cause.
 TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
-  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   const int port = LocalEndpoint(*listener)->port;
   const auto launch_of = [port](int rank) {
     Launch launch;
@@ -241,7 +241,7 @@ TEST(TcpHealth, WhoIsSilentIsNamedByThoseWhoWaitForOthers) {
 // Rank 0 is real, ranks 1 and 2 are sockets, and heartbeats are an hour apart: nothing here depends
 // on the speed of the machine.
 TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
-  absl::StatusOr<Descriptor> listener = ListenOn(/*loopback=*/true, 0);
+  absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   Launch launch;
   launch.size = 3;
   launch.address = "127.0.0.1";
