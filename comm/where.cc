@@ -8,7 +8,9 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "comm/printable.h"
 
 namespace sluice {
 namespace {
@@ -151,9 +153,14 @@ std::string EncodeError(const absl::Status& status, size_t most) {
 absl::Status DecodeError(uint64_t code, absl::string_view encoded) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(encoded, absl::MaxSplits('\n', 1));
+  // The words are another process's: no line of them may command the terminal that shows it.
+  const std::string words = absl::StrJoin(absl::StrSplit(parts.second, '\n'), "\n",
+                                          [](std::string* out, absl::string_view line) {
+                                            absl::StrAppend(out, Printable(std::string(line)));
+                                          });
   absl::Status status(code >= 1 && code <= kLastCode ? static_cast<absl::StatusCode>(code)
                                                      : absl::StatusCode::kUnknown,
-                      parts.second);
+                      words);
   const std::string line = Encode(Decode(parts.first));
   if (!line.empty()) status.SetPayload(kPayload, absl::Cord(line));
   return status;

@@ -149,6 +149,12 @@ TEST_F(TcpAgainstBytes, AnAbortHasAnyWords) {
   EXPECT_EQ(status, absl::NotFoundError(words));
 }
 
+TEST_F(TcpAgainstBytes, AnAbortDoesNotCommandTheTerminal) {
+  const std::string body = "\n\x1b]0;title\a";
+  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 5, .bytes = body.size()}, body);
+  EXPECT_EQ(Receive(), absl::NotFoundError("?]0;title?"));
+}
+
 TEST_F(TcpAgainstBytes, AnAbortIsNeverOk) {
   Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 0});
   EXPECT_EQ(Receive().code(), absl::StatusCode::kUnknown);
