@@ -25,6 +25,11 @@ void Append(const std::array<uint8_t, kSize>& array, std::string* bytes) {
   bytes->append(reinterpret_cast<const char*>(array.data()), kSize);
 }
 
+void Append(const TableRow& row, std::string* bytes) {
+  Append(row.address, bytes);
+  Append(row.port, bytes);
+}
+
 // Takes fields off the front; what is missing reads as zero and is counted.
 class Fields {
  public:
@@ -43,6 +48,10 @@ class Fields {
   void Read(std::array<uint8_t, kSize>* array) {
     const absl::string_view field = Take(kSize);
     if (!field.empty()) std::memcpy(array->data(), field.data(), field.size());
+  }
+  void Read(TableRow* row) {
+    Read(&row->address);
+    Read(&row->port);
   }
   absl::string_view Take(size_t bytes) {
     if (bytes_.size() < bytes) {
@@ -68,7 +77,7 @@ size_t MostBytes(GreetingKind kind) {
       return 2 * sizeof(Nonce) + kMostRanksOfTcp * (sizeof(TableRow::address) + 2);
     case GreetingKind::kRefusal:
     case GreetingKind::kIncomplete:
-      return kMostRefusalBytes;
+      return kMostRefusalBytes + kProofBytes;
     default:
       return 128;
   }
@@ -84,21 +93,26 @@ std::string Payload(const Greeting& greeting) {
       Append(greeting.nonce, &bytes);
       Append(greeting.rank, &bytes);
       Append(greeting.size, &bytes);
-      Append(greeting.port, &bytes);
+      Append(greeting.listens, &bytes);
+      Append(greeting.reached, &bytes);
       break;
     case GreetingKind::kTable:
       Append(greeting.session, &bytes);
-      for (const TableRow& row : greeting.table) {
-        Append(row.address, &bytes);
-        Append(row.port, &bytes);
-      }
+      for (const TableRow& row : greeting.table) Append(row, &bytes);
       break;
     case GreetingKind::kRefusal:
     case GreetingKind::kIncomplete:
-      return greeting.text.substr(0, kMostRefusalBytes);
-    case GreetingKind::kLink:
+      bytes = greeting.text.substr(0, kMostRefusalBytes);
+      break;
+    case GreetingKind::kLinked:
       Append(greeting.session, &bytes);
       Append(greeting.rank, &bytes);
+      break;
+    case GreetingKind::kLink:
+      Append(greeting.session, &bytes);
+      Append(greeting.nonce, &bytes);
+      Append(greeting.rank, &bytes);
+      Append(greeting.peer, &bytes);
       Append(static_cast<uint8_t>(greeting.use), &bytes);
       break;
   }
@@ -130,10 +144,7 @@ bool ReadTable(Fields& fields, Greeting* greeting) {
   fields.Read(&greeting->session);
   if (fields.left() < kProofBytes || (fields.left() - kProofBytes) % kRow != 0) return false;
   greeting->table.resize((fields.left() - kProofBytes) / kRow);
-  for (TableRow& row : greeting->table) {
-    fields.Read(&row.address);
-    fields.Read(&row.port);
-  }
+  for (TableRow& row : greeting->table) fields.Read(&row);
   return !greeting->table.empty();
 }
 
@@ -148,18 +159,26 @@ bool ReadPayload(absl::string_view payload, Greeting* greeting) {
       fields.Read(&greeting->nonce);
       fields.Read(&greeting->rank);
       fields.Read(&greeting->size);
-      fields.Read(&greeting->port);
+      fields.Read(&greeting->listens);
+      fields.Read(&greeting->reached);
       break;
     case GreetingKind::kTable:
       if (!ReadTable(fields, greeting)) return false;
       break;
     case GreetingKind::kRefusal:
     case GreetingKind::kIncomplete:
-      greeting->text = Printable(std::string(payload));
-      return true;
-    case GreetingKind::kLink:
+      if (payload.size() < kProofBytes) return false;
+      greeting->text = Printable(std::string(fields.Take(payload.size() - kProofBytes)));
+      break;
+    case GreetingKind::kLinked:
       fields.Read(&greeting->session);
       fields.Read(&greeting->rank);
+      break;
+    case GreetingKind::kLink:
+      fields.Read(&greeting->session);
+      fields.Read(&greeting->nonce);
+      fields.Read(&greeting->rank);
+      fields.Read(&greeting->peer);
       fields.Read(&greeting->use);
       if (greeting->use != LinkUse::kControl && greeting->use != LinkUse::kData) return false;
       break;
@@ -192,7 +211,7 @@ absl::StatusOr<Greeting> ParseGreeting(absl::string_view bytes, size_t* used) {
   Fields header(bytes.substr(kMagic.size() + sizeof(uint16_t)));
   header.Read(&greeting.kind);
   header.Read(&length);
-  if (greeting.kind < GreetingKind::kChallenge || greeting.kind > GreetingKind::kIncomplete) {
+  if (greeting.kind < GreetingKind::kChallenge || greeting.kind > GreetingKind::kLinked) {
     return absl::InvalidArgumentError(
         absl::StrCat("no greeting is of kind ", static_cast<int>(greeting.kind)));
   }

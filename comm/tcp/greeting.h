@@ -17,21 +17,22 @@ namespace sluice {
 //
 //   rank 0 or a peer          a rank
 //     Challenge   ->            a random number
-//                 <-  Join      to rank 0: "I am rank 3 of 8 and listen at port 41234"
+//                 <-  Join      to rank 0: "I am rank 3 of 8, listen there, and reached you here"
 //     Table       ->            where everybody listens; or
 //     Refusal     ->            why not; or
 //     Incomplete  ->            which ranks did not come
 //
 //     Challenge   ->
 //                 <-  Link      to a peer: "I am rank 3 of that group; this is for data"
+//     Linked      ->            "and I am rank 1 of it"
 //
-// Join, Table and Link carry an HMAC-SHA256 under the shared secret over the challenge and their
-// own bytes (greeting_proof.h), so the secret never leaves a process and an old message proves
-// nothing. What follows on the connection is neither signed nor encrypted.
+// All but the challenge carry an HMAC-SHA256 under the shared secret over the random number that
+// they answer and their own bytes (greeting_proof.h), so the secret never leaves a process and an
+// old message proves nothing. What follows on the connection is neither signed nor encrypted.
 //
 // On the wire: "SLUICE", the version (2 bytes), the kind (1), the length of what follows (4), all
 // little-endian.
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kGreetingHeaderBytes = 13;
 inline constexpr size_t kMostRanksOfTcp = 1024;
 inline constexpr size_t kMostRefusalBytes = 1024;
@@ -41,7 +42,15 @@ using Proof = std::array<uint8_t, 32>;
 
 // kRefusal: the rank was started wrongly. kIncomplete: it was not, but some other rank did not come
 // in time.
-enum class GreetingKind : uint8_t { kChallenge = 1, kJoin, kTable, kRefusal, kLink, kIncomplete };
+enum class GreetingKind : uint8_t {
+  kChallenge = 1,
+  kJoin,
+  kTable,
+  kRefusal,
+  kLink,
+  kIncomplete,
+  kLinked
+};
 
 // What a connection between two ranks is for.
 enum class LinkUse : uint8_t { kControl = 0, kData = 1 };
@@ -56,15 +65,17 @@ struct TableRow {
 // Any of the messages; each uses the fields named after it.
 struct Greeting {
   GreetingKind kind = GreetingKind::kChallenge;
-  Nonce nonce{};                    // Challenge; Join: the joiner's own, which the Table answers
-  uint32_t rank = 0;                // Join, Link
+  Nonce nonce{};                    // Challenge; Join, Link: the caller's own, to be answered
+  uint32_t rank = 0;                // Join, Link, Linked: who speaks
   uint32_t size = 0;                // Join
-  uint16_t port = 0;                // Join
+  TableRow listens{};               // Join: where the caller listens
+  TableRow reached{};               // Join: where the caller has reached rank 0
+  uint32_t peer = 0;                // Link: the rank that is called
   LinkUse use = LinkUse::kControl;  // Link
-  Nonce session{};                  // Table, Link: drawn by rank 0 for this group
+  Nonce session{};                  // Table, Link, Linked: drawn by rank 0 for this group
   std::vector<TableRow> table{};    // Table
   std::string text{};               // Refusal, Incomplete; printable
-  Proof proof{};                    // Join, Table, Link
+  Proof proof{};                    // all but Challenge
   bool operator==(const Greeting&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/printable.h"
 #include "comm/tcp/greeting_proof.h"
 
 namespace sluice {
@@ -17,10 +18,6 @@ constexpr absl::Duration kGreetingTimeout = absl::Seconds(10);
 
 }  // namespace
 
-void Refuse(const Descriptor& socket, const std::string& why, GreetingKind kind) {
-  (void)SendAll(socket, FormatGreeting({.kind = kind, .text = why}), Instant::Now());
-}
-
 GreetingListener::GreetingListener(Descriptor listener, std::string secret)
     : listener_(std::move(listener)), secret_(std::move(secret)) {}
 
@@ -30,16 +27,31 @@ std::string GreetingListener::DescribeDropped() const {
                       " dropped, the last one from ", last_dropped_);
 }
 
-void GreetingListener::Drop(PendingCaller& pending, const std::string& why) {
+void GreetingListener::Refuse(const Caller& caller, const std::string& why,
+                              GreetingKind kind) const {
+  // Printable, since the proof covers what the other side will have read.
+  const absl::StatusOr<std::string> refusal =
+      FormatProven({.kind = kind, .text = Printable(why).substr(0, kMostRefusalBytes)},
+                   caller.greeting.nonce, secret_);
+  if (refusal.ok()) (void)SendAll(caller.socket, *refusal, Instant::Now());
+}
+
+void GreetingListener::Drop(Caller& caller, const std::string& why) {
+  Refuse(caller, why);
+  HangUp(caller, why);
+}
+
+void GreetingListener::HangUp(Caller& caller, const std::string& why) {
   ++dropped_;
-  last_dropped_ = absl::StrCat(pending.caller.from.ToString(), ": ", why);
-  pending.caller.socket.Close();
+  last_dropped_ = absl::StrCat(caller.from.ToString(), ": ", why);
+  caller.socket.Close();
 }
 
 void GreetingListener::DropExpired() {
   for (PendingCaller& pending : pending_) {
     if (pending.caller.socket.valid() && Instant::Now() > pending.deadline) {
-      Drop(pending, pending.bytes.empty() ? "it said nothing" : "it stopped in mid-greeting");
+      HangUp(pending.caller,
+             pending.bytes.empty() ? "it said nothing" : "it stopped in mid-greeting");
     }
   }
   pending_.remove_if([](const PendingCaller& pending) { return !pending.caller.socket.valid(); });
@@ -75,19 +87,23 @@ void GreetingListener::AcceptAll(absl::Status* status) {
     *status = socket.ok() ? challenge.status() : socket.status();
     if (!status->ok() || !socket->valid()) return;
     const absl::StatusOr<Endpoint> from = RemoteEndpoint(*socket);
-    if (!from.ok()) continue;  // gone again
+    const absl::StatusOr<Endpoint> at = LocalEndpoint(*socket);
+    if (!from.ok() || !at.ok()) continue;  // gone again
     if (pending_.size() >= kMostPending) {
-      Drop(pending_.front(), "it said nothing while many others came");
+      HangUp(pending_.front().caller, "it said nothing while many others came");
       pending_.pop_front();
     }
     PendingCaller& pending = pending_.emplace_back();
     pending.caller.socket = *std::move(socket);
     pending.caller.from = *from;
+    pending.caller.at = *at;
     pending.caller.challenge = *challenge;
     pending.deadline = Instant::Now() + kGreetingTimeout;
     const std::string greeting =
         FormatGreeting({.kind = GreetingKind::kChallenge, .nonce = *challenge});
-    if (!SendAll(pending.caller.socket, greeting, Instant::Now()).ok()) Drop(pending, "it hung up");
+    if (!SendAll(pending.caller.socket, greeting, Instant::Now()).ok()) {
+      HangUp(pending.caller, "it hung up");
+    }
   }
 }
 
@@ -98,27 +114,27 @@ bool GreetingListener::ReadGreeting(PendingCaller& pending, GreetingKind kind) {
                   Instant::InfinitePast());
   if (absl::IsDeadlineExceeded(received)) return false;
   if (!received.ok()) {
-    Drop(pending, absl::StrCat("it hung up (", received.message(), ")"));
+    HangUp(pending.caller, absl::StrCat("it hung up (", received.message(), ")"));
     return false;
   }
   size_t used = 0;
   absl::StatusOr<Greeting> greeting = ParseGreeting(pending.bytes, &used);
-  std::string wrong;
-  if (!greeting.ok()) {
-    wrong = std::string(greeting.status().message());
-  } else if (used == 0) {
-    return false;
-  } else if (greeting->kind != kind) {
-    wrong = kind == GreetingKind::kLink ? "the group is complete already" : "this is rank 0's port";
-  } else if (!IsProven(*greeting, pending.caller.challenge, secret_)) {
+  if (greeting.ok() && used == 0) return false;
+  std::string wrong(greeting.status().message());
+  if (greeting.ok() && !IsProven(*greeting, pending.caller.challenge, secret_)) {
     wrong = absl::StrCat("rank ", greeting->rank, " has another secret (SLUICE_SECRET)");
   }
-  if (wrong.empty()) {
-    pending.caller.greeting = *std::move(greeting);
-    return true;
+  if (!wrong.empty()) {
+    // Without a proof: what a stranger is told must not be of use to him, who might pass it on.
+    const std::string refusal = FormatGreeting({.kind = GreetingKind::kRefusal, .text = wrong});
+    (void)SendAll(pending.caller.socket, refusal, Instant::Now());
+    HangUp(pending.caller, wrong);
+    return false;
   }
-  Refuse(pending.caller.socket, wrong);
-  Drop(pending, wrong);
+  pending.caller.greeting = *std::move(greeting);
+  if (pending.caller.greeting.kind == kind) return true;
+  Drop(pending.caller,
+       kind == GreetingKind::kLink ? "the group is complete already" : "this is rank 0's port");
   return false;
 }
 

@@ -21,6 +21,7 @@ class GreetingListener {
   struct Caller {
     Descriptor socket{};
     Endpoint from{};
+    Endpoint at{};  // where it has reached this rank
     Nonce challenge{};
     Greeting greeting{};
   };
@@ -30,6 +31,12 @@ class GreetingListener {
   // The next caller with a proven greeting of this kind. DeadlineExceeded where none came,
   // Unavailable where this machine accepts no connection.
   absl::StatusOr<Caller> Next(GreetingKind kind, Instant deadline);
+
+  // Tells a caller of Next why it is refused, where that can be sent without waiting.
+  void Refuse(const Caller& caller, const std::string& why,
+              GreetingKind kind = GreetingKind::kRefusal) const;
+  // Refuses it and hangs up; DescribeDropped counts it.
+  void Drop(Caller& caller, const std::string& why);
 
   // The connections that were dropped, for errors: "" or "; 2 connections were dropped, the last
   // one from ...".
@@ -46,7 +53,7 @@ class GreetingListener {
   void AcceptAll(absl::Status* status);
   // Reads what has come; returns whether the greeting is whole and proven.
   bool ReadGreeting(PendingCaller& pending, GreetingKind kind);
-  void Drop(PendingCaller& pending, const std::string& why);
+  void HangUp(Caller& caller, const std::string& why);
   void DropExpired();
 
   Descriptor listener_;
@@ -55,10 +62,6 @@ class GreetingListener {
   int dropped_ = 0;
   std::string last_dropped_;
 };
-
-// Tells the other side why it is refused, where that can be sent without waiting.
-void Refuse(const Descriptor& socket, const std::string& why,
-            GreetingKind kind = GreetingKind::kRefusal);
 
 }  // namespace sluice
 

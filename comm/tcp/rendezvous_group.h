@@ -33,8 +33,37 @@ struct RendezvousGroup {
   std::vector<TableRow> table{};
 };
 
-// The next greeting over a connection.
+// The next greeting over a connection. Unavailable where the other side hangs up, which it may do to
+// a rank that is not at fault: another attempt may succeed.
 absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, Instant deadline);
+
+// The random number with which the side that accepted a connection begins.
+absl::StatusOr<Nonce> ReceiveChallenge(const RendezvousContext& context, const Descriptor& socket);
+
+// What the other side answers to a Join or a Link with this nonce, and whether it proves that it
+// knows the secret.
+struct Answer {
+  Greeting greeting;
+  bool proven = false;
+
+  bool refuses() const {
+    return greeting.kind == GreetingKind::kRefusal || greeting.kind == GreetingKind::kIncomplete;
+  }
+};
+absl::StatusOr<Answer> ReceiveAnswer(const RendezvousContext& context, const Descriptor& socket,
+                                     const Nonce& nonce);
+
+// Before another attempt: sleeps, twice as long each time. False where the deadline is too near.
+class AttemptPause {
+ public:
+  bool Sleep(Instant deadline);
+
+ private:
+  absl::Duration next_ = absl::Milliseconds(20);
+};
+
+TableRow RowOf(const Endpoint& endpoint);
+Endpoint EndpointOf(const TableRow& row);
 
 // "rank 3" or "ranks 3, 5", for errors.
 std::string RankList(const std::vector<int>& ranks);

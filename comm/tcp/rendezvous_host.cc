@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +26,8 @@ class Host {
           listener_->Next(GreetingKind::kJoin, context_.deadline);
       if (!caller.ok()) {
         status = absl::IsDeadlineExceeded(caller.status()) ? Incomplete() : caller.status();
+      } else if (const std::string relayed = Relayed(*caller); !relayed.empty()) {
+        listener_->Drop(*caller, relayed);
       } else if (status = Check(*caller); status.ok()) {
         std::optional<GreetingListener::Caller>& place = callers_[caller->greeting.rank];
         if (!place) ++come;
@@ -39,6 +40,17 @@ class Host {
   }
 
  private:
+  // Why a caller is not let in that has reached another address than this one. What passes its
+  // greeting on need not know the secret, and would see and change all that follows.
+  static std::string Relayed(const GreetingListener::Caller& caller) {
+    const TableRow& reached = caller.greeting.reached;
+    if (reached == RowOf(caller.at)) return "";
+    return absl::StrCat("rank ", caller.greeting.rank, " has reached ",
+                        EndpointOf(reached).ToString(), ", but came in at ", caller.at.ToString(),
+                        ": something between them passes connections on; give an address of rank "
+                        "0's own machine (--master-addr)");
+  }
+
   // A caller whose greeting is impossible makes the whole group fail: it knows the secret, so it is
   // a rank of this job that was started with wrong arguments.
   absl::Status Check(const GreetingListener::Caller& caller) {
@@ -56,7 +68,7 @@ class Host {
                        callers_[join.rank]->from.ToString(), " and at ", caller.from.ToString());
     }
     if (wrong.empty()) return absl::OkStatus();
-    Refuse(caller.socket, wrong);
+    listener_->Refuse(caller, wrong);
     return absl::InvalidArgumentError(wrong);
   }
 
@@ -82,8 +94,7 @@ class Host {
     RendezvousGroup group{.session = *session, .table = std::vector<TableRow>(context_.ranks())};
     group.table[0].port = static_cast<uint16_t>(context_.host.port);
     for (size_t r = 1; r < callers_.size(); ++r) {
-      std::memcpy(group.table[r].address.data(), &callers_[r]->from.address, sizeof(in6_addr));
-      group.table[r].port = callers_[r]->greeting.port;
+      group.table[r] = callers_[r]->greeting.listens;
     }
     const Greeting table{
         .kind = GreetingKind::kTable, .session = group.session, .table = group.table};
@@ -104,7 +115,7 @@ class Host {
     const bool started_wrongly = absl::IsInvalidArgument(status);
     const GreetingKind kind = started_wrongly ? GreetingKind::kRefusal : GreetingKind::kIncomplete;
     for (const std::optional<GreetingListener::Caller>& caller : callers_) {
-      if (caller) Refuse(caller->socket, std::string(status.message()), kind);
+      if (caller) listener_->Refuse(*caller, std::string(status.message()), kind);
     }
   }
 

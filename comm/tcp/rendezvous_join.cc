@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "comm/tcp/greeting_proof.h"
 
 namespace sluice {
@@ -15,81 +14,106 @@ class Joiner {
  public:
   Joiner(const RendezvousContext& context, int port) : context_(context), port_(port) {}
 
+  // Another attempt after one that is nobody's fault: rank 0 hangs up on the oldest of too many
+  // visitors that have proven nothing yet, and whoever listens there for a moment may be the last
+  // run's, still ending, or a stranger.
   absl::StatusOr<RendezvousGroup> Join() {
-    Nonce challenge{};
-    absl::StatusOr<Descriptor> socket = BeChallenged(&challenge);
-    if (!socket.ok()) return socket.status();
-    const absl::StatusOr<Nonce> mine = DrawNonce();
-    if (!mine.ok()) return mine.status();
-    const absl::StatusOr<std::string> join =
-        FormatProven({.kind = GreetingKind::kJoin,
-                      .nonce = *mine,
-                      .rank = static_cast<uint32_t>(context_.launch.rank),
-                      .size = static_cast<uint32_t>(context_.launch.size),
-                      .port = static_cast<uint16_t>(port_)},
-                     challenge, context_.secret);
-    if (!join.ok()) return join.status();
-    if (absl::Status sent = SendAll(*socket, *join, context_.deadline); !sent.ok()) {
-      return AtHost(sent);
+    AttemptPause pause;
+    while (true) {
+      again_ = false;
+      absl::StatusOr<RendezvousGroup> group = Attempt();
+      if (!again_) return group;
+      if (!pause.Sleep(context_.deadline)) return OutOfTime(group.status());
     }
-    absl::StatusOr<Greeting> answer = ReceiveGreeting(*socket, context_.deadline);
-    if (!answer.ok()) return AtHost(answer.status());
-    return Understand(*std::move(answer), *mine);
   }
 
  private:
+  absl::StatusOr<RendezvousGroup> Attempt() {
+    const absl::StatusOr<Descriptor> socket = ConnectPatiently(context_.host, context_.deadline);
+    if (!socket.ok()) {
+      return OutOfTime(absl::DeadlineExceededError(absl::StrCat(
+          "rank ", context_.launch.rank, " tried for ", absl::FormatDuration(context_.timeout),
+          " to reach rank 0 at ", context_.MeetingPlace(), ": ", socket.status().message())));
+    }
+    const absl::StatusOr<Nonce> challenge = ReceiveChallenge(context_, *socket);
+    if (!challenge.ok()) {
+      again_ = absl::IsUnavailable(challenge.status());
+      return NotRankZero(challenge.status());
+    }
+    const absl::StatusOr<Greeting> join = Introduction(*socket);
+    if (!join.ok()) return AtHost(join.status());
+    const absl::StatusOr<std::string> bytes = FormatProven(*join, *challenge, context_.secret);
+    if (!bytes.ok()) return bytes.status();
+    const absl::Status sent = SendAll(*socket, *bytes, context_.deadline);
+    absl::StatusOr<Answer> answer =
+        sent.ok() ? ReceiveAnswer(context_, *socket, join->nonce) : absl::StatusOr<Answer>(sent);
+    if (answer.ok()) return Understand(*std::move(answer));
+    again_ = absl::IsUnavailable(answer.status());
+    return AtHost(answer.status());
+  }
+
+  absl::StatusOr<Greeting> Introduction(const Descriptor& socket) const {
+    const absl::StatusOr<Nonce> nonce = DrawNonce();
+    if (!nonce.ok()) return nonce.status();
+    absl::StatusOr<Endpoint> here = LocalEndpoint(socket);
+    if (!here.ok()) return here.status();
+    here->port = port_;
+    return Greeting{.kind = GreetingKind::kJoin,
+                    .nonce = *nonce,
+                    .rank = static_cast<uint32_t>(context_.launch.rank),
+                    .size = static_cast<uint32_t>(context_.launch.size),
+                    .listens = RowOf(*here),
+                    .reached = RowOf(context_.host)};
+  }
+
   absl::Status AtHost(const absl::Status& status) const {
     return absl::Status(status.code(),
                         absl::StrCat("rank ", context_.launch.rank, " met rank 0 at ",
                                      context_.MeetingPlace(), ", but: ", status.message()));
   }
 
-  // A host that hangs up before it speaks may be the last run's, still ending: another attempt.
-  absl::StatusOr<Descriptor> BeChallenged(Nonce* challenge) {
-    while (true) {
-      absl::StatusOr<Descriptor> socket = ConnectPatiently(context_.host, context_.deadline);
-      if (!socket.ok()) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            "rank ", context_.launch.rank, " tried for ", absl::FormatDuration(context_.timeout),
-            " to reach rank 0 at ", context_.MeetingPlace(), ": ", socket.status().message()));
-      }
-      absl::StatusOr<Greeting> greeting = ReceiveGreeting(*socket, context_.deadline);
-      if (greeting.ok() && greeting->kind == GreetingKind::kChallenge) {
-        *challenge = greeting->nonce;
-        return socket;
-      }
-      const bool hung_up = absl::IsUnavailable(greeting.status());
-      if (!hung_up || Instant::Now() >= context_.deadline) return NotRankZero(greeting.status());
-      absl::SleepFor(absl::Milliseconds(50));
-    }
-  }
-
   absl::Status NotRankZero(const absl::Status& status) const {
     if (absl::IsFailedPrecondition(status)) return AtHost(status);
-    return absl::InvalidArgumentError(
-        absl::StrCat("what listens at ", context_.MeetingPlace(), " is not rank 0 of sluice (",
-                     status.ok() ? "it speaks out of turn" : status.message(),
-                     "); choose another port (--master-port)"));
+    return absl::InvalidArgumentError(absl::StrCat("what listens at ", context_.MeetingPlace(),
+                                                   " is not rank 0 of sluice (", status.message(),
+                                                   "); choose another port (--master-port)"));
   }
 
-  absl::StatusOr<RendezvousGroup> Understand(Greeting answer, const Nonce& mine) {
-    if (answer.kind == GreetingKind::kRefusal) {
+  // What no attempt could get beyond: a refusal, though it was not proven, says more than silence.
+  absl::Status OutOfTime(const absl::Status& status) const {
+    return refused_.ok() ? status : refused_;
+  }
+
+  absl::StatusOr<RendezvousGroup> Understand(Answer answer) {
+    Greeting& greeting = answer.greeting;
+    if (answer.refuses() && !answer.proven) {
+      refused_ = absl::InvalidArgumentError(absl::StrCat(
+          "rank ", context_.launch.rank, " was refused at ", context_.MeetingPlace(),
+          ", where nobody proved to know the secret (SLUICE_SECRET): ", greeting.text));
+      again_ = true;
+      return refused_;
+    }
+    if (greeting.kind == GreetingKind::kRefusal) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rank 0 refuses rank ", context_.launch.rank, ": ", answer.text));
+          absl::StrCat("rank 0 refuses rank ", context_.launch.rank, ": ", greeting.text));
     }
-    if (answer.kind == GreetingKind::kIncomplete) return absl::DeadlineExceededError(answer.text);
-    if (answer.kind != GreetingKind::kTable || answer.table.size() != context_.ranks()) {
-      return NotRankZero(absl::OkStatus());
+    if (greeting.kind == GreetingKind::kIncomplete) {
+      return absl::DeadlineExceededError(greeting.text);
     }
-    if (!IsProven(answer, mine, context_.secret)) {
+    if (greeting.kind != GreetingKind::kTable || greeting.table.size() != context_.ranks()) {
+      return NotRankZero(absl::InvalidArgumentError("it speaks out of turn"));
+    }
+    if (!answer.proven) {
       return absl::InvalidArgumentError(absl::StrCat("rank 0 at ", context_.MeetingPlace(),
                                                      " does not know the secret (SLUICE_SECRET)"));
     }
-    return RendezvousGroup{.session = answer.session, .table = std::move(answer.table)};
+    return RendezvousGroup{.session = greeting.session, .table = std::move(greeting.table)};
   }
 
   const RendezvousContext& context_;
   const int port_;
+  bool again_ = false;    // what the attempt has ended with is no reason to give up
+  absl::Status refused_;  // the last refusal without a proof
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "comm/tcp/rendezvous_mesh.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -20,7 +19,7 @@ class Mesh {
     absl::Status status;
     for (int peer = 0; status.ok() && peer < context_.launch.rank; ++peer) {
       for (const LinkUse use : {LinkUse::kControl, LinkUse::kData}) {
-        status.Update(Call(peer, use));
+        if (status.ok()) status = Call(peer, use);
       }
     }
     const int above = context_.launch.size - 1 - context_.launch.rank;
@@ -41,52 +40,86 @@ class Mesh {
   }
 
   Endpoint Where(int peer) const {
-    const TableRow& row = group_.table[static_cast<size_t>(peer)];
-    Endpoint where;
-    std::memcpy(&where.address, row.address.data(), sizeof(in6_addr));
-    where.port = row.port;
+    Endpoint where = EndpointOf(group_.table[static_cast<size_t>(peer)]);
     // Rank 0 itself, and whoever reached it from its own machine, is where rank 0 is.
     if (peer == 0 || where.IsLoopback()) where.address = context_.host.address;
     if (IN6_IS_ADDR_LINKLOCAL(&where.address)) where.scope = context_.host.scope;
     return where;
   }
 
+  // A peer that hangs up may have had too many visitors at a time: another attempt.
   absl::Status Call(int peer, LinkUse use) {
-    absl::StatusOr<Descriptor> socket = ConnectTo(Where(peer), context_.deadline);
-    absl::Status status = socket.status();
-    if (status.ok()) status = Introduce(*socket, use);
-    if (!status.ok()) {
+    AttemptPause pause;
+    while (true) {
+      absl::StatusOr<Descriptor> socket = ConnectTo(Where(peer), context_.deadline);
+      bool again = false;
+      absl::Status status = socket.ok() ? Introduce(*socket, peer, use, &again) : socket.status();
+      if (status.ok()) {
+        Place(peer, use) = *std::move(socket);
+        return absl::OkStatus();
+      }
+      if (again && pause.Sleep(context_.deadline)) continue;
       return absl::Status(status.code(),
                           absl::StrCat("rank ", context_.launch.rank, " cannot reach rank ", peer,
-                                       ": ", status.message()));
+                                       " at ", Where(peer).ToString(), ": ", status.message()));
     }
-    Place(peer, use) = *std::move(socket);
-    return absl::OkStatus();
   }
 
-  absl::Status Introduce(const Descriptor& socket, LinkUse use) {
-    const absl::StatusOr<Greeting> challenge = ReceiveGreeting(socket, context_.deadline);
+  // Each side proves to the other one that it is this rank of this group.
+  absl::Status Introduce(const Descriptor& socket, int peer, LinkUse use, bool* again) {
+    const absl::StatusOr<Nonce> challenge = ReceiveChallenge(context_, socket);
+    const absl::StatusOr<Nonce> mine = DrawNonce();
+    if (!mine.ok()) return mine.status();
+    *again = absl::IsUnavailable(challenge.status());
     if (!challenge.ok()) return challenge.status();
     const absl::StatusOr<std::string> link =
         FormatProven({.kind = GreetingKind::kLink,
+                      .nonce = *mine,
                       .rank = static_cast<uint32_t>(context_.launch.rank),
+                      .peer = static_cast<uint32_t>(peer),
                       .use = use,
                       .session = group_.session},
-                     challenge->nonce, context_.secret);
+                     *challenge, context_.secret);
     if (!link.ok()) return link.status();
-    return SendAll(socket, *link, context_.deadline);
+    const absl::Status sent = SendAll(socket, *link, context_.deadline);
+    const absl::StatusOr<Answer> answer =
+        sent.ok() ? ReceiveAnswer(context_, socket, *mine) : absl::StatusOr<Answer>(sent);
+    *again = absl::IsUnavailable(answer.status()) ||
+             (answer.ok() && answer->refuses() && !answer->proven);
+    return answer.ok() ? CheckAnswer(*answer, peer) : answer.status();
   }
 
+  absl::Status CheckAnswer(const Answer& answer, int peer) const {
+    const Greeting& linked = answer.greeting;
+    if (answer.refuses()) return absl::InvalidArgumentError(linked.text);
+    if (linked.kind == GreetingKind::kLinked && answer.proven && linked.session == group_.session &&
+        linked.rank == static_cast<uint32_t>(peer)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError("what answers there does not prove that it is that rank");
+  }
+
+  // Whether the caller fills a place that was empty.
   bool Accept(GreetingListener::Caller& caller) {
     const Greeting& link = caller.greeting;
     if (link.session != group_.session || link.rank >= context_.ranks() ||
-        static_cast<int>(link.rank) <= context_.launch.rank) {
+        static_cast<int>(link.rank) <= context_.launch.rank ||
+        static_cast<int>(link.peer) != context_.launch.rank) {
+      listener_->Drop(caller,
+                      absl::StrCat("this is rank ", context_.launch.rank, " of another group"));
       return false;
     }
+    const absl::StatusOr<std::string> linked =
+        FormatProven({.kind = GreetingKind::kLinked,
+                      .rank = static_cast<uint32_t>(context_.launch.rank),
+                      .session = group_.session},
+                     link.nonce, context_.secret);
+    if (!linked.ok() || !SendAll(caller.socket, *linked, Instant::Now()).ok()) return false;
+    // A rank that calls again has not heard of its first call's success.
     Descriptor& place = Place(static_cast<int>(link.rank), link.use);
-    if (place.valid()) return false;
+    const bool was_empty = !place.valid();
     place = std::move(caller.socket);
-    return true;
+    return was_empty;
   }
 
   absl::Status Incomplete(const absl::Status& status) {
