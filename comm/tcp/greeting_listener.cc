@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/printable.h"
 #include "comm/tcp/greeting_proof.h"
+#include "comm/tcp/peer_user.h"
 
 namespace sluice {
 namespace {
@@ -132,6 +133,16 @@ bool GreetingListener::ReadGreeting(PendingCaller& pending, GreetingKind kind) {
     return false;
   }
   pending.caller.greeting = *std::move(greeting);
+  const absl::Status same =
+      secret_.empty() ? CheckSameUser(pending.caller.socket) : absl::OkStatus();
+  if (absl::IsUnavailable(same)) {
+    HangUp(pending.caller, std::string(same.message()));
+    return false;
+  }
+  if (!same.ok()) {
+    Drop(pending.caller, std::string(same.message()));
+    return false;
+  }
   if (pending.caller.greeting.kind == kind) return true;
   Drop(pending.caller,
        kind == GreetingKind::kLink ? "the group is complete already" : "this is rank 0's port");

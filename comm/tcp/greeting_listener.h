@@ -13,8 +13,8 @@
 namespace sluice {
 
 // The accepting side of greetings: sends a challenge over each new connection and accepts those
-// whose callers prove that they know the secret. Connections that fail, send garbage or stay silent
-// are dropped.
+// whose callers prove that they know the secret, or, where there is none, belong to this process's
+// user. Connections that fail, send garbage or stay silent are dropped.
 class GreetingListener {
  public:
   // The other side of a connection, once its greeting has been proven.

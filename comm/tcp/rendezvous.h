@@ -18,7 +18,8 @@ namespace sluice {
 //
 // Errors, on every rank that can be told: InvalidArgument for a taken port, two processes with one
 // rank, different world sizes, another secret, another version; DeadlineExceeded names the ranks
-// that did not come, and who else did. An empty secret is only allowed on the loopback interface.
+// that did not come, and who else did. An empty secret is only allowed on the loopback interface, and
+// there only between processes of one user (PermissionDenied names another one).
 absl::StatusOr<std::vector<TcpLink>> MeetRanks(const Launch& launch, const std::string& secret,
                                                absl::Duration timeout, Descriptor listener);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "comm/tcp/greeting_proof.h"
+#include "comm/tcp/peer_user.h"
 
 namespace sluice {
 
@@ -31,8 +32,12 @@ absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, Instant deadl
 absl::StatusOr<Nonce> ReceiveChallenge(const RendezvousContext& context, const Descriptor& socket) {
   const absl::StatusOr<Greeting> greeting = ReceiveGreeting(socket, context.deadline);
   if (!greeting.ok()) return greeting.status();
-  if (greeting->kind == GreetingKind::kChallenge) return greeting->nonce;
-  return absl::InvalidArgumentError("it speaks out of turn");
+  if (greeting->kind != GreetingKind::kChallenge) {
+    return absl::InvalidArgumentError("it speaks out of turn");
+  }
+  // Now that it has spoken, a process has accepted the connection, and the kernel says whose it is.
+  const absl::Status same = context.secret.empty() ? CheckSameUser(socket) : absl::OkStatus();
+  return same.ok() ? absl::StatusOr<Nonce>(greeting->nonce) : same;
 }
 
 absl::StatusOr<Answer> ReceiveAnswer(const RendezvousContext& context, const Descriptor& socket,

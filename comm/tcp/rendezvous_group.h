@@ -37,7 +37,8 @@ struct RendezvousGroup {
 // a rank that is not at fault: another attempt may succeed.
 absl::StatusOr<Greeting> ReceiveGreeting(const Descriptor& socket, Instant deadline);
 
-// The random number with which the side that accepted a connection begins.
+// The random number with which the side that accepted a connection begins. Where there is no secret
+// it must belong to this process's user (errors are CheckSameUser's).
 absl::StatusOr<Nonce> ReceiveChallenge(const RendezvousContext& context, const Descriptor& socket);
 
 // What the other side answers to a Join or a Link with this nonce, and whether it proves that it

@@ -73,7 +73,9 @@ class Joiner {
   }
 
   absl::Status NotRankZero(const absl::Status& status) const {
-    if (absl::IsFailedPrecondition(status)) return AtHost(status);
+    if (absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status)) {
+      return AtHost(status);
+    }
     return absl::InvalidArgumentError(absl::StrCat("what listens at ", context_.MeetingPlace(),
                                                    " is not rank 0 of sluice (", status.message(),
                                                    "); choose another port (--master-port)"));

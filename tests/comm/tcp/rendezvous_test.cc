@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,7 +37,23 @@ struct Rank {
   int size;
   std::string secret = "secret";
   std::string address = "127.0.0.1";
+  bool of_another_user = false;
 };
+
+constexpr uid_t kAnotherUser = 65534;
+
+// From now on this thread's sockets belong to another user, whichever this process's is; false where
+// the process may not do that.
+bool BecomeAnotherUser() {
+  setfsuid(kAnotherUser);
+  return setfsuid(static_cast<uid_t>(-1)) == static_cast<int>(kAnotherUser);
+}
+
+bool MayBecomeAnotherUser() {
+  bool may = false;
+  std::thread([&may] { may = BecomeAnotherUser(); }).join();
+  return may && geteuid() != kAnotherUser;
+}
 
 // All ranks join at the same time at a free port; returns the result of each. `meanwhile` runs
 // beside them.
@@ -50,6 +67,7 @@ std::vector<absl::Status> Meet(const std::vector<Rank>& ranks, absl::Duration ti
     Descriptor own;
     if (ranks[i].rank == 0) std::swap(own, listener);
     threads.emplace_back([&, i, own = std::move(own)]() mutable {
+      if (ranks[i].of_another_user) BecomeAnotherUser();
       Launch launch;
       launch.rank = ranks[i].rank;
       launch.size = ranks[i].size;
@@ -77,6 +95,34 @@ TEST(Rendezvous, AnyNumberOfRanksMeets) {
 
 TEST(Rendezvous, OnLoopbackNoSecretIsASecretToo) {
   for (const absl::Status& status : Meet({{0, 2, ""}, {1, 2, ""}}, kLong)) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(Rendezvous, WithoutASecretAnotherUserCannotJoin) {
+  if (!MayBecomeAnotherUser()) GTEST_SKIP() << "needs the right to be another user";
+  const Rank stranger{.rank = 1, .size = 2, .secret = "", .of_another_user = true};
+  const auto results = Meet({{0, 2, ""}, stranger}, kShort);
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Text(results[0]), AllOf(HasSubstr("rank 1 of 2 did not come"),
+                                      HasSubstr("belongs to another user (number 65534, not ")));
+  EXPECT_THAT(Text(results[1]), AllOf(HasSubstr("belongs to another user (number 65534, not "),
+                                      HasSubstr("SLUICE_SECRET")));
+}
+
+TEST(Rendezvous, WithoutASecretAnotherUserCannotBeRankZero) {
+  if (!MayBecomeAnotherUser()) GTEST_SKIP() << "needs the right to be another user";
+  const Rank stranger{.rank = 0, .size = 2, .secret = "", .of_another_user = true};
+  const auto results = Meet({stranger, {1, 2, ""}}, kShort);
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(results[1].code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(Text(results[1]), AllOf(HasSubstr("rank 1"), HasSubstr("SLUICE_SECRET"),
+                                      HasSubstr("belongs to another user (number 65534, not ")));
+}
+
+TEST(Rendezvous, WithASecretRanksMayBelongToSeveralUsers) {
+  const Rank other{.rank = 1, .size = 2, .of_another_user = true};
+  for (const absl::Status& status : Meet({{0, 2}, other}, kLong)) {
     EXPECT_TRUE(status.ok()) << status;
   }
 }
