@@ -28,13 +28,19 @@ absl::Status CheckLaunch(const Launch& launch) {
 absl::StatusOr<Endpoint> FindHost(const Launch& launch, const std::string& secret) {
   absl::StatusOr<Endpoint> host = Resolve(launch.address, launch.port);
   // Rank 0 itself needs no address of its own, and may be started before its name is known.
-  if (!host.ok() && launch.rank == 0 && !secret.empty()) return Endpoint::AnyIpv6(launch.port);
+  if (!host.ok() && launch.rank == 0 && !secret.empty()) host = Endpoint::AnyIpv6(launch.port);
   if (!host.ok()) return host;
   if (secret.empty() && !host->IsLoopback()) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks that meet at ", launch.address,
                      " need a shared secret: set SLUICE_SECRET to the same text for all of them "
                      "(or pass --secret-file)"));
+  }
+  if (secret.size() < kLeastSecretBytes && !host->IsLoopback()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the secret (SLUICE_SECRET or --secret-file) has ", secret.size(),
+                     " bytes; ranks that meet at ", launch.address, " need at least ",
+                     kLeastSecretBytes, ", drawn at random: make one with 'openssl rand -hex 32'"));
   }
   return host;
 }

@@ -14,7 +14,7 @@
 namespace sluice {
 
 struct TcpOptions {
-  std::string secret{};                         // may be empty on the loopback interface
+  std::string secret{};                         // may be short or empty on the loopback interface
   absl::Duration timeout = absl::Seconds(30);   // for all ranks to meet
   size_t capacity = 1024;                       // messages outstanding on an edge
   absl::Duration spin = absl::ZeroDuration();   // how long a wait spins before it sleeps

@@ -1,11 +1,14 @@
 #include "tools/train/train_world.h"
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "comm/where.h"
 #include "models/files/positioned_file.h"
 #include "pipeline/run/rank_threads.h"
@@ -72,11 +75,28 @@ absl::Status CheckFits(Transport transport, const Launch& launch) {
   return absl::OkStatus();
 }
 
+// As ssh treats a private key. Ranks of one machine may still use any file.
+absl::Status CheckOnlyOwnerReads(const std::string& file, const Launch& launch) {
+  const absl::StatusOr<Endpoint> host = Resolve(launch.address, launch.port);
+  if (!host.ok() || host->IsLoopback()) return absl::OkStatus();  // to meet will fail, or is local
+  struct stat info = {};
+  constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
+  if (stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || (info.st_mode & kOthers) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("--secret-file %s can be used by others than its owner (mode %04o); expected "
+                      "a secret of ranks "
+                      "on several machines to be the owner's alone: chmod 600 %s",
+                      file, info.st_mode & 07777, file));
+}
+
 // The secret, from a file or from the environment, so that no command line shows it.
-absl::StatusOr<std::string> Secret(const std::string& file) {
+absl::StatusOr<std::string> Secret(const std::string& file, const Launch& launch) {
   if (file.empty()) return ProcessEnvironment()(kSecretVariable).value_or("");
   absl::StatusOr<std::string> text = ReadWholeFile(file, kMostSecretBytes);
   if (!text.ok()) return text.status();
+  if (absl::Status status = CheckOnlyOwnerReads(file, launch); !status.ok()) return status;
   const absl::string_view secret = absl::StripAsciiWhitespace(*text);
   if (secret.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--secret-file ", file, " is empty"));
@@ -118,7 +138,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> OpenWorld(const WorldChoice& choic
     return mpi->Open(options);
   }
   TcpOptions options;
-  absl::StatusOr<std::string> secret = Secret(choice.secret_file);
+  absl::StatusOr<std::string> secret = Secret(choice.secret_file, choice.launch);
   if (!secret.ok()) return secret.status();
   options.secret = *std::move(secret);
   options.timeout = timeout;

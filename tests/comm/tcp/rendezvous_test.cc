@@ -179,6 +179,10 @@ TEST(Rendezvous, BeyondLoopbackASecretIsNeeded) {
   const absl::Status status = MeetRanks(launch, "", kShort, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Text(status), HasSubstr("SLUICE_SECRET"));
+  const absl::Status guessable = MeetRanks(launch, "fifteen letters", kShort, {}).status();
+  EXPECT_EQ(guessable.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Text(guessable), AllOf(HasSubstr("has 15 bytes"), HasSubstr("at least 16"),
+                                     HasSubstr("openssl rand")));
   launch.address = "";
   EXPECT_THAT(Text(MeetRanks(launch, "x", kShort, {}).status()), HasSubstr("--master-addr"));
 }

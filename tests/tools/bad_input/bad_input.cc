@@ -112,6 +112,12 @@ void BadInputTest::SetUpTestSuite() {
                  "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
                  "max_position_embeddings": 16})");
   WriteBytes(at / "unknown.json", R"({"model_type": "mamba", "vocab_size": 256})");
+  using std::filesystem::perms;
+  WriteBytes(at / "known_secret", "a secret that every user can read\n");
+  std::filesystem::permissions(at / "known_secret", perms::owner_read | perms::owner_write |
+                                                        perms::group_read | perms::others_read);
+  WriteBytes(at / "short_secret", "sesame\n");
+  std::filesystem::permissions(at / "short_secret", perms::owner_read);
   WriteBytes(at / "empty", "");
   WriteBytes(at / "blank", "\n\n");
   WriteBytes(at / "short", "In the beg");
