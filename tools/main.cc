@@ -4,9 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <regex>
@@ -74,6 +78,18 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   return absl::StrCat(found.prefix().str(), found.str(1), wrong);
 }
 
+// The program's exit code: that of the command, unless what it printed could not be written.
+int Ended(int exit_code) {
+  errno = 0;
+  std::cout.flush();
+  const bool written = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || exit_code != sluice::kExitDone) return exit_code;
+  // Where an earlier write failed, nobody knows why any more.
+  const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno));
+  return sluice::Fail(
+      absl::InvalidArgumentError(absl::StrCat("standard output: cannot write", why)));
+}
+
 // oneTBB ends the process where it cannot start a thread or has no memory for its tasks. So it uses
 // no more threads than there can be now, and only one where memory might run out before the first
 // search.
@@ -119,11 +135,11 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) return Ended(app.exit(error));  // --help
     return sluice::Fail(absl::InvalidArgumentError(
         absl::StrCat(Explain(error, app), "; see '", Chosen(app), " --help'")));
   }
-  return exit_code;
+  return Ended(exit_code);
 }
 
 // "running 'sluice train'", for messages.

@@ -7,9 +7,10 @@
 
 namespace sluice {
 
-StateGather::StateGather(const RankState& state, Communicator& world)
+StateGather::StateGather(const RankState& state, absl::Duration timeout, Communicator& world)
     : plan_(state.plan()),
       world_(world),
+      rounds_(&world, timeout),
       readers_(kStatePiecesUnderWay, HostReader(&state.device(), state.stream())) {
   const std::vector<int> rank_of_layer = RankOfLayers(plan_);
   for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
@@ -38,8 +39,7 @@ StateGather::Values StateGather::Own(StateKind kind, int parameter, int64_t coun
   }
 }
 
-absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration timeout,
-                                 const Sink& sink) {
+absl::Status StateGather::Gather(StateKind kind, int parameter, const Sink& sink) {
   const auto index = static_cast<size_t>(parameter);
   const std::vector<int64_t>& bounds = plan_.shards[index];
   // Every rank of a group has all weights, and of the optimizer's state, which the low halves of
@@ -57,7 +57,7 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, absl::Duration t
       const Values own = Own(kind, parameter, count);
       status = owner == 0 ? Give(own, sink) : Send(own);
     } else if (world_.rank() == 0) {
-      status = Receive(owner, count, timeout, sink);
+      status = Receive(owner, count, sink);
     }
   }
   return status;
@@ -68,6 +68,7 @@ absl::Status StateGather::Give(const Values& values, const Sink& sink) {
   for (int64_t first = 0; first < values.count && status.ok(); first += kStatePiece) {
     const int64_t size = std::min(kStatePiece, values.count - first);
     status = sink(readers_.front().Read(values.tensor, values.first + first, size), size);
+    if (status.ok()) status = rounds_.Tick();
   }
   return status;
 }
@@ -75,9 +76,8 @@ absl::Status StateGather::Give(const Values& values, const Sink& sink) {
 absl::Status StateGather::Send(const Values& values) {
   Ticket tickets[kStatePiecesUnderWay] = {};
   absl::Status status = absl::OkStatus();
-  // Rank 0 may write for longer than any time-out; it tells all if it fails.
   const auto wait = [&](int64_t piece) {
-    return world_.WaitSend(0, tickets[piece % kStatePiecesUnderWay], Instant::InfiniteFuture());
+    return rounds_.WaitSend(0, tickets[piece % kStatePiecesUnderWay]);
   };
   const int64_t pieces = (values.count + kStatePiece - 1) / kStatePiece;
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
@@ -96,8 +96,7 @@ absl::Status StateGather::Send(const Values& values) {
   return status;
 }
 
-absl::Status StateGather::Receive(int from, int64_t count, absl::Duration timeout,
-                                  const Sink& sink) {
+absl::Status StateGather::Receive(int from, int64_t count, const Sink& sink) {
   Ticket tickets[kStatePiecesUnderWay] = {};
   const auto place = [&](int64_t piece) {
     return pieces_.data() + piece % kStatePiecesUnderWay * kStatePiece;
@@ -114,9 +113,9 @@ absl::Status StateGather::Receive(int from, int64_t count, absl::Duration timeou
   for (int64_t piece = 0; piece < std::min(pieces, kStatePiecesUnderWay) && status.ok(); ++piece)
     status = post(piece);
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-    status =
-        world_.WaitReceive(from, tickets[piece % kStatePiecesUnderWay], Instant::Now() + timeout);
+    status = rounds_.WaitReceive(from, tickets[piece % kStatePiecesUnderWay]);
     if (status.ok()) status = sink(place(piece), size(piece));
+    if (status.ok()) status = rounds_.Tick();
     if (status.ok() && piece + kStatePiecesUnderWay < pieces)
       status = post(piece + kStatePiecesUnderWay);
   }

@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "pipeline/run/host_state.h"
 #include "pipeline/run/rank_state.h"
+#include "pipeline/run/rounds.h"
 
 namespace sluice {
 
@@ -19,16 +20,19 @@ enum class StateKind : uint8_t { kWeight, kMoment1, kMoment2 };
 // them: for hashes. A few pieces are in memory at a time, whatever the model.
 class StateGather {
  public:
-  // `world` joins the ranks of all replicas, by ordinary memory.
-  StateGather(const RankState& state, Communicator& world);
+  // `world` joins the ranks of all replicas, by ordinary memory. A rank that stops is missed after
+  // `timeout`, however long the whole takes.
+  StateGather(const RankState& state, absl::Duration timeout, Communicator& world);
 
   // Takes some elements, in order.
   using Sink = std::function<absl::Status(const float* values, int64_t count)>;
 
   // All elements of the parameter with canonical index `parameter` go to rank 0's `sink`; that of
-  // other ranks is not called. Every rank must call this for the same tensors in the same order.
-  // `timeout` is of each piece that rank 0 waits for; the others wait as long as rank 0 takes.
-  absl::Status Gather(StateKind kind, int parameter, absl::Duration timeout, const Sink& sink);
+  // other ranks is not called. Every rank must call this for the same tensors in the same order,
+  // then Finish.
+  absl::Status Gather(StateKind kind, int parameter, const Sink& sink);
+  // Returns once all ranks have called it.
+  absl::Status Finish() { return rounds_.Finish(); }
 
  private:
   // What this rank has of the tensor.
@@ -40,10 +44,11 @@ class StateGather {
   Values Own(StateKind kind, int parameter, int64_t count) const;
   absl::Status Give(const Values& values, const Sink& sink);
   absl::Status Send(const Values& values);
-  absl::Status Receive(int from, int64_t count, absl::Duration timeout, const Sink& sink);
+  absl::Status Receive(int from, int64_t count, const Sink& sink);
 
   const RunPlan& plan_;
   Communicator& world_;
+  Rounds rounds_;
   std::vector<int> rank_of_;                 // [parameter]: rank of the pipeline that holds it
   std::vector<bool> split_;                  // [parameter]
   std::vector<const ParameterView*> views_;  // [parameter]; null where another rank has it

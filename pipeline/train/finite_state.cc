@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/checkpoint/saving/save_rounds.h"
+#include "pipeline/run/rounds.h"
 
 namespace sluice {
 namespace {
@@ -19,7 +19,7 @@ constexpr int kKinds = 3;
 class Look {
  public:
   // `finite`: memory that host and device share.
-  Look(const RankState& state, SaveRounds* rounds, bool* finite)
+  Look(const RankState& state, Rounds* rounds, bool* finite)
       : state_(state), rounds_(*rounds), finite_(*finite) {}
 
   absl::Status At(const ParameterView& view) {
@@ -64,7 +64,7 @@ class Look {
   }
 
   const RankState& state_;
-  SaveRounds& rounds_;
+  Rounds& rounds_;
   bool& finite_;
   double word_ = 0;
 };
@@ -95,7 +95,7 @@ absl::StatusOr<std::optional<StateTensor>> FindNotFinite(const RankState& state,
                                                          absl::Duration timeout) {
   const absl::StatusOr<DeviceMemory> finite = state.device().AllocateShared(sizeof(bool));
   if (!finite.ok()) return finite.status();
-  SaveRounds rounds(&world, timeout);
+  Rounds rounds(&world, timeout);
   Look look(state, &rounds, reinterpret_cast<bool*>(finite->data()));
   for (const ParameterView& view : state.parameters()) {
     if (view.shared) continue;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
-#include "pipeline/checkpoint/saving/save_rounds.h"
+#include "pipeline/run/rounds.h"
 #include "pipeline/train/diagnosis.h"
 #include "pipeline/train/finite_state.h"
 
@@ -34,7 +34,7 @@ absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
   const std::string& path =
       options_.saving.directory.empty() ? options_.saving.resume : options_.saving.directory;
   if (path.empty()) return why;
-  SaveRounds rounds(&world_, options_.watching.timeout);
+  Rounds rounds(&world_, options_.watching.timeout);
   if (world_.rank() != 0) {
     absl::Status ended = rounds.Finish();
     return ended.ok() ? why : ended;

@@ -78,7 +78,7 @@ class Run {
     }
     if (!status.ok()) return status;
     TrainResult result;
-    if (world.rank() == 0) result.summary = trainer.summary();
+    result.summary = trainer.summary();
     result.trace = trainer.trace();
     return result;
   }
@@ -153,7 +153,7 @@ absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
     if (status.ok()) {
       status = world.PostSend(0, trace->data(), trace->size() * sizeof(TracedAction), &ticket);
     }
-    if (status.ok()) status = world.WaitSend(0, ticket, Instant::InfiniteFuture());
+    if (status.ok()) status = world.WaitSend(0, ticket, Instant::Now() + timeout);
     trace->clear();
     return status;
   }

@@ -11,16 +11,17 @@ absl::StatusOr<uint64_t> HashWeights(const RankState& state, Communicator& world
                                      absl::Duration timeout) {
   XXH3_state_t hash;
   XXH3_64bits_reset(&hash);
-  StateGather gather(state, world);
+  StateGather gather(state, timeout, world);
   const auto parameters = static_cast<int>(CanonicalParameters(state.plan()).size());
   for (int parameter = 0; parameter < parameters; ++parameter) {
-    absl::Status status = gather.Gather(
-        StateKind::kWeight, parameter, timeout, [&hash](const float* values, int64_t count) {
+    absl::Status status =
+        gather.Gather(StateKind::kWeight, parameter, [&hash](const float* values, int64_t count) {
           XXH3_64bits_update(&hash, values, static_cast<size_t>(count) * sizeof(float));
           return absl::OkStatus();
         });
     if (!status.ok()) return status;
   }
+  if (absl::Status status = gather.Finish(); !status.ok()) return status;
   return world.rank() == 0 ? XXH3_64bits_digest(&hash) : 0;
 }
 

@@ -1,7 +1,11 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,12 +16,14 @@
 #include "comm/nccl/nccl.h"
 #include "comm/where.h"
 #include "models/device/cuda_device.h"
+#include "models/device/instant.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/checkpoint/directory/run_directory.h"
 #include "pipeline/compile/compile_run.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/text_writer.h"
 #include "tools/train/bf16_note.h"
 #include "tools/train/final_error.h"
 #include "tools/train/mpi_end.h"
@@ -38,31 +44,20 @@ constexpr char kExample[] =
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
 
-// Set by Ctrl-C and by SIGTERM, which batch systems send before they kill; the run ends after the
-// current step. A second signal ends the process at once.
+// Set by Ctrl-C, by SIGHUP and by SIGTERM, which batch systems send before they kill, and where the
+// reader of stdout is gone; the run ends after the current step. A second signal ends the process at
+// once.
 std::atomic<bool> interrupted{false};
 // Set by SIGTERM. mpirun sends it to all ranks, possibly several times, when one of them has died,
 // so under MPI a second one does not end the process.
 std::atomic<bool> terminated{false};
 std::atomic<bool> under_mpi{false};
+std::atomic<bool> reader_left{false};
 
 void OnStop(int signal) {
   if (signal == SIGTERM) terminated.store(true);
   interrupted.store(true);
   if (signal != SIGTERM || !under_mpi.load()) std::signal(signal, SIG_DFL);
-}
-
-TrainEvents EventsFor(TrainOutput* output) {
-  return {
-      .on_resume =
-          [output](const ResumedRun& run) {
-            output->Resumed(run);
-            for (const std::string& line : run.differences) PrintNotice(line);
-          },
-      .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
-      .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
-      .on_checkpoint = [output](const std::string& path) { output->Saved(path); },
-      .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }
 
 // Checks that the outputs of the run can be written, before hours of training. Where it saves,
@@ -83,9 +78,17 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
   return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
 }
 
+// A signal that the process was started to ignore (`&` in a script, nohup) stays ignored.
+void Catch(int signal) {
+  if (std::signal(signal, OnStop) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
 void CatchSignals() {
-  std::signal(SIGINT, OnStop);
-  std::signal(SIGTERM, OnStop);
+  Catch(SIGINT);
+  Catch(SIGTERM);
+  Catch(SIGHUP);  // the terminal or the connection is lost
+  // Writing where nobody reads is then an error.
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 // What the flags ask for, ready to run.
@@ -103,24 +106,72 @@ absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question) {
   return CompiledJob{*std::move(job), *std::move(plan), nullptr};
 }
 
-std::unique_ptr<TrainOutput> StartOutput(const TrainQuestion& question,
-                                         const CompiledJob& compiled) {
-  NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan.request.dtype);
-  for (const std::string& note : compiled.job.data->notes()) PrintNotice(note);
-  std::unique_ptr<TrainOutput> output = question.json ? MakeJsonOutput() : MakeTableOutput();
-  output->Start(compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
-  return output;
-}
+// What the run prints to stdout, by a thread that may wait for the reader.
+class Output {
+ public:
+  explicit Output(const TrainQuestion& question)
+      : writer_(STDOUT_FILENO, OnFailure),
+        output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)) {}
+
+  void Start(const CompiledJob& compiled, const TrainQuestion& question) {
+    NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan.request.dtype);
+    for (const std::string& note : compiled.job.data->notes()) PrintNotice(note);
+    output_->Start(compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
+  }
+
+  TrainEvents Events() {
+    TrainOutput* const output = output_.get();
+    return {
+        .on_resume =
+            [output](const ResumedRun& run) {
+              output->Resumed(run);
+              for (const std::string& line : run.differences) PrintNotice(line);
+            },
+        .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
+        .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
+        .on_checkpoint = [output](const std::string& path) { output->Saved(path); },
+        .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
+  }
+
+  // The end of a run. An error where its results could not be printed.
+  absl::Status Done(const TrainSummary& summary) {
+    output_->Done(summary);
+    const absl::Status written = writer_.Finish();
+    // A reader that left has stopped the run, which is no error of its own.
+    return summary.interrupted && reader_left.load() ? absl::OkStatus() : written;
+  }
+
+  // The end of a run that failed. Whoever paused the output may have left.
+  void Failed() { writer_.Finish(kReaderPatience).IgnoreError(); }
+
+ private:
+  static constexpr absl::Duration kReaderPatience = absl::Seconds(5);
+
+  static void OnFailure(int error) {
+    if (error == EPIPE) {
+      reader_left.store(true);
+      interrupted.store(true);
+      PrintNotice("the reader of standard output is gone; the run ends after this step");
+      return;
+    }
+    PrintNotice(absl::StrCat("standard output cannot be written: ", std::strerror(error),
+                             "; the run goes on, and the rest of its output is lost"));
+  }
+
+  TextWriter writer_;
+  std::unique_ptr<TrainOutput> output_;
+};
 
 // The output of the rank that prints.
 int Report(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
-           TrainOutput* output) {
-  output->Done(result.summary);
+           Output* output) {
+  const absl::Status printed = output->Done(result.summary);
   if (!question.trace.empty()) {
     absl::Status written =
         WriteOutput(question.trace, FormatTrace(result.trace, compiled.plan.lowered));
     if (!written.ok()) return Fail(written);
   }
+  if (!printed.ok()) return Fail(printed);
   return result.summary.interrupted ? kExitInterrupted : kExitDone;
 }
 
@@ -167,13 +218,18 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   std::unique_ptr<RunDirectory> saving;
   if (absl::Status status = CheckOutputs(question, compiled->job.options, &saving); !status.ok())
     return Fail(status);
-  std::unique_ptr<TrainOutput> output = StartOutput(question, *compiled);
   CatchSignals();
+  Output output(question);
+  output.Start(*compiled, question);
   const TrainJob& job = compiled->job;
   absl::StatusOr<TrainResult> result =
-      TrainInProcess(compiled->plan, *job.data, job.options, EventsFor(output.get()), &interrupted);
-  if (!result.ok()) return Fail(result.status());
-  return Report(question, *compiled, *result, output.get());
+      TrainInProcess(compiled->plan, *job.data, job.options, output.Events(), &interrupted);
+  if (!result.ok()) {
+    const int exit_code = Fail(result.status());
+    output.Failed();
+    return exit_code;
+  }
+  return Report(question, *compiled, *result, &output);
 }
 
 // One rank of many processes.
@@ -199,7 +255,9 @@ class WorldTrainer {
         compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
     std::optional<FinalErrorPrinter> final_error;
     if (under_mpi.load()) {
-      final_error.emplace([this] { return Starting(); }, [] { return terminated.load(); },
+      const Instant late = Instant::Now() + timeout;
+      final_error.emplace([this, timeout] { return Starting(timeout); },
+                          [late] { return terminated.load() || Instant::Now() > late; },
                           kUnderMpirun,
                           [](const absl::Status& lost) {
                             if (FirstOfSiblings()) Fail(lost);
@@ -258,9 +316,9 @@ class WorldTrainer {
     job.options.running.program = ProgramHash();
     PinRankThreads(choice_.launch.local_rank, compiled->plan.request.threads_per_stage,
                    job.options.running.pin_threads);
-    std::unique_ptr<TrainOutput> output;
-    if (leads()) output = StartOutput(*question_, *compiled);
     CatchSignals();
+    std::optional<Output> output;
+    if (leads()) output.emplace(*question_).Start(*compiled, *question_);
     std::atomic<Action> at{Action()};
     job.options.watching.at = &at;
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
@@ -271,18 +329,27 @@ class WorldTrainer {
                             kUnderMpirun,
                             [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
-      result = TrainRank(compiled->plan, *job.data, job.options,
-                         leads() ? EventsFor(output.get()) : TrainEvents(), &interrupted, world);
+      result =
+          TrainRank(compiled->plan, *job.data, job.options,
+                    output.has_value() ? output->Events() : TrainEvents(), &interrupted, world);
     }
-    if (!result.ok()) return FailTogether(result.status());
-    if (leads()) return Report(*question_, *compiled, *result, output.get());
-    return interrupted.load() ? kExitInterrupted : kExitDone;
+    if (!result.ok()) {
+      const int exit_code = FailTogether(result.status());
+      if (output.has_value()) output->Failed();
+      return exit_code;
+    }
+    if (output.has_value()) return Report(*question_, *compiled, *result, &*output);
+    // A rank that was told to stop after the last step has ended as the others have.
+    return result->summary.interrupted ? kExitInterrupted : kExitDone;
   }
 
-  absl::Status Starting() const {
-    return absl::UnavailableError(
-        absl::StrCat("rank ", rank_, " was told to stop (SIGTERM) before the ranks had met; ",
-                     "another rank of the job was probably lost"));
+  absl::Status Starting(absl::Duration timeout) const {
+    const std::string what =
+        terminated.load() ? absl::StrCat("was told to stop (SIGTERM) before the ranks had met")
+                          : absl::StrCat("waited ", absl::FormatDuration(timeout),
+                                         " for all ranks to meet, but not all came");
+    return absl::UnavailableError(absl::StrCat(
+        "rank ", rank_, " ", what, "; another rank of the job was probably lost or stopped"));
   }
 
   // The error that the rank would report for a lost rank if it were not computing.

@@ -1,4 +1,3 @@
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -12,14 +11,14 @@ using Json = nlohmann::ordered_json;
 // Nine significant digits tell any two fp32 losses apart.
 double NineDigits(double value) { return std::stod(absl::StrFormat("%.9g", value)); }
 
-void Print(const Json& json) { std::cout << json.dump() << "\n" << std::flush; }
-
 Json ToJson(const Staleness& staleness) {
   return {{"max", staleness.max}, {"mean", staleness.mean}};
 }
 
 class JsonOutput : public TrainOutput {
  public:
+  explicit JsonOutput(TextWriter* writer) : writer_(*writer) {}
+
   void Start(const RunPlan& plan, const Dataset&, int64_t) override {
     overlapped_ = HasOverlappedPairs(plan.lowered);
   }
@@ -81,11 +80,16 @@ class JsonOutput : public TrainOutput {
   }
 
  private:
+  void Print(const Json& json) { writer_.Write(json.dump() + "\n"); }
+
+  TextWriter& writer_;
   bool overlapped_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<TrainOutput> MakeJsonOutput() { return std::make_unique<JsonOutput>(); }
+std::unique_ptr<TrainOutput> MakeJsonOutput(TextWriter* writer) {
+  return std::make_unique<JsonOutput>(writer);
+}
 
 }  // namespace sluice

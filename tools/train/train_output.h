@@ -5,6 +5,7 @@
 #include <string>
 
 #include "pipeline/train/trainer.h"
+#include "tools/text_writer.h"
 
 namespace sluice {
 
@@ -26,10 +27,10 @@ class TrainOutput {
 // other: predictions add up their times.
 bool HasOverlappedPairs(const Timetable& timetable);
 
-// One JSON object per step on stdout, then the summary.
-std::unique_ptr<TrainOutput> MakeJsonOutput();
-// A table on stdout, with a progress bar on stderr where that is a terminal.
-std::unique_ptr<TrainOutput> MakeTableOutput();
+// One JSON object per step to `writer`, which must outlive it, then the summary.
+std::unique_ptr<TrainOutput> MakeJsonOutput(TextWriter* writer);
+// A table, with a progress bar on stderr where that is a terminal.
+std::unique_ptr<TrainOutput> MakeTableOutput(TextWriter* writer);
 
 }  // namespace sluice
 

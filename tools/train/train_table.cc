@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -64,54 +63,52 @@ int64_t TrainedParameters(const RunPlan& plan) {
 
 class TableOutput : public TrainOutput {
  public:
+  explicit TableOutput(TextWriter* writer) : writer_(*writer) {}
+
   void Start(const RunPlan& plan, const Dataset& data, int64_t steps) override {
     steps_ = steps;
     const RunRequest& request = plan.request;
     const Timetable& table = plan.lowered;
-    std::printf("model     %s, %s parameters, %d layers\n", request.spec.name.c_str(),
-                Grouped(ParameterCount(request.spec)).c_str(), request.spec.layer_count());
+    Print("model     %s, %s parameters, %d layers\n", request.spec.name,
+          Grouped(ParameterCount(request.spec)), request.spec.layer_count());
     if (const std::string trained = request.adaptation.ToString(); !trained.empty()) {
-      std::printf("trained   %s parameters: %s\n", Grouped(TrainedParameters(plan)).c_str(),
-                  trained.c_str());
+      Print("trained   %s parameters: %s\n", Grouped(TrainedParameters(plan)), trained);
     }
-    std::printf("data      %s\n", data.description().c_str());
-    std::printf("pipeline  %s: %d rank%s, %d stage%s, %d micro-batches of %s x %s %s\n",
-                table.name.c_str(), plan.ranks(), plan.ranks() == 1 ? "" : "s",
-                table.placement.stages(), table.placement.stages() == 1 ? "" : "s",
-                plan.step_micro_batches(), Grouped(request.batch.size).c_str(),
-                Grouped(request.batch.seq).c_str(), DTypeName(request.dtype));
+    Print("data      %s\n", data.description());
+    Print("pipeline  %s: %d rank%s, %d stage%s, %d micro-batches of %s x %s %s\n", table.name,
+          plan.ranks(), plan.ranks() == 1 ? "" : "s", table.placement.stages(),
+          table.placement.stages() == 1 ? "" : "s", plan.step_micro_batches(),
+          Grouped(request.batch.size), Grouped(request.batch.seq), DTypeName(request.dtype));
     if (plan.asynchronous()) {
-      std::printf("updates   every %d micro-batch%s, without a flush for %d steps\n",
-                  plan.update_micro_batches(), plan.update_micro_batches() == 1 ? "" : "es",
-                  plan.window_steps());
+      Print("updates   every %d micro-batch%s, without a flush for %d steps\n",
+            plan.update_micro_batches(), plan.update_micro_batches() == 1 ? "" : "es",
+            plan.window_steps());
     }
     if (const SumOrder order = SumOrder::Of(table); !order.ascending()) {
-      std::printf(
+      Print(
           "sums      gradients of micro-batches in %s order: other bits than in ascending order\n",
-          order.ToString().c_str());
+          order.ToString());
     }
     if (HasOverlappedPairs(table))
-      std::printf("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
+      Print("overlap   pairs run one after the other on a CPU, as predicted and measured\n");
     if (plan.replicas() > 1) {
-      std::printf("replicas  %d: %d micro-batches a step, gradients in %d sums%s\n",
-                  plan.replicas(), plan.global_micro_batches(), plan.sum_groups(),
-                  plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
+      Print("replicas  %d: %d micro-batches a step, gradients in %d sums%s\n", plan.replicas(),
+            plan.global_micro_batches(), plan.sum_groups(),
+            plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()));
     }
     if (plan.has_stage_members()) {
-      std::printf("replicas  %s of the stages, gradients in %d sums%s\n",
-                  absl::StrJoin(request.stage_members, ", ").c_str(), plan.sum_groups(),
-                  plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()).c_str());
+      Print("replicas  %s of the stages, gradients in %d sums%s\n",
+            absl::StrJoin(request.stage_members, ", "), plan.sum_groups(),
+            plan.zero() == 0 ? "" : absl::StrCat(", ZeRO ", plan.zero()));
     }
-    std::printf("layers    %s\n", FormatPartition(request.partition).c_str());
-    std::printf("memory   ");
+    Print("layers    %s\n", FormatPartition(request.partition));
+    Print("memory   ");
     for (int rank = 0; rank < plan.ranks(); ++rank) {
-      std::printf(" rank %d: %.1f MiB%s", rank,
-                  static_cast<double>(LargestArena(plan, rank)) / kMiB,
-                  rank + 1 < plan.ranks() ? "," : "\n\n");
+      Print(" rank %d: %.1f MiB%s", rank, static_cast<double>(LargestArena(plan, rank)) / kMiB,
+            rank + 1 < plan.ranks() ? "," : "\n\n");
     }
-    std::printf("%7s %9s %9s %8s %9s %9s %7s  %s\n", "step", "loss", "grad norm", "lr", "step time",
-                "tokens/s", "GFLOP/s", "bubble (plan)");
-    std::fflush(stdout);
+    Print("%7s %9s %9s %8s %9s %9s %7s  %s\n", "step", "loss", "grad norm", "lr", "step time",
+          "tokens/s", "GFLOP/s", "bubble (plan)");
     start_ = std::chrono::steady_clock::now();
   }
 
@@ -122,55 +119,53 @@ class TableOutput : public TrainOutput {
     const int64_t every = std::max<int64_t>(1, steps_ / kRows);
     if (m.step == first_ || m.step % every == 0 || m.step == steps_) {
       ClearBar();
-      std::printf("%7s %9s %9s %8.2g %9s %9s %7.1f %6.1f %% (%.0f %%)\n", Grouped(m.step).c_str(),
-                  Number(m.loss, 5).c_str(), Number(m.grad_norm, 4).c_str(), m.lr,
-                  Seconds(m.step_seconds).c_str(),
-                  Grouped(static_cast<int64_t>(m.tokens_per_second)).c_str(),
-                  m.flops_per_second / 1e9, 100 * m.bubble, 100 * m.predicted_bubble);
-      std::fflush(stdout);
+      Print("%7s %9s %9s %8.2g %9s %9s %7.1f %6.1f %% (%.0f %%)\n", Grouped(m.step),
+            Number(m.loss, 5), Number(m.grad_norm, 4), m.lr, Seconds(m.step_seconds),
+            Grouped(static_cast<int64_t>(m.tokens_per_second)), m.flops_per_second / 1e9,
+            100 * m.bubble, 100 * m.predicted_bubble);
     }
     DrawBar(m.step, m.loss);
   }
 
   void Evaluated(const Evaluation& e) override {
     ClearBar();
-    std::printf("%7s validation: loss %.5f, accuracy %.2f %% over %s samples\n",
-                Grouped(e.step).c_str(), e.loss, 100 * e.accuracy, Grouped(e.samples).c_str());
-    std::fflush(stdout);
+    Print("%7s validation: loss %.5f, accuracy %.2f %% over %s samples\n", Grouped(e.step), e.loss,
+          100 * e.accuracy, Grouped(e.samples));
   }
 
   void Saved(const std::string& path) override {
     ClearBar();
-    std::printf("%7s saved %s\n", "", path.c_str());
-    std::fflush(stdout);
+    Print("%7s saved %s\n", "", path);
   }
 
   void Slow(const SlowStage& slow) override {
     ClearBar();
-    std::printf("%7s stage %d (rank %d) takes %.1f times as long as before, the others %.1f\n", "",
-                slow.stage, slow.rank, slow.factor, slow.others);
-    std::fflush(stdout);
+    Print("%7s stage %d (rank %d) takes %.1f times as long as before, the others %.1f\n", "",
+          slow.stage, slow.rank, slow.factor, slow.others);
   }
 
   void Done(const TrainSummary& s) override {
     ClearBar();
-    std::printf("\n%s after step %s", s.interrupted ? "interrupted" : "done",
-                Grouped(s.steps).c_str());
+    Print("\n%s after step %s", s.interrupted ? "interrupted" : "done", Grouped(s.steps));
     if (s.steps_taken > 0) {
-      std::printf(": loss %.5f, median step %s, %s tokens/s", static_cast<double>(s.final_loss),
-                  Seconds(s.median_step_seconds).c_str(),
-                  Grouped(static_cast<int64_t>(s.tokens_per_second)).c_str());
+      Print(": loss %.5f, median step %s, %s tokens/s", s.final_loss,
+            Seconds(s.median_step_seconds), Grouped(static_cast<int64_t>(s.tokens_per_second)));
     }
-    std::printf("\n");
+    Print("\n");
     if (s.staleness.has_value()) {
-      std::printf("staleness at most %d update%s, %.2f on average\n", s.staleness->max,
-                  s.staleness->max == 1 ? "" : "s", s.staleness->mean);
+      Print("staleness at most %d update%s, %.2f on average\n", s.staleness->max,
+            s.staleness->max == 1 ? "" : "s", s.staleness->mean);
     }
-    std::printf("weights   %016lx\n", static_cast<unsigned long>(s.weights_hash));
-    if (!s.checkpoint.empty()) std::printf("saved     %s\n", s.checkpoint.c_str());
+    Print("weights   %016x\n", s.weights_hash);
+    if (!s.checkpoint.empty()) Print("saved     %s\n", s.checkpoint);
   }
 
  private:
+  template <typename... Values>
+  void Print(const absl::FormatSpec<Values...>& format, const Values&... values) {
+    writer_.Write(absl::StrFormat(format, values...));
+  }
+
   void DrawBar(int64_t step, float loss) {
     if (!bar_ || steps_ <= 0) return;
     const double elapsed =
@@ -178,20 +173,21 @@ class TableOutput : public TrainOutput {
     const auto done = static_cast<double>(step - first_ + 1);
     const double left = elapsed / done * static_cast<double>(steps_ - step);
     const auto filled = static_cast<int>(kBarWidth * step / steps_);
-    std::fprintf(stderr, "\r[%s%s] %s/%s  loss %.4f  %s left ",
-                 std::string(static_cast<size_t>(filled), '#').c_str(),
-                 std::string(static_cast<size_t>(kBarWidth - filled), '.').c_str(),
-                 Grouped(step).c_str(), Grouped(steps_).c_str(), static_cast<double>(loss),
-                 LeftTime(left).c_str());
-    std::fflush(stderr);
+    writer_.WriteTo(STDERR_FILENO,
+                    absl::StrFormat("\r[%s%s] %s/%s  loss %.4f  %s left ",
+                                    std::string(static_cast<size_t>(filled), '#'),
+                                    std::string(static_cast<size_t>(kBarWidth - filled), '.'),
+                                    Grouped(step), Grouped(steps_), loss, LeftTime(left)),
+                    /*replaceable=*/true);
     drawn_ = true;
   }
 
   void ClearBar() {
-    if (drawn_) std::fprintf(stderr, "\r\033[K");
+    if (drawn_) writer_.WriteTo(STDERR_FILENO, "\r\033[K");
     drawn_ = false;
   }
 
+  TextWriter& writer_;
   const bool bar_ = isatty(STDERR_FILENO) != 0;
   bool drawn_ = false;
   int64_t steps_ = 0;
@@ -207,6 +203,8 @@ bool HasOverlappedPairs(const Timetable& timetable) {
   });
 }
 
-std::unique_ptr<TrainOutput> MakeTableOutput() { return std::make_unique<TableOutput>(); }
+std::unique_ptr<TrainOutput> MakeTableOutput(TextWriter* writer) {
+  return std::make_unique<TableOutput>(writer);
+}
 
 }  // namespace sluice

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "comm/communicator.h"
 #include "pipeline/checkpoint/saving/checkpoint_layout.h"
-#include "pipeline/checkpoint/saving/save_rounds.h"
 #include "pipeline/checkpoint/saving/shared_file.h"
+#include "pipeline/run/rounds.h"
 
 namespace sluice {
 
@@ -23,7 +23,7 @@ using PartReader =
 class PartPieces {
  public:
   // All must outlive this.
-  PartPieces(Communicator* world, SaveRounds* rounds, const PartReader& read)
+  PartPieces(Communicator* world, Rounds* rounds, const PartReader& read)
       : world_(*world), rounds_(*rounds), read_(read) {}
 
   // Takes elements first .. first + count - 1 of a part.
@@ -39,7 +39,7 @@ class PartPieces {
   float* Place(int64_t piece);
 
   Communicator& world_;
-  SaveRounds& rounds_;
+  Rounds& rounds_;
   const PartReader& read_;
   std::vector<float> pieces_;  // under way
 };

@@ -10,8 +10,8 @@
 #include "pipeline/checkpoint/directory/own_folder.h"
 #include "pipeline/checkpoint/saving/part_pieces.h"
 #include "pipeline/checkpoint/saving/running_checksum.h"
-#include "pipeline/checkpoint/saving/save_rounds.h"
 #include "pipeline/checkpoint/saving/shared_file.h"
+#include "pipeline/run/rounds.h"
 
 namespace sluice {
 namespace {
@@ -43,7 +43,7 @@ class Save {
 
   // Has rank 0 make the folder and the files, and finds out who sees them.
   absl::Status Open() {
-    SaveRounds making(&world_, request_.timeout);
+    Rounds making(&world_, request_.timeout);
     absl::Status status = leads() ? making.Do([this] { return Make(); }) : absl::OkStatus();
     if (status.ok()) status = making.Finish();
     double nonce = leads() && folder_ != nullptr ? static_cast<double>(folder_->nonce()) : 0;
@@ -150,7 +150,7 @@ class Save {
   }
 
   absl::Status Commit() {
-    SaveRounds committing(&world_, request_.timeout);
+    Rounds committing(&world_, request_.timeout);
     absl::Status status = absl::OkStatus();
     if (leads()) {
       status = committing.Do([this] {
@@ -165,7 +165,7 @@ class Save {
 
   const SaveRequest& request_;
   Communicator& world_;
-  SaveRounds rounds_;
+  Rounds rounds_;
   PartPieces pieces_;
   std::unique_ptr<CheckpointFolder> folder_;  // rank 0's
   std::vector<SharedFile> open_;              // as in the request; empty where they are not seen

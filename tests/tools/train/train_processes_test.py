@@ -404,17 +404,72 @@ class TrainProcesses(unittest.TestCase):
         self.assertNotIn('sluice: ', err)
         self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')), err)
 
-    def test_sigterm_stops_after_the_step_with_a_checkpoint(self):
+    def test_a_rank_that_does_not_come_to_mpi_is_missed_by_the_timeout(self):
+        if MPIRUN is None:
+            self.skipTest('needs mpirun')
+        absent = ['sh', '-c', 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then exec sleep 600; fi; exec "$@"', '-']
+        job = UnderMpirun(2, self.flags('--steps', '3', '--stages', '2', timeout=self.SHORT), absent)
+        code, err = job.finish()
+        self.assertEqual(code, 5, err)
+        said = [line for line in err.splitlines() if line.startswith('sluice: ')]
+        self.assertEqual(said, ['sluice: rank 0 waited 3s for all ranks to meet, but not all came; another rank of the job '
+                                'was probably lost or stopped'], err)
+
+    def test_a_signal_stops_all_ranks_after_the_step_with_a_checkpoint(self):
         save = os.path.join(self.folder.name, 'terminated')
-        for world in 1, 2:
+        for world, stop in (1, signal.SIGTERM), (2, signal.SIGTERM), (2, signal.SIGHUP):
             ranks = Ranks(world, self.flags('--steps', '1000000', '--stages', str(world), '--save', save))
             ranks.processes[0].stdout.readline()
-            ranks.processes[0].send_signal(signal.SIGTERM)
+            ranks.processes[-1].send_signal(stop)
             ended = ranks.finish()
-            self.assertEqual(ended[0][0], 130, ended)
+            self.assertEqual([code for code, _, _ in ended], [130] * world, ended)
             self.assertTrue(json.loads(ended[0][1].splitlines()[-1])['interrupted'])
             self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')))
             shutil.rmtree(save)
+
+    def test_a_rank_that_stops_while_the_others_save_or_hash_is_missed(self):
+        save = os.path.join(self.folder.name, 'stopped')
+        for steps, every, line in ('1000000', '1', 'checkpoint'), ('2', '1000', 'evaluated_step'):
+            ranks = Ranks(2, self.flags('--steps', steps, '--stages', '2', '--save', save, '--save-every', every, '--overwrite',
+                                        timeout=self.SHORT))
+            ranks.await_line(line)
+            ranks.processes[0].send_signal(signal.SIGSTOP)
+            code = ranks.processes[1].wait(timeout=PATIENCE)
+            ranks.processes[0].kill()
+            ended = ranks.finish()
+            # It may have been stopped when all was done.
+            self.assertIn(code, (5,) if line == 'checkpoint' else (0, 5), ended)
+
+    def test_a_reader_that_pauses_does_not_stop_the_run(self):
+        ranks = Ranks(2, self.flags('--steps', '400', '--stages', '2', timeout=self.SHORT))
+        # A pipe holds some 150 of these lines, so rank 0 would wait for its reader in the middle of the run.
+        self.assertEqual(ranks.processes[1].wait(timeout=PATIENCE), 0)
+        ended = ranks.finish()
+        self.assertEqual(ended[0][0], 0, ended[0][2])
+        self.assertEqual(len(bits(ended[0][1])[0]), 400)
+
+    def test_a_reader_that_leaves_stops_the_run_with_a_checkpoint(self):
+        save = os.path.join(self.folder.name, 'unread')
+        ranks = Ranks(2, self.flags('--steps', '1000000', '--stages', '2', '--save', save))
+        ranks.processes[0].stdout.readline()
+        ranks.processes[0].stdout.close()
+        codes = [process.wait(timeout=PATIENCE) for process in ranks.processes]
+        said = ranks.processes[0].stderr.read()
+        self.assertEqual(codes, [130, 130], said)
+        self.assertEqual(said, 'sluice: the reader of standard output is gone; the run ends after this step\n')
+        self.assertTrue(os.path.exists(os.path.join(save, 'latest', 'state.json')))
+        for process in ranks.processes:
+            process.communicate()
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for command in (['train', *self.flags('--steps', '2')], ['train', *(flag for flag in self.flags('--steps', '2') if flag != '--json')], ['--help'], ['doctor'],
+                        ['schedule', 'list'], ['plan', '--help']):
+            watch()
+            with open('/dev/full', 'w', encoding='ascii') as full:
+                done = subprocess.run([OPTIONS.binary, *command], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 2, (command, done.stderr))
+            self.assertIn('standard output: cannot write', done.stderr)
 
     SHORT, LONGER = 3, 3.5  # seconds: a time-out, and a pause
 

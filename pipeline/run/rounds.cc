@@ -1,4 +1,4 @@
-#include "pipeline/checkpoint/saving/save_rounds.h"
+#include "pipeline/run/rounds.h"
 
 #include <algorithm>
 #include <future>
@@ -13,17 +13,15 @@ constexpr absl::Duration kPeriod = absl::Seconds(1);
 
 }  // namespace
 
-SaveRounds::SaveRounds(Communicator* world, absl::Duration timeout)
+Rounds::Rounds(Communicator* world, absl::Duration timeout)
     : world_(*world),
       timeout_(timeout),
       period_(std::min(kPeriod, timeout / 4)),
       next_(Instant::Now() + period_) {}
 
-absl::Status SaveRounds::Tick() {
-  return Instant::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/0);
-}
+absl::Status Rounds::Tick() { return Instant::Now() < next_ ? absl::OkStatus() : Meet(/*done=*/0); }
 
-absl::Status SaveRounds::Meet(double done) {
+absl::Status Rounds::Meet(double done) {
   done_.resize(static_cast<size_t>(world_.size()));
   absl::Status status =
       world_.AllGather({&done, 1}, absl::MakeSpan(done_), Instant::Now() + timeout_);
@@ -33,11 +31,11 @@ absl::Status SaveRounds::Meet(double done) {
 }
 
 // After a wait until next_.
-absl::Status SaveRounds::MeetIfLate(const absl::Status& waited) {
+absl::Status Rounds::MeetIfLate(const absl::Status& waited) {
   return absl::IsDeadlineExceeded(waited) ? Meet(/*done=*/0) : waited;
 }
 
-absl::Status SaveRounds::WaitSend(int to, Ticket ticket) {
+absl::Status Rounds::WaitSend(int to, Ticket ticket) {
   for (;;) {
     absl::Status waited = world_.WaitSend(to, ticket, next_);
     if (waited.ok()) return waited;
@@ -45,7 +43,7 @@ absl::Status SaveRounds::WaitSend(int to, Ticket ticket) {
   }
 }
 
-absl::Status SaveRounds::WaitReceive(int from, Ticket ticket) {
+absl::Status Rounds::WaitReceive(int from, Ticket ticket) {
   for (;;) {
     absl::Status waited = world_.WaitReceive(from, ticket, next_);
     if (waited.ok()) return waited;
@@ -53,7 +51,7 @@ absl::Status SaveRounds::WaitReceive(int from, Ticket ticket) {
   }
 }
 
-absl::Status SaveRounds::Do(const std::function<absl::Status()>& work) {
+absl::Status Rounds::Do(const std::function<absl::Status()>& work) {
   std::future<absl::Status> done = std::async(std::launch::async, work);
   while (done.wait_for(TimeUntil(next_)) != std::future_status::ready) {
     if (absl::Status status = Tick(); !status.ok()) return status;
@@ -61,12 +59,12 @@ absl::Status SaveRounds::Do(const std::function<absl::Status()>& work) {
   return done.get();
 }
 
-absl::Status SaveRounds::Finish() {
+absl::Status Rounds::Finish() {
   std::vector<double> words;
   return Finish(/*word=*/0, &words);
 }
 
-absl::Status SaveRounds::Finish(double word, std::vector<double>* words) {
+absl::Status Rounds::Finish(double word, std::vector<double>* words) {
   absl::Status status = absl::OkStatus();
   while (status.ok() && !all_done_) status = Meet(1 + word);
   *words = done_;

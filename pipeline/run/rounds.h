@@ -1,5 +1,5 @@
-#ifndef SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_ROUNDS_H_
-#define SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_ROUNDS_H_
+#ifndef SLUICE_PIPELINE_RUN_ROUNDS_H_
+#define SLUICE_PIPELINE_RUN_ROUNDS_H_
 
 #include <functional>
 #include <vector>
@@ -14,9 +14,9 @@ namespace sluice {
 // Keeps ranks together that work, for longer than any time-out maybe, on what they must finish
 // together, such as files. Every second all of them meet; a rank that does not come is missed by
 // the time-out, however long the work takes. Every rank of `world` makes one and calls Finish.
-class SaveRounds {
+class Rounds {
  public:
-  SaveRounds(Communicator* world, absl::Duration timeout);
+  Rounds(Communicator* world, absl::Duration timeout);
 
   // To be called between pieces of work, which take much less than the time-out each.
   absl::Status Tick();
@@ -47,4 +47,4 @@ class SaveRounds {
 
 }  // namespace sluice
 
-#endif  // SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_ROUNDS_H_
+#endif  // SLUICE_PIPELINE_RUN_ROUNDS_H_

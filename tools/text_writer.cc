@@ -1,0 +1,129 @@
+#include "tools/text_writer.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+namespace {
+
+struct Piece {
+  int fd = -1;
+  std::string text;
+  bool replaceable = false;
+};
+
+// 0, or the error.
+int WriteAll(const Piece& piece) {
+  for (size_t at = 0; at < piece.text.size();) {
+    const ssize_t written = write(piece.fd, piece.text.data() + at, piece.text.size() - at);
+    if (written >= 0) {
+      at += static_cast<size_t>(written);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      // Somebody else who has this terminal or pipe made it non-blocking.
+      pollfd ready = {piece.fd, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct TextWriter::Shared {
+  int out = -1;
+  std::function<void(int)> on_failure;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Piece> waiting;  // the first is being written while `writing`
+  size_t waiting_bytes = 0;
+  bool writing = false;
+  bool ended = false;  // nothing more will be given
+  int error = 0;       // of `out`
+};
+
+TextWriter::TextWriter(int out, std::function<void(int)> on_failure)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->out = out;
+  shared_->on_failure = std::move(on_failure);
+  thread_ = std::thread([shared = shared_] { Run(shared); });
+}
+
+TextWriter::~TextWriter() { Finish().IgnoreError(); }
+
+void TextWriter::Write(std::string text) { WriteTo(shared_->out, std::move(text)); }
+
+void TextWriter::WriteTo(int fd, std::string text, bool replaceable) {
+  std::unique_lock lock(shared_->mutex);
+  std::deque<Piece>& waiting = shared_->waiting;
+  const bool older = waiting.size() > (shared_->writing ? 1 : 0) && waiting.back().replaceable;
+  if (older && replaceable && waiting.back().fd == fd) {
+    shared_->waiting_bytes -= waiting.back().text.size();
+    waiting.pop_back();
+  }
+  shared_->changed.wait(lock, [this] { return shared_->waiting_bytes <= kMostWaiting; });
+  shared_->waiting_bytes += text.size();
+  waiting.push_back({fd, std::move(text), replaceable});
+  lock.unlock();
+  shared_->changed.notify_all();
+}
+
+void TextWriter::Run(const std::shared_ptr<Shared>& shared) {
+  std::unique_lock lock(shared->mutex);
+  for (;;) {
+    shared->changed.wait(lock, [&] { return shared->ended || !shared->waiting.empty(); });
+    if (shared->waiting.empty()) return;
+    const Piece& piece = shared->waiting.front();  // stays where it is while others are added
+    const bool dropped = piece.fd == shared->out && shared->error != 0;
+    shared->writing = true;
+    lock.unlock();
+    const int error = dropped ? 0 : WriteAll(piece);
+    const bool failed = error != 0 && piece.fd == shared->out;
+    if (failed && shared->on_failure) shared->on_failure(error);
+    lock.lock();
+    if (failed) shared->error = error;
+    shared->writing = false;
+    shared->waiting_bytes -= piece.text.size();
+    shared->waiting.pop_front();
+    shared->changed.notify_all();
+  }
+}
+
+absl::Status TextWriter::Finish(absl::Duration most) {
+  std::unique_lock lock(shared_->mutex);
+  shared_->ended = true;
+  shared_->changed.notify_all();
+  const auto written = [this] { return shared_->waiting.empty(); };
+  if (most == absl::InfiniteDuration()) {
+    shared_->changed.wait(lock, written);
+  } else {
+    shared_->changed.wait_for(lock, absl::ToChronoNanoseconds(most), written);
+  }
+  const bool hangs = !shared_->waiting.empty();
+  const int error = shared_->error;
+  lock.unlock();
+  if (thread_.joinable()) {
+    if (hangs) {
+      thread_.detach();  // it may hang in a write for ever
+    } else {
+      thread_.join();
+    }
+  }
+  if (error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("standard output: cannot write: ", std::strerror(error)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
