@@ -99,7 +99,7 @@ absl::Status RankTrainer::Run() {
   summary_.interrupted = stop && step < options_.training.steps;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   if (!options_.saving.directory.empty() && saved_step_ != step) {
-    if (absl::Status status = Save(step); !status.ok()) return status;
+    if (absl::Status status = Save(step, /*last=*/true); !status.ok()) return status;
   }
   if (!summary_.interrupted) {
     if (absl::Status status = Evaluate(step); !status.ok()) return status;
@@ -257,7 +257,7 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
   }
   if (!options_.saving.directory.empty() && options_.saving.every > 0 &&
       step % options_.saving.every == 0) {
-    if (absl::Status status = Save(step); !status.ok()) return status;
+    if (absl::Status status = Save(step, /*last=*/false); !status.ok()) return status;
   }
   if (options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
       step < options_.training.steps && !report.stop) {
@@ -337,16 +337,22 @@ absl::Status RankTrainer::CheckData(int64_t step) {
       step);
 }
 
-absl::Status RankTrainer::Save(int64_t step) {
+absl::Status RankTrainer::Save(int64_t step, bool last) {
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
-  saved_step_ = step;
-  absl::StatusOr<std::string> path =
+  const absl::StatusOr<SaveOutcome> outcome =
       SaveRun(state_, options_, *context_.data, step, base_hash_, world_);
-  if (!path.ok()) return path.status();
+  if (!outcome.ok()) return outcome.status();
+  if (!outcome->failed.ok()) {
+    if (last) return outcome->failed;
+    if (leader() && context_.events->on_failed_checkpoint)
+      context_.events->on_failed_checkpoint(outcome->failed);
+    return absl::OkStatus();
+  }
+  saved_step_ = step;
   if (leader()) {
-    summary_.checkpoint = *path;
-    if (context_.events->on_checkpoint) context_.events->on_checkpoint(*path);
+    summary_.checkpoint = outcome->path;
+    if (context_.events->on_checkpoint) context_.events->on_checkpoint(*outcome);
   }
   return absl::OkStatus();
 }

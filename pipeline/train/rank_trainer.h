@@ -68,7 +68,8 @@ class RankTrainer {
   // came from; `step` good steps went before. Never OK.
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
   absl::Status Evaluate(int64_t step);
-  absl::Status Save(int64_t step);
+  // `last`: nobody saves again after it, so it has to succeed.
+  absl::Status Save(int64_t step, bool last);
   // FailedPrecondition on all ranks where the data of one have changed since the run began.
   absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);

@@ -14,6 +14,7 @@
 #include "models/device/device.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
 #include "pipeline/checkpoint/files/model_files.h"
+#include "pipeline/checkpoint/saving/save_outcome.h"
 #include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/run/optimizer.h"
 #include "pipeline/train/metrics.h"
@@ -44,12 +45,13 @@ struct Training {
 
 // Where a run starts from, and where it is kept.
 struct Saving {
-  std::string directory;  // empty: nothing is saved
-  int64_t every = 0;      // steps; 0: only at the end
-  std::string resume;     // a checkpoint to go on from
-  std::string init;       // weights to start from, as OpenModelWeights takes them
-  std::string adapter;    // PEFT's, to start from; empty: fresh matrices
-  std::string data_path;  // kept in checkpoints
+  std::string directory;        // empty: nothing is saved
+  int64_t every = 0;            // steps; 0: only at the end
+  int keep = kCheckpointsKept;  // the newest checkpoints that are kept
+  std::string resume;           // a checkpoint to go on from
+  std::string init;             // weights to start from, as OpenModelWeights takes them
+  std::string adapter;          // PEFT's, to start from; empty: fresh matrices
+  std::string data_path;        // kept in checkpoints
   // Of the model's folder, where it has one; a run that goes on from a checkpoint takes those.
   std::shared_ptr<const ModelFiles> model_files = {};
   int64_t shard_bytes = kShardBytes;  // the most of a file of weights
@@ -102,7 +104,9 @@ struct TrainEvents {
   std::function<void(const ResumedRun&)> on_resume;  // before the first step, of a resumed run only
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
-  std::function<void(const std::string& path)> on_checkpoint;
+  std::function<void(const SaveOutcome&)> on_checkpoint;  // one that was saved
+  // A checkpoint could not be written; the run goes on without it.
+  std::function<void(const absl::Status&)> on_failed_checkpoint;
   std::function<void(const SlowStage&)> on_slow_stage;
 };
 

@@ -187,7 +187,7 @@ std::string Join(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
+absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, const std::string& base_hash,
                                     Communicator& world) {
   const RunPlan& plan = state.plan();
@@ -211,19 +211,21 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
   request.read = [&](const CheckpointPart& part, int64_t first, int64_t count) {
     return ReadPart(*views[static_cast<size_t>(part.parameter)], part, first, count, &reader);
   };
-  absl::StatusOr<std::string> path = SaveTogether(request, world);
+  request.keep = options.saving.keep;
+  absl::StatusOr<SaveOutcome> outcome = SaveTogether(request, world);
   // What another rank has aborted with says already which rank that is.
-  if (path.ok() || world.size() == 1 ||
-      WhereOf(path.status()).moment == Where::Moment::kCheckpoint) {
-    return path;
+  if (outcome.ok() || world.size() == 1 ||
+      WhereOf(outcome.status()).moment == Where::Moment::kCheckpoint) {
+    return outcome;
   }
-  return WithWhere(path.status(),
+  return WithWhere(outcome.status(),
                    {.rank = world.rank(), .moment = Where::Moment::kCheckpoint, .step = step});
 }
 
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
                                             const TrainOptions& options, const Dataset& data) {
-  absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(path);
+  std::string instead;
+  absl::StatusOr<LoadedCheckpoint> checkpoint = OpenNewestGoodCheckpoint(path, &instead);
   if (!checkpoint.ok()) return checkpoint.status();
   const RunState given = Describe(plan, options, data, 0);
   const std::vector<std::string> differences = Differences(checkpoint->state, given);
@@ -232,7 +234,6 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
         checkpoint->path, " cannot be resumed with these settings, which differ in: ",
         Join(differences), "; give the saved ones, or start anew from its weights with --init"));
   }
-  if (absl::Status status = CheckFinite(*checkpoint); !status.ok()) return status;
   absl::StatusOr<ResumedHyperParameters> resumed = ResumeHyperParameters(
       checkpoint->state.hyper_parameters, {options.training.optimizer, options.training.steps},
       options.training.given, plan.request.optimizer);
@@ -244,6 +245,7 @@ absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPl
   resume.step = checkpoint->state.step;
   resume.hyper_parameters = resumed->values;
   resume.differences = std::move(resumed->differences);
+  if (!instead.empty()) resume.differences.insert(resume.differences.begin(), instead);
   ComparePartitions(checkpoint->state, given, &resume.differences);
   CompareArithmetic(checkpoint->state, given, &resume.differences);
   resume.checkpoint = std::make_shared<const LoadedCheckpoint>(*std::move(checkpoint));

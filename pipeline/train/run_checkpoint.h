@@ -10,6 +10,7 @@
 #include "models/data/dataset.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
+#include "pipeline/checkpoint/saving/save_outcome.h"
 #include "pipeline/run/rank_state.h"
 #include "pipeline/train/run.h"
 
@@ -25,11 +26,10 @@ struct ResumePoint {
 };
 
 // Writes weights and optimizer state of all ranks after `step` steps below options.saving.directory,
-// and returns the path. Called by every rank of `world`, between steps: each writes what it holds
-// (see save_together.h) into files that are the same however the state was divided. Ranks other than
-// 0 return an empty path.
+// as SaveTogether does. Called by every rank of `world`, between steps: each writes what it holds
+// into files that are the same however the state was divided.
 // `base_hash` (base_hash.h) is of what an adapter is for, which is not written.
-absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& options,
+absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, const std::string& base_hash,
                                     Communicator& world);
 
@@ -37,7 +37,8 @@ absl::StatusOr<std::string> SaveRun(const RankState& state, const TrainOptions& 
 // micro-batches and groups of them, seed, data, compute type, optimizer and rule by which weights
 // are updated (at a flush, or without one). Stages, schedule, recomputation, replicas and what they
 // divide may differ. InvalidArgument names what differs. Hyper-parameters are the checkpoint's, but
-// for options.training.given.
+// for options.training.given. Where `path` is a directory of checkpoints and its newest is damaged,
+// the newest good one before it is taken, and a line of `differences` says so.
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,
                                             const TrainOptions& options, const Dataset& data);
 

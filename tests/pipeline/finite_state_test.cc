@@ -251,14 +251,14 @@ class NotResumed : public NeverSaved {
   }
 };
 
-TEST_F(NotResumed, TheNewestGoodCheckpointIsNamed) {
+TEST_F(NotResumed, TheNewestGoodCheckpointIsNamedOrTaken) {
   const RunPlan plan = MakePlan({.ranks = 2});
   TrainOptions options = SmallOptions(3);
   options.saving.directory = directory_;
   ASSERT_TRUE(Train(plan, options).ok());
   SaveSpoiled(4, "weights", kNan);
   TrainOptions rest = SmallOptions(6);
-  rest.saving.resume = directory_;
+  rest.saving.resume = directory_ + "/step-00000004";
   absl::Status status = Train(plan, rest).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(
@@ -266,10 +266,16 @@ TEST_F(NotResumed, TheNewestGoodCheckpointIsNamed) {
       AllOf(HasSubstr("step-00000004/model.safetensors: tensor '"), HasSubstr("' is nan at"),
             HasSubstr("the newest good checkpoint is " + directory_ + "/step-00000003")));
   SaveSpoiled(5, "moments", -kInfinity);
+  rest.saving.resume = directory_ + "/step-00000005";
   status = Train(plan, rest).status();
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("step-00000005/optimizer.safetensors: tensor '"),
                     HasSubstr("' is -inf at"), HasSubstr(directory_ + "/step-00000003")));
+  // A directory means its newest good one.
+  rest.saving.resume = directory_;
+  const auto resumed = Train(plan, rest);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->weights_hash, Train(plan, SmallOptions(6))->weights_hash);
   fs::remove_all(directory_ + "/step-00000003");
   status = Train(plan, rest).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("there is no other good checkpoint"));

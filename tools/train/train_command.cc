@@ -129,7 +129,13 @@ class Output {
             },
         .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
         .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
-        .on_checkpoint = [output](const std::string& path) { output->Saved(path); },
+        .on_checkpoint = [output](const SaveOutcome& saved) { output->Saved(saved); },
+        .on_failed_checkpoint =
+            [this](const absl::Status& status) {
+              writer_.WriteTo(STDERR_FILENO,
+                              absl::StrCat("sluice: ", DescribeError(status),
+                                           "; the run goes on without this checkpoint\n"));
+            },
         .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
   }
 

@@ -1,6 +1,7 @@
 #include "tools/train/train_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "partitioner/costs/layer_cost.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "pipeline/checkpoint/saving/save_outcome.h"
 #include "tools/command.h"
 #include "tools/schedule/timetable/schedule_source.h"
 #include "tools/train/model_flags.h"
@@ -243,9 +246,19 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       .Add("--save-every", options.saving.every,
            "Steps between checkpoints (default: only at the end)")
       ->check(CLI::NonNegativeNumber);
+  group
+      .Add("--keep", flags->keep,
+           absl::StrCat("How many of the newest checkpoints stay, or 'all' (default: ",
+                        kCheckpointsKept, ")"))
+      ->needs("--save");
   group.Add("--resume", options.saving.resume,
             "Continue from a checkpoint (the directory of --save, or one step in it), with its "
-            "learning rate and other hyper-parameters unless they are given");
+            "learning rate and other hyper-parameters unless they are given. Of a directory, the "
+            "newest checkpoint that is not damaged");
+  group
+      .Add("--resume-or-start", flags->resume_or_start,
+           "The same, but begin a new run where that directory has no checkpoint yet")
+      ->excludes("--resume");
   group.Add("--trace", flags->question.trace,
             "Write a Chrome/Perfetto trace of the actions to this file");
   group.AddFlag("--json", flags->question.json, "Print one JSON object per step, then a summary");
@@ -290,6 +303,14 @@ Validation ParseValidation(const std::string& text) {
     validation = {.path = text};
   }
   return validation;
+}
+
+absl::StatusOr<int> ParseKeep(const std::string& text) {
+  int keep = 0;
+  if (text == "all") return std::numeric_limits<int>::max();
+  if (absl::SimpleAtoi(text, &keep) && keep > 0) return keep;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--keep ", text, ": expected a whole number of at least 1, or 'all'"));
 }
 
 // The values that were given, and the defaults of the others.
@@ -342,6 +363,16 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   options.watching.timeout = *timeout;
   options.watching.trace = !question.trace.empty();
   options.running.pin_threads = !flags.no_pin;
+  if (!flags.keep.empty()) {
+    const absl::StatusOr<int> keep = ParseKeep(flags.keep);
+    if (!keep.ok()) return keep.status();
+    options.saving.keep = *keep;
+  }
+  if (!flags.resume_or_start.empty()) {
+    const absl::StatusOr<bool> resumes = HasCheckpoint(flags.resume_or_start);
+    if (!resumes.ok()) return resumes.status();
+    if (*resumes) options.saving.resume = flags.resume_or_start;
+  }
   if (flags.bytes) question.data.bytes = Bytes::kAny;
   if (flags.loss_on == "all") question.data.loss_on = LossOn::kAll;
   question.data.validation = ParseValidation(flags.validation);

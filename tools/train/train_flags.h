@@ -31,6 +31,8 @@ struct TrainFlags {
   bool bytes = false;
   KernelFlags kernels;
   std::string timeout = "30s";
+  std::string keep;
+  std::string resume_or_start;
   bool no_pin = false;
   WorldFlags world;
 };

@@ -50,7 +50,11 @@ class JsonOutput : public TrainOutput {
            {"eval_samples", e.samples}});
   }
 
-  void Saved(const std::string& path) override { Print({{"checkpoint", path}}); }
+  void Saved(const SaveOutcome& saved) override {
+    Json json = {{"checkpoint", saved.path}};
+    if (!saved.removed.empty()) json["removed"] = saved.removed;
+    Print(json);
+  }
 
   void Slow(const SlowStage& slow) override {
     Print({{"slow_at_step", slow.step},

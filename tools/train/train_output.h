@@ -18,7 +18,7 @@ class TrainOutput {
   virtual void Resumed(const ResumedRun& run) = 0;
   virtual void Step(const StepMetrics& metrics) = 0;
   virtual void Evaluated(const Evaluation& evaluation) = 0;
-  virtual void Saved(const std::string& path) = 0;
+  virtual void Saved(const SaveOutcome& saved) = 0;
   virtual void Slow(const SlowStage& slow) = 0;
   virtual void Done(const TrainSummary& summary) = 0;
 };

@@ -45,6 +45,8 @@ std::string LeftTime(double seconds) {
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 // The largest arena of one rank of the pipeline, over all replicas.
 int64_t LargestArena(const RunPlan& plan, int rank) {
   int64_t largest = 0;
@@ -133,9 +135,12 @@ class TableOutput : public TrainOutput {
           100 * e.accuracy, Grouped(e.samples));
   }
 
-  void Saved(const std::string& path) override {
+  void Saved(const SaveOutcome& saved) override {
     ClearBar();
-    Print("%7s saved %s\n", "", path);
+    std::string removed;
+    for (const std::string& path : saved.removed)
+      absl::StrAppend(&removed, removed.empty() ? ", removed " : ", ", BaseName(path));
+    Print("%7s saved %s%s\n", "", saved.path, removed);
   }
 
   void Slow(const SlowStage& slow) override {

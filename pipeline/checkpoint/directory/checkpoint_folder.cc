@@ -23,12 +23,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // Steps beyond the one just saved are of a run that was given up; they go once they are overtaken.
-void Prune(const std::string& directory, int64_t saved, int keep) {
+std::vector<std::string> Prune(const std::string& directory, int64_t saved, int keep) {
   std::vector<int64_t> steps = CheckpointsIn(directory);
   steps.erase(std::upper_bound(steps.begin(), steps.end(), saved), steps.end());
   const size_t kept = std::min(steps.size(), static_cast<size_t>(keep));
   steps.resize(steps.size() - kept);
-  for (const int64_t step : steps) RemoveCheckpoint(directory, step);
+  std::vector<std::string> removed;
+  for (const int64_t step : steps) {
+    RemoveCheckpoint(directory, step);
+    removed.push_back((fs::path(directory) / StepFolderName(step)).string());
+  }
+  return removed;
 }
 
 }  // namespace
@@ -65,9 +70,9 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
   return WriteTextFile((folder / kStateFile).string(), *text).status();
 }
 
-absl::StatusOr<std::string> CheckpointFolder::Commit(const RunState& state,
-                                                     std::map<std::string, FileRecord> files,
-                                                     int keep) {
+absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
+                                                         std::map<std::string, FileRecord> files,
+                                                         int keep) {
   assert(keep >= 1 && state.step >= 0);
   const fs::path dir = directory_;
   // The link before the renames, though it leads nowhere yet: all that can fail for want of room
@@ -91,8 +96,7 @@ absl::StatusOr<std::string> CheckpointFolder::Commit(const RunState& state,
   if (!status.ok()) return status;
   // The new checkpoint is safe; one that cannot be removed is no reason to stop a run.
   RemoveReplaced(directory_, state.step);
-  Prune(directory_, state.step, keep);
-  return (dir / name).string();
+  return CommittedFolder{(dir / name).string(), Prune(directory_, state.step, keep)};
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,6 +13,12 @@
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 
 namespace sluice {
+
+// A checkpoint that is in its place.
+struct CommittedFolder {
+  std::string path;
+  std::vector<std::string> removed;  // the paths of those that it made superfluous
+};
 
 // A checkpoint below `directory` that is being written: made, and at the end committed, by one
 // process, filled by any number of them. What an earlier one left behind by a crash is cleared away
@@ -30,11 +37,10 @@ class CheckpointFolder {
 
   // Adds config.json, the model's other files, and state.json, which lists them and `files`, all on
   // the disk by now; puts the folder in its place, points `latest` to it, and removes what this run
-  // replaces and all but the newest `keep` of the checkpoints up to this step. Returns the folder's
-  // path. FailedPrecondition where its name, or `latest`, belongs to something that sluice did not
+  // replaces and all but the newest `keep` of the checkpoints up to this step. FailedPrecondition where its name, or `latest`, belongs to something that sluice did not
   // make. Call it once.
-  absl::StatusOr<std::string> Commit(const RunState& state, std::map<std::string, FileRecord> files,
-                                     int keep);
+  absl::StatusOr<CommittedFolder> Commit(const RunState& state,
+                                         std::map<std::string, FileRecord> files, int keep);
 
  private:
   CheckpointFolder(std::string directory, uint64_t nonce)

@@ -134,6 +134,23 @@ fs::path DirectoryOf(const fs::path& folder) {
   return folder.has_parent_path() ? folder.parent_path() : fs::path(".");
 }
 
+bool Exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::status(path, ignored));
+}
+
+// "DIR" of "DIR/".
+fs::path WithoutSlash(const fs::path& path) {
+  return !path.has_filename() && path.has_parent_path() ? path.parent_path() : path;
+}
+
+// Whether `path` means the newest checkpoint of a directory, rather than one that somebody chose.
+bool MeansNewest(const std::string& path) {
+  const fs::path given = WithoutSlash(path);
+  return given.filename() == kLatestLink ||
+         !(Exists(given / kStateFile) || ParseStepFolder(given.filename().string()));
+}
+
 // Adds to the error of `folder` which checkpoint to take instead.
 absl::Status WithAdvice(const absl::Status& status, const fs::path& folder) {
   const int64_t step = ParseStepFolder(folder.filename().string()).value_or(-1);
@@ -151,20 +168,10 @@ bool IsLink(const fs::path& path) {
   return fs::is_symlink(fs::symlink_status(path, ignored));
 }
 
-bool Exists(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::status(path, ignored));
-}
-
 // Where `link` leads, so that errors tell the step.
 fs::path Follow(const fs::path& link) {
   std::error_code ignored;
   return link.parent_path() / fs::read_symlink(link, ignored);
-}
-
-// "DIR" of "DIR/".
-fs::path WithoutSlash(const fs::path& path) {
-  return !path.has_filename() && path.has_parent_path() ? path.parent_path() : path;
 }
 
 absl::StatusOr<fs::path> StepFolder(const std::string& path) {
@@ -231,6 +238,35 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   checkpoint.optimizer = *std::move(optimizer);
   for (const auto& [name, record] : verified->files) checkpoint.files.push_back(name);
   return checkpoint;
+}
+
+absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& path,
+                                                          std::string* instead) {
+  const auto open = [](const std::string& at) {
+    absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(at);
+    if (!checkpoint.ok()) return checkpoint;
+    if (absl::Status finite = CheckFinite(*checkpoint); !finite.ok())
+      return absl::StatusOr<LoadedCheckpoint>(finite);
+    return checkpoint;
+  };
+  absl::StatusOr<LoadedCheckpoint> newest = open(path);
+  if (!absl::IsDataLoss(newest.status()) || !MeansNewest(path)) return newest;
+  const absl::StatusOr<fs::path> bad = StepFolder(path);
+  if (!bad.ok()) return newest;
+  const int64_t step = ParseStepFolder(bad->filename().string()).value_or(-1);
+  const std::string good = NewestGood(DirectoryOf(*bad), step, step);
+  if (good.empty()) return newest;
+  // The advice at the end of the message is what is done here.
+  const absl::string_view why = newest.status().message();
+  *instead = absl::StrCat(why.substr(0, why.rfind("; ")), "; going on from ", good, " instead");
+  return open(good);
+}
+
+absl::StatusOr<bool> HasCheckpoint(const std::string& path) {
+  const absl::StatusOr<fs::path> folder = StepFolder(path);
+  if (folder.ok()) return true;
+  if (absl::IsNotFound(folder.status()) && StepsIn(path).empty()) return false;
+  return folder.status();
 }
 
 absl::StatusOr<ModelFiles> KeptModelFiles(const LoadedCheckpoint& checkpoint) {

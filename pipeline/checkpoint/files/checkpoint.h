@@ -48,6 +48,17 @@ absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path);
 // this check may have saved it; names the tensor, and the newest good checkpoint beside it.
 absl::Status CheckFinite(const LoadedCheckpoint& checkpoint);
 
+// Opens a checkpoint as OpenCheckpoint does, and checks that it is finite. Where `path` is a directory
+// of checkpoints, and the one to which `latest` leads is damaged or not finite, opens the newest good
+// one before it instead; `*instead` then says in a line what was wrong, and which one is taken.
+absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& path,
+                                                          std::string* instead);
+
+// Whether there is a checkpoint to go on from: false where nothing is at `path`, or a directory in
+// which there never was one. InvalidArgument where it is no directory; NotFound where checkpoints
+// are there, but no `latest`.
+absl::StatusOr<bool> HasCheckpoint(const std::string& path);
+
 // The checkpoint to go on from after `step` steps of a run that saves to `path`, or was resumed
 // from it (a directory of checkpoints, or one of them): the newest one up to that step, else the
 // newest of all, that is whole and has finite values only. "" without any.

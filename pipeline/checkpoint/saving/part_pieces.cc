@@ -22,9 +22,10 @@ absl::Status PartPieces::ForEach(const CheckpointPart& part, const Use& use) {
   return absl::OkStatus();
 }
 
-absl::Status PartPieces::Write(const CheckpointPart& part, const SharedFile& file) {
+absl::Status PartPieces::Write(const CheckpointPart& part, const Sink& sink) {
   return ForEach(part, [&](const float* values, int64_t first, int64_t count) {
-    return file.WriteAt(part.offset + StateBytes(first), values, StateBytes(count));
+    sink(part.offset + StateBytes(first), values, StateBytes(count));
+    return absl::OkStatus();
   });
 }
 
@@ -50,7 +51,7 @@ absl::Status PartPieces::Send(const CheckpointPart& part) {
   return status;
 }
 
-absl::Status PartPieces::Receive(const CheckpointPart& part, const SharedFile& file) {
+absl::Status PartPieces::Receive(const CheckpointPart& part, const Sink& sink) {
   Ticket tickets[kStatePiecesUnderWay] = {};
   const int64_t pieces = (part.count + kStatePiece - 1) / kStatePiece;
   const auto size = [&](int64_t piece) {
@@ -66,10 +67,8 @@ absl::Status PartPieces::Receive(const CheckpointPart& part, const SharedFile& f
     status = post(piece);
   for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
     status = rounds_.WaitReceive(part.owner, tickets[piece % kStatePiecesUnderWay]);
-    if (status.ok()) {
-      status = file.WriteAt(part.offset + StateBytes(piece * kStatePiece), Place(piece),
-                            StateBytes(size(piece)));
-    }
+    if (status.ok())
+      sink(part.offset + StateBytes(piece * kStatePiece), Place(piece), StateBytes(size(piece)));
     if (status.ok()) status = rounds_.Tick();
     if (status.ok()) status = post(piece + kStatePiecesUnderWay);
   }

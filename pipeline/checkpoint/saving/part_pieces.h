@@ -1,6 +1,7 @@
 #ifndef SLUICE_PIPELINE_CHECKPOINT_SAVING_PART_PIECES_H_
 #define SLUICE_PIPELINE_CHECKPOINT_SAVING_PART_PIECES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -8,7 +9,6 @@
 #include "absl/status/status.h"
 #include "comm/communicator.h"
 #include "pipeline/checkpoint/saving/checkpoint_layout.h"
-#include "pipeline/checkpoint/saving/shared_file.h"
 #include "pipeline/run/rounds.h"
 
 namespace sluice {
@@ -30,10 +30,12 @@ class PartPieces {
   using Use = std::function<absl::Status(const float* values, int64_t first, int64_t count)>;
   // Calls `use` for all of a part that this rank owns, in order.
   absl::Status ForEach(const CheckpointPart& part, const Use& use);
-  absl::Status Write(const CheckpointPart& part, const SharedFile& file);
+  // Where bytes go: `offset` is into the file.
+  using Sink = std::function<void(uint64_t offset, const void* data, size_t size)>;
+  absl::Status Write(const CheckpointPart& part, const Sink& sink);
   // To rank 0, which must Receive the same parts in the same order.
   absl::Status Send(const CheckpointPart& part);
-  absl::Status Receive(const CheckpointPart& part, const SharedFile& file);
+  absl::Status Receive(const CheckpointPart& part, const Sink& sink);
 
  private:
   float* Place(int64_t piece);

@@ -1,11 +1,14 @@
 #include "pipeline/checkpoint/saving/save_together.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "pipeline/checkpoint/directory/checkpoint_folder.h"
 #include "pipeline/checkpoint/directory/own_folder.h"
 #include "pipeline/checkpoint/saving/part_pieces.h"
@@ -17,6 +20,7 @@ namespace sluice {
 namespace {
 
 constexpr int kLeader = 0;
+constexpr size_t kMostWords = 8192;  // bytes of an error, which names paths, and a zero
 
 // One checkpoint, on one rank.
 class Save {
@@ -27,15 +31,12 @@ class Save {
         rounds_(&world, request.timeout),
         pieces_(&world, &rounds_, request.read) {}
 
-  absl::StatusOr<std::string> Run() {
+  absl::StatusOr<SaveOutcome> Run() {
     absl::Status status = Open();
-    if (status.ok()) status = WriteParts();
-    if (status.ok()) status = PassChecksums();
-    if (status.ok()) status = rounds_.Do([this] { return Sync(); });
-    if (status.ok()) status = rounds_.Finish();
-    if (status.ok()) status = Commit();
+    if (status.ok() && !failed_) status = Write();
+    if (status.ok() && !failed_) status = Commit();
     if (!status.ok()) return status;
-    return path_;
+    return std::move(outcome_);
   }
 
  private:
@@ -44,14 +45,78 @@ class Save {
   // Has rank 0 make the folder and the files, and finds out who sees them.
   absl::Status Open() {
     Rounds making(&world_, request_.timeout);
-    absl::Status status = leads() ? making.Do([this] { return Make(); }) : absl::OkStatus();
-    if (status.ok()) status = making.Finish();
-    double nonce = leads() && folder_ != nullptr ? static_cast<double>(folder_->nonce()) : 0;
-    if (status.ok()) status = Gather(nonce, &seen_);
+    absl::Status status = absl::OkStatus();
+    if (leads()) status = Try(making, [this] { return Make(); });
+    if (status.ok()) status = Agree(making);
+    if (!status.ok() || failed_) return status;
+    double nonce = leads() ? static_cast<double>(folder_->nonce()) : 0;
+    status = Gather(nonce, &seen_);
     if (!status.ok()) return status;
     nonce = seen_[kLeader];
     if (!leads()) Look(SavingFolder(request_.directory, static_cast<uint64_t>(nonce)));
     return Gather(open_.empty() ? 0 : 1, &seen_);
+  }
+
+  absl::Status Write() {
+    absl::Status status = WriteParts();
+    if (status.ok()) status = PassChecksums();
+    if (status.ok()) status = Try(rounds_, [this] { return Sync(); });
+    return status.ok() ? Agree(rounds_) : status;
+  }
+
+  // Does `work`, which may take long, unless something that this rank tried before has failed. An
+  // error of the work is remembered for Agree; what is returned is that of a lost rank.
+  absl::Status Try(Rounds& rounds, const std::function<absl::Status()>& work) {
+    return rounds.Do([&] {
+      if (mine_.ok()) mine_ = work();
+      return absl::OkStatus();
+    });
+  }
+
+  // Ends `rounds`. Afterwards all ranks know whether one of them has failed, and why.
+  absl::Status Agree(Rounds& rounds) {
+    std::vector<double> words;
+    absl::Status status = rounds.Finish(mine_.ok() ? 0 : 1, &words);
+    if (!status.ok()) return status;
+    const auto first = std::find(words.begin(), words.end(), 1);
+    failed_ = first != words.end();
+    return failed_ ? Tell(static_cast<int>(first - words.begin())) : absl::OkStatus();
+  }
+
+  // Tells all ranks the error of rank `failed`.
+  absl::Status Tell(int failed) {
+    const bool here = failed == world_.rank();
+    double code = here ? static_cast<double>(mine_.code()) : 0;
+    std::vector<double> codes;
+    if (absl::Status status = Gather(code, &codes); !status.ok()) return status;
+    code = codes[static_cast<size_t>(failed)];
+    std::string words(here ? mine_.message() : "");
+    words.resize(kMostWords - 1);
+    words.resize(kMostWords);  // ends in a zero
+    if (absl::Status status = Spread(failed, &words); !status.ok()) return status;
+    outcome_.failed = absl::Status(static_cast<absl::StatusCode>(code), words.c_str());
+    if (world_.size() == 1) return absl::OkStatus();
+    outcome_.failed = WithWhere(
+        outcome_.failed,
+        {.rank = failed, .moment = Where::Moment::kCheckpoint, .step = request_.state.step});
+    return absl::OkStatus();
+  }
+
+  // Brings what rank `from` has to all ranks.
+  absl::Status Spread(int from, std::string* words) {
+    const Instant deadline = Instant::Now() + request_.timeout;
+    Ticket ticket = 0;
+    if (from != world_.rank()) {
+      absl::Status status = world_.PostReceive(from, words->data(), words->size(), &ticket);
+      return status.ok() ? world_.WaitReceive(from, ticket, deadline) : status;
+    }
+    for (int to = 0; to < world_.size(); ++to) {
+      if (to == from) continue;
+      absl::Status status = world_.PostSend(to, words->data(), words->size(), &ticket);
+      if (status.ok()) status = world_.WaitSend(to, ticket, deadline);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Gather(double mine, std::vector<double>* all) {
@@ -91,10 +156,13 @@ class Save {
     for (size_t file = 0; file < request_.files.size(); ++file) {
       for (const CheckpointPart& part : request_.files[file].parts) {
         absl::Status status = absl::OkStatus();
+        const auto write = [&](uint64_t offset, const void* data, size_t size) {
+          if (mine_.ok()) mine_ = open_[file].WriteAt(offset, data, size);
+        };
         if (IsMine(part)) {
-          status = open_.empty() ? pieces_.Send(part) : pieces_.Write(part, open_[file]);
+          status = open_.empty() ? pieces_.Send(part) : pieces_.Write(part, write);
         } else if (leads() && !Sees(part.owner)) {
-          status = pieces_.Receive(part, open_[file]);
+          status = pieces_.Receive(part, write);
         }
         if (!status.ok()) return status;
       }
@@ -153,14 +221,16 @@ class Save {
     Rounds committing(&world_, request_.timeout);
     absl::Status status = absl::OkStatus();
     if (leads()) {
-      status = committing.Do([this] {
-        const absl::StatusOr<std::string> path =
+      status = Try(committing, [this] {
+        absl::StatusOr<CommittedFolder> committed =
             folder_->Commit(request_.state, records_, request_.keep);
-        if (path.ok()) path_ = *path;
-        return path.status();
+        if (!committed.ok()) return committed.status();
+        outcome_.path = std::move(committed->path);
+        outcome_.removed = std::move(committed->removed);
+        return absl::OkStatus();
       });
     }
-    return status.ok() ? committing.Finish() : status;
+    return status.ok() ? Agree(committing) : status;
   }
 
   const SaveRequest& request_;
@@ -172,12 +242,14 @@ class Save {
   std::vector<double> seen_;                  // [rank]: not 0 where it sees them
   std::string state_;                         // of a checksum, on its way
   std::map<std::string, FileRecord> records_;
-  std::string path_;
+  absl::Status mine_;    // the first error of this rank's files
+  bool failed_ = false;  // some rank's, as all know
+  SaveOutcome outcome_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::string> SaveTogether(const SaveRequest& request, Communicator& world) {
+absl::StatusOr<SaveOutcome> SaveTogether(const SaveRequest& request, Communicator& world) {
   return Save(request, world).Run();
 }
 

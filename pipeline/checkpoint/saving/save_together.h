@@ -10,11 +10,9 @@
 #include "pipeline/checkpoint/files/run_state.h"
 #include "pipeline/checkpoint/saving/checkpoint_layout.h"
 #include "pipeline/checkpoint/saving/part_pieces.h"
+#include "pipeline/checkpoint/saving/save_outcome.h"
 
 namespace sluice {
-
-// The newest checkpoints that a run keeps.
-constexpr int kCheckpointsKept = 2;
 
 // What a rank brings to a checkpoint that all ranks write.
 struct SaveRequest {
@@ -29,10 +27,11 @@ struct SaveRequest {
 // Saves DIRECTORY/step-N (replacing a checkpoint that is there), N = state.step, points `latest` to
 // it, and removes all but the newest `keep` of the checkpoints up to N; nothing else there is
 // touched. One run at a time may save to a directory: run_directory.h keeps others out.
-// ResourceExhausted when the disk is full; after any error the checkpoints that were there are
-// untouched, and nothing else is left behind but DIRECTORY/.sluice. FailedPrecondition where
-// step-N, `latest` or .sluice is not ours. InvalidArgument when a hyper-parameter is not finite or
-// `more` is no JSON object.
+// Where a rank cannot write, all go on to the end together and SaveOutcome::failed says why:
+// ResourceExhausted when the disk is full, FailedPrecondition where step-N, `latest` or .sluice is
+// not ours, InvalidArgument when a hyper-parameter is not finite or `more` is no JSON object. After
+// that, and after any error, the checkpoints that were there are untouched, and nothing else is left
+// behind but DIRECTORY/.sluice.
 //
 // Every rank writes what it owns straight into files that rank 0 has made; rank 0 then puts the
 // whole in its place, so that all of it is there or nothing, whoever fails and whenever. The ranks
@@ -41,9 +40,9 @@ struct SaveRequest {
 // A rank that does not see rank 0's new folder (another machine, without a file system that both
 // share) sends its parts to rank 0, a piece at a time.
 //
-// Called by every rank of `world`, with the same files. Rank 0 gets the path of the checkpoint, the
-// others "". An error of one rank is for it to Abort with.
-absl::StatusOr<std::string> SaveTogether(const SaveRequest& request, Communicator& world);
+// Called by every rank of `world`, with the same files. An error is of the messages between ranks, of
+// which one is lost, and for the rank that gets it to Abort with.
+absl::StatusOr<SaveOutcome> SaveTogether(const SaveRequest& request, Communicator& world);
 
 }  // namespace sluice
 

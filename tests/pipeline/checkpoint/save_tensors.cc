@@ -52,6 +52,12 @@ absl::StatusOr<std::vector<CheckpointFile>> WeightFiles(const std::vector<Tensor
 
 }  // namespace
 
+absl::StatusOr<std::string> PathOf(const absl::StatusOr<SaveOutcome>& outcome) {
+  if (!outcome.ok()) return outcome.status();
+  if (!outcome->failed.ok()) return outcome->failed;
+  return outcome->path;
+}
+
 absl::StatusOr<std::string> SaveTensors(const std::string& directory, const RunState& state,
                                         const std::vector<TensorSource>& weights,
                                         const std::vector<TensorSource>& optimizer, int keep,
@@ -74,7 +80,7 @@ absl::StatusOr<std::string> SaveTensors(const std::string& directory, const RunS
     return file[static_cast<size_t>(tensor < moments ? tensor : tensor - moments)].data + at;
   };
   InProcessGroup alone(1, 16);
-  return SaveTogether(request, alone.communicator(0));
+  return PathOf(SaveTogether(request, alone.communicator(0)));
 }
 
 }  // namespace sluice

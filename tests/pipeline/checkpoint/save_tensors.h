@@ -18,6 +18,9 @@ namespace sluice {
 absl::StatusOr<CheckpointFile> FileOf(const std::string& name,
                                       const std::vector<TensorSource>& tensors, int first);
 
+// The path of what was saved, or why nothing was.
+absl::StatusOr<std::string> PathOf(const absl::StatusOr<SaveOutcome>& outcome);
+
 // Saves a checkpoint of these tensors in the way of a run with one rank, weights in files of at most
 // `shard_bytes`, and returns its path.
 // Errors are those of SaveTogether.

@@ -14,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "comm/local/in_process.h"
+#include "comm/where.h"
 #include "models/files/file_writer.h"
 #include "pipeline/checkpoint/saving/running_checksum.h"
 #include "tests/comm/tcp/tcp_group.h"
+#include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 
 namespace sluice {
@@ -130,8 +132,9 @@ class SaveTogetherTest : public testing::Test {
     for (size_t rank = 0; rank < requests.size(); ++rank) {
       threads.emplace_back([&, rank] {
         Communicator& world = communicator(static_cast<int>(rank));
-        ends[rank] = SaveTogether(requests[rank], world);
-        if (!ends[rank].ok()) world.Abort(ends[rank].status());
+        const absl::StatusOr<SaveOutcome> outcome = SaveTogether(requests[rank], world);
+        if (!outcome.ok()) world.Abort(outcome.status());
+        ends[rank] = PathOf(outcome);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -228,7 +231,7 @@ TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       auto& end = ends[static_cast<size_t>(rank)];
-      end = SaveTogether(requests[static_cast<size_t>(rank)], group.communicator(rank));
+      end = PathOf(SaveTogether(requests[static_cast<size_t>(rank)], group.communicator(rank)));
       if (!end.ok()) group.communicator(rank).Abort(end.status());
       ++ended;
     });
@@ -243,16 +246,53 @@ TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
   EXPECT_THAT(names, testing::UnorderedElementsAre(".sluice", "latest", "step-00000001"));
 }
 
-// All ranks are told what rank 0 cannot write.
-TEST_F(SaveTogetherTest, ALeaderThatCannotWriteTellsAll) {
+// All ranks are told what rank 0 cannot write, and can save once it can.
+TEST_F(SaveTogetherTest, ALeaderThatCannotWriteTellsAllAndTheRanksGoOn) {
   std::mt19937 random(3);
   const Cut cut = RandomCut(2, random);
   WriteBytes(dir_, "a file where the folder should be");
   const std::vector<SaveRequest> requests(2, RequestOf(cut, 1));
   InProcessGroup group(2, 16);
-  for (const auto& end :
-       SaveAll(requests, [&](int rank) -> Communicator& { return group.communicator(rank); }))
+  const auto save = [&] {
+    return SaveAll(requests, [&](int rank) -> Communicator& { return group.communicator(rank); });
+  };
+  for (const auto& end : save()) {
     EXPECT_THAT(std::string(end.status().message()), testing::HasSubstr(dir_));
+    EXPECT_EQ(WhereOf(end.status()).rank, 0);
+    EXPECT_EQ(WhereOf(end.status()).moment, Where::Moment::kCheckpoint);
+  }
+  fs::remove(dir_);
+  for (const auto& end : save()) EXPECT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(OpenCheckpoint(dir_)->state.step, 1);
+}
+
+// Whatever a rank is at when the disk is full, its own parts or those that others send to rank 0.
+TEST_F(SaveTogetherTest, AFullDiskFailsOnAllRanksAndTheNextSaveSucceeds) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    const int ranks = 1 + static_cast<int>(random() % 4);
+    const Cut cut = RandomCut(ranks, random, /*longest=*/2000);
+    std::vector<SaveRequest> requests(static_cast<size_t>(ranks), RequestOf(cut, 1));
+    for (size_t rank = 1; rank < requests.size(); ++rank) {
+      if (random() % 2 == 0) requests[rank].directory = folder_ / "elsewhere";
+    }
+    const auto group = MakeTcpGroup(ranks, {.capacity = 16});
+    const auto save = [&] {
+      return SaveAll(requests,
+                     [&](int rank) -> Communicator& { return *group[static_cast<size_t>(rank)]; });
+    };
+    {
+      const FileSizeLimit full(random() % cut.files[random() % 2].bytes);
+      for (const auto& end : save()) {
+        ASSERT_EQ(end.status().code(), absl::StatusCode::kResourceExhausted)
+            << "seed " << seed << ": " << end.status();
+      }
+      EXPECT_FALSE(OpenCheckpoint(dir_).ok());
+    }
+    for (const auto& end : save()) ASSERT_TRUE(end.ok()) << "seed " << seed << ": " << end.status();
+    EXPECT_EQ(OpenCheckpoint(dir_)->state.step, 1);
+    fs::remove_all(dir_);
+  }
 }
 
 }  // namespace

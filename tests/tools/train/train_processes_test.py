@@ -525,17 +525,34 @@ class TrainProcesses(unittest.TestCase):
         self.assertEqual(saved(folders[0]), saved(folders[2]))
         self.assertFalse(os.path.exists(folders[3]))
 
-    def test_a_rank_that_cannot_write_its_part_is_named(self):
+    def test_a_rank_that_cannot_write_its_part_is_named_and_the_run_goes_on(self):
         save = os.path.join(self.folder.name, 'limited')
         flags = self.flags('--steps', '1000000', '--save-every', '2', '--stages', '2', '--save', save)
-        # After some saves, rank 1 may write no byte of a file beyond the first 8 KiB.
         ranks = Ranks(2, flags)
+
+        def limit(size):  # the most bytes that rank 1 may write of a file
+            resource.prlimit(ranks.processes[1].pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+        def saved():
+            return int(os.readlink(os.path.join(save, 'latest')).split('-')[1])
+
         ranks.await_line('checkpoint')
-        resource.prlimit(ranks.processes[1].pid, resource.RLIMIT_FSIZE, (8192, 8192))
+        limit(8192)
+        said = ranks.processes[0].stderr.readline()
+        self.assertRegex(said, r'^sluice: rank 1, checkpoint of step \d+: cannot write .*; '
+                               'the run goes on without this checkpoint$')
+        failed = int(re.search(r'step (\d+)', said)[1])
+        self.assertLess(saved(), failed)
+        limit(resource.RLIM_INFINITY)
+        deadline = time.monotonic() + PATIENCE
+        while saved() <= failed and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertGreater(saved(), failed)
+        limit(8192)
+        ranks.processes[0].send_signal(signal.SIGTERM)
         ended = ranks.finish()
         self.assertEqual([code for code, _, _ in ended], [6, 6], ended)
-        self.assertIn('rank 1, checkpoint of step', ended[0][2])
-        self.assertIn('cannot write', ended[0][2])
+        self.assertRegex(ended[0][2].splitlines()[-1], '^sluice: rank 1, checkpoint of step .*: cannot write [^;]*$')
         self.assertRegex(' '.join(sorted(os.listdir(save))), r'^\.sluice latest( step-\d+)+$')
         self.assertEqual(sorted(os.listdir(os.path.join(save, '.sluice'))), ['format', 'lock'])
 

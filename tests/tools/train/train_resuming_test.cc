@@ -98,6 +98,73 @@ TEST_F(TrainResumingTest, EachDifferenceIsALine) {
   EXPECT_EQ(std::count(two.err.begin(), two.err.end(), '\n'), 2) << two.err;
 }
 
+// A directory means its newest checkpoint that is whole; one that is named is that one.
+TEST_F(TrainResumingTest, TheNewestWholeCheckpointIsTaken) {
+  const std::string out = folder_ / "out";
+  const std::string save = " --save " + out;
+  const std::string whole = Hash(Done("--steps 6"));
+  Done("--steps 4 --save-every 1 --keep 3" + save);
+  const std::string damaged = out + "/step-00000004/model.safetensors";
+  std::string bytes = ReadBytes(damaged);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  WriteBytes(damaged, bytes);
+  const ProcessResult named = Run("--steps 6 --resume " + Saved(4));
+  EXPECT_EQ(named.exit_code, kExitBadInput);
+  EXPECT_THAT(named.err, HasSubstr("the newest good checkpoint is " + out + "/step-00000003"));
+  for (const std::string& directory : {out, out + "/latest", out + "/"}) {
+    const ProcessResult resumed = Done("--steps 6 --resume " + directory);
+    EXPECT_EQ(Hash(resumed), whole);
+    EXPECT_THAT(resumed.err,
+                AllOf(HasSubstr(damaged + " is damaged: its checksum is "),
+                      HasSubstr("; going on from "), HasSubstr("step-00000003 instead\n")));
+    EXPECT_EQ(std::count(resumed.err.begin(), resumed.err.end(), '\n'), 1) << resumed.err;
+  }
+  // What goes on from there replaces the damaged one.
+  EXPECT_EQ(Hash(Done("--steps 6 --save-every 1 --resume-or-start " + out + save)), whole);
+  EXPECT_EQ(Done("--steps 6 --resume " + Saved(5)).err, "");
+}
+
+TEST_F(TrainResumingTest, StartsWhereThereIsNothingToResume) {
+  const std::string out = folder_ / "out";
+  const std::string flags = absl::StrCat(" --resume-or-start ", out, " --save ", out);
+  const ProcessResult first = Done("--steps 3" + flags);
+  EXPECT_EQ(Hash(first), Hash(Done("--steps 3")));
+  EXPECT_EQ(Hash(Done("--steps 6" + flags)), Hash(Done("--steps 6")));
+  // Checkpoints without a newest one are not nothing.
+  fs::remove(out + "/latest");
+  const ProcessResult lost = Run("--steps 6" + flags);
+  EXPECT_EQ(lost.exit_code, kExitBadInput);
+  EXPECT_THAT(lost.err, HasSubstr("has no checkpoint 'latest'; the newest good one is"));
+  EXPECT_EQ(Run("--resume-or-start x --resume y").exit_code, kExitBadInput);
+}
+
+TEST_F(TrainResumingTest, KeepsSoManyAndSaysWhatItRemoves) {
+  const std::string save = absl::StrCat(" --steps 5 --save-every 1 --save ", folder_ / "out");
+  for (const auto& [keep, kept] : std::map<std::string, int>{{"1", 1}, {"3", 3}, {"all", 5}}) {
+    const ProcessResult result = Done(absl::StrCat("--keep ", keep, save));
+    int removed = 0;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(result.out, '\n'))) {
+      const Json json = Json::parse(line, nullptr, false);
+      if (json.is_object() && json.contains("removed")) {
+        for (const std::string path : json["removed"]) {
+          EXPECT_FALSE(fs::exists(path)) << path;
+          ++removed;
+        }
+      }
+    }
+    EXPECT_EQ(removed, 5 - kept) << keep;
+    for (int step = 1; step <= 5; ++step) {
+      EXPECT_EQ(fs::exists(absl::StrCat(folder_ / "out", "/step-0000000", step)), step > 5 - kept);
+    }
+    fs::remove_all(folder_ / "out");
+  }
+  for (const std::string wrong : {"0", "-1", "some", "1.5", "99999999999"}) {
+    const ProcessResult result = Run(absl::StrCat("--keep ", wrong, save));
+    EXPECT_EQ(result.exit_code, kExitBadInput) << wrong;
+    EXPECT_THAT(result.err, HasSubstr("--keep " + wrong + ": expected a whole number"));
+  }
+}
+
 TEST_F(TrainResumingTest, AChangeOfTheRuleOfUpdatesIsRefused) {
   const std::string shape = "--micro-batches 4 --steps 2 ";
   Done(absl::StrCat(shape, "--save ", folder_ / "out"));
