@@ -17,7 +17,7 @@ using Ticket = uint64_t;
 // message posted by the sender meets the k-th receive posted by the receiver, and their sizes must
 // agree. Memory stays the caller's until the ticket has been waited for without an error; after
 // one, until Abort has returned. Used by one thread (the rank's), except Abort, which any thread
-// may call.
+// may call. `background` is for a second thread.
 //
 // A rank that gets an error is expected to Abort with it (saying what it was doing), so that all
 // the others stop too.
@@ -43,6 +43,11 @@ class Communicator {
                                  Instant deadline) = 0;
   // Returns once every rank has called it.
   virtual absl::Status Barrier(Instant deadline) = 0;
+
+  // Another communicator of the same ranks, with edges of its own, for another thread of this rank to
+  // use at the same time; null where the transport has none. What ends one of the two, a loss or an
+  // Abort, ends both.
+  virtual Communicator* background() { return nullptr; }
 
   // Makes every pending and later call on every rank return `status` (not OK). The first one wins.
   virtual void Abort(const absl::Status& status) = 0;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,7 +114,10 @@ absl::Status MessageQueue::Wait(Direction direction, int channel, int peer, Tick
   if (absl::Status status = CheckPeer(peer); !status.ok()) return status;
   const Queue& queue = QueueOf(direction, channel, peer);
   if (queue.completed.load(std::memory_order_acquire) > ticket) return absl::OkStatus();
-  const Setting awaited(&awaited_peer_, peer);
+  // What the thread in the background waits for does not say what the rank does.
+  std::optional<Setting> awaited;
+  if (channel == kProgramChannel || channel == kCollectiveChannel)
+    awaited.emplace(&awaited_peer_, peer);
   const auto stop = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(options_.spin);
   while (!Finished(queue, ticket) && std::chrono::steady_clock::now() < stop) {
   }

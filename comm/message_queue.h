@@ -21,10 +21,13 @@ namespace sluice {
 enum class Direction : uint8_t { kSend, kReceive };
 
 // Messages of the program that runs, and those of all-gathers and barriers, which may overtake them
-// in the program of one rank and not of another: two FIFO edges for each ordered pair of ranks.
+// in the program of one rank and not of another; and both once more for Communicator::background:
+// four FIFO edges for each ordered pair of ranks.
 inline constexpr int kProgramChannel = 0;
 inline constexpr int kCollectiveChannel = 1;
-inline constexpr int kChannels = 2;
+inline constexpr int kBackgroundChannel = 2;
+inline constexpr int kBackgroundCollectiveChannel = 3;
+inline constexpr int kChannels = 4;
 
 // Half a message: a send or a receive, as the rank's thread hands it to the transport's thread.
 struct Post {
@@ -46,8 +49,9 @@ struct PeerHealth {
   int suspect = 0;    // the rank that is probably lost: the peer, or one that it waits for
 };
 
-// The queues between a rank's thread, which posts messages and waits for them, and its transport's
-// thread, which takes the posts and completes them. Knows nothing of wires. Messages of a rank to
+// The queues between a rank's threads, which post messages and wait for them, and its transport's
+// thread, which takes the posts and completes them. No two threads of a rank use the same channel at
+// the same time. Knows nothing of wires. Messages of a rank to
 // itself are copied here.
 class MessageQueue {
  public:

@@ -1,52 +1,29 @@
 #ifndef SLUICE_COMM_WIRE_COMMUNICATOR_H_
 #define SLUICE_COMM_WIRE_COMMUNICATOR_H_
 
-#include <vector>
+#include <utility>
 
-#include "comm/communicator.h"
 #include "comm/message_queue.h"
-#include "models/device/instant.h"
+#include "comm/queue_communicator.h"
 
 namespace sluice {
 
-// The rank's end of every transport that has a thread of its own: posts go through a queue, while
-// all-gathers and barriers are messages of a channel of their own. A transport derives from it, and
+// The rank's end of every transport that has a thread of its own. A transport derives from it, and
 // its thread takes the posts from queue().
-class WireCommunicator : public Communicator {
+class WireCommunicator : public QueueCommunicator {
  public:
-  int rank() const override { return queue_.rank(); }
-  int size() const override { return queue_.size(); }
-  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override;
-  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override;
-  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override;
-  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override;
-  // After one of these two has missed its deadline, all later ones return that error: ranks would
-  // no longer agree on which all-gather is which.
-  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         Instant deadline) override;
-  absl::Status Barrier(Instant deadline) override;
-  void Abort(const absl::Status& status) override { queue_.Abort(status); }
-  absl::Status failure() const override { return queue_.failure(); }
+  Communicator* background() override { return &background_; }
 
  protected:
-  explicit WireCommunicator(MessageQueue::Options options) : queue_(std::move(options)) {}
+  explicit WireCommunicator(MessageQueue::Options options)
+      : QueueCommunicator(&queue_, {kProgramChannel, kCollectiveChannel}),
+        queue_(std::move(options)),
+        background_(&queue_, {kBackgroundChannel, kBackgroundCollectiveChannel}) {}
   MessageQueue& queue() { return queue_; }
 
  private:
-  // Gathers `outgoing_` of every rank in `incoming_`.
-  absl::Status GatherFromAll(Instant deadline);
-  absl::Status PostGather();
-  absl::Status WaitGather(Instant deadline);
-
   MessageQueue queue_;
-  // The messages' memory is here, since a caller whose all-gather was late may go on to free its
-  // own.
-  std::vector<double> outgoing_, incoming_;
-  struct Tickets {
-    Ticket sent = 0, received = 0;
-  };
-  std::vector<Tickets> tickets_;
-  absl::Status late_;
+  QueueCommunicator background_;
 };
 
 }  // namespace sluice

@@ -43,9 +43,20 @@ struct InProcessGroup::Shared {
     return generation != mine ? absl::OkStatus() : failure;
   }
 
+  // Ends this group's calls. Under the lock, so that whoever learns of the failure in Meet finds every
+  // edge closed.
+  void End(const absl::Status& status) {
+    const std::lock_guard lock(mutex);
+    if (!failure.ok()) return;
+    failure = status;
+    changed.notify_all();
+    for (auto& edge : edges) edge->Abort(status);
+  }
+
   const int ranks;
   std::vector<std::unique_ptr<FifoEdge>> edges;
-  std::mutex mutex;  // guards what follows, up to `failure`
+  Shared* other = nullptr;  // of the foreground the background's, and the other way round
+  std::mutex mutex;         // guards what follows, up to `failure`
   std::condition_variable changed;
   uint64_t generation = 0;
   int arrived = 0;
@@ -59,7 +70,9 @@ namespace {
 template <typename Shared>
 class InProcessCommunicator : public Communicator {
  public:
-  InProcessCommunicator(Shared* shared, int rank) : shared_(shared), rank_(rank) {}
+  // `background`: null for a communicator that is one.
+  InProcessCommunicator(Shared* shared, int rank, Communicator* background)
+      : shared_(shared), rank_(rank), background_(background) {}
   int rank() const override { return rank_; }
   int size() const override { return shared_->ranks; }
 
@@ -100,13 +113,10 @@ class InProcessCommunicator : public Communicator {
   absl::Status Barrier(Instant deadline) override { return shared_->Meet(rank_, deadline); }
 
   void Abort(const absl::Status& status) override {
-    // Under the lock, so that whoever learns of the failure in Meet finds every edge closed.
-    std::unique_lock lock(shared_->mutex);
-    if (!shared_->failure.ok()) return;
-    shared_->failure = status;
-    shared_->changed.notify_all();
-    for (auto& edge : shared_->edges) edge->Abort(status);
+    shared_->End(status);
+    shared_->other->End(failure());  // the first one, which may be another
   }
+  Communicator* background() override { return background_; }
   absl::Status failure() const override {
     const std::lock_guard lock(shared_->mutex);
     return shared_->failure;
@@ -122,14 +132,21 @@ class InProcessCommunicator : public Communicator {
 
   Shared* shared_;
   int rank_;
+  Communicator* background_;
 };
 
 }  // namespace
 
 InProcessGroup::InProcessGroup(int ranks, size_t capacity, absl::Duration spin)
-    : shared_(std::make_unique<Shared>(ranks, capacity, spin)) {
+    : shared_(std::make_unique<Shared>(ranks, capacity, spin)),
+      shared_background_(std::make_unique<Shared>(ranks, capacity, absl::ZeroDuration())) {
+  shared_->other = shared_background_.get();
+  shared_background_->other = shared_.get();
   for (int r = 0; r < ranks; ++r) {
-    communicators_.push_back(std::make_unique<InProcessCommunicator<Shared>>(shared_.get(), r));
+    background_.push_back(
+        std::make_unique<InProcessCommunicator<Shared>>(shared_background_.get(), r, nullptr));
+    communicators_.push_back(std::make_unique<InProcessCommunicator<Shared>>(
+        shared_.get(), r, background_.back().get()));
   }
 }
 

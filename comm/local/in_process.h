@@ -27,7 +27,8 @@ class InProcessGroup {
 
  private:
   struct Shared;
-  std::unique_ptr<Shared> shared_;
+  std::unique_ptr<Shared> shared_, shared_background_;
+  std::vector<std::unique_ptr<Communicator>> background_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 

@@ -18,6 +18,9 @@ namespace {
 constexpr size_t kStagingBytes = 16 << 10;
 // What one call may move before the other peers have their turn.
 constexpr size_t kTurnBytes = 1 << 20;
+// Channels, the first to be served first: collectives are short, and the background has time.
+constexpr int kByUrgency[kChannels] = {kCollectiveChannel, kBackgroundCollectiveChannel,
+                                       kProgramChannel, kBackgroundChannel};
 constexpr size_t kMostMessageBytes = 4096;
 constexpr size_t kMostAbortBytes = kMostMessageBytes + kLongestWhere;
 constexpr uint64_t kMostMilliseconds = 0xffffffff;
@@ -159,7 +162,7 @@ void TcpPeer::CheckNothingIsMissing() {
 }
 
 bool TcpPeer::StartSending() {
-  for (int c = kChannels - 1; c >= 0; --c) {  // collectives first: they are short
+  for (const int c : kByUrgency) {
     Channel& channel = channels_[c];
     if (channel.sends.empty() || channel.ready.empty()) continue;
     out_post_ = channel.sends.front();

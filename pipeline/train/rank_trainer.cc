@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
 #include "pipeline/run/gradient_exchange.h"
+#include "pipeline/run/rounds.h"
 #include "pipeline/train/base_hash.h"
 #include "pipeline/train/diagnosis.h"
 #include "pipeline/train/run_checkpoint.h"
@@ -69,6 +70,15 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       state_check_(*state, options_, world) {}
 
 absl::Status RankTrainer::Run() {
+  absl::Status status = RunSteps();
+  if (saving_ != nullptr) {
+    if (!status.ok()) world_.Abort(status);  // so that the save ends now
+    saving_ = nullptr;
+  }
+  return status;
+}
+
+absl::Status RankTrainer::RunSteps() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.watching.timeout);
   if (!alike.ok()) return alike;
   if (absl::Status status = CheckBase(); !status.ok()) return status;
@@ -97,9 +107,11 @@ absl::Status RankTrainer::Run() {
     if ((stop = reports->back().stop)) break;
   }
   summary_.interrupted = stop && step < options_.training.steps;
+  if (absl::Status status = AwaitSaver(); !status.ok()) return status;
+  if (absl::Status status = FinishSave(); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   if (!options_.saving.directory.empty() && saved_step_ != step) {
-    if (absl::Status status = Save(step, /*last=*/true); !status.ok()) return status;
+    if (absl::Status status = SaveLast(step); !status.ok()) return status;
   }
   if (!summary_.interrupted) {
     if (absl::Status status = Evaluate(step); !status.ok()) return status;
@@ -212,6 +224,8 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   absl::StatusOr<StepReport> report =
       reporter_.Gather(train_, norms_, stop, world_, options_.watching.timeout);
   if (!report.ok()) return report;
+  // Also where the loss is not finite: what is saved may show why.
+  if (status = AwaitSaver(); !status.ok()) return status;
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm)) {
     return Diagnose(train_, TrainPass(step), step - 1,
                     [&](const NonFinite& first, const std::string& state) {
@@ -255,9 +269,12 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
                           : slow_stages_.Observe(step, seconds, report.rank_seconds);
     if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
   }
+  if (saving_ != nullptr && saving_->saver->done()) {
+    if (absl::Status status = FinishSave(); !status.ok()) return status;
+  }
   if (!options_.saving.directory.empty() && options_.saving.every > 0 &&
       step % options_.saving.every == 0) {
-    if (absl::Status status = Save(step, /*last=*/false); !status.ok()) return status;
+    if (absl::Status status = Save(step); !status.ok()) return status;
   }
   if (options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
       step < options_.training.steps && !report.stop) {
@@ -295,6 +312,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
         evaluate_, {}, false, world_, options_.watching.timeout, std::min(round, count - first));
     if (!report.ok()) return report.status();
     if (!std::isfinite(report->loss_sum)) {
+      if (absl::Status status = AwaitSaver(); !status.ok()) return status;
       return Diagnose(evaluate_, pass, step, [&](const NonFinite& begin, const std::string& state) {
         return DescribeNonFiniteEvaluation(begin, state, step, report->loss_sum, plan_);
       });
@@ -337,24 +355,74 @@ absl::Status RankTrainer::CheckData(int64_t step) {
       step);
 }
 
-absl::Status RankTrainer::Save(int64_t step, bool last) {
+absl::Status RankTrainer::SaveLast(int64_t step) {
   if (absl::Status status = CheckData(step); !status.ok()) return status;
-  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   const absl::StatusOr<SaveOutcome> outcome =
       SaveRun(state_, options_, *context_.data, step, base_hash_, world_);
   if (!outcome.ok()) return outcome.status();
-  if (!outcome->failed.ok()) {
-    if (last) return outcome->failed;
-    if (leader() && context_.events->on_failed_checkpoint)
-      context_.events->on_failed_checkpoint(outcome->failed);
-    return absl::OkStatus();
+  if (!outcome->failed.ok()) return outcome->failed;
+  Saved(step, *outcome);
+  return absl::OkStatus();
+}
+
+absl::Status RankTrainer::Save(int64_t step) {
+  if (absl::Status status = FinishSave(); !status.ok()) return status;
+  if (absl::Status status = CheckData(step); !status.ok()) return status;
+  // Without a flush weights change all the time; a device's memory is read on the rank's stream.
+  const bool may_wait = !plan_.asynchronous() && !state_.device().queues();
+  Communicator* const background = may_wait ? world_.background() : nullptr;
+  Communicator& world = background != nullptr ? *background : world_;
+  saving_ = std::make_unique<SaveUnderWay>();
+  saving_->step = step;
+  saving_->saver = std::make_unique<BackgroundSave>(
+      [this, &world, step, under_way = saving_.get()](
+          const std::function<void()>& on_read) -> absl::StatusOr<SaveOutcome> {
+        absl::StatusOr<std::string> bad = state_check_.NotFinite(world);
+        if (!bad.ok()) return bad.status();
+        under_way->not_finite = *std::move(bad);
+        if (!under_way->not_finite.empty()) return SaveOutcome();
+        return SaveRun(state_, options_, *context_.data, step, base_hash_, world, on_read);
+      });
+  if (background != nullptr) return absl::OkStatus();
+  saving_->saver->Finish().IgnoreError();  // nothing else happens meanwhile
+  absl::Status status = AwaitSaver();
+  return status.ok() ? FinishSave() : status;
+}
+
+absl::Status RankTrainer::AwaitSaver() {
+  if (saving_ == nullptr || saving_->awaited) return absl::OkStatus();
+  saving_->awaited = true;
+  absl::Status status = absl::OkStatus();
+  Rounds rounds(&world_, options_.watching.timeout);
+  if (!saving_->saver->has_read()) {
+    status = rounds.Do([this] {
+      saving_->saver->AwaitRead();
+      return absl::OkStatus();
+    });
+  }
+  if (status.ok()) status = rounds.Finish();
+  return status.ok() ? state_check_.CheckAnswer(saving_->step, saving_->not_finite) : status;
+}
+
+absl::Status RankTrainer::FinishSave() {
+  if (saving_ == nullptr) return absl::OkStatus();
+  const absl::StatusOr<SaveOutcome> outcome = saving_->saver->Finish();
+  const int64_t step = saving_->step;
+  saving_ = nullptr;
+  if (outcome.ok()) Saved(step, *outcome);
+  return outcome.status();
+}
+
+void RankTrainer::Saved(int64_t step, const SaveOutcome& outcome) {
+  const TrainEvents& events = *context_.events;
+  if (!outcome.failed.ok()) {
+    if (leader() && events.on_failed_checkpoint) events.on_failed_checkpoint(outcome.failed);
+    return;
   }
   saved_step_ = step;
-  if (leader()) {
-    summary_.checkpoint = outcome->path;
-    if (context_.events->on_checkpoint) context_.events->on_checkpoint(*outcome);
-  }
-  return absl::OkStatus();
+  if (!leader()) return;
+  summary_.checkpoint = outcome.path;
+  if (events.on_checkpoint) events.on_checkpoint(outcome);
 }
 
 absl::Status RankTrainer::Hash() {

@@ -15,6 +15,7 @@
 #include "pipeline/run/executor.h"
 #include "pipeline/run/gradient_norms.h"
 #include "pipeline/train/agreement.h"
+#include "pipeline/train/background_save.h"
 #include "pipeline/train/run.h"
 #include "pipeline/train/slow_stage.h"
 #include "pipeline/train/state_check.h"
@@ -68,8 +69,18 @@ class RankTrainer {
   // came from; `step` good steps went before. Never OK.
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
   absl::Status Evaluate(int64_t step);
-  // `last`: nobody saves again after it, so it has to succeed.
-  absl::Status Save(int64_t step, bool last);
+  absl::Status RunSteps();
+  // Saves at once. Nobody saves again after it, so it has to succeed.
+  absl::Status SaveLast(int64_t step);
+  // Saves while the next step runs, where that does not change what is saved before its end.
+  absl::Status Save(int64_t step);
+  // Before anything changes the state: waits until a save under way has read all of it. All ranks
+  // call it together, since some may wait for long.
+  absl::Status AwaitSaver();
+  // Waits for a save under way, if there is one, and tells how it ended.
+  absl::Status FinishSave();
+  // `outcome`: of the save of `step`.
+  void Saved(int64_t step, const SaveOutcome& outcome);
   // FailedPrecondition on all ranks where the data of one have changed since the run began.
   absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
@@ -111,6 +122,13 @@ class RankTrainer {
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;
+  struct SaveUnderWay {
+    int64_t step = 0;
+    bool awaited = false;    // by AwaitSaver
+    std::string not_finite;  // a tensor of the state; the saver writes it before it has read all
+    std::unique_ptr<BackgroundSave> saver;
+  };
+  std::unique_ptr<SaveUnderWay> saving_;
   std::vector<TracedAction> trace_;
 };
 

@@ -189,7 +189,7 @@ std::string Join(const std::vector<std::string>& parts) {
 
 absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, const std::string& base_hash,
-                                    Communicator& world) {
+                                    Communicator& world, const std::function<void()>& on_read) {
   const RunPlan& plan = state.plan();
   const std::string base = base_hash.empty() ? "" : WholePath(options.saving.init);
   absl::StatusOr<std::vector<CheckpointFile>> files =
@@ -212,6 +212,7 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
     return ReadPart(*views[static_cast<size_t>(part.parameter)], part, first, count, &reader);
   };
   request.keep = options.saving.keep;
+  request.on_read = on_read;
   absl::StatusOr<SaveOutcome> outcome = SaveTogether(request, world);
   // What another rank has aborted with says already which rank that is.
   if (outcome.ok() || world.size() == 1 ||

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_TRAIN_RUN_CHECKPOINT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,10 +29,11 @@ struct ResumePoint {
 // Writes weights and optimizer state of all ranks after `step` steps below options.saving.directory,
 // as SaveTogether does. Called by every rank of `world`, between steps: each writes what it holds
 // into files that are the same however the state was divided.
-// `base_hash` (base_hash.h) is of what an adapter is for, which is not written.
+// `base_hash` (base_hash.h) is of what an adapter is for, which is not written. `on_read` (may be
+// empty) is called as soon as the state may change, unless a rank is lost before.
 absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& options,
                                     const Dataset& data, int64_t step, const std::string& base_hash,
-                                    Communicator& world);
+                                    Communicator& world, const std::function<void()>& on_read = {});
 
 // Opens the checkpoint at `path` and checks that this run can continue it bit for bit: same model,
 // micro-batches and groups of them, seed, data, compute type, optimizer and rule by which weights

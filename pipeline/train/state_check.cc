@@ -13,19 +13,22 @@ namespace sluice {
 absl::Status StateCheck::Check(int64_t step) {
   if (checked_step_ == step) return absl::OkStatus();
   const absl::StatusOr<std::string> bad = NotFinite();
-  if (!bad.ok()) return bad.status();
+  return bad.ok() ? CheckAnswer(step, *bad) : bad.status();
+}
+
+absl::Status StateCheck::CheckAnswer(int64_t step, const std::string& not_finite) {
   checked_step_ = step;
-  if (bad->empty()) return absl::OkStatus();
+  if (not_finite.empty()) return absl::OkStatus();
   const char* saved = options_.saving.directory.empty() ? "" : ", so they are not saved";
   return GiveUp(
-      absl::FailedPreconditionError(absl::StrCat("after step ", step, " the values of ", *bad,
+      absl::FailedPreconditionError(absl::StrCat("after step ", step, " the values of ", not_finite,
                                                  " are not all finite", saved, kLowerRate)),
       step);
 }
 
-absl::StatusOr<std::string> StateCheck::NotFinite() const {
+absl::StatusOr<std::string> StateCheck::NotFinite(Communicator& world) const {
   const absl::StatusOr<std::optional<StateTensor>> bad =
-      FindNotFinite(state_, world_, options_.watching.timeout);
+      FindNotFinite(state_, world, options_.watching.timeout);
   if (!bad.ok()) return bad.status();
   return bad->has_value() ? Describe(**bad, state_.plan()) : "";
 }

@@ -60,6 +60,7 @@ class Save {
   absl::Status Write() {
     absl::Status status = WriteParts();
     if (status.ok()) status = PassChecksums();
+    if (status.ok() && request_.on_read) request_.on_read();
     if (status.ok()) status = Try(rounds_, [this] { return Sync(); });
     return status.ok() ? Agree(rounds_) : status;
   }

@@ -1,6 +1,7 @@
 #ifndef SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_
 #define SLUICE_PIPELINE_CHECKPOINT_SAVING_SAVE_TOGETHER_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct SaveRequest {
   RunState state;         // rank 0's is written
   std::vector<CheckpointFile> files;
   PartReader read;
+  // Called once `read` is no longer needed, if the ranks get that far: what it reads may then change.
+  std::function<void()> on_read = {};
   absl::Duration timeout;  // for a rank to show that it is still there
   int keep = kCheckpointsKept;
 };

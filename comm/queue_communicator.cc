@@ -1,4 +1,4 @@
-#include "comm/wire_communicator.h"
+#include "comm/queue_communicator.h"
 
 #include <algorithm>
 
@@ -7,8 +7,9 @@
 
 namespace sluice {
 
-absl::Status WireCommunicator::PostSend(int to, const void* data, size_t bytes, Ticket* ticket) {
+absl::Status QueueCommunicator::PostSend(int to, const void* data, size_t bytes, Ticket* ticket) {
   return queue_.Add({.direction = Direction::kSend,
+                     .channel = channels_.messages,
                      .peer = to,
                      // Only read: see Post.
                      .data = const_cast<char*>(static_cast<const char*>(data)),
@@ -16,24 +17,25 @@ absl::Status WireCommunicator::PostSend(int to, const void* data, size_t bytes, 
                     ticket);
 }
 
-absl::Status WireCommunicator::PostReceive(int from, void* data, size_t bytes, Ticket* ticket) {
+absl::Status QueueCommunicator::PostReceive(int from, void* data, size_t bytes, Ticket* ticket) {
   return queue_.Add({.direction = Direction::kReceive,
+                     .channel = channels_.messages,
                      .peer = from,
                      .data = static_cast<char*>(data),
                      .bytes = bytes},
                     ticket);
 }
 
-absl::Status WireCommunicator::WaitSend(int to, Ticket ticket, Instant deadline) {
-  return queue_.Wait(Direction::kSend, kProgramChannel, to, ticket, deadline);
+absl::Status QueueCommunicator::WaitSend(int to, Ticket ticket, Instant deadline) {
+  return queue_.Wait(Direction::kSend, channels_.messages, to, ticket, deadline);
 }
 
-absl::Status WireCommunicator::WaitReceive(int from, Ticket ticket, Instant deadline) {
-  return queue_.Wait(Direction::kReceive, kProgramChannel, from, ticket, deadline);
+absl::Status QueueCommunicator::WaitReceive(int from, Ticket ticket, Instant deadline) {
+  return queue_.Wait(Direction::kReceive, channels_.messages, from, ticket, deadline);
 }
 
-absl::Status WireCommunicator::AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                                         Instant deadline) {
+absl::Status QueueCommunicator::AllGather(absl::Span<const double> mine, absl::Span<double> all,
+                                          Instant deadline) {
   const auto ranks = static_cast<size_t>(size());
   if (all.size() != mine.size() * ranks) {
     return absl::InternalError(absl::StrCat("all-gather: rank ", rank(), " brought ", mine.size(),
@@ -50,7 +52,7 @@ absl::Status WireCommunicator::AllGather(absl::Span<const double> mine, absl::Sp
   return absl::OkStatus();
 }
 
-absl::Status WireCommunicator::Barrier(Instant deadline) {
+absl::Status QueueCommunicator::Barrier(Instant deadline) {
   if (late_.ok()) {
     outgoing_.clear();
     incoming_.clear();
@@ -58,7 +60,7 @@ absl::Status WireCommunicator::Barrier(Instant deadline) {
   return GatherFromAll(deadline);
 }
 
-absl::Status WireCommunicator::GatherFromAll(Instant deadline) {
+absl::Status QueueCommunicator::GatherFromAll(Instant deadline) {
   if (queue_.failed()) return queue_.failure();
   if (!late_.ok()) return late_;
   absl::Status status = PostGather();
@@ -67,7 +69,7 @@ absl::Status WireCommunicator::GatherFromAll(Instant deadline) {
   return status;
 }
 
-absl::Status WireCommunicator::PostGather() {
+absl::Status QueueCommunicator::PostGather() {
   const size_t bytes = outgoing_.size() * sizeof(double);
   char* out = reinterpret_cast<char*>(outgoing_.data());
   char* in = reinterpret_cast<char*>(incoming_.data());
@@ -78,13 +80,13 @@ absl::Status WireCommunicator::PostGather() {
     const int from = (rank() + size() - step) % size();
     absl::Status status =
         queue_.Add({.direction = Direction::kReceive,
-                    .channel = kCollectiveChannel,
+                    .channel = channels_.collectives,
                     .peer = from,
                     .data = bytes == 0 ? nullptr : in + bytes * static_cast<size_t>(from),
                     .bytes = bytes},
                    &tickets_[static_cast<size_t>(from)].received);
     status.Update(queue_.Add({.direction = Direction::kSend,
-                              .channel = kCollectiveChannel,
+                              .channel = channels_.collectives,
                               .peer = to,
                               .data = out,
                               .bytes = bytes},
@@ -94,14 +96,14 @@ absl::Status WireCommunicator::PostGather() {
   return absl::OkStatus();
 }
 
-absl::Status WireCommunicator::WaitGather(Instant deadline) {
+absl::Status QueueCommunicator::WaitGather(Instant deadline) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     const Tickets& tickets = tickets_[static_cast<size_t>(peer)];
     absl::Status status =
-        queue_.Wait(Direction::kReceive, kCollectiveChannel, peer, tickets.received, deadline);
+        queue_.Wait(Direction::kReceive, channels_.collectives, peer, tickets.received, deadline);
     if (status.ok()) {
-      status = queue_.Wait(Direction::kSend, kCollectiveChannel, peer, tickets.sent, deadline);
+      status = queue_.Wait(Direction::kSend, channels_.collectives, peer, tickets.sent, deadline);
     }
     if (status.code() == absl::StatusCode::kDeadlineExceeded) {
       return WithPrefix(absl::StrCat("rank ", rank(), " waited for all ranks, but rank ", peer,
