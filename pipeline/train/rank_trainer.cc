@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "models/device/out_of_memory.h"
 #include "pipeline/run/gradient_exchange.h"
 #include "pipeline/run/rounds.h"
 #include "pipeline/train/base_hash.h"
@@ -375,18 +376,26 @@ absl::Status RankTrainer::Save(int64_t step) {
   saving_ = std::make_unique<SaveUnderWay>();
   saving_->step = step;
   saving_->saver = std::make_unique<BackgroundSave>(
-      [this, &world, step, under_way = saving_.get()](
-          const std::function<void()>& on_read) -> absl::StatusOr<SaveOutcome> {
-        absl::StatusOr<std::string> bad = state_check_.NotFinite(world);
-        if (!bad.ok()) return bad.status();
-        under_way->not_finite = *std::move(bad);
-        if (!under_way->not_finite.empty()) return SaveOutcome();
-        return SaveRun(state_, options_, *context_.data, step, base_hash_, world, on_read);
+      [this, &world, under_way = saving_.get()](const std::function<void()>& on_read) {
+        absl::StatusOr<SaveOutcome> outcome = OrExhausted(
+            "saving a checkpoint", [&] { return RunSaver(world, *under_way, on_read); });
+        // The savers of other ranks wait for this one.
+        if (!outcome.ok()) world.Abort(outcome.status());
+        return outcome;
       });
   if (background != nullptr) return absl::OkStatus();
   saving_->saver->Finish().IgnoreError();  // nothing else happens meanwhile
   absl::Status status = AwaitSaver();
   return status.ok() ? FinishSave() : status;
+}
+
+absl::StatusOr<SaveOutcome> RankTrainer::RunSaver(Communicator& world, SaveUnderWay& under_way,
+                                                  const std::function<void()>& on_read) {
+  absl::StatusOr<std::string> bad = state_check_.NotFinite(world);
+  if (!bad.ok()) return bad.status();
+  under_way.not_finite = *std::move(bad);
+  if (!under_way.not_finite.empty()) return SaveOutcome();
+  return SaveRun(state_, options_, *context_.data, under_way.step, base_hash_, world, on_read);
 }
 
 absl::Status RankTrainer::AwaitSaver() {

@@ -54,6 +54,13 @@ class RankTrainer {
   const std::vector<TracedAction>& trace() const { return trace_; }
 
  private:
+  struct SaveUnderWay {
+    int64_t step = 0;
+    bool awaited = false;    // by AwaitSaver
+    std::string not_finite;  // a tensor of the state; the saver writes it before it has read all
+    std::unique_ptr<BackgroundSave> saver;
+  };
+
   // Steps that the timetable covers without a pause, from `step` on: 1 of a synchronous one.
   int64_t StepsToPause(int64_t step) const;
   // The `count` steps after `step`, asynchronous, and their reports.
@@ -74,6 +81,9 @@ class RankTrainer {
   absl::Status SaveLast(int64_t step);
   // Saves while the next step runs, where that does not change what is saved before its end.
   absl::Status Save(int64_t step);
+  // What the saver's thread does, over a communicator that it alone uses.
+  absl::StatusOr<SaveOutcome> RunSaver(Communicator& world, SaveUnderWay& under_way,
+                                       const std::function<void()>& on_read);
   // Before anything changes the state: waits until a save under way has read all of it. All ranks
   // call it together, since some may wait for long.
   absl::Status AwaitSaver();
@@ -122,12 +132,6 @@ class RankTrainer {
   std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;
-  struct SaveUnderWay {
-    int64_t step = 0;
-    bool awaited = false;    // by AwaitSaver
-    std::string not_finite;  // a tensor of the state; the saver writes it before it has read all
-    std::unique_ptr<BackgroundSave> saver;
-  };
   std::unique_ptr<SaveUnderWay> saving_;
   std::vector<TracedAction> trace_;
 };
