@@ -99,18 +99,23 @@ TEST_F(ProcessorTest, WithoutBFloat16TrainsInItToTheSameBits) {
 
 // The bits of two instruction sets differ, and whoever goes on with another one is told.
 TEST_F(ProcessorTest, IsNamedByCheckpointsAndWhereOneIsResumedOnAnother) {
-  const std::string train = absl::StrCat("train --data ", folder_ / "text ",
-                                         WithTinyRun("--stages 1"), " --save ", folder_ / "saved");
-  EXPECT_EQ(RunOn(kThisOne, train + " --steps 1").exit_code, kExitDone);
-  const Json state = Json::parse(std::ifstream(folder_ / "saved/latest/state.json"));
-  EXPECT_THAT(state["arithmetic"].get<std::string>(), StartsWith("oneDNN with "));
-  const std::string resume = absl::StrCat(train, " --resume ", folder_ / "saved");
-  EXPECT_EQ(RunOn(kThisOne, resume + " --steps 2").err, "");
-  const ProcessResult there = RunOn(kNoBFloat16, resume + " --steps 3");
+  const auto train = [this](const std::string& more) {
+    return absl::StrCat("train --data ", folder_ / "text ", WithTinyRun(more), " --save ",
+                        folder_ / "saved");
+  };
+  EXPECT_EQ(RunOn(kThisOne, train("--steps 1")).exit_code, kExitDone);
+  const Json state =
+      Json::parse(std::ifstream(folder_ / "saved/latest/state.json"), nullptr, false);
+  ASSERT_TRUE(state.is_object());
+  const std::string arithmetic = state.value("arithmetic", "");
+  EXPECT_THAT(arithmetic, StartsWith("oneDNN with "));
+  const std::string resume = absl::StrCat(" --resume ", folder_ / "saved");
+  EXPECT_EQ(RunOn(kThisOne, train("--steps 2") + resume).err, "");
+  const ProcessResult there = RunOn(kNoBFloat16, train("--steps 3") + resume);
   EXPECT_EQ(there.exit_code, kExitDone) << there.err;
-  EXPECT_THAT(there.err, StartsWith(absl::StrCat("sluice: the checkpoint was computed by ",
-                                                 state["arithmetic"].get<std::string>(),
-                                                 ", this run by oneDNN with AVX2, vectors with ")));
+  EXPECT_THAT(there.err,
+              StartsWith(absl::StrCat("sluice: the checkpoint was computed by ", arithmetic,
+                                      ", this run by oneDNN with AVX2, vectors with ")));
   EXPECT_EQ(std::count(there.err.begin(), there.err.end(), '\n'), 1) << there.err;
 }
 

@@ -280,7 +280,11 @@ class WorldTrainer {
       (*world)->Abort(Named(ready));
       return FailTogether(ready);
     }
-    return Train(&*compiled, **world);
+    const absl::StatusOr<int> exit_code = OrExhausted(
+        "preparing to train", [&] { return absl::StatusOr<int>(Train(&*compiled, **world)); });
+    if (exit_code.ok()) return *exit_code;
+    (*world)->Abort(Named(exit_code.status()));
+    return FailTogether(exit_code.status());
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -145,7 +146,7 @@ TEST_F(TrainSavingTest, DataThatChangeDuringTheRunEndIt) {
   ASSERT_TRUE(run.WaitForOutput("\"checkpoint\"")) << run.Wait().err;
   run.Signal(SIGSTOP);
   const int64_t last = LatestStep();
-  WriteBytes(text, std::string(before.size(), 'x'));
+  std::fstream(text) << std::string(before.size(), 'x');  // in place, which WriteBytes is not
   run.Signal(SIGCONT);
   const ProcessResult ended = run.Wait();
   EXPECT_EQ(ended.exit_code, kExitBadInput) << ended.err;
