@@ -154,10 +154,7 @@ absl::Status DecodeError(uint64_t code, absl::string_view encoded) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(encoded, absl::MaxSplits('\n', 1));
   // The words are another process's: no line of them may command the terminal that shows it.
-  const std::string words = absl::StrJoin(absl::StrSplit(parts.second, '\n'), "\n",
-                                          [](std::string* out, absl::string_view line) {
-                                            absl::StrAppend(out, Printable(std::string(line)));
-                                          });
+  const std::string words = ToPrintable(parts.second);
   absl::Status status(code >= 1 && code <= kLastCode ? static_cast<absl::StatusCode>(code)
                                                      : absl::StatusCode::kUnknown,
                       words);

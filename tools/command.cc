@@ -9,12 +9,29 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "comm/printable.h"
 #include "comm/where.h"
 
 namespace sluice {
 namespace {
 
 constexpr char kExitCodePayload[] = "sluice/exit-code";
+// Bytes of a message: what was given is quoted in it, and may be of any length.
+constexpr size_t kLongestMessage = 2000;
+constexpr size_t kShownEnd = 600;
+
+bool BeginsCharacter(char byte) { return (static_cast<uint8_t>(byte) & 0xC0U) != 0x80U; }
+
+// Without the middle of a text that is too long: a message begins with where something is wrong, and
+// ends with what is expected. `text` is UTF-8.
+std::string Shortened(const std::string& text) {
+  if (text.size() <= kLongestMessage) return text;
+  size_t from = kLongestMessage - kShownEnd, to = text.size() - kShownEnd;
+  while (!BeginsCharacter(text[from])) --from;
+  while (!BeginsCharacter(text[to])) ++to;
+  return absl::StrCat(text.substr(0, from), " ... (", to - from, " bytes are left out) ... ",
+                      text.substr(to));
+}
 
 }  // namespace
 
@@ -29,7 +46,11 @@ void PrintError(const absl::Status& status) {
   PrintNotice(speechless ? "out of memory" : DescribeError(status));
 }
 
-void PrintNotice(const std::string& text) { std::cerr << "sluice: " << text << "\n"; }
+std::string NoticeLine(const std::string& text) {
+  return absl::StrCat("sluice: ", Shortened(ToPrintableLine(text)), "\n");
+}
+
+void PrintNotice(const std::string& text) { std::cerr << NoticeLine(text); }
 
 int ExitCodeOf(const absl::Status& status) {
   if (const auto payload = status.GetPayload(kExitCodePayload)) {

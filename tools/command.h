@@ -27,8 +27,10 @@ enum ExitCode : int {
 // Prints "sluice: <message>" to stderr, preceded by where it happened (comm/where.h) and without
 // the name of the status code.
 void PrintError(const absl::Status& status);
-// Prints a note in the same form while the program continues.
+// Prints a note in the same form while the program continues. Both are one line, without control
+// characters, of some 2,000 bytes at most, whatever was quoted in it.
 void PrintNotice(const std::string& text);
+std::string NoticeLine(const std::string& text);  // that line
 // `status` with an exit code other than the one that follows from its code.
 absl::Status WithExitCode(absl::Status status, ExitCode code);
 // The exit code for `status`: Unavailable and DeadlineExceeded mean a lost peer, ResourceExhausted

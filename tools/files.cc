@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
 #include "models/spec/json.h"
+#include "tools/terminal.h"
 
 namespace sluice {
 namespace {
@@ -77,6 +78,13 @@ absl::Status Replace(const std::string& path, const std::string& text) {
   return CannotWrite(path, status);
 }
 
+absl::Status Print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    return SystemError("standard output", "write");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteInPlace(const std::string& path, const std::string& text) {
   File file(std::fopen(path.c_str(), "wb"));
   if (file == nullptr) return SystemError(path, "write");
@@ -104,13 +112,8 @@ absl::StatusOr<std::string> ReadStandardInput() {
 }
 
 absl::Status WriteOutput(const std::string& path, const std::string& text) {
-  if (path.empty() || IsStandardOutput(path)) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-        std::fflush(stdout) != 0) {
-      return SystemError("standard output", "write");
-    }
-    return absl::OkStatus();
-  }
+  if (path.empty()) return Print(ToPrintableOutput(text));
+  if (IsStandardOutput(path)) return Print(text);
   return IsReplaced(path) ? Replace(path, text) : WriteInPlace(path, text);
 }
 

@@ -10,6 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "comm/printable.h"
 
 namespace sluice {
 
@@ -40,6 +42,21 @@ int OutputColumns() {
   const char* wanted = std::getenv("COLUMNS");
   if (wanted != nullptr && absl::SimpleAtoi(wanted, &columns) && columns > 0) return columns;
   return kUsual;
+}
+
+std::string ToPrintableOutput(absl::string_view text) {
+  constexpr absl::string_view kEscape = "\x1b[";
+  std::string shown;
+  while (true) {
+    const size_t escape = text.find(kEscape);
+    if (escape == absl::string_view::npos) return shown + ToPrintable(text);
+    const size_t end = text.find_first_not_of("0123456789;", escape + kEscape.size());
+    const bool colour = end != absl::string_view::npos && text[end] == 'm';
+    const size_t next = colour ? end + 1 : escape + 1;
+    absl::StrAppend(&shown, ToPrintable(text.substr(0, colour ? escape : next)));
+    if (colour) absl::StrAppend(&shown, text.substr(escape, next - escape));
+    text.remove_prefix(next);
+  }
 }
 
 }  // namespace sluice

@@ -1,6 +1,10 @@
 #ifndef SLUICE_TOOLS_TERMINAL_H_
 #define SLUICE_TOOLS_TERMINAL_H_
 
+#include <string>
+
+#include "absl/strings/string_view.h"
+
 namespace sluice {
 
 // Whether stdout is a terminal that shows colours: NO_COLOR is not set and TERM is not "dumb".
@@ -9,6 +13,9 @@ bool WantsColour();
 bool ShowsUnicode();
 // The width of the terminal on stdout; without a terminal COLUMNS; without that 80.
 int OutputColumns();
+
+// `text` as it may be printed: names in it may come from any file. As ToPrintable, but colours stay.
+std::string ToPrintableOutput(absl::string_view text);
 
 }  // namespace sluice
 

@@ -168,7 +168,7 @@ bool ReadPayload(absl::string_view payload, Greeting* greeting) {
     case GreetingKind::kRefusal:
     case GreetingKind::kIncomplete:
       if (payload.size() < kProofBytes) return false;
-      greeting->text = Printable(std::string(fields.Take(payload.size() - kProofBytes)));
+      greeting->text = ToPrintableLine(fields.Take(payload.size() - kProofBytes));
       break;
     case GreetingKind::kLinked:
       fields.Read(&greeting->session);

@@ -32,7 +32,7 @@ void GreetingListener::Refuse(const Caller& caller, const std::string& why,
                               GreetingKind kind) const {
   // Printable, since the proof covers what the other side will have read.
   const absl::StatusOr<std::string> refusal =
-      FormatProven({.kind = kind, .text = Printable(why).substr(0, kMostRefusalBytes)},
+      FormatProven({.kind = kind, .text = ToPrintableLine(why).substr(0, kMostRefusalBytes)},
                    caller.greeting.nonce, secret_);
   if (refusal.ok()) (void)SendAll(caller.socket, *refusal, Instant::Now());
 }

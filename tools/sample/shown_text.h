@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "comm/printable.h"
 #include "models/tokens/decode_stream.h"
 #include "tools/sample/loaded_model.h"
-#include "tools/sample/printable_text.h"
 
 namespace sluice {
 

@@ -133,8 +133,8 @@ class Output {
         .on_failed_checkpoint =
             [this](const absl::Status& status) {
               writer_.WriteTo(STDERR_FILENO,
-                              absl::StrCat("sluice: ", DescribeError(status),
-                                           "; the run goes on without this checkpoint\n"));
+                              NoticeLine(absl::StrCat(DescribeError(status),
+                                                      "; the run goes on without this checkpoint")));
             },
         .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
   }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "comm/printable.h"
 #include "models/spec/describe_layers.h"
 #include "pipeline/run/rank_state.h"
 #include "schedules/sum_order.h"
@@ -168,7 +169,8 @@ class TableOutput : public TrainOutput {
  private:
   template <typename... Values>
   void Print(const absl::FormatSpec<Values...>& format, const Values&... values) {
-    writer_.Write(absl::StrFormat(format, values...));
+    // Names come from files.
+    writer_.Write(ToPrintable(absl::StrFormat(format, values...)));
   }
 
   void DrawBar(int64_t step, float loss) {

@@ -41,7 +41,7 @@ std::string ReadHolder(int fd) {
   const ssize_t size = pread(fd, text.data(), text.size(), 0);
   std::string holder(text.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
   absl::StripAsciiWhitespace(&holder);
-  return holder.empty() ? "a process that has just begun" : Printable(std::move(holder));
+  return holder.empty() ? "a process that has just begun" : ToPrintableLine(holder);
 }
 
 // 0, or why not.

@@ -102,7 +102,7 @@ TEST(Greeting, LengthsThatMakeNoSenseAreRefusedBeforeTheyAreWaitedFor) {
 TEST(Greeting, ARefusalIsPrintable) {
   size_t used = 0;
   const Greeting refusal{.kind = GreetingKind::kRefusal, .text = "a\x1b[31m\n\xff"};
-  EXPECT_EQ(ParseGreeting(FormatGreeting(refusal), &used)->text, "a?[31m??");
+  EXPECT_EQ(ParseGreeting(FormatGreeting(refusal), &used)->text, "a\uFFFD[31m\uFFFD\uFFFD");
 }
 
 TEST(Greeting, AnyFlippedBitIsRefusedOrLeavesNoProof) {

@@ -1,4 +1,4 @@
-#include "tools/sample/printable_text.h"
+#include "comm/printable.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

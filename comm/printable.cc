@@ -1,4 +1,7 @@
-#include "tools/sample/printable_text.h"
+#include "comm/printable.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 
 namespace sluice {
 namespace {
@@ -64,11 +67,22 @@ std::string PrintableText::Finish() {
   return kReplacement;
 }
 
-std::string ToPrintable(const std::string& bytes) {
+std::string ToPrintable(absl::string_view bytes) {
   PrintableText text;
   std::string shown;
-  for (char byte : bytes) shown += text.Feed(static_cast<uint8_t>(byte));
+  for (const char byte : bytes) {
+    // Nearly all of a long output.
+    if (text.between_characters() && absl::ascii_isprint(static_cast<uint8_t>(byte))) {
+      shown.push_back(byte);
+      continue;
+    }
+    shown += text.Feed(static_cast<uint8_t>(byte));
+  }
   return shown + text.Finish();
+}
+
+std::string ToPrintableLine(absl::string_view bytes) {
+  return absl::StrReplaceAll(ToPrintable(bytes), {{"\n", kReplacement}, {"\t", kReplacement}});
 }
 
 }  // namespace sluice
