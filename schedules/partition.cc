@@ -16,7 +16,7 @@ std::string FormatRange(const LayerRange& range) {
 }
 
 absl::Status BadPart(absl::string_view text, absl::string_view part, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("partition '", text, "': '", part, "' ", what));
+  return absl::InvalidArgumentError(absl::StrCat("--partition '", text, "': '", part, "' ", what));
 }
 
 // SimpleAtoi accepts a sign and surrounding blanks; a layer number is digits only.
@@ -76,9 +76,9 @@ absl::StatusOr<Partition> ParsePartition(absl::string_view text, int layer_count
     next = range->last + 1;
   }
   if (next < layer_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("partition '", text, "' stops after layer ", next - 1, ": no stage has layer ",
-                     FormatRange({next, layer_count - 1}), " of the model's ", layer_count));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--partition '", text, "' stops after layer ", next - 1, ": no stage has layer ",
+        FormatRange({next, layer_count - 1}), " of the model's ", layer_count));
   }
   return partition;
 }

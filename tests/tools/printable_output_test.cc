@@ -121,5 +121,17 @@ TEST_F(PrintableOutputTest, LongMessagesLoseTheirMiddle) {
   EXPECT_EQ(umlauts.err.find("\uFFFD"), std::string::npos);
 }
 
+TEST_F(PrintableOutputTest, MessagesNameTheirFlag) {
+  WriteText(folder_ / "text");
+  const auto train = [this](const std::string& more) {
+    return Run(Words(absl::StrCat("train --data ", folder_ / "text", " ", WithTinyRun(more)))).err;
+  };
+  EXPECT_THAT(train("--sum-groups 3"), HasSubstr("--sum-groups"));
+  EXPECT_THAT(train("--data-parallel 2 --sum-groups 1"), HasSubstr("--sum-groups"));
+  EXPECT_THAT(train("--schedule 1f1b --chunks 7"), HasSubstr("--chunks"));
+  EXPECT_THAT(train("--partition 1-9"), HasSubstr("--partition '1-9'"));
+  EXPECT_THAT(Run(Words("sample --load x --top-p inf")).err, HasSubstr("is not a finite number"));
+}
+
 }  // namespace
 }  // namespace sluice

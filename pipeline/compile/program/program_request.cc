@@ -15,7 +15,7 @@ absl::Status CheckGroups(const ProgramRequest& request) {
   if (groups < 1 || table.micro_batches % groups != 0) {
     return absl::InvalidArgumentError(absl::StrCat("gradients cannot be summed in ", groups,
                                                    " groups of ", table.micro_batches,
-                                                   " micro-batches; give a divisor"));
+                                                   " micro-batches; give --sum-groups a divisor"));
   }
   if (groups > 1 && (table.placement.copies() > 1 || table.updates != WeightUpdates::kFlush)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -29,7 +29,7 @@ absl::Status CheckGroups(const ProgramRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(
         "gradients cannot be summed in ", groups, " groups: schedule '", table.name,
         "' sums the micro-batches in ", order.ToString(), " order, in which groups of ",
-        "consecutive micro-batches are not complete one after another; give one group"));
+        "consecutive micro-batches are not complete one after another; give --sum-groups 1"));
   }
   return absl::OkStatus();
 }

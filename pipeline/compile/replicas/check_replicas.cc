@@ -33,11 +33,11 @@ absl::Status CheckPipelines(const RunPlan& plan) {
   const int groups = plan.sum_groups();
   const int micro_batches = plan.global_micro_batches();
   if (groups < 1 || groups % request.replicas != 0 || micro_batches % groups != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradients cannot be summed in ", groups, " groups by ", request.replicas,
-                     " replicas with ", plan.step_micro_batches(),
-                     " micro-batches each: give a multiple of the replicas that divides all ",
-                     micro_batches, " micro-batches"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients cannot be summed in ", groups, " groups by ", request.replicas,
+        " replicas with ", plan.step_micro_batches(),
+        " micro-batches each: give --sum-groups a multiple of the replicas that divides all ",
+        micro_batches, " micro-batches"));
   }
   if (plan.zero() == 2 && groups == request.replicas && micro_batches > groups) {
     return absl::InvalidArgumentError(absl::StrCat(
