@@ -66,11 +66,16 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   if (&last == &app && !words.empty()) {
     return absl::StrCat("'", words.front(), "' is no command");
   }
+  static const std::regex conversion("Could not convert: (\\S+) = (.*)");
+  std::smatch given;
+  const std::string what = error.what();
+  if (std::regex_match(what, given, conversion)) {
+    return absl::StrCat(given.str(1), ": ", given.str(2), " is not a number that this flag takes");
+  }
   // CLI11 writes the largest double with all of its 309 digits.
   static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
-  std::string text = error.what();
   std::smatch found;
-  if (!std::regex_search(text, found, range)) return text;
+  if (!std::regex_search(what, found, range)) return what;
   double number = 0;
   const char* wrong = !absl::SimpleAtod(found.str(1), &number) ? " is no number"
                       : std::isfinite(number)                  ? " is too small"

@@ -49,6 +49,13 @@ std::vector<BadInput> NumberInputs() {
     add("Seed" + name, With(""), "--seed", value);
     add("SampleSeed" + name, "sample --load @/good", "--seed", value);
   }
+  // Whole, but more than 32 bits.
+  for (const char* flag : {"--rank", "--stages", "--layers"}) {
+    inputs.push_back({absl::StrCat("Beyond32Bits", flag + 2),
+                      With(absl::StrCat(flag, " 4294967296")),
+                      kExitBadInput,
+                      {absl::StrCat(flag, ": 4294967296 is not a number that this flag takes")}});
+  }
   inputs.push_back({"SeedEmpty", With("--seed="), kExitBadInput, {"--seed"}});
   return inputs;
 }
