@@ -88,7 +88,8 @@ TEST(Where, OfAnotherRankMayBeAnyBytes) {
     const absl::Status status = DecodeError(14, absl::StrCat(line, "\nwords"));
     EXPECT_EQ(status, absl::UnavailableError("words")) << line;
   }
-  EXPECT_EQ(DecodeError(99, "\n\x1b[2Jtwo\r\nlines"), absl::UnknownError("\uFFFD[2Jtwo\uFFFD\nlines"));
+  EXPECT_EQ(DecodeError(99, "\n\x1b[2Jtwo\r\nlines"),
+            absl::UnknownError("\uFFFD[2Jtwo\uFFFD\nlines"));
   EXPECT_EQ(WhereOf(DecodeError(14, "rank=3 nonsense peer=1\nwords")).peer, 1);
 }
 

@@ -132,9 +132,9 @@ class Output {
         .on_checkpoint = [output](const SaveOutcome& saved) { output->Saved(saved); },
         .on_failed_checkpoint =
             [this](const absl::Status& status) {
-              writer_.WriteTo(STDERR_FILENO,
-                              NoticeLine(absl::StrCat(DescribeError(status),
-                                                      "; the run goes on without this checkpoint")));
+              writer_.WriteTo(STDERR_FILENO, NoticeLine(absl::StrCat(
+                                                 DescribeError(status),
+                                                 "; the run goes on without this checkpoint")));
             },
         .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
   }
