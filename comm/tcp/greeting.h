@@ -28,11 +28,11 @@ namespace sluice {
 //
 // All but the challenge carry an HMAC-SHA256 under the shared secret over the random number that
 // they answer and their own bytes (greeting_proof.h), so the secret never leaves a process and an
-// old message proves nothing. What follows on the connection is neither signed nor encrypted.
+// old message proves nothing. What follows is encrypted where it leaves the machine (connection.h).
 //
 // On the wire: "SLUICE", the version (2 bytes), the kind (1), the length of what follows (4), all
 // little-endian.
-inline constexpr uint16_t kWireVersion = 3;
+inline constexpr uint16_t kWireVersion = 4;
 inline constexpr size_t kGreetingHeaderBytes = 13;
 inline constexpr size_t kMostRanksOfTcp = 1024;
 inline constexpr size_t kMostRefusalBytes = 1024;

@@ -38,6 +38,9 @@ class GreetingListener {
   // Refuses it and hangs up; DescribeDropped counts it.
   void Drop(Caller& caller, const std::string& why);
 
+  // Hangs up alone, where no answer would be understood any more.
+  void HangUp(Caller& caller, const std::string& why);
+
   // The connections that were dropped, for errors: "" or "; 2 connections were dropped, the last
   // one from ...".
   std::string DescribeDropped() const;
@@ -53,7 +56,6 @@ class GreetingListener {
   void AcceptAll(absl::Status* status);
   // Reads what has come; returns whether the greeting is whole and proven.
   bool ReadGreeting(PendingCaller& pending, GreetingKind kind);
-  void HangUp(Caller& caller, const std::string& why);
   void DropExpired();
 
   Descriptor listener_;

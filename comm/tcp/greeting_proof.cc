@@ -12,17 +12,17 @@
 namespace sluice {
 namespace {
 
-absl::StatusOr<Proof> Prove(const Greeting& greeting, const Nonce& challenge,
-                            absl::string_view secret) {
-  const std::string formatted = FormatGreeting(greeting);
-  std::string proven(reinterpret_cast<const char*>(challenge.data()), challenge.size());
-  absl::StrAppend(&proven, ProvenPart(formatted));
+absl::string_view Bytes(const Nonce& nonce) {
+  return {reinterpret_cast<const char*>(nonce.data()), nonce.size()};
+}
+
+absl::StatusOr<Proof> Hmac(absl::string_view text, absl::string_view secret) {
   Proof proof{};
   unsigned bytes = 0;
   // An empty key is a key too, but HMAC takes a null pointer for "the last one".
   const char* key = secret.empty() ? "" : secret.data();
   if (HMAC(EVP_sha256(), key, static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(proven.data()), proven.size(), proof.data(),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(),
            &bytes) == nullptr ||
       bytes != proof.size()) {
     return absl::InternalError("libcrypto computes no HMAC-SHA256");
@@ -30,7 +30,20 @@ absl::StatusOr<Proof> Prove(const Greeting& greeting, const Nonce& challenge,
   return proof;
 }
 
+absl::StatusOr<Proof> Prove(const Greeting& greeting, const Nonce& challenge,
+                            absl::string_view secret) {
+  const std::string formatted = FormatGreeting(greeting);
+  return Hmac(absl::StrCat(Bytes(challenge), ProvenPart(formatted)), secret);
+}
+
 }  // namespace
+
+absl::StatusOr<Proof> DeriveKey(const Nonce& session, const Nonce& challenge, const Nonce& nonce,
+                                absl::string_view secret) {
+  // Longer than a nonce: nothing that is proven has these bytes where a greeting begins.
+  constexpr absl::string_view kPurpose = "sluice: the key of a connection between two ranks";
+  return Hmac(absl::StrCat(kPurpose, Bytes(session), Bytes(challenge), Bytes(nonce)), secret);
+}
 
 absl::StatusOr<Nonce> DrawNonce() {
   Nonce nonce{};

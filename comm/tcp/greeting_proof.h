@@ -16,6 +16,11 @@ absl::StatusOr<Nonce> DrawNonce();
 // challenge that it answers and all its other bytes.
 absl::StatusOr<std::string> FormatProven(Greeting greeting, const Nonce& challenge,
                                          absl::string_view secret);
+// The key of a connection between two ranks, which both know once the one has sent a Link with
+// `nonce` for `challenge`.
+absl::StatusOr<Proof> DeriveKey(const Nonce& session, const Nonce& challenge, const Nonce& nonce,
+                                absl::string_view secret);
+
 // Whether `greeting` carries that proof. Takes the same time whatever differs.
 bool IsProven(const Greeting& greeting, const Nonce& challenge, absl::string_view secret);
 

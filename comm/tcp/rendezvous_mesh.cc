@@ -1,5 +1,6 @@
 #include "comm/tcp/rendezvous_mesh.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
 
 // Connects each rank to each: a rank calls the ranks below it and is called by those above.
 class Mesh {
@@ -34,7 +37,7 @@ class Mesh {
   }
 
  private:
-  Descriptor& Place(int peer, LinkUse use) {
+  Connection& Place(int peer, LinkUse use) {
     TcpLink& link = links_[static_cast<size_t>(peer)];
     return use == LinkUse::kControl ? link.control : link.data;
   }
@@ -53,11 +56,14 @@ class Mesh {
     while (true) {
       absl::StatusOr<Descriptor> socket = ConnectTo(Where(peer), context_.deadline);
       bool again = false;
-      absl::Status status = socket.ok() ? Introduce(*socket, peer, use, &again) : socket.status();
-      if (status.ok()) {
-        Place(peer, use) = *std::move(socket);
+      absl::StatusOr<Connection> connection = socket.ok()
+                                                  ? Introduce(*std::move(socket), peer, use, &again)
+                                                  : absl::StatusOr<Connection>(socket.status());
+      if (connection.ok()) {
+        Place(peer, use) = *std::move(connection);
         return absl::OkStatus();
       }
+      const absl::Status& status = connection.status();
       if (again && pause.Sleep(context_.deadline)) continue;
       return absl::Status(status.code(),
                           absl::StrCat("rank ", context_.launch.rank, " cannot reach rank ", peer,
@@ -66,7 +72,7 @@ class Mesh {
   }
 
   // Each side proves to the other one that it is this rank of this group.
-  absl::Status Introduce(const Descriptor& socket, int peer, LinkUse use, bool* again) {
+  absl::StatusOr<Connection> Introduce(Descriptor socket, int peer, LinkUse use, bool* again) {
     const absl::StatusOr<Nonce> challenge = ReceiveChallenge(context_, socket);
     const absl::StatusOr<Nonce> mine = DrawNonce();
     if (!mine.ok()) return mine.status();
@@ -86,7 +92,27 @@ class Mesh {
         sent.ok() ? ReceiveAnswer(context_, socket, *mine) : absl::StatusOr<Answer>(sent);
     *again = absl::IsUnavailable(answer.status()) ||
              (answer.ok() && answer->refuses() && !answer->proven);
-    return answer.ok() ? CheckAnswer(*answer, peer) : answer.status();
+    if (!answer.ok()) return answer.status();
+    if (absl::Status status = CheckAnswer(*answer, peer); !status.ok()) return status;
+    absl::StatusOr<Connection> connection =
+        Protect(std::move(socket), Connection::Side::kCaller, *challenge, *mine, context_.deadline);
+    *again = absl::IsUnavailable(connection.status());
+    return connection;
+  }
+
+  // Both sides have proven themselves with these random numbers. What they say from now on is
+  // encrypted, but for what stays on a loopback interface, which nobody else can read. Both sides of
+  // a connection have a loopback address, or none has.
+  absl::StatusOr<Connection> Protect(Descriptor socket, Connection::Side side,
+                                     const Nonce& challenge, const Nonce& nonce,
+                                     Instant deadline) const {
+    const absl::StatusOr<Endpoint> here = LocalEndpoint(socket);
+    if (!here.ok()) return here.status();
+    if (here->IsLoopback()) return Connection(std::move(socket));
+    const absl::StatusOr<Connection::Key> key =
+        DeriveKey(group_.session, challenge, nonce, context_.secret);
+    if (!key.ok()) return key.status();
+    return Connection::Encrypt(std::move(socket), side, *key, deadline);
   }
 
   absl::Status CheckAnswer(const Answer& answer, int peer) const {
@@ -115,10 +141,19 @@ class Mesh {
                       .session = group_.session},
                      link.nonce, context_.secret);
     if (!linked.ok() || !SendAll(caller.socket, *linked, Instant::Now()).ok()) return false;
+    // No rank waits here for another one for long.
+    const Instant deadline = std::min(context_.deadline, Instant::Now() + kHandshakeTimeout);
+    absl::StatusOr<Connection> connection =
+        Protect(std::move(caller.socket), Connection::Side::kAccepted, caller.challenge, link.nonce,
+                deadline);
+    if (!connection.ok()) {
+      listener_->HangUp(caller, std::string(connection.status().message()));
+      return false;
+    }
     // A rank that calls again has not heard of its first call's success.
-    Descriptor& place = Place(static_cast<int>(link.rank), link.use);
+    Connection& place = Place(static_cast<int>(link.rank), link.use);
     const bool was_empty = !place.valid();
-    place = std::move(caller.socket);
+    place = *std::move(connection);
     return was_empty;
   }
 

@@ -185,12 +185,12 @@ class TcpCommunicator : public WireCommunicator {
   void Watch(const TcpPeer& peer) {
     Watched& now = watched_[static_cast<size_t>(peer.rank())];
     const uint64_t key = 2 * static_cast<uint64_t>(peer.rank());
-    Register(peer.link().control, key,
+    Register(peer.link().control.socket(), key,
              (peer.wants_to_read_control() ? EPOLLIN : 0U) |
                  (peer.wants_to_write_control() ? EPOLLOUT : 0U),
              &now.control);
     Register(
-        peer.link().data, key + 1,
+        peer.link().data.socket(), key + 1,
         (peer.wants_to_read_data() ? EPOLLIN : 0U) | (peer.wants_to_write_data() ? EPOLLOUT : 0U),
         &now.data);
   }

@@ -1,6 +1,5 @@
 #include "comm/tcp/tcp_peer.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -32,6 +31,7 @@ bool TryAgain(int error) { return error == EAGAIN || error == EINTR; }
 // Why a connection ended, in the words of which a person needs to know one.
 std::string ClosedBecause(ssize_t got, int error) {
   if (got == 0 || error == ECONNRESET || error == EPIPE) return "connection closed";
+  if (error == EBADMSG) return "its bytes were changed on the way";
   return ErrnoText(error);
 }
 
@@ -76,7 +76,7 @@ void TcpPeer::QueueControl(const Frame& frame, absl::string_view body) {
 void TcpPeer::ReadControl() {
   char buffer[4096];
   while (control_open_) {
-    const ssize_t got = recv(link_.control.get(), buffer, sizeof(buffer), 0);
+    const ssize_t got = link_.control.Receive(buffer, sizeof(buffer));
     if (got <= 0) {
       if (got == 0 || !TryAgain(errno)) ControlClosed(ClosedBecause(got, errno));
       return;
@@ -190,14 +190,14 @@ void TcpPeer::Write() {
   WriteData();
   if (shutting_down_ && !sending_ && data_writable_) {
     data_writable_ = false;
-    shutdown(link_.data.get(), SHUT_WR);
+    link_.data.FinishSending();
   }
 }
 
 void TcpPeer::WriteControl() {
   while (wants_to_write_control()) {
-    const ssize_t sent =
-        send(link_.control.get(), control_out_.data(), control_out_.size(), MSG_NOSIGNAL);
+    const iovec all{.iov_base = control_out_.data(), .iov_len = control_out_.size()};
+    const ssize_t sent = link_.control.Send(&all, 1);
     if (sent < 0 && TryAgain(errno)) return;
     if (sent < 0) {
       control_out_.clear();  // reading will say what happened
@@ -218,10 +218,7 @@ void TcpPeer::WriteData() {
                        .iov_len = header},
                       {.iov_base = out_post_.data + body_done,
                        .iov_len = std::min(out_post_.bytes - body_done, kTurnBytes)}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = out_post_.bytes > body_done ? 2 : 1;
-    const ssize_t sent = sendmsg(link_.data.get(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = link_.data.Send(parts, out_post_.bytes > body_done ? 2 : 1);
     if (sent < 0 && TryAgain(errno)) return;
     if (sent < 0) {
       data_writable_ = false;  // the control connection will say what happened
@@ -237,7 +234,8 @@ void TcpPeer::WriteData() {
 
 void TcpPeer::ReadData() {
   size_t moved = 0;
-  while (data_open_ && !failed_ && !queue_->failed() && moved < kTurnBytes) {
+  while (data_open_ && !failed_ && !queue_->failed() &&
+         (moved < kTurnBytes || link_.data.has_more())) {
     // The rest of a long message goes straight to its place; short ones come many at a time.
     const bool in_message = in_header_ == sizeof(Frame);
     const size_t missing = in_message ? in_frame_.bytes - in_body_ : 0;
@@ -245,8 +243,9 @@ void TcpPeer::ReadData() {
     char* target =
         straight ? channels_[in_frame_.channel].receives.front().data + in_body_ : staging_.data();
     const size_t most = straight ? std::min(missing, kTurnBytes) : kStagingBytes;
-    const ssize_t got = recv(link_.data.get(), target, most, 0);
+    const ssize_t got = link_.data.Receive(target, most);
     if (got <= 0) {
+      if (got < 0 && errno == EBADMSG) return DataChanged();
       if (got == 0 || !TryAgain(errno)) DataClosed();
       return;
     }
@@ -303,6 +302,13 @@ void TcpPeer::FinishReceiving() {
   in_header_ = 0;
   channels_[in_frame_.channel].receives.pop_front();
   queue_->Complete(Direction::kReceive, in_frame_.channel, rank_);
+}
+
+void TcpPeer::DataChanged() {
+  data_open_ = false;
+  queue_->Fail(WithPeer(
+      absl::UnavailableError(absl::StrCat("bytes of rank ", rank_, " were changed on the way")),
+      rank_));
 }
 
 // The control connection tells whether the peer has shut down or is lost, maybe later.

@@ -74,6 +74,7 @@ class TcpPeer {
   void FinishReceiving();
   size_t Consume(const char* bytes, size_t size);
   void DataClosed();
+  void DataChanged();
 
   MessageQueue* const queue_;
   const int rank_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,8 @@ class InProcessRanks : public Ranks {
 
 class TcpRanks : public Ranks {
  public:
-  TcpRanks(int ranks, const TcpOptions& options) : group_(MakeTcpGroup(ranks, options)) {}
+  TcpRanks(int ranks, const TcpOptions& options, const std::string& address)
+      : group_(MakeTcpGroup(ranks, options, address)) {}
   void Run(const std::function<void(Communicator&)>& body) override {
     std::vector<std::thread> threads;
     for (auto& end : group_) {
@@ -70,31 +72,39 @@ std::unique_ptr<Ranks> MakeRanks(Arguments... arguments) {
   return std::make_unique<Group>(arguments...);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Conformance,
-                         testing::Values(Transport{"in_process_spinning",
-                                                   [](int ranks, size_t capacity) {
-                                                     return MakeRanks<InProcessRanks>(
-                                                         ranks, capacity, absl::Microseconds(20));
-                                                   }},
-                                         Transport{"in_process_sleeping",
-                                                   [](int ranks, size_t capacity) {
-                                                     return MakeRanks<InProcessRanks>(
-                                                         ranks, capacity, absl::ZeroDuration());
-                                                   }},
-                                         Transport{"devices",
-                                                   [](int ranks, size_t capacity) {
-                                                     return MakeRanks<DeviceRanks>(ranks, capacity);
-                                                   }},
-                                         Transport{.name = "tcp",
-                                                   .make =
-                                                       [](int ranks, size_t capacity) {
-                                                         return MakeRanks<TcpRanks>(
-                                                             ranks,
-                                                             TcpOptions{.secret = "a secret",
-                                                                        .capacity = capacity});
-                                                       },
-                                                   .stream_messages = 100'000}),
-                         TransportName);
+std::unique_ptr<Ranks> MakeTcpRanks(int ranks, size_t capacity, const std::string& address) {
+  return MakeRanks<TcpRanks>(
+      ranks, TcpOptions{.secret = "a secret of this test", .capacity = capacity}, address);
+}
+
+std::vector<Transport> Transports() {
+  std::vector<Transport> transports = {
+      {"in_process_spinning",
+       [](int ranks, size_t capacity) {
+         return MakeRanks<InProcessRanks>(ranks, capacity, absl::Microseconds(20));
+       }},
+      {"in_process_sleeping",
+       [](int ranks, size_t capacity) {
+         return MakeRanks<InProcessRanks>(ranks, capacity, absl::ZeroDuration());
+       }},
+      {"devices",
+       [](int ranks, size_t capacity) { return MakeRanks<DeviceRanks>(ranks, capacity); }},
+      {.name = "tcp",
+       .make = [](int ranks,
+                  size_t capacity) { return MakeTcpRanks(ranks, capacity, "127.0.0.1"); },
+       .stream_messages = 100'000}};
+  if (!AddressBeyondLoopback().empty()) {
+    transports.push_back({.name = "tcp_encrypted",
+                          .make =
+                              [](int ranks, size_t capacity) {
+                                return MakeTcpRanks(ranks, capacity, AddressBeyondLoopback());
+                              },
+                          .stream_messages = 100'000});
+  }
+  return transports;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Conformance, testing::ValuesIn(Transports()), TransportName);
 
 }  // namespace
 }  // namespace sluice

@@ -147,7 +147,7 @@ TEST(Greeting, TheProofIsHmacSha256) {
     constexpr char kDigits[] = "0123456789abcdef";
     hex += {kDigits[byte / 16], kDigits[byte % 16]};
   }
-  EXPECT_EQ(hex, "f5f4ffdfff3a79955651e87620de77adbcd467da5e2e27feeee4a3dd79add037");
+  EXPECT_EQ(hex, "2a40deef6080a153557e8d5cc3c6794c4d7a086f8e76be56d42d9ce7cf6123a9");
 }
 
 }  // namespace

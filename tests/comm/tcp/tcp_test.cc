@@ -16,6 +16,7 @@
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp_frame.h"
 #include "models/device/wait_until.h"
+#include "tests/comm/tcp/tcp_group.h"
 #include "tests/sanitizers.h"
 
 namespace sluice {
@@ -84,10 +85,10 @@ TEST_F(TcpAgainstBytes, AMessageInPiecesIsAMessage) {
     // After the message has been asked for.
     std::string asked;
     while (asked.find('\2') == std::string::npos) {
-      if (!ReceiveSome(peer_.control, 24, &asked, Soon()).ok()) return;
+      if (!ReceiveSome(peer_.control.socket(), 24, &asked, Soon()).ok()) return;
     }
     for (const char byte : bytes) {
-      EXPECT_TRUE(SendAll(peer_.data, {&byte, 1}, Soon()).ok());
+      EXPECT_TRUE(SendAll(peer_.data.socket(), {&byte, 1}, Soon()).ok());
       absl::SleepFor(absl::Microseconds(200));
     }
   });
@@ -97,7 +98,7 @@ TEST_F(TcpAgainstBytes, AMessageInPiecesIsAMessage) {
 }
 
 TEST_F(TcpAgainstBytes, AMessageThatNobodyAskedForIsAnError) {
-  Send(peer_.data, {.kind = FrameKind::kData, .bytes = 4}, kWord);
+  Send(peer_.data.socket(), {.kind = FrameKind::kData, .bytes = 4}, kWord);
   // Whether the bytes come before or after the receive is posted: the ticket or the size is wrong.
   Ticket ticket = 0;
   absl::Status status;
@@ -109,7 +110,7 @@ TEST_F(TcpAgainstBytes, AMessageThatNobodyAskedForIsAnError) {
 }
 
 TEST_F(TcpAgainstBytes, AReceiveOfAnotherSizeIsAnErrorOnTheSendersSide) {
-  Send(peer_.control, {.kind = FrameKind::kReady, .bytes = 60});
+  Send(peer_.control.socket(), {.kind = FrameKind::kReady, .bytes = 60});
   const std::vector<char> data(100);
   Ticket ticket = 0;
   absl::Status status = rank_->PostSend(1, data.data(), data.size(), &ticket);
@@ -123,7 +124,7 @@ TEST_F(TcpAgainstBytes, NonsenseOnTheControlConnectionIsAnError) {
        {Frame{.kind = static_cast<FrameKind>(77)}, Frame{.kind = FrameKind::kReady, .channel = 9},
         Frame{.kind = FrameKind::kAbort, .bytes = 1ULL << 60U},
         Frame{.kind = FrameKind::kHeartbeat, .ticket = 3}}) {
-    Send(peer_.control, frame);
+    Send(peer_.control.socket(), frame);
     EXPECT_THAT(ReceiveError(), HasSubstr("rank 1 is gone (it sent bytes that make no sense)"));
     Meet();
   }
@@ -134,7 +135,7 @@ TEST_F(TcpAgainstBytes, RandomBytesEndInAnErrorOrADeadline) {
   for (int trial = 0; trial < Trials(60, 15); ++trial) {
     std::string bytes(random() % 300 + 24, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random() % (trial % 2 == 0 ? 256 : 8));
-    (void)SendAll(trial % 3 == 0 ? peer_.data : peer_.control, bytes, Soon());
+    (void)SendAll((trial % 3 == 0 ? peer_.data : peer_.control).socket(), bytes, Soon());
     EXPECT_FALSE(Receive(Instant::Now() + absl::Milliseconds(5)).ok());
     rank_->Abort(absl::CancelledError("next"));
     Meet();
@@ -144,19 +145,21 @@ TEST_F(TcpAgainstBytes, RandomBytesEndInAnErrorOrADeadline) {
 TEST_F(TcpAgainstBytes, AnAbortHasAnyWords) {
   const std::string words(4096, 'x');
   const std::string body = "\n" + words;
-  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 5, .bytes = body.size()}, body);
+  Send(peer_.control.socket(), {.kind = FrameKind::kAbort, .ticket = 5, .bytes = body.size()},
+       body);
   const absl::Status status = Receive();
   EXPECT_EQ(status, absl::NotFoundError(words));
 }
 
 TEST_F(TcpAgainstBytes, AnAbortDoesNotCommandTheTerminal) {
   const std::string body = "\n\x1b]0;title\a";
-  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 5, .bytes = body.size()}, body);
+  Send(peer_.control.socket(), {.kind = FrameKind::kAbort, .ticket = 5, .bytes = body.size()},
+       body);
   EXPECT_EQ(Receive(), absl::NotFoundError("\uFFFD]0;title\uFFFD"));
 }
 
 TEST_F(TcpAgainstBytes, AnAbortIsNeverOk) {
-  Send(peer_.control, {.kind = FrameKind::kAbort, .ticket = 0});
+  Send(peer_.control.socket(), {.kind = FrameKind::kAbort, .ticket = 0});
   EXPECT_EQ(Receive().code(), absl::StatusCode::kUnknown);
 }
 
@@ -172,7 +175,7 @@ TEST_F(TcpAgainstBytes, EndsOfConnections) {
 }
 
 TEST_F(TcpAgainstBytes, AShutdownEndsWhatWasExpected) {
-  Send(peer_.control, {.kind = FrameKind::kShutdown});
+  Send(peer_.control.socket(), {.kind = FrameKind::kShutdown});
   peer_.data.Close();
   EXPECT_THAT(ReceiveError(), HasSubstr("rank 1 has left"));
 }
@@ -189,7 +192,7 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
   std::atomic<bool> stop{false};
   std::thread heart([&] {
     while (!stop) {
-      Send(peer_.control, {.kind = FrameKind::kHeartbeat});
+      Send(peer_.control.socket(), {.kind = FrameKind::kHeartbeat});
       absl::SleepFor(absl::Milliseconds(2));
     }
   });
@@ -201,6 +204,38 @@ TEST_F(TcpAgainstBytes, APeerThatIsHeardOfIsSaidToBe) {
   stop = true;
   heart.join();
   EXPECT_THAT(words, HasSubstr("rank 1 was heard of"));
+}
+
+// Between machines the frames are encrypted: somebody on the way can only make them unreadable.
+TEST(TcpEncrypted, WhatIsChangedOnTheWayEndsTheRun) {
+  const std::string address = AddressBeyondLoopback();
+  if (address.empty()) GTEST_SKIP() << "this machine has only a loopback interface";
+  const std::string secret = "a secret of this test";
+  for (const bool data : {false, true}) {
+    absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::AnyIpv6(0));
+    const Launch launch{.size = 2, .address = address, .port = LocalEndpoint(*listener)->port};
+    std::unique_ptr<Communicator> rank;
+    std::thread real([&] {
+      const TcpOptions options{.secret = secret, .shutdown_timeout = absl::Milliseconds(9)};
+      rank = *OpenTcp(launch, options, *std::move(listener));
+    });
+    Launch other = launch;
+    other.rank = 1;
+    const std::vector<TcpLink> links = *MeetRanks(other, secret, absl::Seconds(60), {});
+    real.join();
+    const Connection& changed = data ? links[0].data : links[0].control;
+    ASSERT_TRUE(changed.encrypted());
+    const Frame frame{.kind = FrameKind::kShutdown};
+    const std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
+    ASSERT_TRUE(SendAll(changed.socket(), bytes, Soon()).ok());
+    int32_t word = 0;
+    Ticket ticket = 0;
+    absl::Status status = rank->PostReceive(1, &word, sizeof(word), &ticket);
+    if (status.ok()) status = rank->WaitReceive(1, ticket, Soon());
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("rank 1"), HasSubstr("were changed on the way")));
+  }
 }
 
 // Three ranks, one of which is silent: a rank that waits for another learns which rank is the
@@ -263,7 +298,7 @@ TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
   const TcpOptions options{.heartbeat = absl::Hours(1), .shutdown_timeout = absl::Milliseconds(9)};
   const auto first = *OpenTcp(launch, options, *std::move(listener));
   for (std::thread& thread : played) thread.join();
-  const Descriptor& control = links[2][0].control;
+  const Descriptor& control = links[2][0].control.socket();
   const auto send = [&control](const Frame& frame) {
     const std::string bytes(reinterpret_cast<const char*>(&frame), sizeof(frame));
     ASSERT_TRUE(SendAll(control, bytes, Soon()).ok());
