@@ -108,8 +108,7 @@ absl::Status RankTrainer::RunSteps() {
     if ((stop = reports->back().stop)) break;
   }
   summary_.interrupted = stop && step < options_.training.steps;
-  if (absl::Status status = AwaitSaver(); !status.ok()) return status;
-  if (absl::Status status = FinishSave(); !status.ok()) return status;
+  if (absl::Status status = EndSaver(); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   if (!options_.saving.directory.empty() && saved_step_ != step) {
     if (absl::Status status = SaveLast(step); !status.ok()) return status;
@@ -225,14 +224,14 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   absl::StatusOr<StepReport> report =
       reporter_.Gather(train_, norms_, stop, world_, options_.watching.timeout);
   if (!report.ok()) return report;
-  // Also where the loss is not finite: what is saved may show why.
-  if (status = AwaitSaver(); !status.ok()) return status;
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm)) {
+    if (status = EndSaver(); !status.ok()) return status;
     return Diagnose(train_, TrainPass(step), step - 1,
                     [&](const NonFinite& first, const std::string& state) {
                       return DescribeNonFinite(first, state, step, *report, plan_);
                     });
   }
+  if (status = AwaitSaver(); !status.ok()) return status;
 
   const OptimizerOptions& optimizer = options_.training.optimizer;
   const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
@@ -313,7 +312,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
         evaluate_, {}, false, world_, options_.watching.timeout, std::min(round, count - first));
     if (!report.ok()) return report.status();
     if (!std::isfinite(report->loss_sum)) {
-      if (absl::Status status = AwaitSaver(); !status.ok()) return status;
+      if (absl::Status status = EndSaver(); !status.ok()) return status;
       return Diagnose(evaluate_, pass, step, [&](const NonFinite& begin, const std::string& state) {
         return DescribeNonFiniteEvaluation(begin, state, step, report->loss_sum, plan_);
       });
@@ -411,6 +410,21 @@ absl::Status RankTrainer::AwaitSaver() {
   }
   if (status.ok()) status = rounds.Finish();
   return status.ok() ? state_check_.CheckAnswer(saving_->step, saving_->not_finite) : status;
+}
+
+absl::Status RankTrainer::EndSaver() {
+  if (absl::Status status = AwaitSaver(); !status.ok()) return status;
+  // A rank that has seen the end of the save already waits for the others.
+  Rounds rounds(&world_, options_.watching.timeout);
+  absl::Status status = absl::OkStatus();
+  if (saving_ != nullptr) {
+    status = rounds.Do([this] {
+      saving_->saver->Finish().IgnoreError();
+      return absl::OkStatus();
+    });
+  }
+  if (status.ok()) status = rounds.Finish();
+  return status.ok() ? FinishSave() : status;
 }
 
 absl::Status RankTrainer::FinishSave() {

@@ -87,7 +87,10 @@ class RankTrainer {
   // Before anything changes the state: waits until a save under way has read all of it. All ranks
   // call it together, since some may wait for long.
   absl::Status AwaitSaver();
-  // Waits for a save under way, if there is one, and tells how it ended.
+  // Waits for the end of a save under way, so that what is on the disk stays as it is from now on. All
+  // ranks call it together.
+  absl::Status EndSaver();
+  // The same for this rank alone: tells how a save under way has ended, if there is one.
   absl::Status FinishSave();
   // `outcome`: of the save of `step`.
   void Saved(int64_t step, const SaveOutcome& outcome);

@@ -1,6 +1,7 @@
 // What strangers may send to the port at which ranks meet.
 #include <string>
 
+#include "absl/strings/match.h"
 #include "comm/tcp/greeting.h"
 #include "promises.h"
 #include "readers.h"
@@ -44,6 +45,8 @@ void TryGreeting(absl::string_view text) {
   }
   if (used == 0) return Require(text.size() < kLongestGreeting, "nobody waits for ever");
   const std::string formatted = FormatGreeting(*greeting);
+  // What cannot be shown is replaced by a character of three bytes.
+  if (absl::StrContains(greeting->text, "\uFFFD")) return;
   Require(formatted.size() == used, "a greeting has its length");
   if (greeting->kind != GreetingKind::kRefusal && greeting->kind != GreetingKind::kIncomplete) {
     Require(formatted == text.substr(0, used), "a greeting comes back from its bytes");

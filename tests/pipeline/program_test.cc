@@ -226,7 +226,7 @@ TEST(CompileRank, SaysWhatDoesNotFit) {
   Compiler two(2, *GenerateSchedule("1f1b", {.ranks = 2, .micro_batches = 4}));
   two.request.sum_groups = 3;
   EXPECT_THAT(std::string(CompileRank(two.request, 0, {}).status().message()),
-              HasSubstr("3 groups of 4 micro-batches; give a divisor"));
+              HasSubstr("3 groups of 4 micro-batches; give --sum-groups a divisor"));
   two.request.sum_groups = 1;
   const Partition short_one = {{0, 0}};
   two.request.partition = &short_one;
