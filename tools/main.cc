@@ -68,7 +68,7 @@ std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
   }
   static const std::regex conversion("Could not convert: (\\S+) = (.*)");
   std::smatch given;
-  const std::string what = error.what();
+  std::string what = error.what();
   if (std::regex_match(what, given, conversion)) {
     return absl::StrCat(given.str(1), ": ", given.str(2), " is not a number that this flag takes");
   }

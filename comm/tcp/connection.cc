@@ -24,7 +24,7 @@ constexpr char kSuites[] = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 constexpr char kIdentity[] = "sluice";
 
 // A socket as OpenSSL reads and writes one: its own would raise SIGPIPE when the other side is gone.
-int FileOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
+int FileOf(BIO* bio) { return *static_cast<const int*>(BIO_get_data(bio)); }
 
 int WriteSocket(BIO* bio, const char* bytes, int size) {
   BIO_clear_retry_flags(bio);
@@ -117,6 +117,7 @@ Context NewContext() {
 }  // namespace
 
 struct Connection::Tls {
+  int file = -1;  // the socket; it outlives `ssl`, which reads it
   std::unique_ptr<SSL, void (*)(SSL*)> ssl{nullptr, SSL_free};
   Key key{};
   uint64_t records_of_a_key = 0;
@@ -196,7 +197,8 @@ absl::StatusOr<Connection> Connection::Encrypt(Descriptor socket, Side side, con
     BIO_free(bio);
     return absl::InternalError("OpenSSL offers no TLS 1.3");
   }
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(socket.get())));
+  tls->file = socket.get();
+  BIO_set_data(bio, &tls->file);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl.get(), bio, bio);  // owns it now
   tls->key = key;

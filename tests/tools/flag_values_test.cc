@@ -15,7 +15,6 @@
 namespace sluice {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kCommands[] = {"plan",

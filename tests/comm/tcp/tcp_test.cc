@@ -304,7 +304,7 @@ TEST(TcpHealth, AHealthyRankThatWaitsForOneThatIsCutOffIsNotBlamed) {
     ASSERT_TRUE(SendAll(control, bytes, Soon()).ok());
   };
   // Rank 2 waits for rank 1, of which it has heard nothing for five hours.
-  send({.kind = FrameKind::kHeartbeat, .ticket = 2, .bytes = 5 * 3'600'000});
+  send({.kind = FrameKind::kHeartbeat, .ticket = 2, .bytes = uint64_t{5} * 3'600'000});
   send({.kind = FrameKind::kReady, .bytes = 1});
   char byte = 0;
   Ticket ticket = 0;

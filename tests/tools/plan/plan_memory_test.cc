@@ -39,7 +39,7 @@ Case RandomCase(uint64_t seed) {
   Case test;
   DecoderConfig gpt;
   gpt.layers = 4 + below(5);
-  gpt.dim = 64 * (1 + below(2));
+  gpt.dim = int64_t{64} * (1 + below(2));
   gpt.heads = 2;
   gpt.vocab = 100 + below(200);
   gpt.max_seq = 64;
