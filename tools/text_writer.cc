@@ -103,7 +103,8 @@ absl::Status TextWriter::Finish(absl::Duration most) {
   std::unique_lock lock(shared_->mutex);
   shared_->ended = true;
   shared_->changed.notify_all();
-  const auto written = [this] { return shared_->waiting.empty(); };
+  // Also where an earlier call has given up: nobody can join the thread any more.
+  const auto written = [this] { return shared_->waiting.empty() || !thread_.joinable(); };
   if (most == absl::InfiniteDuration()) {
     shared_->changed.wait(lock, written);
   } else {

@@ -23,7 +23,8 @@ class TextWriter {
   // its reader is gone (SIGPIPE must be ignored), otherwise what the system says. What is written to
   // `out` afterwards is dropped. Errors of other descriptors are ignored.
   explicit TextWriter(int out, std::function<void(int error)> on_failure = {});
-  // Waits for what has been given, as Finish does.
+  // Waits for what has been given, as Finish does, but not for a reader for which Finish has waited in
+  // vain.
   ~TextWriter();
   TextWriter(const TextWriter&) = delete;
   TextWriter& operator=(const TextWriter&) = delete;
