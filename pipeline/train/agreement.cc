@@ -1,10 +1,10 @@
 #include "pipeline/train/agreement.h"
 
 #include <bit>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/collectives.h"
 #include "pipeline/train/arithmetic.h"
 #include "schedules/csv.h"
 
@@ -46,30 +46,21 @@ std::string OptimizerText(const RunRequest& request, const OptimizerOptions& opt
   return text;
 }
 
-constexpr size_t kWordBytes = 4;  // what a double carries of a text, as one of AllGather's values
-
-// The texts of all ranks, by rank.
-absl::StatusOr<std::vector<std::string>> GatherTexts(std::string mine, Communicator& world,
+// The texts of all ranks, by rank, each cut off at kLongestShown bytes.
+absl::StatusOr<std::vector<std::string>> GatherTexts(absl::string_view mine, Communicator& world,
                                                      absl::Duration timeout) {
-  mine.resize(kLongestShown);  // with zeros
-  std::vector<double> words(kLongestShown / kWordBytes);
-  for (size_t i = 0; i < words.size(); ++i) {
-    uint32_t word = 0;
-    std::memcpy(&word, mine.data() + i * kWordBytes, kWordBytes);
-    words[i] = word;
-  }
-  std::vector<double> all(words.size() * static_cast<size_t>(world.size()));
-  absl::Status status = world.AllGather(words, absl::MakeSpan(all), Instant::Now() + timeout);
+  std::vector<int64_t> bounds(static_cast<size_t>(world.size()) + 1);
+  for (size_t rank = 0; rank < bounds.size(); ++rank)
+    bounds[rank] = static_cast<int64_t>(rank * kLongestShown);
+  std::string all(static_cast<size_t>(bounds.back()), '\0');
+  const auto place = [&](int rank) { return static_cast<size_t>(rank) * kLongestShown; };
+  mine.copy(&all[place(world.rank())], kLongestShown);
+  const SlicedBytes texts_of_all = {.data = all.data(), .bounds = bounds};
+  absl::Status status = AllGatherSlices(world, {&texts_of_all, 1}, Instant::Now() + timeout);
   if (!status.ok()) return status;
   std::vector<std::string> texts;
-  for (size_t first = 0; first < all.size(); first += words.size()) {
-    std::string text(kLongestShown, '\0');
-    for (size_t i = 0; i < words.size(); ++i) {
-      const auto word = static_cast<uint32_t>(all[first + i]);
-      std::memcpy(text.data() + i * kWordBytes, &word, kWordBytes);
-    }
-    texts.emplace_back(text.c_str());
-  }
+  for (int rank = 0; rank < world.size(); ++rank)
+    texts.emplace_back(all.substr(place(rank), kLongestShown).c_str());
   return texts;
 }
 
@@ -102,7 +93,7 @@ std::vector<RunTrait> TraitsOf(const RunPlan& plan, const TrainOptions& options,
                            plan.zero(), "|", plan.sum_groups()))},
       {.name = "what computes",
        .hash = HashOf(arithmetic),
-       .shown = arithmetic.substr(0, kLongestShown),
+       .shown = arithmetic,
        .advice = "the bits would depend on which rank computes what: start the ranks on "
                  "processors or GPUs of one kind or, where only oneDNN's instructions differ, set "
                  "the variable DNNL_MAX_CPU_ISA to the lowest of them for all ranks"},

@@ -18,8 +18,8 @@ namespace sluice {
 struct RunTrait {
   std::string name;  // "the data"
   uint64_t hash = 0;
-  // The value itself, where people know it, at most kLongestShown bytes; empty on all ranks for what
-  // is too long or means nothing to people.
+  // The value itself, where people know it, of which kLongestShown bytes are shown; empty on all ranks
+  // for what is too long or means nothing to people.
   std::string shown = {};
   std::string advice = {};  // what to do where the values differ
 };

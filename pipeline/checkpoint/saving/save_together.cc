@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/collectives.h"
 #include "comm/where.h"
 #include "pipeline/checkpoint/directory/checkpoint_folder.h"
 #include "pipeline/checkpoint/directory/own_folder.h"
@@ -20,7 +21,7 @@ namespace sluice {
 namespace {
 
 constexpr int kLeader = 0;
-constexpr size_t kMostWords = 8192;  // bytes of an error, which names paths, and a zero
+constexpr size_t kMostWords = 8192;  // bytes of an error, which names paths
 
 // One checkpoint, on one rank.
 class Save {
@@ -86,38 +87,22 @@ class Save {
 
   // Tells all ranks the error of rank `failed`.
   absl::Status Tell(int failed) {
-    const bool here = failed == world_.rank();
-    double code = here ? static_cast<double>(mine_.code()) : 0;
-    std::vector<double> codes;
-    if (absl::Status status = Gather(code, &codes); !status.ok()) return status;
-    code = codes[static_cast<size_t>(failed)];
-    std::string words(here ? mine_.message() : "");
-    words.resize(kMostWords - 1);
-    words.resize(kMostWords);  // ends in a zero
-    if (absl::Status status = Spread(failed, &words); !status.ok()) return status;
-    outcome_.failed = absl::Status(static_cast<absl::StatusCode>(code), words.c_str());
-    if (world_.size() == 1) return absl::OkStatus();
-    outcome_.failed = WithWhere(
-        outcome_.failed,
-        {.rank = failed, .moment = Where::Moment::kCheckpoint, .step = request_.state.step});
-    return absl::OkStatus();
-  }
-
-  // Brings what rank `from` has to all ranks.
-  absl::Status Spread(int from, std::string* words) {
-    const Instant deadline = Instant::Now() + request_.timeout;
-    Ticket ticket = 0;
-    if (from != world_.rank()) {
-      absl::Status status = world_.PostReceive(from, words->data(), words->size(), &ticket);
-      return status.ok() ? world_.WaitReceive(from, ticket, deadline) : status;
+    std::string text;
+    if (failed == world_.rank()) {
+      const Where where = {
+          .rank = failed, .moment = Where::Moment::kCheckpoint, .step = request_.state.step};
+      const absl::Status told = world_.size() == 1 ? mine_ : WithWhere(mine_, where);
+      text = absl::StrCat(std::string(1, static_cast<char>(told.code())),
+                          EncodeError(told, kMostWords));
     }
-    for (int to = 0; to < world_.size(); ++to) {
-      if (to == from) continue;
-      absl::Status status = world_.PostSend(to, words->data(), words->size(), &ticket);
-      if (status.ok()) status = world_.WaitSend(to, ticket, deadline);
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+    text.resize(1 + kLongestWhere + kMostWords + 1);  // ends in a zero
+    // All of it is the slice of the rank that failed.
+    std::vector<int64_t> bounds(static_cast<size_t>(world_.size()) + 1);
+    std::fill(bounds.begin() + failed + 1, bounds.end(), static_cast<int64_t>(text.size()));
+    const SlicedBytes all = {.data = text.data(), .bounds = bounds};
+    absl::Status status = AllGatherSlices(world_, {&all, 1}, Instant::Now() + request_.timeout);
+    if (status.ok()) outcome_.failed = DecodeError(static_cast<uint64_t>(text[0]), &text[1]);
+    return status;
   }
 
   absl::Status Gather(double mine, std::vector<double>* all) {
