@@ -209,6 +209,31 @@ absl::StatusOr<ModelSpec> ReadModel(const fs::path& path, const std::string& nam
   return spec;
 }
 
+// The checkpoint in `folder`, all of whose files are `verified`.
+absl::StatusOr<LoadedCheckpoint> Load(const fs::path& folder, const StateFile& verified) {
+  LoadedCheckpoint checkpoint;
+  checkpoint.path = folder.string();
+  checkpoint.state = verified.state;
+  absl::StatusOr<ModelSpec> model =
+      ReadModel(folder / ConfigFileOf(verified.files), checkpoint.state.model.name);
+  if (!model.ok()) return model.status();
+  checkpoint.state.model = *std::move(model);
+  auto weights = OpenWeights(folder, verified);
+  if (!weights.ok()) return weights.status();
+  auto optimizer = SafetensorsFile::Open((folder / kOptimizerFile).string());
+  if (!optimizer.ok()) return optimizer.status();
+  checkpoint.weights = *std::move(weights);
+  checkpoint.adapter_only = HasAdapterOnly(verified.files);
+  checkpoint.optimizer = *std::move(optimizer);
+  for (const auto& [name, record] : verified.files) checkpoint.files.push_back(name);
+  return checkpoint;
+}
+
+absl::Status FiniteTensors(const LoadedCheckpoint& checkpoint) {
+  absl::Status status = CheckFiniteTensors(*checkpoint.weights);
+  return status.ok() ? CheckFiniteTensors(*checkpoint.optimizer) : status;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
@@ -220,46 +245,31 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
 absl::StatusOr<LoadedCheckpoint> OpenCheckpoint(const std::string& path) {
   const absl::StatusOr<fs::path> folder = StepFolder(path);
   if (!folder.ok()) return folder.status();
-  absl::StatusOr<StateFile> verified = Verify(*folder);
-  if (!verified.ok()) return WithAdvice(verified.status(), *folder);
-  LoadedCheckpoint checkpoint;
-  checkpoint.path = folder->string();
-  checkpoint.state = verified->state;
-  absl::StatusOr<ModelSpec> model =
-      ReadModel(*folder / ConfigFileOf(verified->files), checkpoint.state.model.name);
-  if (!model.ok()) return model.status();
-  checkpoint.state.model = *std::move(model);
-  auto weights = OpenWeights(*folder, *verified);
-  if (!weights.ok()) return weights.status();
-  auto optimizer = SafetensorsFile::Open((*folder / kOptimizerFile).string());
-  if (!optimizer.ok()) return optimizer.status();
-  checkpoint.weights = *std::move(weights);
-  checkpoint.adapter_only = HasAdapterOnly(verified->files);
-  checkpoint.optimizer = *std::move(optimizer);
-  for (const auto& [name, record] : verified->files) checkpoint.files.push_back(name);
-  return checkpoint;
+  const absl::StatusOr<StateFile> verified = Verify(*folder);
+  return verified.ok() ? Load(*folder, *verified) : WithAdvice(verified.status(), *folder);
 }
 
 absl::StatusOr<LoadedCheckpoint> OpenNewestGoodCheckpoint(const std::string& path,
                                                           std::string* instead) {
-  const auto open = [](const std::string& at) {
-    absl::StatusOr<LoadedCheckpoint> checkpoint = OpenCheckpoint(at);
-    if (!checkpoint.ok()) return checkpoint;
-    if (absl::Status finite = CheckFinite(*checkpoint); !finite.ok())
-      return absl::StatusOr<LoadedCheckpoint>(finite);
-    return checkpoint;
-  };
-  absl::StatusOr<LoadedCheckpoint> newest = open(path);
-  if (!absl::IsDataLoss(newest.status()) || !MeansNewest(path)) return newest;
-  const absl::StatusOr<fs::path> bad = StepFolder(path);
-  if (!bad.ok()) return newest;
-  const int64_t step = ParseStepFolder(bad->filename().string()).value_or(-1);
-  const std::string good = NewestGood(DirectoryOf(*bad), step, step);
-  if (good.empty()) return newest;
-  // The advice at the end of the message is what is done here.
-  const absl::string_view why = newest.status().message();
-  *instead = absl::StrCat(why.substr(0, why.rfind("; ")), "; going on from ", good, " instead");
-  return open(good);
+  const absl::StatusOr<fs::path> folder = StepFolder(path);
+  if (!folder.ok()) return folder.status();
+  const absl::StatusOr<StateFile> verified = Verify(*folder);
+  absl::Status wrong = verified.status();
+  if (verified.ok()) {
+    absl::StatusOr<LoadedCheckpoint> newest = Load(*folder, *verified);
+    if (!newest.ok()) return newest;
+    wrong = FiniteTensors(*newest);
+    if (wrong.ok()) return newest;
+  }
+  if (absl::IsDataLoss(wrong) && MeansNewest(path)) {
+    const int64_t step = ParseStepFolder(folder->filename().string()).value_or(-1);
+    const std::string good = NewestGood(DirectoryOf(*folder), step, step);
+    if (!good.empty()) {
+      *instead = absl::StrCat(wrong.message(), "; going on from ", good, " instead");
+      return OpenCheckpoint(good);
+    }
+  }
+  return WithAdvice(wrong, *folder);
 }
 
 absl::StatusOr<bool> HasCheckpoint(const std::string& path) {
@@ -284,8 +294,7 @@ absl::StatusOr<ModelFiles> KeptModelFiles(const LoadedCheckpoint& checkpoint) {
 }
 
 absl::Status CheckFinite(const LoadedCheckpoint& checkpoint) {
-  absl::Status status = CheckFiniteTensors(*checkpoint.weights);
-  if (status.ok()) status = CheckFiniteTensors(*checkpoint.optimizer);
+  absl::Status status = FiniteTensors(checkpoint);
   return status.ok() ? status : WithAdvice(status, checkpoint.path);
 }
 
