@@ -111,7 +111,7 @@ absl::Status RankTrainer::RunSteps() {
   if (absl::Status status = EndSaver(); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   if (!options_.saving.directory.empty() && saved_step_ != step) {
-    if (absl::Status status = SaveLast(step); !status.ok()) return status;
+    if (absl::Status status = SaveNow(step, /*last=*/true); !status.ok()) return status;
   }
   if (!summary_.interrupted) {
     if (absl::Status status = Evaluate(step); !status.ok()) return status;
@@ -355,37 +355,35 @@ absl::Status RankTrainer::CheckData(int64_t step) {
       step);
 }
 
-absl::Status RankTrainer::SaveLast(int64_t step) {
+absl::Status RankTrainer::SaveNow(int64_t step, bool last) {
   if (absl::Status status = CheckData(step); !status.ok()) return status;
+  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   const absl::StatusOr<SaveOutcome> outcome =
       SaveRun(state_, options_, *context_.data, step, base_hash_, world_);
   if (!outcome.ok()) return outcome.status();
-  if (!outcome->failed.ok()) return outcome->failed;
+  if (last && !outcome->failed.ok()) return outcome->failed;
   Saved(step, *outcome);
   return absl::OkStatus();
 }
 
 absl::Status RankTrainer::Save(int64_t step) {
-  if (absl::Status status = FinishSave(); !status.ok()) return status;
-  if (absl::Status status = CheckData(step); !status.ok()) return status;
   // Without a flush weights change all the time; a device's memory is read on the rank's stream.
   const bool may_wait = !plan_.asynchronous() && !state_.device().queues();
   Communicator* const background = may_wait ? world_.background() : nullptr;
-  Communicator& world = background != nullptr ? *background : world_;
+  if (background == nullptr) return SaveNow(step, /*last=*/false);
+  if (absl::Status status = FinishSave(); !status.ok()) return status;
+  if (absl::Status status = CheckData(step); !status.ok()) return status;
   saving_ = std::make_unique<SaveUnderWay>();
   saving_->step = step;
   saving_->saver = std::make_unique<BackgroundSave>(
-      [this, &world, under_way = saving_.get()](const std::function<void()>& on_read) {
+      [this, background, under_way = saving_.get()](const std::function<void()>& on_read) {
         absl::StatusOr<SaveOutcome> outcome = OrExhausted(
-            "saving a checkpoint", [&] { return RunSaver(world, *under_way, on_read); });
+            "saving a checkpoint", [&] { return RunSaver(*background, *under_way, on_read); });
         // The savers of other ranks wait for this one.
-        if (!outcome.ok()) world.Abort(outcome.status());
+        if (!outcome.ok()) background->Abort(outcome.status());
         return outcome;
       });
-  if (background != nullptr) return absl::OkStatus();
-  saving_->saver->Finish().IgnoreError();  // nothing else happens meanwhile
-  absl::Status status = AwaitSaver();
-  return status.ok() ? FinishSave() : status;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SaveOutcome> RankTrainer::RunSaver(Communicator& world, SaveUnderWay& under_way,

@@ -77,8 +77,8 @@ class RankTrainer {
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
   absl::Status Evaluate(int64_t step);
   absl::Status RunSteps();
-  // Saves at once. Nobody saves again after it, so it has to succeed.
-  absl::Status SaveLast(int64_t step);
+  // Saves at once. `last`: nobody saves again after it, so it has to succeed.
+  absl::Status SaveNow(int64_t step, bool last);
   // Saves while the next step runs, where that does not change what is saved before its end.
   absl::Status Save(int64_t step);
   // What the saver's thread does, over a communicator that it alone uses.
