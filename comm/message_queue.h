@@ -51,8 +51,7 @@ struct PeerHealth {
 
 // The queues between a rank's threads, which post messages and wait for them, and its transport's
 // thread, which takes the posts and completes them. No two threads of a rank use the same channel at
-// the same time. Knows nothing of wires. Messages of a rank to
-// itself are copied here.
+// the same time. Knows nothing of wires. Messages of a rank to itself are copied here.
 class MessageQueue {
  public:
   static constexpr int kNobody = -1;

@@ -54,7 +54,7 @@ std::string EncodeError(const absl::Status& status, size_t most);
 // A bound on the bytes of EncodeError's first line.
 inline constexpr size_t kLongestWhere = 256 + kLongestAction;
 // The status that was encoded. A code that no status has becomes kUnknown; facts that cannot be
-// read are left out; bytes that are neither printable nor a line's end become question marks.
+// read are left out; what a terminal cannot show becomes U+FFFD.
 absl::Status DecodeError(uint64_t code, absl::string_view encoded);
 
 }  // namespace sluice

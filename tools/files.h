@@ -18,8 +18,8 @@ inline constexpr int64_t kMostSecretBytes = int64_t{64} << 10;
 // All of stdin. InvalidArgument says why it cannot be read; also where it has more than
 // kMostTextBytes, or no end (/dev/zero).
 absl::StatusOr<std::string> ReadStandardInput();
-// Writes `text` to `path`, or to stdout when `path` is empty, without control characters. Fails unless every byte was written; a
-// file that was there before is then as it was. A device or a pipe is written to as it is.
+// Writes `text` to `path`, or to stdout when `path` is empty, without control characters. Fails
+// unless every byte was written; a file that was there before is then as it was. A device or a pipe is written to as it is.
 absl::Status WriteOutput(const std::string& path, const std::string& text);
 // Whether WriteOutput could begin; changes nothing. For what is written after hours of work.
 absl::Status CheckOutput(const std::string& path);

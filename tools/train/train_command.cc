@@ -354,10 +354,10 @@ class WorldTrainer {
   }
 
   absl::Status Starting(absl::Duration timeout) const {
-    const std::string what =
-        terminated.load() ? absl::StrCat("was told to stop (SIGTERM) before the ranks had met")
-                          : absl::StrCat("waited ", absl::FormatDuration(timeout),
-                                         " for all ranks to meet, but not all came");
+    const std::string what = terminated.load()
+                                 ? "was told to stop (SIGTERM) before the ranks had met"
+                                 : absl::StrCat("waited ", absl::FormatDuration(timeout),
+                                                " for all ranks to meet, but not all came");
     return absl::UnavailableError(absl::StrCat(
         "rank ", rank_, " ", what, "; another rank of the job was probably lost or stopped"));
   }

@@ -26,8 +26,8 @@ struct MatmulShape {
 };
 
 // Creation throws dnnl::error where oneDNN has no such product: in bf16 there is one only where
-// MultipliesBFloat16, or slowly with any AVX-512. std::bad_alloc where memory runs out, at any call. Keeps the number of OpenMP threads of the thread
-// that created it. Not thread-safe. The scratchpad is the caller's.
+// MultipliesBFloat16, or slowly with any AVX-512. Any call throws std::bad_alloc where memory runs
+// out. Keeps the number of OpenMP threads of the thread that created it. Not thread-safe. The scratchpad is the caller's.
 class Matmul {
  public:
   // `packed_like`: another product whose packed b this one reads too.

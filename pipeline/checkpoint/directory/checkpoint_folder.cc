@@ -30,8 +30,8 @@ std::vector<std::string> Prune(const std::string& directory, int64_t saved, int 
   steps.resize(steps.size() - kept);
   std::vector<std::string> removed;
   for (const int64_t step : steps) {
-    RemoveCheckpoint(directory, step);
-    removed.push_back((fs::path(directory) / StepFolderName(step)).string());
+    if (RemoveCheckpoint(directory, step))
+      removed.push_back((fs::path(directory) / StepFolderName(step)).string());
   }
   return removed;
 }

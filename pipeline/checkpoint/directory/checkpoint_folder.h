@@ -37,8 +37,8 @@ class CheckpointFolder {
 
   // Adds config.json, the model's other files, and state.json, which lists them and `files`, all on
   // the disk by now; puts the folder in its place, points `latest` to it, and removes what this run
-  // replaces and all but the newest `keep` of the checkpoints up to this step. FailedPrecondition where its name, or `latest`, belongs to something that sluice did not
-  // make. Call it once.
+  // replaces and all but the newest `keep` of the checkpoints up to this step. FailedPrecondition
+  // where its name, or `latest`, belongs to something that sluice did not make. Call it once.
   absl::StatusOr<CommittedFolder> Commit(const RunState& state,
                                          std::map<std::string, FileRecord> files, int keep);
 

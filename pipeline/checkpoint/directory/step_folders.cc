@@ -90,11 +90,13 @@ absl::Status CheckLatestLink(const std::string& directory) {
       absl::StrCat(link.string(), " is not a link that sluice made; move it away"));
 }
 
-void RemoveCheckpoint(const std::string& directory, int64_t step) {
+bool RemoveCheckpoint(const std::string& directory, int64_t step) {
   const fs::path aside = RemovingFolder(directory, SomeNonce());
   std::error_code error;
   fs::rename(fs::path(directory) / StepFolderName(step), aside, error);
-  if (!error) fs::remove_all(aside, error);
+  if (error) return false;
+  fs::remove_all(aside, error);
+  return true;
 }
 
 }  // namespace sluice

@@ -28,7 +28,8 @@ absl::Status CheckLatestLink(const std::string& directory);
 
 // Removes DIR/step-N, which must be a checkpoint, such that half a checkpoint never bears its name.
 // What cannot be removed stays where it is, or in the own folder for the next save to clear away.
-void RemoveCheckpoint(const std::string& directory, int64_t step);
+// Whether it is gone from its place.
+bool RemoveCheckpoint(const std::string& directory, int64_t step);
 
 }  // namespace sluice
 
