@@ -1,9 +1,6 @@
 #include "pipeline/run/state_gather.h"
 
-#include <algorithm>
 #include <cstddef>
-
-#include "pipeline/run/state_pieces.h"
 
 namespace sluice {
 
@@ -11,7 +8,8 @@ StateGather::StateGather(const RankState& state, absl::Duration timeout, Communi
     : plan_(state.plan()),
       world_(world),
       rounds_(&world, timeout),
-      readers_(kStatePiecesUnderWay, HostReader(&state.device(), state.stream())) {
+      pieces_(&world, &rounds_),
+      reader_(&state.device(), state.stream()) {
   const std::vector<int> rank_of_layer = RankOfLayers(plan_);
   for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
     rank_of_.insert(rank_of_.end(), plan_.layers[layer].parameters.size(), rank_of_layer[layer]);
@@ -22,7 +20,6 @@ StateGather::StateGather(const RankState& state, absl::Duration timeout, Communi
     // Copies of the model are equal; the first stands for them.
     if (view.model_copy == 0) views_[static_cast<size_t>(view.global_index)] = &view;
   }
-  if (world_.rank() == 0 && world_.size() > 1) pieces_.resize(kStatePiecesUnderWay * kStatePiece);
 }
 
 StateGather::Values StateGather::Own(StateKind kind, int parameter, int64_t count) const {
@@ -48,6 +45,9 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, const Sink& sink
   const RankGroup group = plan_.GroupOf(first);
   const bool state = kind != StateKind::kWeight || split_[index];
   const bool sliced = state && plan_.zero(first) >= 1;
+  const auto use = [&sink](const float* values, int64_t /*first*/, int64_t size) {
+    return sink(values, size);
+  };
   absl::Status status = absl::OkStatus();
   for (int k = 0; k < (sliced ? group.size : 1) && status.ok(); ++k) {
     const auto at = static_cast<size_t>(k);
@@ -55,69 +55,13 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, const Sink& sink
     const int owner = group.rank(k);
     if (owner == world_.rank()) {
       const Values own = Own(kind, parameter, count);
-      status = owner == 0 ? Give(own, sink) : Send(own);
+      const auto read = [&](int64_t begin, int64_t size) {
+        return reader_.Read(own.tensor, own.first + begin, size);
+      };
+      status = owner == 0 ? pieces_.ForEach(count, read, use) : pieces_.Send(0, count, read);
     } else if (world_.rank() == 0) {
-      status = Receive(owner, count, sink);
+      status = pieces_.Receive(owner, count, use);
     }
-  }
-  return status;
-}
-
-absl::Status StateGather::Give(const Values& values, const Sink& sink) {
-  absl::Status status = absl::OkStatus();
-  for (int64_t first = 0; first < values.count && status.ok(); first += kStatePiece) {
-    const int64_t size = std::min(kStatePiece, values.count - first);
-    status = sink(readers_.front().Read(values.tensor, values.first + first, size), size);
-    if (status.ok()) status = rounds_.Tick();
-  }
-  return status;
-}
-
-absl::Status StateGather::Send(const Values& values) {
-  Ticket tickets[kStatePiecesUnderWay] = {};
-  absl::Status status = absl::OkStatus();
-  const auto wait = [&](int64_t piece) {
-    return rounds_.WaitSend(0, tickets[piece % kStatePiecesUnderWay]);
-  };
-  const int64_t pieces = (values.count + kStatePiece - 1) / kStatePiece;
-  for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-    if (piece >= kStatePiecesUnderWay) status = wait(piece - kStatePiecesUnderWay);
-    const int64_t first = piece * kStatePiece;
-    if (status.ok()) {
-      const int64_t size = std::min(kStatePiece, values.count - first);
-      HostReader& reader = readers_[static_cast<size_t>(piece % kStatePiecesUnderWay)];
-      status = world_.PostSend(0, reader.Read(values.tensor, values.first + first, size),
-                               StateBytes(size), &tickets[piece % kStatePiecesUnderWay]);
-    }
-  }
-  for (int64_t piece = std::max<int64_t>(pieces - kStatePiecesUnderWay, 0);
-       piece < pieces && status.ok(); ++piece)
-    status = wait(piece);
-  return status;
-}
-
-absl::Status StateGather::Receive(int from, int64_t count, const Sink& sink) {
-  Ticket tickets[kStatePiecesUnderWay] = {};
-  const auto place = [&](int64_t piece) {
-    return pieces_.data() + piece % kStatePiecesUnderWay * kStatePiece;
-  };
-  const auto size = [&](int64_t piece) {
-    return std::min(kStatePiece, count - piece * kStatePiece);
-  };
-  const auto post = [&](int64_t piece) {
-    return world_.PostReceive(from, place(piece), StateBytes(size(piece)),
-                              &tickets[piece % kStatePiecesUnderWay]);
-  };
-  const int64_t pieces = (count + kStatePiece - 1) / kStatePiece;
-  absl::Status status = absl::OkStatus();
-  for (int64_t piece = 0; piece < std::min(pieces, kStatePiecesUnderWay) && status.ok(); ++piece)
-    status = post(piece);
-  for (int64_t piece = 0; piece < pieces && status.ok(); ++piece) {
-    status = rounds_.WaitReceive(from, tickets[piece % kStatePiecesUnderWay]);
-    if (status.ok()) status = sink(place(piece), size(piece));
-    if (status.ok()) status = rounds_.Tick();
-    if (status.ok() && piece + kStatePiecesUnderWay < pieces)
-      status = post(piece + kStatePiecesUnderWay);
   }
   return status;
 }

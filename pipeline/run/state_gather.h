@@ -11,6 +11,7 @@
 #include "pipeline/run/host_state.h"
 #include "pipeline/run/rank_state.h"
 #include "pipeline/run/rounds.h"
+#include "pipeline/run/state_pieces.h"
 
 namespace sluice {
 
@@ -42,9 +43,6 @@ class StateGather {
     int64_t count = 0;
   };
   Values Own(StateKind kind, int parameter, int64_t count) const;
-  absl::Status Give(const Values& values, const Sink& sink);
-  absl::Status Send(const Values& values);
-  absl::Status Receive(int from, int64_t count, const Sink& sink);
 
   const RunPlan& plan_;
   Communicator& world_;
@@ -52,8 +50,8 @@ class StateGather {
   std::vector<int> rank_of_;                 // [parameter]: rank of the pipeline that holds it
   std::vector<bool> split_;                  // [parameter]
   std::vector<const ParameterView*> views_;  // [parameter]; null where another rank has it
-  std::vector<HostReader> readers_;          // [piece under way]: what this rank sends
-  std::vector<float> pieces_;                // that rank 0 receives
+  StatePieces pieces_;
+  HostReader reader_;
 };
 
 }  // namespace sluice

@@ -12,10 +12,10 @@
 #include "comm/where.h"
 #include "pipeline/checkpoint/directory/checkpoint_folder.h"
 #include "pipeline/checkpoint/directory/own_folder.h"
-#include "pipeline/checkpoint/saving/part_pieces.h"
 #include "pipeline/checkpoint/saving/running_checksum.h"
 #include "pipeline/checkpoint/saving/shared_file.h"
 #include "pipeline/run/rounds.h"
+#include "pipeline/run/state_pieces.h"
 
 namespace sluice {
 namespace {
@@ -30,7 +30,7 @@ class Save {
       : request_(request),
         world_(world),
         rounds_(&world, request.timeout),
-        pieces_(&world, &rounds_, request.read) {}
+        pieces_(&world, &rounds_) {}
 
   absl::StatusOr<SaveOutcome> Run() {
     absl::Status status = Open();
@@ -137,18 +137,26 @@ class Save {
 
   bool Sees(int rank) const { return seen_[static_cast<size_t>(rank)] != 0; }
   bool IsMine(const CheckpointPart& part) const { return part.owner == world_.rank(); }
+  StatePieces::Read ReaderOf(const CheckpointPart& part) const {
+    return [this, &part](int64_t first, int64_t count) {
+      return request_.read(part, first, count);
+    };
+  }
 
   absl::Status WriteParts() {
     for (size_t file = 0; file < request_.files.size(); ++file) {
       for (const CheckpointPart& part : request_.files[file].parts) {
         absl::Status status = absl::OkStatus();
-        const auto write = [&](uint64_t offset, const void* data, size_t size) {
-          if (mine_.ok()) mine_ = open_[file].WriteAt(offset, data, size);
+        const auto write = [&](const float* values, int64_t first, int64_t count) {
+          const uint64_t offset = part.offset + StateBytes(first);
+          if (mine_.ok()) mine_ = open_[file].WriteAt(offset, values, StateBytes(count));
+          return absl::OkStatus();
         };
         if (IsMine(part)) {
-          status = open_.empty() ? pieces_.Send(part) : pieces_.Write(part, write);
+          status = open_.empty() ? pieces_.Send(kLeader, part.count, ReaderOf(part))
+                                 : pieces_.ForEach(part.count, ReaderOf(part), write);
         } else if (leads() && !Sees(part.owner)) {
-          status = pieces_.Receive(part, write);
+          status = pieces_.Receive(part.owner, part.count, write);
         }
         if (!status.ok()) return status;
       }
@@ -166,10 +174,11 @@ class Save {
         absl::Status status = Pass(holder, part.owner, &sum);
         holder = part.owner;
         if (status.ok() && IsMine(part)) {
-          status = pieces_.ForEach(part, [&sum](const float* values, int64_t, int64_t count) {
-            sum.Add(values, static_cast<size_t>(count) * sizeof(float));
+          const auto add = [&sum](const float* values, int64_t, int64_t count) {
+            sum.Add(values, StateBytes(count));
             return absl::OkStatus();
-          });
+          };
+          status = pieces_.ForEach(part.count, ReaderOf(part), add);
         }
         if (!status.ok()) return status;
       }
@@ -222,7 +231,7 @@ class Save {
   const SaveRequest& request_;
   Communicator& world_;
   Rounds rounds_;
-  PartPieces pieces_;
+  StatePieces pieces_;
   std::unique_ptr<CheckpointFolder> folder_;  // rank 0's
   std::vector<SharedFile> open_;              // as in the request; empty where they are not seen
   std::vector<double> seen_;                  // [rank]: not 0 where it sees them

@@ -10,10 +10,14 @@
 #include "comm/communicator.h"
 #include "pipeline/checkpoint/files/run_state.h"
 #include "pipeline/checkpoint/saving/checkpoint_layout.h"
-#include "pipeline/checkpoint/saving/part_pieces.h"
 #include "pipeline/checkpoint/saving/save_outcome.h"
 
 namespace sluice {
+
+// Elements first .. first + count - 1 of a part that this rank owns (counted within the part), in
+// the host's memory until the next call.
+using PartReader =
+    std::function<const float*(const CheckpointPart& part, int64_t first, int64_t count)>;
 
 // What a rank brings to a checkpoint that all ranks write.
 struct SaveRequest {
