@@ -36,6 +36,11 @@ double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps
   return least + (options.lr - least) * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
+double GradientScale(const OptimizerOptions& options, double grad_norm) {
+  const bool clipped = options.clip > 0 && grad_norm > options.clip;
+  return clipped ? options.clip / grad_norm : 1.0;
+}
+
 void UpdateParameters(const RankState& state, absl::Span<const ParameterView* const> parameters,
                       const OptimizerOptions& options, double lr, double grad_scale, int64_t step) {
   std::vector<OptimizerTensor> tensors;

@@ -29,6 +29,9 @@ struct OptimizerOptions {
 // down to final_lr_fraction * lr (Loshchilov & Hutter 2017, without restarts).
 double LearningRate(const OptimizerOptions& options, int64_t step, int64_t steps);
 
+// What gradients of this global norm are multiplied by, so that it is at most options.clip.
+double GradientScale(const OptimizerOptions& options, double grad_norm);
+
 // Updates the elements of these parameters that are this rank's. `grad_scale` multiplies the
 // gradients (clipping); `step` counts from 1.
 void UpdateParameters(const RankState& state, absl::Span<const ParameterView* const> parameters,

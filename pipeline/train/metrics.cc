@@ -66,6 +66,17 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   return metrics;
 }
 
+StepMetrics MetricsKeeper::Brought(const AgreedStep& step, double lr) const {
+  StepMetrics metrics;
+  metrics.step = step.step;
+  metrics.loss = static_cast<float>(step.loss);
+  metrics.grad_norm = step.grad_norm;
+  metrics.lr = lr;
+  metrics.peak_bytes = peak_bytes_;
+  metrics.arena_bytes = arena_bytes_;
+  return metrics;
+}
+
 void MetricsKeeper::Predict(StepMetrics* metrics) const {
   if (dealt_) {
     const Simulation times = SimulateDealt(*dealt_, costs_);

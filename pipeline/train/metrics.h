@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "pipeline/recover/recovery.h"
 #include "pipeline/train/step_report.h"
 #include "schedules/simulate/dealt_times.h"
 #include "schedules/weight_versions.h"
@@ -43,6 +44,8 @@ class MetricsKeeper {
 
   // `step_seconds`: from the step's first instruction to its last weight update.
   StepMetrics Record(int64_t step, const StepReport& report, double lr, double step_seconds);
+  // Of a step that another group of ranks has taken: nobody knows its times.
+  StepMetrics Brought(const AgreedStep& step, double lr) const;
 
  private:
   void Learn(const StepReport& report, double outside);
@@ -66,6 +69,7 @@ struct TrainSummary {
   int64_t steps = 0;        // that have been taken in all, resumed ones included
   int64_t steps_taken = 0;  // by this run; without any, there is no loss and no time
   bool interrupted = false;
+  bool regroups = false;  // left after a step, so that other ranks go on
   double median_step_seconds = 0;
   double tokens_per_second = 0;
   float final_loss = 0;

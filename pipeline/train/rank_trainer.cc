@@ -40,6 +40,16 @@ std::unique_ptr<SubGroup> GroupOf(const RankState& state, Communicator* world) {
   return std::make_unique<SubGroup>(world, ranks);
 }
 
+AgreedStep Agreed(int64_t step, const StepReport& report) {
+  return {.step = step,
+          .known = true,
+          .loss = report.loss,
+          .loss_sum = report.loss_sum,
+          .targets = static_cast<double>(report.targets),
+          .correct = static_cast<double>(report.correct),
+          .grad_norm = report.grad_norm};
+}
+
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -68,7 +78,23 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       reporter_(plan_, static_cast<int>(norms_.size())),
       metrics_(plan_),
       slow_stages_(StagesOnRanks(plan_)),
-      state_check_(*state, options_, world) {}
+      state_check_(*state, options_, world),
+      last_(context.last) {}
+
+void RankTrainer::Hold(HeldState* held) const {
+  held->last = last_;
+  held->has_next_gradients = has_next_gradients_;
+  held->shown_step = shown_step_;
+  held->optimizer = options_.training.optimizer;
+  held->steps = options_.training.steps;
+  held->whole = !torn_;
+}
+
+Asked RankTrainer::AskedNow() const {
+  if (context_.stop != nullptr && context_.stop->load()) return Asked::kStop;
+  const bool regroup = context_.regroup != nullptr && context_.regroup->load();
+  return regroup ? Asked::kRegroup : Asked::kNothing;
+}
 
 absl::Status RankTrainer::Run() {
   absl::Status status = RunSteps();
@@ -91,8 +117,10 @@ absl::Status RankTrainer::RunSteps() {
     return status;
   }
   if (absl::Status status = GatherArenas(); !status.ok()) return status;
-  int64_t step = context_.first_step;
-  bool stop = context_.stop != nullptr && context_.stop->load();
+  if (leader() && context_.events->on_begin) context_.events->on_begin(context_.last.step);
+  ShowBroughtStep();
+  int64_t step = context_.last.step;
+  Asked asked = AskedNow();
   while (step < options_.training.steps) {
     const double start = Seconds();
     const int64_t count = StepsToPause(step);
@@ -105,10 +133,12 @@ absl::Status RankTrainer::RunSteps() {
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
     }
-    if ((stop = reports->back().stop)) break;
+    if ((asked = reports->back().asked) != Asked::kNothing) break;
   }
-  summary_.interrupted = stop && step < options_.training.steps;
   if (absl::Status status = EndSaver(); !status.ok()) return status;
+  summary_.regroups = asked == Asked::kRegroup && step < options_.training.steps;
+  if (summary_.regroups) return Leave();
+  summary_.interrupted = asked == Asked::kStop && step < options_.training.steps;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   if (!options_.saving.directory.empty() && saved_step_ != step) {
     if (absl::Status status = SaveNow(step, /*last=*/true); !status.ok()) return status;
@@ -175,6 +205,7 @@ int64_t RankTrainer::StepsToPause(int64_t step) const {
 }
 
 absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_t count) {
+  torn_ = true;
   updates_.Begin(step);
   Pass pass = TrainPass(step + 1);
   pass.micro_batches = static_cast<int>(count) * plan_.step_micro_batches();
@@ -183,15 +214,16 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_
   };
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
   state_.Settle();
-  const bool stop = context_.stop != nullptr && context_.stop->load();
   absl::StatusOr<std::vector<StepReport>> reports = reporter_.GatherSteps(
-      train_, updates_.norms(), stop, world_, options_.watching.timeout, count);
+      train_, updates_.norms(), AskedNow(), world_, options_.watching.timeout, count);
   if (!reports.ok()) return reports;
+  torn_ = false;
   for (const StepReport& report : *reports) {
     ++step;
     if (std::isfinite(report.loss) && std::isfinite(report.grad_norm)) continue;
     return Diverged(step, report);
   }
+  last_ = Agreed(step, reports->back());
   return reports;
 }
 
@@ -215,14 +247,17 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
 }
 
 absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
+  has_next_gradients_ = false;
   if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
   absl::Status status = ExchangeCopyGradients(state_, pipeline_, options_.watching.timeout);
   if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.watching.timeout);
   if (status.ok()) status = gradient_norms_.Sum(options_.watching.timeout, absl::MakeSpan(norms_));
   if (!status.ok()) return status;
-  const bool stop = context_.stop != nullptr && context_.stop->load();
+  // Once one rank has left this meeting, all have come to it, with gradients that the update needs
+  // nobody for, unless ranks divide it among themselves.
+  has_next_gradients_ = state_.zero() == 0;
   absl::StatusOr<StepReport> report =
-      reporter_.Gather(train_, norms_, stop, world_, options_.watching.timeout);
+      reporter_.Gather(train_, norms_, AskedNow(), world_, options_.watching.timeout);
   if (!report.ok()) return report;
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm)) {
     if (status = EndSaver(); !status.ok()) return status;
@@ -234,11 +269,14 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   if (status = AwaitSaver(); !status.ok()) return status;
 
   const OptimizerOptions& optimizer = options_.training.optimizer;
-  const bool clipped = optimizer.clip > 0 && report->grad_norm > optimizer.clip;
+  torn_ = true;
   status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.training.steps),
-                         clipped ? optimizer.clip / report->grad_norm : 1.0, step, group_,
+                         GradientScale(optimizer, report->grad_norm), step, group_,
                          options_.watching.timeout);
   if (!status.ok()) return status;
+  torn_ = false;
+  has_next_gradients_ = false;
+  last_ = Agreed(step, *report);
   return report;
 }
 
@@ -263,6 +301,7 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
         seconds);
     if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
+    shown_step_ = step;
     // An asynchronous report is of all steps since the last pause.
     const auto slow = plan_.asynchronous()
                           ? std::nullopt
@@ -277,7 +316,7 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     if (absl::Status status = Save(step); !status.ok()) return status;
   }
   if (options_.watching.eval_every > 0 && step % options_.watching.eval_every == 0 &&
-      step < options_.training.steps && !report.stop) {
+      step < options_.training.steps && report.asked == Asked::kNothing) {
     return Evaluate(step);
   }
   return absl::OkStatus();
@@ -308,8 +347,9 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     pass.at = options_.watching.at;
     if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
     // The last round's surplus micro-batches are computed and not counted.
-    absl::StatusOr<StepReport> report = reporter_.Gather(
-        evaluate_, {}, false, world_, options_.watching.timeout, std::min(round, count - first));
+    absl::StatusOr<StepReport> report =
+        reporter_.Gather(evaluate_, {}, Asked::kNothing, world_, options_.watching.timeout,
+                         std::min(round, count - first));
     if (!report.ok()) return report.status();
     if (!std::isfinite(report->loss_sum)) {
       if (absl::Status status = EndSaver(); !status.ok()) return status;
@@ -459,6 +499,15 @@ absl::Status RankTrainer::Leave() {
   absl::Status status = world_.Barrier(Instant::Now() + options_.watching.timeout);
   if (status.ok()) return status;
   return WithWhere(status, {.rank = world_.rank(), .moment = Where::Moment::kLeaving});
+}
+
+void RankTrainer::ShowBroughtStep() {
+  if (!leader() || !context_.shows_last) return;
+  const AgreedStep& brought = context_.last;
+  const double lr =
+      LearningRate(options_.training.optimizer, brought.step, options_.training.steps);
+  if (context_.events->on_step) context_.events->on_step(metrics_.Brought(brought, lr));
+  shown_step_ = brought.step;
 }
 
 void RankTrainer::Finish(int64_t step) {

@@ -11,6 +11,7 @@
 
 #include "comm/communicator.h"
 #include "comm/sub_group.h"
+#include "pipeline/recover/recovery.h"
 #include "pipeline/run/asynchronous.h"
 #include "pipeline/run/executor.h"
 #include "pipeline/run/gradient_norms.h"
@@ -29,7 +30,10 @@ struct RunContext {
   const TrainOptions* options = nullptr;
   const TrainEvents* events = nullptr;
   const std::atomic<bool>* stop = nullptr;
-  int64_t first_step = 0;  // steps already taken
+  // May be null: asks the ranks to leave their group after a step.
+  const std::atomic<bool>* regroup = nullptr;
+  AgreedStep last = {};     // the last step already taken
+  bool shows_last = false;  // it has not been shown yet
   // Of the weights that the resumed adapter is for; "": not known.
   std::string base_hash = {};
   std::optional<ResumedRun> resumed = {};
@@ -48,6 +52,9 @@ class RankTrainer {
               Communicator* tensors);
 
   absl::Status Run();
+
+  // Says what `held`, whose state is this rank's, is after Run, whatever the end of that.
+  void Hold(HeldState* held) const;
 
   // Of rank 0.
   const TrainSummary& summary() const { return summary_; }
@@ -98,6 +105,9 @@ class RankTrainer {
   absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
   void Age(const Staleness& step);
+  // Shows a step that ranks which are gone have taken but not shown.
+  void ShowBroughtStep();
+  Asked AskedNow() const;
   void Finish(int64_t step);
   Pass TrainPass(int64_t step) const;
   // That what an adapter is for is what it was when the run was saved.
@@ -137,6 +147,10 @@ class RankTrainer {
   int64_t saved_step_ = -1;
   std::unique_ptr<SaveUnderWay> saving_;
   std::vector<TracedAction> trace_;
+  AgreedStep last_;  // the step whose update the state has had
+  bool has_next_gradients_ = false;
+  bool torn_ = false;  // the state is between two steps
+  int64_t shown_step_ = -1;
 };
 
 }  // namespace sluice

@@ -93,15 +93,17 @@ struct Evaluation {
 
 // A run that goes on from a checkpoint.
 struct ResumedRun {
-  int64_t step = 0;   // steps already taken
-  int64_t steps = 0;  // that it goes on to
+  int64_t step = 0;          // steps already taken
+  int64_t steps = 0;         // that it goes on to
+  bool from_memory = false;  // of the processes of an earlier group, not from a checkpoint
   // A line for each thing in which it was asked to be another than the one that was saved.
-  std::vector<std::string> differences;
+  std::vector<std::string> differences = {};
 };
 
 // What a run tells while it goes on; called on rank 0's thread between steps. Each may be empty.
 struct TrainEvents {
   std::function<void(const ResumedRun&)> on_resume;  // before the first step, of a resumed run only
+  std::function<void(int64_t step)> on_begin = {};  // before the first step, `step` having been taken
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const SaveOutcome&)> on_checkpoint;  // one that was saved

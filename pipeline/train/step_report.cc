@@ -28,7 +28,7 @@ size_t OpSlot(Op op) {
 }
 
 // Slots that every report starts with.
-enum Fixed : size_t { kStop, kBusy, kStart, kEnd, kFixedSlots };
+enum Fixed : size_t { kAsked, kBusy, kStart, kEnd, kFixedSlots };
 
 // Clocks that differ by less are taken for one machine's; those of two count from when they were
 // started.
@@ -65,10 +65,10 @@ absl::Status StepReporter::AlignClocks(Communicator& communicator, absl::Duratio
 }
 
 absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
-                                                absl::Span<const double> norms, bool stop,
+                                                absl::Span<const double> norms, Asked asked,
                                                 Communicator& communicator, absl::Duration timeout,
                                                 int64_t micro_batches) {
-  absl::Status status = Exchange(executor, norms, stop, communicator, timeout);
+  absl::Status status = Exchange(executor, norms, asked, communicator, timeout);
   if (!status.ok()) return status;
   StepReport report = DecodePass();
   DecodeStep(executor, 0, micro_batches < 0 ? places_.size() : static_cast<size_t>(micro_batches),
@@ -77,9 +77,9 @@ absl::StatusOr<StepReport> StepReporter::Gather(const Executor& executor,
 }
 
 absl::StatusOr<std::vector<StepReport>> StepReporter::GatherSteps(
-    const Executor& executor, absl::Span<const double> norms, bool stop, Communicator& communicator,
-    absl::Duration timeout, int64_t steps) {
-  absl::Status status = Exchange(executor, norms, stop, communicator, timeout);
+    const Executor& executor, absl::Span<const double> norms, Asked asked,
+    Communicator& communicator, absl::Duration timeout, int64_t steps) {
+  absl::Status status = Exchange(executor, norms, asked, communicator, timeout);
   if (!status.ok()) return status;
   StepReport share = DecodePass();
   share.makespan /= static_cast<double>(steps);
@@ -91,12 +91,13 @@ absl::StatusOr<std::vector<StepReport>> StepReporter::GatherSteps(
 }
 
 absl::Status StepReporter::Exchange(const Executor& executor, absl::Span<const double> norms,
-                                    bool stop, Communicator& communicator, absl::Duration timeout) {
-  Encode(executor, norms, stop);
+                                    Asked asked, Communicator& communicator,
+                                    absl::Duration timeout) {
+  Encode(executor, norms, asked);
   return communicator.AllGather(mine_, absl::MakeSpan(all_), Instant::Now() + timeout);
 }
 
-void StepReporter::Encode(const Executor& executor, absl::Span<const double> norms, bool stop) {
+void StepReporter::Encode(const Executor& executor, absl::Span<const double> norms, Asked asked) {
   std::fill(mine_.begin(), mine_.end(), 0.0);
   const std::vector<ActionTime>& times = executor.times();
   const std::vector<Action>& actions = executor.program().actions;
@@ -112,7 +113,7 @@ void StepReporter::Encode(const Executor& executor, absl::Span<const double> nor
     mine_[slot] += seconds;
     mine_[slot + 1] += 1;
   }
-  mine_[kStop] = stop ? 1 : 0;
+  mine_[kAsked] = static_cast<double>(asked);
   mine_[kStart] = static_cast<double>(times.front().start) * kNanosecond - clock_ahead_;
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
   for (size_t mb = 0; mb < micro_batches_; ++mb) {
@@ -154,14 +155,16 @@ std::vector<StepReporter::Place> StepReporter::PlacesOf(const RunPlan& plan) {
 
 StepReport StepReporter::DecodePass() const {
   StepReport report;
-  report.stop = Sum(kStop) > 0;
   report.busy = Sum(kBusy);
+  double asked = 0;
   double start = std::numeric_limits<double>::infinity();
   double end = -start;
   for (size_t at = 0; at < all_.size(); at += mine_.size()) {
     start = std::min(start, all_[at + kStart]);
     end = std::max(end, all_[at + kEnd]);
+    asked = std::max(asked, all_[at + kAsked]);
   }
+  report.asked = static_cast<Asked>(asked);
   report.makespan = end - start;
 
   std::vector<double>* ops[kOps] = {&report.costs.forward, &report.costs.backward,

@@ -12,6 +12,13 @@
 
 namespace sluice {
 
+// What a rank was asked from outside to do after the step.
+enum class Asked : uint8_t {
+  kNothing,
+  kRegroup,  // to leave this group of ranks with what it holds
+  kStop,
+};
+
 // What all ranks know of a step once it is computed, and before the weights change.
 struct StepReport {
   float loss = 0;        // mean over targets that count
@@ -19,7 +26,7 @@ struct StepReport {
   int64_t targets = 0;   // those that count
   double grad_norm = 0;  // over all parameters in canonical order
   int64_t correct = 0;
-  bool stop = false;  // some rank was asked to stop
+  Asked asked = Asked::kNothing;  // the most that any rank was asked
   // Seconds of the timetable's run.
   double makespan = 0;  // from the first action's start to the last one's end, over all ranks
   double busy = 0;      // of all actions, over all ranks
@@ -48,12 +55,12 @@ class StepReporter {
   // be empty (evaluation). Losses of the first `micro_batches` of all replicas count (all by
   // default).
   absl::StatusOr<StepReport> Gather(const Executor& executor, absl::Span<const double> norms,
-                                    bool stop, Communicator& communicator, absl::Duration timeout,
+                                    Asked asked, Communicator& communicator, absl::Duration timeout,
                                     int64_t micro_batches = -1);
   // The same for a pass over the first `steps` steps of a timetable of several: a report each.
   // Times are the pass's, shared out evenly. `norms`: [step][canonical index].
   absl::StatusOr<std::vector<StepReport>> GatherSteps(const Executor& executor,
-                                                      absl::Span<const double> norms, bool stop,
+                                                      absl::Span<const double> norms, Asked asked,
                                                       Communicator& communicator,
                                                       absl::Duration timeout, int64_t steps);
 
@@ -65,9 +72,9 @@ class StepReporter {
   };
   static std::vector<Place> PlacesOf(const RunPlan& plan);
 
-  absl::Status Exchange(const Executor& executor, absl::Span<const double> norms, bool stop,
+  absl::Status Exchange(const Executor& executor, absl::Span<const double> norms, Asked asked,
                         Communicator& communicator, absl::Duration timeout);
-  void Encode(const Executor& executor, absl::Span<const double> norms, bool stop);
+  void Encode(const Executor& executor, absl::Span<const double> norms, Asked asked);
   StepReport DecodePass() const;
   // Adds losses of `count` micro-batches and the norm of step `step`.
   void DecodeStep(const Executor& executor, size_t step, size_t count, StepReport* report) const;

@@ -1,6 +1,9 @@
 #include "pipeline/train/trainer.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "models/device/host_memory.h"
 #include "models/device/out_of_memory.h"
 #include "models/spec/adaptation.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/train/agreement.h"
@@ -30,12 +34,8 @@ class Run {
   Run(const RunPlan& plan, const Dataset& data, const TrainOptions& options,
       const TrainEvents& events, const std::atomic<bool>* stop)
       : options_(options),
-        context_{.plan = &plan,
-                 .data = &data,
-                 .options = &options_,
-                 .events = &events,
-                 .stop = stop,
-                 .first_step = 0} {}
+        context_{
+            .plan = &plan, .data = &data, .options = &options_, .events = &events, .stop = stop} {}
 
   // `bytes`: of the arenas of this process.
   absl::Status Prepare(int64_t bytes) {
@@ -43,9 +43,39 @@ class Run {
       if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
     }
     if (absl::Status status = OpenResume(); !status.ok()) return status;
-    context_.traits =
-        TraitsOf(*context_.plan, *context_.options, *context_.data, context_.first_step);
+    TakeTraits();
     return absl::OkStatus();
+  }
+
+  // After Prepare, for a process that trains in one group after the other: fills the state of its rank.
+  // Returns the step after which the group goes on.
+  absl::StatusOr<AgreedStep> Regroup(const Regrouping& regrouping, RankState& state) {
+    context_.regroup = regrouping.regroup;
+    const absl::StatusOr<std::optional<Recovered>> recovered =
+        Recover({.held = regrouping.held,
+                 .into = &state,
+                 .load_frozen = [&] { return StartFrozen(state); },
+                 .timeout = options_.watching.timeout},
+                *regrouping.all);
+    if (!recovered.ok()) return recovered.status();
+    if (*recovered) {
+      state.Pack();
+      const Recovered& found = **recovered;
+      options_.saving.resume.clear();  // it goes on from no checkpoint
+      context_.last = found.last;
+      context_.shows_last = found.last.known && found.shown_step < found.last.step;
+      context_.resumed = {
+          .step = found.last.step, .steps = options_.training.steps, .from_memory = true};
+    } else {
+      if (absl::Status status = RestartFrom(regrouping.checkpoints); !status.ok()) return status;
+      if (regrouping.held->state.get() == &state) {
+        regrouping.held->whole = false;
+        regrouping.held->has_next_gradients = false;
+      }
+      if (absl::Status status = Start(state); !status.ok()) return status;
+    }
+    TakeTraits();
+    return context_.last;
   }
 
   // After Prepare; by any number of threads at once, a rank each. `local`: its number in this
@@ -57,18 +87,18 @@ class Run {
         *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
     if (!state.ok()) return state.status();
     if (absl::Status status = Start(**state); !status.ok()) return status;
-    if (device == nullptr) return Train(**state, world, world);
+    if (device == nullptr) return Train(**state, world, world, nullptr);
     absl::StatusOr<std::unique_ptr<Communicator>> tensors =
         device->connect((*state)->stream(), &world);
     if (!tensors.ok()) return tensors.status();
-    absl::StatusOr<TrainResult> result = Train(**state, world, **tensors);
+    absl::StatusOr<TrainResult> result = Train(**state, world, **tensors, nullptr);
     if (!result.ok()) (*tensors)->Abort(result.status());
     return result;
   }
 
- private:
-  absl::StatusOr<TrainResult> Train(RankState& state, Communicator& world,
-                                    Communicator& tensors) const {
+  // `held` may be null; else `state` is its, and it learns what that is afterwards.
+  absl::StatusOr<TrainResult> Train(RankState& state, Communicator& world, Communicator& tensors,
+                                    HeldState* held) const {
     RankTrainer trainer(context_, &state, &world, &tensors);
     // Where memory runs out, nobody may use this rank's messages any more before they are freed.
     absl::Status status = OrExhausted("training", [&trainer] { return trainer.Run(); });
@@ -76,6 +106,7 @@ class Run {
       if (&tensors != &world) tensors.Abort(status);
       world.Abort(status);
     }
+    if (held != nullptr) trainer.Hold(held);
     if (!status.ok()) return status;
     TrainResult result;
     result.summary = trainer.summary();
@@ -83,12 +114,30 @@ class Run {
     return result;
   }
 
-  absl::Status OpenResume() {
+ private:
+  void TakeTraits() {
+    context_.traits =
+        TraitsOf(*context_.plan, *context_.options, *context_.data, context_.last.step);
+  }
+
+  // Where the state of a run is lost whose checkpoints are at `path`.
+  absl::Status RestartFrom(const std::string& path) {
+    const absl::StatusOr<bool> has = path.empty() ? false : HasCheckpoint(path);
+    if (!has.ok()) return has.status();
+    if (!*has) return absl::OkStatus();
+    options_.saving.resume = path;
+    options_.saving.init = first_init_;
+    return OpenResume(/*own=*/true);
+  }
+
+  // `own`: the checkpoint is of this very run, which may have begun with other weights.
+  absl::Status OpenResume(bool own = false) {
     if (context_.options->saving.resume.empty()) return absl::OkStatus();
     absl::StatusOr<ResumePoint> resume = OpenResumePoint(
         context_.options->saving.resume, *context_.plan, *context_.options, *context_.data);
     if (!resume.ok()) return resume.status();
     resume_ = *std::move(resume);
+    if (own && !resume_.checkpoint->adapter_only) options_.saving.init.clear();
     if (!options_.saving.init.empty() && !resume_.checkpoint->adapter_only) {
       return absl::InvalidArgumentError(absl::StrCat("--init ", options_.saving.init,
                                                      " and --resume ", options_.saving.resume,
@@ -105,8 +154,9 @@ class Run {
     }
     if (options_.saving.init.empty()) options_.saving.init = resume_.checkpoint->state.base;
     context_.base_hash = resume_.checkpoint->state.base_hash;
-    context_.first_step = resume_.step;
-    context_.resumed = {resume_.step, options_.training.steps, resume_.differences};
+    context_.last.step = resume_.step;
+    context_.resumed = {
+        .step = resume_.step, .steps = options_.training.steps, .differences = resume_.differences};
     return absl::OkStatus();
   }
 
@@ -132,13 +182,31 @@ class Run {
     return status;
   }
 
+  // What is not trained, from where the run began.
+  absl::Status StartFrozen(RankState& state) const {
+    const std::string& init = options_.saving.init;
+    state.Initialize(options_.training.seed,
+                     [&](const ParameterDecl& decl) { return decl.frozen && init.empty(); });
+    return init.empty() ? absl::OkStatus() : LoadInitialWeights(init, state);
+  }
+
   TrainOptions options_;  // with the hyper-parameters of a checkpoint, where the run resumes one
   RunContext context_;
   ResumePoint resume_;
+  const std::string first_init_ = options_.saving.init;
 };
 
 void Append(const std::vector<TracedAction>& more, std::vector<TracedAction>* trace) {
   trace->insert(trace->end(), more.begin(), more.end());
+}
+
+// Whether ranks of the two compute the same, each by itself.
+bool SameTraits(const RunPlan& a, const RunPlan& b, const TrainOptions& options,
+                const Dataset& data) {
+  const std::vector<RunTrait> of_a = TraitsOf(a, options, data, 0);
+  const std::vector<RunTrait> of_b = TraitsOf(b, options, data, 0);
+  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                    [](const RunTrait& x, const RunTrait& y) { return x.hash == y.hash; });
 }
 
 // Brings the traces of all ranks, in order, to rank 0.
@@ -193,6 +261,59 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
       });
   if (!result.ok()) world.Abort(result.status());
   return result;
+}
+
+absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, const Dataset& data,
+                                        const TrainOptions& options, const TrainEvents& events,
+                                        const std::atomic<bool>* stop,
+                                        const Regrouping& regrouping) {
+  HeldState& held = *regrouping.held;
+  const int rank = regrouping.all->rank();
+  // Where a rank does what it did before, its state stays where it is.
+  const bool stays = held.state != nullptr && held.state->world_rank() == rank &&
+                     SameTraits(*held.plan, *plan, options, data);
+  if (stays) plan = held.plan;
+  std::unique_ptr<RankState> fresh;
+  Run run(*plan, data, options, events, stop);
+  const KernelThreads threads(plan->request.threads_per_stage);
+  absl::StatusOr<TrainResult> result =
+      OrExhausted("preparing to train", [&]() -> absl::StatusOr<TrainResult> {
+        absl::Status status = CheckThreads("the rank", plan->request.threads_per_stage - 1);
+        if (!status.ok()) return status;
+        const int64_t bytes = plan->arenas[static_cast<size_t>(rank)].memory.total;
+        if (status = run.Prepare(stays ? 0 : bytes); !status.ok()) return status;
+        if (!stays) {
+          absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(*plan, rank);
+          if (!state.ok()) return state.status();
+          fresh = *std::move(state);
+        }
+        const absl::StatusOr<AgreedStep> last =
+            run.Regroup(regrouping, stays ? *held.state : *fresh);
+        if (!last.ok()) return last.status();
+        if (!stays) {
+          held.state = std::move(fresh);
+          held.plan = plan;
+          held.has_next_gradients = false;
+        }
+        held.last = *last;
+        held.whole = true;
+        const absl::StatusOr<Communicator*> world = regrouping.world();
+        if (!world.ok()) return world.status();
+        absl::StatusOr<TrainResult> trained = run.Train(*held.state, **world, **world, &held);
+        if (!trained.ok() || !options.watching.trace) return trained;
+        status = GatherTrace(**world, options.watching.timeout, &trained->trace);
+        if (!status.ok()) return status;
+        return trained;
+      });
+  if (!result.ok()) regrouping.all->Abort(result.status());
+  return result;
+}
+
+absl::Status GiveState(HeldState* held, absl::Duration timeout, Communicator& all) {
+  const absl::StatusOr<std::optional<Recovered>> recovered =
+      Recover({.held = held, .timeout = timeout}, all);
+  if (!recovered.ok()) all.Abort(recovered.status());
+  return recovered.status();
 }
 
 absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& data,

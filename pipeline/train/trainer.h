@@ -3,11 +3,15 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "models/data/dataset.h"
 #include "pipeline/compile/plan/run_plan.h"
+#include "pipeline/recover/recovery.h"
 #include "pipeline/train/run.h"
 
 namespace sluice {
@@ -24,6 +28,34 @@ size_t EdgeCapacity(const RunPlan& plan);
 absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
                                       const std::atomic<bool>* stop, Communicator& world);
+
+// A run whose processes come and go: groups of them train one after the other, and each takes over
+// what the ones before it still hold.
+struct Regrouping {
+  // What this process holds of the run, before and afterwards.
+  HeldState* held = nullptr;
+  // Joins all processes that meet here: first the ranks of the plan's world, then those that only
+  // give what they hold.
+  Communicator* all = nullptr;
+  // Joins the ranks alone; called once they have what they need.
+  std::function<absl::StatusOr<Communicator*>()> world;
+  const std::atomic<bool>* regroup = nullptr;  // asks for an end after the current step
+  // Where checkpoints of this very run may be, in case that state is lost; empty: nowhere, so that the
+  // run then begins as it did the first time.
+  std::string checkpoints;
+};
+
+// As TrainRank, for a group of such a run. Where the ranks still hold the whole state of a step
+// between them, they go on from the newest one; else from a checkpoint. It returns, with what this
+// process holds, when the run is done; with TrainSummary::regroups; or with an error, which other
+// ranks may survive: Unavailable or DeadlineExceeded where one of them was lost. Of ranks on a CPU.
+absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, const Dataset& data,
+                                        const TrainOptions& options, const TrainEvents& events,
+                                        const std::atomic<bool>* stop,
+                                        const Regrouping& regrouping);
+
+// Gives what this process holds to those of `all` that train.
+absl::Status GiveState(HeldState* held, absl::Duration timeout, Communicator& all);
 
 // Trains with one thread per rank, of all replicas, in this process. `stop` (may be null) asks for an
 // end after the current step; a checkpoint is then saved if there is a place for one, and the

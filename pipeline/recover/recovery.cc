@@ -1,0 +1,148 @@
+#include "pipeline/recover/recovery.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "pipeline/recover/moves.h"
+#include "pipeline/recover/state_access.h"
+#include "pipeline/recover/state_ranges.h"
+#include "pipeline/run/rounds.h"
+#include "pipeline/run/state_pieces.h"
+
+namespace sluice {
+namespace {
+
+// What every process says of itself first.
+struct Offer {
+  bool has_state = false;
+  AgreedStep last;
+  int64_t shown_step = -1;
+};
+constexpr size_t kNumbers = 9;  // of an offer on its way
+
+absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communicator& world,
+                                                absl::Duration timeout) {
+  const AgreedStep& last = held.last;
+  const double mine[kNumbers] = {held.state != nullptr && held.whole ? 1.0 : 0.0,
+                                 static_cast<double>(last.step),
+                                 last.loss,
+                                 last.loss_sum,
+                                 last.targets,
+                                 last.correct,
+                                 last.grad_norm,
+                                 static_cast<double>(held.shown_step),
+                                 last.known ? 1.0 : 0.0};
+  std::vector<double> all(kNumbers * static_cast<size_t>(world.size()));
+  absl::Status status = world.AllGather(mine, absl::MakeSpan(all), Instant::Now() + timeout);
+  if (!status.ok()) return status;
+  std::vector<Offer> offers;
+  for (const double* at = all.data(); at != all.data() + all.size(); at += kNumbers) {
+    offers.push_back({.has_state = at[0] != 0,
+                      .last = {.step = std::llround(at[1]),
+                               .known = at[8] != 0,
+                               .loss = at[2],
+                               .loss_sum = at[3],
+                               .targets = at[4],
+                               .correct = at[5],
+                               .grad_norm = at[6]},
+                      .shown_step = std::llround(at[7])});
+  }
+  return offers;
+}
+
+// The newest step that anybody holds; the ranks that show something may be gone.
+std::optional<Recovered> Newest(const std::vector<Offer>& offers) {
+  std::optional<Recovered> newest;
+  for (const Offer& offer : offers) {
+    if (!offer.has_state) continue;
+    if (!newest) newest.emplace();
+    const AgreedStep& last = newest->last;
+    if (offer.last.step > last.step || (offer.last.step == last.step && !last.known))
+      newest->last = offer.last;
+    newest->shown_step = std::max(newest->shown_step, offer.shown_step);
+  }
+  return newest;
+}
+
+// Brings what this process holds to step `to`, if it can. Returns whether it holds that step now.
+absl::StatusOr<bool> CatchUp(HeldState& held, const AgreedStep& to, absl::Duration timeout) {
+  if (held.state == nullptr || !held.whole) return false;
+  if (held.last.step == to.step) return true;
+  if (held.last.step + 1 != to.step || !held.has_next_gradients) return false;
+  absl::Status status = UpdateWeights(
+      *held.state, held.optimizer, LearningRate(held.optimizer, to.step, held.steps),
+      GradientScale(held.optimizer, to.grad_norm), to.step, /*group=*/nullptr, timeout);
+  if (!status.ok()) return status;
+  held.last = to;
+  held.has_next_gradients = false;
+  return true;
+}
+
+absl::Status Move(const std::vector<StateMove>& moves, const Recovery& recovery,
+                  Communicator& world) {
+  Rounds rounds(&world, recovery.timeout);
+  StatePieces pieces(&world, &rounds);
+  std::optional<StateAccess> from, to;
+  if (recovery.held->state != nullptr) from.emplace(*recovery.held->state);
+  if (recovery.into != nullptr) to.emplace(*recovery.into);
+  const bool in_place = recovery.into == recovery.held->state.get();
+  const int here = world.rank();
+  for (const StateMove& move : moves) {
+    const StateRange& what = move.what;
+    const auto read = [&](int64_t first, int64_t count) {
+      return from->Read(what, what.first + first, count);
+    };
+    const auto write = [&](const float* values, int64_t first, int64_t count) {
+      to->Write(what, values, what.first + first, count);
+      return absl::OkStatus();
+    };
+    absl::Status status = absl::OkStatus();
+    if (move.from == here && move.to == here) {
+      if (!in_place) status = pieces.ForEach(what.count, read, write);
+    } else if (move.from == here) {
+      status = pieces.Send(move.to, what.count, read);
+    } else if (move.to == here) {
+      status = pieces.Receive(move.from, what.count, write);
+    }
+    if (!status.ok()) return status;
+  }
+  return rounds.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world) {
+  const absl::StatusOr<std::vector<Offer>> offers =
+      GatherOffers(*recovery.held, world, recovery.timeout);
+  if (!offers.ok()) return offers.status();
+  const std::optional<Recovered> newest = Newest(*offers);
+  if (!newest) return std::optional<Recovered>();
+  const absl::StatusOr<bool> holds = CatchUp(*recovery.held, newest->last, recovery.timeout);
+  if (!holds.ok()) return holds.status();
+  const auto held =
+      GatherRanges(*holds ? RangesHeld(*recovery.held->state) : std::vector<StateRange>(), world,
+                   recovery.timeout);
+  if (!held.ok()) return held.status();
+  const auto needed = GatherRanges(
+      recovery.into != nullptr ? RangesNeeded(*recovery.into) : std::vector<StateRange>(), world,
+      recovery.timeout);
+  if (!needed.ok()) return needed.status();
+  const StateMoves plan = PlanMoves(*held, *needed);
+  if (plan.loses_training()) return std::optional<Recovered>();
+  if (!plan.missing[static_cast<size_t>(world.rank())].empty()) {
+    if (absl::Status status = recovery.load_frozen(); !status.ok()) return status;
+  }
+  const bool in_place = recovery.into != nullptr && recovery.into == recovery.held->state.get();
+  if (in_place && !*holds) recovery.held->whole = false;
+  if (absl::Status status = Move(plan.moves, recovery, world); !status.ok()) return status;
+  if (in_place && !*holds) {
+    recovery.held->whole = true;
+    recovery.held->last = newest->last;
+    recovery.held->has_next_gradients = false;
+  }
+  return newest;
+}
+
+}  // namespace sluice

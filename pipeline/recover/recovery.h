@@ -1,0 +1,71 @@
+#ifndef SLUICE_PIPELINE_RECOVER_RECOVERY_H_
+#define SLUICE_PIPELINE_RECOVER_RECOVERY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "pipeline/compile/plan/run_plan.h"
+#include "pipeline/run/optimizer.h"
+#include "pipeline/run/rank_state.h"
+
+namespace sluice {
+
+// What all ranks know of a step once they have agreed on it, before they update the weights.
+struct AgreedStep {
+  int64_t step = 0;
+  bool known = false;  // what follows; not of the step after which a run was resumed
+  double loss = 0;
+  double loss_sum = 0;
+  double targets = 0;
+  double correct = 0;
+  double grad_norm = 0;
+};
+
+// What a process still has of a run whose group of ranks ended before the run did. Between two
+// groups it may be moved about freely.
+struct HeldState {
+  std::shared_ptr<const RunPlan> plan;  // that `state` is of
+  std::unique_ptr<RankState> state;     // null: nothing
+  bool whole = false;                   // all of `state` is of one step
+  AgreedStep last;                      // the step whose update `state` has had; 0: none
+  // The gradients of step last.step + 1 are whole, and the weights have not been touched since: where
+  // another rank has agreed on that step already, this one can still make its update.
+  bool has_next_gradients = false;
+  int64_t shown_step = -1;     // the last step that this process has shown to people; -1: none
+  OptimizerOptions optimizer;  // of that update
+  int64_t steps = 0;           // of the run, in all
+};
+
+// What one process brings to a recovery, in which ranks that have changed their number or their work
+// get the state that they need from those who hold it.
+struct Recovery {
+  HeldState* held = nullptr;
+  // The state to fill, of the new group; it may be held->state itself. Null for a process that only
+  // gives what it has.
+  RankState* into = nullptr;
+  // Fills what `into` holds of parameters that are not trained from where the run began.
+  std::function<absl::Status()> load_frozen = {};
+  absl::Duration timeout;
+};
+
+struct Recovered {
+  AgreedStep last;          // the run goes on after this step
+  int64_t shown_step = -1;  // the last step that a process which is still there has shown; -1: none
+};
+
+// Called by all processes of `world` together. Afterwards `into` has weights and optimizer state after
+// the newest step that any process holds, but the layers' compute copies must be made again
+// (RankState::Pack). Nothing where the processes do not hold the whole state of that step between
+// them: `into` is then as it was. Every process gets the same answer. Where a rank fills the state
+// that it holds, `held` is true of that at any time.
+absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RECOVER_RECOVERY_H_

@@ -1,0 +1,53 @@
+#include "pipeline/recover/state_access.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "models/spec/bfloat16.h"
+
+namespace sluice {
+namespace {
+
+void WriteWeight(const ParameterView& view, const float* values, int64_t first, int64_t count) {
+  if (view.decl->dtype != DType::kBFloat16) {
+    std::copy_n(values, count, static_cast<float*>(view.weight) + first);
+    return;
+  }
+  auto* const high = static_cast<uint16_t*>(view.weight);
+  if (view.decl->is_split()) {
+    SplitFloats(first, count, values, high, view.low_halves);
+  } else {
+    ToBFloat16(count, values, high + first);
+  }
+}
+
+}  // namespace
+
+StateAccess::StateAccess(RankState& state) : reader_(&state.device(), state.stream()) {
+  const std::vector<int> stored = StoredIndices(state.plan());
+  for (const ParameterView& view : state.parameters()) {
+    if (!view.shared) views_[stored[static_cast<size_t>(view.global_index)]].push_back(&view);
+  }
+}
+
+const float* StateAccess::Read(const StateRange& range, int64_t first, int64_t count) {
+  const ParameterView& view = *views_[range.parameter].front();
+  if (range.kind == StateKind::kWeight)
+    return reader_.Read({view.decl->dtype, view.weight, view.low_halves}, first, count);
+  const float* const moment = range.kind == StateKind::kMoment1 ? view.moment1 : view.moment2;
+  return reader_.Read({.data = moment}, first - view.first, count);
+}
+
+void StateAccess::Write(const StateRange& range, const float* values, int64_t first,
+                        int64_t count) {
+  for (const ParameterView* view : views_[range.parameter]) {
+    if (range.kind == StateKind::kWeight) {
+      WriteWeight(*view, values, first, count);
+    } else {
+      float* const moment = range.kind == StateKind::kMoment1 ? view->moment1 : view->moment2;
+      std::copy_n(values, count, moment + (first - view->first));
+    }
+  }
+}
+
+}  // namespace sluice

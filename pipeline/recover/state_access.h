@@ -1,0 +1,34 @@
+#ifndef SLUICE_PIPELINE_RECOVER_STATE_ACCESS_H_
+#define SLUICE_PIPELINE_RECOVER_STATE_ACCESS_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "pipeline/recover/state_ranges.h"
+#include "pipeline/run/host_state.h"
+#include "pipeline/run/rank_state.h"
+
+namespace sluice {
+
+// Reads and writes ranges of a rank's state as fp32, whatever they are kept as. Of a device that is
+// the host.
+class StateAccess {
+ public:
+  // `state` must outlive this.
+  explicit StateAccess(RankState& state);
+
+  // Elements first ... first + count - 1 of the tensor of `range`, until the next call.
+  const float* Read(const StateRange& range, int64_t first, int64_t count);
+  // Wherever this rank keeps them: one that holds two copies of the model may do so twice.
+  void Write(const StateRange& range, const float* values, int64_t first, int64_t count);
+
+ private:
+  std::map<int, std::vector<const ParameterView*>> views_;  // by StateRange::parameter
+  HostReader reader_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RECOVER_STATE_ACCESS_H_
