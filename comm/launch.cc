@@ -186,6 +186,8 @@ absl::string_view LaunchSourceName(LaunchSource source) {
       return "Open MPI";
     case LaunchSource::kSlurm:
       return "Slurm";
+    case LaunchSource::kSupervisor:
+      return "sluice launch";
   }
   return "unknown";
 }

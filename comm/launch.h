@@ -11,7 +11,7 @@
 namespace sluice {
 
 // Who told this process its rank.
-enum class LaunchSource { kAlone, kFlags, kTorchrun, kOpenMpi, kSlurm };
+enum class LaunchSource { kAlone, kFlags, kTorchrun, kOpenMpi, kSlurm, kSupervisor };
 
 absl::string_view LaunchSourceName(LaunchSource source);
 

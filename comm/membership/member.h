@@ -1,0 +1,103 @@
+#ifndef SLUICE_COMM_MEMBERSHIP_MEMBER_H_
+#define SLUICE_COMM_MEMBERSHIP_MEMBER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "comm/launch.h"
+#include "comm/membership/message.h"
+#include "comm/tcp/tcp.h"
+
+namespace sluice {
+
+// This process's place in a group of processes.
+struct GroupPlace {
+  int64_t generation = 0;
+  int rank = 0;
+  int size = 0;
+  int givers = 0;       // the last ranks of the group, which leave once they have given their state
+  bool first = true;    // no other group has been before it
+  int last_size = 0;    // ranks of the group before it
+  bool saved = false;   // the run has saved a checkpoint
+  int64_t lost_at = 0;  // MemberMessage::lost_at
+  int port = 0;         // of rank 0
+  std::string secret = {};  // of the group
+};
+
+// What a process says of itself when it wants a place in a group.
+struct Candidate {
+  int held_rank = -1;  // of the state that it has; -1: it has none
+  int missing = -1;    // the rank of the last group that it waited for in vain; -1: none
+  bool spare = false;  // the last group goes on, and had no work for it
+  absl::Duration timeout = absl::Seconds(30);  // how long a rank may take to answer
+};
+
+// One of the processes that a supervisor on the same machine has started, and brings together in
+// groups, one after the other. A thread listens to the supervisor.
+class Member {
+ public:
+  // Null where this process was started by nobody who speaks of groups. `leave`: set by whoever wants
+  // this process to leave its group, from a signal handler maybe. `stop`: set where the run should end
+  // after its step, or where the supervisor is gone. Both must outlive this object.
+  static absl::StatusOr<std::unique_ptr<Member>> Open(const Environment& environment,
+                                                      const std::atomic<bool>* leave,
+                                                      std::atomic<bool>* stop);
+  ~Member();
+
+  // Waits for a place in the next group. Cancelled where there will be no group, Unavailable where the
+  // supervisor is gone.
+  absl::StatusOr<GroupPlace> Join(const Candidate& candidate);
+  // Waits until all of the group are as ready as this process. Aborted where one was lost before.
+  absl::Status Prepared();
+  // Connects all of the group (Prepared), or its first `size` ranks once they have become fewer. Errors
+  // are OpenTcp's.
+  absl::StatusOr<std::unique_ptr<Communicator>> Meet(const GroupPlace& place, int size,
+                                                     TcpOptions options);
+
+  // Whether the group should end after its step.
+  const std::atomic<bool>& regroup() const { return regroup_; }
+
+  // The run has saved a checkpoint.
+  void TellSaved();
+  // The last word of a process that ends on purpose. False where nobody hears it.
+  bool End(int exit_code, absl::string_view text);
+
+ private:
+  Member(int socket, const std::atomic<bool>* leave, std::atomic<bool>* stop)
+      : socket_(socket), leave_(*leave), stop_(*stop) {}
+
+  void Listen();
+  void Take(const MemberMessage& message);
+  absl::Status Tell(const MemberMessage& message);
+  // The next of kGroup, kMeet, kBack and kOver.
+  absl::StatusOr<MemberMessage> Await();
+
+  const Descriptor socket_;
+  const std::atomic<bool>& leave_;
+  std::atomic<bool>& stop_;
+  Descriptor listener_;  // where this process would be rank 0
+  int port_ = 0;
+  std::atomic<bool> regroup_{false};
+  std::atomic<bool> ends_{false};
+  std::mutex mutex_;  // guards what follows but the thread
+  std::condition_variable changed_;
+  std::deque<MemberMessage> answers_;
+  bool gone_ = false;       // the supervisor
+  int64_t generation_ = 0;  // of the group that this process is in; 0: of none
+  std::thread thread_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_MEMBERSHIP_MEMBER_H_

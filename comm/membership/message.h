@@ -1,0 +1,64 @@
+#ifndef SLUICE_COMM_MEMBERSHIP_MESSAGE_H_
+#define SLUICE_COMM_MEMBERSHIP_MESSAGE_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace sluice {
+
+// What a supervisor and the processes that it has started say to each other over a pair of connected
+// sockets (SOCK_SEQPACKET): one program on one machine, so a message is its bytes.
+struct MemberMessage {
+  enum class Kind : int32_t {
+    // A process to its supervisor.
+    kWaiting,   // ready for a group: port, held_rank, missing, spare, timeout_ms
+    kPrepared,  // ready to meet the others of the group
+    kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
+    kSaved,     // the run has a checkpoint of its own now
+    kEnding,    // ends on purpose: exit_code, text
+    // A supervisor to a process.
+    kGroup,    // generation, rank, size, givers, port, secret
+    kMeet,     // all of the group are prepared
+    kRegroup,  // leave the group after the step
+    kBack,     // leave it now: a process of it is lost
+    kStop,     // end the run after the step
+    kOver,     // there is no group any more: end
+  };
+
+  Kind kind = Kind::kWaiting;
+  int32_t port = 0;        // at which a process listens; of a group that of rank 0
+  int32_t held_rank = -1;  // of the state that a process has; -1: it has none
+  int32_t missing = -1;    // a rank of the last group that did not answer in time
+  int32_t spare = 0;       // 1: the last group goes on, and had no work for the process
+  int32_t timeout_ms = 0;  // how long a rank may take to answer
+  int32_t rank = 0;        // in the group: ranks train, ...
+  int32_t size = 0;
+  int32_t givers = 0;     // ... but the last so many of them only give what they hold, and leave
+  int32_t last_size = 0;  // ranks of the group before
+  int32_t saved = 0;      // 1: the run has one
+  int64_t generation = 0;
+  int64_t lost_at =
+      0;  // when the last loss was noticed, in nanoseconds of CLOCK_MONOTONIC; 0: none
+  int32_t exit_code = 0;
+  std::array<char, 33> secret = {};  // of the group, ends in a zero
+  std::array<char, 2048> text = {};  // ends in a zero
+
+  void SetText(absl::string_view words);
+};
+
+// Sends without waiting. Unavailable where the other side is gone, or has not read for long.
+absl::Status SendMessage(int socket, const MemberMessage& message);
+// The next message; nothing where none has come. Unavailable where the other side is gone.
+absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message);
+
+// The environment variable with the number of a process's end of the pair.
+inline constexpr char kMemberVariable[] = "SLUICE_MEMBER_SOCKET";
+
+}  // namespace sluice
+
+#endif  // SLUICE_COMM_MEMBERSHIP_MESSAGE_H_
