@@ -129,6 +129,7 @@ int Run(int argc, char** argv) {
   sluice::AddPlanCommand(app, &exit_code);
   sluice::AddProfileCommand(app, &exit_code);
   sluice::AddTrainCommand(app, &exit_code);
+  sluice::AddLaunchCommand(app, &exit_code);
   sluice::AddSampleCommand(app, &exit_code);
   sluice::AddChatCommand(app, &exit_code);
   sluice::AddScoreCommand(app, &exit_code);

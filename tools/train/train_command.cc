@@ -27,6 +27,10 @@
 #include "tools/train/bf16_note.h"
 #include "tools/train/final_error.h"
 #include "tools/train/mpi_end.h"
+#include "tools/train/running/compiled_job.h"
+#include "tools/train/running/member_trainer.h"
+#include "tools/train/running/run_output.h"
+#include "tools/train/running/train_signals.h"
 #include "tools/train/train_device.h"
 #include "tools/train/train_flags.h"
 #include "tools/train/train_job.h"
@@ -44,177 +48,6 @@ constexpr char kExample[] =
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
 
-// Set by Ctrl-C, by SIGHUP and by SIGTERM, which batch systems send before they kill, and where the
-// reader of stdout is gone; the run ends after the current step. A second signal ends the process at
-// once.
-std::atomic<bool> interrupted{false};
-// Set by SIGTERM. mpirun sends it to all ranks, possibly several times, when one of them has died,
-// so under MPI a second one does not end the process.
-std::atomic<bool> terminated{false};
-std::atomic<bool> under_mpi{false};
-std::atomic<bool> reader_left{false};
-
-void OnStop(int signal) {
-  if (signal == SIGTERM) terminated.store(true);
-  interrupted.store(true);
-  if (signal != SIGTERM || !under_mpi.load()) std::signal(signal, SIG_DFL);
-}
-
-// Checks that the outputs of the run can be written, before hours of training. Where it saves,
-// `*saving` holds the lock of the directory from now on.
-absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,
-                          std::unique_ptr<RunDirectory>* saving) {
-  if (!options.saving.directory.empty()) {
-    absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
-        RunDirectory::Open({.directory = options.saving.directory,
-                            .resume = options.saving.resume,
-                            .overwrite = question.overwrite,
-                            .steps = options.training.steps,
-                            .save_every = options.saving.every,
-                            .given = options.training.given});
-    if (!opened.ok()) return opened.status();
-    *saving = *std::move(opened);
-  }
-  return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
-}
-
-// A signal that the process was started to ignore (`&` in a script, nohup) stays ignored.
-void Catch(int signal) {
-  if (std::signal(signal, OnStop) == SIG_IGN) std::signal(signal, SIG_IGN);
-}
-
-void CatchSignals() {
-  Catch(SIGINT);
-  Catch(SIGTERM);
-  Catch(SIGHUP);  // the terminal or the connection is lost
-  // Writing where nobody reads is then an error.
-  std::signal(SIGPIPE, SIG_IGN);
-}
-
-// What the flags ask for, ready to run.
-struct CompiledJob {
-  TrainJob job;
-  RunPlan plan;
-  std::unique_ptr<RunDevices> devices;  // null on the CPU
-};
-
-absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question) {
-  absl::StatusOr<TrainJob> job = MakeTrainJob(question);
-  if (!job.ok()) return job.status();
-  absl::StatusOr<RunPlan> plan = CompileRun(job->request);
-  if (!plan.ok()) return plan.status();
-  return CompiledJob{*std::move(job), *std::move(plan), nullptr};
-}
-
-// What the run prints to stdout, by a thread that may wait for the reader.
-class Output {
- public:
-  explicit Output(const TrainQuestion& question)
-      : writer_(STDOUT_FILENO, OnFailure),
-        output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)) {}
-
-  void Start(const CompiledJob& compiled, const TrainQuestion& question) {
-    NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan.request.dtype);
-    for (const std::string& note : compiled.job.data->notes()) PrintNotice(note);
-    output_->Start(compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
-  }
-
-  TrainEvents Events() {
-    TrainOutput* const output = output_.get();
-    return {
-        .on_resume =
-            [output](const ResumedRun& run) {
-              output->Resumed(run);
-              for (const std::string& line : run.differences) PrintNotice(line);
-            },
-        .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
-        .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
-        .on_checkpoint = [output](const SaveOutcome& saved) { output->Saved(saved); },
-        .on_failed_checkpoint =
-            [this](const absl::Status& status) {
-              writer_.WriteTo(STDERR_FILENO, NoticeLine(absl::StrCat(
-                                                 DescribeError(status),
-                                                 "; the run goes on without this checkpoint")));
-            },
-        .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
-  }
-
-  // The end of a run. An error where its results could not be printed.
-  absl::Status Done(const TrainSummary& summary) {
-    output_->Done(summary);
-    const absl::Status written = writer_.Finish();
-    // A reader that left has stopped the run, which is no error of its own.
-    return summary.interrupted && reader_left.load() ? absl::OkStatus() : written;
-  }
-
-  // The end of a run that failed. Whoever paused the output may have left.
-  void Failed() { writer_.Finish(kReaderPatience).IgnoreError(); }
-
- private:
-  static constexpr absl::Duration kReaderPatience = absl::Seconds(5);
-
-  static void OnFailure(int error) {
-    if (error == EPIPE) {
-      reader_left.store(true);
-      interrupted.store(true);
-      PrintNotice("the reader of standard output is gone; the run ends after this step");
-      return;
-    }
-    PrintNotice(absl::StrCat("standard output cannot be written: ", std::strerror(error),
-                             "; the run goes on, and the rest of its output is lost"));
-  }
-
-  TextWriter writer_;
-  std::unique_ptr<TrainOutput> output_;
-};
-
-// The output of the rank that prints.
-int Report(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
-           Output* output) {
-  const absl::Status printed = output->Done(result.summary);
-  if (!question.trace.empty()) {
-    absl::Status written =
-        WriteOutput(question.trace, FormatTrace(result.trace, compiled.plan.lowered));
-    if (!written.ok()) return Fail(written);
-  }
-  if (!printed.ok()) return Fail(printed);
-  return result.summary.interrupted ? kExitInterrupted : kExitDone;
-}
-
-// The devices of this process's ranks, for the job's options; none on the CPU.
-absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,
-                         CompiledJob* compiled) {
-  const bool threads = choice.transport == Transport::kInProcess;
-  if (question.cuda_graphs && !question.kernels.cuda)
-    return absl::InvalidArgumentError("--cuda-graphs are kept by GPUs; they need --device cuda");
-  if (!question.kernels.cuda) {
-    return choice.nccl ? absl::InvalidArgumentError(
-                             "--transport nccl carries tensors of GPUs; it needs --device cuda")
-                       : absl::OkStatus();
-  }
-  const RunPlan& plan = compiled->plan;
-  const OpenDevice open = [graphs = question.cuda_graphs](int number,
-                                                          const DeviceAllocator& allocator) {
-    return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
-  };
-  absl::StatusOr<std::unique_ptr<RunDevices>> devices;
-  if (threads && !choice.nccl) {
-    devices = RunDevices::ForThreads(plan, CudaDeviceCount(), open);
-  } else {
-    absl::StatusOr<NcclApi*> nccl = LoadNccl();
-    if (!nccl.ok()) return nccl.status();
-    std::vector<int> ranks = {choice.launch.rank};
-    for (int rank = 1; threads && rank < plan.world_size(); ++rank) ranks.push_back(rank);
-    devices = RunDevices::OverNccl(
-        plan, ranks, std::max(choice.launch.local_rank, 0), CudaDeviceCount(), open,
-        {.nccl = *nccl, .timeout = compiled->job.options.watching.timeout});
-  }
-  if (!devices.ok()) return devices.status();
-  compiled->devices = *std::move(devices);
-  compiled->job.options.running.devices = compiled->devices->ranks();
-  return absl::OkStatus();
-}
-
 // All ranks are threads of this process.
 int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   absl::StatusOr<CompiledJob> compiled = Compile(question);
@@ -225,17 +58,17 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   if (absl::Status status = CheckOutputs(question, compiled->job.options, &saving); !status.ok())
     return Fail(status);
   CatchSignals();
-  Output output(question);
+  RunOutput output(question);
   output.Start(*compiled, question);
   const TrainJob& job = compiled->job;
-  absl::StatusOr<TrainResult> result =
-      TrainInProcess(compiled->plan, *job.data, job.options, output.Events(), &interrupted);
+  absl::StatusOr<TrainResult> result = TrainInProcess(*compiled->plan, *job.data, job.options,
+                                                      output.Events(), &Signals().interrupted);
   if (!result.ok()) {
     const int exit_code = Fail(result.status());
     output.Failed();
     return exit_code;
   }
-  return Report(question, *compiled, *result, &output);
+  return ReportRun(question, *compiled, *result, &output);
 }
 
 // One rank of many processes.
@@ -246,8 +79,8 @@ class WorldTrainer {
 
   int Run() {
     if (choice_.transport == Transport::kMpi) {
-      under_mpi.store(true);
-      std::signal(SIGTERM, OnStop);  // from now on a rank may be lost while the others start
+      Signals().under_mpi.store(true);
+      CatchTermination();  // from now on a rank may be lost while the others start
     }
     // An error that only this rank knows is sent to the others, which would otherwise wait for it.
     absl::StatusOr<CompiledJob> compiled =
@@ -255,27 +88,27 @@ class WorldTrainer {
           return question_.ok() ? Compile(*question_) : question_.status();
         });
     absl::Status ready = Ready(compiled);
-    if (ready.ok()) ready = CheckSize(compiled->plan, choice_.launch.size);
+    if (ready.ok()) ready = CheckSize(*compiled->plan, choice_.launch.size);
     if (ready.ok()) ready = OpenDevices(*question_, choice_, &*compiled);
     const absl::Duration timeout =
         compiled.ok() ? compiled->job.options.watching.timeout : TrainOptions().watching.timeout;
     std::optional<FinalErrorPrinter> final_error;
-    if (under_mpi.load()) {
+    if (Signals().under_mpi.load()) {
       const Instant late = Instant::Now() + timeout;
       final_error.emplace([this, timeout] { return Starting(timeout); },
-                          [late] { return terminated.load() || Instant::Now() > late; },
+                          [late] { return Signals().terminated.load() || Instant::Now() > late; },
                           kUnderMpirun,
                           [](const absl::Status& lost) {
                             if (FirstOfSiblings()) Fail(lost);
                           });
     }
     absl::StatusOr<std::unique_ptr<Communicator>> world = OpenWorld(
-        choice_, timeout, compiled.ok() ? EdgeCapacity(compiled->plan) : kCapacityToSayWhy,
-        &terminated, mpi_);
+        choice_, timeout, compiled.ok() ? EdgeCapacity(*compiled->plan) : kCapacityToSayWhy,
+        &Signals().terminated, mpi_);
     final_error.reset();
     if (!world.ok()) return FailAlone(ready.ok() ? world.status() : ready);
     rank_ = (*world)->rank();
-    if (ready.ok()) ready = CheckSize(compiled->plan, (*world)->size());
+    if (ready.ok()) ready = CheckSize(*compiled->plan, (*world)->size());
     if (!ready.ok()) {
       (*world)->Abort(Named(ready));
       return FailTogether(ready);
@@ -324,37 +157,37 @@ class WorldTrainer {
   int Train(CompiledJob* compiled, Communicator& world) {
     TrainJob& job = compiled->job;
     job.options.running.program = ProgramHash();
-    PinRankThreads(choice_.launch.local_rank, compiled->plan.request.threads_per_stage,
+    PinRankThreads(choice_.launch.local_rank, compiled->plan->request.threads_per_stage,
                    job.options.running.pin_threads);
     CatchSignals();
-    std::optional<Output> output;
+    std::optional<RunOutput> output;
     if (leads()) output.emplace(*question_).Start(*compiled, *question_);
     std::atomic<Action> at{Action()};
     job.options.watching.at = &at;
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
     {
       std::optional<FinalErrorPrinter> final_error;
-      if (under_mpi.load()) {
-        final_error.emplace([&] { return world.failure(); }, [] { return terminated.load(); },
-                            kUnderMpirun,
+      if (Signals().under_mpi.load()) {
+        final_error.emplace([&] { return world.failure(); },
+                            [] { return Signals().terminated.load(); }, kUnderMpirun,
                             [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
-      result =
-          TrainRank(compiled->plan, *job.data, job.options,
-                    output.has_value() ? output->Events() : TrainEvents(), &interrupted, world);
+      result = TrainRank(*compiled->plan, *job.data, job.options,
+                         output.has_value() ? output->Events() : TrainEvents(),
+                         &Signals().interrupted, world);
     }
     if (!result.ok()) {
       const int exit_code = FailTogether(result.status());
       if (output.has_value()) output->Failed();
       return exit_code;
     }
-    if (output.has_value()) return Report(*question_, *compiled, *result, &*output);
+    if (output.has_value()) return ReportRun(*question_, *compiled, *result, &*output);
     // A rank that was told to stop after the last step has ended as the others have.
     return result->summary.interrupted ? kExitInterrupted : kExitDone;
   }
 
   absl::Status Starting(absl::Duration timeout) const {
-    const std::string what = terminated.load()
+    const std::string what = Signals().terminated.load()
                                  ? "was told to stop (SIGTERM) before the ranks had met"
                                  : absl::StrCat("waited ", absl::FormatDuration(timeout),
                                                 " for all ranks to meet, but not all came");
@@ -374,7 +207,8 @@ class WorldTrainer {
   // Before the ranks are connected nobody else can know the reason, so each rank prints its own; of
   // the ranks that mpirun has told to stop, only one does.
   int FailAlone(const absl::Status& status) const {
-    if (under_mpi.load() && terminated.load() && !FirstOfSiblings()) return ExitCodeOf(status);
+    if (Signals().under_mpi.load() && Signals().terminated.load() && !FirstOfSiblings())
+      return ExitCodeOf(status);
     return Fail(status);
   }
   int FailTogether(const absl::Status& status) const {
@@ -389,9 +223,16 @@ class WorldTrainer {
 };
 
 int RunTrain(const TrainFlags& flags) {
+  const absl::StatusOr<TrainQuestion> question = QuestionOf(flags);
+  absl::StatusOr<std::unique_ptr<Member>> member =
+      Member::Open(ProcessEnvironment(), &Signals().terminated, &Signals().interrupted);
+  if (!member.ok()) return Fail(member.status());
+  if (*member != nullptr) {
+    Signals().leaves_alone.store(true);
+    return TrainAsMember(question, flags.world, member->get());
+  }
   const absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
   if (!choice.ok()) return Fail(choice.status());
-  const absl::StatusOr<TrainQuestion> question = QuestionOf(flags);
   if (question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
   if (choice->transport == Transport::kInProcess)
     return question.ok() ? TrainHere(*question, *choice) : Fail(question.status());

@@ -95,12 +95,11 @@ void AddModelOptions(CLI::App& command, TrainFlags* flags) {
 
 void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, "Pipeline");
-  group
-      .Add("--stages", flags->question.timetable.stages,
-           absl::StrCat("Ranks of the pipeline, each of them a thread (default: ",
-                        TimetableChoice::kDefaultRanks,
-                        ", or the number of rows of FILE.csv). With --stage-replicas: stages"))
-      ->check(CLI::PositiveNumber);
+  group.Add("--stages", flags->stages,
+            absl::StrCat("Ranks of the pipeline, each of them a thread, or auto: what suits the "
+                         "ranks there are (default: ",
+                         TimetableChoice::kDefaultRanks,
+                         ", or the number of rows of FILE.csv). With --stage-replicas: stages"));
   group
       .Add("--schedule", flags->question.timetable.schedule,
            "A name from 'sluice schedule list', auto (the best one found for equal stages), "
@@ -134,9 +133,11 @@ void AddPipelineOptions(CLI::App& command, TrainFlags* flags) {
 void AddReplicaOptions(CLI::App& command, TrainFlags* flags) {
   OptionGroup group(command, "Replicas");
   group
-      .Add("--data-parallel", flags->question.data_parallel,
-           "Replicas of the pipeline; each has its own ranks and micro-batches")
-      ->check(CLI::PositiveNumber)
+      .Add("--data-parallel", flags->data_parallel,
+           "Replicas of the pipeline; each has its own ranks and micro-batches. auto: what suits "
+           "the "
+           "ranks there are; the replicas then divide the step's --micro-batches among themselves, "
+           "and each of these is a group of --sum-groups, unless that is given")
       ->capture_default_str();
   group.Add("--stage-replicas", flags->stage_replicas,
             "Ranks that share each stage, such as 3,1. They take its micro-batches in turn, "
@@ -296,6 +297,20 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
   return timeout;
 }
 
+// `*count` stays where `text` is empty.
+absl::Status TakeCount(absl::string_view flag, const std::string& text, std::optional<int>* count,
+                       bool* is_auto) {
+  *is_auto = text == "auto";
+  if (*is_auto || text.empty()) return absl::OkStatus();
+  int number = 0;
+  if (absl::SimpleAtoi(text, &number) && number > 0) {
+    *count = number;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " ", text, ": expected a whole number of at least 1, or auto"));
+}
+
 // A number is a share, which is checked where the data are opened; anything else is a path.
 Validation ParseValidation(const std::string& text) {
   Validation validation;
@@ -340,6 +355,15 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   TrainQuestion question = flags.question;
   TrainOptions& options = question.options;
   TakeHyperParameters(flags, &options.training);
+  std::optional<int> data_parallel;
+  absl::Status status = TakeCount("--stages", flags.stages, &question.timetable.stages,
+                                  &question.timetable.auto_stages);
+  if (status.ok()) {
+    status = TakeCount("--data-parallel", flags.data_parallel, &data_parallel,
+                       &question.auto_data_parallel);
+  }
+  if (!status.ok()) return status;
+  question.data_parallel = data_parallel.value_or(1);
   absl::StatusOr<std::vector<int>> members = ParseStageMembers(flags.stage_replicas);
   if (!members.ok()) return members.status();
   question.timetable.stage_members = *std::move(members);

@@ -20,6 +20,8 @@ namespace sluice {
 // options write directly into the question.
 struct TrainFlags {
   TrainQuestion question;
+  std::string stages;  // a number, or auto
+  std::string data_parallel = "1";
   std::string stage_replicas;  // "3,1"
   AdaptationFlags adaptation;
   std::string dtype = "fp32";

@@ -17,8 +17,10 @@
 #include "partitioner/planning/file/plan_file.h"
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/model_files.h"
+#include "pipeline/run/rank_threads.h"
 #include "tools/files.h"
 #include "tools/tokenize/text_model.h"
+#include "tools/train/train_shape.h"
 #include "tools/train/train_timetable.h"
 
 namespace sluice {
@@ -128,12 +130,16 @@ absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const ModelSpe
 absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const PlanFile* plan,
                                           const RunRequest& request, const Timetable& step) {
   const int stages = step.placement.model_stages();
+  const auto by_flops = [&]() -> absl::StatusOr<Partition> {
+    absl::StatusOr<DefaultStages> answer = DefaultPartition(
+        request.spec, request.batch, request.adaptation, step, question.timetable.stage_members);
+    if (!answer.ok()) return answer.status();
+    return std::move(answer->partition);
+  };
   absl::StatusOr<Partition> partition =
-      plan != nullptr ? plan->assignment.partition
-      : !question.partition.empty()
-          ? ParsePartition(question.partition, request.spec.layer_count())
-          : DefaultPartition(request.spec, request.batch, request.adaptation, step,
-                             question.timetable.stage_members);
+      plan != nullptr               ? plan->assignment.partition
+      : !question.partition.empty() ? ParsePartition(question.partition, request.spec.layer_count())
+                                    : by_flops();
   if (!partition.ok() || static_cast<int>(partition->size()) == stages) return partition;
   return absl::InvalidArgumentError(
       absl::StrCat("the partition ", FormatPartition(*partition), " has ", partition->size(),
@@ -261,7 +267,8 @@ absl::Status CheckData(const Dataset& data, const ModelSpec& spec, const TrainQu
 
 }  // namespace
 
-absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<int> ranks,
+                                      std::shared_ptr<const Dataset> opened) {
   TrainQuestion question = asked;
   std::unique_ptr<PlanFile> plan;
   if (const std::string& file = question.timetable.plan; !file.empty()) {
@@ -274,13 +281,21 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked) {
   }
   const absl::StatusOr<ModelSpec> spec = ChooseModel(&question, plan.get());
   if (!spec.ok()) return spec.status();
+  if (question.chooses_shape()) {
+    absl::Status status = ChooseShape(*spec, ranks.value_or(CoresForRanks()), &question);
+    if (!status.ok()) return status;
+  }
   TrainJob job;
   absl::StatusOr<RunRequest> request = MakeRequest(question, *spec, plan.get());
   if (!request.ok()) return request.status();
   job.request = *std::move(request);
-  absl::StatusOr<std::unique_ptr<Dataset>> data = OpenData(question, *spec, job.request.batch.seq);
-  if (!data.ok()) return data.status();
-  job.data = *std::move(data);
+  if (opened == nullptr) {
+    absl::StatusOr<std::unique_ptr<Dataset>> data =
+        OpenData(question, *spec, job.request.batch.seq);
+    if (!data.ok()) return data.status();
+    opened = *std::move(data);
+  }
+  job.data = std::move(opened);
   if (absl::Status status = CheckData(*job.data, *spec, question); !status.ok()) return status;
   job.request.documents = job.data->has_documents();
   if (job.request.documents && question.kernels.cuda &&

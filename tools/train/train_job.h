@@ -2,6 +2,7 @@
 #define SLUICE_TOOLS_TRAIN_TRAIN_JOB_H_
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "models/data/dataset.h"
@@ -14,13 +15,17 @@ namespace sluice {
 // An answered question: what to train, with the data set open.
 struct TrainJob {
   RunRequest request;
-  std::unique_ptr<Dataset> data;
+  std::shared_ptr<const Dataset> data;
   TrainOptions options;
 };
 
 // Reads the plan if there is one, chooses model and partition, and opens the data. InvalidArgument
-// says which flag is wrong, and what it takes.
-absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& question);
+// says which flag is wrong, and what it takes. `ranks`: those there are, where the question leaves
+// their use open; nullopt: threads, one per core. `opened`: the data of an earlier answer to the same
+// question, which may take long to open; null: they are opened.
+absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& question,
+                                      std::optional<int> ranks = std::nullopt,
+                                      std::shared_ptr<const Dataset> opened = nullptr);
 
 }  // namespace sluice
 

@@ -25,6 +25,21 @@ class JsonOutput : public TrainOutput {
 
   void Resumed(const ResumedRun&) override {}
 
+  void Continued(const ContinuedRun& run) override {
+    if (!run.replanned.empty()) {
+      Print({{"event", "replanned"},
+             {"why", run.replanned},
+             {"stages", run.stages},
+             {"data_parallel", run.replicas},
+             {"partition", run.partition}});
+    }
+    Json json = {{"event", "continued"}, {"step", run.step}};
+    json["seconds"] = run.seconds ? Json(*run.seconds) : Json();
+    json["ranks"] = run.ranks;
+    json["from"] = run.source;
+    Print(json);
+  }
+
   void Step(const StepMetrics& m) override {
     Json json = {{"step", m.step},
                  {"loss", NineDigits(m.loss)},

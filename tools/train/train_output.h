@@ -1,13 +1,27 @@
 #ifndef SLUICE_TOOLS_TRAIN_TRAIN_OUTPUT_H_
 #define SLUICE_TOOLS_TRAIN_TRAIN_OUTPUT_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pipeline/train/trainer.h"
 #include "tools/text_writer.h"
 
 namespace sluice {
+
+// A group of ranks that goes on where another one has ended.
+struct ContinuedRun {
+  int64_t step = 0;               // steps already taken
+  std::optional<double> seconds;  // since a process was lost, if one was
+  int ranks = 0;
+  int stages = 0, replicas = 0;
+  std::string partition;
+  std::string source;  // of the state: memory, checkpoint or start
+  // Why the ranks do other work than those before them did; "": they do the same.
+  std::string replanned;
+};
 
 // The output of a run. Called from one thread.
 class TrainOutput {
@@ -16,6 +30,7 @@ class TrainOutput {
   virtual void Start(const RunPlan& plan, const Dataset& data, int64_t steps) = 0;
   // Called when a run was resumed; it may then have another number of steps than Start was told.
   virtual void Resumed(const ResumedRun& run) = 0;
+  virtual void Continued(const ContinuedRun& run) = 0;
   virtual void Step(const StepMetrics& metrics) = 0;
   virtual void Evaluated(const Evaluation& evaluation) = 0;
   virtual void Saved(const SaveOutcome& saved) = 0;

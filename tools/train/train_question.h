@@ -20,6 +20,7 @@ struct TimetableChoice {
   static constexpr int kDefaultMicroBatches = 8;
 
   std::optional<int> stages;      // ranks of the pipeline
+  bool auto_stages = false;       // instead: chosen for the ranks there are
   std::string schedule = "1f1b";  // a name, "auto" or a FILE.csv
   std::string timetable;          // instead of `schedule`: the CSV of a plan with a custom order
   std::string plan;               // the file that contains `timetable`
@@ -48,12 +49,16 @@ struct TrainQuestion {
   KernelChoice kernels;
   bool cuda_graphs = false;
   int data_parallel = 1;
+  // Instead: chosen for the ranks there are. `timetable.micro_batches` are then of all replicas.
+  bool auto_data_parallel = false;
   int zero = 0;
   int threads_per_stage = 1;
   std::string trace;       // file to write; empty: none
   bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
   bool json = false;
   TrainOptions options;
+
+  bool chooses_shape() const { return timetable.auto_stages || auto_data_parallel; }
 };
 
 }  // namespace sluice

@@ -117,6 +117,17 @@ class TableOutput : public TrainOutput {
 
   void Resumed(const ResumedRun& run) override { steps_ = run.steps; }
 
+  void Continued(const ContinuedRun& run) override {
+    ClearBar();
+    const std::string after =
+        run.seconds ? absl::StrFormat(", %.2f s after the loss", *run.seconds) : "";
+    Print("%d rank%s go%s on after step %d, with the state from %s%s\n", run.ranks,
+          run.ranks == 1 ? "" : "s", run.ranks == 1 ? "es" : "", run.step, run.source, after);
+    if (run.replanned.empty()) return;
+    Print("  %s: %d stage%s, %d replica%s, layers %s\n", run.replanned, run.stages,
+          run.stages == 1 ? "" : "s", run.replicas, run.replicas == 1 ? "" : "s", run.partition);
+  }
+
   void Step(const StepMetrics& m) override {
     if (first_ == 0) first_ = m.step;
     const int64_t every = std::max<int64_t>(1, steps_ / kRows);

@@ -1,5 +1,6 @@
 #include "partitioner/planning/answer/default_partition.h"
 
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -55,9 +56,10 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
 
 }  // namespace
 
-absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                           const Adaptation& adaptation, const Timetable& timetable,
-                                           const std::vector<int>& replicas) {
+absl::StatusOr<DefaultStages> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
+                                               const Adaptation& adaptation,
+                                               const Timetable& timetable,
+                                               const std::vector<int>& replicas) {
   PartitionProblem problem;
   auto costs = PriceAll(spec, batch, adaptation, 1);
   if (!costs.ok()) return costs.status();
@@ -73,9 +75,12 @@ absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchSha
   SearchOptions options;
   options.budget = kSearchBudget;
   absl::StatusOr<PartitionAnswer> answer = FindExactPartition(problem, options);
-  if (answer.ok()) return answer->assignment.partition;
+  if (answer.ok()) return DefaultStages{std::move(answer->assignment.partition), answer->seconds};
   if (absl::IsDeadlineExceeded(answer.status())) {
-    return EvenPartition(spec.layer_count(), timetable.placement.model_stages());
+    absl::StatusOr<Partition> even =
+        EvenPartition(spec.layer_count(), timetable.placement.model_stages());
+    if (!even.ok()) return even.status();
+    return DefaultStages{*std::move(even), std::numeric_limits<double>::infinity()};
   }
   return answer.status();
 }

@@ -16,9 +16,15 @@ namespace sluice {
 // is told neither a partition nor a plan. A stage with r replicas (`replicas`: [stage]; empty: one
 // each) counts as r times as fast. Depends on nothing but its arguments. InvalidArgument when there
 // are more stages than layers.
-absl::StatusOr<Partition> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                           const Adaptation& adaptation, const Timetable& timetable,
-                                           const std::vector<int>& replicas = {});
+struct DefaultStages {
+  Partition partition;
+  double seconds =
+      0;  // of a step, of one replica; only their ratios to those of others mean something
+};
+absl::StatusOr<DefaultStages> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
+                                               const Adaptation& adaptation,
+                                               const Timetable& timetable,
+                                               const std::vector<int>& replicas = {});
 
 }  // namespace sluice
 

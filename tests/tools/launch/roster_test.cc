@@ -1,0 +1,343 @@
+// Which processes form a group, and what happens where one is lost: without processes or time.
+#include "tools/launch/roster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/command.h"
+
+namespace sluice {
+namespace {
+
+using Kind = MemberMessage::Kind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Processes that do what they are told at once, unless they are held back.
+class World {
+ public:
+  explicit World(const RosterOptions& options) : roster(options) {}
+
+  // Carries out orders until there are no more.
+  void Settle() {
+    for (std::vector<Roster::Order> orders; !(orders = roster.Orders(now)).empty();) {
+      for (const Roster::Order& order : orders) Obey(order);
+    }
+  }
+  void Say(int process, MemberMessage message) {
+    roster.Take(process, message, now);
+    Settle();
+  }
+  void Waits(int process) {
+    Say(process, {.kind = Kind::kWaiting,
+                  .port = 1000 + process,
+                  .held_rank = held.contains(process) ? held[process] : -1,
+                  .timeout_ms = 30'000});
+  }
+  void Dies(int process, int signal = 9) {
+    held.erase(process);
+    roster.Ended(process, {.by_signal = true, .code = signal}, now);
+    Settle();
+  }
+  void Ends(int process, int code, const std::string& text = "") {
+    MemberMessage message{.kind = Kind::kEnding, .exit_code = code};
+    message.SetText(text);
+    Say(process, message);
+    roster.Ended(process, {.by_signal = false, .code = code}, now);
+    Settle();
+  }
+  void Pass(absl::Duration time) {
+    now += time;
+    Settle();
+  }
+  // [rank] of the last group.
+  std::vector<int> Group() const {
+    std::vector<int> processes;
+    for (const auto& [rank, process] : group) processes.push_back(process);
+    return processes;
+  }
+
+  Roster roster;
+  absl::Duration now = absl::ZeroDuration();
+  bool prompt = true;            // processes are ready as soon as they are started
+  std::vector<int> started;      // processes
+  std::map<int, int> group;      // by rank
+  std::map<int, int> held;       // rank of the state, by process
+  int givers = 0, meetings = 0;  // of the last group; in all
+  std::vector<int> killed, told_to_regroup, told_back, told_over, told_to_stop;
+
+ private:
+  void Obey(const Roster::Order& order) {
+    const int process = order.process;
+    if (order.kind == Roster::Order::Kind::kStart) {
+      started.push_back(process);
+      if (prompt) Queue(process);
+      return;
+    }
+    if (order.kind == Roster::Order::Kind::kKill) return killed.push_back(process);
+    switch (order.message.kind) {
+      case Kind::kGroup:
+        if (order.message.rank == 0) group.clear();
+        group[order.message.rank] = process;
+        givers = order.message.givers;
+        if (order.message.rank < order.message.size - givers) held[process] = order.message.rank;
+        roster.Take(process, {.kind = Kind::kPrepared}, now);
+        return;
+      case Kind::kMeet:
+        ++meetings;
+        return;
+      case Kind::kRegroup:
+        return told_to_regroup.push_back(process);
+      case Kind::kBack:
+        told_back.push_back(process);
+        return Queue(process);
+      case Kind::kStop:
+        return told_to_stop.push_back(process);
+      case Kind::kOver:
+        return told_over.push_back(process);
+      default:
+        FAIL() << "a supervisor does not say that";
+    }
+  }
+  void Queue(int process) {
+    roster.Take(process,
+                {.kind = Kind::kWaiting,
+                 .port = 1000 + process,
+                 .held_rank = held.contains(process) ? held[process] : -1,
+                 .timeout_ms = 30'000},
+                now);
+  }
+};
+
+TEST(RosterTest, StartsOneProcessFirstThenTheOthers) {
+  World world({.processes = 3, .min_ranks = 3});
+  world.prompt = false;
+  world.Settle();
+  EXPECT_THAT(world.started, ElementsAre(0));
+  world.Waits(0);
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2));
+  world.Waits(2);
+  world.Pass(absl::Hours(1));  // the first group waits for all
+  EXPECT_EQ(world.meetings, 0);
+  world.Waits(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(world.meetings, 3);
+}
+
+TEST(RosterTest, SaysOnceWhatIsWrongWithTheFlags) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 5});
+  world.prompt = false;
+  world.Settle();
+  world.roster.Ended(0, {.by_signal = false, .code = kExitBadInput}, world.now);
+  world.Settle();
+  EXPECT_THAT(world.started, ElementsAre(0));
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitBadInput);
+  EXPECT_EQ(world.roster.text(), "");  // the process has said it
+}
+
+TEST(RosterTest, ReplacesALostRankAndKeepsTheRanksOfTheOthers) {
+  World world({.processes = 3, .min_ranks = 3, .max_restarts = 1});
+  world.Settle();
+  world.Dies(1);
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(world.meetings, 3);
+  world.Waits(2);
+  EXPECT_EQ(world.meetings, 3);
+  world.Waits(0);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 3, 2));
+  EXPECT_EQ(world.meetings, 6);
+  const std::vector<Roster::Event> events = world.roster.TakeEvents();
+  ASSERT_EQ(events.size(), 5U);  // three have joined before
+  EXPECT_EQ(events[3].kind, Roster::Event::Kind::kLost);
+  EXPECT_EQ(events[3].rank, 1);
+  EXPECT_EQ(events[3].restarts_left, 0);
+  // The next loss is the end, since all three are needed.
+  world.Dies(0);
+  world.Waits(2);
+  world.Waits(3);
+  EXPECT_THAT(world.told_over, ElementsAre(2, 3));
+  world.Ends(2, kExitInterrupted);
+  world.Ends(3, kExitInterrupted);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+  EXPECT_THAT(world.roster.text(), HasSubstr("2 processes are left; expected at least 3"));
+}
+
+TEST(RosterTest, GoesOnWithThoseThatAreLeft) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 0});
+  world.Settle();
+  world.Dies(0);
+  world.Waits(1);
+  world.Waits(2);
+  EXPECT_THAT(world.Group(), ElementsAre(1, 2));
+  world.Dies(2);
+  world.Waits(1);
+  EXPECT_THAT(world.Group(), ElementsAre(1));
+  world.Ends(1, kExitDone);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitDone);
+}
+
+TEST(RosterTest, DoesNotWaitForeverForAReplacement) {
+  World world({.processes = 2, .min_ranks = 1, .max_restarts = 1});
+  world.Settle();
+  world.prompt = false;
+  world.Dies(1);
+  world.Waits(0);
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2));
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1));
+  EXPECT_EQ(world.roster.NextDeadline(world.now), absl::Seconds(2));
+  world.Pass(absl::Seconds(2));
+  EXPECT_THAT(world.Group(), ElementsAre(0));
+  // It comes late: the group ends after its step, and both go on.
+  world.Waits(2);
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0));
+  world.Waits(0);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+}
+
+TEST(RosterTest, EndsWhoDoesNotAnswer) {
+  World world({.processes = 3, .min_ranks = 3, .max_restarts = 2});
+  world.Settle();
+  // Rank 0 has waited for rank 2 in vain.
+  world.Say(0, {.kind = Kind::kWaiting, .held_rank = 0, .missing = 2, .timeout_ms = 30'000});
+  EXPECT_THAT(world.killed, ElementsAre(2));
+  world.Dies(2);
+  EXPECT_EQ(world.meetings, 3);
+  const std::vector<Roster::Event> events = world.roster.TakeEvents();
+  EXPECT_THAT(events, testing::Contains(testing::AllOf(
+                          testing::Field(&Roster::Event::kind, Roster::Event::Kind::kLost),
+                          testing::Field(&Roster::Event::hung, true))));
+  // Rank 1 neither comes back nor is named.
+  world.Pass(absl::Seconds(29));
+  EXPECT_THAT(world.killed, ElementsAre(2));
+  world.Pass(absl::Seconds(2));
+  EXPECT_THAT(world.killed, ElementsAre(2, 1));
+  world.Dies(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 3, 4));
+}
+
+TEST(RosterTest, CallsBackWhoPreparesForALostGroup) {
+  World world({.processes = 2, .min_ranks = 2, .max_restarts = 1});
+  world.prompt = false;
+  world.Settle();
+  world.Waits(0);
+  // Process 1 has got its place, and dies before it is ready.
+  world.roster.Take(1, {.kind = Kind::kWaiting, .timeout_ms = 30'000}, world.now);
+  (void)world.roster.Orders(world.now);
+  world.roster.Take(0, {.kind = Kind::kPrepared}, world.now);
+  world.Dies(1);
+  EXPECT_THAT(world.told_back, ElementsAre(0));
+  world.Waits(2);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+  EXPECT_EQ(world.meetings, 2);
+}
+
+TEST(RosterTest, GrowsAndShrinksAfterAStep) {
+  World world({.processes = 2, .min_ranks = 1});
+  world.Settle();
+  world.roster.Grow();
+  world.Settle();
+  EXPECT_THAT(world.started, ElementsAre(0, 1, 2));
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 1));
+  world.Waits(1);
+  world.Waits(0);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(world.givers, 0);
+  world.told_to_regroup.clear();
+  world.roster.Shrink();
+  world.Settle();
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 1, 2));
+  for (const int process : {2, 0, 1}) world.Waits(process);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(world.givers, 1);  // rank 2 gives what it holds
+  world.Ends(2, kExitDone);
+  EXPECT_EQ(world.roster.TakeEvents().back().kind, Roster::Event::Kind::kLeft);
+  EXPECT_FALSE(world.roster.done());
+  // One that is told to leave goes whichever rank it has.
+  world.Say(0, {.kind = Kind::kLeaving});
+  world.Waits(0);
+  world.Waits(1);
+  EXPECT_THAT(world.Group(), ElementsAre(1, 0));
+  EXPECT_EQ(world.givers, 1);
+  world.Ends(0, kExitDone);
+  EXPECT_FALSE(world.roster.done());
+  world.Ends(1, kExitDone);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitDone);
+}
+
+TEST(RosterTest, SavesWhereTooFewWouldBeLeft) {
+  World world({.processes = 2, .min_ranks = 2});
+  world.Settle();
+  world.Say(1, {.kind = Kind::kLeaving});
+  EXPECT_THAT(world.told_to_stop, ElementsAre(0, 1));
+  EXPECT_THAT(world.told_to_regroup, ElementsAre());
+  world.Ends(1, kExitInterrupted);
+  world.Ends(0, kExitInterrupted);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitPeerLost);
+  EXPECT_THAT(world.roster.text(), HasSubstr("1 process is left"));
+}
+
+TEST(RosterTest, ASpareWaitsUntilItIsNeeded) {
+  World world({.processes = 3, .min_ranks = 2, .max_restarts = 0});
+  world.Settle();
+  world.held.erase(2);
+  world.Say(2, {.kind = Kind::kWaiting, .port = 1002, .spare = 1, .timeout_ms = 30'000});
+  EXPECT_THAT(world.told_to_regroup, ElementsAre());
+  world.Dies(0);
+  world.Waits(1);
+  EXPECT_THAT(world.Group(), ElementsAre(1, 2));
+}
+
+TEST(RosterTest, TheFirstRankDecidesHowTheRunEnds) {
+  World world({.processes = 2, .min_ranks = 2, .max_restarts = 3});
+  world.Settle();
+  world.Ends(1, kExitDone);
+  EXPECT_FALSE(world.roster.done());
+  world.Ends(0, kExitDone);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitDone);
+}
+
+TEST(RosterTest, AnErrorOfARankEndsAllAndIsSaidOnce) {
+  World world({.processes = 2, .min_ranks = 2, .max_restarts = 3});
+  world.Settle();
+  world.Ends(1, kExitOutOfMemory, "rank 1: out of memory");
+  world.Ends(0, kExitOutOfMemory, "rank 0: rank 1 is out of memory");
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitOutOfMemory);
+  EXPECT_EQ(world.roster.text(), "rank 1: out of memory");
+  EXPECT_THAT(world.started, ElementsAre(0, 1));
+}
+
+TEST(RosterTest, EndsThoseThatDoNotEndThemselves) {
+  World world({.processes = 2, .min_ranks = 2});
+  world.Settle();
+  world.Ends(1, kExitBadInput, "no");
+  EXPECT_FALSE(world.roster.done());
+  world.Pass(absl::Seconds(31));
+  EXPECT_THAT(world.killed, ElementsAre(0));
+}
+
+TEST(RosterTest, StopsBeforeThereIsAGroup) {
+  World world({.processes = 2, .min_ranks = 2});
+  world.prompt = false;
+  world.Settle();
+  world.roster.Stop(world.now);
+  world.Waits(0);
+  EXPECT_THAT(world.told_over, ElementsAre(0));
+  EXPECT_THAT(world.started, ElementsAre(0));
+  world.Ends(0, kExitInterrupted);
+  EXPECT_TRUE(world.roster.done());
+  EXPECT_EQ(world.roster.exit_code(), kExitInterrupted);
+}
+
+}  // namespace
+}  // namespace sluice

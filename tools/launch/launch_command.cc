@@ -1,0 +1,90 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "comm/tcp/greeting_proof.h"
+#include "tools/command.h"
+#include "tools/launch/supervisor.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kExample[] =
+    "A process that is lost is replaced; the others keep what they hold and go on with it, from\n"
+    "memory where the whole state of the last step is left, else from the newest checkpoint.\n"
+    "The losses and the final weights are those of a run that nothing happened to.\n"
+    "\n"
+    "Signals: SIGINT and SIGTERM save and end the run after its step. SIGUSR1 adds a process, "
+    "SIGUSR2\n"
+    "lets one leave; so does SIGTERM to a process, which first gives what it holds to the others.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice launch --processes 2 -- train --data bible.txt --stages 2 --save out\n"
+    "  sluice launch --processes 4 --min-ranks 2 --max-restarts 10 -- train --data bible.txt \\\n"
+    "      --stages auto --data-parallel auto --micro-batches 12 --save out --save-every 50";
+
+struct LaunchCommandFlags {
+  int processes = 0;
+  int min_ranks = 0;  // 0: as many as processes
+  int max_restarts = 3;
+  std::vector<std::string> command;
+};
+
+absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
+  if (flags.command.front() != "train") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", flags.command.front(), "' cannot be launched; expected -- train and its flags"));
+  }
+  if (flags.min_ranks > flags.processes) {
+    return absl::InvalidArgumentError(absl::StrCat("--min-ranks ", flags.min_ranks,
+                                                   " is more than --processes ", flags.processes));
+  }
+  const absl::StatusOr<Nonce> secret = DrawNonce();
+  if (!secret.ok()) return secret.status();
+  SuperviseRequest request;
+  request.roster.processes = flags.processes;
+  request.roster.min_ranks = flags.min_ranks > 0 ? flags.min_ranks : flags.processes;
+  request.roster.max_restarts = flags.max_restarts;
+  request.roster.secret =
+      absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(secret->data()), 12));
+  request.arguments = {"sluice"};
+  request.arguments.insert(request.arguments.end(), flags.command.begin(), flags.command.end());
+  request.json =
+      std::find(flags.command.begin(), flags.command.end(), "--json") != flags.command.end();
+  return Supervise(request);
+}
+
+}  // namespace
+
+void AddLaunchCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "launch", "Train in several processes of this machine, replacing those that are lost");
+  command->footer(kExample);
+  auto flags = std::make_shared<LaunchCommandFlags>();
+  command->add_option("--processes", flags->processes, "Processes, each of them a rank")
+      ->check(CLI::Range(1, 4096))
+      ->required();
+  command
+      ->add_option("--min-ranks", flags->min_ranks,
+                   "Go on with fewer processes, but not with fewer than these, while others are "
+                   "started or where no more may be (default: as many as --processes)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--max-restarts", flags->max_restarts,
+                   "How many processes may be started in place of lost ones")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("command", flags->command, "After --: train, with its flags")->required();
+  command->callback([flags, exit_code] {
+    const absl::StatusOr<int> ended = Launch(*flags);
+    *exit_code = ended.ok() ? *ended : Fail(ended.status());
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,339 @@
+#include "tools/launch/roster.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+using Kind = MemberMessage::Kind;
+
+Roster::Roster(const RosterOptions& options) : options_(options), to_start_(options.processes) {}
+
+int Roster::Count(bool (*is)(const Process&)) const {
+  return static_cast<int>(std::count_if(processes_.begin(), processes_.end(),
+                                        [is](const auto& entry) { return is(entry.second); }));
+}
+
+int Roster::LivingRanks() const {
+  return Count([](const Process& p) { return p.state != State::kEnded && !p.leaving; });
+}
+
+bool Roster::Starts() const {
+  return Count([](const Process& p) { return p.state == State::kStarting; }) > 0;
+}
+
+void Roster::Take(int process, const MemberMessage& message, absl::Duration now) {
+  const auto entry = processes_.find(process);
+  if (entry == processes_.end() || entry->second.state == State::kEnded) return;
+  Process& from = entry->second;
+  switch (message.kind) {
+    case Kind::kWaiting:
+      if (!from.was_ready) events_.push_back({.kind = Event::Kind::kJoined, .process = process});
+      from.was_ready = true;
+      from.sent_away = false;
+      from.state = message.spare != 0 ? State::kSpare : State::kWaiting;
+      from.port = message.port;
+      from.held_rank = message.held_rank;
+      timeout_ = absl::Milliseconds(std::max(message.timeout_ms, 1));
+      if (message.missing >= 0) missing_ = message.missing;
+      if (from.state == State::kWaiting) waits_since_ = std::min(waits_since_, now);
+      return;
+    case Kind::kPrepared:
+      if (from.state == State::kPreparing) from.state = State::kPrepared;
+      return;
+    case Kind::kLeaving:
+      Leave(from);
+      return;
+    case Kind::kSaved:
+      saved_ = true;
+      return;
+    case Kind::kEnding:
+      from.state = State::kEnding;
+      from.exit_code = message.exit_code;
+      if (message.exit_code != kExitDone && text_.empty() && !over_) text_ = message.text.data();
+      return;
+    default:
+      return;  // only a supervisor says such things
+  }
+}
+
+void Roster::Leave(Process& process) { process.leaving = true; }
+
+void Roster::Ended(int id, const ProcessEnd& end, absl::Duration now) {
+  const auto entry = processes_.find(id);
+  if (entry == processes_.end() || entry->second.state == State::kEnded) return;
+  Process& process = entry->second;
+  const bool was_busy = IsBusy(process) || process.state == State::kEnding;
+  const bool leads = was_busy && process.rank == 0 && !process.leaving;
+  process.state = State::kEnded;
+  if (over_) return;
+  if (process.exit_code) {
+    const int code = *process.exit_code;
+    if (leads || (code != kExitDone && code != kExitInterrupted)) {
+      if (code == kExitInterrupted && code_once_stopped_) {
+        return Over(*code_once_stopped_, text_once_stopped_, now);
+      }
+      return Over(code, std::exchange(text_, ""), now);
+    }
+    if (process.leaving) {
+      events_.push_back({.kind = Event::Kind::kLeft, .process = id, .rank = process.rank});
+    } else {
+      ends_ = true;  // as the others soon will
+    }
+    return;
+  }
+  // A program that ends by itself without a word has said on stderr what is wrong; another would find
+  // the same. One that hangs ends itself as one that has lost a peer.
+  if (!end.by_signal && !(process.was_ready && end.code == kExitPeerLost)) {
+    return Over(end.code == kExitDone ? kExitBadInput : end.code,
+                end.code == kExitDone ? "a process ended before the run was done" : "", now);
+  }
+  Lost(id, process, end, now);
+}
+
+void Roster::Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now) {
+  lost_at_ = absl::ToInt64Nanoseconds(now);
+  const bool replaced = !process.leaving && restarts_ < options_.max_restarts;
+  if (replaced) {
+    ++restarts_;
+    ++to_start_;
+  }
+  events_.push_back({.kind = Event::Kind::kLost,
+                     .process = id,
+                     .rank = process.rank,
+                     .end = end,
+                     .restarts_left = options_.max_restarts - restarts_,
+                     .hung = process.killed});
+}
+
+void Roster::Grow() { ++to_start_; }
+
+void Roster::Shrink() {
+  Process* last = nullptr;
+  for (auto& [id, process] : processes_) {
+    const bool may = Lives(process) && !process.leaving && process.state != State::kEnding;
+    if (may && (last == nullptr || process.rank >= last->rank)) last = &process;
+  }
+  if (last != nullptr) Leave(*last);
+}
+
+void Roster::Stop(absl::Duration now) {
+  stop_asked_ = true;
+  if (generation_ == 0) Over(kExitInterrupted, "", now);
+}
+
+void Roster::Over(int exit_code, std::string text, absl::Duration now) {
+  over_ = true;
+  over_at_ = now;
+  exit_code_ = exit_code;
+  text_ = std::move(text);
+  to_start_ = 0;
+}
+
+bool Roster::done() const {
+  return over_ && Count([](const Process& p) { return p.state != State::kEnded; }) == 0;
+}
+
+MemberMessage Roster::Message(Kind kind) const {
+  return {.kind = kind, .generation = generation_, .lost_at = lost_at_};
+}
+
+void Roster::Send(int id, Kind kind, std::vector<Order>* orders) const {
+  orders->push_back({.kind = Order::Kind::kSend, .process = id, .message = Message(kind)});
+}
+
+void Roster::Kill(int id, Process& process, std::vector<Order>* orders) {
+  if (std::exchange(process.killed, true)) return;
+  orders->push_back({.kind = Order::Kind::kKill, .process = id});
+}
+
+std::vector<Roster::Order> Roster::Orders(absl::Duration now) {
+  std::vector<Order> orders;
+  NoticeBroken(now);
+  const bool few = LivingRanks() + to_start_ < options_.min_ranks;
+  if (few && !over_ && !ends_ && !code_once_stopped_) {
+    const std::string text =
+        absl::StrCat(LivingRanks(), LivingRanks() == 1 ? " process is" : " processes are",
+                     " left; expected at least ", options_.min_ranks,
+                     " (--min-ranks), and no more may be started in place of those that were lost "
+                     "(--max-restarts ",
+                     options_.max_restarts, ")");
+    const bool trains = !broken_ &&
+                        Count([](const Process& p) { return p.state == State::kInGroup; }) > 0 &&
+                        Count(IsFree) == 0;
+    if (trains) {  // those that leave are still there: the run can be saved
+      code_once_stopped_ = kExitPeerLost;
+      text_once_stopped_ = text;
+      stop_asked_ = true;
+    } else {
+      Over(kExitPeerLost, text, now);
+    }
+  }
+  if (over_) {
+    WindUp(now, &orders);
+    return orders;
+  }
+  if (stop_asked_ && !std::exchange(stop_sent_, true)) {
+    for (const auto& [id, process] : processes_) {
+      if (Lives(process)) Send(id, Kind::kStop, &orders);
+    }
+  }
+  StartProcesses(&orders);
+  EndBrokenGroup(now, &orders);
+  AskToRegroup(&orders);
+  if (MayForm(now)) Form(&orders);
+  LetMeet(&orders);
+  return orders;
+}
+
+// Those that wait are told at once; those that train end by themselves, or are ended.
+void Roster::WindUp(absl::Duration now, std::vector<Order>* orders) {
+  for (auto& [id, process] : processes_) {
+    if (!Lives(process)) continue;
+    const bool waits =
+        IsFree(process) || process.state == State::kPreparing || process.state == State::kPrepared;
+    if (waits && !std::exchange(process.sent_away, true)) Send(id, Kind::kOver, orders);
+    if (now >= over_at_ + timeout_) Kill(id, process, orders);
+  }
+}
+
+// The first process alone, until it is ready: so that what is wrong with the flags is said once.
+void Roster::StartProcesses(std::vector<Order>* orders) {
+  const bool known = Count([](const Process& p) { return p.was_ready; }) > 0;
+  if (!known && !processes_.empty() && Starts()) return;
+  while (to_start_ > 0) {
+    --to_start_;
+    orders->push_back({.kind = Order::Kind::kStart, .process = next_});
+    processes_[next_++] = {};
+    if (!known) return;
+  }
+}
+
+void Roster::NoticeBroken(absl::Duration now) {
+  if (Count(IsBusy) == 0) return;
+  for (const auto& [id, process] : processes_) {
+    const bool of_group = process.rank >= 0 && generation_ > 0;
+    const bool is_back = process.state == State::kWaiting && process.was_ready && of_group;
+    const bool was_lost = process.state == State::kEnded && !process.exit_code && of_group;
+    if (is_back || was_lost) broken_ = true;
+  }
+  if (broken_ && broken_at_ == absl::InfiniteDuration()) broken_at_ = now;
+}
+
+void Roster::EndBrokenGroup(absl::Duration now, std::vector<Order>* orders) {
+  if (!broken_) return;
+  for (auto& [id, process] : processes_) {
+    if (!IsBusy(process)) continue;
+    const bool prepares = process.state == State::kPreparing || process.state == State::kPrepared;
+    if (prepares && !std::exchange(process.sent_away, true)) Send(id, Kind::kBack, orders);
+    const bool missed = missing_ >= 0 && process.rank == missing_;
+    if (missed || now >= broken_at_ + timeout_) Kill(id, process, orders);
+  }
+}
+
+void Roster::AskToRegroup(std::vector<Order>* orders) {
+  if (asked_ || broken_ || stop_asked_) return;
+  if (Count([](const Process& p) { return p.state == State::kInGroup; }) == 0) return;
+  const int waiting = Count([](const Process& p) { return p.state == State::kWaiting; });
+  const int leaving =
+      Count([](const Process& p) { return p.state == State::kInGroup && p.leaving; });
+  if (waiting + leaving == 0) return;
+  asked_ = true;
+  for (const auto& [id, process] : processes_) {
+    if (process.state == State::kInGroup) Send(id, Kind::kRegroup, orders);
+  }
+}
+
+bool Roster::MayForm(absl::Duration now) const {
+  if (Count(IsBusy) > 0 || Count([](const Process& p) { return p.state == State::kEnding; }) > 0) {
+    return false;
+  }
+  const int waiting = Count([](const Process& p) { return p.state == State::kWaiting; });
+  const int ranks = Count([](const Process& p) { return IsFree(p) && !p.leaving; });
+  if (waiting == 0 || ranks < std::max(options_.min_ranks, 1)) return false;
+  const bool all = !Starts() && to_start_ == 0;
+  return all || (generation_ > 0 && now >= waits_since_ + options_.join_patience);
+}
+
+void Roster::Form(std::vector<Order>* orders) {
+  std::vector<std::pair<int, Process*>> ranks, givers;
+  for (auto& [id, process] : processes_) {
+    if (IsFree(process)) (process.leaving ? givers : ranks).emplace_back(id, &process);
+    process.rank = -1;
+  }
+  const auto count = static_cast<int>(ranks.size());
+  // Whoever has state keeps its rank, or at least its place among the others.
+  std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const Process& p) { return std::make_tuple(p.held_rank < 0, p.held_rank); };
+    return key(*a.second) < key(*b.second);
+  });
+  if (count == size_) {
+    std::vector<std::pair<int, Process*>> placed(ranks.size());
+    std::vector<std::pair<int, Process*>> others;
+    for (const auto& entry : ranks) {
+      const int held = entry.second->held_rank;
+      const bool keeps =
+          held >= 0 && held < count && placed[static_cast<size_t>(held)].second == nullptr;
+      if (keeps) {
+        placed[static_cast<size_t>(held)] = entry;
+      } else {
+        others.push_back(entry);
+      }
+    }
+    auto next = others.begin();
+    for (auto& place : placed) {
+      if (place.second == nullptr) place = *next++;
+    }
+    ranks = std::move(placed);
+  }
+  const int last_size = std::exchange(size_, count);
+  ++generation_;
+  broken_ = asked_ = false;
+  missing_ = -1;
+  broken_at_ = waits_since_ = absl::InfiniteDuration();
+  ranks.insert(ranks.end(), givers.begin(), givers.end());
+  MemberMessage place = Message(Kind::kGroup);
+  place.size = static_cast<int>(ranks.size());
+  place.last_size = last_size;
+  place.givers = static_cast<int>(givers.size());
+  place.saved = saved_ ? 1 : 0;
+  place.port = ranks.front().second->port;
+  const std::string secret =
+      absl::StrCat(options_.secret, generation_).substr(0, place.secret.size() - 1);
+  std::copy(secret.begin(), secret.end(), place.secret.begin());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    Process& process = *ranks[rank].second;
+    process.state = State::kPreparing;
+    process.rank = place.rank = static_cast<int>(rank);
+    orders->push_back({.kind = Order::Kind::kSend, .process = ranks[rank].first, .message = place});
+  }
+  lost_at_ = 0;
+}
+
+void Roster::LetMeet(std::vector<Order>* orders) {
+  const bool all = !broken_ && Count([](const Process& p) {
+                                 return p.state == State::kPrepared;
+                               }) == Count(IsBusy);
+  if (!all) return;
+  for (auto& [id, process] : processes_) {
+    if (process.state != State::kPrepared) continue;
+    process.state = State::kInGroup;
+    Send(id, Kind::kMeet, orders);
+  }
+}
+
+absl::Duration Roster::NextDeadline(absl::Duration now) const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const absl::Duration deadline :
+       {over_at_ + timeout_, broken_at_ + timeout_, waits_since_ + options_.join_patience}) {
+    if (deadline > now) next = std::min(next, deadline);
+  }
+  return next;
+}
+
+std::vector<Roster::Event> Roster::TakeEvents() { return std::exchange(events_, {}); }
+
+}  // namespace sluice

@@ -1,0 +1,156 @@
+#ifndef SLUICE_TOOLS_LAUNCH_ROSTER_H_
+#define SLUICE_TOOLS_LAUNCH_ROSTER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "comm/membership/message.h"
+#include "tools/command.h"
+
+namespace sluice {
+
+struct RosterOptions {
+  int processes = 1;
+  int min_ranks = 1;        // with fewer processes the run ends
+  int max_restarts = 0;     // processes that may be started in place of lost ones
+  std::string secret = {};  // part of every group's
+  // How long those that are there wait for one that has been started in place of another.
+  absl::Duration join_patience = absl::Seconds(2);
+};
+
+// How a process has ended.
+struct ProcessEnd {
+  bool by_signal = false;
+  int code = 0;  // exit code, or number of the signal
+};
+
+// Decides which processes form a group, when, and what happens where one is lost. It starts, sends and
+// kills nothing itself: what happens goes in, with the time, and orders come out. Processes are known
+// by numbers that are given in the order in which they are started.
+class Roster {
+ public:
+  struct Order {
+    enum class Kind : uint8_t { kStart, kSend, kKill };
+    Kind kind = Kind::kStart;
+    int process = 0;
+    MemberMessage message = {};  // to send
+  };
+  // For people and scripts.
+  struct Event {
+    enum class Kind : uint8_t { kLost, kJoined, kLeft };
+    Kind kind = Kind::kLost;
+    int process = 0;
+    int rank = -1;  // in the last group; -1: it was in none
+    ProcessEnd end = {};
+    int restarts_left = 0;
+    bool hung = false;  // it was ended since it did not answer
+  };
+
+  explicit Roster(const RosterOptions& options);
+
+  // What happened. `now`: since any beginning.
+  void Take(int process, const MemberMessage& message, absl::Duration now);
+  void Ended(int process, const ProcessEnd& end, absl::Duration now);
+  // One process more is wanted, or one less: the last rank then leaves after the step.
+  void Grow();
+  void Shrink();
+  // The run should end after the step.
+  void Stop(absl::Duration now);
+
+  // It should end now; all processes are being killed.
+  void Abandon(absl::Duration now) { Over(kExitInterrupted, "", now); }
+
+  // What is to be done now; to be called after every event, and when NextDeadline comes.
+  std::vector<Order> Orders(absl::Duration now);
+  absl::Duration NextDeadline(absl::Duration now) const;  // InfiniteDuration: none
+  std::vector<Event> TakeEvents();
+
+  // All processes have ended, and no other one is wanted.
+  bool done() const;
+  // Then: the run's exit code, and what is to be said of it ("": nothing, or it has been said).
+  int exit_code() const { return exit_code_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  enum class State : uint8_t {
+    kStarting,
+    kWaiting,    // for a place in a group
+    kSpare,      // likewise, but the present group does not end for it
+    kPreparing,  // has a place
+    kPrepared,
+    kInGroup,
+    kEnding,  // has said its last word
+    kEnded,
+  };
+  struct Process {
+    State state = State::kStarting;
+    bool was_ready = false;
+    bool leaving = false;
+    bool sent_away = false;  // told to leave the group, or that there is none any more
+    bool killed = false;     // since it did not answer
+    int rank = -1;           // in the last group
+    int held_rank = -1;
+    int port = 0;
+    std::optional<int> exit_code;  // that it has told
+  };
+
+  bool Lives(const Process& process) const { return process.state != State::kEnded; }
+  static bool IsFree(const Process& process) {
+    return process.state == State::kWaiting || process.state == State::kSpare;
+  }
+  static bool IsBusy(const Process& process) {
+    return process.state == State::kPreparing || process.state == State::kPrepared ||
+           process.state == State::kInGroup;
+  }
+  int Count(bool (*is)(const Process&)) const;
+  int LivingRanks() const;
+  bool Starts() const;
+  void Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now);
+  void Over(int exit_code, std::string text, absl::Duration now);
+  void Leave(Process& process);
+  void WindUp(absl::Duration now, std::vector<Order>* orders);
+  void StartProcesses(std::vector<Order>* orders);
+  void NoticeBroken(absl::Duration now);
+  void EndBrokenGroup(absl::Duration now, std::vector<Order>* orders);
+  void AskToRegroup(std::vector<Order>* orders);
+  bool MayForm(absl::Duration now) const;
+  void Form(std::vector<Order>* orders);
+  void LetMeet(std::vector<Order>* orders);
+  MemberMessage Message(MemberMessage::Kind kind) const;
+  void Send(int id, MemberMessage::Kind kind, std::vector<Order>* orders) const;
+  void Kill(int id, Process& process, std::vector<Order>* orders);
+
+  const RosterOptions options_;
+  std::map<int, Process> processes_;
+  int next_ = 0;
+  int to_start_;  // of these, those that have not been started
+  int restarts_ = 0;
+  int64_t generation_ = 0;
+  int size_ = 0;         // ranks of the last group that trained
+  bool saved_ = false;   // the run has saved a checkpoint
+  bool broken_ = false;  // the present group has lost a process, or ends
+  bool asked_ = false;   // the present group to end after its step
+  int missing_ = -1;     // a rank of it that did not answer
+  absl::Duration broken_at_ = absl::InfiniteDuration();
+  absl::Duration waits_since_ = absl::InfiniteDuration();  // whoever has waited longest for a group
+  absl::Duration timeout_ = absl::Seconds(30);
+  int64_t lost_at_ = 0;
+  bool stop_asked_ = false, stop_sent_ = false;
+  std::optional<int> code_once_stopped_;
+  std::string text_once_stopped_;
+  bool ends_ = false;  // ranks have ended as those do that have nothing more to do
+  bool over_ = false;
+  absl::Duration over_at_ = absl::InfiniteDuration();
+  int exit_code_ = 0;
+  std::string text_;
+  std::vector<Event> events_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_LAUNCH_ROSTER_H_

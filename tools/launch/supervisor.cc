@@ -1,0 +1,294 @@
+#include "tools/launch/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "comm/tcp/tcp_socket.h"
+#include "tools/command.h"
+#include "tools/text_writer.h"
+
+extern char** environ;
+
+namespace sluice {
+namespace {
+
+absl::Duration Now() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+sigset_t HandledSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+    sigaddset(&signals, signal);
+  return signals;
+}
+
+// What a new process needs that may not be allocated between fork and exec.
+class Command {
+ public:
+  Command(const std::vector<std::string>& arguments, int socket)
+      : arguments_(arguments), member_(absl::StrCat(kMemberVariable, "=", socket)) {
+    for (std::string& argument : arguments_) argv_.push_back(argument.data());
+    argv_.push_back(nullptr);
+    const std::string prefix = absl::StrCat(kMemberVariable, "=");
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      if (!absl::StartsWith(*variable, prefix)) variables_.push_back(*variable);
+    }
+    variables_.push_back(member_.data());
+    variables_.push_back(nullptr);
+  }
+
+  // In the new process; does not return.
+  void Run(int socket, pid_t parent, const sigset_t& signals) const {
+    // Where the supervisor dies, nobody would bring the processes together any more.
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(kExitPeerLost);
+    fcntl(socket, F_SETFD, 0);
+    sigprocmask(SIG_SETMASK, &signals, nullptr);
+    execve("/proc/self/exe", argv_.data(), variables_.data());
+    _exit(kExitBadInput);
+  }
+
+ private:
+  std::vector<std::string> arguments_;
+  std::string member_;
+  std::vector<char*> argv_, variables_;
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SuperviseRequest& request)
+      : request_(request), roster_(request.roster), out_(STDOUT_FILENO) {}
+
+  // All signals of HandledSignals() are blocked, and were as `before`.
+  absl::Status Run(const sigset_t& before) {
+    before_ = before;
+    const sigset_t handled = HandledSignals();
+    signals_ = Descriptor(signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC));
+    if (!signals_.valid()) return absl::ResourceExhaustedError(ErrnoText(errno));
+    while (!roster_.done()) {
+      for (const Roster::Order& order : roster_.Orders(Now())) {
+        if (absl::Status status = Obey(order); !status.ok()) {
+          KillAll();
+          return status;
+        }
+      }
+      for (const Roster::Event& event : roster_.TakeEvents()) Show(event);
+      if (!roster_.done()) Wait();
+    }
+    return absl::OkStatus();
+  }
+
+  int Finish() {
+    if (!roster_.text().empty()) PrintError(absl::UnknownError(roster_.text()));
+    (void)out_.Finish();
+    return roster_.exit_code();
+  }
+
+ private:
+  struct Child {
+    pid_t pid = 0;
+    Descriptor socket;
+  };
+
+  absl::Status Obey(const Roster::Order& order) {
+    if (order.kind == Roster::Order::Kind::kStart) return Start(order.process);
+    const auto child = children_.find(order.process);
+    if (child == children_.end()) return absl::OkStatus();
+    if (order.kind == Roster::Order::Kind::kKill) {
+      kill(child->second.pid, SIGKILL);
+    } else {
+      // One that does not read is one that hangs; the roster will miss it.
+      SendMessage(child->second.socket.get(), order.message).IgnoreError();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Start(int process) {
+    int ends[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no socket to speak to a new process: ", ErrnoText(errno)));
+    }
+    Descriptor mine(ends[0]);
+    const Descriptor its(ends[1]);
+    const Command command(request_.arguments, its.get());
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid == 0) command.Run(its.get(), parent, before_);
+    if (pid < 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot start a process: ", ErrnoText(errno)));
+    }
+    children_[process] = {pid, std::move(mine)};
+    return absl::OkStatus();
+  }
+
+  void Wait() {
+    std::vector<pollfd> waiting = {{.fd = signals_.get(), .events = POLLIN, .revents = 0}};
+    std::vector<int> processes;
+    for (const auto& [process, child] : children_) {
+      waiting.push_back({.fd = child.socket.get(), .events = POLLIN, .revents = 0});
+      processes.push_back(process);
+    }
+    const absl::Duration left = roster_.NextDeadline(Now()) - Now();
+    const int milliseconds = left == absl::InfiniteDuration()
+                                 ? -1
+                                 : static_cast<int>(std::clamp<int64_t>(
+                                       absl::ToInt64Milliseconds(left) + 1, 0, INT_MAX));
+    if (poll(waiting.data(), waiting.size(), milliseconds) <= 0) return;
+    for (size_t i = 0; i < processes.size(); ++i) {
+      if (waiting[i + 1].revents != 0) Read(processes[i]);
+    }
+    if (waiting[0].revents != 0) TakeSignals();
+  }
+
+  // What a process has said, also one that has ended meanwhile.
+  void Read(int process) {
+    Child& child = children_.at(process);
+    std::optional<MemberMessage> message;
+    while (child.socket.valid()) {
+      if (!ReceiveMessage(child.socket.get(), &message).ok()) return child.socket.Close();
+      if (!message) return;
+      roster_.Take(process, *message, Now());
+    }
+  }
+
+  void TakeSignals() {
+    signalfd_siginfo info = {};
+    while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      switch (info.ssi_signo) {
+        case SIGCHLD:
+          Reap();
+          break;
+        case SIGUSR1:
+          roster_.Grow();
+          break;
+        case SIGUSR2:
+          roster_.Shrink();
+          break;
+        default:
+          if (!std::exchange(stopping_, true)) {
+            roster_.Stop(Now());
+          } else {
+            roster_.Abandon(Now());
+            KillAll();
+          }
+      }
+    }
+  }
+
+  void Reap() {
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+      const auto child = std::find_if(children_.begin(), children_.end(),
+                                      [pid](const auto& entry) { return entry.second.pid == pid; });
+      if (child == children_.end()) continue;
+      Read(child->first);
+      const bool by_signal = WIFSIGNALED(status);
+      roster_.Ended(child->first, {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status)},
+                    Now());
+      pids_[child->first] = pid;
+      children_.erase(child);
+    }
+  }
+
+  void KillAll() {
+    for (const auto& [process, child] : children_) kill(child.pid, SIGKILL);
+  }
+
+  pid_t PidOf(int process) const {
+    const auto child = children_.find(process);
+    if (child != children_.end()) return child->second.pid;
+    const auto ended = pids_.find(process);
+    return ended == pids_.end() ? 0 : ended->second;
+  }
+
+  void Show(const Roster::Event& event) {
+    const pid_t pid = PidOf(event.process);
+    const std::string process = absl::StrCat("process ", pid);
+    const std::string who =
+        event.rank < 0 ? process : absl::StrCat("rank ", event.rank, " (", process, ")");
+    nlohmann::ordered_json json = {{"event", ""}, {"rank", nullptr}, {"pid", pid}};
+    if (event.rank >= 0) json["rank"] = event.rank;
+    switch (event.kind) {
+      case Roster::Event::Kind::kJoined:
+        if (event.process < request_.roster.processes) return;  // one of the first
+        json["event"] = "joined";
+        Print(absl::StrCat(process, " joins"), json);
+        return;
+      case Roster::Event::Kind::kLeft:
+        json["event"] = "left";
+        Print(absl::StrCat(who, " has left"), json);
+        return;
+      case Roster::Event::Kind::kLost: {
+        json["event"] = "lost";
+        const std::string signal =
+            absl::StrCat("signal ", event.end.code, " (", sigdescr_np(event.end.code), ")");
+        const std::string how = event.hung ? "did not answer, and was ended"
+                                : event.end.by_signal
+                                    ? absl::StrCat("was ended by ", signal)
+                                    : absl::StrCat("ended with exit code ", event.end.code);
+        json[event.end.by_signal ? "signal" : "exit_code"] = event.end.code;
+        json["hung"] = event.hung;
+        json["restarts_left"] = event.restarts_left;
+        Print(absl::StrCat(who, " ", how, "; ", event.restarts_left, " more may be replaced"),
+              json);
+        return;
+      }
+    }
+  }
+
+  void Print(const std::string& text, const nlohmann::ordered_json& json) {
+    if (request_.json) out_.Write(json.dump() + "\n");
+    out_.WriteTo(STDERR_FILENO, NoticeLine(text));
+  }
+
+  const SuperviseRequest& request_;
+  Roster roster_;
+  sigset_t before_ = {};
+  Descriptor signals_;
+  std::map<int, Child> children_;
+  std::map<int, pid_t> pids_;  // of those that have ended
+  bool stopping_ = false;
+  TextWriter out_;
+};
+
+}  // namespace
+
+int Supervise(const SuperviseRequest& request) {
+  // Before any thread is started, so that none takes them.
+  const sigset_t handled = HandledSignals();
+  sigset_t before = {};
+  pthread_sigmask(SIG_BLOCK, &handled, &before);
+  std::signal(SIGPIPE, SIG_IGN);
+  Supervisor supervisor(request);
+  const absl::Status status = supervisor.Run(before);
+  return status.ok() ? supervisor.Finish() : Fail(status);
+}
+
+}  // namespace sluice

@@ -1,0 +1,72 @@
+#include "tools/train/running/compiled_job.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "comm/nccl/nccl.h"
+#include "models/device/cuda_device.h"
+#include "pipeline/compile/compile_run.h"
+#include "tools/files.h"
+
+namespace sluice {
+
+absl::StatusOr<CompiledJob> Compile(const TrainQuestion& question, std::optional<int> ranks,
+                                    std::shared_ptr<const Dataset> data) {
+  absl::StatusOr<TrainJob> job = MakeTrainJob(question, ranks, std::move(data));
+  if (!job.ok()) return job.status();
+  absl::StatusOr<RunPlan> plan = CompileRun(job->request);
+  if (!plan.ok()) return plan.status();
+  return CompiledJob{*std::move(job), std::make_shared<const RunPlan>(*std::move(plan)), nullptr};
+}
+
+absl::Status OpenDevices(const TrainQuestion& question, const WorldChoice& choice,
+                         CompiledJob* compiled) {
+  const bool threads = choice.transport == Transport::kInProcess;
+  if (question.cuda_graphs && !question.kernels.cuda)
+    return absl::InvalidArgumentError("--cuda-graphs are kept by GPUs; they need --device cuda");
+  if (!question.kernels.cuda) {
+    return choice.nccl ? absl::InvalidArgumentError(
+                             "--transport nccl carries tensors of GPUs; it needs --device cuda")
+                       : absl::OkStatus();
+  }
+  const RunPlan& plan = *compiled->plan;
+  const OpenDevice open = [graphs = question.cuda_graphs](int number,
+                                                          const DeviceAllocator& allocator) {
+    return OpenCudaDevice(number, {.allocator = allocator, .graphs = graphs});
+  };
+  absl::StatusOr<std::unique_ptr<RunDevices>> devices;
+  if (threads && !choice.nccl) {
+    devices = RunDevices::ForThreads(plan, CudaDeviceCount(), open);
+  } else {
+    absl::StatusOr<NcclApi*> nccl = LoadNccl();
+    if (!nccl.ok()) return nccl.status();
+    std::vector<int> ranks = {choice.launch.rank};
+    for (int rank = 1; threads && rank < plan.world_size(); ++rank) ranks.push_back(rank);
+    devices = RunDevices::OverNccl(
+        plan, ranks, std::max(choice.launch.local_rank, 0), CudaDeviceCount(), open,
+        {.nccl = *nccl, .timeout = compiled->job.options.watching.timeout});
+  }
+  if (!devices.ok()) return devices.status();
+  compiled->devices = *std::move(devices);
+  compiled->job.options.running.devices = compiled->devices->ranks();
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& options,
+                          std::unique_ptr<RunDirectory>* saving) {
+  if (!options.saving.directory.empty()) {
+    absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
+        RunDirectory::Open({.directory = options.saving.directory,
+                            .resume = options.saving.resume,
+                            .overwrite = question.overwrite,
+                            .steps = options.training.steps,
+                            .save_every = options.saving.every,
+                            .given = options.training.given});
+    if (!opened.ok()) return opened.status();
+    *saving = *std::move(opened);
+  }
+  return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
+}
+
+}  // namespace sluice

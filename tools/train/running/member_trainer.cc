@@ -1,0 +1,229 @@
+#include "tools/train/running/member_trainer.h"
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "comm/where.h"
+#include "models/device/out_of_memory.h"
+#include "pipeline/run/rank_threads.h"
+#include "schedules/partition.h"
+#include "tools/command.h"
+#include "tools/train/running/compiled_job.h"
+#include "tools/train/running/run_output.h"
+#include "tools/train/running/train_signals.h"
+
+namespace sluice {
+namespace {
+
+// All of a group are ready when they meet, so one that does not come was lost just then.
+constexpr absl::Duration kMeetingPatience = absl::Seconds(3);
+constexpr size_t kCapacityToGive = 64;
+constexpr absl::Duration kSpin = absl::Microseconds(100);
+
+bool IsLoss(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+double MonotonicSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::ToDoubleSeconds(absl::DurationFromTimespec(now));
+}
+
+absl::Status CheckQuestion(const TrainQuestion& question, const WorldFlags& world) {
+  if (question.kernels.cuda) {
+    return absl::InvalidArgumentError(
+        "sluice launch trains on this machine's processors; with --device cuda start the ranks "
+        "with "
+        "torchrun or Slurm, and --resume-or-start");
+  }
+  const LaunchFlags& launch = world.launch;
+  const bool placed = !world.transport.empty() || launch.rank || launch.world_size ||
+                      !launch.master_addr.empty() || launch.master_port ||
+                      !world.secret_file.empty();
+  if (!placed) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "sluice launch says which rank a process is and how it reaches the others; leave out "
+      "--transport, --rank, --world-size, --master-addr, --master-port and --secret-file");
+}
+
+class MemberTrainer {
+ public:
+  MemberTrainer(const TrainQuestion& question, Member* member)
+      : question_(question), member_(*member) {}
+
+  absl::StatusOr<int> Run() {
+    CatchSignals();
+    while (true) {
+      saving_ = nullptr;
+      candidate_.held_rank = held_.state != nullptr && held_.whole ? held_.state->world_rank() : -1;
+      candidate_.timeout = question_.options.watching.timeout;
+      const absl::StatusOr<GroupPlace> place = member_.Join(candidate_);
+      if (absl::IsCancelled(place.status())) return kExitInterrupted;
+      if (!place.ok()) return place.status();
+      candidate_.missing = -1;
+      candidate_.spare = false;
+      const absl::StatusOr<std::optional<int>> exit_code = InGroup(*place);
+      if (exit_code.ok() && *exit_code) return **exit_code;
+      const absl::Status& status = exit_code.status();
+      if (status.ok() || absl::IsAborted(status)) continue;
+      if (!IsLoss(status)) return status;
+      if (absl::IsDeadlineExceeded(status)) candidate_.missing = WhereOf(status).peer.value_or(-1);
+    }
+  }
+
+ private:
+  // An exit code where this process has nothing more to do.
+  absl::StatusOr<std::optional<int>> InGroup(const GroupPlace& place) {
+    const int ranks = place.size - place.givers;
+    absl::StatusOr<CompiledJob> compiled = Compile(question_, ranks, data_);
+    if (!compiled.ok()) return compiled.status();
+    data_ = compiled->job.data;
+    const int world_size = compiled->plan->world_size();
+    if (world_size > ranks) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sluice launch has ", ranks, ranks == 1 ? " process" : " processes", ", but the run has ",
+          world_size, " ranks; start as many (--processes, --min-ranks), or let ",
+          "their number decide: --stages auto, --data-parallel auto"));
+    }
+    if (absl::Status status = member_.Prepared(); !status.ok()) return status;
+    TcpOptions options;
+    options.capacity = std::max(EdgeCapacity(*compiled->plan), kCapacityToGive);
+    options.timeout = std::min(patience_, question_.options.watching.timeout);
+    options.spin = CoresForRanks() > 2 ? kSpin : absl::ZeroDuration();
+    absl::StatusOr<std::unique_ptr<Communicator>> all = member_.Meet(place, place.size, options);
+    if (!all.ok()) {
+      patience_ *= 2;
+      // Whatever keeps ranks of one machine from meeting, the next group has other ports and ranks.
+      return absl::UnavailableError(all.status().message());
+    }
+    patience_ = kMeetingPatience;
+    if (place.rank >= world_size) return Give(place, **all);
+    return Train(place, &*compiled, *std::move(all), options);
+  }
+
+  // What the others need of this process.
+  absl::StatusOr<std::optional<int>> Give(const GroupPlace& place, Communicator& all) {
+    absl::Status status = GiveState(&held_, question_.options.watching.timeout, all);
+    if (!status.ok()) return status;
+    if (place.rank >= place.size - place.givers) return std::optional<int>(kExitDone);
+    held_ = {};
+    candidate_.spare = true;
+    return std::optional<int>();
+  }
+
+  absl::StatusOr<std::optional<int>> Train(const GroupPlace& place, CompiledJob* compiled,
+                                           std::unique_ptr<Communicator> all,
+                                           const TcpOptions& options) {
+    TrainOptions& train = compiled->job.options;
+    const bool leads = place.rank == 0;
+    if (leads) {
+      if (absl::Status status = TakeDirectory(place, train); !status.ok()) return status;
+    }
+    train.running.program = program_;
+    PinRankThreads(place.rank, compiled->plan->request.threads_per_stage,
+                   train.running.pin_threads);
+    TrainEvents events;
+    std::string source = "start";
+    if (leads) events = Events(place, *compiled, &source);
+    std::unique_ptr<Communicator> world;
+    const int world_size = compiled->plan->world_size();
+    Regrouping regrouping;
+    regrouping.held = &held_;
+    regrouping.all = all.get();
+    regrouping.world = [&]() -> absl::StatusOr<Communicator*> {
+      if (place.size == world_size) return all.get();
+      absl::StatusOr<std::unique_ptr<Communicator>> met = member_.Meet(place, world_size, options);
+      if (!met.ok()) return absl::UnavailableError(met.status().message());
+      world = *std::move(met);
+      return world.get();
+    };
+    regrouping.regroup = &member_.regroup();
+    if (place.saved) regrouping.checkpoints = train.saving.directory;
+    const absl::StatusOr<TrainResult> result = TrainMember(
+        compiled->plan, *compiled->job.data, train, events, &Signals().interrupted, regrouping);
+    if (!result.ok()) return result.status();
+    if (result->summary.regroups) return std::optional<int>();
+    if (leads) return std::optional<int>(ReportRun(question_, *compiled, *result, &*output_));
+    return std::optional<int>(result->summary.interrupted ? kExitInterrupted : kExitDone);
+  }
+
+  // The directory of --save; once it has a checkpoint of this run, it is that of a run that goes on.
+  absl::Status TakeDirectory(const GroupPlace& place, const TrainOptions& train) {
+    if (!place.saved) return CheckOutputs(question_, train, &saving_);
+    TrainQuestion question = question_;
+    question.overwrite = false;
+    TrainOptions options = train;
+    options.saving.resume = options.saving.directory;
+    return CheckOutputs(question, options, &saving_);
+  }
+
+  TrainEvents Events(const GroupPlace& place, const CompiledJob& compiled, std::string* source) {
+    const bool new_output = !output_.has_value();
+    if (new_output) output_.emplace(question_);
+    if (new_output || place.first) output_->Start(compiled, question_);
+    TrainEvents events = output_->Events();
+    events.on_resume = [print = events.on_resume, source](const ResumedRun& run) {
+      *source = run.from_memory ? "memory" : "checkpoint";
+      print(run);
+    };
+    events.on_checkpoint = [this, print = events.on_checkpoint](const SaveOutcome& saved) {
+      member_.TellSaved();
+      print(saved);
+    };
+    if (place.first) return events;
+    events.on_begin = [this, &place, plan = compiled.plan, source](int64_t step) {
+      ContinuedRun run;
+      run.step = step;
+      run.ranks = plan->world_size();
+      if (place.lost_at != 0) run.seconds = MonotonicSeconds() - 1e-9 * static_cast<double>(place.lost_at);
+      run.stages = plan->ranks();
+      run.replicas = plan->replicas();
+      run.partition = FormatPartition(plan->request.partition);
+      run.source = *source;
+      const int processes = place.size - place.givers;
+      if (place.last_size != processes) {
+        run.replanned =
+            absl::StrCat("there are ", processes, " processes instead of ", place.last_size);
+      }
+      output_->Continued(run);
+    };
+    return events;
+  }
+
+  const TrainQuestion& question_;
+  Member& member_;
+  const uint64_t program_ = ProgramHash();
+  std::shared_ptr<const Dataset> data_;
+  HeldState held_;
+  Candidate candidate_;
+  absl::Duration patience_ = kMeetingPatience;
+  std::unique_ptr<RunDirectory> saving_;  // where this process is rank 0 and the run saves
+  std::optional<RunOutput> output_;       // likewise
+};
+
+}  // namespace
+
+int TrainAsMember(const absl::StatusOr<TrainQuestion>& question, const WorldFlags& world,
+                  Member* member) {
+  absl::Status status = question.status();
+  if (status.ok()) status = CheckQuestion(*question, world);
+  int exit_code = kExitDone;
+  if (status.ok()) {
+    const absl::StatusOr<int> ended =
+        OrExhausted("training", [&] { return MemberTrainer(*question, member).Run(); });
+    status = ended.status();
+    if (ended.ok()) exit_code = *ended;
+  }
+  if (!status.ok()) exit_code = ExitCodeOf(status);
+  const std::string text = status.ok() ? "" : DescribeError(status);
+  if (!member->End(exit_code, text) && !status.ok()) return Fail(status);
+  return exit_code;
+}
+
+}  // namespace sluice

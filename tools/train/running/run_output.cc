@@ -1,0 +1,80 @@
+#include "tools/train/running/run_output.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "comm/where.h"
+#include "tools/command.h"
+#include "tools/files.h"
+#include "tools/train/bf16_note.h"
+#include "tools/train/running/train_signals.h"
+
+namespace sluice {
+namespace {
+
+void OnFailure(int error) {
+  if (error == EPIPE) {
+    Signals().reader_left.store(true);
+    Signals().interrupted.store(true);
+    PrintNotice("the reader of standard output is gone; the run ends after this step");
+    return;
+  }
+  PrintNotice(absl::StrCat("standard output cannot be written: ", std::strerror(error),
+                           "; the run goes on, and the rest of its output is lost"));
+}
+
+}  // namespace
+
+RunOutput::RunOutput(const TrainQuestion& question)
+    : writer_(STDOUT_FILENO, OnFailure),
+      output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)) {}
+
+void RunOutput::Start(const CompiledJob& compiled, const TrainQuestion& question) {
+  NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan->request.dtype);
+  for (const std::string& note : compiled.job.data->notes()) PrintNotice(note);
+  output_->Start(*compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
+}
+
+TrainEvents RunOutput::Events() {
+  TrainOutput* const output = output_.get();
+  return {
+      .on_resume =
+          [output](const ResumedRun& run) {
+            output->Resumed(run);
+            for (const std::string& line : run.differences) PrintNotice(line);
+          },
+      .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
+      .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
+      .on_checkpoint = [output](const SaveOutcome& saved) { output->Saved(saved); },
+      .on_failed_checkpoint =
+          [this](const absl::Status& status) {
+            writer_.WriteTo(STDERR_FILENO,
+                            NoticeLine(absl::StrCat(DescribeError(status),
+                                                    "; the run goes on without this checkpoint")));
+          },
+      .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
+}
+
+absl::Status RunOutput::Done(const TrainSummary& summary) {
+  output_->Done(summary);
+  const absl::Status written = writer_.Finish();
+  // A reader that left has stopped the run, which is no error of its own.
+  return summary.interrupted && Signals().reader_left.load() ? absl::OkStatus() : written;
+}
+
+int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
+              RunOutput* output) {
+  const absl::Status printed = output->Done(result.summary);
+  if (!question.trace.empty()) {
+    absl::Status written =
+        WriteOutput(question.trace, FormatTrace(result.trace, compiled.plan->lowered));
+    if (!written.ok()) return Fail(written);
+  }
+  if (!printed.ok()) return Fail(printed);
+  return result.summary.interrupted ? kExitInterrupted : kExitDone;
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+#ifndef SLUICE_TOOLS_TRAIN_RUNNING_RUN_OUTPUT_H_
+#define SLUICE_TOOLS_TRAIN_RUNNING_RUN_OUTPUT_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tools/text_writer.h"
+#include "tools/train/running/compiled_job.h"
+#include "tools/train/train_output.h"
+
+namespace sluice {
+
+// What the run prints to stdout, by a thread that may wait for the reader.
+class RunOutput {
+ public:
+  explicit RunOutput(const TrainQuestion& question);
+
+  void Start(const CompiledJob& compiled, const TrainQuestion& question);
+  TrainEvents Events();
+  // This rank's group goes on where another one has ended.
+  void Continued(const ContinuedRun& run) { output_->Continued(run); }
+
+  // The end of a run. An error where its results could not be printed.
+  absl::Status Done(const TrainSummary& summary);
+  // The end of a run that failed. Whoever paused the output may have left.
+  void Failed() { writer_.Finish(kReaderPatience).IgnoreError(); }
+
+ private:
+  static constexpr absl::Duration kReaderPatience = absl::Seconds(5);
+
+  TextWriter writer_;
+  std::unique_ptr<TrainOutput> output_;
+};
+
+// Prints the end of a run, and writes its trace where that was asked for. Returns the exit code.
+int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
+              RunOutput* output);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_RUNNING_RUN_OUTPUT_H_

@@ -1,0 +1,138 @@
+#include "tools/train/train_shape.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "models/layers/adapted_layers.h"
+#include "partitioner/planning/answer/default_partition.h"
+#include "tools/train/train_timetable.h"
+
+namespace sluice {
+namespace {
+
+// Beside the rates of default_partition.cc, with which a step is simulated: what replicas send to
+// each other, of one core.
+constexpr double kBytesPerSecond = 2e9;
+
+struct WorldShape {
+  int stages = 1;
+  int replicas = 1;
+  double seconds = std::numeric_limits<double>::infinity();
+
+  int ranks() const { return stages * replicas; }
+};
+
+// The best of two shapes that take the same time has less to exchange, then fewer ranks.
+bool IsBetter(const WorldShape& a, const WorldShape& b) {
+  if (a.seconds != b.seconds) return a.seconds < b.seconds;
+  if (a.replicas != b.replicas) return a.replicas < b.replicas;
+  return a.ranks() < b.ranks();
+}
+
+class ShapeSearch {
+ public:
+  ShapeSearch(const ModelSpec& spec, const TrainQuestion& question)
+      : spec_(spec),
+        question_(question),
+        batch_{
+            .size = question.micro_batch_size,
+            .seq = spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.usual_seq()},
+        micro_batches_(
+            question.timetable.micro_batches.value_or(TimetableChoice::kDefaultMicroBatches)),
+        groups_(question.auto_data_parallel ? question.sum_groups.value_or(micro_batches_) : 1) {
+    for (const LayerSpec& layer : DescribeAdapted(spec, batch_, question.adaptation))
+      parameters_ += static_cast<double>(layer.parameters);
+  }
+
+  absl::StatusOr<WorldShape> Best(int ranks) {
+    WorldShape best;
+    for (int stages = 1; stages <= std::min(ranks, spec_.layer_count()); ++stages) {
+      if (!question_.timetable.auto_stages && stages != question_.timetable.stages.value_or(1))
+        continue;
+      for (int replicas = 1; replicas <= ranks / stages; ++replicas) {
+        if (!question_.auto_data_parallel && replicas != question_.data_parallel) continue;
+        const WorldShape shape = Try(stages, replicas);
+        if (shape.seconds < std::numeric_limits<double>::infinity() && IsBetter(shape, best))
+          best = shape;
+      }
+    }
+    if (best.seconds < std::numeric_limits<double>::infinity()) return best;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no number of stages and replicas fits ", ranks, ranks == 1 ? " rank" : " ranks",
+        why_not_.empty() ? "" : absl::StrCat(": ", why_not_)));
+  }
+
+  int micro_batches() const { return micro_batches_; }
+  int groups() const { return groups_; }
+
+ private:
+  WorldShape Try(int stages, int replicas) {
+    WorldShape shape{.stages = stages, .replicas = replicas};
+    if (micro_batches_ % replicas != 0 || (replicas > 1 && groups_ % replicas != 0)) {
+      why_not_ = absl::StrCat(replicas, " replicas do not divide ", micro_batches_,
+                              " micro-batches in ", groups_, " groups");
+      return shape;
+    }
+    TimetableChoice choice = question_.timetable;
+    choice.stages = stages;
+    choice.micro_batches = micro_batches_ / replicas;
+    const absl::StatusOr<Timetable> step = StepTimetable(choice);
+    if (replicas > 1 && step.ok() &&
+        (step->placement.copies() > 1 || step->updates != WeightUpdates::kFlush)) {
+      why_not_ = absl::StrCat("schedule '", step->name, "' has no replicas");
+      return shape;
+    }
+    const absl::StatusOr<DefaultStages> answer =
+        step.ok() ? DefaultPartition(spec_, batch_, question_.adaptation, *step)
+                  : absl::StatusOr<DefaultStages>(step.status());
+    if (!answer.ok()) {
+      why_not_ = std::string(answer.status().message());
+      return shape;
+    }
+    // Every replica sends its share of the sums, and receives the others'.
+    const double shares = 2.0 * (replicas - 1) / replicas;
+    shape.seconds = std::min(answer->seconds, std::numeric_limits<double>::max()) +
+                    shares * parameters_ * sizeof(float) / stages / kBytesPerSecond;
+    return shape;
+  }
+
+  const ModelSpec& spec_;
+  const TrainQuestion& question_;
+  const BatchShape batch_;
+  const int micro_batches_;
+  const int groups_;
+  double parameters_ = 0;
+  std::string why_not_;
+};
+
+}  // namespace
+
+absl::Status ChooseShape(const ModelSpec& spec, int ranks, TrainQuestion* question) {
+  for (const auto& [given, flag] :
+       {std::pair<bool, const char*>{!question->partition.empty(), "--partition"},
+        {!question->timetable.plan.empty(), "--plan"},
+        {!question->timetable.stage_members.empty(), "--stage-replicas"}}) {
+    if (given) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          flag,
+          " says what each rank does, and --stages auto or --data-parallel auto asks for it; ",
+          "give one of them"));
+    }
+  }
+  ShapeSearch search(spec, *question);
+  const absl::StatusOr<WorldShape> best = search.Best(ranks);
+  if (!best.ok()) return best.status();
+  question->timetable.stages = best->stages;
+  question->data_parallel = best->replicas;
+  if (question->auto_data_parallel) {
+    question->timetable.micro_batches = search.micro_batches() / best->replicas;
+    question->sum_groups = search.groups();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
