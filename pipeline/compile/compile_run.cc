@@ -13,6 +13,7 @@
 #include "pipeline/compile/plan/sharding.h"
 #include "pipeline/compile/program/check_progress.h"
 #include "pipeline/compile/program/compile_rank.h"
+#include "pipeline/compile/replicas/check_mirror.h"
 #include "pipeline/compile/replicas/check_replicas.h"
 #include "pipeline/compile/replicas/tied_parameters.h"
 #include "schedules/generators/recompute_ahead.h"
@@ -267,6 +268,7 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each) 
                .layers = *std::move(layers)};
   if (absl::Status status = CheckSteps(plan); !status.ok()) return status;
   if (absl::Status status = CheckReplicas(plan); !status.ok()) return status;
+  if (absl::Status status = CheckMirror(plan); !status.ok()) return status;
   plan.shards = CutShards(plan);
   absl::StatusOr<PipelinePrograms> train = CompilePrograms(plan, plan.lowered, for_each);
   if (!train.ok()) return train.status();

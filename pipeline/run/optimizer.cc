@@ -79,6 +79,9 @@ absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, do
   for (const ParameterView& view : state.parameters()) {
     if (!view.decl->frozen && !view.shared) parameters.push_back(&view);
   }
+  for (const ParameterView& view : state.mirrored()) {
+    if (!view.shared) parameters.push_back(&view);
+  }
   UpdateParameters(state, parameters, options, lr, grad_scale, step);
   absl::Status status =
       state.zero() >= 1 ? GatherWeights(state, *group, timeout) : absl::OkStatus();

@@ -17,6 +17,14 @@ bool SameTensors(const LayerDecl& a, const LayerDecl& b) {
              [](const TensorDecl& x, const TensorDecl& y) { return x.bytes() == y.bytes(); });
 }
 
+// [global layer]: its first parameter in canonical order.
+std::vector<int> FirstIndices(const RunPlan& plan) {
+  std::vector<int> first = {0};
+  for (const LayerDecl& layer : plan.layers)
+    first.push_back(first.back() + static_cast<int>(layer.parameters.size()));
+  return first;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RankState>> RankState::Create(const RunPlan& plan, int world_rank,
@@ -61,22 +69,17 @@ RankState::PointersTo<T> RankState::Point(const ParameterOffsets& offsets) const
 
 void RankState::BindParameters() {
   const RankProgram& program = train_program();
-  weights_.push_back(Point<void>(layout().weights));
+  weights_.push_back(Point<void>(layout().own.weights));
   for (const ParameterOffsets& slot : layout().stashed_weights)
     weights_.push_back(Point<void>(slot));
-  gradients_ = Point<float>(layout().gradients);
+  gradients_ = Point<float>(layout().own.gradients);
   if (zero() >= 2) {
     for (std::vector<float*>& of_layer : gradients_)
       std::fill(of_layer.begin(), of_layer.end(), nullptr);
   }
   second_gradients_ = Point<float>(layout().second_gradients);
   newest_.assign(program.stages.size(), 0);
-  std::vector<int> first_index;  // [global layer]
-  int count = 0;
-  for (const LayerDecl& layer : plan_.layers) {
-    first_index.push_back(count);
-    count += static_cast<int>(layer.parameters.size());
-  }
+  const std::vector<int> first_index = FirstIndices(plan_);
   for (const RankStage& stage : program.stages) {
     for (int local = stage.first; local <= stage.last; ++local) {
       first_view_.push_back(parameters_.size());
@@ -85,24 +88,43 @@ void RankState::BindParameters() {
     }
   }
   first_view_.push_back(parameters_.size());
+  if (plan_.mirrors()) BindMirror();
+}
+
+ParameterView RankState::Identify(const StateOffsets& offsets, const RankStage& stage, int local,
+                                  size_t p, const ParameterDecl& decl,
+                                  const std::vector<ParameterView>& before) const {
+  ParameterView view;
+  view.stage = stage.stage;
+  view.model_copy = plan_.lowered.placement.copy(stage.stage);
+  view.local = local;
+  view.decl = &decl;
+  view.elements = ElementCount(decl.shape);
+  view.weight = arena_.at(offsets.weights[static_cast<size_t>(local)][p]);
+  view.shared = !decl.tied_to.empty() &&
+                std::any_of(before.begin(), before.end(),
+                            [&](const auto& other) { return other.weight == view.weight; });
+  return view;
+}
+
+void RankState::BindState(const StateOffsets& offsets, size_t p, ParameterView* view) const {
+  const auto at = static_cast<size_t>(view->local);
+  view->gradient = arena_.at<float>(offsets.gradients[at][p]);
+  view->moment1 = arena_.at<float>(offsets.moments1[at][p]);
+  if (!offsets.moments2.empty()) view->moment2 = arena_.at<float>(offsets.moments2[at][p]);
+  if (view->decl->is_split()) {
+    view->low_halves = {.values = arena_.at<uint16_t>(offsets.low_halves[at][p]),
+                        .first = view->first,
+                        .count = view->count};
+  }
 }
 
 void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
-  const auto at = static_cast<size_t>(local);
   const auto own = static_cast<size_t>(plan_.GroupOf(world_rank_).index);
-  const std::vector<ParameterDecl>& decls = layers_[at]->decl().parameters;
+  const std::vector<ParameterDecl>& decls = layers_[static_cast<size_t>(local)]->decl().parameters;
   for (size_t p = 0; p < decls.size(); ++p) {
-    ParameterView view;
+    ParameterView view = Identify(layout().own, stage, local, p, decls[p], parameters_);
     view.global_index = first_index + static_cast<int>(p);
-    view.stage = stage.stage;
-    view.model_copy = plan_.lowered.placement.copy(stage.stage);
-    view.local = local;
-    view.decl = &decls[p];
-    view.elements = ElementCount(decls[p].shape);
-    view.weight = weights_[0][at][p];
-    view.shared = !decls[p].tied_to.empty() &&
-                  std::any_of(parameters_.begin(), parameters_.end(),
-                              [&](const ParameterView& v) { return v.weight == view.weight; });
     if (decls[p].frozen) {
       parameters_.push_back(view);
       continue;
@@ -112,17 +134,29 @@ void RankState::BindLayer(const RankStage& stage, int local, int first_index) {
     view.slice_count = bounds[own + 1] - bounds[own];
     view.first = zero() >= 1 ? view.slice_first : 0;
     view.count = zero() >= 1 ? view.slice_count : view.elements;
+    BindState(layout().own, p, &view);
     // Of gradients that are sharded, the arena holds the slice alone.
-    view.gradient =
-        arena_.at<float>(layout().gradients[at][p]) + (zero() >= 2 ? int64_t{0} : view.first);
-    view.moment1 = arena_.at<float>(layout().moments1[at][p]);
-    if (!layout().moments2.empty()) view.moment2 = arena_.at<float>(layout().moments2[at][p]);
-    if (decls[p].is_split()) {
-      view.low_halves = {.values = arena_.at<uint16_t>(layout().low_halves[at][p]),
-                         .first = view.first,
-                         .count = view.count};
-    }
+    if (zero() < 2) view.gradient += view.first;
     parameters_.push_back(view);
+  }
+}
+
+void RankState::BindMirror() {
+  const RankProgram& program = plan_.train[static_cast<size_t>(plan_.MirroredRank(rank()))];
+  const std::vector<int> first_index = FirstIndices(plan_);
+  for (const RankStage& stage : program.stages) {
+    for (int local = stage.first; local <= stage.last; ++local) {
+      const auto layer = static_cast<size_t>(program.layers[static_cast<size_t>(local)]);
+      const std::vector<ParameterDecl>& decls = plan_.layers[layer].parameters;
+      for (size_t p = 0; p < decls.size(); ++p) {
+        if (decls[p].frozen) continue;
+        ParameterView view = Identify(layout().mirror, stage, local, p, decls[p], mirrored_);
+        view.global_index = first_index[layer] + static_cast<int>(p);
+        view.count = view.slice_count = view.elements;
+        BindState(layout().mirror, p, &view);
+        mirrored_.push_back(view);
+      }
+    }
   }
 }
 

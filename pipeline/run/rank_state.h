@@ -75,6 +75,10 @@ class RankState {
   Layer& layer(int local) { return *layers_[static_cast<size_t>(local)]; }
   int layer_count() const { return static_cast<int>(layers_.size()); }
   const std::vector<ParameterView>& parameters() const { return parameters_; }
+  // What rank plan().MirroredRank(rank()) trains, as that rank's parameters() but for those that are
+  // frozen: this rank's copy of it, with gradients of its own (mirror.h). `local` is that rank's.
+  // Empty without a mirror.
+  const std::vector<ParameterView>& mirrored() const { return mirrored_; }
 
   // Fresh weights for `seed`, or only those that `draws` is true of, where the others are to be read
   // from a file: a large model's take many seconds. Moments are zeroed.
@@ -111,6 +115,13 @@ class RankState {
         arena_(std::move(arena)) {}
   void BindParameters();
   void BindLayer(const RankStage& stage, int local, int first_index);
+  void BindMirror();
+  // Parameter `p` of layer `local` of `stage` of a rank whose tensors lie at `offsets`: who it is, and
+  // its weights. `before`: the rank's parameters before it.
+  ParameterView Identify(const StateOffsets& offsets, const RankStage& stage, int local, size_t p,
+                         const ParameterDecl& decl, const std::vector<ParameterView>& before) const;
+  // The place of gradient and optimizer state, of the elements that the view says are updated.
+  void BindState(const StateOffsets& offsets, size_t p, ParameterView* view) const;
   const RankStage& StageAt(int stage) const;
   size_t IndexInLayer(const ParameterView& view) const;
 
@@ -122,6 +133,7 @@ class RankState {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<ParameterView> parameters_;
   std::vector<size_t> first_view_;  // [local layer], and one more
+  std::vector<ParameterView> mirrored_;
   void* Weight(int local, size_t parameter, int slot) const {
     return weights_[static_cast<size_t>(slot)][static_cast<size_t>(local)][parameter];
   }

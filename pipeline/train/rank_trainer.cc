@@ -9,6 +9,7 @@
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/run/gradient_exchange.h"
+#include "pipeline/run/mirror.h"
 #include "pipeline/run/rounds.h"
 #include "pipeline/train/base_hash.h"
 #include "pipeline/train/diagnosis.h"
@@ -109,6 +110,8 @@ absl::Status RankTrainer::RunSteps() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.watching.timeout);
   if (!alike.ok()) return alike;
   if (absl::Status status = CheckBase(); !status.ok()) return status;
+  if (absl::Status status = FillMirror(state_, pipeline_, options_.watching.timeout); !status.ok())
+    return status;
   if (leader() && context_.resumed && context_.events->on_resume) {
     context_.events->on_resume(*context_.resumed);
   }
@@ -251,6 +254,7 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
   absl::Status status = ExchangeCopyGradients(state_, pipeline_, options_.watching.timeout);
   if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.watching.timeout);
+  if (status.ok()) status = MirrorGradients(state_, pipeline_, options_.watching.timeout);
   if (status.ok()) status = gradient_norms_.Sum(options_.watching.timeout, absl::MakeSpan(norms_));
   if (!status.ok()) return status;
   // Once one rank has left this meeting, all have come to it, with gradients that the update needs

@@ -158,6 +158,7 @@ std::string SmallRun::Name() const {
   if (replicas > 1) absl::StrAppend(&name, "_dp", replicas);
   if (!stage_members.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_members, ""));
   if (zero > 0) absl::StrAppend(&name, "_zero", zero);
+  if (mirror) absl::StrAppend(&name, "_mirror");
   if (!adapted.empty()) absl::StrAppend(&name, "_", adapted);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   if (documents) absl::StrAppend(&name, "_documents");
@@ -220,6 +221,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.replicas = run.replicas;
   request.stage_members = run.stage_members;
   request.zero = run.zero;
+  request.mirror = run.mirror;
   request.threads_per_stage = run.threads;
   return request;
 }

@@ -52,6 +52,7 @@ struct TrainQuestion {
   // Instead: chosen for the ranks there are. `timetable.micro_batches` are then of all replicas.
   bool auto_data_parallel = false;
   int zero = 0;
+  bool mirror = false;
   int threads_per_stage = 1;
   std::string trace;       // file to write; empty: none
   bool overwrite = false;  // replace another run's checkpoints in options.saving.directory

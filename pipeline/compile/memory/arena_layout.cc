@@ -50,23 +50,24 @@ class Layout {
   void Persistent() {
     RankMemory& memory = arena_.memory;
     const int zero = plan_.zero(world_rank_);
-    memory.parameters = Parameters(&arena_.weights);
+    memory.parameters = Parameters(&arena_.own.weights);
     // Each parameter has a gradient of its own, which are added only once they are complete: so the
     // sum does not depend on where the two are.
-    memory.gradients = zero >= 2 ? Slices(FloatBytes, &arena_.gradients, nullptr)
-                                 : Trained(FloatBytes, &arena_.gradients, nullptr);
+    memory.gradients = zero >= 2 ? Slices(FloatBytes, &arena_.own.gradients, nullptr)
+                                 : Trained(FloatBytes, &arena_.own.gradients, nullptr);
     if (plan_.rank_groups(world_rank_) > 1 && zero < 2)
       memory.gradients += Trained(FloatBytes, &arena_.second_gradients, nullptr);
     const auto state = [this, zero](ElementBytes of, ParameterOffsets* offsets) {
       TiedPlaces places;
       return zero >= 1 ? Slices(of, offsets, &places) : Trained(of, offsets, &places);
     };
-    memory.optimizer = state(FloatBytes, &arena_.moments1);
+    memory.optimizer = state(FloatBytes, &arena_.own.moments1);
     if (plan_.request.optimizer == OptimizerKind::kAdamW)
-      memory.optimizer += state(FloatBytes, &arena_.moments2);
-    memory.optimizer += state(LowHalfBytes, &arena_.low_halves);
+      memory.optimizer += state(FloatBytes, &arena_.own.moments2);
+    memory.optimizer += state(LowHalfBytes, &arena_.own.low_halves);
     memory.packed = Packed(&arena_.packed, 0);
     memory.stashed = Stashed();
+    if (plan_.mirrors()) memory.mirror = Mirror();
   }
 
   // What lives within a step, and what is exchanged between steps, in one region.
@@ -88,6 +89,33 @@ class Layout {
   ArenaLayout Take() { return std::move(arena_); }
 
  private:
+  // Bytes for each element of a parameter, of values that belong to it; 0: it has none.
+  using ElementBytes = int64_t (*)(const ParameterDecl&);
+
+  // The rank that is mirrored lays out what it trains where this rank's shelf ends.
+  int64_t Mirror() {
+    Layout mirrored(plan_, plan_.MirroredRank(world_rank_));
+    mirrored.shelf_ = shelf_;
+    const int64_t bytes = mirrored.TrainedState(&arena_.mirror);
+    shelf_ = mirrored.shelf_;
+    return bytes;
+  }
+
+  // What an update reads and writes of every parameter. Of tied ones one is updated, and so there is
+  // one gradient, the sum of both.
+  int64_t TrainedState(StateOffsets* offsets) {
+    const auto state = [this](ElementBytes of, ParameterOffsets* places) {
+      TiedPlaces tied;
+      return Trained(of, places, &tied);
+    };
+    int64_t bytes = state(WeightBytes, &offsets->weights);
+    bytes += state(FloatBytes, &offsets->gradients);
+    bytes += state(FloatBytes, &offsets->moments1);
+    if (plan_.request.optimizer == OptimizerKind::kAdamW)
+      bytes += state(FloatBytes, &offsets->moments2);
+    return bytes + state(LowHalfBytes, &offsets->low_halves);
+  }
+
   // [global layer]: its first parameter in canonical order.
   static std::vector<size_t> FirstParameters(const RunPlan& plan) {
     std::vector<size_t> first = {0};
@@ -102,8 +130,9 @@ class Layout {
                              : places->Find(parameter, ModelCopy(local), bytes, &shelf_);
   }
 
-  // Bytes for each element of a parameter, of values that belong to it; 0: it has none.
-  using ElementBytes = int64_t (*)(const ParameterDecl&);
+  static int64_t WeightBytes(const ParameterDecl& parameter) {
+    return parameter.frozen ? 0 : SizeOf(parameter.dtype);
+  }
   static int64_t FloatBytes(const ParameterDecl& parameter) {
     return parameter.frozen ? 0 : SizeOf(DType::kFloat32);
   }

@@ -18,21 +18,29 @@ using ParameterOffsets = std::vector<std::vector<int64_t>>;
 
 constexpr int64_t kNoOffset = -1;
 
+// Where a rank's parameters, their gradients and the optimizer's state lie; kNoOffset where a
+// parameter has no such tensor.
+struct StateOffsets {
+  ParameterOffsets weights;
+  ParameterOffsets gradients;
+  ParameterOffsets moments1;    // AdamW's m, SGD's momentum
+  ParameterOffsets moments2;    // AdamW's v; empty for SGD
+  ParameterOffsets low_halves;  // of split parameters
+};
+
 // Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,
 // then the region that a step's buffers share (training and evaluation use it in turn). Of what a
 // group of ranks divides (ZeRO), the rank has its slices.
 struct ArenaLayout {
-  ParameterOffsets weights;
-  ParameterOffsets gradients;
+  StateOffsets own;
   ParameterOffsets second_gradients;  // of the groups after the first; empty without groups
-  ParameterOffsets moments1;          // AdamW's m, SGD's momentum
-  ParameterOffsets moments2;          // AdamW's v; empty for SGD
-  ParameterOffsets low_halves;        // of split parameters; kNoOffset of the others
   std::vector<int64_t> packed;        // [local layer]
   // Slots 1, 2, ... of the weights and their compute copies: [slot - 1][local layer]. Slot 0 is
-  // `weights` and `packed`. Layers of a stage with fewer slots have empty lists and kNoOffset.
+  // `own.weights` and `packed`. Layers of a stage with fewer slots have empty lists and kNoOffset.
   std::vector<ParameterOffsets> stashed_weights;
   std::vector<std::vector<int64_t>> stashed_packed;
+  // Of the parameters that rank MirroredRank() trains, in its order; empty without a mirror.
+  StateOffsets mirror;
   int64_t step_region = 0;        // where the shared region starts
   int64_t norm_work = 0;          // work memory of GradientNorms
   std::vector<int64_t> train;     // [buffer of the training program]
@@ -78,6 +86,11 @@ struct RunPlan {
   // RunRequest::zero, or 0 where nothing is divided: in the whole run, or in the group of a rank.
   int zero() const { return world_size() > lowered.placement.ranks() ? request.zero : 0; }
   int zero(int world_rank) const { return GroupOf(world_rank).size > 1 ? request.zero : 0; }
+  // Whether ranks mirror each other (RunRequest::mirror), and whose trained state rank `rank` keeps
+  // then: each rank's is kept by exactly one other.
+  bool mirrors() const { return request.mirror && replicas() == 1; }
+  int MirroredRank(int rank) const { return (rank + 1) % ranks(); }
+  int MirrorOf(int rank) const { return (rank + ranks() - 1) % ranks(); }
   int sum_groups() const;
   // The groups of micro-batches (sum_groups()) whose gradients this rank sums.
   int rank_groups(int world_rank) const { return sum_groups() / GroupOf(world_rank).size; }

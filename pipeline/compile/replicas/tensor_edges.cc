@@ -29,6 +29,8 @@ Edges PipelineEdges(const RunPlan& plan) {
   for (const TiedPair& pair : TiedPairs(plan)) {
     for (const auto& [original, copy] : TiedSwaps(plan, pair)) AddBothWays(original, copy, &edges);
   }
+  for (int rank = 0; plan.mirrors() && rank < plan.ranks(); ++rank)
+    edges.emplace(rank, plan.MirrorOf(rank));
   const Placement& placement = plan.lowered.placement;
   for (int stage = 0; placement.copies() > 1 && stage < placement.model_stages(); ++stage)
     AddBothWays(placement.rank(stage), placement.rank(stage + placement.model_stages()), &edges);

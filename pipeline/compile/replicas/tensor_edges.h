@@ -9,8 +9,8 @@
 namespace sluice {
 
 // Every ordered pair of ranks of the world (from, to) between which a run sends tensors: along the
-// pipeline, between ranks that hold tied parameters or copies of a stage, and within every
-// RankGroup. In ascending order, each once.
+// pipeline, between ranks that hold tied parameters or copies of a stage, within every RankGroup,
+// and to the rank that mirrors another. In ascending order, each once.
 std::vector<std::pair<int, int>> TensorEdges(const RunPlan& plan);
 
 }  // namespace sluice

@@ -1,0 +1,37 @@
+#ifndef SLUICE_PIPELINE_RUN_MIRROR_H_
+#define SLUICE_PIPELINE_RUN_MIRROR_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "pipeline/run/host_state.h"
+#include "pipeline/run/rank_state.h"
+#include "pipeline/run/state_gather.h"
+
+namespace sluice {
+
+// Ranks that mirror each other (RunRequest::mirror): rank r keeps the trained state of rank
+// RunPlan::MirroredRank(r), RankState::mirrored(). It gets that state once, and then the gradients of
+// each step, and makes the same update with them: so both have the same bits after every step,
+// and no weights travel. Where ranks do not mirror each other, these functions do nothing.
+//
+// `pipeline` joins the ranks of the pipeline, by memory of the state's device. All of them call
+// together; what travels goes in pieces straight to its place, each of which may take `timeout`.
+
+// Brings each rank's trained weights and optimizer state to the rank that mirrors it. To be called
+// once the state is there, before the first step.
+absl::Status FillMirror(const RankState& state, Communicator& pipeline, absl::Duration timeout);
+
+// Brings each rank's gradients of a step, once they are complete, to the rank that mirrors it, whose
+// next UpdateWeights uses them. To be called before the ranks agree on the step: once they have, no
+// gradient is on one rank alone, and a rank that is lost takes none with it.
+absl::Status MirrorGradients(const RankState& state, Communicator& pipeline,
+                             absl::Duration timeout);
+
+// This rank's copy of a tensor of another's state, by the parameter's place in the model's canonical
+// order: `data` is null where it mirrors none such. Values are those after the same step as its own.
+HeldTensor MirroredTensor(const RankState& state, int global_index, StateKind kind);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RUN_MIRROR_H_
