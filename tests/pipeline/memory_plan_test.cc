@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <set>
+#include <string>
 
 #include "pipeline/compile/program/check_progress.h"
 #include "pipeline/compile/program/compile_rank.h"
@@ -138,17 +140,59 @@ TEST(Arena, RebuildingAheadTakesRoomForOneMicroBatch) {
 TEST(Arena, IsTheSumOfItsParts) {
   for (const char* schedule : {"1f1b", "zb-h1", "pipedream", "pipedream-2bw"}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      const RunPlan plan =
-          MakePlan({.schedule = schedule, .ranks = 3, .micro_batches = 6, .dtype = dtype});
+      const bool flushes = std::string(schedule).find("pipedream") == std::string::npos;
+      const RunPlan plan = MakePlan({.schedule = schedule,
+                                     .ranks = 3,
+                                     .micro_batches = 6,
+                                     .dtype = dtype,
+                                     .mirror = flushes});
       for (int rank = 0; rank < plan.world_size(); ++rank) {
         const RankMemory& memory = plan.arenas[static_cast<size_t>(rank)].memory;
         EXPECT_EQ(memory.parameters + memory.gradients + memory.optimizer + memory.packed +
-                      memory.stashed + memory.activations,
+                      memory.stashed + memory.mirror + memory.activations,
                   memory.total);
         const absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(plan, rank);
         ASSERT_TRUE(state.ok()) << state.status();
         EXPECT_EQ((*state)->arena().bytes(), memory.total) << schedule << ", rank " << rank;
       }
+    }
+  }
+}
+
+// A mirror is as large as what the mirrored rank trains: of every trained value the weight, one
+// gradient and the optimizer's state; nothing else grows.
+TEST(Arena, AMirrorIsAllThatTheNextRankTrains) {
+  for (SmallRun run : std::vector<SmallRun>{
+           {.ranks = 3},
+           {.ranks = 2, .optimizer = OptimizerKind::kSgd},
+           {.model = "tied",
+           .schedule = "zbv",
+           .chunks = 2,
+           .dtype = DType::kBFloat16,
+           .master_weights = MasterWeights::kSplit,
+           .sum_groups = 2},
+           {.model = "tied", .ranks = 3, .dtype = DType::kBFloat16, .adapted = "lora"}}) {
+    const RunPlan plain = MakePlan(run);
+    run.mirror = true;
+    const RunPlan plan = MakePlan(run);
+    const int moments = run.optimizer == OptimizerKind::kAdamW ? 2 : 1;
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      const auto at = static_cast<size_t>(rank);
+      std::set<std::string> names;
+      for (const int layer : plan.train[static_cast<size_t>(plan.MirroredRank(rank))].layers) {
+        for (const ParameterDecl& decl : plan.layers[static_cast<size_t>(layer)].parameters)
+          names.insert(decl.name);
+      }
+      int64_t bytes = 0;
+      for (const LayerDecl& layer : plan.layers) {
+        for (const ParameterDecl& decl : layer.parameters) {
+          if (decl.frozen || !names.contains(decl.name) || names.contains(decl.tied_to)) continue;
+          const int64_t floats = AlignUp(4 * ElementCount(decl.shape));
+          bytes += AlignUp(decl.bytes()) + AlignUp(decl.low_half_bytes()) + (1 + moments) * floats;
+        }
+      }
+      EXPECT_EQ(plan.arenas[at].memory.mirror, bytes) << run.Name() << " rank " << rank;
+      EXPECT_EQ(plan.arenas[at].memory.total - bytes, plain.arenas[at].memory.total);
     }
   }
 }

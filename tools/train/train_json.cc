@@ -1,4 +1,6 @@
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "tools/train/train_output.h"
@@ -21,6 +23,8 @@ class JsonOutput : public TrainOutput {
 
   void Start(const RunPlan& plan, const Dataset&, int64_t) override {
     overlapped_ = HasOverlappedPairs(plan.lowered);
+    if (!plan.mirrors()) return;
+    for (const ArenaLayout& arena : plan.arenas) mirror_bytes_.push_back(arena.memory.mirror);
   }
 
   void Resumed(const ResumedRun&) override {}
@@ -54,6 +58,7 @@ class JsonOutput : public TrainOutput {
                  {"predicted_step_seconds", m.predicted_step_seconds},
                  {"peak_bytes", m.peak_bytes},
                  {"arena_bytes", m.arena_bytes}};
+    if (!mirror_bytes_.empty()) json["mirror_bytes"] = mirror_bytes_;
     if (m.staleness.has_value()) json["staleness"] = ToJson(*m.staleness);
     Print(json);
   }
@@ -103,6 +108,7 @@ class JsonOutput : public TrainOutput {
 
   TextWriter& writer_;
   bool overlapped_ = false;
+  std::vector<int64_t> mirror_bytes_;  // [rank], part of its arena; empty without a mirror
 };
 
 }  // namespace

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kRows = 20;  // of the table, however many steps there are
 constexpr int kBarWidth = 32;
-constexpr double kMiB = 1024.0 * 1024;
 
 std::string Seconds(double seconds) {
   if (seconds < 1e-3) return absl::StrFormat("%.0f us", seconds * 1e6);
@@ -54,6 +53,20 @@ int64_t LargestArena(const RunPlan& plan, int rank) {
   for (int at = rank; at < plan.world_size(); at += plan.ranks())
     largest = std::max(largest, plan.arenas[static_cast<size_t>(at)].memory.total);
   return largest;
+}
+
+double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// A line on the part of each rank's memory that is for another's state; "" without a mirror.
+std::string MirrorText(const RunPlan& plan) {
+  if (!plan.mirrors()) return "";
+  std::string text = "mirror    of that";
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    absl::StrAppendFormat(&text, "%s rank %d: %.1f MiB for rank %d", rank == 0 ? "" : ",", rank,
+                          MiB(plan.arenas[static_cast<size_t>(rank)].memory.mirror),
+                          plan.MirroredRank(rank));
+  }
+  return text + "\n";
 }
 
 int64_t TrainedParameters(const RunPlan& plan) {
@@ -107,9 +120,9 @@ class TableOutput : public TrainOutput {
     Print("layers    %s\n", FormatPartition(request.partition));
     Print("memory   ");
     for (int rank = 0; rank < plan.ranks(); ++rank) {
-      Print(" rank %d: %.1f MiB%s", rank, static_cast<double>(LargestArena(plan, rank)) / kMiB,
-            rank + 1 < plan.ranks() ? "," : "\n\n");
+      Print("%s rank %d: %.1f MiB", rank == 0 ? "" : ",", rank, MiB(LargestArena(plan, rank)));
     }
+    Print("\n%s\n", MirrorText(plan));
     Print("%7s %9s %9s %8s %9s %9s %7s  %s\n", "step", "loss", "grad norm", "lr", "step time",
           "tokens/s", "GFLOP/s", "bubble (plan)");
     start_ = std::chrono::steady_clock::now();

@@ -1,0 +1,30 @@
+#ifndef SLUICE_TESTS_PIPELINE_KEPT_RUN_H_
+#define SLUICE_TESTS_PIPELINE_KEPT_RUN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pipeline/run/rank_state.h"
+#include "tests/pipeline/small_run.h"
+
+namespace sluice {
+
+// A run whose ranks' memory outlives it, so that a test can look at what it left there.
+struct KeptRun {
+  Outcome outcome;
+  std::vector<std::unique_ptr<RankState>> states;  // [rank]
+};
+
+// Trains `plan`, which must outlive the answer, as TrainInProcess does: from the seed, or from
+// options.saving.resume, on options.running.devices.
+absl::StatusOr<KeptRun> TrainAndKeep(const RunPlan& plan, const TrainOptions& options);
+
+// Every difference between a rank's trained weights and optimizer state and what its mirror has of
+// them, to the bit, one line each; "" where there is none.
+std::string MirrorDifferences(const std::vector<std::unique_ptr<RankState>>& states);
+
+}  // namespace sluice
+
+#endif  // SLUICE_TESTS_PIPELINE_KEPT_RUN_H_
