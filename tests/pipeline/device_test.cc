@@ -14,6 +14,7 @@
 #include "pipeline/compile/replicas/tensor_edges.h"
 #include "tests/pipeline/fake_run.h"
 #include "tests/pipeline/haunted_layer.h"
+#include "tests/pipeline/kept_run.h"
 
 namespace sluice {
 namespace {
@@ -52,6 +53,25 @@ class Devices {
   int ranks_;
 };
 
+const std::vector<SmallRun>& MirroredRuns() {
+  static const auto* const kRuns =
+      new std::vector<SmallRun>{{.model = "tied", .ranks = 3, .mirror = true},
+                                {.model = "wide_tied",
+                                 .schedule = "zbv",
+                                 .ranks = 2,
+                                 .chunks = 2,
+                                 .dtype = DType::kBFloat16,
+                                 .master_weights = MasterWeights::kSplit,
+                                 .mirror = true},
+                                {.schedule = "interleaved",
+                                 .ranks = 2,
+                                 .chunks = 3,
+                                 .optimizer = OptimizerKind::kSgd,
+                                 .mirror = true,
+                                 .adapted = "lora"}};
+  return *kRuns;
+}
+
 std::vector<SmallRun> Runs() {
   std::vector<SmallRun> runs = {
       {.ranks = 1},
@@ -85,6 +105,7 @@ std::vector<SmallRun> Runs() {
     runs.push_back({.model = "wide", .ranks = 2, .replicas = 2, .zero = zero});
     runs.push_back({.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = zero});
   }
+  runs.insert(runs.end(), MirroredRuns().begin(), MirroredRuns().end());
   runs.push_back({.model = "wide", .ranks = 2, .micro_batches = 6, .stage_members = {3, 1}});
   runs.push_back({.model = "tied", .ranks = 2, .micro_batches = 6, .stage_members = {2, 3}});
   runs.push_back({.model = "wide",
@@ -197,6 +218,16 @@ TEST_P(OnADevice, TensorsTravelOnTheEdgesOfThePlanAndOnAllOfThem) {
 
 INSTANTIATE_TEST_SUITE_P(Runs, OnADevice, testing::ValuesIn(Runs()),
                          [](const auto& param_info) { return param_info.param.Name(); });
+
+TEST(DeviceRun, AMirrorHasTheBitsOfTheRankThatItMirrors) {
+  for (const SmallRun& run : MirroredRuns()) {
+    const RunPlan plan = FakePlan(run);
+    Devices devices(plan, plan.world_size(), {.longest_pause = absl::Microseconds(100)});
+    const absl::StatusOr<KeptRun> kept = TrainAndKeep(plan, devices.On(SmallOptions(kSteps)));
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(MirrorDifferences(kept->states), "") << run.Name();
+  }
+}
 
 TEST(DeviceRun, ACheckpointMovesBetweenDeviceAndCpu) {
   const SmallRun run{.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 1};

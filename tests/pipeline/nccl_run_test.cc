@@ -76,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
                     SmallRun{.schedule = "chimera", .ranks = 2, .chunks = 2},
                     SmallRun{.model = "tied", .ranks = 3},
                     SmallRun{.schedule = "pipedream-2bw", .ranks = 3, .micro_batches = 12},
+                    SmallRun{.model = "tied", .ranks = 2, .mirror = true},
+                    SmallRun{.model = "wide", .schedule = "zb-h1", .ranks = 4, .mirror = true},
                     SmallRun{.model = "wide", .ranks = 2, .replicas = 2, .zero = 0},
                     SmallRun{.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 1},
                     SmallRun{.model = "wide_tied", .ranks = 1, .replicas = 3, .zero = 2},
@@ -97,9 +99,11 @@ TEST(OverNccl, APeerLostInsideACallEndsTheRun) {
   EXPECT_EQ(gpus.nccl().open(), 0);
 }
 
-TEST(TensorEdges, AreThoseOfNeighboursAndReplicas) {
+TEST(TensorEdges, AreThoseOfNeighboursReplicasAndMirrors) {
   const std::vector<std::pair<int, int>> chain = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
   EXPECT_EQ(TensorEdges(FakePlan({.schedule = "1f1b", .ranks = 3})), chain);
+  const std::vector<std::pair<int, int>> ring = {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 1}};
+  EXPECT_EQ(TensorEdges(FakePlan({.schedule = "1f1b", .ranks = 3, .mirror = true})), ring);
   const auto edges = TensorEdges(FakePlan({.model = "wide", .ranks = 2, .replicas = 2}));
   const std::vector<std::pair<int, int>> square = {{0, 1}, {0, 2}, {1, 0}, {1, 3},
                                                    {2, 0}, {2, 3}, {3, 1}, {3, 2}};
