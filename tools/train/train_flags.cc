@@ -148,11 +148,10 @@ void AddReplicaOptions(CLI::App& command, TrainFlags* flags) {
            "gradients, too. The bits are the same for the same --sum-groups")
       ->check(CLI::Range(0, 2))
       ->capture_default_str();
-  group.AddFlag(
-      "--mirror", flags->question.mirror,
-      "Each rank also keeps the state of the next one, as it is after every step, so that "
-      "a rank that is lost costs no step and no disk. With --data-parallel replicas hold "
-      "each other's state already, and nothing changes (--zero 1 and 2 are refused)");
+  group.AddFlag("--mirror", flags->question.mirror,
+                "Each rank also keeps the state of the next one in memory, as it is after every "
+                "step: a rank that is lost then takes no state with it. Replicas without --zero "
+                "hold each other's state anyway");
   group
       .Add("--sum-groups", flags->question.sum_groups,
            "Number of groups of micro-batches: gradients are summed within each group, then over "

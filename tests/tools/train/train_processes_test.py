@@ -306,6 +306,14 @@ class TrainProcesses(unittest.TestCase):
         for shape in ['--stage-replicas', '2,1'], ['--stage-replicas', '1,3', '--zero', '1', '--schedule', 'zb-h1']:
             self.assert_same_bits(one, here(flags(*shape)), shape)
 
+    def test_ranks_that_mirror_each_other_have_the_bits_of_one_process(self):
+        flags = self.flags('--steps', '3', '--micro-batches', '4', '--dtype', 'bf16')
+        one = here([*flags, '--stages', '1'])
+        mirrored = [*flags, '--stages', '3', '--mirror']
+        self.assert_same_bits(one, Ranks(3, mirrored).finish()[0], 'TCP')
+        if MPIRUN is not None:
+            self.assert_same_bits(one, mpi(3, mirrored), 'mpirun')
+
     def test_what_is_killed_goes_on_to_the_same_bits(self):
         shapes = [(2, 1, 0), (3, 1, 0), (2, 2, 1), (1, 3, 2), (4, 1, 0), ([2, 1], 1, 1), (1, 1, 0)]
 
@@ -580,7 +588,9 @@ class TrainProcesses(unittest.TestCase):
     def test_ranks_that_were_not_started_alike_say_in_what(self):
         for own, named in [({'--seed': '2'}, 'the seed'), ({'--lr': '0.5'}, 'the optimizer'),
                            ({'--steps': '9'}, 'steps'), ({'--recompute': 'full'}, 'the partition'),
-                           ({'--data': self.other_data}, 'the data')]:
+                           ({'--data': self.other_data}, 'the data'),
+                           # Flags without a value, two at a time.
+                           ({'--mirror': '--no-pin'}, '--mirror (rank 2: given; rank 0: not given)')]:
             ended = Ranks(3, self.flags('--steps', '3', '--stages', '3'), own={2: own}).finish()
             self.assertEqual([code for code, _, _ in ended], [2, 2, 2], ended)
             self.assertIn(named, ended[0][2])

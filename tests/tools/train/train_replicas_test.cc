@@ -1,4 +1,5 @@
-// Replicas of the pipeline and of single stages give the bits of one stage, or are refused.
+// Replicas of the pipeline and of single stages, and mirrors, give the bits of one stage, or are
+// refused.
 
 #include <filesystem>
 
@@ -8,6 +9,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -42,6 +44,31 @@ TEST_F(TrainCommandTest, ReplicasAreOnePipelineWithAsManyGroups) {
               HasSubstr("replicas  2: 4 micro-batches a step, gradients in 2 sums, ZeRO 1"));
 }
 
+TEST_F(TrainCommandTest, AMirrorCostsMemoryAndChangesNoBits) {
+  const std::string plain = "--stages 3 --layers 4 --micro-batches 4";
+  const ProcessResult without = Run(plain + " --json");
+  const ProcessResult with = Run(plain + " --mirror --json");
+  ASSERT_EQ(with.exit_code, kExitDone) << with.err;
+  EXPECT_EQ(LastLine(with.out)["weights_hash"], LastLine(without.out)["weights_hash"]);
+  const Json less = Json::parse(without.out.substr(0, without.out.find('\n')));
+  const Json more = Json::parse(with.out.substr(0, with.out.find('\n')));
+  EXPECT_EQ(more["arena_bytes"], more["peak_bytes"]);
+  EXPECT_FALSE(less.contains("mirror_bytes"));
+  ASSERT_EQ(more["mirror_bytes"].size(), 3u);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const auto mirror = more["mirror_bytes"][rank].get<int64_t>();
+    EXPECT_GT(mirror, 0);
+    EXPECT_EQ(more["arena_bytes"][rank].get<int64_t>() - mirror,
+              less["arena_bytes"][rank].get<int64_t>());
+  }
+  EXPECT_THAT(Run(plain + " --mirror").out,
+              ContainsRegex("mirror    of that rank 0: [0-9.]+ MiB for rank 1, rank 1: [0-9.]+ MiB "
+                            "for rank 2, rank 2: [0-9.]+ MiB for rank 0\n"));
+  const ProcessResult alone = Run("--stages 1 --mirror");
+  EXPECT_EQ(alone.exit_code, kExitBadInput);
+  EXPECT_THAT(alone.err, HasSubstr("--mirror: there is one rank"));
+}
+
 TEST_F(TrainCommandTest, ReplicasThatDoNotFitAreRefused) {
   struct Refusal {
     const char* flags;
@@ -53,6 +80,7 @@ TEST_F(TrainCommandTest, ReplicasThatDoNotFitAreRefused) {
         Refusal{"--data-parallel 1025", "expected 1 to 1024"},
         Refusal{"--data-parallel 2 --zero 3", "--zero"},
         Refusal{"--data-parallel 2 --zero 2 --sum-groups 2", "ZeRO 2 would save nothing"},
+        Refusal{"--data-parallel 2 --zero 1 --mirror", "--mirror: with ZeRO 1 each replica"},
         Refusal{"--data-parallel 2 --schedule chimera --stages 2", "two copies of the model"},
         Refusal{"--data-parallel 2 --schedule pipedream --stages 2", "without a flush"}}) {
     const ProcessResult refused = Run(refusal.flags);
