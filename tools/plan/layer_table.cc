@@ -110,6 +110,8 @@ class LayerTable {
                                   context_.sequence_parallel ? ", sequence-parallel" : ""));
     }
     if (context_.zero > 0) parts.push_back(fmt::format("ZeRO {}", context_.zero));
+    if (context_.mirror && context_.data_parallel == 1)
+      parts.emplace_back("each rank keeps the state of the next, too");
     return absl::StrJoin(parts, ", ");
   }
 

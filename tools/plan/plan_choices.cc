@@ -131,6 +131,7 @@ void TakeSwitches(const PlanFlags& flags, PlanQuestion* question) {
   question->sequence_parallel = flags.sequence_parallel;
   question->overlap_sync = flags.overlap_sync;
   question->zero = flags.zero;
+  question->mirror = flags.mirror;
   question->pareto = flags.pareto;
   question->what_if = flags.what_if;
 }

@@ -72,6 +72,9 @@ void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option(
       "--zero", flags->zero,
       "1: replicas divide the optimizer's state among themselves; 2: gradients, too");
+  command.add_flag("--mirror", flags->mirror,
+                   "Each device also keeps the state of the next one, as train --mirror does. Its "
+                   "memory is counted; its time, another update and 4 bytes a parameter, is not");
   command.add_flag("--overlap-sync", flags->overlap_sync,
                    "Replicas sum gradients while the last backward runs");
 }

@@ -27,7 +27,7 @@ struct PlanFlags {
   std::optional<int> chunks;
   std::string data_parallel = "1", tensor_parallel = "1", optimizer = "adamw";
   int zero = 0;
-  bool sequence_parallel = false, overlap_sync = false;
+  bool sequence_parallel = false, overlap_sync = false, mirror = false;
   std::string time_limit, gap;
   bool pareto = false, what_if = false;
   std::string format = "text", output;

@@ -35,6 +35,7 @@ absl::Status RefuseLayerFlags(const PlanFlags& flags) {
       {"--tensor-parallel", flags.tensor_parallel != "1"},
       {"--sequence-parallel", flags.sequence_parallel},
       {"--zero", flags.zero != 0},
+      {"--mirror", flags.mirror},
       {"--overlap-sync", flags.overlap_sync},
       {"--optimizer", flags.optimizer != "adamw"},
       {"--recompute", flags.recompute != "auto" && flags.recompute != "none"},

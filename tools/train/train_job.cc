@@ -73,6 +73,7 @@ absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   timetable.chunks = plan.chunks;
   timetable.micro_batches = plan.micro_batches;
   question->zero = plan.zero;
+  question->mirror = question->mirror || plan.mirror;
   if (!plan.says_batch) return absl::OkStatus();
   question->micro_batch_size = static_cast<int>(plan.micro_batch_size);
   question->dtype = plan.dtype;

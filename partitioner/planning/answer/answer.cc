@@ -86,6 +86,7 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.tensor_parallel = best.setting.tensor;
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;
   context.zero = question.zero;
+  context.mirror = question.mirror;
   return context;
 }
 
@@ -93,6 +94,11 @@ absl::StatusOr<PlanAnswer> AnswerLayers(const PlanQuestion& question,
                                         const ProgressCallback& progress) {
   const absl::StatusOr<PlanSource> source = MakeSource(question);
   if (!source.ok()) return source.status();
+  if (question.mirror && !source->runs_here) {
+    return absl::InvalidArgumentError(
+        "--mirror: the bytes of a mirror are known of models that sluice trains, on devices that "
+        "are alike and share no stage; leave it out, or leave out --cluster and --tensor-parallel");
+  }
   const absl::StatusOr<JointRequest> request = MakeJointRequest(question, *source);
   if (!request.ok()) return request.status();
   absl::StatusOr<JointPlan> best = FindPlan(question, *source, *request, progress);

@@ -22,9 +22,10 @@ absl::Status SetRunMemory(const PlanQuestion& question, const PlanSource& source
                           const PlanSetting& setting, const std::function<bool()>& stop,
                           Plan* plan) {
   const BatchShape batch{setting.micro_batch_size, source.batch.seq};
-  absl::StatusOr<std::vector<int64_t>> exact = RunMemory(
-      *source.spec, batch, source.dtype, question.optimizer, plan->timetable, AssignmentOf(*plan),
-      setting.data, question.zero, *source.kernels, source.adaptation, question.documents, stop);
+  absl::StatusOr<std::vector<int64_t>> exact =
+      RunMemory(*source.spec, batch, source.dtype, question.optimizer, plan->timetable,
+                AssignmentOf(*plan), setting.data, question.zero, *source.kernels,
+                source.adaptation, question.documents, question.mirror, stop);
   if (!exact.ok()) return exact.status();
   plan->peak_bytes = *std::move(exact);
   return absl::OkStatus();

@@ -14,7 +14,7 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                const StageAssignment& assignment, int replicas,
                                                int zero, const Kernels& kernels,
                                                const Adaptation& adaptation, bool documents,
-                                               const std::function<bool()>& stop) {
+                                               bool mirror, const std::function<bool()>& stop) {
   const auto at_once = [&stop](size_t n, absl::FunctionRef<void(size_t)> work) -> absl::Status {
     std::atomic<bool> stopped = false;
     ParallelFor(n, [&](size_t i) {
@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<int64_t>> RunMemory(const ModelSpec& spec, const Batc
                                                   .recompute = assignment.recompute,
                                                   .replicas = replicas,
                                                   .zero = zero,
+                                                  .mirror = mirror,
                                                   .optimizer = optimizer,
                                                   .kernels = &kernels},
                                                  at_once);

@@ -124,6 +124,7 @@ void ReadBatch(JsonFields* fields, PlanFile* plan) {
       fields->Fail("master_weights", absl::StrCat("is '", kept, "'; expected whole or split"));
     }
   }
+  if (fields->Has("mirror")) plan->mirror = fields->Bool("mirror");
   if (!fields->Has("adaptation")) return;
   absl::StatusOr<Adaptation> adaptation = ParseAdaptation(fields->String("adaptation"));
   if (!adaptation.ok())

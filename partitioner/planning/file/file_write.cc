@@ -71,6 +71,7 @@ void AddSetting(const Plan& plan, const PlanContext& context, Json* json) {
     out["pipeline_parallel"] = plan.devices;
     out["sequence_parallel"] = context.sequence_parallel;
     out["zero"] = context.zero;
+    if (context.mirror) out["mirror"] = true;
   }
   out["objective"] = plan.objective == PlanObjective::kStep ? "step" : "bottleneck";
 }

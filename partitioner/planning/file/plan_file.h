@@ -35,6 +35,7 @@ struct PlanFile {
   int data_parallel = 1;            // replicas of it
   std::vector<int> stage_replicas;  // ranks of each stage, where not all have data_parallel
   int zero = 0;
+  bool mirror = false;
   int chunks = 1;
   int micro_batches = 1;    // of each replica
   bool says_batch = false;  // whether the next three, and the model, were in the file

@@ -31,6 +31,7 @@ struct PlanContext {
   int tensor_parallel = 1;  // devices that share each stage
   bool sequence_parallel = false;
   int zero = 0;
+  bool mirror = false;  // whether ranks keep each other's state
 
   // Tokens (samples, of a model without tokens) that one step trains on.
   double TokensPerStep(const Plan& plan) const {

@@ -65,6 +65,7 @@ struct PlanQuestion {
   bool sequence_parallel = false;
   bool overlap_sync = false;  // replicas sum gradients while the last backward runs
   int zero = 0;               // 0, 1 or 2
+  bool mirror = false;        // ranks keep each other's state (RunRequest::mirror)
 
   // What is best, and how long to look for it.
   PlanObjective objective = PlanObjective::kStep;

@@ -105,7 +105,7 @@ TEST(RunMemory, EndsWhenToldTo) {
   const auto count = [&test](const std::function<bool()>& stop) {
     return RunMemory(test.spec, test.batch, test.dtype, OptimizerKind::kAdamW, test.timetable,
                      test.assignment, /*replicas=*/1, /*zero=*/0, test.kernels(), test.adaptation,
-                     /*documents=*/false, stop);
+                     /*documents=*/false, /*mirror=*/false, stop);
   };
   EXPECT_EQ(count([] { return true; }).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(*count([] { return false; }), *count({}));

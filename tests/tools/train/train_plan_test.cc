@@ -99,6 +99,43 @@ TEST_F(TrainCommandTest, APlanForTheStepBringsReplicasAndTheirSchedule) {
               HasSubstr(plan["schedule"].get<std::string>()));
 }
 
+TEST_F(TrainCommandTest, MirrorsTakeTheMemoryThatTheirPlanSays) {
+  const auto peaks = [&](const std::string& how) {
+    const std::string file = folder_ / "plan.json";
+    const ProcessResult planned = RunSluice(
+        Words(absl::StrCat("plan char-gpt --layers 4 --dim 16 --heads 2 --vocab 256 --seq 16 "
+                           "--devices 3 --schedule 1f1b --partition 0-1,2-3,4-5 --device cpu "
+                           "--dtype bf16 --micro-batch-size 2 --micro-batches 4 --format json -o ",
+                           file, how)));
+    EXPECT_EQ(planned.exit_code, kExitDone) << planned.err;
+    std::vector<int64_t> bytes;
+    const Json plan = Json::parse(std::ifstream(file));
+    for (const Json& stage : plan["stages"]) bytes.push_back(stage["peak_bytes"]);
+    return bytes;
+  };
+  const std::vector<int64_t> plain = peaks(""), mirrored = peaks(" --mirror");
+  const ProcessResult trained = RunSluice(
+      Words(absl::StrCat("train --data ", folder_ / "text", " --plan ", folder_ / "plan.json",
+                         " --steps 1 --eval-micro-batches 1 --no-pin --json")));
+  ASSERT_EQ(trained.exit_code, kExitDone) << trained.err;
+  const Json step = Json::parse(trained.out.substr(0, trained.out.find('\n')));
+  EXPECT_EQ(step["arena_bytes"].get<std::vector<int64_t>>(), mirrored);
+  const auto mirrors = step["mirror_bytes"].get<std::vector<int64_t>>();
+  ASSERT_EQ(mirrors.size(), plain.size());
+  for (size_t rank = 0; rank < plain.size(); ++rank)
+    EXPECT_EQ(mirrored[rank] - plain[rank], mirrors[rank]) << rank;
+}
+
+TEST_F(TrainCommandTest, AMirrorIsPlannedOnlyWhereItsBytesAreKnown) {
+  const ProcessResult shared =
+      RunSluice(Words("plan char-gpt --devices 4 --tensor-parallel 2 --device h200 --mirror"));
+  EXPECT_EQ(shared.exit_code, kExitBadInput);
+  EXPECT_THAT(shared.err, HasSubstr("--mirror: the bytes of a mirror are known of models that"));
+  const ProcessResult alone = RunSluice(Words("plan char-gpt --devices 1 --device h200 --mirror"));
+  EXPECT_EQ(alone.exit_code, kExitBadInput);
+  EXPECT_THAT(alone.err, HasSubstr("--mirror: there is one rank"));
+}
+
 TEST_F(TrainCommandTest, ReplicasTakeTheMemoryThatTheirPlanSays) {
   for (const char* zero : {"0", "1", "2"}) {
     const std::string file = folder_ / "plan.json";
