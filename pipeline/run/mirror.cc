@@ -95,8 +95,8 @@ class Flow {
 };
 
 // Sends `own` to this rank's mirror, and receives `mirrored` from the rank that it mirrors. Ranks
-// stand in a ring. No one waits for ever: of all ranks, one that has got least far waits for a piece
-// that its neighbour, which is at least as far, has posted.
+// stand in a ring. No one waits for ever: of all ranks, one that has got least far waits for a
+// piece that its neighbour, which is at least as far, has posted.
 absl::Status PassOn(const RankState& state, Communicator& pipeline, Pieces own, Pieces mirrored,
                     absl::Duration timeout) {
   const RunPlan& plan = state.plan();

@@ -11,8 +11,8 @@
 namespace sluice {
 
 // Ranks that mirror each other (RunRequest::mirror): rank r keeps the trained state of rank
-// RunPlan::MirroredRank(r), RankState::mirrored(). It gets that state once, and then the gradients of
-// each step, and makes the same update with them: so both have the same bits after every step,
+// RunPlan::MirroredRank(r), RankState::mirrored(). It gets that state once, and then the gradients
+// of each step, and makes the same update with them: so both have the same bits after every step,
 // and no weights travel. Where ranks do not mirror each other, these functions do nothing.
 //
 // `pipeline` joins the ranks of the pipeline, by memory of the state's device. All of them call
@@ -22,14 +22,17 @@ namespace sluice {
 // once the state is there, before the first step.
 absl::Status FillMirror(const RankState& state, Communicator& pipeline, absl::Duration timeout);
 
-// Brings each rank's gradients of a step, once they are complete, to the rank that mirrors it, whose
-// next UpdateWeights uses them. To be called before the ranks agree on the step: once they have, no
-// gradient is on one rank alone, and a rank that is lost takes none with it.
+// Brings each rank's gradients of a step, once they are complete, to the rank that mirrors it,
+// whose next UpdateWeights uses them. To be called before the ranks agree on the step: once they
+// have, no gradient is on one rank alone. They stay there until the next step's arrive, for which
+// all ranks have to be in that step, and so have made this one's update. So where a rank is lost
+// after the ranks have agreed, those that have not made the update yet can still make it.
 absl::Status MirrorGradients(const RankState& state, Communicator& pipeline,
                              absl::Duration timeout);
 
-// This rank's copy of a tensor of another's state, by the parameter's place in the model's canonical
-// order: `data` is null where it mirrors none such. Values are those after the same step as its own.
+// This rank's copy of a tensor of another's state, by the parameter's place in the model's
+// canonical order: `data` is null where it mirrors none such. Values are those after the same step
+// as this rank's own.
 HeldTensor MirroredTensor(const RankState& state, int global_index, StateKind kind);
 
 }  // namespace sluice

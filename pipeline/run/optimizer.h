@@ -38,7 +38,8 @@ void UpdateParameters(const RankState& state, absl::Span<const ParameterView* co
                       const OptimizerOptions& options, double lr, double grad_scale, int64_t step);
 
 // Updates every local parameter, those slices that other ranks of the group update included, what
-// this rank mirrors of another (mirror.h), and the compute copies. `group` joins the ranks of the RankGroup; null where it has one rank.
+// this rank mirrors of another (mirror.h), and the compute copies. `group` joins the ranks of the
+// RankGroup; null where it has one rank.
 absl::Status UpdateWeights(RankState& state, const OptimizerOptions& options, double lr,
                            double grad_scale, int64_t step, Communicator* group,
                            absl::Duration timeout);

@@ -75,9 +75,9 @@ class RankState {
   Layer& layer(int local) { return *layers_[static_cast<size_t>(local)]; }
   int layer_count() const { return static_cast<int>(layers_.size()); }
   const std::vector<ParameterView>& parameters() const { return parameters_; }
-  // What rank plan().MirroredRank(rank()) trains, as that rank's parameters() but for those that are
-  // frozen: this rank's copy of it, with gradients of its own (mirror.h). `local` is that rank's.
-  // Empty without a mirror.
+  // What rank plan().MirroredRank(rank()) trains, as that rank's parameters() but for those that
+  // are frozen: this rank's copy of it, with gradients of its own (mirror.h). `local` is that
+  // rank's. Empty without a mirror.
   const std::vector<ParameterView>& mirrored() const { return mirrored_; }
 
   // Fresh weights for `seed`, or only those that `draws` is true of, where the others are to be read
@@ -116,8 +116,8 @@ class RankState {
   void BindParameters();
   void BindLayer(const RankStage& stage, int local, int first_index);
   void BindMirror();
-  // Parameter `p` of layer `local` of `stage` of a rank whose tensors lie at `offsets`: who it is, and
-  // its weights. `before`: the rank's parameters before it.
+  // Parameter `p` of layer `local` of `stage` of a rank whose tensors lie at `offsets`: who it is,
+  // and its weights. `before`: the rank's parameters before it.
   ParameterView Identify(const StateOffsets& offsets, const RankStage& stage, int local, size_t p,
                          const ParameterDecl& decl, const std::vector<ParameterView>& before) const;
   // The place of gradient and optimizer state, of the elements that the view says are updated.

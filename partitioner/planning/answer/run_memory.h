@@ -19,8 +19,8 @@ namespace sluice {
 
 // [rank of the pipeline] bytes that a run with this plan allocates, to the byte; of the replica
 // that allocates most, which may have a few bytes more of what is shared out. `adaptation`,
-// `documents` and `mirror` as in RunRequest. DeadlineExceeded once `stop`, which is asked from several threads
-// and may be empty, says so: for thousands of ranks it takes seconds.
+// `documents` and `mirror` as in RunRequest. DeadlineExceeded once `stop`, which is asked from
+// several threads and may be empty, says so: for thousands of ranks it takes seconds.
 absl::StatusOr<std::vector<int64_t>> RunMemory(
     const ModelSpec& spec, const BatchShape& batch, DType dtype, OptimizerKind optimizer,
     const Timetable& timetable, const StageAssignment& assignment, int replicas = 1, int zero = 0,

@@ -101,8 +101,8 @@ class Layout {
     return bytes;
   }
 
-  // What an update reads and writes of every parameter. Of tied ones one is updated, and so there is
-  // one gradient, the sum of both.
+  // What an update reads and writes of every parameter. Of tied ones one is updated, and so there
+  // is one gradient, the sum of both.
   int64_t TrainedState(StateOffsets* offsets) {
     const auto state = [this](ElementBytes of, ParameterOffsets* places) {
       TiedPlaces tied;

@@ -46,8 +46,8 @@ struct RunRequest {
   // optimizer's state (ZeRO-1); 2: the sums of gradients too. A group of one rank divides nothing.
   int zero = 0;
   // With one replica: every rank also keeps the trained state of the next one, as it is after each
-  // step, so that a rank that is lost takes nothing with it (run/mirror.h). Replicas without ZeRO hold
-  // each other's state as it is, and nothing changes for them.
+  // step, so that a rank that is lost takes nothing with it (run/mirror.h). Replicas without ZeRO
+  // hold each other's state as it is, and nothing changes for them.
   bool mirror = false;
   // Groups of a step's micro-batches whose gradients are summed before the groups are, in order; a
   // multiple of the replicas, and of every stage's members. 0: as many as there are replicas; with
