@@ -13,6 +13,7 @@
 #include "models/kernels/cuda_kernels.h"
 #include "pipeline/compile/compile_run.h"
 #include "tests/emulated_gpu/gpus.h"
+#include "tests/pipeline/kept_run.h"
 #include "tests/pipeline/small_run.h"
 #include "tools/train/train_device.h"
 
@@ -91,6 +92,27 @@ TEST_P(OnEmulatedGpus, TheBitsAreThoseOfOneStage) {
     for (int gpu = 0; gpu < emulation::kGpus; ++gpu) {
       EXPECT_EQ(emulation::AllocatedBytes(gpu), 0) << "GPU " << gpu;
     }
+  }
+}
+
+// A mirror's tensors are updated among others than on the rank itself, to the same bits.
+TEST(Mirror, HasTheBitsOfTheRankThatItMirrorsOnEmulatedGpus) {
+  for (SmallRun run : std::vector<SmallRun>{
+           {.model = "tied", .ranks = 3, .dtype = DType::kBFloat16},
+           {.model = "wide", .schedule = "zb-h1", .optimizer = OptimizerKind::kSgd}}) {
+    run.mirror = true;
+    const RunPlan plan = PlanOf(run);
+    const auto devices = RunDevices::ForThreads(
+        plan, emulation::kGpus, [](int number, const DeviceAllocator& allocator) {
+          return OpenCudaDevice(number, {.allocator = allocator, .graphs = true});
+        });
+    ASSERT_TRUE(devices.ok()) << devices.status();
+    TrainOptions options = SmallOptions(kSteps);
+    options.running.devices = (*devices)->ranks();
+    const absl::StatusOr<KeptRun> kept = TrainAndKeep(plan, options);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(MirrorDifferences(kept->states), "") << run.Name();
+    EXPECT_EQ(kept->outcome, OneStageOutcome(run));
   }
 }
 
