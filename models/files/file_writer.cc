@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "models/files/disk.h"
 
 namespace sluice {
 namespace {
@@ -44,14 +44,14 @@ class PosixFileWriter : public FileWriter {
 
   ~PosixFileWriter() override {
     if (fd_ >= 0) close(fd_);
-    if (!committed_) unlink(temporary_.c_str());
+    if (!committed_) disk::Remove(temporary_);
   }
 
   absl::Status Append(const void* data, size_t size) override {
     assert(fd_ >= 0);
     const char* next = static_cast<const char*>(data);
     for (size_t left = size; left > 0;) {
-      const ssize_t written = write(fd_, next, std::min(left, kLargestWrite));
+      const ssize_t written = disk::Write(fd_, next, std::min(left, kLargestWrite));
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return FileError(errno, absl::StrCat("cannot write ", path_));
       next += written;
@@ -64,13 +64,13 @@ class PosixFileWriter : public FileWriter {
 
   absl::Status Commit() override {
     assert(fd_ >= 0);
-    const bool synced = fsync(fd_) == 0;
+    const bool synced = disk::Sync(fd_) == 0;
     const int sync_error = errno;
     const bool closed = close(fd_) == 0;
     fd_ = -1;
     if (!synced) return FileError(sync_error, absl::StrCat("cannot flush ", path_));
     if (!closed) return FileError(errno, absl::StrCat("cannot close ", path_));
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    if (disk::Rename(temporary_, path_) != 0) {
       return FileError(errno, absl::StrCat("cannot rename ", temporary_, " to ", path_));
     }
     committed_ = true;
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<FileWriter>> FileWriter::Create(const std::string
   // Names that other writers use, or that a crash left behind, are skipped.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string temporary = absl::StrCat(path, ".tmp-", getpid(), "-", attempt);
-    const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd = disk::Open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) return std::make_unique<PosixFileWriter>(path, std::move(temporary), fd);
     if (errno != EEXIST) return FileError(errno, absl::StrCat("cannot create ", temporary));
   }
@@ -113,11 +113,11 @@ absl::StatusOr<std::unique_ptr<FileWriter>> FileWriter::Create(const std::string
 std::string Checksum(const void* data, size_t size) { return Hex(XXH3_128bits(data, size)); }
 
 absl::Status SyncDirectory(const std::string& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = disk::Open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, absl::StrCat("cannot open the directory ", directory));
   // Some network file systems cannot flush a directory and return EINVAL; nothing better can be
   // done there.
-  const bool synced = fsync(fd) == 0 || errno == EINVAL;
+  const bool synced = disk::Sync(fd) == 0 || errno == EINVAL;
   const int error = errno;
   close(fd);
   if (!synced) return FileError(error, absl::StrCat("cannot flush the directory ", directory));

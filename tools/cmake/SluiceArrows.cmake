@@ -5,13 +5,14 @@ set(SLUICE_MAY_USE_schedules "")
 set(SLUICE_MAY_USE_optimise schedules)
 set(SLUICE_MAY_USE_spec "")
 set(SLUICE_MAY_USE_tokens spec)
+set(SLUICE_MAY_USE_failpoints "")
 set(SLUICE_MAY_USE_device "")
-set(SLUICE_MAY_USE_comm device)
+set(SLUICE_MAY_USE_comm failpoints device)
 set(SLUICE_MAY_USE_kernels spec device)
-set(SLUICE_MAY_USE_models spec tokens kernels)
-set(SLUICE_MAY_USE_pipeline schedules spec tokens comm device kernels models)
+set(SLUICE_MAY_USE_models spec tokens failpoints kernels)
+set(SLUICE_MAY_USE_pipeline schedules spec tokens failpoints comm device kernels models)
 set(SLUICE_MAY_USE_partitioner schedules optimise spec)
-set(SLUICE_MAY_USE_planning schedules optimise spec partitioner comm device tokens kernels models pipeline)
+set(SLUICE_MAY_USE_planning schedules optimise spec partitioner failpoints comm device tokens kernels models pipeline)
 # Arrows between the folders of one folder, by its path with "_" for "/": each may include what lies in those before it.
 set(SLUICE_FOLDERS_models_data images corpora documents)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
@@ -28,6 +29,7 @@ set(SLUICE_ROOM_FOLDERS
     schedules=schedules
     models/spec=spec
     models/tokens=tokens
+    models/failpoints=failpoints
     models/device=device
     models/kernels=kernels
     models=models

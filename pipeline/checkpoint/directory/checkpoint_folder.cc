@@ -1,17 +1,14 @@
 #include "pipeline/checkpoint/directory/checkpoint_folder.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/disk.h"
 #include "models/files/file_writer.h"
 #include "models/spec/model_config.h"
 #include "pipeline/checkpoint/directory/replaced_run.h"
@@ -43,7 +40,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Create(
   if (absl::Status status = MakeOwnFolder(directory); !status.ok()) return status;
   ClearOwnFolder(directory);
   std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(directory, SomeNonce()));
-  if (mkdir(folder->path().c_str(), 0777) != 0) {
+  if (disk::MakeFolder(folder->path()) != 0) {
     return FileError(errno, absl::StrCat("cannot create ", folder->path()));
   }
   return folder;
@@ -81,7 +78,7 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
   const std::string name = StepFolderName(state.step);
   absl::Status status = CheckLatestLink(directory_);
   if (!status.ok()) return status;
-  if (symlink(name.c_str(), new_link.c_str()) != 0) {
+  if (disk::Symlink(name, new_link) != 0) {
     return FileError(errno, absl::StrCat("cannot create the link ", new_link));
   }
   status = WriteTexts(state, std::move(files));
@@ -89,7 +86,7 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
   if (status.ok()) status = MoveIntoPlace(path(), directory_, state.step);
   if (status.ok()) status = SyncDirectory(directory_);
   if (!status.ok()) return status;
-  if (std::rename(new_link.c_str(), (dir / kLatestLink).c_str()) != 0) {
+  if (disk::Rename(new_link, (dir / kLatestLink).string()) != 0) {
     return FileError(errno, absl::StrCat("cannot replace the link ", directory_, "/", kLatestLink));
   }
   status = SyncDirectory(directory_);

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "comm/printable.h"
+#include "models/files/disk.h"
 #include "models/files/file_writer.h"
 
 namespace sluice {
@@ -62,8 +63,8 @@ bool IsGone(int fd, const std::string& path) {
 
 absl::Status SayWho(int fd, const std::string& path) {
   const std::string holder = Holder();
-  if (ftruncate(fd, 0) == 0) {
-    const ssize_t written = pwrite(fd, holder.data(), holder.size(), 0);
+  if (disk::Truncate(fd, 0) == 0) {
+    const ssize_t written = disk::WriteAt(fd, holder.data(), holder.size(), 0);
     if (written == static_cast<ssize_t>(holder.size())) return absl::OkStatus();
     if (written >= 0) errno = ENOSPC;
   }
@@ -81,7 +82,7 @@ absl::Status Refusal(int error, int fd, const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& path) {
   for (;;) {
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    const int fd = disk::Open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (fd < 0) return FileError(errno, absl::StrCat("cannot open ", path));
     const int error = LockAtOnce(fd);
     absl::Status status = error == 0 ? absl::OkStatus() : Refusal(error, fd, path);
@@ -95,7 +96,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
 
 FolderLock::~FolderLock() {
   // A text that stays names a process of the past; nobody reads it without finding the lock taken.
-  [[maybe_unused]] const int emptied = ftruncate(fd_, 0);
+  [[maybe_unused]] const int emptied = disk::Truncate(fd_, 0);
   close(fd_);
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "models/files/disk.h"
 #include "models/files/file_writer.h"
 #include "models/files/mapped_file.h"
 
@@ -41,7 +42,7 @@ absl::Status MakeDirectories(const fs::path& path) {
   if (path.empty() || IsDirectory(path)) return absl::OkStatus();
   const fs::path parent = path.parent_path();
   if (absl::Status status = MakeDirectories(parent); !status.ok()) return status;
-  if (mkdir(path.c_str(), 0777) != 0 && !(errno == EEXIST && IsDirectory(path))) {
+  if (disk::MakeFolder(path.string()) != 0 && !(errno == EEXIST && IsDirectory(path))) {
     const int error = errno == EEXIST ? ENOTDIR : errno;
     return FileError(error, absl::StrCat("cannot create ", path.string()));
   }
@@ -50,11 +51,11 @@ absl::Status MakeDirectories(const fs::path& path) {
 
 absl::Status WriteMark(const fs::path& own) {
   const fs::path path = own / kFormatFile;
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const int fd = disk::Open(path.string(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd < 0) return FileError(errno, absl::StrCat("cannot create ", path.string()));
-  const ssize_t written = pwrite(fd, kFormat.data(), kFormat.size(), 0);
+  const ssize_t written = disk::WriteAt(fd, kFormat.data(), kFormat.size(), 0);
   const bool whole = written == static_cast<ssize_t>(kFormat.size());
-  const int error = whole && fsync(fd) == 0 ? 0 : written < 0 || whole ? errno : ENOSPC;
+  const int error = whole && disk::Sync(fd) == 0 ? 0 : written < 0 || whole ? errno : ENOSPC;
   close(fd);
   if (error != 0) return FileError(error, absl::StrCat("cannot write ", path.string()));
   return SyncDirectory(own.string());
@@ -108,7 +109,7 @@ std::string OwnPath(const std::string& directory, const std::string& name) {
 absl::Status MakeOwnFolder(const std::string& directory) {
   const fs::path own = fs::path(directory) / kOwnFolder;
   if (absl::Status status = MakeDirectories(directory); !status.ok()) return status;
-  if (mkdir(own.c_str(), 0777) == 0) {
+  if (disk::MakeFolder(own.string()) == 0) {
     if (absl::Status status = SyncDirectory(directory); !status.ok()) return status;
   } else if (errno != EEXIST) {
     return FileError(errno, absl::StrCat("cannot create ", own.string()));
@@ -122,7 +123,7 @@ void ClearOwnFolder(const std::string& directory) {
   for (const auto& entry : fs::directory_iterator(OwnPath(directory, ""), ignored)) {
     if (IsTemporary(entry.path().filename().string())) leftovers.push_back(entry.path());
   }
-  for (const fs::path& leftover : leftovers) fs::remove_all(leftover, ignored);
+  for (const fs::path& leftover : leftovers) disk::RemoveAll(leftover.string());
 }
 
 uint64_t SomeNonce() {

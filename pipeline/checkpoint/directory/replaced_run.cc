@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "models/files/disk.h"
 #include "models/files/file_writer.h"
 #include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/directory/own_folder.h"
@@ -50,10 +51,7 @@ absl::Status WriteNote(const std::string& directory, const Note& note) {
   return WriteTextFile(OwnPath(directory, kReplacedFile), text).status();
 }
 
-void DropNote(const std::string& directory) {
-  std::error_code ignored;
-  fs::remove(OwnPath(directory, kReplacedFile), ignored);
-}
+void DropNote(const std::string& directory) { disk::Remove(OwnPath(directory, kReplacedFile)); }
 
 bool IsStill(const std::string& directory, int64_t step, const std::string& checksum) {
   return IsCheckpoint((fs::path(directory) / StepFolderName(step)).string()) &&

@@ -1,16 +1,13 @@
 #include "pipeline/checkpoint/directory/step_folders.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "models/files/disk.h"
 #include "models/files/file_writer.h"
 #include "models/files/mapped_file.h"
 #include "pipeline/checkpoint/directory/own_folder.h"
@@ -33,14 +30,13 @@ absl::Status CannotMove(const fs::path& from, const fs::path& to) {
 // For a file system that can neither exchange two names nor rename only to one that is free.
 absl::Status MoveInTwoSteps(const fs::path& from, const fs::path& to, const fs::path& aside) {
   const bool replaces = IsThere(to);
-  if (replaces && std::rename(to.c_str(), aside.c_str()) != 0) return CannotMove(to, aside);
-  if (std::rename(from.c_str(), to.c_str()) != 0) {
+  if (replaces && disk::Rename(to.string(), aside.string()) != 0) return CannotMove(to, aside);
+  if (disk::Rename(from.string(), to.string()) != 0) {
     absl::Status status = CannotMove(from, to);
-    if (replaces) std::rename(aside.c_str(), to.c_str());
+    if (replaces) disk::Rename(aside.string(), to.string());
     return status;
   }
-  std::error_code ignored;
-  fs::remove_all(aside, ignored);
+  disk::RemoveAll(aside.string());
   return absl::OkStatus();
 }
 
@@ -66,7 +62,7 @@ std::vector<int64_t> CheckpointsIn(const std::string& directory) {
 
 absl::Status MoveIntoPlace(const std::string& from, const std::string& directory, int64_t step) {
   const fs::path to = fs::path(directory) / StepFolderName(step);
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+  if (disk::RenameToFree(from, to.string()) == 0) {
     return absl::OkStatus();
   }
   if (IsThere(to) && !IsCheckpoint(to.string())) {
@@ -74,7 +70,7 @@ absl::Status MoveIntoPlace(const std::string& from, const std::string& directory
         absl::StrCat("cannot save ", to.string(),
                      ": what is there is not a checkpoint that sluice wrote; move it away"));
   }
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+  if (disk::Exchange(from, to.string()) == 0) {
     return absl::OkStatus();
   }
   return MoveInTwoSteps(from, to, RemovingFolder(directory, SomeNonce()));
@@ -91,11 +87,9 @@ absl::Status CheckLatestLink(const std::string& directory) {
 }
 
 bool RemoveCheckpoint(const std::string& directory, int64_t step) {
-  const fs::path aside = RemovingFolder(directory, SomeNonce());
-  std::error_code error;
-  fs::rename(fs::path(directory) / StepFolderName(step), aside, error);
-  if (error) return false;
-  fs::remove_all(aside, error);
+  const std::string aside = RemovingFolder(directory, SomeNonce());
+  if (disk::Rename((fs::path(directory) / StepFolderName(step)).string(), aside) != 0) return false;
+  disk::RemoveAll(aside);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/files/disk.h"
 #include "models/files/file_writer.h"
 
 namespace sluice {
@@ -22,15 +23,15 @@ bool CannotReserve(int error) {
 
 absl::Status SetLength(int fd, uint64_t bytes, const std::string& path) {
   const auto length = static_cast<off_t>(bytes);
-  if (length == 0 || fallocate(fd, 0, 0, length) == 0) return absl::OkStatus();
-  if (CannotReserve(errno) && ftruncate(fd, length) == 0) return absl::OkStatus();
+  if (length == 0 || disk::Reserve(fd, length) == 0) return absl::OkStatus();
+  if (CannotReserve(errno) && disk::Truncate(fd, length) == 0) return absl::OkStatus();
   return FileError(errno, absl::StrCat("cannot write ", path));
 }
 
 }  // namespace
 
 absl::StatusOr<SharedFile> SharedFile::Create(const std::string& path, uint64_t bytes) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  const int fd = disk::Open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return FileError(errno, absl::StrCat("cannot create ", path));
   SharedFile file(path, fd);
   if (absl::Status status = SetLength(fd, bytes, path); !status.ok()) return status;
@@ -40,7 +41,7 @@ absl::StatusOr<SharedFile> SharedFile::Create(const std::string& path, uint64_t 
 // For writing only: a network file system then never reads a page of which it has a part, and
 // never writes back what others have written to it since.
 absl::StatusOr<SharedFile> SharedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int fd = disk::Open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, absl::StrCat("cannot open ", path));
   return SharedFile(path, fd);
 }
@@ -56,7 +57,7 @@ absl::Status SharedFile::WriteAt(uint64_t offset, const void* data, size_t size)
   const char* next = static_cast<const char*>(data);
   auto at = static_cast<off_t>(offset);
   for (size_t left = size; left > 0;) {
-    const ssize_t written = pwrite(fd_, next, std::min(left, kLargestWrite), at);
+    const ssize_t written = disk::WriteAt(fd_, next, std::min(left, kLargestWrite), at);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return FileError(errno, absl::StrCat("cannot write ", path_));
     next += written;
@@ -67,7 +68,7 @@ absl::Status SharedFile::WriteAt(uint64_t offset, const void* data, size_t size)
 }
 
 absl::Status SharedFile::Sync() const {
-  if (fsync(fd_) == 0) return absl::OkStatus();
+  if (disk::Sync(fd_) == 0) return absl::OkStatus();
   return FileError(errno, absl::StrCat("cannot flush ", path_));
 }
 

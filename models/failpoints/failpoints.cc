@@ -1,0 +1,159 @@
+#include "models/failpoints/failpoints.h"
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#ifdef SLUICE_FAILPOINTS
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "absl/time/clock.h"
+#endif
+
+namespace sluice {
+namespace {
+
+constexpr FaultKind kKinds[] = {FaultKind::kFail, FaultKind::kTear, FaultKind::kDelay,
+                                FaultKind::kVanish, FaultKind::kKill};
+
+}  // namespace
+
+absl::string_view FaultKindName(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kFail:
+      return "fail";
+    case FaultKind::kTear:
+      return "tear";
+    case FaultKind::kDelay:
+      return "delay";
+    case FaultKind::kVanish:
+      return "vanish";
+    case FaultKind::kKill:
+      return "kill";
+  }
+  return "";
+}
+
+absl::StatusOr<Fault> ParseFault(absl::string_view text) {
+  const std::vector<std::string> words = absl::StrSplit(text, ':');
+  Fault fault;
+  const bool counts = words.size() == 3 && absl::SimpleAtoi(words[1], &fault.hit) && fault.hit >= 1;
+  for (const FaultKind kind : kKinds) {
+    if (!counts || words[0].empty() || words[2] != FaultKindName(kind)) continue;
+    fault.point = words[0] == "*" ? "" : words[0];
+    fault.kind = kind;
+    return fault;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", text,
+      "' is no fault; expected POINT:HIT:KIND, as write:7:tear, with a HIT from 1 and a ",
+      "KIND of fail, tear, delay, vanish and kill"));
+}
+
+#ifdef SLUICE_FAILPOINTS
+namespace {
+
+// Everything that failpoints know, of the whole process.
+class Failpoints {
+ public:
+  static Failpoints& Get() {
+    static auto* const points = new Failpoints;  // threads may outlive main
+    return *points;
+  }
+
+  FaultAnswer Hit(absl::string_view name) {
+    absl::Duration delay;
+    const FaultAnswer answer = Decide(name, &delay);
+    if (delay > absl::ZeroDuration()) absl::SleepFor(delay);
+    return answer;
+  }
+
+  void Arm(std::optional<Fault> fault) {
+    const std::lock_guard lock(mutex_);
+    fault_ = std::move(fault);
+    hits_.clear();
+    passed_ = 0;
+    happened_ = false;
+  }
+
+  std::map<std::string, int64_t> hits() const {
+    const std::lock_guard lock(mutex_);
+    return {hits_.begin(), hits_.end()};
+  }
+
+  bool happened() const {
+    const std::lock_guard lock(mutex_);
+    return happened_;
+  }
+
+ private:
+  Failpoints() {
+    const char* const text = std::getenv("SLUICE_FAILPOINT");
+    if (text == nullptr) return;
+    absl::StatusOr<Fault> fault = ParseFault(text);
+    if (!fault.ok()) {
+      std::fprintf(stderr, "SLUICE_FAILPOINT: %s\n", fault.status().ToString().c_str());
+      std::abort();
+    }
+    fault_ = *std::move(fault);
+  }
+
+  FaultAnswer Decide(absl::string_view name, absl::Duration* delay) {
+    const std::lock_guard lock(mutex_);
+    const auto found = hits_.try_emplace(std::string(name), 0).first;
+    ++found->second;
+    ++passed_;
+    if (!fault_) return {};
+    if (happened_) {
+      return fault_->kind == FaultKind::kVanish ? FaultAnswer{.error = fault_->error}
+                                                : FaultAnswer{};
+    }
+    const bool any = fault_->point.empty();
+    if (!any && fault_->point != name) return {};
+    if ((any ? passed_ : found->second) != fault_->hit) return {};
+    happened_ = true;
+    switch (fault_->kind) {
+      case FaultKind::kFail:
+        return {.error = fault_->error};
+      case FaultKind::kTear:
+      case FaultKind::kVanish:
+        return {.error = fault_->error, .torn = true};
+      case FaultKind::kKill:
+        return {.error = fault_->error, .torn = true, .kill = true};
+      case FaultKind::kDelay:
+        *delay = fault_->delay;
+        return {};
+    }
+    return {};
+  }
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::optional<Fault> fault_;
+  std::map<std::string, int64_t> hits_;
+  int64_t passed_ = 0;  // the sum of `hits_`
+  bool happened_ = false;
+};
+
+}  // namespace
+
+FaultAnswer HitFailpoint(absl::string_view name) { return Failpoints::Get().Hit(name); }
+
+void DieOfFault() {
+  std::raise(SIGKILL);
+  std::abort();
+}
+
+void ArmFault(std::optional<Fault> fault) { Failpoints::Get().Arm(std::move(fault)); }
+
+std::map<std::string, int64_t> FailpointHits() { return Failpoints::Get().hits(); }
+
+bool FaultHappened() { return Failpoints::Get().happened(); }
+#endif
+
+}  // namespace sluice
