@@ -17,8 +17,9 @@ namespace sluice {
 // A folder that lives as long as the test.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sluice-test-XXXXXX").string();
+  explicit TempFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string pattern = (parent / "sluice-test-XXXXXX").string();
     path_ = mkdtemp(pattern.data());
   }
   ~TempFolder() {
