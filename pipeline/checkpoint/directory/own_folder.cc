@@ -123,6 +123,8 @@ void ClearOwnFolder(const std::string& directory) {
   for (const auto& entry : fs::directory_iterator(OwnPath(directory, ""), ignored)) {
     if (IsTemporary(entry.path().filename().string())) leftovers.push_back(entry.path());
   }
+  // One of them may have been a step's folder: only once a crash cannot bring it back to its place.
+  if (leftovers.empty() || !SyncDirectory(directory).ok()) return;
   for (const fs::path& leftover : leftovers) disk::RemoveAll(leftover.string());
 }
 

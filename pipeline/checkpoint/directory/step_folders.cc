@@ -27,17 +27,15 @@ absl::Status CannotMove(const fs::path& from, const fs::path& to) {
   return FileError(errno, absl::StrCat("cannot rename ", from.string(), " to ", to.string()));
 }
 
-// For a file system that can neither exchange two names nor rename only to one that is free.
+// For a file system that can neither exchange two names nor rename only to one that is free. A
+// folder that was there stays aside, since a crash may still undo the renames.
 absl::Status MoveInTwoSteps(const fs::path& from, const fs::path& to, const fs::path& aside) {
   const bool replaces = IsThere(to);
   if (replaces && disk::Rename(to.string(), aside.string()) != 0) return CannotMove(to, aside);
-  if (disk::Rename(from.string(), to.string()) != 0) {
-    absl::Status status = CannotMove(from, to);
-    if (replaces) disk::Rename(aside.string(), to.string());
-    return status;
-  }
-  disk::RemoveAll(aside.string());
-  return absl::OkStatus();
+  if (disk::Rename(from.string(), to.string()) == 0) return absl::OkStatus();
+  absl::Status status = CannotMove(from, to);
+  if (replaces) disk::Rename(aside.string(), to.string());
+  return status;
 }
 
 }  // namespace
@@ -89,7 +87,8 @@ absl::Status CheckLatestLink(const std::string& directory) {
 bool RemoveCheckpoint(const std::string& directory, int64_t step) {
   const std::string aside = RemovingFolder(directory, SomeNonce());
   if (disk::Rename((fs::path(directory) / StepFolderName(step)).string(), aside) != 0) return false;
-  disk::RemoveAll(aside);
+  // A crash may otherwise undo the rename, and not the removal of what is in the folder.
+  if (SyncDirectory(directory).ok()) disk::RemoveAll(aside);
   return true;
 }
 
