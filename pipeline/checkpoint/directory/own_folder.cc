@@ -68,14 +68,23 @@ std::optional<std::string> ReadMark(const fs::path& own) {
   return std::string(file->bytes().begin(), file->bytes().end());
 }
 
-// A process that was killed, or another one at this moment, may have made a part of the mark.
+// Whether the mark is as a process leaves it that was killed before it was whole, or a power failure,
+// which may have made a file of zeros of it.
+bool IsBegun(absl::string_view mark) {
+  for (size_t i = 0; i < mark.size(); ++i) {
+    if (i >= kFormat.size() || (mark[i] != kFormat[i] && mark[i] != '\0')) return false;
+  }
+  return true;
+}
+
+// Another process may be making the mark at this moment.
 absl::Status MarkAsOurs(const fs::path& own) {
   std::error_code error;
   const bool real = fs::is_directory(fs::symlink_status(own, error));
   const bool empty = real && fs::is_empty(own, error) && !error;
   const std::optional<std::string> mark = real ? ReadMark(own) : std::nullopt;
   if (mark == kFormat) return absl::OkStatus();
-  if (mark ? absl::StartsWith(kFormat, *mark) : empty) return WriteMark(own);
+  if (mark ? IsBegun(*mark) : empty) return WriteMark(own);
   return absl::FailedPreconditionError(absl::StrCat(
       own.string(), " was not made by this version of sluice (expected a folder with a file '",
       kFormatFile, "' that says '", absl::StripAsciiWhitespace(kFormat),
