@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "comm/message_failpoint.h"
 #include "comm/where.h"
 
 namespace sluice {
 
 absl::Status QueueCommunicator::PostSend(int to, const void* data, size_t bytes, Ticket* ticket) {
+  if (absl::Status status = HitMessage("send"); !status.ok()) return status;
   return queue_.Add({.direction = Direction::kSend,
                      .channel = channels_.messages,
                      .peer = to,
@@ -18,6 +20,7 @@ absl::Status QueueCommunicator::PostSend(int to, const void* data, size_t bytes,
 }
 
 absl::Status QueueCommunicator::PostReceive(int from, void* data, size_t bytes, Ticket* ticket) {
+  if (absl::Status status = HitMessage("receive"); !status.ok()) return status;
   return queue_.Add({.direction = Direction::kReceive,
                      .channel = channels_.messages,
                      .peer = from,
@@ -27,10 +30,12 @@ absl::Status QueueCommunicator::PostReceive(int from, void* data, size_t bytes, 
 }
 
 absl::Status QueueCommunicator::WaitSend(int to, Ticket ticket, Instant deadline) {
+  if (absl::Status status = HitMessage("wait"); !status.ok()) return status;
   return queue_.Wait(Direction::kSend, channels_.messages, to, ticket, deadline);
 }
 
 absl::Status QueueCommunicator::WaitReceive(int from, Ticket ticket, Instant deadline) {
+  if (absl::Status status = HitMessage("wait"); !status.ok()) return status;
   return queue_.Wait(Direction::kReceive, channels_.messages, from, ticket, deadline);
 }
 
@@ -61,6 +66,7 @@ absl::Status QueueCommunicator::Barrier(Instant deadline) {
 }
 
 absl::Status QueueCommunicator::GatherFromAll(Instant deadline) {
+  if (absl::Status status = HitMessage("meet"); !status.ok()) return status;
   if (queue_.failed()) return queue_.failure();
   if (!late_.ok()) return late_;
   absl::Status status = PostGather();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/local/fifo_edge.h"
+#include "comm/message_failpoint.h"
 #include "models/device/wait_until.h"
 
 namespace sluice {
@@ -77,20 +78,25 @@ class InProcessCommunicator : public Communicator {
   int size() const override { return shared_->ranks; }
 
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
+    if (absl::Status status = HitMessage("send"); !status.ok()) return status;
     return Settled(shared_->edge(rank_, to).PostSend(data, bytes, ticket));
   }
   absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
+    if (absl::Status status = HitMessage("receive"); !status.ok()) return status;
     return Settled(shared_->edge(from, rank_).PostReceive(data, bytes, ticket));
   }
   absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
+    if (absl::Status status = HitMessage("wait"); !status.ok()) return status;
     return Settled(shared_->edge(rank_, to).Wait(ticket, deadline));
   }
   absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
+    if (absl::Status status = HitMessage("wait"); !status.ok()) return status;
     return Settled(shared_->edge(from, rank_).Wait(ticket, deadline));
   }
 
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
                          Instant deadline) override {
+    if (absl::Status status = HitMessage("meet"); !status.ok()) return status;
     shared_->slots[rank_] = mine;
     if (absl::Status status = shared_->Meet(rank_, deadline); !status.ok()) return status;
     absl::Status sizes = absl::OkStatus();
@@ -110,7 +116,10 @@ class InProcessCommunicator : public Communicator {
     return sizes.ok() ? left : sizes;
   }
 
-  absl::Status Barrier(Instant deadline) override { return shared_->Meet(rank_, deadline); }
+  absl::Status Barrier(Instant deadline) override {
+    if (absl::Status status = HitMessage("meet"); !status.ok()) return status;
+    return shared_->Meet(rank_, deadline);
+  }
 
   void Abort(const absl::Status& status) override {
     shared_->End(status);

@@ -52,7 +52,7 @@ absl::StatusOr<Fault> ParseFault(absl::string_view text) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", text,
-      "' is no fault; expected POINT:HIT:KIND, as write:7:tear, with a HIT from 1 and a ",
+      "' is no fault; expected POINT:HIT:KIND, as disk.write:7:tear, with a HIT from 1 and a ",
       "KIND of fail, tear, delay, vanish and kill"));
 }
 
@@ -67,9 +67,9 @@ class Failpoints {
     return *points;
   }
 
-  FaultAnswer Hit(absl::string_view name) {
+  FaultAnswer Hit(absl::string_view group, absl::string_view name) {
     absl::Duration delay;
-    const FaultAnswer answer = Decide(name, &delay);
+    const FaultAnswer answer = Decide(group, absl::StrCat(group, ".", name), &delay);
     if (delay > absl::ZeroDuration()) absl::SleepFor(delay);
     return answer;
   }
@@ -79,17 +79,17 @@ class Failpoints {
     fault_ = std::move(fault);
     hits_.clear();
     passed_ = 0;
-    happened_ = false;
+    happened_in_.clear();
   }
 
   std::map<std::string, int64_t> hits() const {
     const std::lock_guard lock(mutex_);
-    return {hits_.begin(), hits_.end()};
+    return hits_;
   }
 
   bool happened() const {
     const std::lock_guard lock(mutex_);
-    return happened_;
+    return !happened_in_.empty();
   }
 
  private:
@@ -104,20 +104,19 @@ class Failpoints {
     fault_ = *std::move(fault);
   }
 
-  FaultAnswer Decide(absl::string_view name, absl::Duration* delay) {
+  FaultAnswer Decide(absl::string_view group, const std::string& point, absl::Duration* delay) {
     const std::lock_guard lock(mutex_);
-    const auto found = hits_.try_emplace(std::string(name), 0).first;
-    ++found->second;
+    const int64_t hits = ++hits_[point];
     ++passed_;
     if (!fault_) return {};
-    if (happened_) {
-      return fault_->kind == FaultKind::kVanish ? FaultAnswer{.error = fault_->error}
-                                                : FaultAnswer{};
+    if (!happened_in_.empty()) {
+      const bool gone = fault_->kind == FaultKind::kVanish && happened_in_ == group;
+      return {.error = gone ? fault_->error : 0};
     }
     const bool any = fault_->point.empty();
-    if (!any && fault_->point != name) return {};
-    if ((any ? passed_ : found->second) != fault_->hit) return {};
-    happened_ = true;
+    if (!any && fault_->point != point) return {};
+    if ((any ? passed_ : hits) != fault_->hit) return {};
+    happened_in_ = std::string(group);
     switch (fault_->kind) {
       case FaultKind::kFail:
         return {.error = fault_->error};
@@ -136,13 +135,15 @@ class Failpoints {
   mutable std::mutex mutex_;  // guards what follows
   std::optional<Fault> fault_;
   std::map<std::string, int64_t> hits_;
-  int64_t passed_ = 0;  // the sum of `hits_`
-  bool happened_ = false;
+  int64_t passed_ = 0;       // the sum of `hits_`
+  std::string happened_in_;  // the group of the fault that has happened
 };
 
 }  // namespace
 
-FaultAnswer HitFailpoint(absl::string_view name) { return Failpoints::Get().Hit(name); }
+FaultAnswer HitFailpoint(absl::string_view group, absl::string_view name) {
+  return Failpoints::Get().Hit(group, name);
+}
 
 void DieOfFault() {
   std::raise(SIGKILL);

@@ -15,9 +15,9 @@
 #include "models/failpoints/failpoints.h"
 
 // The system calls by which files are saved, and opened to look at what is there: each does what the
-// one that it names does, returns the same and sets errno. In builds with failpoints each is one, by
-// the name that it gives to Through, and a test can watch all of them. What is to survive a crash
-// goes through here, so that tests/faults sees it.
+// one that it names does, returns the same and sets errno. In builds with failpoints each is one of
+// the group "disk", by the name that it gives to Through, and a test can watch all of them. What is
+// to survive a crash goes through here, so that tests/faults sees it.
 namespace sluice::disk {
 
 // A call, for whoever watches.
@@ -64,7 +64,7 @@ class Turn {
 // test wants.
 template <typename Function>
 auto Through(const Call& what, const Function& call) -> decltype(call(size_t{})) {
-  const FaultAnswer answer = HitFailpoint(what.name);
+  const FaultAnswer answer = HitFailpoint("disk", what.name);
   const Turn turn;
   const bool half = answer.torn && what.size > 1;
   if (answer.error == 0 || half) {

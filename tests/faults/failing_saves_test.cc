@@ -1,12 +1,15 @@
-// Each call by which a run saves fails, is torn, is late, or is the last that the disk answers: the
-// run goes on or ends as its documentation says, and a whole checkpoint is there, from which it can
-// be resumed.
+// Each call by which a run saves, and each message of it, fails, is torn, is late, or is the last one
+// that works: the run goes on or ends as its documentation says, and a whole checkpoint is there,
+// from which it can be resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -31,31 +34,37 @@ struct Scenario {
 };
 
 std::vector<Scenario> Scenarios() {
-  return {
-      {"NewDirectory",
-       false,
-       {},
-       {"open", "write", "reserve", "sync", "rename", "symlink", "mkdir", "remove", "truncate"}},
-      {"GoesOnBeforeItsNewest", true, {.resume = "step-00000002"}, {"exchange"}},
-      {"ReplacesAnotherRun", true, {.seed = 2, .overwrite = true}, {"exchange"}}};
+  return {{"NewDirectory",
+           false,
+           {},
+           {"disk.open", "disk.write", "disk.reserve", "disk.sync", "disk.rename", "disk.symlink",
+            "disk.mkdir", "disk.remove", "disk.truncate", "message.send", "message.receive",
+            "message.wait", "message.meet"}},
+          {"GoesOnBeforeItsNewest", true, {.resume = "step-00000002"}, {"disk.exchange"}},
+          {"ReplacesAnotherRun", true, {.seed = 2, .overwrite = true}, {"disk.exchange"}}};
 }
 
 void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 
-// Faults at every hit of every failpoint.
-std::vector<Fault> FaultsAt(const std::map<std::string, int64_t>& hits) {
+bool IsMessage(const std::string& point) { return absl::StartsWith(point, "message."); }
+
+// Faults at every hit of every failpoint of messages, or of every other one.
+std::vector<Fault> FaultsAt(const std::map<std::string, int64_t>& hits, bool messages) {
   std::vector<Fault> faults;
   for (const auto& [point, count] : hits) {
+    if (IsMessage(point) != messages) continue;
     for (int64_t hit = 1; hit <= count; ++hit) {
       const Fault at{.point = point, .hit = hit, .delay = absl::Milliseconds(2)};
       for (const FaultKind kind :
            {FaultKind::kFail, FaultKind::kTear, FaultKind::kDelay, FaultKind::kVanish}) {
+        if (messages && kind == FaultKind::kTear) continue;  // the same as a failure
         Fault& fault = faults.emplace_back(at);
         fault.kind = kind;
         if (kind == FaultKind::kTear) fault.error = ENOSPC;
       }
       // What a file system says that cannot do it: there may be another way.
-      if (point == "reserve" || point == "rename" || point == "exchange" || point == "sync") {
+      if (point == "disk.reserve" || point == "disk.rename" || point == "disk.exchange" ||
+          point == "disk.sync") {
         Fault& fault = faults.emplace_back(at);
         fault.error = EINVAL;
       }
@@ -64,7 +73,7 @@ std::vector<Fault> FaultsAt(const std::map<std::string, int64_t>& hits) {
   return faults;
 }
 
-class FailingDisk : public testing::TestWithParam<Scenario> {
+class FailingSaves : public testing::TestWithParam<Scenario> {
  protected:
   void TearDown() override { ArmFault(std::nullopt); }
 
@@ -151,47 +160,69 @@ class FailingDisk : public testing::TestWithParam<Scenario> {
     }
   }
 
+  static void CheckMessages(const Fault& fault, const SavingRunEnd& end) {
+    if (fault.kind == FaultKind::kDelay) return;
+    // Without its message a rank cannot go on, and tells the others.
+    EXPECT_EQ(end.status.code(), absl::StatusCode::kUnavailable) << end.status;
+  }
+
+  // How often the undisturbed run comes by each failpoint.
+  std::map<std::string, int64_t> CountHits() const {
+    const std::string directory = Prepare("undisturbed");
+    ArmFault(std::nullopt);
+    const SavingRunEnd end = Run(directory);
+    std::map<std::string, int64_t> hits = FailpointHits();
+    EXPECT_TRUE(end.status.ok()) << end.status;
+    EXPECT_EQ(CheckWhatIsThere(directory, end).step, kSavingSteps);
+    for (const std::string& point : GetParam().points) EXPECT_TRUE(hits.contains(point)) << point;
+    return hits;
+  }
+
+  SavingRunEnd Try(const Fault& fault) const {
+    const std::string directory = Prepare("run");
+    ArmFault(fault);
+    SavingRunEnd end = Run(directory);
+    const bool happened = FaultHappened();
+    ArmFault(std::nullopt);
+    CheckEnd(fault, end);
+    if (IsMessage(fault.point)) {
+      if (happened) CheckMessages(fault, end);  // ranks that are late meet more often
+    } else {
+      EXPECT_TRUE(happened);
+    }
+    GoOn(directory, CheckWhatIsThere(directory, end));
+    fs::remove_all(directory);
+    return end;
+  }
+
+  void TryAll(bool messages) const {
+    const std::vector<Fault> faults = FaultsAt(CountHits(), messages);
+    // A prime, so that all kinds come up.
+    const size_t stride = AllFaults() ? 1 : 41;
+    size_t tried = 0, ended = 0, told = 0;
+    for (size_t i = 0; i < faults.size() && !HasFailure(); i += stride) {
+      const Fault& fault = faults[i];
+      SCOPED_TRACE(absl::StrCat(fault.point, ":", fault.hit, ":", FaultKindName(fault.kind),
+                                " with errno ", fault.error));
+      const SavingRunEnd end = Try(fault);
+      ++tried;
+      ended += end.status.ok() ? 0 : 1;
+      told += end.failed.empty() ? 0 : 1;
+    }
+    std::printf(
+        "%zu of %zu faults: %zu runs ended with an error, %zu went on without a checkpoint\n",
+        tried, faults.size(), ended, told);
+    EXPECT_GT(ended, 0U);
+  }
+
   TempFolder folder_{FastFolder()};
 };
 
-TEST_P(FailingDisk, LeavesAWholeCheckpoint) {
-  const std::string undisturbed = Prepare("undisturbed");
-  ArmFault(std::nullopt);
-  const SavingRunEnd well = Run(undisturbed);
-  const std::map<std::string, int64_t> hits = FailpointHits();
-  ASSERT_TRUE(well.status.ok()) << well.status;
-  EXPECT_EQ(CheckWhatIsThere(undisturbed, well).step, kSavingSteps);
-  for (const std::string& point : GetParam().points) EXPECT_TRUE(hits.contains(point)) << point;
+TEST_P(FailingSaves, LeaveAWholeCheckpointWhereTheDiskFails) { TryAll(/*messages=*/false); }
 
-  const std::vector<Fault> faults = FaultsAt(hits);
-  // A prime, so that all kinds come up.
-  const size_t stride = AllFaults() ? 1 : 41;
-  size_t tried = 0, stopped = 0, told = 0;
-  for (size_t i = 0; i < faults.size(); i += stride) {
-    const Fault& fault = faults[i];
-    SCOPED_TRACE(absl::StrCat(fault.point, ":", fault.hit, ":", FaultKindName(fault.kind),
-                              " with errno ", fault.error));
-    const std::string directory = Prepare("run");
-    ArmFault(fault);
-    const SavingRunEnd end = Run(directory);
-    EXPECT_TRUE(FaultHappened());
-    ArmFault(std::nullopt);
-    CheckEnd(fault, end);
-    GoOn(directory, CheckWhatIsThere(directory, end));
-    fs::remove_all(directory);
-    ++tried;
-    stopped += end.status.ok() ? 0 : 1;
-    told += end.failed.empty() ? 0 : 1;
-    if (HasFailure()) break;  // the others would say the same
-  }
-  RecordProperty("faults", absl::StrCat(tried, " of ", faults.size()));
-  RecordProperty("runs_that_ended", static_cast<int>(stopped));
-  RecordProperty("runs_that_went_on_without_a_checkpoint", static_cast<int>(told));
-  std::printf("%zu of %zu faults: %zu runs ended with an error, %zu went on without a checkpoint\n",
-              tried, faults.size(), stopped, told);
-}
+TEST_P(FailingSaves, LeaveAWholeCheckpointWhereMessagesFail) { TryAll(/*messages=*/true); }
 
-INSTANTIATE_TEST_SUITE_P(Runs, FailingDisk, testing::ValuesIn(Scenarios()),
+INSTANTIATE_TEST_SUITE_P(Runs, FailingSaves, testing::ValuesIn(Scenarios()),
                          [](const auto& scenario) { return std::string(scenario.param.name); });
 
 }  // namespace
