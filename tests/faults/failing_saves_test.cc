@@ -40,6 +40,10 @@ std::vector<Scenario> Scenarios() {
            {"disk.open", "disk.write", "disk.reserve", "disk.sync", "disk.rename", "disk.symlink",
             "disk.mkdir", "disk.remove", "disk.truncate", "message.send", "message.receive",
             "message.wait", "message.meet"}},
+          {"OverTcp",
+           false,
+           {.tcp = true},
+           {"message.send", "message.receive", "message.wait", "message.meet"}},
           {"GoesOnBeforeItsNewest", true, {.resume = "step-00000002"}, {"disk.exchange"}},
           {"ReplacesAnotherRun", true, {.seed = 2, .overwrite = true}, {"disk.exchange"}}};
 }

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/directory/run_directory.h"
@@ -12,6 +13,7 @@
 #include "pipeline/checkpoint/files/checkpoint_files.h"
 #include "pipeline/checkpoint/files/finite_tensors.h"
 #include "pipeline/train/trainer.h"
+#include "tests/comm/tcp/tcp_group.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/small_run.h"
 
@@ -44,6 +46,26 @@ std::map<WhichCheckpoint, CheckpointBytes> UndisturbedCheckpoints() {
   return checkpoints;
 }
 
+// Each rank has its own end of a connection. The status is rank 0's, or that of another one that has
+// failed.
+absl::Status TrainOverTcp(const Dataset& data, const TrainOptions& options,
+                          const TrainEvents& events) {
+  const auto group = MakeTcpGroup(Plan().world_size(), {});
+  std::vector<absl::Status> ends(group.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < group.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      ends[rank] = TrainRank(Plan(), data, options, rank == 0 ? events : TrainEvents(), nullptr,
+                             *group[rank])
+                       .status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  absl::Status first = ends.front();
+  for (const absl::Status& end : ends) first.Update(end);
+  return first;
+}
+
 }  // namespace
 
 SavingRunEnd RunAndSave(const std::string& directory, const SavingRunOptions& options) {
@@ -69,7 +91,8 @@ SavingRunEnd RunAndSave(const std::string& directory, const SavingRunOptions& op
     end.failed.push_back(status);
   };
   const HashedData data(Plan().request.spec, Plan().request.batch.seq);
-  end.status = TrainInProcess(Plan(), data, train, events, nullptr).status();
+  end.status = options.tcp ? TrainOverTcp(data, train, events)
+                           : TrainInProcess(Plan(), data, train, events, nullptr).status();
   return end;
 }
 

@@ -23,6 +23,7 @@ struct SavingRunOptions {
   std::string resume = {};  // a checkpoint to go on from
   bool overwrite = false;
   int keep = 2;
+  bool tcp = false;  // the ranks share a connection rather than memory
 };
 
 struct SavingRunEnd {
