@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/where.h"
 #include "pipeline/checkpoint/adapters/adapter_folder.h"
 #include "pipeline/checkpoint/files/load_weights.h"
 #include "pipeline/checkpoint/saving/save_together.h"
@@ -213,14 +212,7 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
   };
   request.keep = options.saving.keep;
   request.on_read = on_read;
-  absl::StatusOr<SaveOutcome> outcome = SaveTogether(request, world);
-  // What another rank has aborted with says already which rank that is.
-  if (outcome.ok() || world.size() == 1 ||
-      WhereOf(outcome.status()).moment == Where::Moment::kCheckpoint) {
-    return outcome;
-  }
-  return WithWhere(outcome.status(),
-                   {.rank = world.rank(), .moment = Where::Moment::kCheckpoint, .step = step});
+  return SaveTogether(request, world);
 }
 
 absl::StatusOr<ResumePoint> OpenResumePoint(const std::string& path, const RunPlan& plan,

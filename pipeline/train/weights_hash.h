@@ -11,7 +11,8 @@
 namespace sluice {
 
 // XXH3-64 over the bytes of every weight in canonical order: equal exactly when all weights are, to
-// the bit. Called by every rank of `world`; rank 0 gets the hash, the others 0.
+// the bit. Called by every rank of `world`; rank 0 gets the hash, the others 0. A
+// rank that gets an error has aborted with it.
 absl::StatusOr<uint64_t> HashWeights(const RankState& state, Communicator& world,
                                      absl::Duration timeout);
 

@@ -36,12 +36,24 @@ class Save {
     absl::Status status = Open();
     if (status.ok() && !failed_) status = Write();
     if (status.ok() && !failed_) status = Commit();
-    if (!status.ok()) return status;
-    return std::move(outcome_);
+    if (status.ok()) return std::move(outcome_);
+    status = AtThisSave(status);
+    world_.Abort(status);  // messages use this object's memory until then
+    return status;
   }
 
  private:
   bool leads() const { return world_.rank() == kLeader; }
+
+  // What another rank has aborted with says already which rank that is.
+  absl::Status AtThisSave(const absl::Status& status) const {
+    if (world_.size() == 1 || WhereOf(status).moment == Where::Moment::kCheckpoint) return status;
+    return WithWhere(status, Here());
+  }
+  Where Here() const {
+    return {
+        .rank = world_.rank(), .moment = Where::Moment::kCheckpoint, .step = request_.state.step};
+  }
 
   // Has rank 0 make the folder and the files, and finds out who sees them.
   absl::Status Open() {
@@ -87,11 +99,10 @@ class Save {
 
   // Tells all ranks the error of rank `failed`.
   absl::Status Tell(int failed) {
-    std::string text;
+    std::string& text = told_;
+    text.clear();
     if (failed == world_.rank()) {
-      const Where where = {
-          .rank = failed, .moment = Where::Moment::kCheckpoint, .step = request_.state.step};
-      const absl::Status told = world_.size() == 1 ? mine_ : WithWhere(mine_, where);
+      const absl::Status told = world_.size() == 1 ? mine_ : WithWhere(mine_, Here());
       text = absl::StrCat(std::string(1, static_cast<char>(told.code())),
                           EncodeError(told, kMostWords));
     }
@@ -236,6 +247,7 @@ class Save {
   std::vector<SharedFile> open_;              // as in the request; empty where they are not seen
   std::vector<double> seen_;                  // [rank]: not 0 where it sees them
   std::string state_;                         // of a checksum, on its way
+  std::string told_;                          // an error, on its way
   std::map<std::string, FileRecord> records_;
   absl::Status mine_;    // the first error of this rank's files
   bool failed_ = false;  // some rank's, as all know

@@ -48,7 +48,7 @@ struct SaveRequest {
 // share) sends its parts to rank 0, a piece at a time.
 //
 // Called by every rank of `world`, with the same files. An error is of the messages between ranks, of
-// which one is lost, and for the rank that gets it to Abort with.
+// which one is lost; the rank that gets it has aborted with it.
 absl::StatusOr<SaveOutcome> SaveTogether(const SaveRequest& request, Communicator& world);
 
 }  // namespace sluice

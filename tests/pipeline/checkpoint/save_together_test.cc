@@ -232,7 +232,8 @@ TEST_F(SaveTogetherTest, ARankThatHangsIsMissedAndNothingIsLeftBehind) {
     threads.emplace_back([&, rank] {
       auto& end = ends[static_cast<size_t>(rank)];
       end = PathOf(SaveTogether(requests[static_cast<size_t>(rank)], group.communicator(rank)));
-      if (!end.ok()) group.communicator(rank).Abort(end.status());
+      // Otherwise messages might still use its memory, which is free by now.
+      EXPECT_FALSE(group.communicator(rank).failure().ok());
       ++ended;
     });
   }
