@@ -12,8 +12,8 @@
 #include "absl/time/time.h"
 
 // Places of the program that tests can make go wrong, each by its group and name ("disk.write",
-// "message.send"). They exist in builds with SLUICE_FAILPOINTS, which those that people run have not:
-// there HitFailpoint is a constant, and nothing of this is left.
+// "message.send"). They exist in builds with SLUICE_FAILPOINTS, which those that people run have
+// not: there HitFailpoint is a constant, and nothing of this is left.
 namespace sluice {
 
 enum class FaultKind {
@@ -43,15 +43,16 @@ struct FaultAnswer {
   bool kill = false;  // then end the process, by DieOfFault
 };
 
-// Reads "POINT:HIT:KIND", as "disk.write:7:tear"; "*" is any point. InvalidArgument says what is wrong.
+// Reads "POINT:HIT:KIND", as "disk.write:7:tear"; "*" is any point. InvalidArgument says what is
+// wrong.
 absl::StatusOr<Fault> ParseFault(absl::string_view text);
 
 #ifdef SLUICE_FAILPOINTS
 
 inline constexpr bool kHasFailpoints = true;
 
-// Comes by the failpoint "GROUP.NAME". Callable from any thread. In a process where no test has armed
-// anything, the environment's SLUICE_FAILPOINT (as for ParseFault) is what goes wrong.
+// Comes by the failpoint "GROUP.NAME". Callable from any thread. In a process where no test has
+// armed anything, the environment's SLUICE_FAILPOINT (as for ParseFault) is what goes wrong.
 FaultAnswer HitFailpoint(absl::string_view group, absl::string_view name);
 [[noreturn]] void DieOfFault();
 

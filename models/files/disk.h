@@ -14,10 +14,10 @@
 #include "absl/strings/string_view.h"
 #include "models/failpoints/failpoints.h"
 
-// The system calls by which files are saved, and opened to look at what is there: each does what the
-// one that it names does, returns the same and sets errno. In builds with failpoints each is one of
-// the group "disk", by the name that it gives to Through, and a test can watch all of them. What is
-// to survive a crash goes through here, so that tests/faults sees it.
+// The system calls by which files are saved, and opened to look at what is there: each does what
+// the one that it names does, returns the same and sets errno. In builds with failpoints each is
+// one of the group "disk", by the name that it gives to Through, and a test can watch all of them.
+// What is to survive a crash goes through here, so that tests/faults sees it.
 namespace sluice::disk {
 
 // A call, for whoever watches.

@@ -1,5 +1,5 @@
-// A bit of a checkpoint flips, in each of its bytes in turn: the damage is found, by the file's name,
-// and the checkpoint before it is gone on from.
+// A bit of a checkpoint flips, in each of its bytes in turn: the damage is found, by the file's
+// name, and the checkpoint before it is gone on from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

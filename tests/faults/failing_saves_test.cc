@@ -1,6 +1,6 @@
-// Each call by which a run saves, and each message of it, fails, is torn, is late, or is the last one
-// that works: the run goes on or ends as its documentation says, and a whole checkpoint is there,
-// from which it can be resumed.
+// Each call by which a run saves, and each message of it, fails, is torn, is late, or is the last
+// one that works: the run goes on or ends as its documentation says, and a whole checkpoint is
+// there, from which it can be resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -180,7 +180,8 @@ TEST_F(LostWrites, AnHonestDiskHasTheNewestCheckpoint) {
               without, newer);
 }
 
-// Whoever lies, nothing that is damaged is loaded: Crash compares what is with what runs have saved.
+// Whoever lies, nothing that is damaged is loaded: Crash compares what is with what runs have
+// saved.
 TEST_F(LostWrites, DamageOnADiskThatLiesIsFound) {
   int damaged = 0, older = 0, none = 0, right = 0;
   for (unsigned seed = 0; seed < static_cast<unsigned>(seeds_); ++seed) {

@@ -46,8 +46,8 @@ std::map<WhichCheckpoint, CheckpointBytes> UndisturbedCheckpoints() {
   return checkpoints;
 }
 
-// Each rank has its own end of a connection. The status is rank 0's, or that of another one that has
-// failed.
+// Each rank has its own end of a connection. The status is rank 0's, or that of another one that
+// has failed.
 absl::Status TrainOverTcp(const Dataset& data, const TrainOptions& options,
                           const TrainEvents& events) {
   const auto group = MakeTcpGroup(Plan().world_size(), {});

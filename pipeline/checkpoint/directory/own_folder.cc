@@ -68,8 +68,8 @@ std::optional<std::string> ReadMark(const fs::path& own) {
   return std::string(file->bytes().begin(), file->bytes().end());
 }
 
-// Whether the mark is as a process leaves it that was killed before it was whole, or a power failure,
-// which may have made a file of zeros of it.
+// Whether the mark is as a process leaves it that was killed before it was whole, or a power
+// failure, which may have made a file of zeros of it.
 bool IsBegun(absl::string_view mark) {
   for (size_t i = 0; i < mark.size(); ++i) {
     if (i >= kFormat.size() || (mark[i] != kFormat[i] && mark[i] != '\0')) return false;

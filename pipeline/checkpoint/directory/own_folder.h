@@ -25,8 +25,8 @@ std::string OwnPath(const std::string& directory, const std::string& name);
 absl::Status MakeOwnFolder(const std::string& directory);
 
 // Removes what a save that was interrupted left in the own folder, by the exact names that saves
-// use, after `directory` was flushed; where that fails, it stays. Only for who holds the lock, or is
-// otherwise alone in saving to `directory`.
+// use, after `directory` was flushed; where that fails, it stays. Only for who holds the lock, or
+// is otherwise alone in saving to `directory`.
 void ClearOwnFolder(const std::string& directory);
 
 // A number that nobody could know beforehand, below 2^48, so that a double carries it.

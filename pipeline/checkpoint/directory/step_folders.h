@@ -19,8 +19,8 @@ bool IsCheckpoint(const std::string& folder);
 std::vector<int64_t> CheckpointsIn(const std::string& directory);
 
 // Puts `from`, below the own folder, in the place of DIR/step-N; a checkpoint that is there already
-// ends where `from` was, or beside it, for ClearOwnFolder. FailedPrecondition where what is there is
-// not a checkpoint.
+// ends where `from` was, or beside it, for ClearOwnFolder. FailedPrecondition where what is there
+// is not a checkpoint.
 absl::Status MoveIntoPlace(const std::string& from, const std::string& directory, int64_t step);
 
 // FailedPrecondition where DIR/latest is anything but a link to one of these folders beside it, or

@@ -47,8 +47,8 @@ struct SaveRequest {
 // A rank that does not see rank 0's new folder (another machine, without a file system that both
 // share) sends its parts to rank 0, a piece at a time.
 //
-// Called by every rank of `world`, with the same files. An error is of the messages between ranks, of
-// which one is lost; the rank that gets it has aborted with it.
+// Called by every rank of `world`, with the same files. An error is of the messages between ranks,
+// of which one is lost; the rank that gets it has aborted with it.
 absl::StatusOr<SaveOutcome> SaveTogether(const SaveRequest& request, Communicator& world);
 
 }  // namespace sluice
