@@ -19,6 +19,7 @@
 #include "models/failpoints/failpoints.h"
 #include "tests/faults/saving_runs.h"
 #include "tests/models/data/files.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -201,8 +202,8 @@ class FailingSaves : public testing::TestWithParam<Scenario> {
 
   void TryAll(bool messages) const {
     const std::vector<Fault> faults = FaultsAt(CountHits(), messages);
-    // A prime, so that all kinds come up.
-    const size_t stride = AllFaults() ? 1 : 41;
+    // Primes, so that all kinds come up.
+    const size_t stride = AllFaults() ? 1 : kSanitized ? 163 : 83;
     size_t tried = 0, ended = 0, told = 0;
     for (size_t i = 0; i < faults.size() && !HasFailure(); i += stride) {
       const Fault& fault = faults[i];

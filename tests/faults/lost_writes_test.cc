@@ -20,6 +20,7 @@
 #include "tests/faults/disk_record.h"
 #include "tests/faults/saving_runs.h"
 #include "tests/models/data/files.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -128,7 +129,7 @@ class LostWrites : public testing::Test {
                     static_cast<size_t>(found - changes.begin()) + 1 + random() % 8);
   }
 
-  const int seeds_ = AllFaults() ? 1000 : 50;
+  const int seeds_ = AllFaults() ? 1000 : Trials(50, 20);
   TempFolder folder_{FastFolder()};
   std::string directory_;  // that of --save, after the last crash
 };
