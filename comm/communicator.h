@@ -13,6 +13,8 @@ namespace sluice {
 // Number of a message on one directed edge, from 0, in the order in which it was posted.
 using Ticket = uint64_t;
 
+class Progress;
+
 // One rank's end of a group of ranks. Every ordered pair of ranks is one FIFO edge: the k-th
 // message posted by the sender meets the k-th receive posted by the receiver, and their sizes must
 // agree. Memory stays the caller's until the ticket has been waited for without an error; after
@@ -48,6 +50,9 @@ class Communicator {
   // use at the same time; null where the transport has none. What ends one of the two, a loss or an
   // Abort, ends both.
   virtual Communicator* background() { return nullptr; }
+
+  // Where the thread that uses this notes its progress (progress.h); null where nobody watches it.
+  virtual Progress* progress() { return nullptr; }
 
   // Makes every pending and later call on every rank return `status` (not OK). The first one wins.
   virtual void Abort(const absl::Status& status) = 0;

@@ -71,8 +71,12 @@ absl::Status QueueCommunicator::GatherFromAll(Instant deadline) {
   if (!late_.ok()) return late_;
   absl::Status status = PostGather();
   if (status.ok()) status = WaitGather(deadline);
-  if (status.code() == absl::StatusCode::kDeadlineExceeded) late_ = status;
+  if (IsLate(status)) late_ = status;
   return status;
+}
+
+bool QueueCommunicator::IsLate(const absl::Status& status) const {
+  return absl::IsDeadlineExceeded(status) && !queue_.failed();
 }
 
 absl::Status QueueCommunicator::PostGather() {
@@ -111,7 +115,7 @@ absl::Status QueueCommunicator::WaitGather(Instant deadline) {
     if (status.ok()) {
       status = queue_.Wait(Direction::kSend, channels_.collectives, peer, tickets.sent, deadline);
     }
-    if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    if (IsLate(status)) {
       return WithPrefix(absl::StrCat("rank ", rank(), " waited for all ranks, but rank ", peer,
                                      " did not come in time: "),
                         status);

@@ -39,6 +39,8 @@ class QueueCommunicator : public Communicator {
   absl::Status GatherFromAll(Instant deadline);
   absl::Status PostGather();
   absl::Status WaitGather(Instant deadline);
+  // Whether a wait has missed its deadline here, as opposed to that of a rank which has said so.
+  bool IsLate(const absl::Status& status) const;
 
   MessageQueue& queue_;
   const Channels channels_;

@@ -29,6 +29,7 @@ class SubGroup : public Communicator {
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
                          Instant deadline) override;
   absl::Status Barrier(Instant deadline) override;
+  Progress* progress() override { return whole_.progress(); }
   void Abort(const absl::Status& status) override;
   absl::Status failure() const override { return whole_.failure(); }
 

@@ -35,6 +35,7 @@ Executor::Executor(RankState* state, const RankProgram& program,
       bound_(*state, program, offsets),
       places_(state->plan(), state->world_rank(), program),
       communicator_(*communicator),
+      progress_(communicator->progress()),
       data_(*data),
       clock_(&state->device(), state->stream(), program.actions.size()),
       recordings_(program.instructions.size()),
@@ -112,8 +113,9 @@ absl::Status Executor::Run(const Pass& pass) {
 absl::Status Executor::Finish(const Pass& pass) {
   // The host has run ahead: no action may take longer than a wait for one would.
   const auto actions = static_cast<double>(std::max<size_t>(program_.actions.size(), 1));
-  absl::Status status =
-      state_.device().Synchronize(state_.stream(), Instant::Now() + actions * pass.timeout);
+  const Instant deadline = Instant::Now() + actions * pass.timeout;
+  const Progress::Waiting waiting(progress_, deadline);
+  absl::Status status = state_.device().Synchronize(state_.stream(), deadline);
   // What was queued may have come to its end because a rank was lost.
   if (status.ok() && state_.device().queues()) status = communicator_.failure();
   if (!status.ok()) return WithWhere(status, places_.AtEndOfStep());
@@ -131,6 +133,7 @@ absl::Status Executor::Queue(const Pass& pass) {
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
     if (pass.micro_batches >= 0 && instruction.micro_batch >= pass.micro_batches) continue;
+    Note(i, pass);
     if (const size_t end = EndOfCalls(i); repeats && end > i) {
       state_.device().Repeat(state_.stream(), &recordings_[i], [&] {
         for (size_t call = i; call < end; ++call) CallLayer(instructions[call], pass);
@@ -139,9 +142,15 @@ absl::Status Executor::Queue(const Pass& pass) {
       continue;
     }
     absl::Status status = Execute(instruction, pass);
-    if (!status.ok()) return places_.Explain(status, instruction, current_action_);
+    if (!status.ok()) return places_.Explain(status, i);
   }
+  if (pass.at != nullptr) pass.at->store({}, std::memory_order_relaxed);
   return absl::OkStatus();
+}
+
+void Executor::Note(size_t instruction, const Pass& pass) const {
+  if (pass.at != nullptr) pass.at->store(places_.ActionOf(instruction), std::memory_order_relaxed);
+  if (progress_ != nullptr) progress_->Step();
 }
 
 void Executor::CountTargets(const Pass& pass) {
@@ -182,12 +191,9 @@ absl::Status Executor::Execute(const Instruction& instruction, const Pass& pass)
       if (!ranges_.empty())
         state_.device().PushRange(ranges_[static_cast<size_t>(current_action_)].c_str());
       clock_.Begin(current_action_);
-      if (pass.at != nullptr)
-        pass.at->store(program_.actions[static_cast<size_t>(current_action_)]);
       return absl::OkStatus();
     case Step::kEndAction:
       clock_.End(current_action_);
-      if (pass.at != nullptr) pass.at->store({});
       if (!ranges_.empty()) state_.device().PopRange();
       current_action_ = -1;
       return absl::OkStatus();

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_RUN_EXECUTOR_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/communicator.h"
+#include "comm/progress.h"
 #include "models/data/dataset.h"
 #include "pipeline/run/action_clock.h"
 #include "pipeline/run/bound_program.h"
@@ -31,7 +33,8 @@ struct Pass {
   NonFinite* check_finite = nullptr;  // where to note the first bad value; null: not looked for
   // Only the first so many micro-batches of the program run; all ranks must agree. Negative: all.
   int micro_batches = -1;
-  // Where the rank notes which action it is at, an idle one between actions; null: nowhere.
+  // Where the rank notes which action it is at or waits for, an idle one between passes; null:
+  // nowhere. By relaxed stores.
   std::atomic<Action>* at = nullptr;
   // Changes a stage's weights once `micro_batch` is in its gradient (asynchronous programs).
   std::function<void(const StageUpdate& update, int micro_batch)> update = {};
@@ -68,6 +71,8 @@ class Executor {
   absl::Status Execute(const Instruction& instruction, const Pass& pass);
   absl::Status Communicate(const Instruction& instruction, const Pass& pass);
   absl::Status Queue(const Pass& pass);
+  // That the rank has come to this instruction.
+  void Note(size_t instruction, const Pass& pass) const;
   // Counts the targets of the pass, and what a row's loss weighs in the gradient of each update.
   void CountTargets(const Pass& pass);
   // The end of the row of repeated calls that begins with instruction `first`; `first` where it is
@@ -85,6 +90,7 @@ class Executor {
   BoundProgram bound_;
   const ProgramPlaces places_;
   Communicator& communicator_;
+  Progress* const progress_;  // null where nobody watches the rank
   const Dataset& data_;
   std::vector<std::vector<Ticket>> sent_;      // [peer][message]
   std::vector<std::vector<Ticket>> received_;  // [peer][message]

@@ -1,52 +1,55 @@
 #include "pipeline/run/program_places.h"
 
 namespace sluice {
+namespace {
 
 // Named as timetables name it that have it as an action.
-absl::Status ProgramPlaces::ExplainReduction(const absl::Status& status,
-                                             const Instruction& instruction) const {
-  const int layer = program_.reductions[static_cast<size_t>(instruction.index)].first;
-  auto stage = program_.stages.begin();
+Action ReductionOf(const RankProgram& program, const Instruction& instruction) {
+  const int layer = program.reductions[static_cast<size_t>(instruction.index)].first;
+  auto stage = program.stages.begin();
   while (stage->last < layer) ++stage;
-  return WithWhere(status, At({Op::kReduceGrad, false, static_cast<uint16_t>(stage->stage),
-                               instruction.micro_batch}));
+  return {Op::kReduceGrad, false, static_cast<uint16_t>(stage->stage), instruction.micro_batch};
 }
 
-// Which rank this is.
-Where ProgramPlaces::Self() const {
-  const RankGroup group = plan_.GroupOf(world_rank_);
-  Where self{.rank = world_rank_};
-  if (group.size > 1) self.replica = group.index;
-  return self;
+std::vector<Action> ActionsOf(const RankProgram& program) {
+  std::vector<Action> actions(program.instructions.size());
+  Action action;  // that ends at the instruction or after it
+  for (size_t i = actions.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.step == Step::kEndAction)
+      action = program.actions[static_cast<size_t>(instruction.index)];
+    const bool reduces = instruction.step == Step::kReduceGradients;
+    actions[i] = reduces ? ReductionOf(program, instruction) : action;
+  }
+  return actions;
 }
 
-Where ProgramPlaces::At(const Action& action) const {
-  Where where = Self();
-  where.stage = action.stage;
-  where.micro_batch = action.micro_batch;
-  where.action = ToString(action);
-  return where;
-}
+}  // namespace
+
+ProgramPlaces::ProgramPlaces(const RunPlan& plan, int world_rank, const RankProgram& program)
+    : plan_(plan), world_rank_(world_rank), actions_(ActionsOf(program)) {}
 
 Where ProgramPlaces::AtEndOfStep() const {
-  Where where = Self();
+  Where where = PlaceOf(plan_, world_rank_, {});
   where.moment = Where::Moment::kEndOfStep;
   return where;
 }
 
-absl::Status ProgramPlaces::Explain(const absl::Status& status, const Instruction& instruction,
-                                    int current_action) const {
-  if (instruction.step == Step::kReduceGradients) return ExplainReduction(status, instruction);
-  // The next action of the row is the one that waits.
-  int action = current_action;
-  if (action < 0) {
-    const Instruction* end = program_.instructions.data() + program_.instructions.size();
-    for (const Instruction* next = &instruction; next < end && action < 0; ++next) {
-      if (next->step == Step::kBeginAction) action = next->index;
-    }
-  }
+absl::Status ProgramPlaces::Explain(const absl::Status& status, size_t instruction) const {
+  const Action& action = actions_[instruction];
   return WithWhere(status,
-                   action < 0 ? AtEndOfStep() : At(program_.actions[static_cast<size_t>(action)]));
+                   action.op == Op::kIdle ? AtEndOfStep() : PlaceOf(plan_, world_rank_, action));
+}
+
+Where PlaceOf(const RunPlan& plan, int world_rank, const Action& action) {
+  const RankGroup group = plan.GroupOf(world_rank);
+  Where where{.rank = world_rank};
+  if (group.size > 1) where.replica = group.index;
+  if (action.op == Op::kIdle) return where;
+  where.stage = action.stage;
+  where.micro_batch = action.micro_batch;
+  where.action = ToString(action);
+  return where;
 }
 
 }  // namespace sluice

@@ -1,6 +1,9 @@
 #ifndef SLUICE_PIPELINE_RUN_PROGRAM_PLACES_H_
 #define SLUICE_PIPELINE_RUN_PROGRAM_PLACES_H_
 
+#include <cstddef>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "comm/where.h"
 #include "pipeline/compile/plan/program.h"
@@ -12,25 +15,24 @@ namespace sluice {
 class ProgramPlaces {
  public:
   // Both must outlive this.
-  ProgramPlaces(const RunPlan& plan, int world_rank, const RankProgram& program)
-      : plan_(plan), world_rank_(world_rank), program_(program) {}
+  ProgramPlaces(const RunPlan& plan, int world_rank, const RankProgram& program);
 
   // When all of the program has been queued.
   Where AtEndOfStep() const;
-  // `status` of `instruction`, with its place. `current_action` is the action that was running;
-  // negative between two, where it is the next one that waits.
-  absl::Status Explain(const absl::Status& status, const Instruction& instruction,
-                       int current_action) const;
+  // The action of an instruction of the program, by its number: the one that runs then, or the next
+  // one, which waits for it; idle after the last.
+  const Action& ActionOf(size_t instruction) const { return actions_[instruction]; }
+  // `status` of an instruction, with its place.
+  absl::Status Explain(const absl::Status& status, size_t instruction) const;
 
  private:
-  Where Self() const;
-  Where At(const Action& action) const;
-  absl::Status ExplainReduction(const absl::Status& status, const Instruction& instruction) const;
-
   const RunPlan& plan_;
   const int world_rank_;
-  const RankProgram& program_;
+  std::vector<Action> actions_;  // [instruction]
 };
+
+// Where rank `world_rank` of `plan` is when it is at `action`; an idle one is left out.
+Where PlaceOf(const RunPlan& plan, int world_rank, const Action& action);
 
 }  // namespace sluice
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <vector>
 
+#include "comm/progress.h"
 #include "models/device/wait_until.h"
 
 namespace sluice {
@@ -57,6 +59,17 @@ absl::Status Rounds::Do(const std::function<absl::Status()>& work) {
     if (absl::Status status = Tick(); !status.ok()) return status;
   }
   return done.get();
+}
+
+absl::Status Rounds::DoInPieces(const char* doing, const Pieces& work) {
+  return Do([&] {
+    std::optional<Progress> progress;
+    if (world_.progress() != nullptr) progress.emplace(*world_.progress(), doing);
+    return work([&] {
+      if (progress.has_value()) progress->Step();
+      return world_.failure();
+    });
+  });
 }
 
 absl::Status Rounds::Finish() {

@@ -26,6 +26,11 @@ class Rounds {
   // Runs `work`, which may block for any time and touches nothing of the communicator, on a thread
   // of its own.
   absl::Status Do(const std::function<absl::Status()>& work);
+  // The same for work whose thread has to show progress (comm/progress.h) where that of this rank
+  // is watched: it calls `next` between pieces, which take much less than the time-out each, and
+  // ends where that is not OK. `doing`, a literal: "flushes a checkpoint".
+  using Pieces = std::function<absl::Status(const std::function<absl::Status()>& next)>;
+  absl::Status DoInPieces(const char* doing, const Pieces& work);
   // This rank is done; returns once all are.
   absl::Status Finish();
   // The same, and tells the other ranks `word`, a number of at least 0; `words` are those of all

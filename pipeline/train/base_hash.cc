@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "comm/progress.h"
 #include "pipeline/run/host_state.h"
 #include "pipeline/run/state_pieces.h"
 
@@ -40,6 +41,7 @@ absl::StatusOr<std::string> HashBase(const RankState& state, Communicator& world
     for (const ParameterView& view : state.parameters()) {
       const bool counts = view.model_copy == 0 && view.decl->frozen && view.decl->tied_to.empty();
       if (counts) sum += HashOf(view, &reader);
+      if (world.progress() != nullptr) world.progress()->Step();
     }
   }
   // Halves, since an all-gather carries doubles.

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/progress.h"
+#include "comm/watched_communicator.h"
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/run/gradient_exchange.h"
@@ -58,11 +60,12 @@ double Seconds() {
 }  // namespace
 
 RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicator* world,
-                         Communicator* tensors)
+                         Communicator* tensors, std::atomic<Action>* at)
     : context_(context),
       plan_(*context.plan),
       options_(*context.options),
       state_(*state),
+      at_(at),
       world_(*world),
       pipeline_group_(PipelineOf(*state, tensors)),
       tensor_group_(GroupOf(*state, tensors)),
@@ -101,12 +104,14 @@ absl::Status RankTrainer::Run() {
   absl::Status status = RunSteps();
   if (saving_ != nullptr) {
     if (!status.ok()) world_.Abort(status);  // so that the save ends now
+    const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
     saving_ = nullptr;
   }
   return status;
 }
 
 absl::Status RankTrainer::RunSteps() {
+  const Progress::Phase phase(world_.progress(), "begins or ends the run");
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.watching.timeout);
   if (!alike.ok()) return alike;
   if (absl::Status status = CheckBase(); !status.ok()) return status;
@@ -125,6 +130,7 @@ absl::Status RankTrainer::RunSteps() {
   int64_t step = context_.last.step;
   Asked asked = AskedNow();
   while (step < options_.training.steps) {
+    const Progress::Phase one(world_.progress(), "takes a step");
     const double start = Seconds();
     const int64_t count = StepsToPause(step);
     absl::StatusOr<std::vector<StepReport>> reports =
@@ -193,7 +199,7 @@ Pass RankTrainer::TrainPass(int64_t step) const {
   pass.first_micro_batch = (step - 1) * plan_.global_micro_batches();
   pass.seed = options_.training.seed;
   pass.timeout = options_.watching.timeout;
-  pass.at = options_.watching.at;
+  pass.at = at_;
   return pass;
 }
 
@@ -273,6 +279,7 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   if (status = AwaitSaver(); !status.ok()) return status;
 
   const OptimizerOptions& optimizer = options_.training.optimizer;
+  const Progress::Phase phase(world_.progress(), "updates weights");
   torn_ = true;
   status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.training.steps),
                          GradientScale(optimizer, report->grad_norm), step, group_,
@@ -298,6 +305,7 @@ absl::Status RankTrainer::Diagnose(Executor& executor, Pass pass, int64_t step,
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
   if (leader()) {
+    const Progress::Phase phase(world_.progress(), "reports a step");
     step_seconds_.push_back(seconds);
     summary_.final_loss = report.loss;
     StepMetrics metrics = metrics_.Record(
@@ -335,6 +343,7 @@ void RankTrainer::Age(const Staleness& step) {
 }
 
 absl::Status RankTrainer::Evaluate(int64_t step) {
+  const Progress::Phase phase(world_.progress(), "evaluates");
   const RunRequest& request = plan_.request;
   const int64_t round = plan_.global_micro_batches();
   int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
@@ -348,7 +357,7 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
     pass.first_micro_batch = first;
     pass.train = false;
     pass.timeout = options_.watching.timeout;
-    pass.at = options_.watching.at;
+    pass.at = at_;
     if (absl::Status status = evaluate_.Run(pass); !status.ok()) return status;
     // The last round's surplus micro-batches are computed and not counted.
     absl::StatusOr<StepReport> report =
@@ -400,6 +409,7 @@ absl::Status RankTrainer::CheckData(int64_t step) {
 }
 
 absl::Status RankTrainer::SaveNow(int64_t step, bool last) {
+  const Progress::Phase phase(world_.progress(), "saves a checkpoint");
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   const absl::StatusOr<SaveOutcome> outcome =
@@ -421,8 +431,12 @@ absl::Status RankTrainer::Save(int64_t step) {
   saving_->step = step;
   saving_->saver = std::make_unique<BackgroundSave>(
       [this, background, under_way = saving_.get()](const std::function<void()>& on_read) {
-        absl::StatusOr<SaveOutcome> outcome = OrExhausted(
-            "saving a checkpoint", [&] { return RunSaver(*background, *under_way, on_read); });
+        absl::StatusOr<SaveOutcome> outcome = OrExhausted("saving a checkpoint", [&] {
+          if (world_.progress() == nullptr) return RunSaver(*background, *under_way, on_read);
+          Progress progress(*world_.progress(), "saves a checkpoint in the background");
+          WatchedCommunicator watched(background, &progress);
+          return RunSaver(watched, *under_way, on_read);
+        });
         // The savers of other ranks wait for this one.
         if (!outcome.ok()) background->Abort(outcome.status());
         return outcome;
@@ -471,11 +485,17 @@ absl::Status RankTrainer::EndSaver() {
 
 absl::Status RankTrainer::FinishSave() {
   if (saving_ == nullptr) return absl::OkStatus();
-  const absl::StatusOr<SaveOutcome> outcome = saving_->saver->Finish();
+  const absl::StatusOr<SaveOutcome> outcome = EndOfSave();
   const int64_t step = saving_->step;
   saving_ = nullptr;
   if (outcome.ok()) Saved(step, *outcome);
   return outcome.status();
+}
+
+absl::StatusOr<SaveOutcome> RankTrainer::EndOfSave() const {
+  // The saver shows its own progress.
+  const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
+  return saving_->saver->Finish();
 }
 
 void RankTrainer::Saved(int64_t step, const SaveOutcome& outcome) {
@@ -491,6 +511,7 @@ void RankTrainer::Saved(int64_t step, const SaveOutcome& outcome) {
 }
 
 absl::Status RankTrainer::Hash() {
+  const Progress::Phase phase(world_.progress(), "hashes the weights");
   absl::StatusOr<uint64_t> hash = HashWeights(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
   summary_.weights_hash = *hash;

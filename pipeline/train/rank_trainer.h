@@ -47,9 +47,9 @@ class RankTrainer {
  public:
   // `state` holds weights and optimizer state to start from. Both communicators join the ranks of
   // all replicas: `world` by ordinary memory, `tensors` by memory of the state's device. On a CPU
-  // they are the same.
+  // they are the same. `at`: as in Pass.
   RankTrainer(const RunContext& context, RankState* state, Communicator* world,
-              Communicator* tensors);
+              Communicator* tensors, std::atomic<Action>* at);
 
   absl::Status Run();
 
@@ -99,6 +99,7 @@ class RankTrainer {
   absl::Status EndSaver();
   // The same for this rank alone: tells how a save under way has ended, if there is one.
   absl::Status FinishSave();
+  absl::StatusOr<SaveOutcome> EndOfSave() const;
   // `outcome`: of the save of `step`.
   void Saved(int64_t step, const SaveOutcome& outcome);
   // FailedPrecondition on all ranks where the data of one have changed since the run began.
@@ -123,6 +124,7 @@ class RankTrainer {
   const RunPlan& plan_;
   const TrainOptions& options_;
   RankState& state_;
+  std::atomic<Action>* const at_;
   Communicator& world_;
   // The ranks of this one's pipeline, by device memory, and those of its RankGroup, by device memory
   // and by ordinary memory. Where there is one pipeline it is the world; a group that is not needed

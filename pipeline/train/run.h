@@ -20,6 +20,7 @@
 #include "pipeline/train/metrics.h"
 #include "pipeline/train/slow_stage.h"
 #include "pipeline/train/trace.h"
+#include "pipeline/watch/hang.h"
 #include "schedules/action.h"
 
 namespace sluice {
@@ -64,9 +65,14 @@ struct Watching {
   // 0: the whole validation split, but for a rest smaller than a micro-batch.
   int64_t eval_micro_batches = 0;
   bool trace = false;  // keep the times of every action
-  // Where TrainRank's rank notes which action it is at, an idle one between actions, for a thread
-  // that speaks for it; null: nowhere.
+  // Where TrainRank's rank notes which action it is at or waits for, an idle one between passes,
+  // for a thread that speaks for it; null: nowhere.
   std::atomic<Action>* at = nullptr;
+  // Called, on a thread of its own, with the first rank of this process that hangs, once all ranks
+  // have been told to stop. A thread that hangs cannot be ended, and TrainRank and TrainInProcess do
+  // not return before it does, so this is expected to end the process. Empty: nobody watches. A run
+  // of one rank is never watched, since no rank waits for it.
+  std::function<void(const Hang&)> on_hang = {};
 };
 
 // Where the ranks of this process run.

@@ -9,16 +9,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/progress.h"
+#include "comm/watched_communicator.h"
 #include "comm/where.h"
 #include "models/device/host_memory.h"
 #include "models/device/out_of_memory.h"
 #include "models/spec/adaptation.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/compile/plan/kernel_threads.h"
+#include "pipeline/run/program_places.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/train/agreement.h"
 #include "pipeline/train/rank_trainer.h"
 #include "pipeline/train/run_checkpoint.h"
+#include "pipeline/watch/watchdog.h"
 
 namespace sluice {
 namespace {
@@ -79,27 +83,71 @@ class Run {
   }
 
   // After Prepare; by any number of threads at once, a rank each. `local`: its number in this
-  // process.
-  absl::StatusOr<TrainResult> Train(Communicator& world, int local) const {
+  // process. `board`: of who watches the ranks, or null.
+  absl::StatusOr<TrainResult> Train(Communicator& world, int local, ProgressBoard* board) const {
+    return Watched(world, board, [&](std::atomic<Action>* at, Communicator& watched) {
+      return TrainAt(at, world, watched, local);
+    });
+  }
+
+  // The same for the rank whose state is `held`, which learns what that is afterwards.
+  absl::StatusOr<TrainResult> TrainHeld(HeldState* held, Communicator& world,
+                                        ProgressBoard* board) const {
+    return Watched(world, board, [&](std::atomic<Action>* at, Communicator& watched) {
+      return Steps(at, *held->state, watched, watched, held);
+    });
+  }
+
+ private:
+  // Calls `body` with where the rank notes its action, and with `world`, watched where there is a
+  // board.
+  template <typename Body>
+  absl::StatusOr<TrainResult> Watched(Communicator& world, ProgressBoard* board,
+                                      const Body& body) const {
+    std::atomic<Action> own_at{Action()};
+    std::atomic<Action>* const given_at = context_.options->watching.at;
+    std::atomic<Action>* const at = given_at != nullptr ? given_at : &own_at;
+    if (board == nullptr) return body(at, world);
+    const auto where = [plan = context_.plan, rank = world.rank(), at] {
+      return PlaceOf(*plan, rank, at->load(std::memory_order_relaxed));
+    };
+    Progress progress(board, world.rank(), where);
+    WatchedCommunicator watched(&world, &progress);
+    return body(at, watched);
+  }
+
+  // `world` is what `plain` is, watched maybe.
+  absl::StatusOr<TrainResult> TrainAt(std::atomic<Action>* at, Communicator& plain,
+                                      Communicator& world, int local) const {
     const std::vector<RankDevice>& devices = context_.options->running.devices;
     const RankDevice* device = devices.empty() ? nullptr : &devices[static_cast<size_t>(local)];
     absl::StatusOr<std::unique_ptr<RankState>> state = RankState::Create(
         *context_.plan, world.rank(), device == nullptr ? CpuDevice() : *device->device);
     if (!state.ok()) return state.status();
-    if (absl::Status status = Start(**state); !status.ok()) return status;
-    if (device == nullptr) return Train(**state, world, world, nullptr);
+    {
+      const Progress::Phase phase(world.progress(), "reads its weights");
+      if (absl::Status status = Start(**state); !status.ok()) return status;
+    }
+    if (device == nullptr) return Steps(at, **state, world, world, nullptr);
     absl::StatusOr<std::unique_ptr<Communicator>> tensors =
-        device->connect((*state)->stream(), &world);
+        device->connect((*state)->stream(), &plain);
     if (!tensors.ok()) return tensors.status();
-    absl::StatusOr<TrainResult> result = Train(**state, world, **tensors, nullptr);
+    absl::StatusOr<TrainResult> result;
+    if (world.progress() == nullptr) {
+      result = Steps(at, **state, world, **tensors, nullptr);
+    } else {
+      WatchedCommunicator watched(tensors->get(), world.progress());
+      result = Steps(at, **state, world, watched, nullptr);
+    }
     if (!result.ok()) (*tensors)->Abort(result.status());
     return result;
   }
 
   // `held` may be null; else `state` is its, and it learns what that is afterwards.
-  absl::StatusOr<TrainResult> Train(RankState& state, Communicator& world, Communicator& tensors,
-                                    HeldState* held) const {
-    RankTrainer trainer(context_, &state, &world, &tensors);
+  absl::StatusOr<TrainResult> Steps(std::atomic<Action>* at, RankState& state, Communicator& world,
+                                    Communicator& tensors, HeldState* held) const {
+    RankTrainer trainer(context_, &state, &world, &tensors, at);
+    if (world.progress() != nullptr) world.progress()->Begin();
     // Where memory runs out, nobody may use this rank's messages any more before they are freed.
     absl::Status status = OrExhausted("training", [&trainer] { return trainer.Run(); });
     if (absl::IsResourceExhausted(status)) {
@@ -114,7 +162,6 @@ class Run {
     return result;
   }
 
- private:
   void TakeTraits() {
     context_.traits =
         TraitsOf(*context_.plan, *context_.options, *context_.data, context_.last.step);
@@ -209,6 +256,19 @@ bool SameTraits(const RunPlan& a, const RunPlan& b, const TrainOptions& options,
                     [](const RunTrait& x, const RunTrait& y) { return x.hash == y.hash; });
 }
 
+bool IsWatched(const TrainOptions& options, int ranks) {
+  return options.watching.on_hang != nullptr && ranks > 1;
+}
+
+// `world` is the end of any rank of this process.
+void Watch(const Watching& watching, Communicator* world, std::optional<Watchdog>* watchdog) {
+  watchdog->emplace(watching.timeout, world, watching.on_hang);
+}
+
+ProgressBoard* BoardOf(std::optional<Watchdog>* watchdog) {
+  return watchdog->has_value() ? &(*watchdog)->board() : nullptr;
+}
+
 // Brings the traces of all ranks, in order, to rank 0.
 absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
                          std::vector<TracedAction>* trace) {
@@ -253,7 +313,9 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
         const auto rank = static_cast<size_t>(world.rank());
         absl::Status status = run.Prepare(plan.arenas[rank].memory.total);
         if (!status.ok()) return status;
-        absl::StatusOr<TrainResult> trained = run.Train(world, 0);
+        std::optional<Watchdog> watchdog;
+        if (IsWatched(options, world.size())) Watch(options.watching, &world, &watchdog);
+        absl::StatusOr<TrainResult> trained = run.Train(world, 0, BoardOf(&watchdog));
         if (!trained.ok() || !options.watching.trace) return trained;
         status = GatherTrace(world, options.watching.timeout, &trained->trace);
         if (!status.ok()) return status;
@@ -299,7 +361,9 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         held.whole = true;
         const absl::StatusOr<Communicator*> world = regrouping.world();
         if (!world.ok()) return world.status();
-        absl::StatusOr<TrainResult> trained = run.Train(*held.state, **world, **world, &held);
+        std::optional<Watchdog> watchdog;
+        if (IsWatched(options, (*world)->size())) Watch(options.watching, *world, &watchdog);
+        absl::StatusOr<TrainResult> trained = run.TrainHeld(&held, **world, BoardOf(&watchdog));
         if (!trained.ok() || !options.watching.trace) return trained;
         status = GatherTrace(**world, options.watching.timeout, &trained->trace);
         if (!status.ok()) return status;
@@ -328,11 +392,13 @@ absl::StatusOr<TrainResult> TrainInProcess(const RunPlan& plan, const Dataset& d
   InProcessGroup group(ranks, EdgeCapacity(plan),
                        // Spinning pays only while every rank has a core to itself.
                        CoresForRanks() >= ranks * threads_per_rank ? kSpin : absl::ZeroDuration());
+  std::optional<Watchdog> watchdog;
+  if (IsWatched(options, ranks)) Watch(options.watching, &group.communicator(0), &watchdog);
   std::vector<TrainResult> results(static_cast<size_t>(ranks));
   absl::Status status = RunRanks(
       group, ranks, {.threads_per_rank = threads_per_rank, .pin = options.running.pin_threads},
-      [&run, &results](int rank, Communicator& world) {
-        absl::StatusOr<TrainResult> result = run.Train(world, rank);
+      [&run, &results, &watchdog](int rank, Communicator& world) {
+        absl::StatusOr<TrainResult> result = run.Train(world, rank, BoardOf(&watchdog));
         if (!result.ok()) return result.status();
         results[static_cast<size_t>(rank)] = *std::move(result);
         return absl::OkStatus();

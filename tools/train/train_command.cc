@@ -26,6 +26,7 @@
 #include "tools/text_writer.h"
 #include "tools/train/bf16_note.h"
 #include "tools/train/final_error.h"
+#include "tools/train/hang_end.h"
 #include "tools/train/mpi_end.h"
 #include "tools/train/running/compiled_job.h"
 #include "tools/train/running/member_trainer.h"
@@ -60,6 +61,7 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   CatchSignals();
   RunOutput output(question);
   output.Start(*compiled, question);
+  compiled->job.options.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, true); };
   const TrainJob& job = compiled->job;
   absl::StatusOr<TrainResult> result = TrainInProcess(*compiled->plan, *job.data, job.options,
                                                       output.Events(), &Signals().interrupted);
@@ -164,6 +166,9 @@ class WorldTrainer {
     if (leads()) output.emplace(*question_).Start(*compiled, *question_);
     std::atomic<Action> at{Action()};
     job.options.watching.at = &at;
+    job.options.watching.on_hang = [this](const Hang& hang) {
+      EndHungProcess(hang, hang.after_failure || PrintsError(rank_, hang.status));
+    };
     absl::StatusOr<TrainResult> result = absl::UnknownError("");
     {
       std::optional<FinalErrorPrinter> final_error;

@@ -43,6 +43,8 @@ class Save {
   }
 
  private:
+  using Next = std::function<absl::Status()>;  // as of Rounds::Pieces
+
   bool leads() const { return world_.rank() == kLeader; }
 
   // What another rank has aborted with says already which rank that is.
@@ -59,7 +61,10 @@ class Save {
   absl::Status Open() {
     Rounds making(&world_, request_.timeout);
     absl::Status status = absl::OkStatus();
-    if (leads()) status = Try(making, [this] { return Make(); });
+    if (leads()) {
+      status = Try(making, "makes the files of a checkpoint",
+                   [this](const Next& next) { return Make(next); });
+    }
     if (status.ok()) status = Agree(making);
     if (!status.ok() || failed_) return status;
     double nonce = leads() ? static_cast<double>(folder_->nonce()) : 0;
@@ -74,15 +79,18 @@ class Save {
     absl::Status status = WriteParts();
     if (status.ok()) status = PassChecksums();
     if (status.ok() && request_.on_read) request_.on_read();
-    if (status.ok()) status = Try(rounds_, [this] { return Sync(); });
+    if (status.ok()) {
+      status = Try(rounds_, "writes a checkpoint to the disk",
+                   [this](const Next& next) { return Sync(next); });
+    }
     return status.ok() ? Agree(rounds_) : status;
   }
 
-  // Does `work`, which may take long, unless something that this rank tried before has failed. An
-  // error of the work is remembered for Agree; what is returned is that of a lost rank.
-  absl::Status Try(Rounds& rounds, const std::function<absl::Status()>& work) {
-    return rounds.Do([&] {
-      if (mine_.ok()) mine_ = work();
+  // Does `work`, which may take long in all, unless something that this rank tried before has
+  // failed. An error of the work is remembered for Agree; what is returned is that of a lost rank.
+  absl::Status Try(Rounds& rounds, const char* doing, const Rounds::Pieces& work) {
+    return rounds.DoInPieces(doing, [&](const Next& next) {
+      if (mine_.ok()) mine_ = work(next);
       return absl::OkStatus();
     });
   }
@@ -121,7 +129,7 @@ class Save {
     return world_.AllGather({&mine, 1}, absl::MakeSpan(*all), Instant::Now() + request_.timeout);
   }
 
-  absl::Status Make() {
+  absl::Status Make(const Next& next) {
     absl::StatusOr<std::unique_ptr<CheckpointFolder>> folder =
         CheckpointFolder::Create(request_.directory);
     if (!folder.ok()) return folder.status();
@@ -132,6 +140,7 @@ class Save {
       if (!made.ok()) return made.status();
       open_.push_back(*std::move(made));
       absl::Status status = open_.back().WriteAt(0, file.head.data(), file.head.size());
+      if (status.ok()) status = next();
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -216,9 +225,9 @@ class Save {
     return status;
   }
 
-  absl::Status Sync() const {
+  absl::Status Sync(const Next& next) const {
     for (const SharedFile& file : open_) {
-      if (absl::Status status = file.Sync(); !status.ok()) return status;
+      if (absl::Status status = file.Sync(next); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -227,7 +236,7 @@ class Save {
     Rounds committing(&world_, request_.timeout);
     absl::Status status = absl::OkStatus();
     if (leads()) {
-      status = Try(committing, [this] {
+      status = Try(committing, "puts a checkpoint in its place", [this](const Next& /*next*/) {
         absl::StatusOr<CommittedFolder> committed =
             folder_->Commit(request_.state, records_, request_.keep);
         if (!committed.ok()) return committed.status();

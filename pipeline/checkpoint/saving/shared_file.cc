@@ -1,6 +1,7 @@
 #include "pipeline/checkpoint/saving/shared_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kLargestWrite = size_t{1} << 30;  // the kernel stops a little below 2 GiB
+constexpr off_t kFlushed = off_t{64} << 20;        // at a time
 
 // Whether the file system cannot take room beforehand, as opposed to having none.
 bool CannotReserve(int error) {
@@ -67,7 +69,16 @@ absl::Status SharedFile::WriteAt(uint64_t offset, const void* data, size_t size)
   return absl::OkStatus();
 }
 
-absl::Status SharedFile::Sync() const {
+absl::Status SharedFile::Sync(const std::function<absl::Status()>& next) const {
+  constexpr unsigned kAllOfIt =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  struct stat now = {};
+  const off_t bytes = fstat(fd_, &now) == 0 ? now.st_size : 0;
+  for (off_t at = 0; at < bytes; at += kFlushed) {
+    // Where the file system cannot do this, fsync flushes all; it finds the errors of both.
+    if (sync_file_range(fd_, at, kFlushed, kAllOfIt) != 0) break;
+    if (absl::Status status = next(); !status.ok()) return status;
+  }
   if (disk::Sync(fd_) == 0) return absl::OkStatus();
   return FileError(errno, absl::StrCat("cannot flush ", path_));
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,8 +24,9 @@ class SharedFile {
   SharedFile& operator=(SharedFile&&) = delete;
 
   absl::Status WriteAt(uint64_t offset, const void* data, size_t size) const;
-  // Returns once what was written here is on the disk.
-  absl::Status Sync() const;
+  // Returns once what was written here is on the disk. Calls `next` after every 64 MiB that are,
+  // so that whoever watches sees a slow disk from one that hangs, and ends where that is not OK.
+  absl::Status Sync(const std::function<absl::Status()>& next) const;
 
  private:
   SharedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
