@@ -56,8 +56,8 @@ class Progress {
   // What the last call of a communicator has told the thread: whether the run has failed.
   void SetInformed(bool informed) { informed_.store(informed, kRelaxed); }
 
-  // While one lives, the thread waits for something that ends by a deadline of its own, however long
-  // that takes. An infinite deadline is for waits for another thread that is on the board itself.
+  // While one lives, the thread waits for something that ends by a deadline of its own, however
+  // long that takes. An infinite deadline is for waits for another thread that is on the board.
   class Waiting {
    public:
     // `progress`: null where nobody watches, here and below.

@@ -7,7 +7,7 @@
 namespace sluice {
 
 // A communicator whose user's progress is watched: every call notes that the thread has got on, and
-// every wait until when it may take. `background` is not watched: that is for the thread that uses it.
+// every wait until when it may take. `background` is not watched: another thread uses it.
 class WatchedCommunicator : public Communicator {
  public:
   // Both must outlive this.

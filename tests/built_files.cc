@@ -8,4 +8,6 @@ std::string CommRankProgram() { return SLUICE_COMM_RANK; }
 
 std::string SteppedClockLibrary() { return SLUICE_STEPPED_CLOCK; }
 
+std::string HangingCallsLibrary() { return SLUICE_HANGING_CALLS; }
+
 }  // namespace sluice

@@ -17,6 +17,9 @@ std::string CommRankProgram();
 // LD_PRELOAD.
 std::string SteppedClockLibrary();
 
+// The library that makes functions of others hang (tests/faults/hanging_calls.cc), for LD_PRELOAD.
+std::string HangingCallsLibrary();
+
 }  // namespace sluice
 
 #endif  // SLUICE_TESTS_BUILT_FILES_H_

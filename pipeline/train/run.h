@@ -69,9 +69,9 @@ struct Watching {
   // for a thread that speaks for it; null: nowhere.
   std::atomic<Action>* at = nullptr;
   // Called, on a thread of its own, with the first rank of this process that hangs, once all ranks
-  // have been told to stop. A thread that hangs cannot be ended, and TrainRank and TrainInProcess do
-  // not return before it does, so this is expected to end the process. Empty: nobody watches. A run
-  // of one rank is never watched, since no rank waits for it.
+  // have been told to stop. A thread that hangs cannot be ended, and TrainRank and TrainInProcess
+  // do not return before it does, so this is expected to end the process. Empty: nobody watches. A
+  // run of one rank is never watched, since no rank waits for it.
   std::function<void(const Hang&)> on_hang = {};
 };
 

@@ -41,7 +41,7 @@ struct Question {
 };
 Question question;
 
-// Calls only what may be called in a signal's handler; backtrace is, once it has been called before.
+// Calls only what a signal's handler may call: backtrace once it has been called before.
 void Answer(int /*signal*/) {
   const int error = errno;
   auto self = static_cast<pid_t>(syscall(SYS_gettid));

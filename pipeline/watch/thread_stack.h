@@ -13,9 +13,9 @@ namespace sluice {
 void PrepareForStacks();
 
 // The functions in which another thread of this process is, innermost first, in one line:
-// "read < sluice::Corpus::Fill() < sluice::Executor::Load()". The thread is asked by a signal, which
-// breaks off a system call that cannot be restarted: only for a thread that is given up. Where it
-// does not answer within `patience`, what the kernel says of it instead.
+// "read < sluice::Corpus::Fill() < sluice::Executor::Load()". The thread is asked by a signal,
+// which breaks off a system call that cannot be restarted: only for a thread that is given up.
+// Where it does not answer within `patience`, what the kernel says of it instead.
 std::string StackOf(pid_t thread, absl::Duration patience);
 
 }  // namespace sluice

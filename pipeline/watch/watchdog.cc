@@ -1,13 +1,14 @@
 #include "pipeline/watch/watchdog.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/notification.h"
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/watch/thread_stack.h"
@@ -112,15 +113,15 @@ Hang Watchdog::Describe(const Progress& thread, absl::Duration time) const {
 
 // Abort waits for the end of copies, which the thread that hangs may be in.
 void Watchdog::Tell(const absl::Status& status) const {
-  const auto told = std::make_shared<absl::Notification>();
+  const auto told = std::make_shared<std::promise<void>>();
   std::thread thread;
   const auto tell = [&world = world_, status, told] {
     world.Abort(status);
-    told->Notify();
+    told->set_value();
   };
   if (!StartThread("telling the ranks", tell, &thread).ok()) return;
   thread.detach();
-  told->WaitForNotificationWithTimeout(kForTelling);
+  told->get_future().wait_for(absl::ToChronoMilliseconds(kForTelling));
 }
 
 }  // namespace sluice

@@ -19,11 +19,11 @@
 namespace sluice {
 
 // Finds the threads of this process's ranks that hang, while it lives (README.md). One hangs
-//  - that has made no progress for the time-out, and neither waits for something that has a deadline
-//    nor prepares the run;
+//  - that has made no progress for the time-out, and neither waits for something that has a
+//    deadline nor prepares the run;
 //  - whose wait for another rank has not ended at its deadline;
-//  - if it is a rank's own, which has not noticed for half a second that a rank was late and the run
-//    has failed: that one was waited for.
+//  - if it is a rank's own, which has not noticed for half a second that a rank was late and the
+//    run has failed: that one was waited for.
 // Time counts as Instant does: a process that was stopped has not hung meanwhile.
 class Watchdog {
  public:
