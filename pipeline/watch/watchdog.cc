@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -46,15 +44,17 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_one();
   if (thread_.joinable()) thread_.join();
+  if (teller_.joinable()) teller_.join();
 }
 
 void Watchdog::Run() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kLook), [this] { return done_; })) {
     lock.unlock();
-    if (const std::optional<Hang> hang = Look(); hang.has_value()) {
-      Tell(hang->status);
-      return on_hang_(*hang);
+    hang_ = Look();
+    if (hang_.has_value()) {
+      Tell(hang_->status);
+      return on_hang_(*hang_);
     }
     lock.lock();
   }
@@ -112,16 +112,13 @@ Hang Watchdog::Describe(const Progress& thread, absl::Duration time) const {
 }
 
 // Abort waits for the end of copies, which the thread that hangs may be in.
-void Watchdog::Tell(const absl::Status& status) const {
-  const auto told = std::make_shared<std::promise<void>>();
-  std::thread thread;
-  const auto tell = [&world = world_, status, told] {
-    world.Abort(status);
-    told->set_value();
+void Watchdog::Tell(const absl::Status& status) {
+  const auto tell = [this, &status] {
+    world_.Abort(status);
+    told_.set_value();
   };
-  if (!StartThread("telling the ranks", tell, &thread).ok()) return;
-  thread.detach();
-  told->get_future().wait_for(absl::ToChronoMilliseconds(kForTelling));
+  if (!StartThread("telling the ranks", tell, &teller_).ok()) return;
+  told_.get_future().wait_for(absl::ToChronoMilliseconds(kForTelling));
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -51,7 +52,8 @@ class Watchdog {
   // For how long the thread has hung, or nothing.
   std::optional<absl::Duration> HungFor(const Progress& thread, Instant now);
   Hang Describe(const Progress& thread, absl::Duration time) const;
-  void Tell(const absl::Status& status) const;
+  // Returns soon, whether or not Abort has.
+  void Tell(const absl::Status& status);
 
   const absl::Duration timeout_;
   Communicator& world_;
@@ -63,7 +65,9 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
-  std::thread thread_;
+  std::optional<Hang> hang_;
+  std::promise<void> told_;
+  std::thread thread_, teller_;
 };
 
 }  // namespace sluice
