@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/built_files.h"
 #include "tests/comm/faults/child.h"
 #include "tests/comm/faults/free_port.h"
@@ -25,6 +27,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+constexpr absl::Duration kTimeout = absl::Seconds(3);
+
 // A run of two ranks that goes on until one of its libraries' functions is made to hang.
 class HangingRun : public testing::Test {
  protected:
@@ -36,9 +40,9 @@ class HangingRun : public testing::Test {
 
   std::vector<std::string> Command(const std::string& more) const {
     std::vector<std::string> command = {SluiceProgram(), "train"};
-    const std::string flags =
-        absl::StrCat("--data ", folder_ / "text", " --save ", folder_ / "run",
-                     " --save-every 20 --steps 100000000 --timeout 3s --json ", more);
+    const std::string flags = absl::StrCat("--data ", folder_ / "text", " --save ", folder_ / "run",
+                                           " --save-every 20 --steps 100000000 --json --timeout ",
+                                           absl::FormatDuration(kTimeout), " ", more);
     const std::vector<std::string> words =
         absl::StrSplit(WithTinyRun(flags), ' ', absl::SkipEmpty());
     command.insert(command.end(), words.begin(), words.end());
@@ -129,6 +133,21 @@ TEST_F(HangingRun, BecauseAProcessIsStopped) {
   kill(ranks_[1]->pid(), SIGCONT);
   EXPECT_EQ(ranks_[1]->AwaitExit(), 5);
   EXPECT_THAT(ranks_[1]->output(), Not(HasSubstr("hangs")));
+}
+
+// Time in which a process is stopped does not count.
+TEST_F(HangingRun, IsNotAPauseOfTheWholeRun) {
+  StartHere();
+  ranks_[0]->Stop();
+  absl::SleepFor(kTimeout + absl::Seconds(2));
+  kill(ranks_[0]->pid(), SIGCONT);
+  int steps = 0;
+  const std::string& output = ranks_[0]->output();
+  for (size_t at = 0; (at = output.find("step_seconds", at)) != std::string::npos; ++at) ++steps;
+  // Far more than were under way to the output before.
+  EXPECT_TRUE(ranks_[0]->AwaitOutput("step_seconds", steps + 1000)) << ranks_[0]->output();
+  kill(ranks_[0]->pid(), SIGINT);
+  EXPECT_EQ(ranks_[0]->AwaitExit(), 130);
 }
 
 }  // namespace

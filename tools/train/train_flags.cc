@@ -287,7 +287,9 @@ void AddProcessOptions(CLI::App& command, TrainFlags* flags) {
       "--secret-file", world.secret_file,
       absl::StrCat("File with the secret that all ranks share, for tcp between machines (or set ",
                    kSecretVariable, ")"));
-  group.Add("--timeout", flags->timeout, "Longest time to wait for another rank")
+  group
+      .Add("--timeout", flags->timeout,
+           "Longest time for which a rank waits for another one, or does not get on")
       ->capture_default_str();
 }
 

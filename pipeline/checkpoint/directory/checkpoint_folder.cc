@@ -20,13 +20,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // Steps beyond the one just saved are of a run that was given up; they go once they are overtaken.
-std::vector<std::string> Prune(const std::string& directory, int64_t saved, int keep) {
+std::vector<std::string> Prune(const std::string& directory, int64_t saved, int keep,
+                               const std::function<void()>& next) {
   std::vector<int64_t> steps = CheckpointsIn(directory);
   steps.erase(std::upper_bound(steps.begin(), steps.end(), saved), steps.end());
   const size_t kept = std::min(steps.size(), static_cast<size_t>(keep));
   steps.resize(steps.size() - kept);
   std::vector<std::string> removed;
   for (const int64_t step : steps) {
+    next();
     if (RemoveCheckpoint(directory, step))
       removed.push_back((fs::path(directory) / StepFolderName(step)).string());
   }
@@ -69,7 +71,8 @@ absl::Status CheckpointFolder::WriteTexts(const RunState& state,
 
 absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
                                                          std::map<std::string, FileRecord> files,
-                                                         int keep) {
+                                                         int keep,
+                                                         const std::function<void()>& next) {
   assert(keep >= 1 && state.step >= 0);
   const fs::path dir = directory_;
   // The link before the renames, though it leads nowhere yet: all that can fail for want of room
@@ -82,6 +85,7 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
     return FileError(errno, absl::StrCat("cannot create the link ", new_link));
   }
   status = WriteTexts(state, std::move(files));
+  next();
   if (status.ok()) status = SyncDirectory(path());
   if (status.ok()) status = MoveIntoPlace(path(), directory_, state.step);
   if (status.ok()) status = SyncDirectory(directory_);
@@ -92,8 +96,9 @@ absl::StatusOr<CommittedFolder> CheckpointFolder::Commit(const RunState& state,
   status = SyncDirectory(directory_);
   if (!status.ok()) return status;
   // The new checkpoint is safe; one that cannot be removed is no reason to stop a run.
+  next();
   RemoveReplaced(directory_, state.step);
-  return CommittedFolder{(dir / name).string(), Prune(directory_, state.step, keep)};
+  return CommittedFolder{(dir / name).string(), Prune(directory_, state.step, keep, next)};
 }
 
 }  // namespace sluice

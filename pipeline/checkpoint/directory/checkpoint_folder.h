@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_CHECKPOINT_DIRECTORY_CHECKPOINT_FOLDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,8 +40,10 @@ class CheckpointFolder {
   // the disk by now; puts the folder in its place, points `latest` to it, and removes what this run
   // replaces and all but the newest `keep` of the checkpoints up to this step. FailedPrecondition
   // where its name, or `latest`, belongs to something that sluice did not make. Call it once.
+  // `next` is called between pieces of this work, for whoever watches its progress.
   absl::StatusOr<CommittedFolder> Commit(const RunState& state,
-                                         std::map<std::string, FileRecord> files, int keep);
+                                         std::map<std::string, FileRecord> files, int keep,
+                                         const std::function<void()>& next);
 
  private:
   CheckpointFolder(std::string directory, uint64_t nonce)
