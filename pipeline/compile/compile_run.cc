@@ -167,7 +167,7 @@ absl::StatusOr<PipelinePrograms> CompileTogether(const ProgramRequest& request, 
     if (absl::Status status = CompileRanks(request, compile, windows, for_each, &pipeline);
         !status.ok())
       return status;
-    const Progress progress = CheckProgress(pipeline.programs);
+    const ProgramProgress progress = CheckProgress(pipeline.programs);
     if (progress.status.ok()) return pipeline;
     compile = CouldSendMore(progress.cannot_send, pipeline.programs, windows);
     if (compile.empty()) return progress.status;

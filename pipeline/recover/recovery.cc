@@ -122,8 +122,9 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
   const absl::StatusOr<bool> holds = CatchUp(*recovery.held, newest->last, recovery.timeout);
   if (!holds.ok()) return holds.status();
   const auto held =
-      GatherRanges(*holds ? RangesHeld(*recovery.held->state) : std::vector<StateRange>(), world,
-                   recovery.timeout);
+      GatherRanges(*holds ? RangesHeld(*recovery.held->state, recovery.held->has_mirror)
+                          : std::vector<StateRange>(),
+                   world, recovery.timeout);
   if (!held.ok()) return held.status();
   const auto needed = GatherRanges(
       recovery.into != nullptr ? RangesNeeded(*recovery.into) : std::vector<StateRange>(), world,
@@ -135,7 +136,7 @@ absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Commu
     if (absl::Status status = recovery.load_frozen(); !status.ok()) return status;
   }
   const bool in_place = recovery.into != nullptr && recovery.into == recovery.held->state.get();
-  if (in_place && !*holds) recovery.held->whole = false;
+  if (in_place && !*holds) recovery.held->whole = recovery.held->has_mirror = false;
   if (absl::Status status = Move(plan.moves, recovery, world); !status.ok()) return status;
   if (in_place && !*holds) {
     recovery.held->whole = true;

@@ -33,6 +33,7 @@ struct HeldState {
   std::shared_ptr<const RunPlan> plan;  // that `state` is of
   std::unique_ptr<RankState> state;     // null: nothing
   bool whole = false;                   // all of `state` is of one step
+  bool has_mirror = false;              // so is what it mirrors of another rank
   AgreedStep last;                      // the step whose update `state` has had; 0: none
   // The gradients of step last.step + 1 are whole, and the weights have not been touched since: where
   // another rank has agreed on that step already, this one can still make its update.

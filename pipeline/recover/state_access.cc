@@ -28,10 +28,13 @@ StateAccess::StateAccess(RankState& state) : reader_(&state.device(), state.stre
   for (const ParameterView& view : state.parameters()) {
     if (!view.shared) views_[stored[static_cast<size_t>(view.global_index)]].push_back(&view);
   }
+  for (const ParameterView& view : state.mirrored())
+    mirrored_[stored[static_cast<size_t>(view.global_index)]].push_back(&view);
 }
 
 const float* StateAccess::Read(const StateRange& range, int64_t first, int64_t count) {
-  const ParameterView& view = *views_[range.parameter].front();
+  const bool own = views_.contains(range.parameter);
+  const ParameterView& view = *(own ? views_ : mirrored_)[range.parameter].front();
   if (range.kind == StateKind::kWeight)
     return reader_.Read({view.decl->dtype, view.weight, view.low_halves}, first, count);
   const float* const moment = range.kind == StateKind::kMoment1 ? view.moment1 : view.moment2;
@@ -40,7 +43,7 @@ const float* StateAccess::Read(const StateRange& range, int64_t first, int64_t c
 
 void StateAccess::Write(const StateRange& range, const float* values, int64_t first,
                         int64_t count) {
-  for (const ParameterView* view : views_[range.parameter]) {
+  for (const ParameterView* const view : views_[range.parameter]) {
     if (range.kind == StateKind::kWeight) {
       WriteWeight(*view, values, first, count);
     } else {

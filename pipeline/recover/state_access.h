@@ -25,7 +25,10 @@ class StateAccess {
   void Write(const StateRange& range, const float* values, int64_t first, int64_t count);
 
  private:
-  std::map<int, std::vector<const ParameterView*>> views_;  // by StateRange::parameter
+  using Views = std::map<int, std::vector<const ParameterView*>>;  // by StateRange::parameter
+
+  Views views_;
+  Views mirrored_;
   HostReader reader_;
 };
 

@@ -13,10 +13,11 @@ namespace {
 
 constexpr size_t kWords = 5;  // of a range on its way
 
-std::vector<StateRange> Ranges(const RankState& state, bool exact) {
+std::vector<StateRange> Ranges(const RankState& state, const std::vector<ParameterView>& views,
+                               bool exact) {
   const std::vector<int> stored = StoredIndices(state.plan());
   std::vector<StateRange> ranges;
-  for (const ParameterView& view : state.parameters()) {
+  for (const ParameterView& view : views) {
     if (view.shared) continue;
     StateRange range{.parameter = stored[static_cast<size_t>(view.global_index)],
                      .frozen = view.decl->frozen,
@@ -66,10 +67,16 @@ std::vector<int> StoredIndices(const RunPlan& plan) {
   return stored;
 }
 
-std::vector<StateRange> RangesHeld(const RankState& state) { return Ranges(state, /*exact=*/true); }
+std::vector<StateRange> RangesHeld(const RankState& state, bool mirror) {
+  std::vector<StateRange> held = Ranges(state, state.parameters(), /*exact=*/true);
+  if (!mirror) return held;
+  const std::vector<StateRange> mirrored = Ranges(state, state.mirrored(), /*exact=*/true);
+  held.insert(held.end(), mirrored.begin(), mirrored.end());
+  return held;
+}
 
 std::vector<StateRange> RangesNeeded(const RankState& state) {
-  return Ranges(state, /*exact=*/false);
+  return Ranges(state, state.parameters(), /*exact=*/false);
 }
 
 absl::StatusOr<std::vector<std::vector<StateRange>>> GatherRanges(

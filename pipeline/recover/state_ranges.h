@@ -29,9 +29,9 @@ struct StateRange {
 // [canonical index]: the parameter that it is tied to, or itself.
 std::vector<int> StoredIndices(const RunPlan& plan);
 
-// What a rank knows exactly. Of split weights, whose low halves replicas divide among themselves
-// (ZeRO), only its slice.
-std::vector<StateRange> RangesHeld(const RankState& state);
+// What a rank knows exactly; with `mirror` also of the rank that it mirrors. Of split weights, whose
+// low halves replicas divide among themselves (ZeRO), only its slice.
+std::vector<StateRange> RangesHeld(const RankState& state, bool mirror);
 // What a rank must be given to compute.
 std::vector<StateRange> RangesNeeded(const RankState& state);
 

@@ -92,6 +92,7 @@ void RankTrainer::Hold(HeldState* held) const {
   held->optimizer = options_.training.optimizer;
   held->steps = options_.training.steps;
   held->whole = !torn_;
+  held->has_mirror = has_mirror_ && !torn_;
 }
 
 Asked RankTrainer::AskedNow() const {
@@ -117,6 +118,7 @@ absl::Status RankTrainer::RunSteps() {
   if (absl::Status status = CheckBase(); !status.ok()) return status;
   if (absl::Status status = FillMirror(state_, pipeline_, options_.watching.timeout); !status.ok())
     return status;
+  has_mirror_ = !state_.mirrored().empty();
   if (leader() && context_.resumed && context_.events->on_resume) {
     context_.events->on_resume(*context_.resumed);
   }

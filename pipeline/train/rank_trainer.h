@@ -151,7 +151,8 @@ class RankTrainer {
   std::vector<TracedAction> trace_;
   AgreedStep last_;  // the step whose update the state has had
   bool has_next_gradients_ = false;
-  bool torn_ = false;  // the state is between two steps
+  bool has_mirror_ = false;  // what it mirrors is of the same step
+  bool torn_ = false;        // the state is between two steps
   int64_t shown_step_ = -1;
 };
 

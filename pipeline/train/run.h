@@ -109,7 +109,8 @@ struct ResumedRun {
 // What a run tells while it goes on; called on rank 0's thread between steps. Each may be empty.
 struct TrainEvents {
   std::function<void(const ResumedRun&)> on_resume;  // before the first step, of a resumed run only
-  std::function<void(int64_t step)> on_begin = {};  // before the first step, `step` having been taken
+  std::function<void(int64_t step)> on_begin =
+      {};  // before the first step, `step` having been taken
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const Evaluation&)> on_evaluation;
   std::function<void(const SaveOutcome&)> on_checkpoint;  // one that was saved

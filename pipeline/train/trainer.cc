@@ -73,7 +73,7 @@ class Run {
     } else {
       if (absl::Status status = RestartFrom(regrouping.checkpoints); !status.ok()) return status;
       if (regrouping.held->state.get() == &state) {
-        regrouping.held->whole = false;
+        regrouping.held->whole = regrouping.held->has_mirror = false;
         regrouping.held->has_next_gradients = false;
       }
       if (absl::Status status = Start(state); !status.ok()) return status;
@@ -355,7 +355,7 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         if (!stays) {
           held.state = std::move(fresh);
           held.plan = plan;
-          held.has_next_gradients = false;
+          held.has_next_gradients = held.has_mirror = false;
         }
         held.last = *last;
         held.whole = true;

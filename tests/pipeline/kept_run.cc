@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -27,7 +28,8 @@ absl::Status TrainOne(const RunContext& context, RankState& state, Communicator&
     joined = *std::move(connected);
     tensors = joined.get();
   }
-  RankTrainer trainer(context, &state, &world, tensors);
+  std::atomic<Action> at{Action()};
+  RankTrainer trainer(context, &state, &world, tensors, &at);
   absl::Status status = trainer.Run();
   if (!status.ok()) tensors->Abort(status);
   if (world.rank() != 0) return status;
@@ -62,9 +64,9 @@ absl::StatusOr<KeptRun> TrainAndKeep(const RunPlan& plan, const TrainOptions& op
         OpenResumePoint(options.saving.resume, plan, options, data);
     if (!opened.ok()) return opened.status();
     resume = *std::move(opened);
-    context.first_step = resume.step;
+    context.last.step = resume.step;
   }
-  context.traits = TraitsOf(plan, options, data, context.first_step);
+  context.traits = TraitsOf(plan, options, data, context.last.step);
   run.states.resize(static_cast<size_t>(plan.world_size()));
   InProcessGroup group(plan.world_size(), EdgeCapacity(plan));
   absl::Status status = RunRanks(

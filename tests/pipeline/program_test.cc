@@ -241,7 +241,7 @@ TEST(CheckProgress, NamesRanksThatWouldWaitForEachOther) {
   // Rank 1 waits until its gradient is received before it has computed it.
   std::vector<Instruction>& last = programs[0].instructions;
   std::erase_if(last, [](const Instruction& i) { return i.step == Step::kPostReceive; });
-  const Progress stuck = CheckProgress(programs);
+  const ProgramProgress stuck = CheckProgress(programs);
   EXPECT_FALSE(stuck.status.ok());
 }
 

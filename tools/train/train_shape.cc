@@ -128,6 +128,7 @@ absl::Status ChooseShape(const ModelSpec& spec, int ranks, TrainQuestion* questi
   if (!best.ok()) return best.status();
   question->timetable.stages = best->stages;
   question->data_parallel = best->replicas;
+  if (best->ranks() == 1) question->mirror = false;  // there is no other rank
   if (question->auto_data_parallel) {
     question->timetable.micro_batches = search.micro_batches() / best->replicas;
     question->sum_groups = search.groups();

@@ -99,10 +99,10 @@ std::string Describe(const RankProgram& program, const Instruction& at) {
 
 }  // namespace
 
-Progress CheckProgress(const std::vector<RankProgram>& programs) {
+ProgramProgress CheckProgress(const std::vector<RankProgram>& programs) {
   Race race(programs);
   race.Run();
-  Progress progress;
+  ProgramProgress progress;
   std::string stuck;
   for (size_t rank = 0; rank < programs.size(); ++rank) {
     if (race.Finished(rank)) continue;

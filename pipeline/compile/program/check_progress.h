@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-struct Progress {
+struct ProgramProgress {
   absl::Status status;           // Internal: names the ranks that would wait for each other
   std::vector<int> cannot_send;  // those of them that wait until a message of theirs is received
 };
@@ -16,7 +16,7 @@ struct Progress {
 // Proves that the programs, run together, come to an end however slow each rank is: a send
 // completes once its receive has been posted, and the other way round, and a sum of gradients over
 // a group of ranks (RankGroup) once all of them have come to it.
-Progress CheckProgress(const std::vector<RankProgram>& programs);
+ProgramProgress CheckProgress(const std::vector<RankProgram>& programs);
 
 }  // namespace sluice
 

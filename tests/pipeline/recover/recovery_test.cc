@@ -257,6 +257,55 @@ TEST(RecoveryTest, GoesBackToTheCheckpointWhereStateIsLost) {
   }
 }
 
+// A rank's neighbour holds what it holds, at every step; not what two neighbours hold.
+TEST(RecoveryTest, AMirrorStandsForALostRank) {
+  constexpr int64_t kSteps = 4;
+  for (const SmallRun& base :
+       {SmallRun{.model = "wide_tied", .ranks = 3},
+        SmallRun{.model = "wide",
+        .ranks = 2,
+        .dtype = DType::kBFloat16,
+        .master_weights = MasterWeights::kSplit},
+        SmallRun{.model = "gpt", .schedule = "zbv", .ranks = 2, .chunks = 2, .adapted = "lora"}}) {
+    SmallRun run = base;
+    const Outcome& quiet = OutcomeOnce(run, kSteps);
+    run.mirror = true;
+    for (int lost = 0; lost < run.ranks; ++lost) {
+      // At the end of a step; and where another rank has missed an agreement, so that both the state
+      // and its mirror are a step behind.
+      for (const int deaf_at : {0, 6, 7, 8, 9}) {
+        SCOPED_TRACE(testing::Message()
+                     << run.Name() << " without rank " << lost << ", deaf at " << deaf_at);
+        Processes processes(kSteps);
+        const int deaf = (lost + 1) % run.ranks;
+        if (deaf_at == 0) {
+          (void)processes.Train(run, {.regroup_at = 2});
+        } else {
+          (void)processes.Train(run, {.deaf = deaf, .deaf_at = deaf_at});
+        }
+        const int64_t taken = processes.held()[static_cast<size_t>(deaf)].last.step;
+        processes.held()[static_cast<size_t>(lost)] = {};
+        processes.ExpectEnd(run, quiet);
+        EXPECT_GE(processes.first_step(), taken);
+        if (deaf_at == 0) {
+          EXPECT_EQ(processes.first_step(), 3);
+        }
+      }
+    }
+  }
+  SmallRun run{.model = "gpt", .ranks = 4};
+  const Outcome& quiet = OutcomeOnce(run, kSteps);
+  run.mirror = true;
+  for (const bool neighbours : {false, true}) {
+    Processes processes(kSteps);
+    (void)processes.Train(run, {.regroup_at = 2});
+    processes.held()[0] = {};
+    processes.held()[neighbours ? 1 : 2] = {};
+    processes.ExpectEnd(run, quiet);
+    EXPECT_EQ(processes.first_step(), neighbours ? 0 : 3);
+  }
+}
+
 // A replica holds what its peers hold.
 TEST(RecoveryTest, AReplicaStandsForALostOne) {
   constexpr int64_t kSteps = 4;

@@ -13,6 +13,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "schedules/partition.h"
 #include "tools/command.h"
+#include "tools/train/hang_end.h"
 #include "tools/train/running/compiled_job.h"
 #include "tools/train/running/run_output.h"
 #include "tools/train/running/train_signals.h"
@@ -126,6 +127,8 @@ class MemberTrainer {
       if (absl::Status status = TakeDirectory(place, train); !status.ok()) return status;
     }
     train.running.program = program_;
+    // Its supervisor learns that way that it is lost, as the others do.
+    train.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, /*print=*/true); };
     PinRankThreads(place.rank, compiled->plan->request.threads_per_stage,
                    train.running.pin_threads);
     TrainEvents events;
@@ -181,7 +184,8 @@ class MemberTrainer {
       ContinuedRun run;
       run.step = step;
       run.ranks = plan->world_size();
-      if (place.lost_at != 0) run.seconds = MonotonicSeconds() - 1e-9 * static_cast<double>(place.lost_at);
+      if (place.lost_at != 0)
+        run.seconds = MonotonicSeconds() - 1e-9 * static_cast<double>(place.lost_at);
       run.stages = plan->ranks();
       run.replicas = plan->replicas();
       run.partition = FormatPartition(plan->request.partition);

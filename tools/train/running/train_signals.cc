@@ -8,9 +8,13 @@ namespace {
 TrainSignals signals;
 
 void OnStop(int signal) {
-  if (signal == SIGTERM) signals.terminated.store(true);
-  if (signal != SIGTERM || !signals.leaves_alone.load()) signals.interrupted.store(true);
-  if (signal != SIGTERM || !signals.under_mpi.load()) std::signal(signal, SIG_DFL);
+  const bool term = signal == SIGTERM;
+  if (term) signals.terminated.store(true);
+  if (!term || !signals.leaves_alone.load()) signals.interrupted.store(true);
+  // mpirun sends it several times; so does Linux where the parent ends (PR_SET_PDEATHSIG): once for
+  // each of its threads.
+  if (!term || !(signals.under_mpi.load() || signals.leaves_alone.load()))
+    std::signal(signal, SIG_DFL);
 }
 
 void Catch(int signal) {

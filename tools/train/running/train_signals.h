@@ -15,7 +15,8 @@ struct TrainSignals {
   // so under MPI a second one does not end the process.
   std::atomic<bool> terminated{false};
   std::atomic<bool> under_mpi{false};
-  // SIGTERM asks this process alone to leave a run that goes on without it.
+  // SIGTERM asks this process alone to leave a run that goes on without it. Nor does a second one end
+  // it then.
   std::atomic<bool> leaves_alone{false};
   std::atomic<bool> reader_left{false};
 };
