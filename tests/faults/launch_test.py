@@ -121,9 +121,10 @@ class LaunchTest(unittest.TestCase):
 
     def test_replaces_killed_ranks_from_memory(self):
         # Each rank's state is also at its neighbour's, so no step is taken twice.
-        train = ['--stages', '2', '--steps', '400', '--mirror']
-        run = self.kill_often(OPTIONS.kills, 400, ['--processes', '2'], train)
-        self.expect_quiet(run, ['--stages', '2', '--steps', '400'])
+        steps = 40 * (OPTIONS.kills + 2)
+        train = ['--stages', '2', '--steps', str(steps)]
+        run = self.kill_often(OPTIONS.kills, steps, ['--processes', '2'], [*train, '--mirror'])
+        self.expect_quiet(run, train)
         continued = run.named('continued')
         self.assertEqual(len(run.named('lost')), OPTIONS.kills)
         self.assertGreaterEqual(len(continued), 1)
