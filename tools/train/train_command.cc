@@ -87,7 +87,7 @@ class WorldTrainer {
     // An error that only this rank knows is sent to the others, which would otherwise wait for it.
     absl::StatusOr<CompiledJob> compiled =
         OrExhausted("preparing the run", [this]() -> absl::StatusOr<CompiledJob> {
-          return question_.ok() ? Compile(*question_) : question_.status();
+          return question_.ok() ? Compile(*question_, choice_.launch.size) : question_.status();
         });
     absl::Status ready = Ready(compiled);
     if (ready.ok()) ready = CheckSize(*compiled->plan, choice_.launch.size);

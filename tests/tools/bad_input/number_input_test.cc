@@ -50,7 +50,13 @@ std::vector<BadInput> NumberInputs() {
     add("SampleSeed" + name, "sample --load @/good", "--seed", value);
   }
   // Whole, but more than 32 bits.
-  for (const char* flag : {"--rank", "--stages", "--layers"}) {
+  for (const char* flag : {"--stages", "--data-parallel"}) {
+    inputs.push_back({absl::StrCat("NoCount", flag + 2),
+                      With(absl::StrCat(flag, " 4294967296")),
+                      kExitBadInput,
+                      {absl::StrCat(flag, " 4294967296: expected a whole number of at least 1")}});
+  }
+  for (const char* flag : {"--rank", "--layers"}) {
     inputs.push_back({absl::StrCat("Beyond32Bits", flag + 2),
                       With(absl::StrCat(flag, " 4294967296")),
                       kExitBadInput,
