@@ -84,7 +84,7 @@ class FailingSaves : public testing::TestWithParam<Scenario> {
 
   // The directory as it is before the run.
   std::string Prepare(const std::string& name) const {
-    const std::string directory = folder_ / name;
+    std::string directory = folder_ / name;
     if (!GetParam().before) return directory;
     const std::string original = folder_ / "before";
     if (!fs::exists(original)) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,7 +44,10 @@ struct WhichCheckpoint {
   uint64_t seed = 0;
   int64_t step = 0;
 
-  friend auto operator<=>(const WhichCheckpoint&, const WhichCheckpoint&) = default;
+  friend bool operator==(const WhichCheckpoint&, const WhichCheckpoint&) = default;
+  friend bool operator<(const WhichCheckpoint& a, const WhichCheckpoint& b) {
+    return std::tie(a.seed, a.step) < std::tie(b.seed, b.step);
+  }
 };
 
 // The checkpoint of an undisturbed run whose bytes these are; nothing where they are of none.

@@ -27,6 +27,10 @@ class JsonOutput : public TrainOutput {
     for (const ArenaLayout& arena : plan.arenas) mirror_bytes_.push_back(arena.memory.mirror);
   }
 
+  void TakeOver(const RunPlan& plan, int64_t) override {
+    overlapped_ = HasOverlappedPairs(plan.lowered);
+  }
+
   void Resumed(const ResumedRun&) override {}
 
   void Continued(const ContinuedRun& run) override {

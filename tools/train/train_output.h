@@ -28,6 +28,8 @@ class TrainOutput {
  public:
   virtual ~TrainOutput() = default;
   virtual void Start(const RunPlan& plan, const Dataset& data, int64_t steps) = 0;
+  // Instead of Start where another process has begun the output of this run.
+  virtual void TakeOver(const RunPlan& plan, int64_t steps) = 0;
   // Called when a run was resumed; it may then have another number of steps than Start was told.
   virtual void Resumed(const ResumedRun& run) = 0;
   virtual void Continued(const ContinuedRun& run) = 0;

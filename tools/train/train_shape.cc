@@ -43,7 +43,7 @@ class ShapeSearch {
             .seq = spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.usual_seq()},
         micro_batches_(
             question.timetable.micro_batches.value_or(TimetableChoice::kDefaultMicroBatches)),
-        groups_(question.auto_data_parallel ? question.sum_groups.value_or(micro_batches_) : 1) {
+        groups_(question.auto_data_parallel ? question.sum_groups.value_or(micro_batches_) : 0) {
     for (const LayerSpec& layer : DescribeAdapted(spec, batch_, question.adaptation))
       parameters_ += static_cast<double>(layer.parameters);
   }
@@ -72,14 +72,15 @@ class ShapeSearch {
  private:
   WorldShape Try(int stages, int replicas) {
     WorldShape shape{.stages = stages, .replicas = replicas};
-    if (micro_batches_ % replicas != 0 || (replicas > 1 && groups_ % replicas != 0)) {
+    const bool divides = question_.auto_data_parallel;  // the step among its replicas
+    if (divides && (micro_batches_ % replicas != 0 || groups_ % replicas != 0)) {
       why_not_ = absl::StrCat(replicas, " replicas do not divide ", micro_batches_,
                               " micro-batches in ", groups_, " groups");
       return shape;
     }
     TimetableChoice choice = question_.timetable;
     choice.stages = stages;
-    choice.micro_batches = micro_batches_ / replicas;
+    choice.micro_batches = divides ? micro_batches_ / replicas : micro_batches_;
     const absl::StatusOr<Timetable> step = StepTimetable(choice);
     if (replicas > 1 && step.ok() &&
         (step->placement.copies() > 1 || step->updates != WeightUpdates::kFlush)) {

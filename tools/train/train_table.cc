@@ -128,6 +128,12 @@ class TableOutput : public TrainOutput {
     start_ = std::chrono::steady_clock::now();
   }
 
+  void TakeOver(const RunPlan&, int64_t steps) override {
+    steps_ = steps;
+    first_ = -1;  // its row has been printed
+    start_ = std::chrono::steady_clock::now();
+  }
+
   void Resumed(const ResumedRun& run) override { steps_ = run.steps; }
 
   void Continued(const ContinuedRun& run) override {
@@ -143,9 +149,15 @@ class TableOutput : public TrainOutput {
 
   void Step(const StepMetrics& m) override {
     if (first_ == 0) first_ = m.step;
+    if (from_ == 0) from_ = m.step;
     const int64_t every = std::max<int64_t>(1, steps_ / kRows);
     if (m.step == first_ || m.step % every == 0 || m.step == steps_) {
       ClearBar();
+      if (m.step_seconds == 0) {  // another group of ranks has taken the step
+        Print("%7s %9s %9s %8.2g\n", Grouped(m.step), Number(m.loss, 5), Number(m.grad_norm, 4),
+              m.lr);
+        return;
+      }
       Print("%7s %9s %9s %8.2g %9s %9s %7.1f %6.1f %% (%.0f %%)\n", Grouped(m.step),
             Number(m.loss, 5), Number(m.grad_norm, 4), m.lr, Seconds(m.step_seconds),
             Grouped(static_cast<int64_t>(m.tokens_per_second)), m.flops_per_second / 1e9,
@@ -201,7 +213,7 @@ class TableOutput : public TrainOutput {
     if (!bar_ || steps_ <= 0) return;
     const double elapsed =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    const auto done = static_cast<double>(step - first_ + 1);
+    const auto done = static_cast<double>(step - from_ + 1);
     const double left = elapsed / done * static_cast<double>(steps_ - step);
     const auto filled = static_cast<int>(kBarWidth * step / steps_);
     writer_.WriteTo(STDERR_FILENO,
@@ -223,6 +235,7 @@ class TableOutput : public TrainOutput {
   bool drawn_ = false;
   int64_t steps_ = 0;
   int64_t first_ = 0;
+  int64_t from_ = 0;  // the first step since start_
   std::chrono::steady_clock::time_point start_;
 };
 

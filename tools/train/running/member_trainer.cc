@@ -167,9 +167,14 @@ class MemberTrainer {
   }
 
   TrainEvents Events(const GroupPlace& place, const CompiledJob& compiled, std::string* source) {
-    const bool new_output = !output_.has_value();
-    if (new_output) output_.emplace(question_);
-    if (new_output || place.first) output_->Start(compiled, question_);
+    if (!output_.has_value()) {
+      output_.emplace(question_);
+      if (place.first) {
+        output_->Start(compiled, question_);
+      } else {
+        output_->TakeOver(compiled);
+      }
+    }
     TrainEvents events = output_->Events();
     events.on_resume = [print = events.on_resume, source](const ResumedRun& run) {
       *source = run.from_memory ? "memory" : "checkpoint";

@@ -17,6 +17,10 @@ class RunOutput {
   explicit RunOutput(const TrainQuestion& question);
 
   void Start(const CompiledJob& compiled, const TrainQuestion& question);
+  // Instead, where another process has begun the output of this run.
+  void TakeOver(const CompiledJob& compiled) {
+    output_->TakeOver(*compiled.plan, compiled.job.options.training.steps);
+  }
   TrainEvents Events();
   // This rank's group goes on where another one has ended.
   void Continued(const ContinuedRun& run) { output_->Continued(run); }
