@@ -158,9 +158,8 @@ class Save {
   bool Sees(int rank) const { return seen_[static_cast<size_t>(rank)] != 0; }
   bool IsMine(const CheckpointPart& part) const { return part.owner == world_.rank(); }
   StatePieces::Read ReaderOf(const CheckpointPart& part) const {
-    return [this, &part](int64_t first, int64_t count) {
-      return request_.read(part, first, count);
-    };
+    return
+        [this, &part](int64_t first, int64_t count) { return request_.read(part, first, count); };
   }
 
   absl::Status WriteParts() {
