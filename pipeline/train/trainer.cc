@@ -364,9 +364,11 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         std::optional<Watchdog> watchdog;
         if (IsWatched(options, (*world)->size())) Watch(options.watching, *world, &watchdog);
         absl::StatusOr<TrainResult> trained = run.TrainHeld(&held, **world, BoardOf(&watchdog));
-        if (!trained.ok() || !options.watching.trace) return trained;
-        status = GatherTrace(**world, options.watching.timeout, &trained->trace);
-        if (!status.ok()) return status;
+        if (trained.ok() && options.watching.trace) {
+          status = GatherTrace(**world, options.watching.timeout, &trained->trace);
+          if (!status.ok()) trained = status;
+        }
+        if (!trained.ok()) (*world)->Abort(trained.status());
         return trained;
       });
   if (!result.ok()) regrouping.all->Abort(result.status());
