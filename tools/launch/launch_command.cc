@@ -16,18 +16,20 @@ namespace sluice {
 namespace {
 
 constexpr char kExample[] =
-    "A process that is lost is replaced; the others keep what they hold and go on with it, from\n"
-    "memory where the whole state of the last step is left, else from the newest checkpoint.\n"
-    "The losses and the final weights are those of a run that nothing happened to.\n"
+    "A process that is lost is replaced; the others keep what they hold and go on\n"
+    "with it, from memory where the whole state of the last step is left, else from\n"
+    "the newest checkpoint. The losses and the final weights are those of a run that\n"
+    "nothing happened to.\n"
     "\n"
-    "Signals: SIGINT and SIGTERM save and end the run after its step. SIGUSR1 adds a process, "
-    "SIGUSR2\n"
-    "lets one leave; so does SIGTERM to a process, which first gives what it holds to the others.\n"
+    "Signals: SIGINT and SIGTERM save and end the run after its step. SIGUSR1 adds a\n"
+    "process, SIGUSR2 lets one leave; so does SIGTERM to a process. One that leaves\n"
+    "first gives what it holds to the others.\n"
     "\n"
     "Examples:\n"
     "  sluice launch --processes 2 -- train --data bible.txt --stages 2 --save out\n"
-    "  sluice launch --processes 4 --min-ranks 2 --max-restarts 10 -- train --data bible.txt \\\n"
-    "      --stages auto --data-parallel auto --micro-batches 12 --save out --save-every 50";
+    "  sluice launch --processes 4 --min-ranks 2 --max-restarts 10 -- train \\\n"
+    "      --data bible.txt --stages auto --data-parallel auto --micro-batches 12 \\\n"
+    "      --save out --save-every 50";
 
 struct LaunchCommandFlags {
   int processes = 0;
@@ -64,7 +66,7 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
 
 void AddLaunchCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand(
-      "launch", "Train in several processes of this machine, replacing those that are lost");
+      "launch", "Train in processes of this machine, replacing those that are lost");
   command->footer(kExample);
   auto flags = std::make_shared<LaunchCommandFlags>();
   command->add_option("--processes", flags->processes, "Processes, each of them a rank")
