@@ -1,5 +1,6 @@
 // Numbers that are none, wherever a flag takes one.
 #include <map>
+#include <utility>
 
 #include "tests/tools/bad_input/bad_input.h"
 
@@ -50,8 +51,9 @@ std::vector<BadInput> NumberInputs() {
     add("SampleSeed" + name, "sample --load @/good", "--seed", value);
   }
   // Whole, but more than 32 bits.
-  for (const char* flag : {"--stages", "--data-parallel"}) {
-    inputs.push_back({absl::StrCat("NoCount", flag + 2),
+  for (const auto& [name, flag] :
+       {std::pair("Stages", "--stages"), std::pair("DataParallel", "--data-parallel")}) {
+    inputs.push_back({absl::StrCat("NoCount", name),
                       With(absl::StrCat(flag, " 4294967296")),
                       kExitBadInput,
                       {absl::StrCat(flag, " 4294967296: expected a whole number of at least 1")}});
