@@ -18,6 +18,7 @@
 #include "comm/where.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/watch/watchdog.h"
+#include "tests/comm/forwarding_communicator.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/small_run.h"
 
@@ -122,34 +123,15 @@ class HangingData : public HashedData {
 
 // Waiting for a message hangs, whatever the deadline: the second wait of a rank, which is for the
 // second micro-batch.
-class HangingMessages : public Communicator {
+class HangingMessages : public ForwardingCommunicator {
  public:
-  HangingMessages(Communicator* world, Trap* trap) : world_(*world), trap_(*trap) {}
-  int rank() const override { return world_.rank(); }
-  int size() const override { return world_.size(); }
-  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
-    return world_.PostSend(to, data, bytes, ticket);
-  }
-  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
-    return world_.PostReceive(from, data, bytes, ticket);
-  }
-  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
-    return world_.WaitSend(to, ticket, deadline);
-  }
+  HangingMessages(Communicator* world, Trap* trap) : ForwardingCommunicator(world), trap_(*trap) {}
   absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
     if (waits_++ == 1) trap_.Hang();
-    return world_.WaitReceive(from, ticket, deadline);
+    return inner().WaitReceive(from, ticket, deadline);
   }
-  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         Instant deadline) override {
-    return world_.AllGather(mine, all, deadline);
-  }
-  absl::Status Barrier(Instant deadline) override { return world_.Barrier(deadline); }
-  void Abort(const absl::Status& status) override { world_.Abort(status); }
-  absl::Status failure() const override { return world_.failure(); }
 
  private:
-  Communicator& world_;
   Trap& trap_;
   int waits_ = 0;
 };

@@ -12,6 +12,7 @@
 
 #include "comm/device_group.h"
 #include "pipeline/compile/replicas/tensor_edges.h"
+#include "tests/comm/forwarding_communicator.h"
 #include "tests/pipeline/fake_run.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/kept_run.h"
@@ -118,39 +119,24 @@ std::vector<SmallRun> Runs() {
 }
 
 // Records which rank sends to which.
-class WatchedSends : public Communicator {
+class WatchedSends : public ForwardingCommunicator {
  public:
   using Seen = std::set<std::pair<int, int>>;
   WatchedSends(std::unique_ptr<Communicator> group, std::mutex* mutex, Seen* seen)
-      : group_(std::move(group)), mutex_(*mutex), seen_(*seen) {}
-  int rank() const override { return group_->rank(); }
-  int size() const override { return group_->size(); }
+      : ForwardingCommunicator(group.get()),
+        group_(std::move(group)),
+        mutex_(*mutex),
+        seen_(*seen) {}
   absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
     {
       const std::lock_guard lock(mutex_);
       seen_.emplace(rank(), to);
     }
-    return group_->PostSend(to, data, bytes, ticket);
+    return inner().PostSend(to, data, bytes, ticket);
   }
-  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
-    return group_->PostReceive(from, data, bytes, ticket);
-  }
-  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
-    return group_->WaitSend(to, ticket, deadline);
-  }
-  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
-    return group_->WaitReceive(from, ticket, deadline);
-  }
-  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         Instant deadline) override {
-    return group_->AllGather(mine, all, deadline);
-  }
-  absl::Status Barrier(Instant deadline) override { return group_->Barrier(deadline); }
-  void Abort(const absl::Status& status) override { group_->Abort(status); }
-  absl::Status failure() const override { return group_->failure(); }
 
  private:
-  std::unique_ptr<Communicator> group_;
+  const std::unique_ptr<Communicator> group_;
   std::mutex& mutex_;
   Seen& seen_;
 };

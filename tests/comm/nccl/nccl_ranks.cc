@@ -2,45 +2,32 @@
 
 #include <thread>
 
+#include "tests/comm/forwarding_communicator.h"
+
 namespace sluice {
 namespace {
 
-class Synchronous : public Communicator {
+class Synchronous : public ForwardingCommunicator {
  public:
-  explicit Synchronous(const NcclRanks::Rank& rank) : rank_(rank), inner_(rank.communicator) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
-    return inner_.PostSend(to, data, bytes, ticket);
-  }
-  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
-    return inner_.PostReceive(from, data, bytes, ticket);
-  }
+  explicit Synchronous(const NcclRanks::Rank& rank)
+      : ForwardingCommunicator(&rank.communicator), rank_(rank) {}
   absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
-    return Finish(inner_.WaitSend(to, ticket, deadline));
+    return Finish(inner().WaitSend(to, ticket, deadline));
   }
   absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
-    return Finish(inner_.WaitReceive(from, ticket, deadline));
+    return Finish(inner().WaitReceive(from, ticket, deadline));
   }
-  absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
-                         Instant deadline) override {
-    return inner_.AllGather(mine, all, deadline);
-  }
-  absl::Status Barrier(Instant deadline) override { return inner_.Barrier(deadline); }
-  void Abort(const absl::Status& status) override { inner_.Abort(status); }
-  absl::Status failure() const override { return inner_.failure(); }
 
  private:
   // The transport must end what is late: the device always gets that far.
   absl::Status Finish(const absl::Status& queued) {
     if (!queued.ok()) return queued;
     absl::Status done = rank_.device.Synchronize(rank_.compute, Instant::InfiniteFuture());
-    absl::Status failed = inner_.failure();
+    absl::Status failed = inner().failure();
     return failed.ok() ? done : failed;
   }
 
   const NcclRanks::Rank rank_;
-  Communicator& inner_;
 };
 
 }  // namespace

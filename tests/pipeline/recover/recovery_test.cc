@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/local/in_process.h"
+#include "tests/comm/forwarding_communicator.h"
 #include "tests/pipeline/small_run.h"
 #include "tests/sanitizers.h"
 
@@ -21,35 +22,17 @@ namespace {
 
 // An end of a group that becomes deaf after the `fails_at`-th time that all ranks have met: the others
 // have met it, but it has learnt nothing of them.
-class DeafRank : public Communicator {
+class DeafRank : public ForwardingCommunicator {
  public:
-  DeafRank(Communicator& inner, int fails_at) : inner_(inner), left_(fails_at) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  absl::Status PostSend(int to, const void* data, size_t bytes, Ticket* ticket) override {
-    return inner_.PostSend(to, data, bytes, ticket);
-  }
-  absl::Status PostReceive(int from, void* data, size_t bytes, Ticket* ticket) override {
-    return inner_.PostReceive(from, data, bytes, ticket);
-  }
-  absl::Status WaitSend(int to, Ticket ticket, Instant deadline) override {
-    return inner_.WaitSend(to, ticket, deadline);
-  }
-  absl::Status WaitReceive(int from, Ticket ticket, Instant deadline) override {
-    return inner_.WaitReceive(from, ticket, deadline);
-  }
+  DeafRank(Communicator* inner, int fails_at) : ForwardingCommunicator(inner), left_(fails_at) {}
   absl::Status AllGather(absl::Span<const double> mine, absl::Span<double> all,
                          Instant deadline) override {
-    absl::Status status = inner_.AllGather(mine, all, deadline);
+    absl::Status status = inner().AllGather(mine, all, deadline);
     if (status.ok() && --left_ == 0) status = absl::UnavailableError("this rank is deaf");
     return status;
   }
-  absl::Status Barrier(Instant deadline) override { return inner_.Barrier(deadline); }
-  void Abort(const absl::Status& status) override { inner_.Abort(status); }
-  absl::Status failure() const override { return inner_.failure(); }
 
  private:
-  Communicator& inner_;
   int left_;
 };
 
@@ -101,7 +84,7 @@ class Processes {
           EXPECT_EQ(losses_.emplace(metrics.step, loss).first->second, loss);
           if (metrics.step == asked.regroup_at) regroup.store(true);
         };
-        DeafRank deaf(working.communicator(rank), asked.deaf_at);
+        DeafRank deaf(&working.communicator(rank), asked.deaf_at);
         Regrouping regrouping;
         regrouping.held = &held;
         regrouping.all = &everybody.communicator(rank);
