@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,12 @@ void MemberMessage::SetText(absl::string_view words) {
   const size_t length = std::min(words.size(), text.size() - 1);
   std::copy_n(words.begin(), length, text.begin());
   text[length] = '\0';
+}
+
+absl::Duration MachineTime() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::DurationFromTimespec(now);
 }
 
 absl::Status SendMessage(int socket, const MemberMessage& message) {

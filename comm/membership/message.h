@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace sluice {
 
@@ -55,6 +56,9 @@ struct MemberMessage {
 absl::Status SendMessage(int socket, const MemberMessage& message);
 // The next message; nothing where none has come. Unavailable where the other side is gone.
 absl::Status ReceiveMessage(int socket, std::optional<MemberMessage>* message);
+
+// Of CLOCK_MONOTONIC, which all processes of a machine share: what MemberMessage::lost_at is of.
+absl::Duration MachineTime();
 
 // The environment variable with the number of a process's end of the pair.
 inline constexpr char kMemberVariable[] = "SLUICE_MEMBER_SOCKET";

@@ -294,6 +294,20 @@ absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
   return status;
 }
 
+// As the one rank of this process, which a watchdog looks after, by `train`; rank 0 then has the
+// traces of all.
+template <typename Train>
+absl::StatusOr<TrainResult> TrainWatched(const TrainOptions& options, Communicator& world,
+                                         const Train& train) {
+  std::optional<Watchdog> watchdog;
+  if (IsWatched(options, world.size())) Watch(options.watching, &world, &watchdog);
+  absl::StatusOr<TrainResult> trained = train(BoardOf(&watchdog));
+  if (!trained.ok() || !options.watching.trace) return trained;
+  absl::Status status = GatherTrace(world, options.watching.timeout, &trained->trace);
+  if (!status.ok()) return status;
+  return trained;
+}
+
 }  // namespace
 
 size_t EdgeCapacity(const RunPlan& plan) {
@@ -313,13 +327,8 @@ absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
         const auto rank = static_cast<size_t>(world.rank());
         absl::Status status = run.Prepare(plan.arenas[rank].memory.total);
         if (!status.ok()) return status;
-        std::optional<Watchdog> watchdog;
-        if (IsWatched(options, world.size())) Watch(options.watching, &world, &watchdog);
-        absl::StatusOr<TrainResult> trained = run.Train(world, 0, BoardOf(&watchdog));
-        if (!trained.ok() || !options.watching.trace) return trained;
-        status = GatherTrace(world, options.watching.timeout, &trained->trace);
-        if (!status.ok()) return status;
-        return trained;
+        return TrainWatched(options, world,
+                            [&](ProgressBoard* board) { return run.Train(world, 0, board); });
       });
   if (!result.ok()) world.Abort(result.status());
   return result;
@@ -361,13 +370,9 @@ absl::StatusOr<TrainResult> TrainMember(std::shared_ptr<const RunPlan> plan, con
         held.whole = true;
         const absl::StatusOr<Communicator*> world = regrouping.world();
         if (!world.ok()) return world.status();
-        std::optional<Watchdog> watchdog;
-        if (IsWatched(options, (*world)->size())) Watch(options.watching, *world, &watchdog);
-        absl::StatusOr<TrainResult> trained = run.TrainHeld(&held, **world, BoardOf(&watchdog));
-        if (trained.ok() && options.watching.trace) {
-          status = GatherTrace(**world, options.watching.timeout, &trained->trace);
-          if (!status.ok()) trained = status;
-        }
+        absl::StatusOr<TrainResult> trained = TrainWatched(
+            options, **world,
+            [&](ProgressBoard* board) { return run.TrainHeld(&held, **world, board); });
         if (!trained.ok()) (*world)->Abort(trained.status());
         return trained;
       });

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <ctime>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,12 +30,6 @@ extern char** environ;
 
 namespace sluice {
 namespace {
-
-absl::Duration Now() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return absl::DurationFromTimespec(now);
-}
 
 sigset_t HandledSignals() {
   sigset_t signals;
@@ -90,7 +83,7 @@ class Supervisor {
     signals_ = Descriptor(signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC));
     if (!signals_.valid()) return absl::ResourceExhaustedError(ErrnoText(errno));
     while (!roster_.done()) {
-      for (const Roster::Order& order : roster_.Orders(Now())) {
+      for (const Roster::Order& order : roster_.Orders(MachineTime())) {
         if (absl::Status status = Obey(order); !status.ok()) {
           KillAll();
           return status;
@@ -144,6 +137,7 @@ class Supervisor {
           absl::StrCat("cannot start a process: ", ErrnoText(errno)));
     }
     children_[process] = {pid, std::move(mine)};
+    pids_[process] = pid;
     return absl::OkStatus();
   }
 
@@ -154,7 +148,7 @@ class Supervisor {
       waiting.push_back({.fd = child.socket.get(), .events = POLLIN, .revents = 0});
       processes.push_back(process);
     }
-    const absl::Duration left = roster_.NextDeadline(Now()) - Now();
+    const absl::Duration left = roster_.NextDeadline(MachineTime()) - MachineTime();
     const int milliseconds = left == absl::InfiniteDuration()
                                  ? -1
                                  : static_cast<int>(std::clamp<int64_t>(
@@ -173,7 +167,7 @@ class Supervisor {
     while (child.socket.valid()) {
       if (!ReceiveMessage(child.socket.get(), &message).ok()) return child.socket.Close();
       if (!message) return;
-      roster_.Take(process, *message, Now());
+      roster_.Take(process, *message, MachineTime());
     }
   }
 
@@ -192,9 +186,9 @@ class Supervisor {
           break;
         default:
           if (!std::exchange(stopping_, true)) {
-            roster_.Stop(Now());
+            roster_.Stop(MachineTime());
           } else {
-            roster_.Abandon(Now());
+            roster_.Abandon(MachineTime());
             KillAll();
           }
       }
@@ -211,8 +205,7 @@ class Supervisor {
       Read(child->first);
       const bool by_signal = WIFSIGNALED(status);
       roster_.Ended(child->first, {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status)},
-                    Now());
-      pids_[child->first] = pid;
+                    MachineTime());
       children_.erase(child);
     }
   }
@@ -221,15 +214,8 @@ class Supervisor {
     for (const auto& [process, child] : children_) kill(child.pid, SIGKILL);
   }
 
-  pid_t PidOf(int process) const {
-    const auto child = children_.find(process);
-    if (child != children_.end()) return child->second.pid;
-    const auto ended = pids_.find(process);
-    return ended == pids_.end() ? 0 : ended->second;
-  }
-
   void Show(const Roster::Event& event) {
-    const pid_t pid = PidOf(event.process);
+    const pid_t pid = pids_.at(event.process);
     const std::string process = absl::StrCat("process ", pid);
     const std::string who =
         event.rank < 0 ? process : absl::StrCat("rank ", event.rank, " (", process, ")");
@@ -273,7 +259,7 @@ class Supervisor {
   sigset_t before_ = {};
   Descriptor signals_;
   std::map<int, Child> children_;
-  std::map<int, pid_t> pids_;  // of those that have ended
+  std::map<int, pid_t> pids_;  // also of those that have ended
   bool stopping_ = false;
   TextWriter out_;
 };

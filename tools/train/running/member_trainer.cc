@@ -30,12 +30,6 @@ bool IsLoss(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-double MonotonicSeconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return absl::ToDoubleSeconds(absl::DurationFromTimespec(now));
-}
-
 absl::Status CheckQuestion(const TrainQuestion& question, const WorldFlags& world) {
   if (question.kernels.cuda) {
     return absl::InvalidArgumentError(
@@ -82,10 +76,8 @@ class MemberTrainer {
   // An exit code where this process has nothing more to do.
   absl::StatusOr<std::optional<int>> InGroup(const GroupPlace& place) {
     const int ranks = place.size - place.givers;
-    absl::StatusOr<CompiledJob> compiled = Compile(question_, ranks, data_);
-    if (!compiled.ok()) return compiled.status();
-    data_ = compiled->job.data;
-    const int world_size = compiled->plan->world_size();
+    if (absl::Status status = Prepare(ranks); !status.ok()) return status;
+    const int world_size = compiled_.plan->world_size();
     if (world_size > ranks) {
       return absl::InvalidArgumentError(absl::StrCat(
           "sluice launch has ", ranks, ranks == 1 ? " process" : " processes", ", but the run has ",
@@ -94,7 +86,7 @@ class MemberTrainer {
     }
     if (absl::Status status = member_.Prepared(); !status.ok()) return status;
     TcpOptions options;
-    options.capacity = std::max(EdgeCapacity(*compiled->plan), kCapacityToGive);
+    options.capacity = std::max(EdgeCapacity(*compiled_.plan), kCapacityToGive);
     options.timeout = std::min(patience_, question_.options.watching.timeout);
     options.spin = CoresForRanks() > 2 ? kSpin : absl::ZeroDuration();
     absl::StatusOr<std::unique_ptr<Communicator>> all = member_.Meet(place, place.size, options);
@@ -105,7 +97,21 @@ class MemberTrainer {
     }
     patience_ = kMeetingPatience;
     if (place.rank >= world_size) return Give(place, **all);
-    return Train(place, &*compiled, *std::move(all), options);
+    return Train(place, *std::move(all), options);
+  }
+
+  // Compiles the run for so many ranks, unless the last group had as many.
+  absl::Status Prepare(int ranks) {
+    if (compiled_.plan != nullptr && compiled_ranks_ == ranks) return absl::OkStatus();
+    absl::StatusOr<CompiledJob> compiled = Compile(question_, ranks, compiled_.job.data);
+    if (!compiled.ok()) return compiled.status();
+    compiled_ = *std::move(compiled);
+    compiled_ranks_ = ranks;
+    TrainOptions& train = compiled_.job.options;
+    train.running.program = program_;
+    // Its supervisor learns that way that it is lost, as the others do.
+    train.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, /*print=*/true); };
+    return absl::OkStatus();
   }
 
   // What the others need of this process.
@@ -118,24 +124,21 @@ class MemberTrainer {
     return std::optional<int>();
   }
 
-  absl::StatusOr<std::optional<int>> Train(const GroupPlace& place, CompiledJob* compiled,
+  absl::StatusOr<std::optional<int>> Train(const GroupPlace& place,
                                            std::unique_ptr<Communicator> all,
                                            const TcpOptions& options) {
-    TrainOptions& train = compiled->job.options;
+    const TrainOptions& train = compiled_.job.options;
     const bool leads = place.rank == 0;
     if (leads) {
       if (absl::Status status = TakeDirectory(place, train); !status.ok()) return status;
     }
-    train.running.program = program_;
-    // Its supervisor learns that way that it is lost, as the others do.
-    train.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, /*print=*/true); };
-    PinRankThreads(place.rank, compiled->plan->request.threads_per_stage,
+    PinRankThreads(place.rank, compiled_.plan->request.threads_per_stage,
                    train.running.pin_threads);
     TrainEvents events;
     std::string source = "start";
-    if (leads) events = Events(place, *compiled, &source);
+    if (leads) events = Events(place, &source);
     std::unique_ptr<Communicator> world;
-    const int world_size = compiled->plan->world_size();
+    const int world_size = compiled_.plan->world_size();
     Regrouping regrouping;
     regrouping.held = &held_;
     regrouping.all = all.get();
@@ -149,10 +152,10 @@ class MemberTrainer {
     regrouping.regroup = &member_.regroup();
     if (place.saved) regrouping.checkpoints = train.saving.directory;
     const absl::StatusOr<TrainResult> result = TrainMember(
-        compiled->plan, *compiled->job.data, train, events, &Signals().interrupted, regrouping);
+        compiled_.plan, *compiled_.job.data, train, events, &Signals().interrupted, regrouping);
     if (!result.ok()) return result.status();
     if (result->summary.regroups) return std::optional<int>();
-    if (leads) return std::optional<int>(ReportRun(question_, *compiled, *result, &*output_));
+    if (leads) return std::optional<int>(ReportRun(question_, compiled_, *result, &*output_));
     return std::optional<int>(result->summary.interrupted ? kExitInterrupted : kExitDone);
   }
 
@@ -166,13 +169,13 @@ class MemberTrainer {
     return CheckOutputs(question, options, &saving_);
   }
 
-  TrainEvents Events(const GroupPlace& place, const CompiledJob& compiled, std::string* source) {
+  TrainEvents Events(const GroupPlace& place, std::string* source) {
     if (!output_.has_value()) {
       output_.emplace(question_);
       if (place.first) {
-        output_->Start(compiled, question_);
+        output_->Start(compiled_, question_);
       } else {
-        output_->TakeOver(compiled);
+        output_->TakeOver(compiled_);
       }
     }
     TrainEvents events = output_->Events();
@@ -185,12 +188,12 @@ class MemberTrainer {
       print(saved);
     };
     if (place.first) return events;
-    events.on_begin = [this, &place, plan = compiled.plan, source](int64_t step) {
+    events.on_begin = [this, &place, plan = compiled_.plan, source](int64_t step) {
       ContinuedRun run;
       run.step = step;
       run.ranks = plan->world_size();
       if (place.lost_at != 0)
-        run.seconds = MonotonicSeconds() - 1e-9 * static_cast<double>(place.lost_at);
+        run.seconds = absl::ToDoubleSeconds(MachineTime() - absl::Nanoseconds(place.lost_at));
       run.stages = plan->ranks();
       run.replicas = plan->replicas();
       run.partition = FormatPartition(plan->request.partition);
@@ -208,7 +211,8 @@ class MemberTrainer {
   const TrainQuestion& question_;
   Member& member_;
   const uint64_t program_ = ProgramHash();
-  std::shared_ptr<const Dataset> data_;
+  CompiledJob compiled_;  // for the last group
+  int compiled_ranks_ = 0;
   HeldState held_;
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;
