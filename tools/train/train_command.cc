@@ -1,30 +1,17 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/nccl/nccl.h"
 #include "comm/where.h"
-#include "models/device/cuda_device.h"
 #include "models/device/instant.h"
 #include "models/device/out_of_memory.h"
-#include "pipeline/checkpoint/directory/run_directory.h"
-#include "pipeline/compile/compile_run.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
-#include "tools/files.h"
-#include "tools/text_writer.h"
-#include "tools/train/bf16_note.h"
 #include "tools/train/final_error.h"
 #include "tools/train/hang_end.h"
 #include "tools/train/mpi_end.h"
@@ -32,10 +19,7 @@
 #include "tools/train/running/member_trainer.h"
 #include "tools/train/running/run_output.h"
 #include "tools/train/running/train_signals.h"
-#include "tools/train/train_device.h"
 #include "tools/train/train_flags.h"
-#include "tools/train/train_job.h"
-#include "tools/train/train_output.h"
 #include "tools/train/train_world.h"
 
 namespace sluice {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/layers/adapted_layers.h"
 #include "partitioner/planning/answer/default_partition.h"
+#include "schedules/partition.h"
 #include "tools/train/train_timetable.h"
 
 namespace sluice {
@@ -22,6 +23,7 @@ struct WorldShape {
   int stages = 1;
   int replicas = 1;
   double seconds = std::numeric_limits<double>::infinity();
+  Partition partition = {};
 
   int ranks() const { return stages * replicas; }
 };
@@ -55,9 +57,9 @@ class ShapeSearch {
         continue;
       for (int replicas = 1; replicas <= ranks / stages; ++replicas) {
         if (!question_.auto_data_parallel && replicas != question_.data_parallel) continue;
-        const WorldShape shape = Try(stages, replicas);
+        WorldShape shape = Try(stages, replicas);
         if (shape.seconds < std::numeric_limits<double>::infinity() && IsBetter(shape, best))
-          best = shape;
+          best = std::move(shape);
       }
     }
     if (best.seconds < std::numeric_limits<double>::infinity()) return best;
@@ -87,7 +89,7 @@ class ShapeSearch {
       why_not_ = absl::StrCat("schedule '", step->name, "' has no replicas");
       return shape;
     }
-    const absl::StatusOr<DefaultStages> answer =
+    absl::StatusOr<DefaultStages> answer =
         step.ok() ? DefaultPartition(spec_, batch_, question_.adaptation, *step)
                   : absl::StatusOr<DefaultStages>(step.status());
     if (!answer.ok()) {
@@ -98,6 +100,7 @@ class ShapeSearch {
     const double shares = 2.0 * (replicas - 1) / replicas;
     shape.seconds = std::min(answer->seconds, std::numeric_limits<double>::max()) +
                     shares * parameters_ * sizeof(float) / stages / kBytesPerSecond;
+    shape.partition = std::move(answer->partition);
     return shape;
   }
 
@@ -129,7 +132,8 @@ absl::Status ChooseShape(const ModelSpec& spec, int ranks, TrainQuestion* questi
   if (!best.ok()) return best.status();
   question->timetable.stages = best->stages;
   question->data_parallel = best->replicas;
-  if (best->ranks() == 1) question->mirror = false;  // there is no other rank
+  question->partition = FormatPartition(best->partition);  // so that it is not searched for again
+  if (best->ranks() == 1) question->mirror = false;        // there is no other rank
   if (question->auto_data_parallel) {
     question->timetable.micro_batches = search.micro_batches() / best->replicas;
     question->sum_groups = search.groups();
