@@ -35,10 +35,7 @@ StateAccess::StateAccess(RankState& state) : reader_(&state.device(), state.stre
 const float* StateAccess::Read(const StateRange& range, int64_t first, int64_t count) {
   const bool own = views_.contains(range.parameter);
   const ParameterView& view = *(own ? views_ : mirrored_)[range.parameter].front();
-  if (range.kind == StateKind::kWeight)
-    return reader_.Read({view.decl->dtype, view.weight, view.low_halves}, first, count);
-  const float* const moment = range.kind == StateKind::kMoment1 ? view.moment1 : view.moment2;
-  return reader_.Read({.data = moment}, first - view.first, count);
+  return ReadState(view, range.kind, first, count, &reader_);
 }
 
 void StateAccess::Write(const StateRange& range, const float* values, int64_t first,

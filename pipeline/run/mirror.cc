@@ -130,14 +130,4 @@ absl::Status MirrorGradients(const RankState& state, Communicator& pipeline,
                 timeout);
 }
 
-HeldTensor MirroredTensor(const RankState& state, int global_index, StateKind kind) {
-  for (const ParameterView& view : state.mirrored()) {
-    if (view.global_index != global_index) continue;
-    if (kind == StateKind::kMoment1) return {.data = view.moment1};
-    if (kind == StateKind::kMoment2) return {.data = view.moment2};
-    return {.dtype = view.decl->dtype, .data = view.weight, .low_halves = view.low_halves};
-  }
-  return {};
-}
-
 }  // namespace sluice

@@ -4,9 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/communicator.h"
-#include "pipeline/run/host_state.h"
 #include "pipeline/run/rank_state.h"
-#include "pipeline/run/state_gather.h"
 
 namespace sluice {
 
@@ -29,11 +27,6 @@ absl::Status FillMirror(const RankState& state, Communicator& pipeline, absl::Du
 // after the ranks have agreed, those that have not made the update yet can still make it.
 absl::Status MirrorGradients(const RankState& state, Communicator& pipeline,
                              absl::Duration timeout);
-
-// This rank's copy of a tensor of another's state, by the parameter's place in the model's
-// canonical order: `data` is null where it mirrors none such. Values are those after the same step
-// as this rank's own.
-HeldTensor MirroredTensor(const RankState& state, int global_index, StateKind kind);
 
 }  // namespace sluice
 

@@ -4,6 +4,24 @@
 
 namespace sluice {
 
+HeldTensor TensorOf(const ParameterView& view, StateKind kind) {
+  switch (kind) {
+    case StateKind::kWeight:
+      return {.dtype = view.decl->dtype, .data = view.weight, .low_halves = view.low_halves};
+    case StateKind::kMoment1:
+      return {.data = view.moment1};
+    default:
+      return {.data = view.moment2};
+  }
+}
+
+const float* ReadState(const ParameterView& view, StateKind kind, int64_t first, int64_t count,
+                       HostReader* reader) {
+  // All weights are there, but moments only of the rank's slice.
+  const int64_t begin = kind == StateKind::kWeight ? 0 : view.first;
+  return reader->Read(TensorOf(view, kind), first - begin, count);
+}
+
 StateGather::StateGather(const RankState& state, absl::Duration timeout, Communicator& world)
     : plan_(state.plan()),
       world_(world),
@@ -19,20 +37,6 @@ StateGather::StateGather(const RankState& state, absl::Duration timeout, Communi
   for (const ParameterView& view : state.parameters()) {
     // Copies of the model are equal; the first stands for them.
     if (view.model_copy == 0) views_[static_cast<size_t>(view.global_index)] = &view;
-  }
-}
-
-StateGather::Values StateGather::Own(StateKind kind, int parameter, int64_t count) const {
-  const ParameterView& view = *views_[static_cast<size_t>(parameter)];
-  switch (kind) {
-    case StateKind::kWeight:
-      return {.tensor = {view.decl->dtype, view.weight, view.low_halves},
-              .first = view.decl->is_split() ? view.first : 0,
-              .count = count};
-    case StateKind::kMoment1:
-      return {.tensor = {.data = view.moment1}, .count = count};
-    default:
-      return {.tensor = {.data = view.moment2}, .count = count};
   }
 }
 
@@ -54,9 +58,10 @@ absl::Status StateGather::Gather(StateKind kind, int parameter, const Sink& sink
     const int64_t count = sliced ? bounds[at + 1] - bounds[at] : bounds.back();
     const int owner = group.rank(k);
     if (owner == world_.rank()) {
-      const Values own = Own(kind, parameter, count);
+      const ParameterView& view = *views_[index];
+      const int64_t own = sliced ? bounds[at] : 0;
       const auto read = [&](int64_t begin, int64_t size) {
-        return reader_.Read(own.tensor, own.first + begin, size);
+        return ReadState(view, kind, own + begin, size, &reader_);
       };
       status = owner == 0 ? pieces_.ForEach(count, read, use) : pieces_.Send(0, count, read);
     } else if (world_.rank() == 0) {

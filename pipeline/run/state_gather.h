@@ -17,6 +17,13 @@ namespace sluice {
 
 enum class StateKind : uint8_t { kWeight, kMoment1, kMoment2 };
 
+// A tensor of the parameter's state; `data` is null where this rank has none.
+HeldTensor TensorOf(const ParameterView& view, StateKind kind);
+// Elements first ... first + count - 1 of that tensor, counted within the whole of it, of which this
+// rank may have a slice: as HostReader::Read.
+const float* ReadState(const ParameterView& view, StateKind kind, int64_t first, int64_t count,
+                       HostReader* reader);
+
 // Brings weights and optimizer state to rank 0 of the world, by messages, from whichever ranks hold
 // them: for hashes. A few pieces are in memory at a time, whatever the model.
 class StateGather {
@@ -36,14 +43,6 @@ class StateGather {
   absl::Status Finish() { return rounds_.Finish(); }
 
  private:
-  // What this rank has of the tensor.
-  struct Values {
-    HeldTensor tensor;
-    int64_t first = 0;  // element
-    int64_t count = 0;
-  };
-  Values Own(StateKind kind, int parameter, int64_t count) const;
-
   const RunPlan& plan_;
   Communicator& world_;
   Rounds rounds_;

@@ -90,17 +90,6 @@ std::string FolderOf(const std::string& path) {
   return is_file ? std::filesystem::path(path).parent_path().string() : path;
 }
 
-// Elements first ... of a part that is in this rank's arena.
-const float* ReadPart(const ParameterView& view, const CheckpointPart& part, int64_t first,
-                      int64_t count, HostReader* reader) {
-  if (part.kind == StateKind::kWeight) {
-    return reader->Read({view.decl->dtype, view.weight, view.low_halves}, part.first + first,
-                        count);
-  }
-  const float* const moment = part.kind == StateKind::kMoment1 ? view.moment1 : view.moment2;
-  return reader->Read({.data = moment}, part.first - view.first + first, count);
-}
-
 // Where to read the view's weights to, from the tensor `name` of a file.
 TensorTarget TargetOf(const ParameterView& view, const std::string& name, HostState* host) {
   return {.name = name,
@@ -208,7 +197,8 @@ absl::StatusOr<SaveOutcome> SaveRun(const RankState& state, const TrainOptions& 
   request.timeout = options.watching.timeout;
   HostReader reader(&state.device(), state.stream());
   request.read = [&](const CheckpointPart& part, int64_t first, int64_t count) {
-    return ReadPart(*views[static_cast<size_t>(part.parameter)], part, first, count, &reader);
+    return ReadState(*views[static_cast<size_t>(part.parameter)], part.kind, part.first + first,
+                     count, &reader);
   };
   request.keep = options.saving.keep;
   request.on_read = on_read;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pipeline/run/mirror.h"
 #include "pipeline/run/rank_threads.h"
 #include "pipeline/train/rank_trainer.h"
 #include "pipeline/train/run_checkpoint.h"
@@ -89,6 +88,13 @@ absl::StatusOr<KeptRun> TrainAndKeep(const RunPlan& plan, const TrainOptions& op
   return run;
 }
 
+HeldTensor MirroredTensor(const RankState& state, int global_index, StateKind kind) {
+  for (const ParameterView& view : state.mirrored()) {
+    if (view.global_index == global_index) return TensorOf(view, kind);
+  }
+  return {};
+}
+
 std::string MirrorDifferences(const std::vector<std::unique_ptr<RankState>>& states) {
   std::string differences;
   for (const std::unique_ptr<RankState>& mirror : states) {
@@ -99,12 +105,8 @@ std::string MirrorDifferences(const std::vector<std::unique_ptr<RankState>>& sta
     for (const ParameterView& view : owner.parameters()) {
       if (view.decl->frozen) continue;
       trained.insert(view.global_index);
-      const std::pair<StateKind, HeldTensor> tensors[] = {
-          {StateKind::kWeight,
-           {.dtype = view.decl->dtype, .data = view.weight, .low_halves = view.low_halves}},
-          {StateKind::kMoment1, {.data = view.moment1}},
-          {StateKind::kMoment2, {.data = view.moment2}}};
-      for (const auto& [kind, own] : tensors) {
+      for (const StateKind kind : {StateKind::kWeight, StateKind::kMoment1, StateKind::kMoment2}) {
+        const HeldTensor own = TensorOf(view, kind);
         const HeldTensor copy = MirroredTensor(*mirror, view.global_index, kind);
         if (own.data == nullptr && copy.data == nullptr) continue;
         const bool both = own.data != nullptr && copy.data != nullptr && own.dtype == copy.dtype;

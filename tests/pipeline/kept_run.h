@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/run/rank_state.h"
+#include "pipeline/run/state_gather.h"
 #include "tests/pipeline/small_run.h"
 
 namespace sluice {
@@ -20,6 +21,10 @@ struct KeptRun {
 // Trains `plan`, which must outlive the answer, as TrainInProcess does: from the seed, or from
 // options.saving.resume, on options.running.devices.
 absl::StatusOr<KeptRun> TrainAndKeep(const RunPlan& plan, const TrainOptions& options);
+
+// A rank's copy of a tensor of another's state, by the parameter's place in the model's canonical
+// order: `data` is null where it mirrors none such.
+HeldTensor MirroredTensor(const RankState& state, int global_index, StateKind kind);
 
 // Every difference between a rank's trained weights and optimizer state and what its mirror has of
 // them, to the bit, one line each; "" where there is none.
