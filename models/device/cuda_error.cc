@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/device/cuda_failure.h"
+#include "models/device/cuda_streams.h"
 
 namespace sluice {
 namespace {
@@ -59,8 +60,8 @@ void NoteLastCudaError(absl::string_view what) {
 }
 
 void UseDeviceOf(cudaStream_t stream) {
-  int current = 0, wanted = 0;
-  if (cudaStreamGetDevice(stream, &wanted) != cudaSuccess) return;
+  int current = 0, wanted = DeviceOf(stream);
+  if (wanted < 0 && cudaStreamGetDevice(stream, &wanted) != cudaSuccess) return;
   if (cudaGetDevice(&current) == cudaSuccess && current == wanted) return;
   cudaSetDevice(wanted);
 }

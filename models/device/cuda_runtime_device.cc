@@ -14,6 +14,7 @@
 #include "models/device/cuda_error.h"
 #include "models/device/cuda_failure.h"
 #include "models/device/cuda_graph.h"
+#include "models/device/cuda_streams.h"
 
 namespace sluice {
 namespace {
@@ -65,7 +66,10 @@ class CudaDevice : public Device {
     const OnDevice current(ordinal_);
     cudaDeviceSynchronize();  // streams may be destroyed only once they are empty
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
-    for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    for (cudaStream_t stream : streams_) {
+      ForgetStream(stream);
+      cudaStreamDestroy(stream);
+    }
   }
 
   std::string name() const override { return name_; }
@@ -219,6 +223,7 @@ absl::StatusOr<Stream> CudaDevice::NewStream() {
   cudaStream_t stream = nullptr;
   const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return CudaStatus(error, Said("making a stream"));
+  RememberStream(stream, ordinal_);
   const std::lock_guard lock(mutex_);
   streams_.push_back(stream);
   return Stream{stream};

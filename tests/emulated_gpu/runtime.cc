@@ -144,7 +144,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
-  *device = StateOf(stream).gpu;
+  StreamState& state = StateOf(stream);
+  if (state.captured != nullptr) return Refuse(state);
+  *device = state.gpu;
   return cudaSuccess;
 }
 
@@ -156,6 +158,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (IsLost()) return Note(cudaErrorECCUncorrectable);
   StreamState& state = StateOf(stream);
+  if (state.captured != nullptr) return Refuse(state);
   const absl::Status done =
       GpuAt(state.gpu).device.Synchronize(state.stream, sluice::Instant::InfinitePast());
   return done.ok() ? cudaSuccess : Note(cudaErrorNotReady);
@@ -163,7 +166,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   StreamState& state = StateOf(stream);
-  if (state.captured != nullptr) return Note(cudaErrorStreamCaptureUnsupported);
+  if (state.captured != nullptr) return Refuse(state);
   GpuAt(state.gpu).device.Wait(state.stream, StateOf(event).event);
   return cudaSuccess;
 }
@@ -185,7 +188,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   StreamState& state = StateOf(stream);
-  if (state.captured != nullptr) return Note(cudaErrorStreamCaptureUnsupported);
+  if (state.captured != nullptr) return Refuse(state);
   if (state.gpu != StateOf(event).gpu) return Note(cudaErrorInvalidResourceHandle);
   GpuAt(state.gpu).device.Record(StateOf(event).event, state.stream);
   return cudaSuccess;
@@ -207,12 +210,18 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  StateOf(stream).captured = std::make_unique<Tape>();
+  StreamState& state = StateOf(stream);
+  state.captured = std::make_unique<Tape>();
+  state.refused = false;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   std::unique_ptr<Tape> tape = std::move(StateOf(stream).captured);
+  if (StateOf(stream).refused) {
+    *graph = nullptr;
+    return Note(cudaErrorStreamCaptureInvalidated);
+  }
   *graph = reinterpret_cast<cudaGraph_t>(new Graph{std::shared_ptr<const Tape>(std::move(tape))});
   return cudaSuccess;
 }

@@ -90,6 +90,23 @@ void Enqueue(StreamState& state, std::function<void()> work) {
   }
 }
 
+cudaError_t Refuse(StreamState& state) {
+  state.refused = true;
+  return Note(cudaErrorStreamCaptureUnsupported);
+}
+
+void AwaitAll(int gpu) {
+  Gpu& of = GpuAt(gpu);
+  std::vector<StreamState*> streams;
+  {
+    const std::lock_guard lock(of.mutex);
+    for (const auto& stream : of.streams) streams.push_back(stream.get());
+  }
+  for (StreamState* stream : streams) {
+    if (stream->alive && stream->captured == nullptr) Await(*stream);
+  }
+}
+
 void Await(StreamState& state) {
   if (state.captured != nullptr) Stop("a stream is awaited that is being captured");
   (void)GpuAt(state.gpu).device.Synchronize(state.stream, Instant::InfiniteFuture());

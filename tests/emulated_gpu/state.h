@@ -24,6 +24,7 @@ struct StreamState {
   int gpu = 0;
   Stream stream = {};
   std::unique_ptr<Tape> captured = nullptr;  // while it is captured
+  bool refused = false;                      // a call that ends the capture
   bool alive = true;
 };
 
@@ -63,8 +64,12 @@ StreamState& StateOf(cudaStream_t stream);
 EventState& StateOf(cudaEvent_t event);
 // Has the stream do `work`, or keeps it while it is captured.
 void Enqueue(StreamState& state, std::function<void()> work);
+// For a call that a stream refuses while it is captured: the capture has failed.
+cudaError_t Refuse(StreamState& state);
 // Until all that is queued is done.
 void Await(StreamState& state);
+// The same for all streams of a GPU.
+void AwaitAll(int gpu);
 
 // Memory of a GPU, full of NaN; cudaErrorMemoryAllocation where there is none left.
 cudaError_t Keep(Gpu& gpu, absl::StatusOr<DeviceMemory> memory, void** pointer, size_t bytes);
