@@ -4,7 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <tuple>
 
+#include "tests/emulated_gpu/state.h"
 #include "tests/models/kernels/cuda_emulation/bfloat16.h"
 #include "tests/models/kernels/cuda_emulation/on_stream.h"
 
@@ -129,6 +133,24 @@ cublasStatus_t Choose(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLa
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// A kernel is loaded when it first runs, once everything that the GPU runs is done: a message that
+// is awaited there must not depend on it. The kernel depends on more than the algorithm, for
+// example on whether the result is added where it lies (seen with cuBLASLt 13.0 on an H200).
+void LoadKernel(const Product& product) {
+  using Key = std::tuple<int, int, int, int, int, int64_t, int64_t, int64_t, bool, bool>;
+  static std::mutex mutex;
+  static auto* const loaded = new std::set<Key>;
+  const Key key(int{product.d.first}, int{product.d.second}, int{product.d.epilogue},
+                int{product.a.type}, int{product.c.type}, product.c.rows, product.c.columns,
+                product.d.first == CUBLAS_OP_N ? product.a.columns : product.a.rows,
+                product.beta != 0, product.c_data == product.result);
+  {
+    const std::lock_guard lock(mutex);
+    if (!loaded->insert(key).second) return;
+  }
+  emulation::AwaitAll(emulation::CurrentGpu());
+}
+
 cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* alpha,
                         const void* a_data, cublasLtMatrixLayout_t a, const void* b_data,
                         cublasLtMatrixLayout_t b, const void* beta, const void* c_data,
@@ -145,6 +167,7 @@ cublasStatus_t Multiply(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void* al
                            .alpha = *static_cast<const float*>(alpha),
                            .beta = *static_cast<const float*>(beta)};
   if (!Fits(product.d, product.a, product.b, product.c)) return CUBLAS_STATUS_INVALID_VALUE;
+  LoadKernel(product);
   emulation::OnStream(stream, [product] { product.Run(); });
   return CUBLAS_STATUS_SUCCESS;
 }

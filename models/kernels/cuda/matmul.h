@@ -35,7 +35,7 @@ class Matmul {
 
  private:
   absl::Status Prepare();
-  void RunOn(Stream stream, std::byte* memory);
+  void RunOn(Stream stream, void* workspace, void* tensor, const void* added);
 
   const MatmulShape shape_;
   std::unique_ptr<MatmulPlan> plan_;  // null until the first use
