@@ -78,7 +78,7 @@ class CudnnAttention : public Attention {
   void Forward(Stream stream, const AttentionInput& in, void* out, float* lse,
                void* workspace) override {
     const cudaStream_t queue = cuda::Queue(stream);
-    if (!Ready(in)) return;
+    if (!Ready(in, cuda::Aligned(in.q, in.k, in.v, out))) return;
     const AttentionForwardGraph& graph = plans_->forward_graph;
     Run(queue, *plans_->forward,
         {{graph.queries, Mutable(in.q)},
@@ -92,7 +92,7 @@ class CudnnAttention : public Attention {
   void Backward(Stream stream, const AttentionInput& in, const void* out, const float* lse,
                 const void* dout, void* dq, void* dk, void* dv, void* workspace) override {
     const cudaStream_t queue = cuda::Queue(stream);
-    if (!Ready(in)) return;
+    if (!Ready(in, cuda::Aligned(in.q, in.k, in.v, out, dout, dq, dk, dv))) return;
     const AttentionBackwardGraph& graph = plans_->backward_graph;
     Run(queue, *plans_->backward,
         {{graph.queries, Mutable(in.q)},
@@ -128,7 +128,12 @@ class CudnnAttention : public Attention {
     });
   }
 
-  bool Ready(const AttentionInput& in) {
+  bool Ready(const AttentionInput& in, bool aligned) {
+    if (!aligned) {  // its kernels would end the CUDA context
+      NoteCudaFailure(absl::InvalidArgumentError(
+          "cuDNN's attention takes tensors at multiples of 16 bytes; take --attention sluice"));
+      return false;
+    }
     if (in.starts != nullptr) {
       NoteCudaFailure(absl::InvalidArgumentError(
           "cuDNN's attention takes sequences of one document; take --attention sluice"));

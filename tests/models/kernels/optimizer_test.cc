@@ -6,6 +6,7 @@
 
 #include "models/spec/bfloat16.h"
 #include "tests/models/kernels/kernels_under_test.h"
+#include "tests/models/kernels/reachable.h"
 #include "tests/models/kernels/tensor.h"
 
 namespace sluice {
@@ -120,7 +121,7 @@ struct WeightsTwice {
   }
 
   Tensor whole;
-  std::vector<uint16_t> high, low;
+  Reachable<uint16_t> high, low;
 };
 
 TEST(OptimizerTest, SplitWeightsAreUpdatedAsWholeOnes) {
