@@ -11,6 +11,7 @@
 #include "models/device/device.h"
 #include "models/kernels/dropout_mask.h"
 #include "models/spec/dtype.h"
+#include "models/spec/head_blocks.h"
 
 namespace sluice {
 
@@ -59,7 +60,8 @@ class Linear {
                        const float* bias, const void* residual, void* y, void* activated,
                        void* workspace) = 0;
   // dx[rows, in] = dy * W^T, times input_activation'(input_before_activation) element by element
-  // where the shape has one. With add_input_grad, dx += dy * W^T, rounded once.
+  // where the shape has one. With add_input_grad, dx += dy * W^T, rounded once; but cuBLASLt rounds
+  // some products, as it does in Forward before it adds a residual.
   virtual void BackwardInput(Stream stream, const void* dy, const void* weight, const void* packed,
                              const void* input_before_activation, void* dx, void* workspace) = 0;
   // dW (+)= x^T * dy in W's own layout, db (+)= column sums of dy (null without bias); fp32.
@@ -195,6 +197,7 @@ struct Kernels {
   // same.
   const char* device;
   MasterWeights master_weights;
+  HeadLimits head_limits;
 
   std::unique_ptr<Linear> (*make_linear)(const LinearShape& shape);
   // InvalidArgument where these kernels do not take the shape.

@@ -223,7 +223,8 @@ class BlockedHead : public Head {
 }  // namespace
 
 std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context) {
-  return MakeHead(config, context, HeadBlocksOf(context.batch.rows(), config.vocab));
+  return MakeHead(config, context,
+                  HeadBlocksOf(context.batch.rows(), config.vocab, context.kernels->head_limits));
 }
 
 std::unique_ptr<Layer> MakeHead(const DecoderConfig& config, const LayerContext& context,

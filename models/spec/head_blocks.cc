@@ -12,9 +12,9 @@ int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 }  // namespace
 
-HeadBlocks HeadBlocksOf(int64_t rows, int64_t vocab) {
-  const int64_t most = std::max(kRowUnit, kMostLogits / vocab / kRowUnit * kRowUnit);
-  if (rows <= most || rows <= kMostWholeLogits / vocab) return {.rows = rows, .count = 1};
+HeadBlocks HeadBlocksOf(int64_t rows, int64_t vocab, const HeadLimits& limits) {
+  const int64_t most = std::max(kRowUnit, limits.block / vocab / kRowUnit * kRowUnit);
+  if (rows <= most || rows <= limits.whole / vocab) return {.rows = rows, .count = 1};
   // As even as can be, so that the last block pads little.
   const int64_t even = CeilDiv(rows, CeilDiv(rows, most));
   const int64_t block = CeilDiv(even, kRowUnit) * kRowUnit;

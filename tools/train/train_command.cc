@@ -222,9 +222,9 @@ int RunTrain(const TrainFlags& flags) {
   }
   const absl::StatusOr<WorldChoice> choice = ChooseWorld(flags.world, ProcessEnvironment());
   if (!choice.ok()) return Fail(choice.status());
-  if (question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
-  if (choice->transport == Transport::kInProcess)
-    return question.ok() ? TrainHere(*question, *choice) : Fail(question.status());
+  const bool apart = choice->transport != Transport::kInProcess;
+  if (apart && question.ok() && question->kernels.cuda) PrepareEnvironmentForNccl();
+  if (!apart) return question.ok() ? TrainHere(*question, *choice) : Fail(question.status());
   MpiProcess mpi;
   const absl::StatusOr<int> exit_code = OrExhausted("joining the other ranks", [&] {
     return absl::StatusOr<int>(WorldTrainer(question, *choice, &mpi).Run());

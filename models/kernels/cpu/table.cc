@@ -10,6 +10,7 @@ constexpr Kernels Table(decltype(Kernels::make_linear) make_linear, MasterWeight
   return {
       .device = master_weights == MasterWeights::kSplit ? "cpu, split master weights" : "cpu",
       .master_weights = master_weights,
+      .head_limits = kProcessorHead,
       .make_linear = make_linear,
       .make_attention = cpu::MakeAttention,
       .embedding_forward = cpu::EmbeddingForward,
@@ -54,6 +55,15 @@ const Kernels& PortableCpuKernels(MasterWeights master_weights) {
   static constexpr Kernels kWhole = Table(cpu::MakePortableLinear, MasterWeights::kWhole);
   static constexpr Kernels kSplit = Table(cpu::MakePortableLinear, MasterWeights::kSplit);
   return master_weights == MasterWeights::kSplit ? kSplit : kWhole;
+}
+
+const Kernels& PlannedGpuKernels() {
+  static constexpr Kernels kGpu = [] {
+    Kernels table = Table(cpu::MakePortableLinear, MasterWeights::kSplit);
+    table.head_limits = kGpuHead;
+    return table;
+  }();
+  return kGpu;
 }
 
 bool CpuMultipliesBFloat16() { return cpu::MultipliesBFloat16(); }

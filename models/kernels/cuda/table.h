@@ -11,6 +11,7 @@ constexpr Kernels TableWithoutProducts(const char* device) {
   return {
       .device = device,
       .master_weights = MasterWeights::kSplit,
+      .head_limits = kGpuHead,
       .make_linear = nullptr,
       .make_attention = nullptr,
       .embedding_forward = EmbeddingForward,

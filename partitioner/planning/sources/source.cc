@@ -95,7 +95,7 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   source->device = device->name;
   source->costs = device->source;
   source->runs_here = true;
-  source->kernels = here ? &CpuKernels(weights) : &PortableCpuKernels(weights);
+  source->kernels = here ? &CpuKernels(weights) : &PlannedGpuKernels();
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
     return PriceOwn(question, device, *kernels, seq, dtype, setting);

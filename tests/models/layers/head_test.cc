@@ -261,9 +261,11 @@ TEST(HeadBlocksTest, CoverAllRowsWithLittlePadding) {
       EXPECT_LT(blocks.padded_rows() - rows, blocks.whole() ? 1 : blocks.rows);
       EXPECT_LE(blocks.rows, rows);
       EXPECT_LE(blocks.rows * vocab,
-                std::max(blocks.whole() ? kMostWholeLogits : kMostLogits, 16 * vocab));
+                std::max(blocks.whole() ? kProcessorHead.whole : kProcessorHead.block, 16 * vocab));
     }
   }
+  EXPECT_TRUE(HeadBlocksOf(16'384, 50'304, kGpuHead).whole()) << "GPT-2 on a GPU";
+  EXPECT_EQ(HeadBlocksOf(8192, 151'936, kGpuHead).count, 5) << "Qwen3 on a GPU";
   EXPECT_TRUE(HeadBlocksOf(1024, 50'257).whole()) << "GPT-2";
   EXPECT_TRUE(HeadBlocksOf(512, 151'936).whole()) << "Qwen3";
   EXPECT_FALSE(HeadBlocksOf(1024, 151'936).whole()) << "Qwen3";

@@ -291,6 +291,7 @@ const Kernels& ReferenceKernels() {
   static const Kernels kernels = {
       .device = "reference",
       .master_weights = MasterWeights::kWhole,
+      .head_limits = kProcessorHead,
       .make_linear = reference::MakeLinear,
       .make_attention = reference::MakeAttention,
       .embedding_forward = reference::EmbeddingForward,

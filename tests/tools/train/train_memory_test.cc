@@ -125,7 +125,7 @@ TEST(TrainMemory, IsWhatThePlanSaidOfWhatIsTrained) {
 TEST(TrainMemory, IsLessThanTheLogitsOfALargeVocabulary) {
   constexpr int64_t kVocab = 151'936, kRows = int64_t{16} * 64;
   constexpr auto kWholeLogits = kRows * kVocab * static_cast<int64_t>(sizeof(float));
-  static_assert(kRows * kVocab > kMostWholeLogits);
+  static_assert(kRows * kVocab > kProcessorHead.whole);
   const TempFolder folder;
   WriteText(folder / "text");
   WriteBytes(folder / "config.json",
