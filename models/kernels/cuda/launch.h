@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -21,16 +23,43 @@ inline cudaStream_t Queue(Stream stream) {
   return queue;
 }
 
+// What a block of a launch is made of.
+struct BlockSize {
+  int threads = 0;
+  int64_t shared_bytes = 0;  // dynamic shared memory
+
+  // NOLINTNEXTLINE(google-explicit-constructor): most blocks are a number of threads
+  BlockSize(int with_threads, int64_t with_shared_bytes = 0)
+      : threads(with_threads), shared_bytes(with_shared_bytes) {}
+};
+
 // Queues a kernel; an error is recorded under the kernel's name.
 template <class... Parameters>
-void Launch(const char* name, Stream stream, dim3 grid, int threads, void (*kernel)(Parameters...),
-            std::type_identity_t<Parameters>... arguments) {
+void Launch(const char* name, Stream stream, dim3 grid, BlockSize block,
+            void (*kernel)(Parameters...), std::type_identity_t<Parameters>... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.blockDim = dim3(static_cast<unsigned>(block.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(block.shared_bytes);
   config.stream = Queue(stream);
   (void)cudaLaunchKernelEx(&config, kernel, arguments...);
   NoteLastCudaError(name);
+}
+
+// Lets kKernel, on the thread's current device, have this much dynamic shared memory, the most that
+// any shape asks, or all that there is: a launch that asks for more fails. CUDA wants this only for
+// more than 48 KiB, and once for each device.
+template <auto kKernel>
+void AllowSharedMemory(int bytes) {
+  static std::atomic<uint64_t> allowed = 0;  // a bit for each device
+  int device = 0;
+  cudaGetDevice(&device);
+  const uint64_t bit = uint64_t{1} << (device % 64);
+  if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return;
+  int most = bytes;
+  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, std::min(bytes, most));
+  allowed.fetch_or(bit, std::memory_order_relaxed);
 }
 
 inline int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }

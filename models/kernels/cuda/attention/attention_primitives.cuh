@@ -3,15 +3,15 @@
 
 #include <cstdint>
 
-// The few instructions of PTX that attention is made of (PTX ISA 8.0, sections 9.7.8 and 9.7.13).
-// Shared memory is addressed in bytes from its start. Compiled by anything but nvcc they are mere
-// declarations, and tests/models/kernels/cuda_emulation brings a definition that runs on a CPU.
+#include "models/kernels/cuda/async_copy.cuh"
+
+// The few instructions of PTX that attention is made of, beside the copies of async_copy.cuh (PTX
+// ISA 8.0, sections 9.7.8 and 9.7.13). Compiled by anything but nvcc they are mere declarations,
+// and tests/models/kernels/cuda_emulation brings a definition that runs on a CPU.
 #ifdef __CUDACC__
-#define SLUICE_DEVICE __device__ __forceinline__
 #define SLUICE_UNROLL _Pragma("unroll")
 #define SLUICE_UNROLL_FOUR _Pragma("unroll 4")
 #else
-#define SLUICE_DEVICE inline
 #define SLUICE_UNROLL
 #define SLUICE_UNROLL_FOUR
 #endif
@@ -24,26 +24,6 @@ struct alignas(16) Bytes16 {
 };
 
 #ifdef __CUDACC__
-
-// The block's dynamic shared memory, aligned to 128 bytes.
-SLUICE_DEVICE unsigned char* DynamicShared() {
-  extern __shared__ __align__(128) unsigned char sluice_dynamic_shared[];
-  return sluice_dynamic_shared;
-}
-
-SLUICE_DEVICE uint32_t SharedAddress(const void* shared) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-}
-
-// Starts to copy 16 bytes, both ends aligned to 16, into shared memory: zeros where not `real`.
-SLUICE_DEVICE void CopyAsync16(uint32_t to, const void* from, bool real) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-               "l"(__cvta_generic_to_global(from)), "r"(real ? 16 : 0)
-               : "memory");
-}
-
-// Waits for the copies that this thread has started.
-SLUICE_DEVICE void WaitForCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Four 8x8 matrices of 16-bit values: lane l gives the address of row l % 8 of matrix l / 8 and
 // gets elements 2 * (l % 4) and the next of row l / 4 of each.
@@ -116,10 +96,6 @@ SLUICE_DEVICE int BlocksY() { return static_cast<int>(gridDim.y); }
 
 #else
 
-unsigned char* DynamicShared();
-uint32_t SharedAddress(const void* shared);
-void CopyAsync16(uint32_t to, const void* from, bool real);
-void WaitForCopies();
 void LoadMatrices(uint32_t (&to)[4], uint32_t row);
 void LoadMatricesTransposed(uint32_t (&to)[4], uint32_t row);
 void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);

@@ -99,17 +99,6 @@ void ShuffleWarp(Operands lanes) {
 
 }  // namespace
 
-unsigned char* DynamicShared() { return reinterpret_cast<unsigned char*>(emulation::Shared()); }
-
-uint32_t SharedAddress(const void* shared) {
-  return static_cast<uint32_t>(static_cast<const std::byte*>(shared) - emulation::Shared());
-}
-
-void CopyAsync16(uint32_t to, const void* from, bool real) {
-  emulation::CopyLater(emulation::SharedAt(to, 16), from, 16, !real);
-}
-void WaitForCopies() { emulation::WaitForCopies(); }
-
 void LoadMatrices(uint32_t (&to)[4], uint32_t row) {
   Load load = {to, row};
   Meet("ldmatrix", load, LoadWarp<false>);

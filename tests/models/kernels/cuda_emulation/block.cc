@@ -22,6 +22,7 @@ struct Copy {
   const void* from;
   size_t bytes;
   bool zero;
+  int group;  // of the thread's, from 0
 
   void Land() const { zero ? std::memset(to, 0, bytes) : std::memcpy(to, from, bytes); }
 };
@@ -36,6 +37,7 @@ struct Thread {
   void* operand = nullptr;
   void (*work)(Operands) = nullptr;
   std::vector<Copy> copies;
+  int groups = 0;  // of copies, that have ended
 };
 
 // Stacks are dear to make: those of blocks that ended serve the next ones of this host thread.
@@ -126,6 +128,7 @@ void Block::Run(Place place, const std::function<void()>& body) {
     place.thread = static_cast<int>(i);
     threads_[i]->place = place;
     threads_[i]->copies.clear();
+    threads_[i]->groups = 0;
     threads_[i]->fiber.Start(body);
   }
   for (bool ended = false; !ended;) {
@@ -183,7 +186,7 @@ void MeetWarp(std::string_view name, void* operand, void (*work)(Operands)) {
 void MeetBlock() { YieldAt(kBarrier); }
 
 void CopyLater(std::byte* to, const void* from, size_t bytes, bool zero) {
-  const Copy copy = {to, from, bytes, zero};
+  const Copy copy = {to, from, bytes, zero, running->current().groups};
   if (running->Toss()) return copy.Land();
   std::memset(to, kPoison,
               bytes);  // whoever reads it before it lands, or still reads what was there
@@ -194,6 +197,17 @@ void WaitForCopies() {
   std::vector<Copy>& copies = running->current().copies;
   for (const Copy& copy : copies) copy.Land();
   copies.clear();
+}
+
+void EndCopyGroup() { running->current().groups += 1; }
+
+void WaitForCopyGroups(int left) {
+  Thread& thread = running->current();
+  std::erase_if(thread.copies, [&](const Copy& copy) {
+    const bool waited_for = copy.group < thread.groups - left;
+    if (waited_for) copy.Land();
+    return waited_for;
+  });
 }
 
 }  // namespace sluice::emulation

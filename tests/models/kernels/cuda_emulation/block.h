@@ -52,6 +52,9 @@ void MeetBlock();
 // From any moment now on, at the latest when this thread waits, these bytes are the destination's.
 void CopyLater(std::byte* to, const void* from, size_t bytes, bool zero);
 void WaitForCopies();
+// Makes a group of this thread's copies since its last one; waits for all groups but the last ones.
+void EndCopyGroup();
+void WaitForCopyGroups(int left);
 
 }  // namespace sluice::emulation
 

@@ -16,7 +16,7 @@
 #define __device__
 #define __shared__ static
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 namespace sluice::emulation {
 
