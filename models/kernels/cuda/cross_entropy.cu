@@ -27,9 +27,22 @@ void CrossEntropy(Stream stream, const CrossEntropyShape& shape, void* logits,
   if (touched > 0) {
     Dispatch(shape.dtype, Aligned(logits), [&](auto aligned, auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
-      Launch("cross_entropy", stream, static_cast<unsigned>(touched), kEntropyThreads,
-             CrossEntropyKernel<aligned.value, T>, shape.rows, shape.classes,
-             static_cast<T*>(logits), targets, grad_scale, shape.soft_cap, row_loss, row_correct);
+      const auto launch = [&]<auto kKernel>(BlockSize block) {
+        Launch("cross_entropy", stream, static_cast<unsigned>(touched), block, kKernel, shape.rows,
+               shape.classes, static_cast<T*>(logits), targets, grad_scale, shape.soft_cap,
+               row_loss, row_correct);
+      };
+      if constexpr (aligned.value) {
+        const int64_t row_bytes = EntropyRowBytes<T>(shape.classes);
+        if (grad_scale != 0 && row_bytes <= kEntropyRowBytes) {
+          constexpr auto kKernel = CrossEntropyKernel<true, true, T>;
+          (void)Queue(stream);  // so that the stream's device is the current one
+          AllowSharedMemory<kKernel>(kEntropyRowBytes);
+          launch.template operator()<kKernel>({kEntropyThreads, row_bytes});
+          return;
+        }
+      }
+      launch.template operator()<CrossEntropyKernel<aligned.value, false, T>>(kEntropyThreads);
     });
   }
   if (loss == nullptr) return;

@@ -5,15 +5,31 @@
 #include <climits>
 #include <cmath>
 
+#include "models/kernels/cuda/async_copy.cuh"
 #include "models/kernels/cuda/vector.cuh"
 
 // One block per row. One pass finds the largest logit, its index and the sum of exponentials
-// ("online softmax", Milakov & Gimelshein 2018), a second pass writes the gradient.
+// ("online softmax", Milakov & Gimelshein 2018), a second pass writes the gradient. A row that fits
+// stays in shared memory in between, so that it is read from memory once.
 namespace sluice::cuda {
 
 constexpr int kEntropyThreads = 512;
 constexpr int kEntropyWarps = kEntropyThreads / kWarp;
 constexpr int64_t kEntropyValues = kEntropyThreads * kPart;
+// The widest row that is kept: two blocks fit into a multiprocessor of compute capability 9.0,
+// where one's reads then run beside the other's writes. 8.0 has room for one.
+constexpr int64_t kEntropyRowBytes = int64_t{112} * 1024;
+// Blocks of a multiprocessor that the registers allow, for narrow rows and those that are not kept.
+constexpr int kEntropyBlocks = 3;
+// Parts whose copies into shared memory a thread has under way.
+constexpr int kEntropyAhead = 8;
+
+// Shared memory for a row, which may begin up to kPart - 1 values behind the first part's start.
+template <class T>
+constexpr int64_t EntropyRowBytes(int64_t classes) {
+  const int64_t shift = classes % kPart == 0 ? 0 : kPart - 1;
+  return (classes + shift + kPart - 1) / kPart * kPart * static_cast<int64_t>(sizeof(T));
+}
 
 // Of some of a row's logits: the largest, its index (the first of equals; no index where none is
 // above -FLT_MAX) and the sum of e^(logit - largest). NaNs are passed over in the largest; the sum
@@ -61,17 +77,16 @@ __device__ inline void AddPart(const float (&values)[kPart], int64_t first, RowS
     for (int j = kPart - 1; j >= 0; --j) at = values[j] == largest ? j : at;
     row->index = static_cast<int>(first) + at;
   }
-  float sum = 0;
+  float sum = Exp(values[0] - largest);
 #pragma unroll
-  for (int j = 0; j < kPart; ++j) sum += Exp(values[j] - largest);
+  for (int j = 1; j < kPart; ++j) sum += Exp(values[j] - largest);
   row->sum += sum;
 }
 
-// What a block has found out about its row, for the pass that writes the gradient.
-struct RowGradient {
-  float largest;
+// What a block has found out about its row.
+struct RowResult {
+  RowSoftmax softmax;
   float factor;  // grad_scale / sum
-  float target;  // the target's entry
 };
 
 // The slope of cap * tanh(x / cap), whose value is `capped`: 1 - tanh^2. `inverse_cap` is 0 where
@@ -92,14 +107,63 @@ __device__ inline void SkipRow(int64_t start, int64_t classes, bool gradient, T*
   });
 }
 
+// A row's whole parts in shared memory, each at its place in the row. A thread reads only those
+// that it has copied itself, so no barrier is needed. Indices are 32 bits here: the row is short.
+template <class T>
+class KeptRow {
+ public:
+  __device__ KeptRow(const T* row, int classes, int shift)
+      : row_(row), classes_(classes), kept_(reinterpret_cast<T*>(DynamicShared()) + shift) {}
+
+  __device__ void Load(int64_t i, float (&values)[kPart]) const {
+    LoadAligned(kept_ + static_cast<int>(i), values);
+  }
+
+  // ForParts<true>, which finds the whole parts here.
+  template <class Body>
+  __device__ void ForParts(int first, const Body& body) const {
+    constexpr int kStride = static_cast<int>(kEntropyValues);
+    const int last = classes_ - kPart;
+    int i = first < 0 ? first + kStride : first;
+    int next = i;
+#pragma unroll
+    for (int k = 0; k < kEntropyAhead; ++k, next += kStride) StartCopy(next, last);
+    if (first < 0) body(std::false_type(), first);
+    for (; i <= last; i += kStride, next += kStride) {
+      WaitForCopyGroups<kEntropyAhead - 1>();
+      body(std::true_type(), i);
+      StartCopy(next, last);
+    }
+    for (; i < classes_; i += kStride) body(std::false_type(), i);
+  }
+
+ private:
+  // One group, also where there is no such part: groups are counted.
+  __device__ void StartCopy(int i, int last) const {
+    if (i <= last) {
+#pragma unroll
+      for (int j = 0; j < kPart; j += static_cast<int>(16 / sizeof(T))) {
+        CopyAsync16(SharedAddress(kept_ + i + j), row_ + i + j, true);
+      }
+    }
+    EndCopyGroup();
+  }
+
+  const T* row_;
+  int classes_;
+  T* kept_;
+};
+
 // kAligned: logits are aligned to 16 bytes. A row may still begin between two such places; its
-// parts then begin `shift` values before it.
-template <bool kAligned, class T>
-__global__ void __launch_bounds__(kEntropyThreads)
+// parts then begin `shift` values before it. kKept: whole parts are kept in shared memory. Neither
+// changes what is computed, nor its order.
+template <bool kAligned, bool kKept, class T>
+__global__ void __launch_bounds__(kEntropyThreads, kEntropyBlocks)
     CrossEntropyKernel(int64_t rows, int64_t classes, T* logits, const int32_t* targets,
                        float grad_scale, float soft_cap, double* row_loss, int32_t* row_correct) {
+  static_assert(kAligned || !kKept);
   __shared__ RowSoftmax of_warp[kEntropyWarps];
-  __shared__ RowGradient gradient;
+  __shared__ RowResult of_row;
   const int64_t row = blockIdx.x;
   T* const at = logits + row * classes;
   const int64_t shift = row * classes % kPart;
@@ -110,44 +174,64 @@ __global__ void __launch_bounds__(kEntropyThreads)
     if (row < rows && threadIdx.x == 0) row_loss[row] = row_correct[row] = 0;
     return;
   }
-  const float inverse_cap = soft_cap == 0 ? 0.0f : 1.0f / soft_cap;
+  // The thread whose parts have the target writes what follows from it, so that nobody waits for
+  // its fp64. It reads the logit now, since its own gradient takes the place.
+  const bool has_target =
+      static_cast<uint64_t>(target + shift) / kPart % kEntropyThreads == threadIdx.x;
+  const float logit = has_target ? Widen(at[target]) : 0.0f;
+  const KeptRow<T> kept(at, static_cast<int>(classes), static_cast<int>(shift));
+  const auto load = [&](auto whole, int64_t i, float fill, float(&values)[kPart]) {
+    if constexpr (kKept && whole.value) {
+      kept.Load(i, values);
+    } else {
+      LoadPart<whole.value>(at, i, classes, fill, values);
+    }
+  };
 
   RowSoftmax softmax = {-FLT_MAX, 0.0f, INT_MAX};
-  ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
+  const auto add = [&](auto whole, int64_t i) {
     float values[kPart];
-    LoadPart<whole.value>(at, i, classes, -HUGE_VALF, values);
+    load(whole, i, -HUGE_VALF, values);
     AddPart(values, i, &softmax);
-  });
+  };
+  if constexpr (kKept) {
+    kept.ForParts(static_cast<int>(start), add);
+  } else {
+    ForParts<kAligned, kPart>(start, kEntropyValues, classes, add);
+  }
   softmax = WarpJoined(softmax);
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = softmax;
-  const float logit = threadIdx.x == 0 ? Widen(at[target]) : 0.0f;
   __syncthreads();
   if (threadIdx.x == 0) {
     RowSoftmax whole = of_warp[0];
+#pragma unroll 1  // unrolled, it would take registers from all
     for (int w = 1; w < kEntropyWarps; ++w) whole = Joined(whole, of_warp[w]);
-    const double loss = log(static_cast<double>(whole.sum)) +
-                        (static_cast<double>(whole.largest) - static_cast<double>(logit));
-    row_loss[row] = loss;
-    row_correct[row] = whole.index == target;
-    gradient.largest = whole.largest;
-    gradient.factor = grad_scale / whole.sum;
-    // From fp64: the probability may be close to 1.
-    gradient.target = static_cast<float>(static_cast<double>(grad_scale) * (exp(-loss) - 1)) *
-                      CapSlope(logit, inverse_cap);
+    of_row = {whole, grad_scale / whole.sum};
   }
-  if (grad_scale == 0) return;
   __syncthreads();
-  const RowGradient to = gradient;
-  ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
-    float values[kPart];
-    LoadPart<whole.value>(at, i, classes, 0.0f, values);
+  const float largest = of_row.softmax.largest, factor = of_row.factor;
+  const float inverse_cap = soft_cap == 0 ? 0.0f : 1.0f / soft_cap;
+  if (grad_scale != 0) {
+    ForParts<kAligned, kPart>(start, kEntropyValues, classes, [&](auto whole, int64_t i) {
+      float values[kPart];
+      load(whole, i, 0.0f, values);
 #pragma unroll
-    for (int j = 0; j < kPart; ++j) {
-      const float scaled = Exp(values[j] - to.largest) * to.factor;
-      values[j] = i + j == target ? to.target : scaled * CapSlope(values[j], inverse_cap);
-    }
-    StorePart<whole.value>(values, i, classes, at);
-  });
+      for (int j = 0; j < kPart; ++j) {
+        const float scaled = Exp(values[j] - largest) * factor;
+        values[j] = scaled * CapSlope(values[j], inverse_cap);
+      }
+      StorePart<whole.value>(values, i, classes, at);
+    });
+  }
+  if (!has_target) return;
+  const double loss = log(static_cast<double>(of_row.softmax.sum)) +
+                      (static_cast<double>(largest) - static_cast<double>(logit));
+  row_loss[row] = loss;
+  row_correct[row] = of_row.softmax.index == target;
+  if (grad_scale == 0) return;
+  // From fp64: the probability may be close to 1. It replaces what this thread wrote above.
+  const auto gradient = static_cast<float>(static_cast<double>(grad_scale) * (exp(-loss) - 1));
+  Narrow(gradient * CapSlope(logit, inverse_cap), at + target);
 }
 
 constexpr int kTotalThreads = 1024;

@@ -60,6 +60,28 @@ TEST(CrossEntropyTest, LossCountAndGradient) {
   }
 }
 
+// A GPU keeps rows of up to 112 KiB in shared memory: around the widest, and where rows begin
+// between two places of 16 bytes.
+TEST(CrossEntropyTest, VocabulariesOfManyWidths) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const int64_t widest = int64_t{112} * 1024 / static_cast<int64_t>(SizeOf(dtype));
+    for (const int64_t rows : {1, 5}) {
+      for (const int64_t classes : {int64_t{8}, int64_t{256}, int64_t{1000}, int64_t{50257},
+                                    int64_t{50304}, widest - 7, widest - 6, widest, widest + 8}) {
+        const Values values = Rounded(RandomMatrix(rows, classes, 1, -8, 8), dtype);
+        std::vector<int32_t> targets = Targets(rows, classes);
+        targets.back() = static_cast<int32_t>(classes - 1);
+        const twin::Loss want = twin::CrossEntropy(rows, classes, values, targets);
+        Tensor logits(dtype, values);
+        const Result got = Compute(rows, targets, 1, &logits);
+        EXPECT_NEAR(got.loss, want.sum, 1e-6 * (1 + want.sum)) << rows << " x " << classes;
+        EXPECT_EQ(got.correct, want.correct) << rows << " x " << classes;
+        ExpectClose(logits, want.dlogits, 4 * Epsilon(dtype), 1e-7, "dlogits");
+      }
+    }
+  }
+}
+
 TEST(CrossEntropyTest, LogitsStayWithoutGradient) {
   const Values values = RandomMatrix(3, 40, 2);
   Tensor logits(DType::kFloat32, values);

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "models/kernels/cuda/functions.h"
@@ -129,6 +130,34 @@ TEST(CudaKernelsTest, CrossEntropyOfALargeVocabulary) {
     EXPECT_NEAR(loss[0], want.sum, 1e-6 * want.sum);
     EXPECT_EQ(correct[0], want.correct);
     ExpectClose(logits, want.dlogits, 4 * Epsilon(dtype), 1e-7, "dlogits");
+  }
+}
+
+// Rows in shared memory, which are copied ahead, and the same rows where no 16 bytes are aligned.
+TEST(CudaKernelsTest, CrossEntropyHasTheSameBitsWhereARowIsKept) {
+  constexpr int64_t kRows = 3;
+  for (const int64_t classes : {48, 50'001, 50'304}) {
+    const auto n = static_cast<size_t>(kRows * classes);
+    const Tensor values(DType::kBFloat16, RandomMatrix(kRows, classes, 1, -8, 8));
+    const Reachable<int32_t> targets = {0, -1, static_cast<int32_t>(classes - 1)};
+    const auto compute = [&](size_t misaligned, float grad_scale) {
+      Reachable<uint16_t> logits(n + misaligned);
+      uint16_t* const first = logits.data() + misaligned;
+      std::memcpy(first, values.data(), n * sizeof(uint16_t));
+      Reachable<double> loss(1);
+      Reachable<int64_t> correct(1);
+      Workspace workspace(cuda::CrossEntropyWorkspace(kRows, classes));
+      cuda::CrossEntropy({}, {.dtype = DType::kBFloat16, .rows = kRows, .classes = classes}, first,
+                         targets.data(), grad_scale, false, loss.data(), correct.data(),
+                         workspace.data());
+      const char* const bytes = reinterpret_cast<const char*>(first);
+      const char* const of_loss = reinterpret_cast<const char*>(loss.data());
+      return Bits{{bytes, bytes + n * sizeof(uint16_t)}, {of_loss, of_loss + sizeof(double)}};
+    };
+    const Bits want = compute(1, 0.5f);
+    ExpectSameBits([&] { return compute(0, 0.5f); });
+    EXPECT_EQ(compute(0, 0.5f), want) << classes;
+    EXPECT_EQ(compute(0, 0)[1], want[1]) << classes << ", only the loss";
   }
 }
 
