@@ -10,7 +10,7 @@ template <class Function>
 void Forward(Stream stream, DType dtype, int64_t n, const void* x, void* y) {
   Dispatch(dtype, Aligned(x, y), [&](auto aligned, auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    Launch("activation_forward", stream, Blocks(n, kMapValues), kMapThreads,
+    Launch("activation_forward", stream, Blocks(n, kForwardValues), kMapThreads,
            ActivationForwardKernel<Function, aligned.value, T>, n, static_cast<const T*>(x),
            static_cast<T*>(y));
   });

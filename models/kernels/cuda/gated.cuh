@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kMapThreads)
     LoadPart<whole.value>(gate, i, n, 0.0f, values);
     LoadPart<whole.value>(up, i, n, 0.0f, factors);
 #pragma unroll
-    for (int j = 0; j < kPart; ++j) values[j] = Function::Value(values[j]) * factors[j];
+    for (int j = 0; j < kPart; ++j) values[j] = Function::template Value<T>(values[j]) * factors[j];
     StorePart<whole.value>(values, i, n, y);
   });
 }
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kMapThreads)
     LoadPart<whole.value>(dy, i, n, 0.0f, grads);
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
-      const ValueAndSlope at = Function::At(values[j]);
+      const ValueAndSlope at = Function::template At<T>(values[j]);
       values[j] = grads[j] * factors[j] * at.slope;
       grads[j] *= at.value;
     }

@@ -131,6 +131,23 @@ __device__ inline void ForOnePart(int64_t first, int64_t n, const Body& body) {
   }
 }
 
+// x / y for 1 <= y <= 2^126, NaN stays one: rounded for tensors of fp32; within 2 ulp for those of
+// bf16, whose own rounding is far coarser, by two instructions in the place of a division's ten.
+template <class T>
+__device__ inline float Quotient(float x, float y) {
+#ifdef __CUDA_ARCH__
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(y));
+    return x * inverse;
+  } else {
+    return x / y;
+  }
+#else
+  return x / y;
+#endif
+}
+
 // The sum over a warp, the same in all lanes.
 template <class Number>
 __device__ inline Number WarpSum(Number x) {

@@ -16,7 +16,7 @@ constexpr Activation kActivations[] = {Activation::kNone, Activation::kGelu, Act
 TEST(ActivationTest, ForwardAndBackwardMatchTheFormula) {
   for (const DType dtype : kTypes) {
     for (const Activation activation : kActivations) {
-      for (const size_t n : {1, 7, 16, 17, 100, 1003}) {
+      for (const size_t n : {1, 7, 16, 17, 100, 1003, 4096, 7003}) {
         const Values values = Rounded(RandomValues(n, n, -6, 6), dtype);
         const Values gradient = Rounded(RandomValues(n, n + 1), dtype);
         const Tensor x(dtype, values);
