@@ -4,32 +4,75 @@
 #include "models/kernels/cuda/vector.cuh"
 
 // Column sums in two steps, each in an order that depends only on the shape: parts[chunk, column]
-// over kChunkRows rows, then over those parts in order.
+// over a chunk of rows, then over those parts in order.
 namespace sluice::cuda {
 
-constexpr int64_t kChunkRows = 64;
 constexpr int kColumnWarps = 8;
 constexpr int kColumnThreads = kColumnWarps * kWarp;
+constexpr int kColumnBlocks = 4;  // on a multiprocessor: a thread has registers for its batch
 constexpr int kAddWarps = 32;
 
-// Block (chunk, columns / kWarpPart): its warps share the rows, its lanes the columns. kWhole: x
-// is aligned to 16 bytes and columns are a multiple of kPart.
+// Rows of which a thread has its part under way at a time: 128 bytes in all, or two rows where
+// values are read one by one.
 template <bool kWhole, class T>
-__global__ void __launch_bounds__(kColumnThreads)
-    ColumnPartsKernel(int64_t rows, int64_t columns, const T* x, float* parts) {
+constexpr int kColumnBatch = kWhole ? 128 / (kPart * sizeof(T)) : 2;
+
+// sum[kPart] += the kPart columns from `start` of the first of `rows` rows from x and of each
+// kColumnWarps-th after it, for a batch. What is past them adds zeros, so that no loop over the
+// last rows waits for one at a time.
+template <bool kWhole, class T>
+__device__ inline void AddBatch(const T* x, int rows, int64_t start, int64_t columns,
+                                float (&sum)[kPart]) {
+  constexpr int kBatch = kColumnBatch<kWhole, T>;
+  const auto add = [&](const float(&values)[kPart]) {
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) sum[j] += values[j];
+  };
+  if constexpr (kWhole) {
+    Packed<T> parts[kBatch] = {};
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (b * kColumnWarps < rows) parts[b] = LoadPacked(x + b * kColumnWarps * columns + start);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      float values[kPart];
+      Unpack(parts[b], values);
+      add(values);
+    }
+  } else {
+    float values[kBatch][kPart] = {};
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (b * kColumnWarps < rows) {
+        LoadPart<false>(x + b * kColumnWarps * columns, start, columns, 0.0f, values[b]);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) add(values[b]);
+  }
+}
+
+// Block (chunk * blocks across + column / kWarpPart), so that blocks that run at the same time read
+// whole rows: its warps share the rows of its chunk, its lanes the columns. kWhole: x is aligned to
+// 16 bytes and columns are a multiple of kPart.
+template <bool kWhole, class T>
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
+    ColumnPartsKernel(int64_t rows, int64_t columns, int64_t chunk_rows, const T* x, float* parts) {
   __shared__ float sums[kColumnWarps][kPart][kWarp + 1];  // + 1: no two lanes in one bank
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int64_t first_column = static_cast<int64_t>(blockIdx.y) * kWarpPart;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kChunkRows;
-  const int64_t end = first + kChunkRows < rows ? first + kChunkRows : rows;
-  float sum[kPart] = {}, values[kPart];
+  const auto across = static_cast<unsigned>((columns + kWarpPart - 1) / kWarpPart);
+  const int64_t chunk = blockIdx.x / across;
+  const int64_t first_column = static_cast<int64_t>(blockIdx.x % across) * kWarpPart;
+  const int64_t begin = chunk * chunk_rows;
+  const auto count = static_cast<int>(begin + chunk_rows < rows ? chunk_rows : rows - begin);
+  float sum[kPart] = {};
   const int64_t start = first_column + lane * kPart;
   if (start < columns) {
-#pragma unroll 4
-    for (int64_t row = first + warp; row < end; row += kColumnWarps) {
-      LoadPart<kWhole>(x + row * columns, start, columns, 0.0f, values);
-#pragma unroll
-      for (int j = 0; j < kPart; ++j) sum[j] += values[j];
+    constexpr int kRows = kColumnBatch<kWhole, T> * kColumnWarps;
+    const T* from = x + (begin + warp) * columns;
+    for (int row = warp; row < count; row += kRows, from += kRows * columns) {
+      AddBatch<kWhole>(from, count - row, start, columns, sum);
     }
   }
 #pragma unroll
@@ -41,7 +84,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   float total = sums[0][j][part];
 #pragma unroll
   for (int w = 1; w < kColumnWarps; ++w) total += sums[w][j][part];
-  parts[static_cast<int64_t>(blockIdx.x) * columns + column] = total;
+  parts[chunk * columns + column] = total;
 }
 static_assert(kColumnThreads == kWarpPart);  // a thread for each column in the end
 

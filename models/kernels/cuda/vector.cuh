@@ -32,24 +32,48 @@ __device__ inline void LoadAligned(const float* p, float (&values)[kFloatPart]) 
   values[0] = four.x, values[1] = four.y, values[2] = four.z, values[3] = four.w;
 }
 
-__device__ inline void LoadAligned(const float* p, float (&values)[kPart]) {
-  const float4 low = reinterpret_cast<const float4*>(p)[0];
-  const float4 high = reinterpret_cast<const float4*>(p)[1];
-  values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
-  values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
-}
-
 __device__ inline void WidenPair(uint32_t bits, float* low, float* high) {
   *low = __uint_as_float(bits << 16);
   *high = __uint_as_float(bits & 0xFFFF0000u);
 }
 
-__device__ inline void LoadAligned(const BFloat16* p, float (&values)[kPart]) {
-  const uint4 bits = *reinterpret_cast<const uint4*>(p);
-  WidenPair(bits.x, &values[0], &values[1]);
-  WidenPair(bits.y, &values[2], &values[3]);
-  WidenPair(bits.z, &values[4], &values[5]);
-  WidenPair(bits.w, &values[6], &values[7]);
+// kPart values as they lie in memory: a thread that holds parts of a row until it has seen the
+// whole row has twice as many of them in its registers as it would have of floats.
+template <class T>
+struct Packed;
+template <>
+struct Packed<float> {
+  float4 low, high;
+};
+template <>
+struct Packed<BFloat16> {
+  uint4 bits;
+};
+
+// From 16-byte aligned memory.
+__device__ inline Packed<float> LoadPacked(const float* p) {
+  return {reinterpret_cast<const float4*>(p)[0], reinterpret_cast<const float4*>(p)[1]};
+}
+__device__ inline Packed<BFloat16> LoadPacked(const BFloat16* p) {
+  return {*reinterpret_cast<const uint4*>(p)};
+}
+
+__device__ inline void Unpack(const Packed<float>& from, float (&values)[kPart]) {
+  values[0] = from.low.x, values[1] = from.low.y, values[2] = from.low.z, values[3] = from.low.w;
+  values[4] = from.high.x, values[5] = from.high.y, values[6] = from.high.z;
+  values[7] = from.high.w;
+}
+
+__device__ inline void Unpack(const Packed<BFloat16>& from, float (&values)[kPart]) {
+  WidenPair(from.bits.x, &values[0], &values[1]);
+  WidenPair(from.bits.y, &values[2], &values[3]);
+  WidenPair(from.bits.z, &values[4], &values[5]);
+  WidenPair(from.bits.w, &values[6], &values[7]);
+}
+
+template <class T>
+__device__ inline void LoadAligned(const T* p, float (&values)[kPart]) {
+  Unpack(LoadPacked(p), values);
 }
 
 __device__ inline void StoreAligned(const float (&values)[kFloatPart], float* p) {
