@@ -8,16 +8,35 @@
 namespace sluice::cuda {
 namespace {
 
-// Rows of a block of the backward pass: few enough that blocks fill a large GPU, and enough that
-// their parts of dgamma and dbeta stay small.
-constexpr int64_t kMostBlocks = 512;
-int64_t RowsEach(int64_t rows) {
-  const int64_t each = CeilDiv(rows, kMostBlocks);
+// Rows of a block of the backward pass: as many blocks as run at the same time on a large GPU, or
+// in two turns where few do, which leaves few parts of dgamma and dbeta to add.
+constexpr int64_t kLargeGpu = 128;  // multiprocessors
+int64_t RowsEach(int64_t rows, int64_t dim) {
+  const int64_t parts = CeilDiv(dim, kWarpPart);
+  const int64_t most = kLargeGpu * (parts <= 4 ? BackwardBlocks(static_cast<int>(parts)) : 4);
+  const int64_t each = CeilDiv(rows, most);
   return std::max<int64_t>(CeilDiv(each, kNormWarps) * kNormWarps, kNormWarps);
 }
 
-size_t BackwardWorkspace(int64_t rows, int64_t columns) {
-  return WorkBytes(CeilDiv(rows, RowsEach(rows)) * columns * SizeOf(DType::kFloat32));
+template <bool kCentered>
+size_t BackwardWorkspace(int64_t rows, int64_t dim) {
+  const int64_t blocks = CeilDiv(rows, RowsEach(rows, dim));
+  return WorkBytes(blocks * kNormSums<kCentered> * dim * SizeOf(DType::kFloat32));
+}
+
+// Calls body(std::integral_constant<int, parts>) with the parts that a lane has of a row of `dim`,
+// or returns false where they are more than kMost.
+template <int kMost, int kParts = 1, class Body>
+bool WithParts(int64_t dim, const Body& body) {
+  if (dim <= int64_t{kParts} * kWarpPart) {
+    body(std::integral_constant<int, kParts>());
+    return true;
+  }
+  if constexpr (kParts < kMost) {
+    return WithParts<kMost, kParts + 1>(dim, body);
+  } else {
+    return false;
+  }
 }
 
 template <bool kCentered>
@@ -36,8 +55,16 @@ void Forward(const char* name, Stream stream, DType dtype, int64_t rows, int64_t
                                .y = static_cast<T*>(y),
                                .mean = mean,
                                .rstd = rstd};
-    Launch(name, stream, Blocks(rows, kNormWarps), kNormThreads,
-           NormForwardKernel<kCentered, is_aligned.value, T>, rows, dim, epsilon, of);
+    const auto launch = [&](auto* kernel) {
+      Launch(name, stream, Blocks(rows, kNormWarps), kNormThreads, kernel, rows, dim, epsilon, of);
+    };
+    if constexpr (is_aligned.value) {
+      if (WithParts<kForwardParts>(
+              dim, [&](auto parts) { launch(NormForwardOnceKernel<kCentered, parts.value, T>); })) {
+        return;
+      }
+    }
+    launch(NormForwardKernel<kCentered, is_aligned.value, T>);
   });
 }
 
@@ -46,7 +73,7 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
               float gain_offset, const void* dy, const void* x, const float* gamma,
               const float* mean, const float* rstd, const void* residual_grad, void* dx,
               float* partial, void* workspace) {
-  const int64_t each = RowsEach(rows);
+  const int64_t each = RowsEach(rows, dim);
   const int64_t blocks = CeilDiv(rows, each);
   float* const parts = static_cast<float*>(workspace);
   const bool aligned = dim % kPart == 0 && Aligned(dy, x, gamma, residual_grad, dx, workspace);
@@ -62,8 +89,18 @@ void Backward(const char* name, Stream stream, DType dtype, int64_t rows, int64_
                                   .residual_grad = static_cast<const T*>(residual_grad),
                                   .dx = static_cast<T*>(dx),
                                   .parts = parts};
-      Launch(name, stream, static_cast<unsigned>(blocks), kNormThreads,
-             NormBackwardKernel<kCentered, is_aligned.value, T>, rows, each, dim, to);
+      const auto launch = [&](auto* kernel) {
+        Launch(name, stream, static_cast<unsigned>(blocks), kNormThreads, kernel, rows, each, dim,
+               to);
+      };
+      if constexpr (is_aligned.value) {
+        if (WithParts<kBackwardParts<kCentered, T>>(dim, [&](auto parts_of_lane) {
+              launch(NormBackwardOnceKernel<kCentered, parts_of_lane.value, T>);
+            })) {
+          return;
+        }
+      }
+      launch(NormBackwardKernel<kCentered, is_aligned.value, T>);
     });
   }
   if (partial == nullptr) return;
@@ -80,7 +117,7 @@ void LayerNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, flo
 }
 
 size_t LayerNormBackwardWorkspace(int64_t rows, int64_t dim) {
-  return BackwardWorkspace(rows, kNormSums<true> * dim);
+  return BackwardWorkspace<true>(rows, dim);
 }
 
 void LayerNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, const void* dy,
@@ -98,7 +135,7 @@ void RmsNormForward(Stream stream, DType dtype, int64_t rows, int64_t dim, float
 }
 
 size_t RmsNormBackwardWorkspace(int64_t rows, int64_t dim) {
-  return BackwardWorkspace(rows, kNormSums<false> * dim);
+  return BackwardWorkspace<false>(rows, dim);
 }
 
 void RmsNormBackward(Stream stream, DType dtype, int64_t rows, int64_t dim, float gain_offset,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "tests/models/kernels/kernels_under_test.h"
@@ -22,8 +23,17 @@ struct Case {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t dim : {2, 3, 15, 16, 17, 31, 64, 100, 384, 1000}) {
+    for (const int64_t dim : {2, 3, 8, 15, 16, 17, 31, 64, 100, 256, 384, 1000}) {
       for (const int64_t rows : {1, 5, 33}) cases.push_back({rows, dim, dtype});
+    }
+    // Rows that a GPU's warp holds in its registers, up to the longest for each type, and longer.
+    for (const int64_t dim : {264, 768, 1024, 1032, 1600, 2048, 2056, 4096}) {
+      for (const int64_t rows : {1, 3, 33}) cases.push_back({rows, dim, dtype});
+    }
+    // So many rows that each of its warps adds up several.
+    for (const auto& [rows, dim] :
+         {std::pair(1000, 64), std::pair(4100, 8), std::pair(1600, 776)}) {
+      cases.push_back({rows, dim, dtype});
     }
   }
   return cases;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "models/kernels/cuda_kernels.h"
 
 namespace sluice {
@@ -27,11 +29,15 @@ TEST(CudaPlanningTest, WorkAreasFollowFromTheShape) {
   }
   EXPECT_EQ(k.cross_entropy_workspace(64, 50'000), size_t{64} * 12);
   EXPECT_EQ(k.embedding_backward_workspace(64, 50'000), size_t{64} * 16);
-  // Parts of dgamma and dbeta for at most 512 blocks, however many rows.
+  // Parts of dgamma and dbeta for so many blocks at most, however many rows.
   EXPECT_EQ(k.layer_norm_backward_workspace(4, 64), size_t{2} * 64 * 4);
-  EXPECT_EQ(k.layer_norm_backward_workspace(int64_t{512} * 100, 64), size_t{512} * 2 * 64 * 4);
+  for (const auto& [dim, blocks] :
+       {std::pair<int64_t, size_t>(64, 1024), {768, 512}, {1024, 384}, {1600, 512}}) {
+    const size_t bytes = blocks * static_cast<size_t>(dim) * 4;
+    EXPECT_EQ(k.layer_norm_backward_workspace(int64_t{1024} * 300, dim), 2 * bytes) << dim;
+    EXPECT_EQ(k.rms_norm_backward_workspace(int64_t{1024} * 300, dim), bytes) << dim;
+  }
   EXPECT_EQ(k.rms_norm_backward_workspace(4, 64), size_t{64} * 4);
-  EXPECT_EQ(k.rms_norm_backward_workspace(int64_t{512} * 100, 64), size_t{512} * 64 * 4);
 }
 
 }  // namespace

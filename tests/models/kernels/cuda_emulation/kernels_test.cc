@@ -3,8 +3,10 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "models/kernels/cuda/functions.h"
 #include "tests/models/kernels/kernels_under_test.h"
@@ -44,6 +46,75 @@ TEST(CudaKernelsTest, ColumnSumsMatchTheTwinAndAccumulate) {
           for (size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
           ExpectClose(sums, want, 1e-6, SumTolerance(2 * rows), "sums");
         }
+      }
+    }
+  }
+}
+
+// A copy of values, 64-byte aligned or one value after that.
+class Placed {
+ public:
+  Placed(DType dtype, const Values& values, bool aligned)
+      : n_(values.size()), dtype_(dtype), bytes_(values.size() * 4 + 128) {
+    const auto start = reinterpret_cast<uintptr_t>(bytes_.data());
+    at_ = (64 - start % 64) % 64 + (aligned ? 0 : static_cast<size_t>(SizeOf(dtype)));
+    const std::vector<char> bits = Tensor(dtype, values).Bits();
+    std::copy(bits.begin(), bits.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
+  }
+  void* data() { return bytes_.data() + at_; }
+  float* floats() { return static_cast<float*>(data()); }
+  std::vector<char> Bits() {
+    const auto* const from = static_cast<const char*>(data());
+    return {from, from + n_ * static_cast<size_t>(SizeOf(dtype_))};
+  }
+
+ private:
+  size_t n_;
+  DType dtype_;
+  std::vector<char> bytes_;
+  size_t at_ = 0;
+};
+
+Bits NormBits(DType dtype, int64_t rows, int64_t dim, bool centered, bool aligned) {
+  const auto place = [&](DType type, int64_t n_rows, int64_t n_columns, uint64_t seed) {
+    return Placed(type, RandomMatrix(n_rows, n_columns, seed, -1, 2), aligned);
+  };
+  Placed x = place(dtype, rows, dim, 1), dy = place(dtype, rows, dim, 2);
+  Placed residual = place(dtype, rows, dim, 3), y = place(dtype, rows, dim, 4);
+  Placed gamma = place(DType::kFloat32, 1, dim, 5), beta = place(DType::kFloat32, 1, dim, 6);
+  Placed mean = place(DType::kFloat32, 1, rows, 7), rstd = place(DType::kFloat32, 1, rows, 8);
+  Placed dx = place(dtype, rows, dim, 9), partial = place(DType::kFloat32, 2, dim, 10);
+  if (centered) {
+    Workspace workspace(cuda::LayerNormBackwardWorkspace(rows, dim));
+    cuda::LayerNormForward({}, dtype, rows, dim, 1e-5f, x.data(), gamma.floats(), beta.floats(),
+                           y.data(), mean.floats(), rstd.floats());
+    cuda::LayerNormBackward({}, dtype, rows, dim, dy.data(), x.data(), gamma.floats(),
+                            mean.floats(), rstd.floats(), residual.data(), dx.data(),
+                            partial.floats(), workspace.data());
+  } else {
+    Workspace workspace(cuda::RmsNormBackwardWorkspace(rows, dim));
+    cuda::RmsNormForward({}, dtype, rows, dim, 1e-5f, 1, x.data(), gamma.floats(), residual.data(),
+                         y.data(), rstd.floats());
+    cuda::RmsNormBackward({}, dtype, rows, dim, 1, dy.data(), x.data(), gamma.floats(),
+                          rstd.floats(), residual.data(), dx.data(), partial.floats(),
+                          workspace.data());
+  }
+  return {y.Bits(), mean.Bits(), rstd.Bits(), dx.Bits(), partial.Bits()};
+}
+
+// Only aligned rows are held in registers; the sums of others run in the same order.
+TEST(CudaKernelsTest, NormsDoNotDependOnAlignment) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool centered : {false, true}) {
+      for (const auto& [rows, dim] : {std::pair<int64_t, int64_t>(5, 8),
+                                      {33, 768},
+                                      {3, 1000},
+                                      {1600, 776},
+                                      {6, 2048},
+                                      {3, 2056}}) {
+        EXPECT_EQ(NormBits(dtype, rows, dim, centered, true),
+                  NormBits(dtype, rows, dim, centered, false))
+            << DTypeName(dtype) << " [" << rows << ", " << dim << "]";
       }
     }
   }
