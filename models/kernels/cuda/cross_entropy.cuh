@@ -24,11 +24,11 @@ constexpr int kEntropyBlocks = 3;
 // Parts whose copies into shared memory a thread has under way.
 constexpr int kEntropyAhead = 8;
 
-// Shared memory for a row, which may begin up to kPart - 1 values behind the first part's start.
+// Shared memory for a row's whole parts, wherever the row begins in the first part: their end, up
+// to kPart - 1 values later than in a row that begins with it, is the end of a part all the same.
 template <class T>
 constexpr int64_t EntropyRowBytes(int64_t classes) {
-  const int64_t shift = classes % kPart == 0 ? 0 : kPart - 1;
-  return (classes + shift + kPart - 1) / kPart * kPart * static_cast<int64_t>(sizeof(T));
+  return (classes + kPart - 1) / kPart * kPart * static_cast<int64_t>(sizeof(T));
 }
 
 // Of some of a row's logits: the largest, its index (the first of equals; no index where none is

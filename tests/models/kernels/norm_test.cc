@@ -50,6 +50,9 @@ class NormTest : public testing::TestWithParam<Case> {
         x_(Rounded(RandomValues(n_, 1, low, high), dtype_)),
         gamma_(Rounded(RandomValues(static_cast<size_t>(dim_), 2), DType::kFloat32)) {}
 
+  // Of sums over the rows, which may be added up one by one.
+  double Slack() const { return 1e-5 * std::max(1.0, static_cast<double>(rows_) / 300); }
+
   const int64_t rows_, dim_;
   const DType dtype_;
   const size_t n_;
@@ -120,7 +123,7 @@ TEST_P(LayerNormTest, BackwardWithAndWithoutResidualInPlace) {
     Values dx_want = want.dx;
     for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
     ExpectClose(dx, dx_want, Epsilon(dtype_), 3e-6 * sharpness * (1 + sharpness), "dx");
-    ExpectClose(partial, partial_want, 1e-6, 1e-5 * (1 + sharpness), "dgamma, dbeta");
+    ExpectClose(partial, partial_want, 1e-6, Slack() * (1 + sharpness), "dgamma, dbeta");
     Tensor alone(dtype_, with_residual ? residual : Values(n_, std::nan("")));
     KernelsUnderTest().layer_norm_backward(
         {}, dtype_, rows_, dim_, dy.data(), x.data(), gamma.floats(), mean.floats(), rstd.floats(),
@@ -171,7 +174,7 @@ TEST_P(RmsNormTest, BackwardWithAndWithoutResidualInPlace) {
       Values dx_want = want.dx;
       for (size_t i = 0; i < n_ && with_residual; ++i) dx_want[i] += residual[i];
       ExpectClose(dx, dx_want, Epsilon(dtype_), 6e-6 * sharpness * (1 + sharpness), "dx");
-      ExpectClose(partial, want.dgamma, 1e-6, 1e-5 * (1 + sharpness), "dgamma");
+      ExpectClose(partial, want.dgamma, 1e-6, Slack() * (1 + sharpness), "dgamma");
       Tensor alone(dtype_, with_residual ? residual : Values(n_, std::nan("")));
       KernelsUnderTest().rms_norm_backward(
           {}, dtype_, rows_, dim_, offset, dy.data(), x.data(), gamma.floats(), rrms.floats(),
