@@ -1,11 +1,15 @@
 """The same bits for any schedule, number of stages, recomputation and transport, on one GPU."""
+import collections
+import threading
+import time
 from dataclasses import dataclass
 
-from gpu_check import training
+from gpu_check import process, training
 
 MODEL = ["--model", "char-gpt", "--layers", "12", "--dim", "128", "--heads", "2", "--seq", "64", "--micro-batch-size", "2",
          "--steps", "3", "--eval-micro-batches", "1", "--timeout", "60s", "--no-pin"]
 MICRO_BATCHES = 8
+ONE_LIMIT, MANY_LIMIT = 60, 90  # seconds of a run in one process, in several
 
 
 @dataclass(frozen=True)
@@ -74,23 +78,32 @@ def reference_flags(dtype, groups, norm, attention):
             "--micro-batches", str(MICRO_BATCHES), "--sum-groups", str(groups)]
 
 
-def configurations():
-    """Several processes first: they find the most errors, and the time may end."""
-    found = [Configuration("1f1b", stages, dtype=dtype, processes=True)
-             for stages, dtype in ((2, "fp32"), (3, "bf16"), (4, "fp32"))]
-    found += [Configuration("zbv", 2, 2, "bf16", processes=True), Configuration("interleaved", 2, 2, processes=True),
+def first_configurations():
+    """Few that have everything once, since the time may end. One process first: it tells most about the others' errors."""
+    return [Configuration("1f1b", 2, dtype="bf16"), Configuration("1f1b", 2, dtype="bf16", processes=True),
+            Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True),
+            Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn"),
+            Configuration("zbv", 2, 2, "bf16", processes=True),
+            Configuration("1f1b", 2, dtype="bf16", norm="rms", processes=True),
+            Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True),
+            Configuration("1f1b", 2, dtype="fp32", processes=True),
+            Configuration("1f1b", 4, dtype="bf16", recompute="full", ahead=True),
+            Configuration("chimera", 2, 2, "bf16"), Configuration("1f1b", 2, replicas=2, zero=2),
+            Configuration("interleaved", 2, 3)]
+
+
+def further_configurations():
+    """Several processes first: they find the most errors."""
+    found = [Configuration("1f1b", stages, dtype=dtype, processes=True) for stages, dtype in ((3, "bf16"), (4, "fp32"))]
+    found += [Configuration("interleaved", 2, 2, processes=True),
               Configuration("gpipe", 2, dtype="bf16", recompute="full", processes=True),
               Configuration("1f1b", 2, recompute="full", ahead=True, processes=True),
               Configuration("1f1b", 2, replicas=2, processes=True),
-              Configuration("1f1b", 1, dtype="bf16", replicas=2, zero=1, processes=True),
-              Configuration("1f1b", 2, dtype="bf16", norm="rms", processes=True),
               Configuration("1f1b", 2, dtype="bf16", processes=True, graphs=True),
               Configuration("1f1b", 2, dtype="bf16", processes=True, attention="cudnn"),
               Configuration("zbv", 2, 2, "bf16", recompute="full", attention="cudnn"),
-              Configuration("1f1b", 4, dtype="bf16", recompute="selective", attention="cudnn"),
               Configuration("1f1b", 2, dtype="bf16", graphs=True, attention="cudnn"),
-              Configuration("zb-h1", 2, graphs=True), Configuration("zbv", 2, 2, "bf16", recompute="full", graphs=True),
-              Configuration("1f1b", 4, dtype="bf16", recompute="full", ahead=True)]
+              Configuration("zb-h1", 2, graphs=True)]
     plain = ("gpipe", "1f1b", "eager-1f1b", "zb-h1", "zb-h2", "zb-2p")
     chunked = (("interleaved", 2), ("interleaved", 3), ("interleaved-zb", 2), ("bfs", 2), ("zbv", 2), ("v-half", 2),
                ("v-min", 2), ("dualpipev", 2), ("hanayo", 2))
@@ -107,6 +120,11 @@ def configurations():
     return found
 
 
+def configurations():
+    """All of them, each once."""
+    return list(dict.fromkeys([*first_configurations(), *further_configurations()]))
+
+
 def difference(result, reference):
     for step, (mine, theirs) in enumerate(zip(result["losses"], reference["losses"]), 1):
         if mine != theirs:
@@ -116,29 +134,71 @@ def difference(result, reference):
     return ""
 
 
-def bitwise(kit, clock, wanted=None):
+class References:
+    """The runs that others must have the bits of, each made when it is first asked for, and once."""
+
+    def __init__(self, kit, rows, clock):
+        self._kit, self._rows, self._clock = kit, rows, clock
+        self._locks = collections.defaultdict(threading.Lock)
+        self._made = {}
+
+    def get(self, key):
+        with self._locks[key]:
+            if key not in self._made:
+                self._made[key] = self._make(key)
+        if isinstance(self._made[key], training.Failed):
+            raise self._made[key]
+        return self._made[key]
+
+    def _make(self, key):
+        name = " ".join(["reference", *map(str, key)])
+        known = self._rows.known(name)
+        if known:
+            return known
+        try:
+            result = training.one_process(self._kit, reference_flags(*key), min(ONE_LIMIT, self._clock.left()))
+        except training.Failed as failure:
+            return training.Failed(f"reference: {failure}", failure.tails, failure.timed_out)
+        self._rows.put(name, {"complete": True, "losses": result["losses"], "hash": result["hash"]})
+        return result
+
+
+def run(kit, clock, configuration):
+    if configuration.processes:
+        return training.many_processes(kit, configuration.flags(), configuration.ranks, min(MANY_LIMIT, clock.left()))
+    return training.one_process(kit, configuration.flags(), min(ONE_LIMIT, clock.left()))
+
+
+def compare(kit, clock, references, configuration):
+    """The configuration's row."""
+    began, tails, cut = time.monotonic(), [], False
+    try:
+        wrong = difference(run(kit, clock, configuration), references.get(configuration.reference()))
+    except training.Failed as failure:
+        wrong, tails, cut = str(failure), failure.tails, failure.timed_out and clock.is_up()
+    row = {"complete": not cut, "equal": not wrong, "seconds": round(time.monotonic() - began, 1)}
+    return {**row, "error": wrong, "stderr": tails} if wrong else row
+
+
+def bitwise(kit, clock, rows, wanted=None):
     """Bits of many ways to cut the same training, in one process and as processes over NCCL."""
-    references, equal, notes, not_run = {}, 0, [], 0
     wanted = configurations() if wanted is None else wanted
     wanted = [configuration for configuration in wanted if kit.device == "cuda" or not configuration.needs_gpu]
-    for configuration in wanted:
-        if clock.left() < 5:
-            not_run += 1
-            continue
-        try:
-            key = configuration.reference()
-            if key not in references:
-                references[key] = training.one_process(kit, reference_flags(*key), clock.left())
-            if configuration.processes:
-                result = training.many_processes(kit, configuration.flags(), configuration.ranks, min(90, clock.left()))
-            else:
-                result = training.one_process(kit, configuration.flags(), min(60, clock.left()))
-            wrong = difference(result, references[key])
-        except training.Failed as failure:
-            wrong = str(failure)
-        equal += not wrong
-        notes += [f"{configuration.name}: {wrong}"] if wrong else []
-    if not_run:
-        notes.append(f"{not_run} configurations were not run: time was up")
-    return {"ok": equal == len(wanted), "equal": equal, "configurations": len(wanted), "not_run": not_run, "notes": notes,
+    references, results, cut = References(kit, rows, clock), {}, []
+
+    def task(configuration):
+        row = rows.known(configuration.name)
+        if row is None:
+            row = compare(kit, clock, references, configuration)
+            rows.put(configuration.name, row, f"{configuration.name}: {row['error']}" if row.get("error") else "")
+        if not row["complete"]:
+            cut.append(configuration.name)
+        results[configuration.name] = row
+
+    missed = process.each(wanted, task, kit.jobs, clock)
+    not_reached = cut + [configuration.name for configuration in missed]
+    equal = sum(row["equal"] for row in results.values())
+    notes = [f"{name}: {row['error']}" for name, row in results.items() if row.get("error")]
+    return {"ok": equal == len(results) - len(cut), "equal": equal, "configurations": len(wanted),
+            "not_reached": not_reached, "notes": notes,
             "summary": f"{equal} of {len(wanted)} configurations have the bits of one stage"}

@@ -13,8 +13,21 @@ from gpu_check import process
 PEAKS = {"H200": 989e12, "H100": 989e12, "GH200": 989e12, "A100": 312e12, "B200": 2250e12, "GB200": 2500e12}
 
 
-# Names of programs that use a GPU; those with "emulat" in their names use the CPU instead.
-GPU_WORDS = ("cuda", "nccl", "_device_test")
+# The programs that use a GPU. They are listed, since names tell little: many tests of CUDA's and NCCL's users run over
+# stand-ins, and say nothing about a GPU.
+KERNEL_TESTS = ("cuda_kernels_test", "cuda_kernels_misaligned_test")
+DEVICE_TESTS = ("models_device_test", "comm_nccl_gpu_test")
+KERNEL_BENCHES = ("cuda_attention_bench", "cuda_kernels_bench")
+NCCL_BENCHES = ("nccl_bench",)
+TESTS = (*KERNEL_TESTS, *DEVICE_TESTS)
+BENCHES = (*KERNEL_BENCHES, *NCCL_BENCHES)
+
+LEAST = 5  # seconds: with less than this left, nothing new is begun
+TEXT = "text.txt"  # in a packed folder: what is trained on
+LEAST_TEXT = 200_000  # bytes
+
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Skip(Exception):
@@ -30,27 +43,40 @@ class Clock:
     def left(self):
         return max(0.0, self.end - time.monotonic())
 
+    def is_up(self):
+        return self.left() < LEAST
+
 
 def discover(build):
     """The programs of a build tree: {"tests": {name: path}, "benches": {name: path}}."""
-    def executables(folder):
-        return {path.name: path for path in sorted(Path(build, folder).rglob("*"))
-                if path.is_file() and os.access(path, os.X_OK) and path.suffix == "" and "CMakeFiles" not in path.parts}
+    def executables(folder, names):
+        return {path.name: path for path in sorted(Path(build, folder).rglob("*")) if path.name in names
+                and path.is_file() and os.access(path, os.X_OK) and "CMakeFiles" not in path.parts}
 
-    def named(found, *words):
-        return {name: path for name, path in found.items() if any(word in name for word in words)}
+    return {"tests": executables("tests", TESTS), "benches": executables("bench", BENCHES)}
 
-    tests = named(executables("tests"), *GPU_WORDS)
-    return {"tests": {name: path for name, path in tests.items() if name.endswith("_test") and "emulat" not in name},
-            "benches": named(executables("bench"), "cuda", "nccl")}
+
+def head_commit():
+    asked = process.run(["git", "rev-parse", "HEAD"], 10, cwd=ROOT)
+    return asked.out.strip() if asked.ok else ""
+
+
+def project_text():
+    """English to train on: the project's own pages, over and over until they are long enough. Made-up words would have few
+    distinct letters, and an embedding's gradient is slow where many tokens are the same one."""
+    listed = ROOT.rglob("*.md") if (ROOT / "CMakeLists.txt").is_file() else []
+    pages = sorted(path for path in listed if not {"build", ".git"} & set(path.relative_to(ROOT).parts))
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in pages) or "There is no page here. "
+    return text * (1 + LEAST_TEXT // len(text))
 
 
 class Kit:
     """A packed folder (it has a manifest.json) or a build tree."""
 
-    def __init__(self, folder, device="cuda", peak=None):
+    def __init__(self, folder, device="cuda", peak=None, jobs=None):
         self.folder = Path(folder)
         self.device = device
+        self.jobs = jobs or min(8, max(1, (os.cpu_count() or 1) // 2))  # programs at once, where no time is measured
         self.peak = peak
         manifest = self.folder / "manifest.json"
         if manifest.is_file():
@@ -61,9 +87,8 @@ class Kit:
             self.sluice = self.folder / "sluice"
         else:
             found = discover(self.folder)
-            self.commit, self.tests, self.benches = "", found["tests"], found["benches"]
+            self.commit, self.tests, self.benches = head_commit(), found["tests"], found["benches"]
             self.sluice = self.folder / "tools" / "sluice"
-        self.shared = os.environ.get("SLUICE_SHARED", "")
         self.python = os.environ.get("SLUICE_PYTHON", sys.executable)
         self._scratch = tempfile.TemporaryDirectory(prefix="gpu-check-")
         atexit.register(self._scratch.cleanup)
@@ -95,12 +120,11 @@ class Kit:
         return known[0] if known else None
 
     def text(self):
-        """A text to train on, the same on every machine."""
-        path = self.scratch / "text.txt"
+        """A text to train on; a packed folder's is the same on every machine."""
+        packed = self.folder / TEXT
+        if packed.is_file():
+            return packed
+        path = self.scratch / TEXT
         if not path.is_file():
-            state, words = 1, []
-            while len(words) < 60000:
-                state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-                words.append(f"w{(state >> 33) % 997:x}")
-            path.write_text(" ".join(words))
+            path.write_text(project_text(), encoding="utf-8")
         return path

@@ -7,9 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gpu_check.kit import GPU_WORDS, discover
+from gpu_check.kit import BENCHES, ROOT, TESTS, TEXT, discover, project_text
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60 * 2**20  # bytes
 LARGE = 2**20  # larger files are packed compressed (to a fifth), and unpacked when they are first used
 # Every glibc machine has these, and no copy of them works elsewhere.
@@ -35,13 +34,21 @@ def wanted_targets(listing):
     """The targets of `ninja -t targets all` that a GPU can run, and the program."""
     names = set(re.findall(r"^(?:.*/)?([\w-]+): CXX_EXECUTABLE_LINKER", listing, re.MULTILINE))
     names |= set(re.findall(r"^(?:.*/)?([\w-]+): CUDA_EXECUTABLE_LINKER", listing, re.MULTILINE))
-    gpu = {name for name in names if any(word in name for word in GPU_WORDS) and "emulat" not in name}
-    return sorted(gpu | {"sluice"})
+    return sorted(names & {*TESTS, *BENCHES, "sluice"})
 
 
-def build(folder):
+def architecture_flags(architectures):
+    """CMake's, for machine code alone of "90" or "90,100"; without, the project's, whatever the build tree was made for."""
+    if not architectures:
+        return ["-UCMAKE_CUDA_ARCHITECTURES"]
+    if not re.fullmatch(r"\d+[af]?(,\d+[af]?)*", architectures):
+        raise PackError(f"--architectures {architectures}: numbers such as 90, with commas between them")
+    return ["-DCMAKE_CUDA_ARCHITECTURES=" + ";".join(f"{number}-real" for number in architectures.split(","))]
+
+
+def build(folder, architectures=None):
     call(["cmake", "-S", ".", "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DSLUICE_CUDA=ON",
-          "-DSLUICE_MPI=OFF", "-DSLUICE_STRICT=ON", *BESIDE_ITSELF])
+          "-DSLUICE_MPI=OFF", "-DSLUICE_STRICT=ON", *BESIDE_ITSELF, *architecture_flags(architectures)])
     # The rules' names end in the target's: NAME_linker lists all executables.
     listing = call(["ninja", "-C", folder, "-t", "targets", "all"])
     targets = wanted_targets(re.sub(r"(EXECUTABLE_LINKER)__\S+", r"\1", listing))
@@ -102,10 +109,10 @@ def sizes(folder):
     return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
-def pack(target, build_folder, build_it=True):
+def pack(target, build_folder, build_it=True, architectures=None):
     """Returns the size of the folder in bytes."""
     if build_it:
-        build(build_folder)
+        build(build_folder, architectures)
     found = discover(build_folder)
     programs = {"sluice": Path(build_folder) / "tools" / "sluice", **found["tests"], **found["benches"]}
     folder = Path(target).resolve()
@@ -126,6 +133,7 @@ def pack(target, build_folder, build_it=True):
         check_paths(folder / name, folder.resolve())
     compress(folder)
     copy_command(folder)
+    (folder / TEXT).write_text(project_text(), encoding="utf-8")
     total = sum(sizes(folder).values())
     if total > LIMIT:
         largest = sorted(sizes(folder).items(), key=lambda item: -item[1])[:8]

@@ -4,11 +4,12 @@ import traceback
 from dataclasses import dataclass
 from typing import Callable
 
-from gpu_check import benches, bitwise, tests_part
+from gpu_check import benches, bitwise, sanitizer, speed, tests_part
 from gpu_check.kit import Clock, Skip
+from gpu_check.report import CUT_OFF
 
 
-def doctor(kit, _clock):
+def doctor(kit, _clock, _rows):
     """What the machine has, as `sluice doctor` sees it."""
     found = kit.doctor
     lacks = [f"missing: {lack['what']} ({lack['meaning']})" for lack in found.get("missing") or []]
@@ -20,7 +21,7 @@ def doctor(kit, _clock):
 @dataclass(frozen=True)
 class Part:
     name: str
-    run: Callable
+    run: Callable  # of the kit, the clock and the part's rows
     limit: int  # seconds
 
     @property
@@ -28,29 +29,39 @@ class Part:
         return self.run.__doc__.strip()
 
 
+# What tells most in a second comes first, since the time may end anywhere.
 PARTS = [
-    Part("doctor", doctor, 60),
-    Part("conformance", tests_part.conformance, 300),
-    Part("kernels", tests_part.kernels, 300),
-    Part("sanitizer", tests_part.sanitizer, 300),
-    Part("bitwise", bitwise.bitwise, 420),
-    Part("bench-kernels", benches.bench_kernels, 240),
+    Part("doctor", doctor, 10),
+    Part("train-gpt2", speed.train_gpt2, 180),
+    Part("bench-kernels", benches.bench_kernels, 120),
+    Part("kernels", tests_part.kernels, 240),
+    Part("conformance", tests_part.conformance, 60),
+    Part("bitwise", bitwise.bitwise, 300),
+    Part("sanitizer", sanitizer.sanitizer, 240),
+    Part("stages", speed.stages, 180),
+    Part("train-gpt2-xl", speed.train_gpt2_xl, 400),
     Part("bench-nccl", benches.bench_nccl, 120),
-    Part("bench-train", benches.bench_train, 420),
-    Part("stages", benches.stages, 240),
 ]
 
 
-def run_part(part, kit, limit=None):
-    """{"status": "ok" | "failed" | "skipped", "seconds", "summary", "notes", ...}; never raises."""
+def status(result):
+    if not result.pop("ok"):
+        return "failed"
+    return CUT_OFF if result.get("not_reached") else "ok"
+
+
+def run_part(part, kit, rows, seconds):
+    """{"status": "ok" | "failed" | "skipped" | "cut off", "complete", "seconds", "summary", "notes", ...}; raises nothing
+    but process.Stopped. A part is complete where running it again would tell nothing new."""
     began = time.monotonic()
     try:
-        result = part.run(kit, Clock(limit or part.limit))
-        result["status"] = "ok" if result.pop("ok") else "failed"
+        result = part.run(kit, Clock(seconds), rows)
+        result["status"] = status(result)
     except Skip as why:
         result = {"status": "skipped", "summary": str(why), "notes": []}
     except Exception as error:  # pylint: disable=broad-except  # an error in one part must not lose the others' results
         result = {"status": "failed", "summary": f"{type(error).__name__}: {error}",
                   "notes": traceback.format_exc().splitlines()[-3:]}
+    result["complete"] = not result.get("not_reached")
     result["seconds"] = round(time.monotonic() - began, 1)
     return result

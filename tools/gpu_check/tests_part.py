@@ -1,108 +1,125 @@
-"""The parts that run test programs: their own reports say what passed."""
-import json
-import shutil
-from pathlib import Path
+"""The parts that run test programs: a process per suite, so that a crash or a time-out costs one suite."""
+from dataclasses import dataclass
 
-from gpu_check import process
-from gpu_check.kit import Skip
+from gpu_check import gtest, process
+from gpu_check.kit import DEVICE_TESTS, KERNEL_TESTS, Skip
 
-MEMCHECK_ERRORS = 9  # the exit code that compute-sanitizer is told to use
 AS_CTEST = {"OMP_NUM_THREADS": "1"}
-# Kernels of cuBLASLt, or many runs of kernels that other suites run once.
-NOT_CHECKED = ("Linear", "Determinism", "Bits")
+SUITE_LIMIT = 120  # seconds
+LIST_LIMIT = 30
+NOTES = 20  # failures that are printed; the file has them all
 
 
-def never_began(case):
-    """A program whose environment skips all its tests reports them too, but without times."""
-    return case.get("timestamp", "").startswith("1970-")
+@dataclass(frozen=True)
+class Suite:
+    program: str
+    suite: str  # ends in a dot
+    size: int
+
+    @property
+    def name(self):
+        return f"{self.program} {self.suite[:-1]}"
 
 
-def read_report(path):
-    """{"passed", "failed", "skipped", "failures": [name: first line]} of GoogleTest's JSON."""
-    counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
-    for suite in json.loads(Path(path).read_text())["testsuites"]:
-        for case in suite["testsuite"]:
-            if case.get("failures"):
-                counts["failed"] += 1
-                first = case["failures"][0]["failure"].strip().splitlines()
-                counts["failures"].append(f"{suite['name']}.{case['name']}: {' '.join(first[:4])[:300]}")
-            elif case.get("result") == "SKIPPED" or case.get("status") == "NOTRUN" or never_began(case):
-                counts["skipped"] += 1
-            else:
-                counts["passed"] += 1
-    return counts
-
-
-def run_test(kit, name, clock, before=(), arguments=()):
-    report = kit.scratch / f"{name}.json"
-    report.unlink(missing_ok=True)
-    outcome = process.run([*before, kit.tests[name], f"--gtest_output=json:{report}", *arguments], clock.left(), AS_CTEST)
-    counts = {"passed": 0, "failed": 0, "skipped": 0, "failures": []}
-    if report.is_file():
-        counts = read_report(report)
-    # A program that crashed, or did not end in time, has written no report.
-    if not outcome.ok and not counts["failed"]:
-        counts["failed"] += 1
-        counts["failures"].append(f"{name}: {outcome.why()}")
-    return {"name": name, "seconds": round(outcome.seconds, 1), **counts}
-
-
-def run_tests(kit, names, clock, before=(), arguments=()):
-    if not names:
+def list_suites(kit, programs, clock):
+    """The largest ones first, since they take longest and others fill the time beside them."""
+    found = []
+    for program in programs:
+        if program in kit.tests:
+            listed = process.run([kit.tests[program], "--gtest_list_tests"], min(LIST_LIMIT, clock.left()))
+            found += [Suite(program, name, size) for name, size in gtest.list_suites(listed.out).items()]
+            if not found and not listed.ok:
+                raise RuntimeError(f"{program} --gtest_list_tests: {listed.why()}")
+    if not found:
         raise Skip("there are no such tests in this folder")
-    results = [run_test(kit, name, clock, before, arguments) for name in names]
-    total = {key: sum(result[key] for result in results) for key in ("passed", "failed", "skipped")}
-    # There is a GPU here, so a program that has run no test has tested nothing.
-    idle = [f"{result['name']}: all of it was skipped" for result in results if not result["passed"] + result["failed"]]
-    return {"ok": total["failed"] == 0 and not idle, **total, "tests": results,
-            "summary": f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped",
-            "notes": idle + [failure for result in results for failure in result["failures"]][:20]}
+    return sorted(found, key=lambda suite: -suite.size)
 
 
-def of_kernels(name):
-    return "cuda" in name
+def describe(row):
+    words = [f"{row['passed']} passed", f"{row['failed']} failed", f"{row['skipped']} skipped"]
+    counts = ", ".join(word for word in words if not word.startswith("0 "))
+    return counts or row.get("error") or "no test has run"
 
 
-def conformance(kit, clock):
-    """The suite of all transports, over NCCL, and training on devices."""
-    return run_tests(kit, [name for name in kit.tests if not of_kernels(name)], clock)
+def make_row(results, seconds, complete):
+    return {"complete": complete, "passed": results.count("ok"), "failed": results.count("failed"),
+            "skipped": results.count("skipped"), "seconds": round(seconds, 1), "tests": results.tests, "said": results.said}
 
 
-def kernels(kit, clock):
-    """Every CUDA kernel against the CPU's."""
-    return run_tests(kit, [name for name in kit.tests if of_kernels(name)], clock)
+def run_suite(kit, rows, clock, suite, before=()):
+    """Writes the suite's row after every test; returns how the program ended and the row."""
+    parser = gtest.Parser()
+
+    def read(line):
+        if parser.read(line):
+            rows.put(suite.name, make_row(parser.results, 0, False))
+
+    command = [*before, kit.tests[suite.program], f"--gtest_filter={suite.suite}*"]
+    outcome = process.run(command, min(SUITE_LIMIT, clock.left()), AS_CTEST, on_line=read)
+    cut = outcome.timed_out and clock.is_up()  # by the part's time, which says nothing about the test
+    if not outcome.ok and not cut:
+        parser.close(": ".join([outcome.how(), *outcome.tail()[-1:]]))
+    row = make_row(parser.results, outcome.seconds, not cut)
+    if cut:
+        return outcome, row
+    if not outcome.ok and not row["failed"]:
+        row["error"] = outcome.why()
+    elif row["failed"]:
+        row["error"] = f"{row['failed']} tests failed"
+    return outcome, row
 
 
-def find_sanitizer():
-    for folder in ("", "/usr/local/cuda/bin/", "/usr/local/cuda/compute-sanitizer/"):
-        found = shutil.which(folder + "compute-sanitizer")
-        if found:
-            return found
-    raise Skip("there is no compute-sanitizer on PATH or in /usr/local/cuda")
+def failure_notes(results):
+    """One line for each failed test, or for a suite that failed otherwise."""
+    notes = []
+    for name, row in results.items():
+        failed = {test: entry.get("said", []) for test, entry in row["tests"].items() if entry["result"] == "failed"}
+        notes += [f"{test}: {' '.join(said[:4])[:300]}" for test, said in failed.items()]
+        if row.get("error") and not failed:
+            notes.append(f"{name}: {row['error']}")
+    return notes[:NOTES] + ([f"{len(notes) - NOTES} more failures are in the file"] if len(notes) > NOTES else [])
 
 
-def suites(kit, name, clock):
-    """Names of a program's test suites, the longest-running (attention) last."""
-    listed = process.run([kit.tests[name], "--gtest_list_tests"], clock.left()).out.splitlines()
-    found = [line.split("#")[0].strip() for line in listed if line and not line.startswith((" ", "Running"))]
-    return sorted((suite for suite in found if not any(word in suite for word in NOT_CHECKED)),
-                  key=lambda suite: ("Attention" in suite, suite))
+def why_skipped(results, program):
+    """What the program or its first skipped test said."""
+    rows = [row for name, row in results.items() if name.split()[0] == program]
+    said = [row["said"] for row in rows] + [test.get("said", []) for row in rows for test in row["tests"].values()]
+    return next((f": {' '.join(lines[:3])[:300]}" for lines in said if lines), "")
 
 
-def sanitizer(kit, clock):
-    """compute-sanitizer's memcheck over the kernel tests, suite by suite as long as there is time."""
-    before = [find_sanitizer(), "--tool", "memcheck", "--error-exitcode", str(MEMCHECK_ERRORS)]
-    wanted = [(name, suite) for name in kit.tests if of_kernels(name) for suite in suites(kit, name, clock)]
-    if not wanted:
-        raise Skip("there are no such tests in this folder")
-    results, not_reached = [], []
-    for name, suite in wanted:
-        if clock.left() < 5:
-            not_reached.append(f"{name} {suite}")
-            continue
-        results.append(run_test(kit, name, clock, before, [f"--gtest_filter={suite}*"]))
-    failures = [failure for result in results for failure in result["failures"]]
-    notes = failures[:20] + ([f"not reached: {', '.join(not_reached)}"] if not_reached else [])
-    clean = sum(not result["failed"] for result in results)
-    return {"ok": not failures and bool(results), "suites": len(wanted), "clean": clean, "not_reached": not_reached,
-            "tests": results, "notes": notes, "summary": f"{clean} of {len(wanted)} suites without an error"}
+def summarize(results, not_reached):
+    total = {key: sum(row[key] for row in results.values()) for key in ("passed", "failed", "skipped")}
+    wrong = [name for name, row in results.items() if row.get("error")]
+    # There is a GPU here, so a program that has run no test has tried nothing.
+    tried = {name.split()[0] for name, row in results.items() if row["passed"] + row["failed"]}
+    idle = {name.split()[0] for name, row in results.items() if not row.get("error")} - tried - {name.split()[0] for name in not_reached}
+    notes = [f"{program}: all of it was skipped{why_skipped(results, program)}" for program in sorted(idle)]
+    notes += failure_notes(results)
+    return {"ok": not wrong and not idle, **total, "not_reached": not_reached, "notes": notes,
+            "summary": f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped"}
+
+
+def run_tests(kit, rows, clock, programs):
+    results, cut = {}, []
+
+    def task(suite):
+        row = rows.known(suite.name)
+        if row is None:
+            _, row = run_suite(kit, rows, clock, suite)
+            if not row["complete"]:
+                cut.append(suite.name)
+            rows.put(suite.name, row, f"{suite.name}: {describe(row)}")
+        results[suite.name] = row
+
+    missed = process.each(list_suites(kit, programs, clock), task, kit.jobs, clock)
+    return summarize(results, cut + [suite.name for suite in missed])
+
+
+def conformance(kit, clock, rows):
+    """CUDA's devices, and NCCL between as many GPUs as there are."""
+    return run_tests(kit, rows, clock, DEVICE_TESTS)
+
+
+def kernels(kit, clock, rows):
+    """Every CUDA kernel against the CPU's, a process per suite."""
+    return run_tests(kit, rows, clock, KERNEL_TESTS)

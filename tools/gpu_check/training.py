@@ -12,16 +12,20 @@ WARM_UP = 2  # steps that are not measured, since the first ones choose algorith
 
 
 class Failed(Exception):
-    """A run that failed; its message says how."""
+    """A run that failed; its message says how, and `tails` are the last lines on stderr of each of its processes."""
+
+    def __init__(self, message, tails=(), timed_out=False):
+        super().__init__(message)
+        self.tails = list(tails)
+        self.timed_out = timed_out
 
 
 def lines(text):
     found = []
     for line in text.splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError):
+            value = json.loads(line)
+            found += [value] if isinstance(value, dict) else []
     return found
 
 
@@ -31,7 +35,7 @@ def parse(outcome):
     steps = [line for line in objects if "loss_hex" in line]
     done = [line for line in objects if line.get("done")]
     if not outcome.ok or not steps or not done:
-        raise Failed(outcome.why())
+        raise Failed(outcome.why(), [outcome.tail()], outcome.timed_out)
     return {"losses": [step["loss_hex"] for step in steps], "seconds": [step["step_seconds"] for step in steps],
             "hash": done[0]["weights_hash"], "arena_bytes": max(max(step["arena_bytes"]) for step in steps)}
 
@@ -40,9 +44,19 @@ def command(kit, flags):
     return [kit.sluice, "train", "--data", kit.text(), "--device", kit.device, "--json", *flags]
 
 
-def one_process(kit, flags, timeout):
+def steps_to(on_step):
+    """A reader of a run's lines that hands on those of steps."""
+    def read(line):
+        for found in lines(line):
+            if "step_seconds" in found:
+                on_step(found)
+    return read
+
+
+def one_process(kit, flags, timeout, on_step=None):
     """All ranks in one process, on as many GPUs as there are (usually one)."""
-    return parse(process.run(command(kit, [*flags, "--transport", "inprocess"]), timeout))
+    words = command(kit, [*flags, "--transport", "inprocess"])
+    return parse(process.run(words, timeout, on_line=steps_to(on_step) if on_step else None))
 
 
 def free_port():
@@ -59,7 +73,7 @@ def free_port():
 def rank_environment(rank):
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     return {"NCCL_HOSTID": f"gpu-check-{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1",
-            "CUDA_VISIBLE_DEVICES": visible}
+            "CUDA_VISIBLE_DEVICES": visible, "NCCL_DEBUG": "WARN", "NCCL_DEBUG_FILE": "/dev/stderr"}
 
 
 def many_processes(kit, flags, ranks, timeout):
@@ -72,7 +86,8 @@ def many_processes(kit, flags, ranks, timeout):
     for rank, outcome in enumerate(outcomes):
         if not outcome.ok:
             speaker = next((other for other in outcomes if not other.ok and other.err.strip()), outcome)
-            raise Failed(f"rank {rank}: {speaker.why()}")
+            raise Failed(f"rank {rank}: {speaker.why()}", [other.tail() for other in outcomes],
+                         all(other.timed_out or other.ok for other in outcomes))
     return parse(outcomes[0])
 
 

@@ -1,0 +1,233 @@
+"""The parts that measure training."""
+import json
+import statistics
+from pathlib import Path
+
+from gpu_check import process, training
+from gpu_check.kit import Skip
+
+# Sizes of GPT-2 (124M, 1.5B), with the vocabulary that the peer uses: a multiple of 64.
+MODELS = {
+    "gpt2": {"layers": 12, "dim": 768, "heads": 12, "vocab": 50304, "seq": 1024, "micro_batch": 16, "micro_batches": 4,
+             "target_mfu": 0.45},
+    "gpt2-xl": {"layers": 48, "dim": 1600, "heads": 25, "vocab": 50304, "seq": 1024, "micro_batch": 8,
+                "micro_batches": 4, "target_mfu": 0.50},
+}
+# What a CPU is done with at once, to try this command where there is no GPU.
+TINY = {"layers": 2, "dim": 32, "heads": 2, "vocab": 256, "seq": 32, "micro_batch": 1, "micro_batches": 2}
+STEPS = 8
+RUN_LIMIT = 120  # seconds of one run of sluice
+PEER_LIMIT = 240  # torch.compile takes most of them
+SHAPE_FLAGS = ("layers", "dim", "heads", "vocab", "seq")
+
+
+def shape_of(kit, model, **changed):
+    return {**MODELS[model], **(TINY if kit.device == "cpu" else changed)}
+
+
+def step_flops(shape):
+    """6 FLOPs per matmul parameter and token, half for causal attention: as torch_peer.py counts."""
+    per_token = 6 * (12 * shape["layers"] * shape["dim"]**2 + shape["vocab"] * shape["dim"] +
+                     shape["layers"] * shape["seq"] * shape["dim"])
+    return per_token * step_tokens(shape)
+
+
+def step_tokens(shape):
+    return shape["micro_batch"] * shape["micro_batches"] * shape["seq"]
+
+
+def speed(kit, shape, seconds):
+    peak = kit.peak_flops()
+    return {"step_seconds": seconds, "tokens_per_second": step_tokens(shape) / seconds,
+            "mfu": step_flops(shape) / seconds / peak if peak else None}
+
+
+def sluice_flags(model, shape, stages=1, steps=STEPS + training.WARM_UP):
+    flags = ["--model", model, "--stages", str(stages), "--schedule", "1f1b", "--dtype", "bf16", "--steps",
+             str(steps), "--micro-batch-size", str(shape["micro_batch"]), "--micro-batches",
+             str(shape["micro_batches"]), "--eval-micro-batches", "1", "--timeout", "120s",
+             "--bytes"]  # only the time of a step matters, not what is learnt
+    for key in SHAPE_FLAGS:
+        flags += [f"--{key}", str(shape[key])]
+    return flags
+
+
+def describe(name, result):
+    mfu = "" if result["mfu"] is None else f", MFU {100 * result['mfu']:.1f} %"
+    return f"{name}: {1e3 * result['step_seconds']:.1f} ms a step, {result['tokens_per_second']:,.0f} tokens/s{mfu}"
+
+
+class Steps:
+    """The steps of one run, each of which is in the file before the next one ends."""
+
+    def __init__(self, kit, rows, name, shape):
+        self._kit, self._rows, self.name, self._shape = kit, rows, name, shape
+        self._seconds = []
+
+    def add(self, seconds):
+        self._seconds.append(seconds)
+        self._rows.put(self.name, self._row(complete=False))
+
+    def _row(self, **more):
+        """The median leaves out the warm-up, so it is there from the first step after it."""
+        measured = speed(self._kit, self._shape, training.median_step(self._seconds)) if self._is_warm() else {}
+        return {**measured, "seconds": self._seconds, **more}
+
+    def _is_warm(self):
+        return len(self._seconds) > training.WARM_UP
+
+    def done(self, **more):
+        row = self._row(complete=True, **more)
+        self._rows.put(self.name, row, describe(self.name, row) if self._is_warm() else f"{self.name}: ok")
+        return row
+
+    def failed(self, failure):
+        """Keeps what was measured until then."""
+        row = self._row(complete=not failure.timed_out, error=str(failure), stderr=failure.tails)
+        steps = f"; {describe('until then', row)}" if self._is_warm() else ""
+        self._rows.put(self.name, row, f"{self.name}: {failure}{steps}")
+        return row
+
+
+def measure_sluice(kit, clock, rows, name, shape, flags, limit=RUN_LIMIT):
+    """The row of a run of sluice in one process; it has an "error" where the run failed."""
+    known = rows.known(name)
+    if known:
+        return known
+    steps = Steps(kit, rows, name, shape)
+    try:
+        result = training.one_process(kit, flags, min(limit, clock.left()), lambda step: steps.add(step["step_seconds"]))
+        return steps.done(arena_bytes=result["arena_bytes"])
+    except training.Failed as failure:
+        return steps.failed(failure)
+
+
+def peer_command(kit, shape):
+    asked = process.run([kit.python, "-c", "import torch; print(torch.cuda.is_available())"], 60)
+    if not asked.ok or (asked.out.strip() != "True" and kit.device != "cpu"):
+        raise Skip(f"{kit.python} has no PyTorch that sees a GPU (SLUICE_PYTHON names another Python)")
+    command = [kit.python, Path(__file__).with_name("torch_peer.py"), "--device", kit.device, "--steps", str(STEPS), "--warmup",
+               str(training.WARM_UP), "--micro-batch", str(shape["micro_batch"]), "--micro-batches",
+               str(shape["micro_batches"]), "--data", kit.text()]
+    for key in SHAPE_FLAGS:
+        command += [f"--{key}", str(shape[key])]
+    return command + (["--eager"] if kit.device == "cpu" else [])
+
+
+def measure_peer(kit, clock, rows, name, shape):
+    known = rows.known(name)
+    if known:
+        return known
+    command, steps = peer_command(kit, shape), Steps(kit, rows, name, shape)
+    read = training.steps_to(lambda step: steps.add(step["step_seconds"]))
+    outcome = process.run(command, min(PEER_LIMIT, clock.left()), on_line=read)
+    found = [line for line in training.lines(outcome.out) if "step_s_median" in line]
+    if not outcome.ok or not found:
+        return steps.failed(training.Failed(outcome.why(), [outcome.tail()], outcome.timed_out))
+    return steps.done(peer=found[-1]["peer"], compiled=found[-1]["compiled"])
+
+
+def variants(kit):
+    """{what: flags} of the runs of sluice that are measured beside each other."""
+    found = {"sluice": []}
+    if kit.device == "cuda":
+        found["sluice, cuDNN's attention"] = ["--attention", "cudnn"]
+    return found
+
+
+def compare_with_peer(kit, clock, rows, model, shape=None):
+    shape = shape or shape_of(kit, model)
+    results, notes, not_reached = {}, [], []
+    runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*sluice_flags(model, shape), *more])
+            for name, more in variants(kit).items()}
+    runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
+    for name, run in runs.items():
+        if clock.is_up():
+            not_reached.append(name)
+            continue
+        try:
+            results[name] = run()
+        except Skip as why:
+            notes.append(f"{name}: {why}")
+            continue
+        if not results[name]["complete"] and clock.is_up():
+            not_reached.append(name)
+    return judge(results, notes, not_reached, shape)
+
+
+def judge(results, notes, not_reached, shape):
+    wrong = [f"{name}: {row['error']}" for name, row in results.items() if row.get("error") and name not in not_reached]
+    speeds = {name: row["step_seconds"] for name, row in results.items() if "step_seconds" in row}
+    mine = [seconds for name, seconds in speeds.items() if name != "PyTorch"]
+    best = max((row.get("mfu") or 0 for name, row in results.items() if name != "PyTorch"), default=0)
+    words = [f"{1e3 * min(mine):.1f} ms a step"] if mine else []
+    words += [f"MFU {100 * best:.1f} % (target: {100 * shape['target_mfu']:.0f} %)"] if best else []
+    times = speeds["PyTorch"] / min(mine) if "PyTorch" in speeds and mine else None
+    words += [f"{times:.2f} times PyTorch's speed"] if times else []
+    # A peer that fails says nothing about sluice.
+    return {"ok": not [why for why in wrong if not why.startswith("PyTorch")], "target_mfu": shape["target_mfu"],
+            "met": best >= shape["target_mfu"], "times_peer": times, "notes": notes + wrong, "not_reached": not_reached,
+            "summary": ", ".join(words) or "no speed was measured"}
+
+
+def train_gpt2(kit, clock, rows, shape=None):
+    """GPT-2 124M at T 1024 in bf16, beside PyTorch (torch.compile, SDPA)."""
+    return compare_with_peer(kit, clock, rows, "gpt2", shape)
+
+
+def train_gpt2_xl(kit, clock, rows, shape=None):
+    """GPT-2 1.5B at T 1024 in bf16, beside PyTorch (torch.compile, SDPA)."""
+    return compare_with_peer(kit, clock, rows, "gpt2-xl", shape)
+
+
+def idle_between_actions(trace):
+    """Median seconds between the end of a rank's action and the start of its next one in the same step."""
+    spans = {}
+    for event in json.loads(trace)["traceEvents"]:
+        if event.get("ph") == "X":
+            spans.setdefault((event["tid"], event["cat"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    gaps = []
+    for of_step in spans.values():
+        of_step.sort()
+        gaps += [after[0] - before[1] for before, after in zip(of_step, of_step[1:])]
+    return statistics.median(gaps) / 1e6 if gaps else None
+
+
+def stage_runs(kit, shape, trace):
+    """{name: flags}, the one that the others are compared with first."""
+    runs = {"1 stage": [*sluice_flags("gpt2", shape, 1), "--trace", str(trace)]}
+    if kit.device == "cuda":
+        runs["1 stage, CUDA graphs"] = [*sluice_flags("gpt2", shape, 1), "--cuda-graphs"]
+    return {**runs, **{f"{count} stages": sluice_flags("gpt2", shape, count) for count in (2, 4) if count <= shape["layers"]}}
+
+
+def stages(kit, clock, rows, shape=None):
+    """1 stage against 2 and 4 on one GPU: the cost of the pipeline itself, since the whole model is on one device."""
+    shape = shape or shape_of(kit, "gpt2", micro_batch=8, micro_batches=16)
+    trace = kit.scratch / "trace.json"
+    results, notes, not_reached, idle = {}, [], [], None
+    for name, flags in stage_runs(kit, shape, trace).items():
+        if clock.is_up():
+            not_reached.append(name)
+            continue
+        row = results[name] = measure_sluice(kit, clock, rows, name, shape, flags)
+        if not row["complete"] and clock.is_up():
+            not_reached.append(name)
+        elif row.get("error"):
+            notes.append(f"{name}: {row['error']}")
+        if trace.is_file() and idle is None and "error" not in row:
+            idle = idle_between_actions(trace.read_text())
+            notes.append(f"idle between actions: {1e6 * (idle or 0):.1f} us (target: below 5)")
+    ratios = ratios_of(results)
+    notes += [f"{name}: {ratio:.3f} of 1 stage's time" for name, ratio in ratios.items() if name != "1 stage"]
+    worst = max((ratio for name, ratio in ratios.items() if "stages" in name), default=None)
+    return {"ok": not any(row.get("error") and name not in not_reached for name, row in results.items()),
+            "ratios": ratios, "idle_between_actions": idle, "notes": notes, "not_reached": not_reached,
+            "summary": f"at most {100 * (worst - 1):.1f} % above one stage (target: 3)" if worst else "a run failed"}
+
+
+def ratios_of(results):
+    if "step_seconds" not in results.get("1 stage", {}):
+        return {}
+    one = results["1 stage"]["step_seconds"]
+    return {name: row["step_seconds"] / one for name, row in results.items() if "step_seconds" in row}
