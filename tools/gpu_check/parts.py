@@ -4,7 +4,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Callable
 
-from gpu_check import benches, bitwise, sanitizer, speed, tests_part
+from gpu_check import benches, bitwise, sanitizer, smoke, speed, tests_part
 from gpu_check.kit import Clock, Skip
 from gpu_check.report import CUT_OFF
 
@@ -32,6 +32,7 @@ class Part:
 # What tells most in a second comes first, since the time may end anywhere.
 PARTS = [
     Part("doctor", doctor, 10),
+    Part("smoke", smoke.smoke, 60),
     Part("train-gpt2", speed.train_gpt2, 180),
     Part("bench-kernels", benches.bench_kernels, 120),
     Part("kernels", tests_part.kernels, 240),

@@ -6,7 +6,7 @@ from unittest import mock
 
 from programs import Folder, write_program
 
-from gpu_check import benches, bitwise, parts, sanitizer, speed, tests_part
+from gpu_check import benches, bitwise, parts, sanitizer, smoke, speed, tests_part
 from gpu_check.kit import Clock
 from gpu_check.report import Rows
 
@@ -165,6 +165,13 @@ echo '{"peer": "torch", "compiled": true, "step_s_median": 0.202}'
         self.assertAlmostEqual(row["step_seconds"], 0.101)
         self.assertEqual(row["error"], "exit 1: sluice: no evaluation")
         self.assertEqual(row["stderr"], [["sluice: no evaluation"]])
+
+    def test_smoke_tries_four_ways_and_two_processes(self):
+        self.make(broken="late")
+        rows = Rows()
+        result = smoke.smoke(self.kit, Clock(60), rows)
+        self.assertEqual((result["ok"], result["summary"]), (False, "5 of 6 runs are well; not: gpt2, cuDNN's attention"))
+        self.assertTrue(rows.get("2 processes, fp32")["complete"])
 
     def test_the_lines_of_a_benchmark_that_crashes_are_kept(self):
         write_program(self.folder / "cuda_kernels_bench", "#!/bin/sh\necho layer_norm 81 %\necho lost >&2\nexit 3\n")
