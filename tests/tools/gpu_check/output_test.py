@@ -1,9 +1,9 @@
-"""What tools/gpu-check reads: GoogleTest's lines."""
+"""What tools/gpu-check reads: GoogleTest's lines, and the table of NVIDIA's profiler."""
 import unittest
 
 import programs  # noqa: F401  # where the modules are
 
-from gpu_check import gtest
+from gpu_check import gtest, ncu
 
 
 def parse(text, why=""):
@@ -62,6 +62,37 @@ y.cc:8: Skipped
     def test_suites_are_listed_with_their_sizes(self):
         listing = "Running main() from x.cc\nShapes/A.\n  B/0  # GetParam() = 1.5\n  B/1\nT/0.  # TypeParam = float\n  C\n"
         self.assertEqual(gtest.list_suites(listing), {"Shapes/A.": 2, "T/0.": 1})
+
+
+HEADER = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
+          '"Section Name","Metric Name","Metric Unit","Metric Value"\n')
+
+
+def launch(number, kernel, nanoseconds, size, percent):
+    begin = f'"{number}","7","sluice","127.0.0.1","{kernel}","1","13","(128, 1, 1)","(64, 1, 1)","0","9.0","Command line"'
+    return (f'{begin},"dram__bytes.sum","byte","{size:,}"\n{begin},"gpu__time_duration.sum","ns","{nanoseconds:,}"\n'
+            f'{begin},"sm__throughput.avg.pct_of_peak_sustained_elapsed","%","{percent}"\n')
+
+
+class Profiler(unittest.TestCase):
+    def test_launches_of_a_kernel_are_summed(self):
+        text = ("==PROF== Connected to process 7\n{\"step\":1}\n" + HEADER +
+                launch(0, "void sluice::(anonymous namespace)::Norm<float>(const float *, int)", 3000, 6_000_000, 20) +
+                launch(1, "gemm_128x256", 50_000, 1_000, 90.5) +
+                launch(2, "void sluice::(anonymous namespace)::Norm<float>(const float *, int)", 1000, 2_000_000, 40) +
+                "==PROF== Disconnected\n")
+        gemm, norm = ncu.aggregate(text)
+        self.assertEqual(gemm, {"kernel": "gemm_128x256", "launches": 1, "microseconds": 50, "bytes": 1000, "sm_percent": 90.5})
+        self.assertEqual(norm, {"kernel": "sluice::anonymous::Norm<float>", "launches": 2, "microseconds": 4, "bytes": 8_000_000,
+                                "sm_percent": 25})
+        self.assertIn("2.00 TB/s", ncu.describe(norm))
+
+    def test_units_are_converted(self):
+        text = HEADER + launch(0, "k", 5, 7, 1).replace('"ns"', '"usecond"').replace('"byte"', '"Kbyte"')
+        self.assertEqual((ncu.aggregate(text)[0]["microseconds"], ncu.aggregate(text)[0]["bytes"]), (5, 7000))
+
+    def test_no_table_is_nothing(self):
+        self.assertEqual(ncu.aggregate("==ERROR== ERR_NVGPUCTRPERM\n"), [])
 
 
 if __name__ == "__main__":
