@@ -61,7 +61,8 @@ class Configuration:
 
     def flags(self):
         flags = [*MODEL, "--schedule", self.schedule, "--stages", str(self.stages), "--dtype", self.dtype, "--recompute",
-                 self.recompute, "--norm", self.norm, "--attention", self.attention, "--micro-batches", str(MICRO_BATCHES // self.replicas)]
+                 self.recompute, "--norm", self.norm, "--attention", self.attention, "--micro-batches",
+                 str(MICRO_BATCHES // self.replicas)]
         if self.schedule != "chimera":
             flags += ["--sum-groups", str(self.groups)]
         if self.ahead:

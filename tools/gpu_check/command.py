@@ -33,19 +33,20 @@ def parse(arguments):
         "  /tmp/gpu/gpu-check --part bitwise                     one part\n\n"
         "SLUICE_PYTHON names a Python that has PyTorch (default: the one that runs this).")
     parser.add_argument("--pack", metavar="DIR", help="build, and put everything into DIR (at most 60 MiB)")
-    parser.add_argument("--architectures", metavar="LIST", help="with --pack: build for these GPUs only, such as 90 or 90,100")
-    parser.add_argument("--build", metavar="DIR", help="with --pack: where to build (default: build/gpu-check); else: run the "
-                        "programs of this build tree")
+    parser.add_argument("--architectures", metavar="LIST", help="with --pack: build for these GPUs only: 90 or 90,100")
+    parser.add_argument("--build", metavar="DIR", help="with --pack: where to build (default: build/gpu-check); else: run "
+                        "the programs of this build tree")
     parser.add_argument("--no-build", action="store_true", help="with --pack: take what is in the build tree")
-    parser.add_argument("--part", action="append", choices=[part.name for part in PARTS], help="only this one; again for more")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the results there too, as one JSON document: after every "
-                        "measurement, so that it holds all of them however this command ends")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for everything; parts that it does not suffice for are "
-                        "cut off or not run")
+    parser.add_argument("--part", action="append", choices=[part.name for part in PARTS],
+                        help="only this one; again for more")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the results there too, as one JSON document: after "
+                        "every measurement, so that it holds all of them however this command ends")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for everything; parts that it does not suffice for "
+                        "are cut off or not run")
     parser.add_argument("--resume", metavar="FILE", help="do not measure again what FILE holds, of the same commit and GPU")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="for each part, instead of its own")
-    parser.add_argument("--jobs", type=int, metavar="N", help="programs at once in parts that measure no time (default: half of "
-                        "the processors, at most 8)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="programs at once in parts that measure no time (default: half "
+                        "of the processors, at most 8)")
     parser.add_argument("--peak-tflops", type=float, help="of the GPU in bf16 (default: by its name)")
     parser.add_argument("--skip-without-gpu", action="store_true", help="without a GPU, say so and end with 0")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help=argparse.SUPPRESS)
@@ -113,7 +114,8 @@ def check(options, folder, began):
         print(f"gpu-check: {wrong}", file=sys.stderr)
         return EXIT_USAGE
     head = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "host": platform.node(),
-            "gpus": kit.gpus(), "commit": kit.commit, "cuda_driver": kit.doctor.get("cuda_driver"), "nccl": kit.doctor.get("nccl")}
+            "gpus": kit.gpus(), "commit": kit.commit, "cuda_driver": kit.doctor.get("cuda_driver"),
+            "nccl": kit.doctor.get("nccl")}
     earlier = read_earlier(options.resume, head) if options.resume else {}
     report = Report(options.output, head, [part.name for part in wanted], earlier)
     if not kit.has_gpu():
@@ -129,8 +131,8 @@ def check(options, folder, began):
     try:
         return EXIT_OK if run_all(kit, report, wanted, options, end) else EXIT_FAILED
     except process.Stopped:
-        print("gpu-check: stopped; " + (f"{options.output} has what was measured until then" if options.output else "no -o FILE"),
-              file=sys.stderr)
+        kept = f"{options.output} has what was measured until then" if options.output else "there is no -o FILE"
+        print(f"gpu-check: stopped; {kept}", file=sys.stderr)
         return EXIT_FAILED
 
 

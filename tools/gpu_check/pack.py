@@ -1,4 +1,5 @@
-"""Puts everything that a GPU machine needs into one folder: programs, the libraries that they were linked with, this command."""
+"""Puts everything that a GPU machine needs into one folder: programs, the libraries that they were linked with, a text to
+train on, this command."""
 import json
 import lzma
 import os
@@ -58,7 +59,8 @@ def build(folder, architectures=None):
 def libraries(program):
     """[(name, path)] of the libraries that the loader would use for `program`, except the system's."""
     found = []
-    for line in subprocess.run(["ldd", str(program)], text=True, capture_output=True, check=False).stdout.splitlines():
+    listed = subprocess.run(["ldd", str(program)], text=True, capture_output=True, check=False).stdout
+    for line in listed.splitlines():
         match = re.match(r"\s*(\S+) => (.*) \(0x", line)
         if "not found" in line:
             raise PackError(f"{program}: {line.strip()}")
@@ -75,8 +77,8 @@ def copy_program(source, target):
 def check_paths(program, folder):
     for library, path in libraries(program):
         if folder / "lib" not in path.parents:
-            raise PackError(f"{program.name} would take {library} from {path.parent}: it was not linked to look beside itself; "
-                            "leave --no-build out")
+            raise PackError(f"{program.name} would take {library} from {path.parent}: it was not linked to look beside "
+                            "itself; leave --no-build out")
 
 
 def compress(folder):

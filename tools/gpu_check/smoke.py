@@ -13,7 +13,7 @@ PROCESSES_LIMIT = 30  # they may wait for each other forever
 
 
 def ask_nvidia_smi(rows):
-    """Returns whether it answered; a machine without it still has a GPU."""
+    """A machine without it may still have a GPU."""
     program = shutil.which("nvidia-smi")
     if not program:
         rows.put("nvidia-smi", {"complete": True, "found": None}, "nvidia-smi: there is none")
@@ -21,9 +21,8 @@ def ask_nvidia_smi(rows):
     outcome = process.run([program, f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"], QUERY_LIMIT)
     gpus = [dict(zip(QUERY, map(str.strip, line.split(",")))) for line in outcome.out.splitlines() if line.strip()]
     row = {"complete": True, "gpus": gpus} if outcome.ok else {"complete": True, "found": outcome.why()}
-    rows.put("nvidia-smi", row, f"nvidia-smi: {outcome.why() if not outcome.ok else ''}")
-    for gpu in gpus:
-        print("\n".join(f"{'':18}{key}: {value}" for key, value in gpu.items()), flush=True)
+    said = "; ".join(", ".join(f"{key} {value}" for key, value in gpu.items()) for gpu in gpus)
+    rows.put("nvidia-smi", row, f"nvidia-smi: {said if outcome.ok else outcome.why()}")
 
 
 def list_libraries(kit, rows):
@@ -65,7 +64,8 @@ def smoke(kit, clock, rows):
     shape = speed.shape_of(kit, "gpt2")
     runs = {name: lambda name=name, flags=flags: speed.measure_sluice(kit, clock, rows, name, shape, flags, RUN_LIMIT)
             for name, flags in training_runs(kit, shape).items()}
-    runs.update({f"2 processes, {dtype}": lambda dtype=dtype: run_processes(kit, clock, rows, dtype) for dtype in ("bf16", "fp32")})
+    runs.update({f"2 processes, {dtype}": lambda dtype=dtype: run_processes(kit, clock, rows, dtype)
+                 for dtype in ("bf16", "fp32")})
     results, not_reached = {}, []
     for name, run in runs.items():
         if clock.is_up():
@@ -73,5 +73,6 @@ def smoke(kit, clock, rows):
         else:
             results[name] = run()
     wrong = [name for name, row in results.items() if row.get("error")]
+    names = f"; not: {', '.join(wrong)}" if wrong else ""
     return {"ok": not wrong, "not_reached": not_reached, "notes": [],
-            "summary": f"{len(results) - len(wrong)} of {len(runs)} runs are well" + (f"; not: {', '.join(wrong)}" if wrong else "")}
+            "summary": f"{len(results) - len(wrong)} of {len(runs)} runs are well{names}"}

@@ -42,8 +42,8 @@ def speed(kit, shape, seconds):
             "mfu": step_flops(shape) / seconds / peak if peak else None}
 
 
-def sluice_flags(model, shape, stages=1, steps=STEPS + training.WARM_UP):
-    flags = ["--model", model, "--stages", str(stages), "--schedule", "1f1b", "--dtype", "bf16", "--steps",
+def sluice_flags(model, shape, count=1, steps=STEPS + training.WARM_UP):
+    flags = ["--model", model, "--stages", str(count), "--schedule", "1f1b", "--dtype", "bf16", "--steps",
              str(steps), "--micro-batch-size", str(shape["micro_batch"]), "--micro-batches",
              str(shape["micro_batches"]), "--eval-micro-batches", "1", "--timeout", "120s",
              "--bytes"]  # only the time of a step matters, not what is learnt
@@ -106,8 +106,8 @@ def peer_command(kit, shape):
     asked = process.run([kit.python, "-c", "import torch; print(torch.cuda.is_available())"], 60)
     if not asked.ok or (asked.out.strip() != "True" and kit.device != "cpu"):
         raise Skip(f"{kit.python} has no PyTorch that sees a GPU (SLUICE_PYTHON names another Python)")
-    command = [kit.python, Path(__file__).with_name("torch_peer.py"), "--device", kit.device, "--steps", str(STEPS), "--warmup",
-               str(training.WARM_UP), "--micro-batch", str(shape["micro_batch"]), "--micro-batches",
+    command = [kit.python, Path(__file__).with_name("torch_peer.py"), "--device", kit.device, "--steps", str(STEPS),
+               "--warmup", str(training.WARM_UP), "--micro-batch", str(shape["micro_batch"]), "--micro-batches",
                str(shape["micro_batches"]), "--data", kit.text()]
     for key in SHAPE_FLAGS:
         command += [f"--{key}", str(shape[key])]
@@ -138,7 +138,8 @@ def variants(kit):
 def compare_with_peer(kit, clock, rows, model, shape=None):
     shape = shape or shape_of(kit, model)
     results, notes, not_reached = {}, [], []
-    runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*sluice_flags(model, shape), *more])
+    flags = sluice_flags(model, shape)
+    runs = {name: lambda name=name, more=more: measure_sluice(kit, clock, rows, name, shape, [*flags, *more])
             for name, more in variants(kit).items()}
     runs["PyTorch"] = lambda: measure_peer(kit, clock, rows, "PyTorch", shape)
     for name, run in runs.items():

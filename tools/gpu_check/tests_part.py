@@ -92,7 +92,8 @@ def summarize(results, not_reached):
     wrong = [name for name, row in results.items() if row.get("error")]
     # There is a GPU here, so a program that has run no test has tried nothing.
     tried = {name.split()[0] for name, row in results.items() if row["passed"] + row["failed"]}
-    idle = {name.split()[0] for name, row in results.items() if not row.get("error")} - tried - {name.split()[0] for name in not_reached}
+    unknown = {name.split()[0] for name in not_reached}
+    idle = {name.split()[0] for name, row in results.items() if not row.get("error")} - tried - unknown
     notes = [f"{program}: all of it was skipped{why_skipped(results, program)}" for program in sorted(idle)]
     notes += failure_notes(results)
     return {"ok": not wrong and not idle, **total, "not_reached": not_reached, "notes": notes,

@@ -117,10 +117,11 @@ def report(args, seconds, loss):
     flops = 6 * (12 * args.layers * args.dim**2 + args.vocab * args.dim + args.layers * args.seq * args.dim) * tokens
     median = statistics.median(seconds)
     print(json.dumps({
-        "peer": f"torch {torch.__version__}", "mode": "single", "schedule": None, "dtype": args.dtype, "compiled": not args.eager,
-        "tied": True, "threads": torch.get_num_threads(), "layers": args.layers, "dim": args.dim, "seq": args.seq,
-        "micro_batch": args.micro_batch, "micro_batches": args.micro_batches, "step_s_median": median, "step_s_min": min(seconds),
-        "tflops": flops / median / 1e12, "tokens_per_s": tokens / median, "tokens_per_s_best": tokens / min(seconds),
+        "peer": f"torch {torch.__version__}", "mode": "single", "schedule": None, "dtype": args.dtype,
+        "compiled": not args.eager, "tied": True, "threads": torch.get_num_threads(), "layers": args.layers, "dim": args.dim,
+        "seq": args.seq, "micro_batch": args.micro_batch, "micro_batches": args.micro_batches, "step_s_median": median,
+        "step_s_min": min(seconds), "tflops": flops / median / 1e12, "tokens_per_s": tokens / median,
+        "tokens_per_s_best": tokens / min(seconds),
         "loss": loss}), flush=True)
 
 

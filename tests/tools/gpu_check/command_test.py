@@ -113,7 +113,8 @@ class Command(Folder):
     def test_parts_for_which_the_budget_does_not_suffice_are_named(self):
         self.make(norm="hang")
         began = time.monotonic()
-        document = self.document("--jobs", 4, "--budget", 9, "--part", "kernels", "--part", "conformance", "--part", "bench-nccl")
+        document = self.document("--jobs", 4, "--budget", 9, "--part", "kernels", "--part", "conformance", "--part",
+                                 "bench-nccl")
         self.assertLess(time.monotonic() - began, 16)
         self.assertEqual(self.done.returncode, 1)
         self.assertEqual({name: part["status"] for name, part in document["parts"].items()},

@@ -64,8 +64,8 @@ y.cc:8: Skipped
         self.assertEqual(gtest.list_suites(listing), {"Shapes/A.": 2, "T/0.": 1})
 
 
-HEADER = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
-          '"Section Name","Metric Name","Metric Unit","Metric Value"\n')
+HEADER = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
+          '"CC","Section Name","Metric Name","Metric Unit","Metric Value"\n')
 
 
 def launch(number, kernel, nanoseconds, size, percent):
@@ -82,9 +82,10 @@ class Profiler(unittest.TestCase):
                 launch(2, "void sluice::(anonymous namespace)::Norm<float>(const float *, int)", 1000, 2_000_000, 40) +
                 "==PROF== Disconnected\n")
         gemm, norm = ncu.aggregate(text)
-        self.assertEqual(gemm, {"kernel": "gemm_128x256", "launches": 1, "microseconds": 50, "bytes": 1000, "sm_percent": 90.5})
-        self.assertEqual(norm, {"kernel": "sluice::anonymous::Norm<float>", "launches": 2, "microseconds": 4, "bytes": 8_000_000,
-                                "sm_percent": 25})
+        self.assertEqual(gemm, {"kernel": "gemm_128x256", "launches": 1, "microseconds": 50, "bytes": 1000,
+                                "sm_percent": 90.5})
+        self.assertEqual(norm, {"kernel": "sluice::anonymous::Norm<float>", "launches": 2, "microseconds": 4,
+                                "bytes": 8_000_000, "sm_percent": 25})
         self.assertIn("2.00 TB/s", ncu.describe(norm))
 
     def test_units_are_converted(self):

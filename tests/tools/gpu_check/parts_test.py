@@ -57,15 +57,17 @@ class Tests(Folder):
         self.assertEqual(rows.get("cuda_kernels_test Norm")["passed"], 1)
 
     def test_a_program_that_skips_everything_has_tried_nothing(self):
-        write_program(self.folder / "cuda_kernels_test", "#!/bin/sh\n[ $1 = --gtest_list_tests ] && echo 'A.' && echo '  B' && exit\n"
+        write_program(self.folder / "cuda_kernels_test", "#!/bin/sh\n"
+                      "[ $1 = --gtest_list_tests ] && echo 'A.' && echo '  B' && exit\n"
                       "echo '[==========] Running 1 test'; echo 'gpu.cc:20: Skipped'; echo 'no GPU here'\n")
         result = tests_part.kernels(self.kit, Clock(60), Rows())
         self.assertEqual((result["ok"], result["notes"]),
                          (False, ["cuda_kernels_test: all of it was skipped: gpu.cc:20: Skipped no GPU here"]))
 
     def test_suites_that_were_well_before_are_not_run_again(self):
-        rows = Rows(earlier={"cuda_kernels_test Norm": {"complete": True, "passed": 70, "failed": 0, "skipped": 0, "tests": {}},
-                             "cuda_kernels_test Linear": {"complete": False, "passed": 80, "failed": 0, "skipped": 0}})
+        before = {"passed": 70, "failed": 0, "skipped": 0, "tests": {}}
+        rows = Rows(earlier={"cuda_kernels_test Norm": {"complete": True, **before},
+                             "cuda_kernels_test Linear": {"complete": False, **before}})
         self.assertEqual(tests_part.kernels(self.kit, Clock(60), rows)["passed"], 74)
 
     def sanitize(self, refuses="no"):

@@ -40,7 +40,8 @@ class Processes(unittest.TestCase):
 
     def test_lines_come_before_the_program_ends(self):
         lines = []
-        outcome = process.run(["sh", "-c", "echo first; sleep 600"], 1, on_line=lambda line: lines.append((line, time.monotonic())))
+        outcome = process.run(["sh", "-c", "echo first; sleep 600"], 1,
+                              on_line=lambda line: lines.append((line, time.monotonic())))
         self.assertTrue(outcome.timed_out)
         self.assertEqual(([line for line, _ in lines], outcome.out), (["first"], "first\n"))
         self.assertLess(lines[0][1], time.monotonic() - 0.5)
