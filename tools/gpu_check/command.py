@@ -90,7 +90,6 @@ def attempt(part, kit, report, before, seconds):
 
 def run_all(kit, report, wanted, options, end):
     """Returns whether every part is well."""
-    report.write()
     well = True
     for part in wanted:
         seconds = min(options.limit or part.limit, end - time.monotonic())
@@ -127,6 +126,11 @@ def check(options, folder, began):
         return EXIT_OK
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    try:
+        report.write()
+    except OSError as error:
+        print(f"gpu-check: -o {options.output}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
     end = began + options.budget if options.budget else float("inf")
     try:
         return EXIT_OK if run_all(kit, report, wanted, options, end) else EXIT_FAILED

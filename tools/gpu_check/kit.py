@@ -1,5 +1,6 @@
 """Where the programs are, and what the machine has."""
 import atexit
+import hashlib
 import json
 import os
 import sys
@@ -57,8 +58,13 @@ def discover(build):
 
 
 def head_commit():
-    asked = process.run(["git", "rev-parse", "HEAD"], 10, cwd=ROOT)
-    return asked.out.strip() if asked.ok else ""
+    """The commit, and a hash of what was changed since: results of other changes are not results of these."""
+    commit = process.run(["git", "rev-parse", "HEAD"], 10, cwd=ROOT)
+    changes = process.run(["git", "diff", "HEAD"], 10, cwd=ROOT)
+    if not commit.ok:
+        return ""
+    changed = f"+{hashlib.sha256(changes.out.encode()).hexdigest()[:12]}" if changes.out else ""
+    return commit.out.strip() + changed
 
 
 def project_text():

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gpu_check.kit import BENCHES, ROOT, TESTS, TEXT, discover, project_text
+from gpu_check.kit import BENCHES, ROOT, TESTS, TEXT, discover, head_commit, project_text
 
 LIMIT = 60 * 2**20  # bytes
 LARGE = 2**20  # larger files are packed compressed (to a fifth), and unpacked when they are first used
@@ -123,9 +123,8 @@ def pack(target, build_folder, build_it=True, architectures=None):
     if folder.exists():
         shutil.rmtree(folder)
     (folder / "lib").mkdir(parents=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=False)
     (folder / "manifest.json").write_text(json.dumps(
-        {"commit": commit.stdout.strip(), "tests": sorted(found["tests"]), "benches": sorted(found["benches"])}, indent=1))
+        {"commit": head_commit(), "tests": sorted(found["tests"]), "benches": sorted(found["benches"])}, indent=1))
     for name, source in programs.items():
         copy_program(source, folder / name)
         for library, path in libraries(source):

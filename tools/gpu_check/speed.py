@@ -120,7 +120,8 @@ def measure_peer(kit, clock, rows, name, shape):
         return known
     command, steps = peer_command(kit, shape), Steps(kit, rows, name, shape)
     read = training.steps_to(lambda step: steps.add(step["step_seconds"]))
-    outcome = process.run(command, min(PEER_LIMIT, clock.left()), on_line=read)
+    # Without this, modules beside the script would be found before PyTorch's own.
+    outcome = process.run(command, min(PEER_LIMIT, clock.left()), env={"PYTHONSAFEPATH": "1"}, on_line=read)
     found = [line for line in training.lines(outcome.out) if "step_s_median" in line]
     if not outcome.ok or not found:
         return steps.failed(training.Failed(outcome.why(), [outcome.tail()], outcome.timed_out))

@@ -113,9 +113,9 @@ class Command(Folder):
     def test_parts_for_which_the_budget_does_not_suffice_are_named(self):
         self.make(norm="hang")
         began = time.monotonic()
-        document = self.document("--jobs", 4, "--budget", 9, "--part", "kernels", "--part", "conformance", "--part",
+        document = self.document("--jobs", 4, "--budget", 14, "--part", "kernels", "--part", "conformance", "--part",
                                  "bench-nccl")
-        self.assertLess(time.monotonic() - began, 16)
+        self.assertLess(time.monotonic() - began, 60)
         self.assertEqual(self.done.returncode, 1)
         self.assertEqual({name: part["status"] for name, part in document["parts"].items()},
                          {"kernels": "cut off", "conformance": "not run", "bench-nccl": "not run"})
@@ -125,7 +125,7 @@ class Command(Folder):
 
     def test_a_resumed_run_measures_what_is_missing(self):
         self.make(norm="hang")
-        first = self.document("--jobs", 4, "--limit", 7, "--part", "bench-kernels", "--part", "kernels")
+        first = self.document("--jobs", 4, "--limit", 12, "--part", "bench-kernels", "--part", "kernels")
         self.assertEqual(first["parts"]["kernels"]["status"], "cut off")
         self.make(norm="ok")
         (self.folder / "cuda_kernels_bench").unlink()  # it would be missed
@@ -158,6 +158,11 @@ class Command(Folder):
         done = self.command("--skip-without-gpu")
         self.assertEqual(done.returncode, 0)
         self.assertEqual(len(done.stdout.splitlines()), len(parts.PARTS))
+
+    def test_a_result_file_that_cannot_be_written_is_told_before_anything_is_measured(self):
+        done = self.command("--part", "kernels", "-o", self.folder / "nowhere" / "result.json")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("No such file or directory", done.stderr)
 
     def test_a_folder_without_programs_is_bad_input(self):
         done = self.command("--build", self.folder / "nothing")

@@ -52,7 +52,7 @@ class Tests(Folder):
     def test_a_suite_that_the_parts_time_cuts_has_not_failed(self):
         self.make(norm="hang")
         rows = Rows()
-        result = tests_part.kernels(self.kit, Clock(6), rows)
+        result = tests_part.kernels(self.kit, Clock(10), rows)
         self.assertEqual((result["ok"], result["not_reached"]), (True, ["cuda_kernels_test Norm"]), result)
         self.assertEqual(rows.get("cuda_kernels_test Norm")["passed"], 1)
 
