@@ -88,7 +88,7 @@ def refusal(outcome):
 
 def profile(kit, clock, rows):
     """Time, bytes and launches of each kernel in one step of GPT-2 124M with one micro-batch, by ncu."""
-    outcome = process.run(command(kit), clock.left())
+    outcome = process.run(command(kit), clock.left(), env={"LC_ALL": "C"})  # of numbers: a comma may be a decimal point
     totals = aggregate(outcome.out)
     if not totals:
         if outcome.timed_out:

@@ -12,6 +12,7 @@ from gpu_check.report import Rows
 
 SANITIZER = """#!/bin/sh
 tool=$2
+[ "%(refuses)s" = silently ] && echo "========= ERROR SUMMARY: 0 errors" && exit 0
 [ "%(refuses)s" = yes ] && echo "========= Error: Device not supported" && exit 1
 while [ $# -gt 0 ]; do case $1 in --tool|--error-exitcode|--print-limit) shift 2;; *) break;; esac; done
 "$@" || exit 1
@@ -84,6 +85,9 @@ class Tests(Folder):
         result = self.sanitize(refuses="yes")
         self.assertEqual((result["status"], result["summary"]),
                          ("skipped", "compute-sanitizer does not run here: Error: Device not supported"))
+
+    def test_a_sanitizer_that_runs_nothing_has_found_nothing(self):
+        self.assertEqual(self.sanitize(refuses="silently")["status"], "skipped")
 
 
 class Bitwise(Folder):
