@@ -6,7 +6,7 @@ from unittest import mock
 
 from programs import Folder, write_program
 
-from gpu_check import benches, bitwise, parts, sanitizer, smoke, speed, tests_part
+from gpu_check import benches, bitwise, ncu, parts, sanitizer, smoke, speed, tests_part
 from gpu_check.kit import Clock
 from gpu_check.report import Rows
 
@@ -64,6 +64,12 @@ class Tests(Folder):
         result = tests_part.kernels(self.kit, Clock(60), Rows())
         self.assertEqual((result["ok"], result["notes"]),
                          (False, ["cuda_kernels_test: all of it was skipped: gpu.cc:20: Skipped no GPU here"]))
+
+    def test_a_program_that_cannot_even_list_its_tests_has_failed(self):
+        write_program(self.folder / "cuda_kernels_test", "#!/bin/sh\necho libcudart.so.13: not found >&2\nexit 127\n")
+        result = tests_part.kernels(self.kit, Clock(60), Rows())
+        self.assertEqual((result["ok"], result["notes"]),
+                         (False, ["cuda_kernels_test: exit 127: libcudart.so.13: not found"]))
 
     def test_suites_that_were_well_before_are_not_run_again(self):
         before = {"passed": 70, "failed": 0, "skipped": 0, "tests": {}}
@@ -125,6 +131,34 @@ class Bitwise(Folder):
                 values = {getattr(one, field.name) for one in wanted}
                 self.assertEqual({getattr(one, field.name) for one in wanted[:12]}, values, field.name)
         self.assertLessEqual({"1f1b", "zbv", "chimera", "interleaved"}, {one.schedule for one in wanted[:12]})
+
+
+NCU = """#!/bin/sh
+[ "%(refuses)s" = yes ] && echo "==ERROR== ERR_NVGPUCTRPERM - no permission to access GPU Performance Counters" && exit 1
+echo '==PROF== Connected'
+echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+echo '"0","Norm(int)","gpu__time_duration.sum","ns","5000"'
+echo '"0","Norm(int)","dram__bytes.sum","byte","10000"'
+"""
+
+
+class Profile(Folder):
+    def profile(self, refuses="no"):
+        rows = Rows()
+        write_program(self.folder / "ncu", NCU % {"refuses": refuses})
+        with mock.patch.dict(os.environ, {"PATH": f"{self.folder}:{os.environ['PATH']}"}):
+            return parts.run_part(parts.Part("profile", ncu.profile, 60), self.kit, rows, 60), rows
+
+    def test_each_kernel_is_a_row(self):
+        result, rows = self.profile()
+        self.assertEqual((result["status"], result["summary"]), ("ok", "1 kernels, 1 launches, 5 us"))
+        self.assertEqual(rows.get("Norm"), {"kernel": "Norm", "launches": 1, "microseconds": 5, "bytes": 10000,
+                                            "sm_percent": 0})
+
+    def test_counters_that_nobody_may_read_are_a_reason_to_skip(self):
+        result, _ = self.profile(refuses="yes")
+        self.assertEqual(result["status"], "skipped")
+        self.assertIn("ERR_NVGPUCTRPERM", result["summary"])
 
 
 class Measures(Folder):
