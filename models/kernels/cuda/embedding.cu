@@ -42,6 +42,9 @@ void AddRows(Stream stream, const EntryOfRow& entry, DType dtype, int64_t rows, 
     Launch("embedding_backward", stream, static_cast<unsigned>(rows), kEmbeddingThreads,
            AddSortedRowsKernel<aligned.value, T>, rows, keys, dim, scale, static_cast<const T*>(dy),
            table);
+    Launch("embedding_backward", stream, dim3(Blocks(rows, kFrequent), Blocks(dim, kWarpPart)),
+           kFrequentWarps * kWarp, AddFrequentRowsKernel<aligned.value, T>, rows, keys, dim, scale,
+           static_cast<const T*>(dy), table);
   });
 }
 

@@ -6,6 +6,9 @@
 namespace sluice::cuda {
 
 constexpr int kEmbeddingThreads = 128;
+// An entry with more rows than this is frequent.
+constexpr int kFrequent = 64;
+constexpr int kFrequentWarps = 8;
 
 // Of a row within its document; `starts` as in Kernels.
 __device__ inline int64_t PositionOf(int64_t row, int64_t seq, const int32_t* starts) {
@@ -111,8 +114,18 @@ __global__ void __launch_bounds__(kMergeThreads)
   merged[pair + (i - mine) + (low - start)] = key;
 }
 
+// Whether an entry whose first key is keys[first] has more rows than AddSortedRowsKernel adds.
+__device__ inline bool IsFrequent(int64_t rows, const SortKey* keys, int64_t first) {
+  return first + kFrequent < rows && EntryOf(keys[first + kFrequent]) == EntryOf(keys[first]);
+}
+
+// Whether an entry's keys begin there.
+__device__ inline bool IsFirst(const SortKey* keys, int64_t first) {
+  return first == 0 || EntryOf(keys[first - 1]) != EntryOf(keys[first]);
+}
+
 // One block per place among the sorted keys; the block of the first key of an entry adds all rows
-// of that entry, in order. table[entry, :] += scale * dy[row, :].
+// of that entry, in order, unless it is frequent. table[entry, :] += scale * dy[row, :].
 template <bool kWhole, class T>
 __global__ void __launch_bounds__(kEmbeddingThreads)
     AddSortedRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
@@ -120,7 +133,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
   constexpr int kAhead = 8;  // rows that are loaded at the same time
   const int64_t first = blockIdx.x;
   const int64_t entry = EntryOf(keys[first]);
-  if (first > 0 && EntryOf(keys[first - 1]) == entry) return;
+  if (!IsFirst(keys, first) || IsFrequent(rows, keys, first)) return;
   float* const to = table + entry * dim;
   for (int64_t i = threadIdx.x * kPart; i < dim; i += kEmbeddingThreads * kPart) {
     float sums[kPart], values[kAhead][kPart];
@@ -149,6 +162,61 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
     StorePart<kWhole>(sums, i, dim, to);
   }
 }
+
+// The same for frequent entries, such as a space in a text of bytes, which may have thousands of
+// rows. Block (kFrequent places among the sorted keys, columns / kWarpPart): at most one frequent
+// entry begins in those places. All warps load rows, and then each thread adds one column, in order.
+template <bool kWhole, class T>
+__global__ void __launch_bounds__(kFrequentWarps* kWarp)
+    AddFrequentRowsKernel(int64_t rows, const SortKey* keys, int64_t dim, float scale, const T* dy,
+                          float* table) {
+  constexpr int kEach = 4;  // rows that a warp loads at the same time
+  constexpr int kRows = kEach * kFrequentWarps;
+  __shared__ float tile[kRows][kWarpPart];
+  __shared__ int64_t found;
+  if (threadIdx.x == 0) found = -1;
+  __syncthreads();
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kFrequent + threadIdx.x;
+  if (threadIdx.x < kFrequent && place < rows && IsFirst(keys, place) &&
+      IsFrequent(rows, keys, place)) {
+    found = place;
+  }
+  __syncthreads();
+  const int64_t first = found;
+  if (first < 0) return;
+  const int64_t entry = EntryOf(keys[first]);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int64_t start = static_cast<int64_t>(blockIdx.y) * kWarpPart;
+  const int64_t i = start + lane * kPart, column = start + threadIdx.x;
+  float sum = column < dim ? table[entry * dim + column] : 0.0f;
+  bool more = true;
+  for (int64_t at = first; more; at += kRows) {
+    float values[kEach][kPart] = {};
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int64_t key = at + warp * kEach + k;
+      const bool takes = key < rows && EntryOf(keys[key]) == entry;
+      const int64_t row = RowOf(keys[takes ? key : first]);
+      if (i < dim) LoadPart<kWhole>(dy + row * dim, i, dim, 0.0f, values[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+#pragma unroll
+      for (int j = 0; j < kPart; ++j) tile[warp * kEach + k][lane * kPart + j] = values[k][j];
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const bool takes = at + r < rows && EntryOf(keys[at + r]) == entry;
+      if (takes) sum = fmaf(tile[r][threadIdx.x], scale, sum);
+      more = takes;
+    }
+    __syncthreads();
+  }
+  if (column < dim) table[entry * dim + column] = sum;
+}
+static_assert(kFrequentWarps * kWarp == kWarpPart);  // a thread for each column
+static_assert(kFrequent <= kWarpPart);
 
 // For sequences of one document each. One block per position: dwpe[position, :] += its rows of dy,
 // in order.

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/models/kernels/kernels_under_test.h"
@@ -116,6 +117,40 @@ TEST(EmbeddingTest, BackwardAddsRowsInOrderAndAccumulates) {
       }
     }
   });
+}
+
+// As a space in a text of bytes: hundreds of rows of one token, others with some more and some fewer
+// rows than a GPU adds in one go.
+TEST(EmbeddingTest, RowsOfAFrequentTokenAreAddedInOrder) {
+  constexpr int64_t kMany = 700, kTokens = 12;
+  Reachable<int32_t> tokens(static_cast<size_t>(kMany));
+  for (int64_t r = 0; r < kMany; ++r) {
+    const int64_t common = r % 7 < 4 ? 3 : 9;
+    tokens[static_cast<size_t>(r)] = static_cast<int32_t>(r % 7 == 6 ? r % kTokens : common);
+  }
+  std::fill_n(tokens.end() - 65, 65, 11);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t dim : {1, 33, 264}) {
+      const Values gradient = Rounded(RandomMatrix(kMany, dim, 3), dtype);
+      const Tensor dy(dtype, gradient);
+      Tensor dwte(DType::kFloat32, static_cast<size_t>(kTokens * dim));
+      Workspace workspace(KernelsUnderTest().embedding_backward_workspace(kMany, kTokens));
+      std::vector<float> want(dwte.size(), 0);
+      for (const bool accumulate : {false, true}) {
+        KernelsUnderTest().embedding_backward({}, dtype, tokens.data(), nullptr, kMany, kMany, dim,
+                                              kTokens, 0, 1, dy.data(), dwte.floats(), nullptr,
+                                              accumulate, workspace.data());
+        for (int64_t r = 0; r < kMany; ++r) {
+          for (int64_t i = 0; i < dim; ++i) {
+            want[static_cast<size_t>(tokens[static_cast<size_t>(r)] * dim + i)] +=
+                static_cast<float>(gradient[static_cast<size_t>(r * dim + i)]);
+          }
+        }
+        EXPECT_EQ(std::vector<float>(dwte.floats(), dwte.floats() + dwte.size()), want)
+            << DTypeName(dtype) << ", " << dim << " values";
+      }
+    }
+  }
 }
 
 // Gemma's scale is the root of the width.
