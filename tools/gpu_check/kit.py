@@ -22,6 +22,7 @@ KERNEL_BENCHES = ("cuda_attention_bench", "cuda_kernels_bench")
 NCCL_BENCHES = ("nccl_bench",)
 TESTS = (*KERNEL_TESTS, *DEVICE_TESTS)
 BENCHES = (*KERNEL_BENCHES, *NCCL_BENCHES)
+LIBRARIES = ("libkernel_timeline.so",)  # that CUDA loads into a program
 
 LEAST = 5  # seconds: with less than this left, nothing new is begun
 TEXT = "text.txt"  # in a packed folder: what is trained on
@@ -54,7 +55,8 @@ def discover(build):
         return {path.name: path for path in sorted(Path(build, folder).rglob("*")) if path.name in names
                 and path.is_file() and os.access(path, os.X_OK) and "CMakeFiles" not in path.parts}
 
-    return {"tests": executables("tests", TESTS), "benches": executables("bench", BENCHES)}
+    return {"tests": executables("tests", TESTS), "benches": executables("bench", BENCHES),
+            "libraries": executables("bench", LIBRARIES)}
 
 
 def head_commit():
@@ -90,16 +92,23 @@ class Kit:
             self.commit = listed.get("commit", "")
             self.tests = {name: self.folder / name for name in listed["tests"]}
             self.benches = {name: self.folder / name for name in listed["benches"]}
+            self.libraries = {name: self.folder / name for name in LIBRARIES}
             self.sluice = self.folder / "sluice"
         else:
             found = discover(self.folder)
             self.commit, self.tests, self.benches = head_commit(), found["tests"], found["benches"]
+            self.libraries = found["libraries"]
             self.sluice = self.folder / "tools" / "sluice"
         self.python = os.environ.get("SLUICE_PYTHON", sys.executable)
         self._scratch = tempfile.TemporaryDirectory(prefix="gpu-check-")
         atexit.register(self._scratch.cleanup)
         self.scratch = Path(self._scratch.name)
         self.doctor = {}
+
+    def library(self, name):
+        """Its path; None where it was not built."""
+        path = self.libraries.get(name)
+        return path.resolve() if path and path.is_file() else None
 
     def examine(self):
         """Runs `sluice doctor`; returns what is wrong, or nothing."""

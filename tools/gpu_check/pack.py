@@ -8,14 +8,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gpu_check.kit import BENCHES, ROOT, TESTS, TEXT, discover, head_commit, project_text
+from gpu_check.kit import BENCHES, LIBRARIES, ROOT, TESTS, TEXT, discover, head_commit, project_text
 
 LIMIT = 60 * 2**20  # bytes
 LARGE = 2**20  # larger files are packed compressed (to a fifth), and unpacked when they are first used
 # Every glibc machine has these, and no copy of them works elsewhere.
-OF_THE_SYSTEM = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv")
+OF_THE_SYSTEM = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv",
+                 "libutil.so")
 # Programs and copied libraries look beside themselves first; --disable-new-dtags: libraries' own libraries too.
-BESIDE_ITSELF = ["-DCMAKE_BUILD_RPATH=$ORIGIN/lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"]
+BESIDE_ITSELF = ["-DCMAKE_BUILD_RPATH=$ORIGIN/lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags",
+                 "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags"]
 
 
 class PackError(Exception):
@@ -35,7 +37,9 @@ def wanted_targets(listing):
     """The targets of `ninja -t targets all` that a GPU can run, and the program."""
     names = set(re.findall(r"^(?:.*/)?([\w-]+): CXX_EXECUTABLE_LINKER", listing, re.MULTILINE))
     names |= set(re.findall(r"^(?:.*/)?([\w-]+): CUDA_EXECUTABLE_LINKER", listing, re.MULTILINE))
-    return sorted(names & {*TESTS, *BENCHES, "sluice"})
+    names |= set(re.findall(r"^(?:.*/)?lib([\w-]+)\.so: CXX_SHARED_LIBRARY_LINKER", listing, re.MULTILINE))
+    made = {re.sub(r"^lib|\.so$", "", name) for name in LIBRARIES}
+    return sorted(names & {*TESTS, *BENCHES, *made, "sluice"})
 
 
 def architecture_flags(architectures):
@@ -52,7 +56,7 @@ def build(folder, architectures=None):
           "-DSLUICE_MPI=OFF", "-DSLUICE_STRICT=ON", *BESIDE_ITSELF, *architecture_flags(architectures)])
     # The rules' names end in the target's: NAME_linker lists all executables.
     listing = call(["ninja", "-C", folder, "-t", "targets", "all"])
-    targets = wanted_targets(re.sub(r"(EXECUTABLE_LINKER)__\S+", r"\1", listing))
+    targets = wanted_targets(re.sub(r"((?:EXECUTABLE|LIBRARY)_LINKER)__\S+", r"\1", listing))
     call(["ninja", "-C", folder, *targets])
 
 
@@ -116,7 +120,8 @@ def pack(target, build_folder, build_it=True, architectures=None):
     if build_it:
         build(build_folder, architectures)
     found = discover(build_folder)
-    programs = {"sluice": Path(build_folder) / "tools" / "sluice", **found["tests"], **found["benches"]}
+    programs = {"sluice": Path(build_folder) / "tools" / "sluice", **found["tests"], **found["benches"],
+                **found["libraries"]}
     folder = Path(target).resolve()
     if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
         raise PackError(f"{folder} is not empty, and was not packed by this command")

@@ -4,7 +4,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Callable
 
-from gpu_check import benches, bitwise, ncu, sanitizer, smoke, speed, tests_part
+from gpu_check import benches, bitwise, sanitizer, smoke, speed, tests_part, timeline
 from gpu_check.kit import Clock, Skip
 from gpu_check.report import CUT_OFF
 
@@ -34,12 +34,12 @@ PARTS = [
     Part("doctor", doctor, 10),
     Part("smoke", smoke.smoke, 60),
     Part("train-gpt2", speed.train_gpt2, 180),
+    Part("profile", timeline.profile, 60),
     Part("bench-kernels", benches.bench_kernels, 120),
     Part("kernels", tests_part.kernels, 240),
     Part("conformance", tests_part.conformance, 60),
     Part("bitwise", bitwise.bitwise, 300),
     Part("sanitizer", sanitizer.sanitizer, 240),
-    Part("profile", ncu.profile, 150),
     Part("stages", speed.stages, 180),
     Part("train-gpt2-xl", speed.train_gpt2_xl, 400),
     Part("bench-nccl", benches.bench_nccl, 120),

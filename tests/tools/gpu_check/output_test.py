@@ -1,9 +1,10 @@
-"""What tools/gpu-check reads: GoogleTest's lines, and the table of NVIDIA's profiler."""
+"""What tools/gpu-check reads: GoogleTest's lines, and when kernels ran."""
+import shutil
 import unittest
 
 import programs  # noqa: F401  # where the modules are
 
-from gpu_check import gtest, ncu
+from gpu_check import gtest, timeline
 
 
 def parse(text, why=""):
@@ -64,36 +65,45 @@ y.cc:8: Skipped
         self.assertEqual(gtest.list_suites(listing), {"Shapes/A.": 2, "T/0.": 1})
 
 
-HEADER = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
-          '"CC","Section Name","Metric Name","Metric Unit","Metric Value"\n')
+NORM = "_ZN6sluice4cuda10NormKernelILb1EEEvPKf"
+UPDATE = "_ZN6sluice4cuda15OptimizerKernelILb1EEEvPf"
 
 
-def launch(number, kernel, nanoseconds, size, percent):
-    begin = f'"{number}","7","sluice","127.0.0.1","{kernel}","1","13","(128, 1, 1)","(64, 1, 1)","0","9.0","Command line"'
-    return (f'{begin},"dram__bytes.sum","byte","{size:,}"\n{begin},"gpu__time_duration.sum","ns","{nanoseconds:,}"\n'
-            f'{begin},"sm__throughput.avg.pct_of_peak_sustained_elapsed","%","{percent}"\n')
+def lines(*launches):
+    return [f"{start},{end},{stream},{name}" for start, end, stream, name in launches]
 
 
-class Profiler(unittest.TestCase):
-    def test_launches_of_a_kernel_are_summed(self):
-        text = ("==PROF== Connected to process 7\n{\"step\":1}\n" + HEADER +
-                launch(0, "void sluice::(anonymous namespace)::Norm<float>(const float *, int)", 3000, 6_000_000, 20) +
-                launch(1, "gemm_128x256", 50_000, 1_000, 90.5) +
-                launch(2, "void sluice::(anonymous namespace)::Norm<float>(const float *, int)", 1000, 2_000_000, 40) +
-                "==PROF== Disconnected\n")
-        gemm, norm = ncu.aggregate(text)
-        self.assertEqual(gemm, {"kernel": "gemm_128x256", "launches": 1, "microseconds": 50, "bytes": 1000,
-                                "sm_percent": 90.5})
-        self.assertEqual(norm, {"kernel": "sluice::anonymous::Norm<float>", "launches": 2, "microseconds": 4,
-                                "bytes": 8_000_000, "sm_percent": 25})
-        self.assertIn("2.00 TB/s", ncu.describe(norm))
+class Timeline(unittest.TestCase):
+    def steps(self, count=3):
+        """Steps of a norm of 2 us, 1 us of nothing, 59 products of 10 us one after the other, and an update of 5 us."""
+        told, now = [], 1000
+        for _ in range(count):
+            told += [(now, now + 2000, 7, NORM)] + [(now + 3000 + 10_000 * k, now + 13_000 + 10_000 * k, 7, "gemm_128x256")
+                                                    for k in range(59)]
+            now += 593_000
+            told.append((now, now + 5000, 7, UPDATE))
+            now += 5000
+        return lines(*told, (1500, 1600, 9, "copy"))
 
-    def test_units_are_converted(self):
-        text = HEADER + launch(0, "k", 5, 7, 1).replace('"ns"', '"usecond"').replace('"byte"', '"Kbyte"')
-        self.assertEqual((ncu.aggregate(text)[0]["microseconds"], ncu.aggregate(text)[0]["bytes"]), (5, 7000))
+    def test_kernels_of_the_last_step_are_summed(self):
+        step, before = timeline.last_step(timeline.read(self.steps()))
+        self.assertEqual((len(step), before), (61, 2 * 598_000 + 1000))
+        gemm, update, norm = timeline.aggregate(step)
+        self.assertEqual(gemm, {"kernel": "gemm_128x256", "launches": 59, "microseconds": 590})
+        self.assertEqual((update["microseconds"], norm["microseconds"]), (5, 2))
+        self.assertIn("59 x     10.0 us  gemm_128x256", timeline.describe(gemm))
+        between = timeline.gaps(step, before)
+        self.assertEqual((len(between), sum(between), max(between)), (61, 1, 1))
 
-    def test_no_table_is_nothing(self):
-        self.assertEqual(ncu.aggregate("==ERROR== ERR_NVGPUCTRPERM\n"), [])
+    def test_names_are_readable_where_there_is_a_filter(self):
+        names = timeline.readable([NORM, "gemm_128x256"])
+        self.assertEqual(names["gemm_128x256"], "gemm_128x256")
+        if shutil.which("c++filt"):
+            self.assertEqual(names[NORM], "cuda::NormKernel<true>")
+
+    def test_one_step_is_not_enough(self):
+        self.assertEqual(timeline.last_step(timeline.read(self.steps(1))), ([], 0))
+        self.assertEqual(timeline.last_step(timeline.read(["", "kernel_timeline: no", "1,2"])), ([], 0))
 
 
 if __name__ == "__main__":

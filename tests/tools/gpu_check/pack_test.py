@@ -14,8 +14,10 @@ class Pack(unittest.TestCase):
     def test_takes_what_a_gpu_can_run(self):
         listing = ("tools/sluice: CXX_EXECUTABLE_LINKER\ntests/comm/comm_nccl_test: CXX_EXECUTABLE_LINKER\n"
                    "tests/a/cuda_kernels_test: CUDA_EXECUTABLE_LINKER\ntests/comm/comm_nccl_gpu_test: CXX_EXECUTABLE_LINKER\n"
-                   "tests/a/cuda_emulation_test: CXX_EXECUTABLE_LINKER\nbench/nccl_bench: CXX_EXECUTABLE_LINKER\nall: phony\n")
-        self.assertEqual(pack.wanted_targets(listing), ["comm_nccl_gpu_test", "cuda_kernels_test", "nccl_bench", "sluice"])
+                   "tests/a/cuda_emulation_test: CXX_EXECUTABLE_LINKER\nbench/nccl_bench: CXX_EXECUTABLE_LINKER\nall: phony\n"
+                   "bench/models/libkernel_timeline.so: CXX_SHARED_LIBRARY_LINKER\nlib/libother.so: CXX_SHARED_LIBRARY_LINKER\n")
+        self.assertEqual(pack.wanted_targets(listing),
+                         ["comm_nccl_gpu_test", "cuda_kernels_test", "kernel_timeline", "nccl_bench", "sluice"])
 
     def test_the_programs_that_it_takes_exist(self):
         made = "\n".join(path.read_text() for room in ("tests", "bench") for path in (ROOT / room).rglob("CMakeLists.txt"))

@@ -6,7 +6,7 @@ from unittest import mock
 
 from programs import Folder, write_program
 
-from gpu_check import benches, bitwise, ncu, parts, sanitizer, smoke, speed, tests_part
+from gpu_check import benches, bitwise, parts, sanitizer, smoke, speed, tests_part, timeline
 from gpu_check.kit import Clock
 from gpu_check.report import Rows
 
@@ -133,32 +133,30 @@ class Bitwise(Folder):
         self.assertLessEqual({"1f1b", "zbv", "chimera", "interleaved"}, {one.schedule for one in wanted[:12]})
 
 
-NCU = """#!/bin/sh
-[ "%(refuses)s" = yes ] && echo "==ERROR== ERR_NVGPUCTRPERM - no permission to access GPU Performance Counters" && exit 1
-echo '==PROF== Connected'
-echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
-echo '"0","Norm(int)","gpu__time_duration.sum","ns","5000"'
-echo '"0","Norm(int)","dram__bytes.sum","byte","10000"'
-"""
-
-
 class Profile(Folder):
-    def profile(self, refuses="no"):
-        rows = Rows()
-        write_program(self.folder / "ncu", NCU % {"refuses": refuses})
-        with mock.patch.dict(os.environ, {"PATH": f"{self.folder}:{os.environ['PATH']}"}):
-            return parts.run_part(parts.Part("profile", ncu.profile, 60), self.kit, rows, 60), rows
+    def test_a_folder_without_the_library_is_skipped(self):
+        with mock.patch.object(self.kit, "libraries", {}):
+            result = parts.run_part(parts.Part("profile", timeline.profile, 60), self.kit, Rows(), 60)
+        self.assertEqual(result["status"], "skipped")
+        self.assertIn("without CUPTI", result["summary"])
 
     def test_each_kernel_is_a_row(self):
-        result, rows = self.profile()
-        self.assertEqual((result["status"], result["summary"]), ("ok", "1 kernels, 1 launches, 5 us"))
-        self.assertEqual(rows.get("Norm"), {"kernel": "Norm", "launches": 1, "microseconds": 5, "bytes": 10000,
-                                            "sm_percent": 0})
-
-    def test_counters_that_nobody_may_read_are_a_reason_to_skip(self):
-        result, _ = self.profile(refuses="yes")
-        self.assertEqual(result["status"], "skipped")
-        self.assertIn("ERR_NVGPUCTRPERM", result["summary"])
+        library = self.folder / timeline.LIBRARY
+        library.write_text("")
+        self.kit.sluice = self.folder / "traced"
+        write_program(self.kit.sluice, f"""#!/bin/sh
+[ "$CUDA_INJECTION64_PATH" = {library.resolve()} ] || exit 1
+for step in 100 200 300; do
+  for k in $(seq 10 69); do echo "${{step}}${{k}}0,${{step}}${{k}}8,7,gemm"; done
+  echo "${{step}}700,${{step}}705,7,OptimizerKernel"
+done > "$KERNEL_TIMELINE"
+""")
+        rows = Rows()
+        with mock.patch.object(self.kit, "libraries", {timeline.LIBRARY: library}):
+            result = parts.run_part(parts.Part("profile", timeline.profile, 60), self.kit, rows, 60)
+        self.assertEqual(result["status"], "ok", result)
+        self.assertEqual(rows.get("gemm"), {"kernel": "gemm", "launches": 60, "microseconds": 0.48})
+        self.assertEqual(rows.get("step")["launches"], 61)
 
 
 class Measures(Folder):
