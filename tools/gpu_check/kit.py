@@ -82,7 +82,7 @@ class Kit:
     """A packed folder (it has a manifest.json) or a build tree."""
 
     def __init__(self, folder, device="cuda", peak=None, jobs=None):
-        self.folder = Path(folder)
+        self.folder = Path(folder).resolve()  # programs are not looked for on PATH
         self.device = device
         self.jobs = jobs or min(8, max(1, (os.cpu_count() or 1) // 2))  # programs at once, where no time is measured
         self.peak = peak
