@@ -60,7 +60,7 @@ void NoteLastCudaError(absl::string_view what) {
 }
 
 void UseDeviceOf(cudaStream_t stream) {
-  int current = 0, wanted = DeviceOf(stream);
+  int current = 0, wanted = DeviceOfStream(stream);
   if (wanted < 0 && cudaStreamGetDevice(stream, &wanted) != cudaSuccess) return;
   if (cudaGetDevice(&current) == cudaSuccess && current == wanted) return;
   cudaSetDevice(wanted);

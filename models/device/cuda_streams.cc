@@ -10,7 +10,7 @@ namespace {
 
 struct Streams {
   std::mutex mutex;
-  std::unordered_map<cudaStream_t, int> devices;
+  std::unordered_map<const void*, int> devices;
   // Counts what was forgotten: a handle may come back as a stream of another device.
   std::atomic<uint64_t> forgotten = 0;
 };
@@ -22,13 +22,13 @@ Streams& AllStreams() {
 
 }  // namespace
 
-void RememberStream(cudaStream_t stream, int ordinal) {
+void RememberStream(const void* stream, int ordinal) {
   Streams& all = AllStreams();
   const std::lock_guard lock(all.mutex);
   all.devices[stream] = ordinal;
 }
 
-void ForgetStream(cudaStream_t stream) {
+void ForgetStream(const void* stream) {
   Streams& all = AllStreams();
   const std::lock_guard lock(all.mutex);
   all.devices.erase(stream);
@@ -36,9 +36,9 @@ void ForgetStream(cudaStream_t stream) {
 }
 
 // A thread launches nearly all of its kernels on one stream, so it keeps the last answer.
-int DeviceOf(cudaStream_t stream) {
+int DeviceOfStream(const void* stream) {
   struct Answer {
-    cudaStream_t stream = nullptr;
+    const void* stream = nullptr;
     uint64_t forgotten = 0;
     int ordinal = -1;
   };
