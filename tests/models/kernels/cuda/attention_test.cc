@@ -73,7 +73,7 @@ void ExpectLikeTheCpu(const Kernels& kernels, const AttentionShape& shape,
   ExpectClose(got.out(), want.out().ToValues(), 2 * Epsilon(shape.dtype), narrow ? 5e-3 : 1e-5,
               "out");
   ExpectClose(got.lse(), want.lse().ToValues(), 1e-6, 1e-5, "lse");
-  const auto group = static_cast<double>(shape.heads / shape.kv_heads);
+  const auto group = static_cast<double>(shape.heads) / static_cast<double>(shape.kv_heads);
   ExpectCloseGradients(shape, got.gradients(), PartsOf(shape, want.gradients().ToValues()),
                        2 * Epsilon(shape.dtype), (narrow ? 0.03 : 5e-5) * std::sqrt(group));
 }
