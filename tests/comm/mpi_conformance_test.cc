@@ -66,7 +66,9 @@ class Failures : public testing::EmptyTestEventListener {
 int main(int argc, char** argv) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   const bool first = rank == nullptr || std::string(rank) == "0";
-  if (!first) unsetenv("GTEST_OUTPUT");  // one report instead of five with the same name
+  // One report instead of five with the same name, which spoil each other. GoogleTest has read the
+  // environment before main begins.
+  if (!first) GTEST_FLAG_SET(output, "");
   testing::InitGoogleTest(&argc, argv);
   if (!first) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
