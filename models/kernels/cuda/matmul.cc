@@ -22,10 +22,9 @@ bool IsFirst(cublasLtHandle_t device, const MatmulShape& shape) {
   return seen->emplace(device, shape).second;
 }
 
-int64_t ResultBytes(const MatmulShape& s) { return s.m * s.n * SizeOf(s.out); }
 // Of the largest of a product's tensors.
 int64_t LargestBytes(const MatmulShape& s) {
-  return std::max({s.m * s.k * SizeOf(s.in), s.k * s.n * SizeOf(s.in), ResultBytes(s)});
+  return std::max({s.m * s.k * SizeOf(s.in), s.k * s.n * SizeOf(s.in), s.m * s.n * SizeOf(s.out)});
 }
 
 }  // namespace
@@ -72,17 +71,17 @@ void Matmul::Rehearse(Stream stream) {
   const cudaStream_t queue = Queue(stream);
   const absl::StatusOr<bool> available = Available();
   if (!available.ok() || !*available || !IsFirst(plan_->handle, shape_)) return;
-  const size_t tensor = WorkBytes(LargestBytes(shape_));
-  const size_t added = shape_.adds ? WorkBytes(ResultBytes(shape_)) : 0;
-  cuda::Rehearse(queue, kMatmulWorkspace + tensor + added, [&](std::byte* memory) {
+  const size_t bytes =
+      kMatmulWorkspace + static_cast<size_t>(LargestBytes(shape_)) + kScratchAlignment;
+  cuda::Rehearse(queue, bytes, [&](std::byte* memory) {
     std::byte* const place = memory + kMatmulWorkspace;
     RunOn(stream, memory, place, place);
     // One algorithm has two kernels: for what is added where it lies, and for what lies elsewhere.
-    if (shape_.adds) RunOn(stream, memory, place, place + tensor);
+    if (shape_.adds) RunOn(stream, memory, place, place + kScratchAlignment);
   });
 }
 
-// All tensors but the one that is added share one memory: the result is not used.
+// All tensors share one memory: the result is not used.
 void Matmul::RunOn(Stream stream, void* workspace, void* tensor, const void* added) {
   const bool has_bias = shape_.epilogue == Epilogue::kBias;
   const bool has_aux = shape_.epilogue == Epilogue::kDGelu;
