@@ -59,8 +59,8 @@ void AdaptDecoder(const DecoderConfig& config, const BatchShape& batch,
 }  // namespace
 
 std::vector<LayerSpec> DescribeAdapted(const ModelSpec& spec, const BatchShape& batch,
-                                       const Adaptation& adaptation) {
-  std::vector<LayerSpec> layers = DescribeLayers(spec, batch);
+                                       const Adaptation& adaptation, const HeadLimits& head) {
+  std::vector<LayerSpec> layers = DescribeLayers(spec, batch, head);
   if (spec.decoder() != nullptr) {
     AdaptDecoder(*spec.decoder(), batch, adaptation, &layers);
     return layers;

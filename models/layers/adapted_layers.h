@@ -7,6 +7,7 @@
 
 #include "models/spec/adaptation.h"
 #include "models/spec/decoder.h"
+#include "models/spec/head_blocks.h"
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 
@@ -25,7 +26,8 @@ std::vector<LinearMap> LinearMapsOf(const DecoderConfig& config, int64_t block);
 // frozen maps, which does nothing, and the products of adapters, of which F, I and W each have two.
 // Parameters are the model's, without adapters. Requires a model that trains (trainable.h).
 std::vector<LayerSpec> DescribeAdapted(const ModelSpec& spec, const BatchShape& batch,
-                                       const Adaptation& adaptation);
+                                       const Adaptation& adaptation,
+                                       const HeadLimits& head = kProcessorHead);
 // As FlopsPerMicroBatch.
 double AdaptedFlopsPerMicroBatch(const ModelSpec& spec, const BatchShape& batch,
                                  const Adaptation& adaptation);

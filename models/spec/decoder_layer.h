@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/head_blocks.h"
 #include "models/spec/layer_spec.h"
 
 namespace sluice {
@@ -20,6 +21,7 @@ struct DecoderKernels {
   // Between those parts each rank keeps a slice of the tokens, not all of them (Korthikanti et al.
   // 2022, section 4.2.2).
   bool sequence = false;
+  HeadLimits head = kProcessorHead;
 };
 
 // `count` products alike: rows x in with in x out.

@@ -283,11 +283,12 @@ DecoderLayer DescribeEmbedding(const DecoderConfig& config, const BatchShape& ba
 
 // The final norm, the map to the vocabulary and the loss. In one block its fp32 probabilities are
 // kept; in several only the gradient of the map's input, which F computes.
-void AddHead(const DecoderConfig& config, bool own_matrix, LayerBuilder* layer) {
+void AddHead(const DecoderConfig& config, bool own_matrix, const HeadLimits& limits,
+             LayerBuilder* layer) {
   layer->AddWeights(NormWeights(config, config.dim));
   layer->KeepWhole("norm", config.dim);
   layer->KeepWhole("head map", config.dim, /*rebuilt=*/true);
-  const HeadBlocks blocks = HeadBlocksOf(layer->rows(), config.vocab);
+  const HeadBlocks blocks = HeadBlocksOf(layer->rows(), config.vocab, limits);
   if (!own_matrix) layer->AddWeights(-config.dim * config.vocab);
   if (blocks.whole()) {
     layer->AddLinear({config.dim, config.vocab});
@@ -310,7 +311,7 @@ DecoderLayer DescribeAhead(const DecoderConfig& config, const BatchShape& batch,
   layer.KeepWhole("input map", 2 * config.dim, /*rebuilt=*/true);
   layer.AddLinear({2 * config.dim, config.dim});
   AddBlock(config, batch, config.layers + index, kernels, &layer);
-  AddHead(config, /*own_matrix=*/false, &layer);
+  AddHead(config, /*own_matrix=*/false, kernels.head, &layer);
   layer.set_output(config.dim);
   return layer.Take();
 }
@@ -356,7 +357,7 @@ std::vector<DecoderLayer> DescribeDecoder(const DecoderConfig& whole, const Batc
     layers.push_back(DescribeAhead(config, batch, dtype, kernels, i));
   }
   LayerBuilder head("head", batch, dtype, kernels);
-  AddHead(config, !config.tied_head, &head);
+  AddHead(config, !config.tied_head, kernels.head, &head);
   layers.push_back(head.Take());
   return layers;
 }

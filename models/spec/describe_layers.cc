@@ -20,9 +20,10 @@ double ProductFlops(int64_t rows, int64_t in, int64_t out) {
 int64_t LinearParameters(int64_t in, int64_t out) { return in * out + out; }
 
 // The counts do not depend on the type of the activations.
-std::vector<LayerSpec> DescribeDecoderLayers(const DecoderConfig& config, const BatchShape& batch) {
+std::vector<LayerSpec> DescribeDecoderLayers(const DecoderConfig& config, const BatchShape& batch,
+                                             const HeadLimits& head) {
   std::vector<LayerSpec> layers;
-  for (DecoderLayer& layer : DescribeDecoder(config, batch, DType::kFloat32)) {
+  for (DecoderLayer& layer : DescribeDecoder(config, batch, DType::kFloat32, {.head = head})) {
     layers.push_back(std::move(layer.spec));
   }
   return layers;
@@ -46,8 +47,9 @@ std::vector<LayerSpec> DescribeMlp(const MlpConfig& config, const BatchShape& ba
 
 }  // namespace
 
-std::vector<LayerSpec> DescribeLayers(const ModelSpec& spec, const BatchShape& batch) {
-  return spec.decoder() != nullptr ? DescribeDecoderLayers(*spec.decoder(), batch)
+std::vector<LayerSpec> DescribeLayers(const ModelSpec& spec, const BatchShape& batch,
+                                      const HeadLimits& head) {
+  return spec.decoder() != nullptr ? DescribeDecoderLayers(*spec.decoder(), batch, head)
                                    : DescribeMlp(*spec.mlp(), batch);
 }
 

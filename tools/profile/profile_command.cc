@@ -101,9 +101,9 @@ std::string Rate(double flops, double seconds) {
   return flops > 0 && seconds > 0 ? fmt::format("{:.1f}", flops / seconds / 1e9) : "-";
 }
 
-std::string FormatTable(const std::string& place, const Profile& profile) {
-  const std::vector<LayerSpec> specs =
-      DescribeAdapted(*profile.spec, {profile.micro_batch_size, profile.seq}, profile.adaptation);
+std::string FormatTable(const std::string& place, const Profile& profile, const HeadLimits& head) {
+  const std::vector<LayerSpec> specs = DescribeAdapted(
+      *profile.spec, {profile.micro_batch_size, profile.seq}, profile.adaptation, head);
   std::string out = fmt::format("{} on {}, {} x {} tokens, {}, median of {}\n\n", profile.model,
                                 place, profile.micro_batch_size, profile.seq,
                                 DTypeName(profile.dtype), profile.repetitions);
@@ -157,7 +157,8 @@ absl::Status RunProfile(const Flags& flags) {
   if (!flags.output.empty()) return WriteOutput(flags.output, FormatProfile(*profile));
   const std::string cores =
       flags.stages == 1 ? "one core" : fmt::format("{} cores at once", flags.stages);
-  return WriteOutput("", FormatTable(on_gpu ? gpu->name() : cores, *profile));
+  return WriteOutput("",
+                     FormatTable(on_gpu ? gpu->name() : cores, *profile, (*kernels)->head_limits));
 }
 
 }  // namespace

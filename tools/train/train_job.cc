@@ -132,8 +132,9 @@ absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const P
                                           const RunRequest& request, const Timetable& step) {
   const int stages = step.placement.model_stages();
   const auto by_flops = [&]() -> absl::StatusOr<Partition> {
-    absl::StatusOr<DefaultStages> answer = DefaultPartition(
-        request.spec, request.batch, request.adaptation, step, question.timetable.stage_members);
+    absl::StatusOr<DefaultStages> answer =
+        DefaultPartition(request.spec, request.batch, request.adaptation,
+                         request.kernels->head_limits, step, question.timetable.stage_members);
     if (!answer.ok()) return answer.status();
     return std::move(answer->partition);
   };

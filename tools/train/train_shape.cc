@@ -90,7 +90,8 @@ class ShapeSearch {
       return shape;
     }
     absl::StatusOr<DefaultStages> answer =
-        step.ok() ? DefaultPartition(spec_, batch_, question_.adaptation, *step)
+        step.ok() ? DefaultPartition(spec_, batch_, question_.adaptation,
+                                     question_.kernels.cuda ? kGpuHead : kProcessorHead, *step)
                   : absl::StatusOr<DefaultStages>(step.status());
     if (!answer.ok()) {
       why_not_ = std::string(answer.status().message());

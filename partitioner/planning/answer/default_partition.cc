@@ -37,9 +37,9 @@ LayerCost Price(const LayerSpec& layer, double ranks) {
 absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const ModelSpec& spec,
                                                           const BatchShape& batch,
                                                           const Adaptation& adaptation,
-                                                          double ranks) {
+                                                          const HeadLimits& head, double ranks) {
   std::vector<LayerCost> layers;
-  for (const LayerSpec& layer : DescribeAdapted(spec, batch, adaptation))
+  for (const LayerSpec& layer : DescribeAdapted(spec, batch, adaptation, head))
     layers.push_back(Price(layer, ranks));
   return CostTable::CreateShared(std::move(layers));
 }
@@ -57,15 +57,15 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
 }  // namespace
 
 absl::StatusOr<DefaultStages> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                               const Adaptation& adaptation,
+                                               const Adaptation& adaptation, const HeadLimits& head,
                                                const Timetable& timetable,
                                                const std::vector<int>& replicas) {
   PartitionProblem problem;
-  auto costs = PriceAll(spec, batch, adaptation, 1);
+  auto costs = PriceAll(spec, batch, adaptation, head, 1);
   if (!costs.ok()) return costs.status();
   problem.machines.costs = *std::move(costs);
   for (const int count : replicas) {
-    auto of_stage = PriceAll(spec, batch, adaptation, count);
+    auto of_stage = PriceAll(spec, batch, adaptation, head, count);
     if (!of_stage.ok()) return of_stage.status();
     problem.machines.rank_costs.push_back(*std::move(of_stage));
   }

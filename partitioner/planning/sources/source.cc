@@ -68,14 +68,18 @@ absl::StatusOr<Machines> PriceOwn(const PlanQuestion& question, const DeviceSpec
   absl::StatusOr<std::vector<LayerCost>> layers =
       DeclaredCosts(model, shape, dtype, question.optimizer, kernels, question.adaptation);
   if (!layers.ok()) return layers.status();
-  SetAnalyticSeconds(DescribeAdapted(model, shape, question.adaptation), shape, dtype, device,
-                     &*layers);
+  SetAnalyticSeconds(DescribeAdapted(model, shape, question.adaptation, kernels.head_limits), shape,
+                     dtype, device, &*layers);
   absl::StatusOr<Machines> machines =
       PriceReplica(question, setting, device.link, *std::move(layers));
   if (!machines.ok()) return machines;
   if (device.memory_bytes > 0) machines->memory_limit = device.memory_bytes;
   ApplyQuestion(question, &*machines);
   return machines;
+}
+
+const Kernels& KernelsOfRun(bool on_processor, MasterWeights weights) {
+  return on_processor ? CpuKernels(weights) : PlannedGpuKernels();
 }
 
 // How sluice itself runs `spec`, on a device whose rates are known or measured.
@@ -95,7 +99,7 @@ absl::Status TakeOwn(const PlanQuestion& question, const ModelSpec& spec, PlanSo
   source->device = device->name;
   source->costs = device->source;
   source->runs_here = true;
-  source->kernels = here ? &CpuKernels(weights) : &PlannedGpuKernels();
+  source->kernels = &KernelsOfRun(here, weights);
   source->price = [&question, device = *device, kernels = source->kernels, seq = source->batch.seq,
                    dtype = source->dtype](const PlanSetting& setting) {
     return PriceOwn(question, device, *kernels, seq, dtype, setting);
@@ -165,8 +169,7 @@ void TakeProfile(const PlanQuestion& question, const Profile& profile, PlanSourc
   source->costs = absl::StrCat("measured, ", question.model);
   source->layers = static_cast<int>(profile.layers.size());
   source->runs_here = true;
-  const MasterWeights weights = MasterWeightsOf(profile.layers);
-  source->kernels = source->device == "cpu" ? &CpuKernels(weights) : &PortableCpuKernels(weights);
+  source->kernels = &KernelsOfRun(source->device == "cpu", MasterWeightsOf(profile.layers));
   source->price = [&question, &profile](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (setting.tensor > 1) return WholeStagesOnly("a profile");
     absl::StatusOr<Machines> machines =

@@ -160,5 +160,18 @@ TEST(ValidateTest, MlpWidthsAreNamed) {
   EXPECT_THAT(message({784, 0, 10}), HasSubstr("widths[1] is 0"));
 }
 
+// GPT-2's logits of 16,384 rows are in blocks on a processor, which takes a fourth product, and whole
+// on a GPU.
+TEST(DescribeLayersTest, FollowsTheHeadOfTheDevice) {
+  const ModelSpec gpt = Preset("gpt2");
+  const LayerSpec blocked = DescribeLayers(gpt, {16, 1024}).back();
+  const LayerSpec whole = DescribeLayers(gpt, {16, 1024}, kGpuHead).back();
+  EXPECT_GT(blocked.repeated_flops, 0);
+  EXPECT_EQ(whole.repeated_flops, 0);
+  EXPECT_EQ(whole.forward_flops + whole.input_grad_flops + whole.weight_grad_flops,
+            blocked.forward_flops + blocked.input_grad_flops + blocked.weight_grad_flops -
+                blocked.repeated_flops);
+}
+
 }  // namespace
 }  // namespace sluice
