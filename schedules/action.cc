@@ -30,6 +30,16 @@ const char* OpName(Op op) {
       return "RECOMPUTE";
     case Op::kOptimizerStep:
       return "OPTIMIZER_STEP";
+    case Op::kUnshard:
+      return "UNSHARD";
+    case Op::kReshard:
+      return "RESHARD";
+    case Op::kWaitReduceGrad:
+      return "WAIT_REDUCE_GRAD";
+    case Op::kWaitSendForward:
+      return "WAIT_SEND_F";
+    case Op::kWaitSendBackward:
+      return "WAIT_SEND_B";
   }
   return "?";
 }

@@ -23,7 +23,14 @@ enum class Op : uint8_t {
   // OPTIMIZER_STEP: changes this stage's weights. In a synchronous table it has no micro-batch; in
   // an asynchronous one, the last micro-batch whose gradient it includes.
   kOptimizerStep,
+  // What only PyTorch's runtime acts upon, kept so that its files come back as they were:
+  kUnshard,           // UNSHARD: gathers this stage's sharded parameters (FSDP)
+  kReshard,           // RESHARD: lets them go
+  kWaitReduceGrad,    // WAIT_REDUCE_GRAD: the end of this stage's REDUCE_GRAD
+  kWaitSendForward,   // WAIT_SEND_F: the end of a SEND_F, whose memory is free again
+  kWaitSendBackward,  // WAIT_SEND_B: the same of a SEND_B
 };
+constexpr Op kLastOp = Op::kWaitSendBackward;
 
 // One cell of a timetable. Eight bytes: a timetable of 10^8 actions must fit in memory.
 struct Action {
@@ -46,6 +53,8 @@ constexpr bool IsCompute(Op op) { return op >= Op::kForward && op <= Op::kWeight
 constexpr bool TakesTime(Op op) { return IsCompute(op) || op == Op::kRecompute; }
 // True for SEND_F, RECV_F, SEND_B and RECV_B.
 constexpr bool IsCommunication(Op op) { return op >= Op::kSendForward && op <= Op::kRecvBackward; }
+// True where nothing runs here: empty cells, and what only PyTorch's runtime acts upon.
+constexpr bool RunsNothing(Op op) { return op == Op::kIdle || op > Op::kOptimizerStep; }
 // PyTorch's letters for `op`: "F", "SEND_F", "REDUCE_GRAD"; "" for kIdle.
 const char* OpName(Op op);
 // As PyTorch writes it: "2F0", "1SEND_B3", "0REDUCE_GRAD"; "" for kIdle. A pair's half prints like

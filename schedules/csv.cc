@@ -21,7 +21,7 @@ constexpr absl::string_view kOverlap = "OVERLAP_F_B";
 constexpr int kUnplaced = -1;
 
 std::optional<Op> OpNamed(absl::string_view letters) {
-  for (int op = 1; op <= static_cast<int>(Op::kOptimizerStep); ++op) {
+  for (int op = 1; op <= static_cast<int>(kLastOp); ++op) {
     if (letters == OpName(static_cast<Op>(op))) return static_cast<Op>(op);
   }
   return std::nullopt;
@@ -31,11 +31,10 @@ constexpr int kMostStage = std::numeric_limits<uint16_t>::max();
 // One less than the largest, so that the count of micro-batches is a number too.
 constexpr int kMostMicroBatch = std::numeric_limits<int32_t>::max() - 1;
 
-// What PyTorch's runtime writes about its own asynchronous calls and sharded parameters. It changes
-// nothing about what runs when, so it is read as an empty cell.
-bool IsRuntimeNote(absl::string_view letters) {
-  return letters == "UNSHARD" || letters == "RESHARD" || letters == "WAIT_REDUCE_GRAD" ||
-         letters == "WAIT_SEND_F" || letters == "WAIT_SEND_B";
+// OPTIMIZER_STEP of a synchronous table, and what is said of a whole stage.
+bool MayLackMicroBatch(Op op) {
+  return op == Op::kOptimizerStep || op == Op::kUnshard || op == Op::kReshard ||
+         op == Op::kWaitReduceGrad;
 }
 
 // Reads cells, and remembers what was wrong with the last one that it could not read.
@@ -76,18 +75,11 @@ std::optional<Action> CellReader::ReadAction(absl::string_view text) {
   if (!stage.has_value()) return std::nullopt;
   size_t letters = 0;
   while (letters < text.size() && !absl::ascii_isdigit(text[letters])) ++letters;
-  if (IsRuntimeNote(text.substr(0, letters))) {
-    text.remove_prefix(letters);
-    if (text.empty() || (TakeNumber(text, kMostMicroBatch, "micro-batch") && text.empty())) {
-      return Action{};
-    }
-    return Because("something follows its micro-batch");
-  }
   const std::optional<Op> op = OpNamed(text.substr(0, letters));
   if (!op.has_value()) return Because("what stands after its stage is no operation");
   text.remove_prefix(letters);
   Action action{.op = *op, .stage = static_cast<uint16_t>(*stage)};
-  if (*op == Op::kOptimizerStep && text.empty()) return action;
+  if (MayLackMicroBatch(*op) && text.empty()) return action;
   if (*op == Op::kReduceGrad) {
     if (text.empty()) return action;
     return Because("this operation has no micro-batch");
@@ -122,7 +114,7 @@ bool CellReader::ReadPair(absl::string_view cell, std::vector<Action>& row) {
   if (!first.has_value()) return false;
   const std::optional<Action> second = ReadAction(halves[1]);
   if (!second.has_value()) return false;
-  if (first->op == Op::kIdle || second->op == Op::kIdle) {
+  if (RunsNothing(first->op) || RunsNothing(second->op)) {
     Because("it is not a pair of two actions");
     return false;
   }
@@ -153,7 +145,7 @@ std::vector<int> RanksOfStages(const std::vector<std::vector<Action>>& rows) {
   for (size_t rank = 0; rank < rows.size(); ++rank) {
     std::vector<uint16_t> touched;
     for (const Action& action : rows[rank]) {
-      if (action.op == Op::kIdle) continue;
+      if (RunsNothing(action.op)) continue;
       if (action.stage >= ranks.size()) {
         ranks.resize(action.stage + size_t{1}, kUnplaced);
         most.resize(ranks.size(), 0);

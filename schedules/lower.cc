@@ -173,7 +173,7 @@ class Lowering {
       }
     };
     for (size_t i = 0; i < row.size(); ++i) {
-      if (row[i].op == Op::kIdle) continue;
+      if (RunsNothing(row[i].op)) continue;
       const bool second_half = i > 0 && row[i - 1].overlaps_next;
       if (!second_half) emit_messages_until(starts[i]);
       merged.push_back(row[i]);
@@ -189,30 +189,6 @@ class Lowering {
   std::vector<std::vector<Message>> messages_;  // [channel] in order
   std::vector<std::vector<int>> touching_;      // [rank] channels from and to it
 };
-
-// Adds REDUCE_GRAD and OPTIMIZER_STEP where the row does not have them.
-std::vector<Action> FinishStep(const std::vector<Action>& row, const std::vector<int>& stages) {
-  std::vector<Action> finished = row;
-  const auto last_of = [&](int stage, auto wanted) {
-    const auto it = std::find_if(finished.rbegin(), finished.rend(),
-                                 [&](const Action& a) { return a.stage == stage && wanted(a.op); });
-    return finished.rend() - it;
-  };
-  const auto whole_stage = [](Op op, int stage) {
-    return Action{.op = op, .stage = static_cast<uint16_t>(stage)};
-  };
-  for (const int stage : stages) {
-    if (last_of(stage, [](Op op) { return op == Op::kReduceGrad; }) > 0) continue;
-    auto at = last_of(stage, MakesWeightGrad);
-    if (at > 0 && finished[static_cast<size_t>(at) - 1].overlaps_next) ++at;
-    finished.insert(finished.begin() + at, whole_stage(Op::kReduceGrad, stage));
-  }
-  for (const int stage : stages) {
-    if (last_of(stage, [](Op op) { return op == Op::kOptimizerStep; }) > 0) continue;
-    finished.push_back(whole_stage(Op::kOptimizerStep, stage));
-  }
-  return finished;
-}
 
 bool IsCompleteAndInOrder(const Timetable& timetable) {
   DefectList defects(/*limit=*/1);
@@ -231,11 +207,6 @@ absl::Status CheckOptions(const Timetable& timetable, const LowerOptions& option
     return absl::InvalidArgumentError(absl::StrCat(
         "a rank must be able to receive at least 1 tensor ahead, not ", options.most_waiting));
   }
-  if (options.finish_step && timetable.updates != WeightUpdates::kFlush) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "timetable ", timetable.name,
-        " has no end of a step: its weights change while micro-batches are in flight"));
-  }
   return absl::OkStatus();
 }
 
@@ -245,17 +216,10 @@ absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable, const Lower
   if (absl::Status ok = CheckOptions(timetable, options); !ok.ok()) return ok;
   // The reference run finds out about cycles by itself.
   if (!IsCompleteAndInOrder(timetable)) return ValidateTimetable(timetable);
-  Timetable lowered = timetable;
-  if (options.finish_step) {
-    for (size_t rank = 0; rank < lowered.rows.size(); ++rank) {
-      lowered.rows[rank] =
-          FinishStep(lowered.rows[rank], lowered.placement.StagesOf(static_cast<int>(rank)));
-    }
-  }
-  const Lowering lowering(lowered, options);
+  const Lowering lowering(timetable, options);
   if (!lowering.runs()) return ValidateTimetable(timetable);
-  std::vector<std::vector<Action>> rows = lowering.Rows();
-  lowered.rows = std::move(rows);
+  Timetable lowered = timetable;
+  lowered.rows = lowering.Rows();
   return lowered;
 }
 
@@ -263,7 +227,10 @@ Timetable ComputeOnly(const Timetable& timetable) {
   Timetable compute = timetable;
   for (auto& row : compute.rows) {
     row.erase(std::remove_if(row.begin(), row.end(),
-                             [](const Action& a) { return IsCommunication(a.op); }),
+                             [](const Action& a) {
+                               return IsCommunication(a.op) || a.op == Op::kWaitSendForward ||
+                                      a.op == Op::kWaitSendBackward;
+                             }),
               row.end());
   }
   return compute;

@@ -18,9 +18,6 @@ struct LowerOptions {
   // "just before its use". At least 1; an overlapped pair may take two inputs at once, whatever
   // the limit.
   int most_waiting = kAllThatArrive;
-  // Also ends a synchronous step: REDUCE_GRAD of each stage after its last weight gradient, and
-  // OPTIMIZER_STEP of each stage at the end of the row.
-  bool finish_step = false;
 };
 
 // Inserts the sends and receives that a compute-only timetable implies: SEND after the action that
@@ -32,7 +29,7 @@ struct LowerOptions {
 absl::StatusOr<Timetable> LowerTimetable(const Timetable& timetable,
                                          const LowerOptions& options = {});
 
-// The reverse: removes sends and receives.
+// The reverse: removes sends, receives, and the waits of sends.
 Timetable ComputeOnly(const Timetable& timetable);
 
 }  // namespace sluice

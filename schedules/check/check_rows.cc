@@ -69,7 +69,7 @@ class RowChecker {
     for (size_t position = 0; position < row.size() && !defects_.full(); ++position) {
       const Action& action = row[position];
       if (action.overlaps_next) CheckPair(rank, position);
-      if (action.op == Op::kIdle) continue;
+      if (RunsNothing(action.op)) continue;
       if (!StandsWell(rank, action) && !StandsWhereItMay(rank, position)) continue;
       if (action.op == Op::kReduceGrad) {
         reduced_[action.stage] = true;

@@ -11,7 +11,7 @@ constexpr double kMostTicks = 4294967295.0;
 
 bool IsDrawn(const TimedAction& timed) {
   const Op op = timed.action.op;
-  return TakesTime(op) || (op != Op::kIdle && !IsCommunication(op) && timed.end > timed.start);
+  return TakesTime(op) || (!RunsNothing(op) && !IsCommunication(op) && timed.end > timed.start);
 }
 
 double LastEnd(const std::vector<std::vector<TimedAction>>& rows) {

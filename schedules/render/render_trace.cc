@@ -38,7 +38,7 @@ class TraceWriter {
     absl::StrAppend(&text_, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":", rank,
                     ",\"args\":{\"name\":\"rank ", rank, "\"}}");
     for (const TimedAction& timed : run_.rows[rank]) {
-      if (timed.action.op != Op::kIdle) WriteAction(rank, timed);
+      if (!RunsNothing(timed.action.op)) WriteAction(rank, timed);
     }
     const bool bytes = costs_ != nullptr && !costs_->activation_bytes.empty();
     const std::vector<MemoryPoint> points =

@@ -103,7 +103,7 @@ absl::StatusOr<Simulation> Simulator::Run() {
 }
 
 bool Simulator::Known(const Action& action) const {
-  if (action.op == Op::kIdle) return true;
+  if (RunsNothing(action.op)) return true;
   if (action.stage >= table_.placement.stages()) return false;
   if (action.op == Op::kReduceGrad || action.op == Op::kOptimizerStep) return true;
   return action.micro_batch >= 0 && action.micro_batch < table_.micro_batches;

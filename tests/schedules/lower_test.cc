@@ -118,30 +118,6 @@ TEST(LowerTimetable, KeepsWithinItsReceiveBuffers) {
   EXPECT_GT(put_off, 100);
 }
 
-TEST(LowerTimetable, EndsTheStepWhenAsked) {
-  Timetable table = *GenerateSchedule("interleaved", {2, 4, 2});
-  const Timetable lowered = *LowerTimetable(table, {.finish_step = true});
-  EXPECT_TRUE(NaiveIsSound(*LowerTimetable(table)));
-  const absl::Status sound = ValidateTimetable(lowered);
-  EXPECT_TRUE(sound.ok()) << sound;
-  for (size_t rank = 0; rank < 2; ++rank) {
-    const auto& row = lowered.rows[rank];
-    for (const int stage : table.placement.StagesOf(static_cast<int>(rank))) {
-      const auto count = [&](Op op) {
-        return std::count(row.begin(), row.end(),
-                          Action{.op = op, .stage = static_cast<uint16_t>(stage)});
-      };
-      EXPECT_EQ(count(Op::kReduceGrad), 1);
-      EXPECT_EQ(count(Op::kOptimizerStep), 1);
-    }
-    EXPECT_EQ(row.back().op, Op::kOptimizerStep);
-  }
-  const auto back = ParseTimetableCsv(FormatTimetableCsv(lowered), "finished");
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->rows, lowered.rows);
-  EXPECT_EQ(ComputeOnly(*LowerTimetable(table)).rows, table.rows);
-}
-
 TEST(LowerTimetable, SendsNothingWithinARank) {
   Timetable table = *GenerateSchedule("gpipe", {1, 3});
   EXPECT_EQ(LowerTimetable(table)->rows, table.rows);

@@ -40,7 +40,7 @@ class Naive {
   bool InRange() const {
     for (int rank = 0; rank < table_.placement.ranks(); ++rank) {
       for (const Action& a : table_.rows[rank]) {
-        if (a.op == Op::kIdle) continue;
+        if (RunsNothing(a.op)) continue;
         if (a.stage >= table_.placement.stages() || table_.placement.rank(a.stage) != rank)
           return false;
         if (a.micro_batch < 0 || a.micro_batch >= table_.micro_batches) return false;

@@ -76,6 +76,11 @@ class RankCompiler {
   void Compile(const Action& action) {
     switch (action.op) {
       case Op::kIdle:
+      case Op::kUnshard:
+      case Op::kReshard:
+      case Op::kWaitReduceGrad:
+      case Op::kWaitSendForward:
+      case Op::kWaitSendBackward:
       case Op::kSendForward:  // messages are placed by the actions that make or need their data
       case Op::kRecvForward:
       case Op::kSendBackward:

@@ -30,7 +30,7 @@ ordered_json ActionJson(const TimedAction& timed) {
 ordered_json RowJson(const std::vector<TimedAction>& row) {
   ordered_json actions = ordered_json::array();
   for (const TimedAction& timed : row) {
-    if (timed.action.op != Op::kIdle) actions.push_back(ActionJson(timed));
+    if (!RunsNothing(timed.action.op)) actions.push_back(ActionJson(timed));
   }
   return actions;
 }
