@@ -220,7 +220,13 @@ absl::StatusOr<Timetable> LowerForPyTorch(const Timetable& timetable,
     return absl::InvalidArgumentError(
         absl::StrCat("PyTorch cannot run timetable ", timetable.name, ": ", why));
   }
-  absl::StatusOr<Timetable> lowered = timetable.lowered() ? timetable : LowerTimetable(timetable);
+  Timetable table = timetable;
+  if (options.version == PyTorchVersion::k2_8) {
+    for (Row& row : table.rows) {
+      for (Action& action : row) action.overlaps_next = false;
+    }
+  }
+  absl::StatusOr<Timetable> lowered = table.lowered() ? table : LowerTimetable(table);
   if (!lowered.ok()) return lowered;
   for (size_t rank = 0; rank < lowered->rows.size(); ++rank) {
     Row& row = lowered->rows[rank];

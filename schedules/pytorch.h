@@ -11,8 +11,10 @@
 namespace sluice {
 
 enum class PyTorchVersion {
-  k2_8,   // rows hold sends and receives; gradients are divided, and sends ended, by the runtime
-  k2_15,  // rows also say when gradients are divided and reduced, and when each send has ended
+  // Rows hold sends and receives; gradients are divided, and sends ended, by the runtime. It has no
+  // overlapped pairs: their halves are cells of their own, which run one after the other.
+  k2_8,
+  k2_15,  // also has pairs; rows also say when gradients are divided and reduced, and when each send has ended
 };
 
 struct PyTorchOptions {

@@ -11,9 +11,30 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "comm/printable.h"
 
 namespace sluice {
+namespace {
+
+// As ToPrintableOutput, for text without CR LF.
+std::string PrintableLines(absl::string_view text) {
+  constexpr absl::string_view kEscape = "\x1b[";
+  std::string shown;
+  while (true) {
+    const size_t escape = text.find(kEscape);
+    if (escape == absl::string_view::npos) return shown + ToPrintable(text);
+    const size_t end = text.find_first_not_of("0123456789;", escape + kEscape.size());
+    const bool colour = end != absl::string_view::npos && text[end] == 'm';
+    const size_t next = colour ? end + 1 : escape + 1;
+    absl::StrAppend(&shown, ToPrintable(text.substr(0, colour ? escape : next)));
+    if (colour) absl::StrAppend(&shown, text.substr(escape, next - escape));
+    text.remove_prefix(next);
+  }
+}
+
+}  // namespace
 
 bool WantsColour() {
   const char* no_colour = std::getenv("NO_COLOR");
@@ -45,18 +66,10 @@ int OutputColumns() {
 }
 
 std::string ToPrintableOutput(absl::string_view text) {
-  constexpr absl::string_view kEscape = "\x1b[";
-  std::string shown;
-  while (true) {
-    const size_t escape = text.find(kEscape);
-    if (escape == absl::string_view::npos) return shown + ToPrintable(text);
-    const size_t end = text.find_first_not_of("0123456789;", escape + kEscape.size());
-    const bool colour = end != absl::string_view::npos && text[end] == 'm';
-    const size_t next = colour ? end + 1 : escape + 1;
-    absl::StrAppend(&shown, ToPrintable(text.substr(0, colour ? escape : next)));
-    if (colour) absl::StrAppend(&shown, text.substr(escape, next - escape));
-    text.remove_prefix(next);
-  }
+  constexpr absl::string_view kLineEnd = "\r\n";
+  return absl::StrJoin(
+      absl::StrSplit(text, kLineEnd), kLineEnd,
+      [](std::string* out, absl::string_view lines) { out->append(PrintableLines(lines)); });
 }
 
 }  // namespace sluice

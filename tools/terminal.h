@@ -14,7 +14,8 @@ bool ShowsUnicode();
 // The width of the terminal on stdout; without a terminal COLUMNS; without that 80.
 int OutputColumns();
 
-// `text` as it may be printed: names in it may come from any file. As ToPrintable, but colours stay.
+// `text` as it may be printed: names in it may come from any file. As ToPrintable, but colours
+// and the line ends of PyTorch's files, CR LF, stay.
 std::string ToPrintableOutput(absl::string_view text);
 
 }  // namespace sluice

@@ -18,6 +18,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Outcome {
   int exit_code;
@@ -233,6 +234,30 @@ TEST_F(ScheduleCommand, ExportsWhatItCanReadAgain) {
     EXPECT_THAT(check.out, HasSubstr("sound (3 ranks, 6 stages, 6 micro-batches"));
     EXPECT_EQ(Run("show " + path + " --format " + format).out, Contents(path));
   }
+}
+
+TEST_F(ScheduleCommand, WritesForThePyTorchThatIsAsked) {
+  const std::string newer = Run("show zbv -p 2 -m 4 --format comms-csv").out;
+  EXPECT_EQ(Run("show zbv -p 2 -m 4 --format comms-csv --torch 2.15").out, newer);
+  EXPECT_THAT(newer, HasSubstr(",0REDUCE_GRAD,0WAIT_REDUCE_GRAD,"));
+  EXPECT_THAT(newer, HasSubstr("WAIT_SEND_F0"));
+  EXPECT_THAT(newer, Not(HasSubstr("UNSHARD")));
+  const std::string older = Run("show zbv -p 2 -m 4 --format comms-csv --torch 2.8").out;
+  EXPECT_THAT(older, Not(HasSubstr("WAIT")));
+  EXPECT_THAT(older, Not(HasSubstr("REDUCE")));
+  EXPECT_THAT(Run("show zbv -p 2 -m 4 --format comms-csv --max-active-stages 2").out,
+              HasSubstr("0UNSHARD,3UNSHARD,0F0"));
+  ExpectBadInput("show zbv -p 2 -m 4 --format csv --torch 2.8", "is for --format comms-csv");
+  ExpectBadInput("show zbv -p 2 -m 4 --max-active-stages 2", "is for --format comms-csv, not");
+  ExpectBadInput("show zbv -p 2 -m 4 --format comms-csv --torch 2.9", "2.9 not in {2.8,2.15}");
+  for (const char* name : {"chimera -v 2", "pipedream", "pipedream-2bw", "1f1b --recompute"}) {
+    for (const char* format : {"csv", "comms-csv"}) {
+      const Outcome written = Run(std::string("show ") + name + " -p 2 -m 4 --format " + format);
+      EXPECT_EQ(written.exit_code, 0) << written.err;
+      EXPECT_THAT(written.err, HasSubstr("warning: PyTorch cannot run this timetable: "));
+    }
+  }
+  EXPECT_EQ(Run("show zbv -p 2 -m 4 --format csv").err, "");
 }
 
 // Three ranks take turns at the first stage, which costs three times as much.

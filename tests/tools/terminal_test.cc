@@ -15,6 +15,8 @@ TEST(PrintableOutput, ColoursStayAndOtherEscapesDoNot) {
   EXPECT_EQ(ToPrintableOutput("a\x1b["), "a\uFFFD[");
   EXPECT_EQ(ToPrintableOutput("a\x1b[31"), "a\uFFFD[31");
   EXPECT_EQ(ToPrintableOutput("\xc3\x1b[1m"), "\uFFFD\x1b[1m");
+  EXPECT_EQ(ToPrintableOutput("0F0\r\n1F0\r\n"), "0F0\r\n1F0\r\n");
+  EXPECT_EQ(ToPrintableOutput("a\rb\r\n\r"), "a\uFFFDb\r\n\uFFFD");
   EXPECT_EQ(ToPrintableOutput(""), "");
 }
 

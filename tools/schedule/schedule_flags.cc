@@ -17,6 +17,10 @@ namespace {
 // Columns of a text picture.
 constexpr int kLeastWidth = 40, kMostWidth = 10000;
 
+// Values of --torch.
+constexpr const char* kTorch28 = "2.8";
+constexpr const char* kTorch215 = "2.15";
+
 void ReadChunks(const std::string& text, ScheduleFlags& flags) {
   int chunks = 0;
   flags.choose_chunks = text == "auto";
@@ -79,11 +83,27 @@ ScheduleFormat FormatOf(const std::string& format) {
   return formats.at(format);
 }
 
+PyTorchOptions PyTorchOptionsOf(const ScheduleFlags& flags) {
+  return {.version = flags.torch == kTorch28 ? PyTorchVersion::k2_8 : PyTorchVersion::k2_15,
+          .max_active_stages = flags.max_active_stages.value_or(0)};
+}
+
 ScheduleView ViewOf(const ScheduleFlags& flags) {
   return {.format = flags.json ? ScheduleFormat::kJson : FormatOf(flags.format),
           .output = flags.output,
           .width = flags.width,
-          .actions = flags.actions};
+          .actions = flags.actions,
+          .pytorch = PyTorchOptionsOf(flags)};
+}
+
+absl::Status CheckPyTorchFlags(const ScheduleFlags& flags) {
+  if (flags.format == "comms-csv") return absl::OkStatus();
+  const char* given = !flags.torch.empty()      ? "--torch"
+                      : flags.max_active_stages ? "--max-active-stages"
+                                                : nullptr;
+  if (given == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(given, " is for --format comms-csv, not for ", flags.format));
 }
 
 absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
@@ -158,6 +178,14 @@ void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
       "in turn, and a stage costs --cost times the number of its ranks");
   app.add_option("--format", flags.format, "Format: text, svg, html, csv, comms-csv, trace or json")
       ->check(CLI::IsMember({"text", "svg", "html", "csv", "comms-csv", "trace", "json"}));
+  app.add_option("--torch", flags.torch,
+                 "With comms-csv: the PyTorch that runs it, 2.8 or 2.15, whose files also have "
+                 "REDUCE_GRAD and the waits of sends (default: 2.15)")
+      ->check(CLI::IsMember({kTorch28, kTorch215}));
+  app.add_option("--max-active-stages", flags.max_active_stages,
+                 "With comms-csv: stages of a rank whose parameters FSDP gathers at once; adds "
+                 "UNSHARD and RESHARD (default: none are sharded)")
+      ->check(CLI::Range(1, 65536));
   app.add_option("--width", flags.width,
                  "With text: columns of the picture (default: those of the terminal)")
       ->check(CLI::Range(kLeastWidth, kMostWidth));
@@ -191,6 +219,7 @@ absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags) {
   absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
   if (!asked.ok()) return asked.status();
   if (absl::Status ok = ReadStageMembers(flags, *asked); !ok.ok()) return ok;
+  if (absl::Status ok = CheckPyTorchFlags(flags); !ok.ok()) return ok;
   return ShowQuestion{.what = flags.what,
                       .asked = *std::move(asked),
                       .view = ViewOf(flags),

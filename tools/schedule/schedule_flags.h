@@ -34,6 +34,8 @@ struct ScheduleFlags {
   std::string against;
   std::string measured;
   std::string stage_replicas;  // "3,1"
+  std::string torch;           // "2.15"
+  std::optional<int> max_active_stages;
   bool json = false;
   bool actions = false;
 };

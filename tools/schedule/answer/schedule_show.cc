@@ -23,10 +23,21 @@ bool IsCsv(ScheduleFormat format) {
   return format == ScheduleFormat::kCsv || format == ScheduleFormat::kCommsCsv;
 }
 
+// PyTorch's files are also for what PyTorch cannot run: sluice reads them.
+absl::StatusOr<Timetable> LowerForCsv(const Timetable& table, const std::string& not_for_pytorch,
+                                      const PyTorchOptions& options) {
+  if (not_for_pytorch.empty()) return LowerForPyTorch(table, options);
+  return table.lowered() ? table : LowerTimetable(table);
+}
+
 absl::StatusOr<std::string> FormatCsv(const Timetable& table, LineEnd line_end,
-                                      ScheduleFormat format) {
-  if (format == ScheduleFormat::kCsv || table.lowered()) return FormatTimetableCsv(table, line_end);
-  const absl::StatusOr<Timetable> lowered = LowerTimetable(table);
+                                      const ScheduleView& view) {
+  const std::string not_for_pytorch = WhyNotForPyTorch(table);
+  if (!not_for_pytorch.empty()) {
+    std::cerr << "sluice: warning: PyTorch cannot run this timetable: " << not_for_pytorch << "\n";
+  }
+  if (view.format == ScheduleFormat::kCsv) return FormatTimetableCsv(table, line_end);
+  const absl::StatusOr<Timetable> lowered = LowerForCsv(table, not_for_pytorch, view.pytorch);
   if (!lowered.ok()) return lowered.status();
   return FormatTimetableCsv(*lowered, line_end);
 }
@@ -82,8 +93,7 @@ absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
 absl::StatusOr<std::string> FormatAuto(const ShowQuestion& question) {
   const absl::StatusOr<PricedTimetable> best = AutoTimetable(question.asked);
   if (!best.ok()) return best.status();
-  if (IsCsv(question.view.format))
-    return FormatCsv(best->table, LineEnd::kLf, question.view.format);
+  if (IsCsv(question.view.format)) return FormatCsv(best->table, LineEnd::kLf, question.view);
   return FormatPriced(*best, question);
 }
 
@@ -94,7 +104,7 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
       question.against.empty() ? question.asked : QuestionFor(question.what, question.asked));
   if (!found.ok()) return found.status();
   if (IsCsv(question.view.format)) {
-    return FormatCsv(found->table, found->line_end, question.view.format);
+    return FormatCsv(found->table, found->line_end, question.view);
   }
   const absl::StatusOr<PricedTimetable> priced =
       PriceTimetable(std::move(found->table), question.asked);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "schedules/pytorch.h"
 #include "tools/schedule/question/schedule_costs.h"
 
 // The questions of `sluice schedule` as values: read once from the flags (schedule_flags.h), before
@@ -31,6 +32,7 @@ struct ScheduleView {
   std::string output;        // a path; empty: stdout
   std::optional<int> width;  // columns of the text; empty: those of the terminal
   bool actions = false;      // JSON also says when each action runs
+  PyTorchOptions pytorch;    // of kCommsCsv
 };
 
 // `schedule show`: one timetable.
