@@ -341,7 +341,7 @@ TEST(CustomOrder, IsLeftOutWhereSomethingOfTheCatalogueIsAskedFor) {
   EXPECT_FALSE(with([](PlanRequest& other) { other.schedule = "1f1b"; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.chunks = 2; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.partition = Partition{{0, 1}}; }));
-  EXPECT_FALSE(with([](PlanRequest& other) { other.round_robin = true; }));
+  EXPECT_FALSE(with([](PlanRequest& other) { other.for_megatron = true; }));
   EXPECT_FALSE(with([](PlanRequest& other) { other.objective = PlanObjective::kBottleneck; }));
 }
 

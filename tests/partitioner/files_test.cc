@@ -10,7 +10,8 @@
 
 #include "partitioner/costs/device.h"
 #include "partitioner/costs/profile.h"
-#include "partitioner/planning/file/megatron_layout.h"
+#include "partitioner/orders/custom_order.h"
+#include "partitioner/planning/file/megatron_arguments.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "partitioner/planning/plan/plan.h"
 #include "partitioner/planning/question/plan_request.h"
@@ -19,6 +20,8 @@
 
 namespace sluice {
 namespace {
+
+using testing::HasSubstr;
 
 using ::testing::HasSubstr;
 
@@ -178,16 +181,86 @@ TEST(PlanFile, NoTruncatedPlanIsTakenForAPlan) {
   }
 }
 
-TEST(MegatronLayout, WritesALetterALayer) {
-  const std::vector<std::string> names = {"embedding", "block 0", "block 1", "block 2", "head"};
-  const Partition three = {{0, 1}, {2, 2}, {3, 4}};
-  EXPECT_EQ(*FormatMegatronLayout(Placement::Looped(3), three, names), "Et|t|tL");
-  EXPECT_FALSE(FormatMegatronLayout(Placement::Looped(1), {{0, 0}}, {"linear 0"}).ok());
-  // Stages placed in a V would be on other ranks than planned.
-  const Partition four = {{0, 1}, {2, 2}, {3, 3}, {4, 4}};
-  EXPECT_EQ(*FormatMegatronLayout(Placement::Looped(2, 2), four, names), "Et|t|t|L");
-  EXPECT_FALSE(FormatMegatronLayout(Placement::V(2), four, names).ok());
-  EXPECT_FALSE(FormatMegatronLayout(*Placement::FromRanks({0, 1, 0}), three, names).ok());
+// A plan of `names`, as many of them in each stage as `counts` says.
+struct MegatronPlan {
+  MegatronPlan(const std::vector<std::string>& names, const std::vector<int>& counts, int ranks) {
+    context.layer_names = names;
+    context.micro_batch_size = 2;
+    context.seq = 4096;
+    context.dtype = DType::kBFloat16;
+    context.data_parallel = 3;
+    plan.devices = ranks;
+    plan.schedule = static_cast<int>(counts.size()) == ranks ? "1f1b" : "interleaved";
+    plan.micro_batches = 4 * ranks;
+    int layer = 0;
+    for (const int count : counts) {
+      PlanStage& stage = plan.stages.emplace_back();
+      for (int i = 0; i < count; ++i) stage.layers.push_back(layer++);
+    }
+  }
+  std::string Why() const {
+    return std::string(FormatMegatronArguments(plan, context).status().message());
+  }
+  Plan plan;
+  PlanContext context;
+};
+
+TEST(MegatronArguments, SayAllOfAPlan) {
+  MegatronPlan some({"embedding", "block 0", "block 1", "block 2", "head"}, {2, 1, 2}, 3);
+  EXPECT_EQ(*FormatMegatronArguments(some.plan, some.context),
+            "--tensor-model-parallel-size 1\n"
+            "--pipeline-model-parallel-size 3\n"
+            "--pipeline-model-parallel-layout Et|t|tL\n"
+            "--micro-batch-size 2\n"
+            "--global-batch-size 72\n"
+            "--seq-length 4096\n"
+            "--bf16\n");
+  some.context.tensor_parallel = 4;
+  some.context.sequence_parallel = true;
+  some.context.zero = 1;
+  for (PlanStage& stage : some.plan.stages) stage.recompute = Recompute::kFull;
+  const std::string all = *FormatMegatronArguments(some.plan, some.context);
+  for (const char* line :
+       {"--tensor-model-parallel-size 4\n--sequence-parallel\n", "\n--use-distributed-optimizer\n",
+        "\n--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n"}) {
+    EXPECT_THAT(all, HasSubstr(line));
+  }
+}
+
+TEST(MegatronArguments, HaveBlocksThatPredictAhead) {
+  const std::vector<std::string> names = {"embedding",       "block 0",         "block 1",
+                                          "predict ahead 0", "predict ahead 1", "head"};
+  const MegatronPlan two(names, {2, 1, 2, 1}, 2);
+  const std::string arguments = *FormatMegatronArguments(two.plan, two.context);
+  EXPECT_THAT(arguments, HasSubstr("layout Et|t|mm|L\n"));
+  EXPECT_THAT(arguments, HasSubstr("--mtp-num-layers 2\n"));
+  EXPECT_THAT(MegatronPlan(names, {3, 1, 2}, 3).Why(), HasSubstr("in one stage, and this plan"));
+  EXPECT_THAT(
+      MegatronPlan({"embedding", "predict ahead 0", "block 0", "head"}, {1, 1, 1, 1}, 2).Why(),
+      HasSubstr("has them in stage 1 of 4 on 2 ranks"));
+}
+
+TEST(MegatronArguments, RefuseWhatItDoesNotHave) {
+  const std::vector<std::string> names = {"embedding", "block 0", "head"};
+  const auto why = [&](const auto& change) {
+    MegatronPlan other(names, {1, 2}, 2);
+    change(other);
+    return other.Why();
+  };
+  EXPECT_THAT(why([](MegatronPlan& other) { other.plan.schedule = "zb-h1"; }),
+              HasSubstr("no schedule zb-h1; it has 1f1b and interleaved"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.plan.schedule = kCustomOrder; }),
+              HasSubstr("no schedule auto"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.plan.stages[1].recompute = Recompute::kFull; }),
+              HasSubstr("one kind of recomputation"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.context.zero = 2; }), HasSubstr("--zero 1"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.context.mirror = true; }), HasSubstr("--mirror"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.context.graph = true; }), HasSubstr("graphs"));
+  EXPECT_THAT(why([](MegatronPlan& other) { other.context.layer_names[1] = "linear 0"; }),
+              HasSubstr("not 'linear 0'"));
+  MegatronPlan odd({"embedding", "block 0", "block 1", "head"}, {1, 1, 1, 1}, 2);
+  odd.plan.micro_batches = 5;
+  EXPECT_THAT(odd.Why(), HasSubstr("5 are no multiple"));
 }
 
 Profile SomeProfile() {

@@ -35,6 +35,8 @@ absl::Status ReadWords(const PlanFlags& flags, PlanQuestion* question) {
   Recompute recompute = Recompute::kNone;
   if (flags.recompute == "auto") {
     question->policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+    // Megatron-LM's selective recomputation drops other tensors (RunPlan says so).
+    if (flags.format == "megatron") question->policies = {Recompute::kNone, Recompute::kFull};
   } else if (ParseRecompute(flags.recompute, &recompute)) {
     question->policies = {recompute};
   } else {
@@ -127,7 +129,7 @@ absl::Status ReadCounts(const PlanFlags& flags, PlanQuestion* question) {
 
 void TakeSwitches(const PlanFlags& flags, PlanQuestion* question) {
   if (flags.schedule != "auto") question->schedule = flags.schedule;
-  question->round_robin = flags.format == "megatron";
+  question->for_megatron = flags.format == "megatron";
   question->sequence_parallel = flags.sequence_parallel;
   question->overlap_sync = flags.overlap_sync;
   question->zero = flags.zero;

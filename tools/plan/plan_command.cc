@@ -6,8 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "partitioner/planning/answer/answer.h"
-#include "partitioner/planning/file/megatron_layout.h"
+#include "partitioner/planning/file/megatron_arguments.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -38,12 +39,8 @@ absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format, 
       return FormatPlan(plan, answer.context, answer.variants);
     case PlanFormat::kSvg:
       return DrawPlan(plan);
-    case PlanFormat::kMegatron: {
-      absl::StatusOr<std::string> layout = FormatMegatronLayout(
-          plan.timetable.placement, plan.partition(), answer.context.layer_names);
-      if (layout.ok()) *layout += "\n";
-      return layout;
-    }
+    case PlanFormat::kMegatron:
+      return FormatMegatronArguments(plan, answer.context);
     case PlanFormat::kText:
       break;
   }
@@ -53,6 +50,18 @@ absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format, 
 absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
   ProgressLine line;
   return AnswerQuestion(question, [&line](const PlanProgress& progress) { line.Show(progress); });
+}
+
+// What the arguments do not say.
+void SayForMegatron(const PlanAnswer& answer) {
+  PrintNotice(absl::StrCat("note: start ", answer.context.DeviceCount(answer.plan),
+                           " processes, so that ", answer.context.data_parallel,
+                           answer.context.data_parallel == 1 ? " replica runs" : " replicas run"));
+  if (answer.plan.stages.front().recompute != Recompute::kSelective) return;
+  PrintNotice(
+      "note: Megatron-LM's selective recomputation drops the scores of attention, and keeps other "
+      "tensors than were counted here: it will need other memory; --recompute none and full are "
+      "the same in both");
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
@@ -69,6 +78,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
         "note: --time-limit was over before the bytes of each device were counted as a run of the "
         "plan allocates them: those that are shown are the layers' own, a little less");
   }
+  if (FormatOf(flags) == PlanFormat::kMegatron) SayForMegatron(*answer);
   const absl::StatusOr<std::string> text =
       Render(*answer, FormatOf(flags), WantsColour() && flags.output.empty());
   if (!text.ok()) return text.status();

@@ -35,7 +35,7 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
   JointRequest request;
   PlanRequest& common = request.common;
   common.schedule = question.schedule;
-  common.round_robin = question.round_robin;
+  common.for_megatron = question.for_megatron;
   common.chunks = question.chunks.value_or(0);
   common.policies = question.policies;
   common.objective = question.objective;

@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "partitioner/memory/in_flight.h"
+#include "partitioner/planning/question/megatron_schedules.h"
 #include "schedules/generators/catalogue.h"
 #include "schedules/optimise/parallel_for.h"
-#include "schedules/round_robin.h"
 
 namespace sluice {
 namespace {
@@ -65,15 +65,15 @@ absl::Status CheckStages(const PlanRequest& request, int chunks) {
 
 absl::StatusOr<Candidate> Generate(const PlanRequest& request, const std::string& schedule,
                                    int chunks) {
+  if (request.for_megatron) {
+    absl::Status known = CheckForMegatron(schedule, request.devices, request.micro_batches);
+    if (!known.ok()) return known;
+  }
   if (absl::Status status = CheckStages(request, chunks); !status.ok()) return status;
   absl::StatusOr<Timetable> timetable = GenerateSchedule(
       schedule,
       {.ranks = request.devices, .micro_batches = request.micro_batches, .chunks = chunks});
   if (!timetable.ok()) return timetable.status();
-  if (request.round_robin && !IsRoundRobin(timetable->placement)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(schedule, " does not deal stages out to the ranks round robin"));
-  }
   Candidate candidate{schedule, chunks, *std::move(timetable), nullptr};
   candidate.in_flight = std::make_shared<const InFlight>(candidate.timetable);
   return candidate;
@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<Candidate>> ListCandidates(const PlanRequest& request
 }
 
 bool AllowsCustomOrder(const PlanRequest& request) {
-  return !request.schedule && request.chunks == 0 && !request.round_robin && !request.partition &&
+  return !request.schedule && request.chunks == 0 && !request.for_megatron && !request.partition &&
          request.objective == PlanObjective::kStep;
 }
 

@@ -29,8 +29,8 @@ struct PlanRequest : Workload {
   int64_t budget = 600'000'000;
   // Asked now and then, from several threads; true ends the search with what it has.
   std::function<bool()> stop;
-  // Only timetables with stage s on rank s mod devices, as Megatron-LM has them.
-  bool round_robin = false;
+  // Only what Megatron-LM runs (CheckForMegatron).
+  bool for_megatron = false;
 };
 
 }  // namespace sluice

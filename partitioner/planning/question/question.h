@@ -61,7 +61,7 @@ struct PlanQuestion {
   std::vector<Recompute> policies = {Recompute::kNone};
   std::optional<int> data_parallel = 1, tensor_parallel = 1;
   std::optional<Partition> partition;  // usual: any
-  bool round_robin = false;            // only schedules that place stages as Megatron-LM does
+  bool for_megatron = false;           // only what Megatron-LM runs: schedules, one policy for all
   bool sequence_parallel = false;
   bool overlap_sync = false;  // replicas sum gradients while the last backward runs
   int zero = 0;               // 0, 1 or 2

@@ -12,6 +12,7 @@ std::string PlanSetting::Describe() const {
   if (tensor > 1) absl::StrAppend(&text, "tensor ", tensor, " x ");
   absl::StrAppend(&text, "pipeline ", pipeline, ", ", micro_batches,
                   micro_batches == 1 ? " micro-batch of " : " micro-batches of ", micro_batch_size);
+  if (policy) absl::StrAppend(&text, ", recompute ", RecomputeName(*policy));
   return text;
 }
 
@@ -20,6 +21,7 @@ PlanRequest RequestOf(const PlanRequest& common, const PlanSetting& setting, Mac
   request.machines = std::move(machines);
   request.devices = setting.pipeline;
   request.micro_batches = setting.micro_batches;
+  if (setting.policy) request.policies = {*setting.policy};
   return request;
 }
 

@@ -2,9 +2,11 @@
 #define SLUICE_PARTITIONER_PLANNING_QUESTION_SETTING_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "partitioner/costs/layer_cost.h"
 #include "partitioner/machines.h"
 #include "partitioner/planning/question/plan_request.h"
 
@@ -18,6 +20,7 @@ struct PlanSetting {
   int pipeline = 1;  // ranks
   int64_t micro_batch_size = 1;
   int micro_batches = 1;          // per step, of each replica
+  std::optional<Recompute> policy;  // of all stages; nullopt: each has the one that suits it
   std::vector<int> rank_devices;  // [rank] which kind of device, where kinds differ; else empty
 
   std::string Describe() const;  // "data 2 x pipeline 4, 16 micro-batches of 1"

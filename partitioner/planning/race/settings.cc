@@ -80,6 +80,12 @@ absl::StatusOr<int64_t> GlobalBatch(const PlanQuestion& question, int64_t micro_
   return samples;
 }
 
+// What the stages of one setting may do: anything (nullopt), or, for Megatron-LM, all the same.
+std::vector<std::optional<Recompute>> PoliciesOf(const PlanQuestion& question) {
+  if (!question.for_megatron || question.policies.size() == 1) return {std::nullopt};
+  return {question.policies.begin(), question.policies.end()};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<PlanSetting>> ListSettings(const SettingChoices& choices) {
@@ -130,9 +136,12 @@ absl::StatusOr<std::vector<PlanSetting>> SettingsOf(const PlanQuestion& question
       first_failure.Update(orders.status());
       continue;
     }
-    for (std::vector<int>& order : *orders) {
-      settings.push_back(setting);
-      settings.back().rank_devices = std::move(order);
+    for (const std::vector<int>& order : *orders) {
+      for (const std::optional<Recompute>& policy : PoliciesOf(question)) {
+        settings.push_back(setting);
+        settings.back().rank_devices = order;
+        settings.back().policy = policy;
+      }
     }
   }
   if (settings.empty()) return first_failure;

@@ -313,15 +313,20 @@ TEST_F(PlanCommand, TheTableIsNoWiderThanTheTerminal) {
 }
 
 TEST_F(PlanCommand, WritesOtherFormats) {
-  EXPECT_EQ(
-      Run(std::string("plan ") + kGpt2 + " --format megatron --partition 0-3,4-7,8-11,12-13").out,
-      "Ettt|tttt|tttt|tL\n");
-  // Left to choose, it chooses what Megatron-LM can run: the same number of stages per device.
-  const std::string layout = Run(std::string("plan ") + kGpt2 + " --format megatron").out;
-  EXPECT_EQ((std::count(layout.begin(), layout.end(), '|') + 1) % 4, 0) << layout;
-  const Outcome folded = Run(std::string("plan ") + kGpt2 + " --format megatron --schedule zbv");
+  const std::string megatron = std::string("plan ") + kGpt2 + " --format megatron";
+  const Outcome given = Run(megatron + " --partition 0-3,4-7,8-11,12-13 --data-parallel 1");
+  EXPECT_THAT(given.out, HasSubstr("--pipeline-model-parallel-size 4\n"));
+  EXPECT_THAT(given.out, HasSubstr("--pipeline-model-parallel-layout Ettt|tttt|tttt|tL\n"));
+  EXPECT_THAT(given.err, HasSubstr("note: start 4 processes"));
+  // Left to choose, it chooses what Megatron-LM can run.
+  const std::string chosen =
+      Run(megatron + " --data-parallel auto --global-batch 64 --memory 6GiB").out;
+  EXPECT_THAT(chosen, HasSubstr("--global-batch-size 64\n"));
+  EXPECT_THAT(chosen, Not(HasSubstr("selective")));
+  const Outcome folded = Run(megatron + " --schedule zbv");
   EXPECT_EQ(folded.exit_code, 2);
-  EXPECT_THAT(folded.err, HasSubstr("round robin"));
+  EXPECT_THAT(folded.err, HasSubstr("Megatron-LM has no schedule zbv; it has 1f1b and"));
+  EXPECT_THAT(Run(megatron + " --recompute selective").err, HasSubstr("will need other memory"));
   EXPECT_THAT(Run(std::string("plan ") + kGpt2 + " --format svg").out, HasSubstr("<svg"));
   EXPECT_EQ(Run(std::string("plan ") + kGpt2 + " -o " + Path("plan.json")).exit_code, 0);
   EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
