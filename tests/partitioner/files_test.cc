@@ -171,7 +171,8 @@ TEST(PlanFile, NamesTheFieldThatIsWrong) {
       },
       "have different replicas");
   ExpectPlanError([](Json* json) { (*json)["zero"] = 3; }, "field 'zero' is 3");
-  ExpectPlanError([](Json* json) { (*json)["tensor_parallel"] = 2; }, "cannot be trained yet");
+  ExpectPlanError([](Json* json) { (*json)["tensor_parallel"] = 5; },
+                  "field 'tensor_parallel' is 5, which does not divide");
 }
 
 TEST(PlanFile, NoTruncatedPlanIsTakenForAPlan) {

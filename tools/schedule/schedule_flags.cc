@@ -167,7 +167,9 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
 void AddListFlags(CLI::App& app, ScheduleFlags& flags) { AddJsonFlag(app, flags); }
 
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("schedule", flags.what, "NAME of a schedule, auto, or a FILE.csv")->required();
+  app.add_option("schedule", flags.what,
+                 "NAME of a schedule, auto, a FILE.csv, or a plan (FILE.json of sluice plan)")
+      ->required();
   AddSizeFlags(app, flags);
   AddCostFlags(app, flags);
   AddOutputFlags(app, flags);
@@ -210,7 +212,7 @@ void AddCompareFlags(CLI::App& app, ScheduleFlags& flags) {
 }
 
 void AddCheckFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("file", flags.what, "FILE.csv with a timetable")->required();
+  app.add_option("file", flags.what, "FILE.csv with a timetable, or a plan (FILE.json)")->required();
   AddPlacementFlag(app, flags);
   AddJsonFlag(app, flags);
 }

@@ -17,7 +17,7 @@ namespace sluice {
 // A subcommand of `sluice schedule` as it was typed; empty where a flag was not given. Only the
 // functions below read it and make questions of it, which everything else uses.
 struct ScheduleFlags {
-  std::string what;  // NAME or FILE.csv
+  std::string what;  // NAME, FILE.csv or plan.json
   std::vector<std::string> names;
   std::optional<int> ranks, micro_batches, chunks, group, update_every;
   bool choose_chunks = false;

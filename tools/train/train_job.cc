@@ -57,6 +57,11 @@ absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
 // A plan replaces the answers that it contains.
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   TimetableChoice& timetable = question->timetable;
+  if (plan.tensor_parallel > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(timetable.plan, ": field 'tensor_parallel' is ", plan.tensor_parallel,
+                     ", and more than 1 cannot be trained yet"));
+  }
   if (!question->partition.empty()) {
     return absl::InvalidArgumentError(
         "--plan and --partition both say which layers a stage holds; give one of them");

@@ -38,13 +38,16 @@ void ReadReplicas(JsonFields* fields, PlanFile* plan) {
   if (fields->Has("data_parallel")) plan->data_parallel = ReadInt(fields, "data_parallel", 1);
   if (fields->Has("zero")) plan->zero = ReadInt(fields, "zero", 0);
   if (plan->zero > 2) fields->Fail("zero", absl::StrCat("is ", plan->zero, "; expected 0, 1 or 2"));
-  if (plan->data_parallel < 1 || plan->devices % plan->data_parallel != 0) {
-    fields->Fail("data_parallel",
-                 absl::StrCat("is ", plan->data_parallel, ", which does not divide ", plan->devices,
-                              " devices"));
-    return;
-  }
-  plan->devices /= plan->data_parallel;
+  const auto share_out = [&](const char* field, int degree) {
+    if (degree >= 1 && plan->devices % degree == 0) {
+      plan->devices /= degree;
+      return;
+    }
+    fields->Fail(
+        field, absl::StrCat("is ", degree, ", which does not divide ", plan->devices, " devices"));
+  };
+  share_out("tensor_parallel", plan->tensor_parallel);
+  share_out("data_parallel", plan->data_parallel);
 }
 
 void ReadStages(const nlohmann::json& stages, const std::string& file, JsonFields* document,
@@ -166,8 +169,7 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
     if (plan.says_batch) ReadBatch(&fields, &plan);
   }
   plan.devices = ReadInt(&fields, "devices", 1);
-  if (fields.Has("tensor_parallel") && fields.Integer("tensor_parallel", 1) > 1)
-    fields.Fail("tensor_parallel", "is more than 1, which cannot be trained yet");
+  if (fields.Has("tensor_parallel")) plan.tensor_parallel = ReadInt(&fields, "tensor_parallel", 1);
   ReadReplicas(&fields, &plan);
   const nlohmann::json* stages = fields.Objects("stages");
   if (stages != nullptr) {
@@ -176,6 +178,7 @@ absl::StatusOr<PlanFile> ParsePlan(absl::string_view json, absl::string_view fil
     CheckStageCount(stages->size(), &fields, plan);
   }
   if (!fields.status().ok()) return fields.status();
+  if (object->contains("costs")) plan.costs = (*object)["costs"].dump();
   if (!object->contains("model_config")) return plan;
   absl::StatusOr<ModelSpec> spec =
       ModelFromJson((*object)["model_config"], plan.model, std::string(file));

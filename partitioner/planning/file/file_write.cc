@@ -101,6 +101,32 @@ void AddSeconds(const Plan& plan, const PlanContext& context, Json* json) {
       plan.step_seconds > 0 ? context.TokensPerStep(plan) / plan.step_seconds : 0.0;
 }
 
+// What the timetable was priced with, as `schedule --costs` reads it. An edge's latency is what is
+// left of its seconds without the part in which bytes hold the link.
+Json CostsJson(const Plan& plan) {
+  const StepCosts& costs = plan.stage_costs;
+  Json json;
+  json["F"] = costs.forward;
+  json["I"] = costs.input_grad;
+  json["W"] = costs.weight_grad;
+  json["B"] = costs.backward;
+  if (!costs.recompute.empty()) json["RECOMPUTE"] = costs.recompute;
+  if (costs.overlap >= 0) json["overlap"] = costs.overlap;
+  json["send"] = costs.send;
+  for (size_t edge = 0; edge < costs.link_busy.size(); ++edge) {
+    const double busy = costs.link_busy[edge];
+    const auto bytes = static_cast<double>(plan.stages[edge].cost.output_bytes);
+    const bool holds = busy > 0 && bytes > 0;
+    json["send"][edge] = std::max(0.0, costs.send[edge] - (holds ? busy : 0));
+    json["send_bytes"].push_back(holds ? bytes : 0);
+    json["bandwidth"].push_back(holds ? bytes / busy : 1);
+  }
+  if (!costs.activation_bytes.empty()) json["activation_bytes"] = costs.activation_bytes;
+  if (!costs.weight_grad_bytes.empty()) json["weight_grad_bytes"] = costs.weight_grad_bytes;
+  if (!costs.checkpoint_bytes.empty()) json["checkpoint_bytes"] = costs.checkpoint_bytes;
+  return json;
+}
+
 Json VariantsJson(const std::vector<PlanVariant>& variants) {
   Json list = Json::array();
   for (const PlanVariant& variant : variants) {
@@ -127,6 +153,7 @@ std::string FormatPlan(const Plan& plan, const PlanContext& context, const PlanV
   if (!context.graph) json["partition"] = FormatPartition(plan.partition());
   if (plan.schedule == kCustomOrder) json["timetable"] = FormatTimetableCsv(plan.timetable);
   if (context.spec) json["model_config"] = ModelToJson(*context.spec);
+  if (plan.has_schedule() && !plan.has_replicas()) json["costs"] = CostsJson(plan);
   json["stages"] = Json::array();
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     json["stages"].push_back(StageJson(plan, context, s));

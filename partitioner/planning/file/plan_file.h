@@ -33,6 +33,7 @@ struct PlanFile {
   std::string timetable;            // of kCustomOrder, as FormatTimetableCsv writes it; else empty
   int devices = 1;                  // ranks of the pipeline
   int data_parallel = 1;            // replicas of it
+  int tensor_parallel = 1;          // devices that share each stage; more than 1 cannot be trained
   std::vector<int> stage_replicas;  // ranks of each stage, where not all have data_parallel
   int zero = 0;
   bool mirror = false;
@@ -47,6 +48,7 @@ struct PlanFile {
   StageAssignment assignment;  // partition and recompute policy of each stage
   double step_seconds = 0;
   double bubble = 0;
+  std::string costs;  // of the timetable, as the file of `schedule --costs` has them; or empty
 
   bool says_step() const { return !schedule.empty(); }
   int layer_count() const { return assignment.partition.back().last + 1; }

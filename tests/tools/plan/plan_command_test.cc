@@ -332,6 +332,46 @@ TEST_F(PlanCommand, WritesOtherFormats) {
   EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
 }
 
+// `schedule show` has the timetable of a plan, its costs, and every format.
+TEST_F(PlanCommand, ScheduleShowsWhatWasPlanned) {
+  const std::string file = Path("plan.json");
+  for (const char* asked :
+       {"gpt2 --devices 4 --device h200", "gpt2-xl --devices 4 --device a100 --micro-batch-size 2",
+        "gpt2 --devices 4 --device h200 --schedule zbv",
+        "llama-3.1-8b --devices 8 --device h100 --tensor-parallel 2 --data-parallel 2"}) {
+    SCOPED_TRACE(asked);
+    ASSERT_EQ(Run(std::string("plan ") + asked + " -o " + file).exit_code, 0);
+    const json plan = json::parse(Contents(file));
+    const Outcome shown = Run("schedule show " + file + " --json");
+    ASSERT_EQ(shown.exit_code, 0) << shown.err;
+    const json run = json::parse(shown.out);
+    EXPECT_EQ(run["schedule"], plan["schedule"]);
+    EXPECT_EQ(run["stages"], plan["stages"].size());
+    EXPECT_NEAR(run["bubble"].get<double>(), plan["bubble"].get<double>(), 1e-9);
+    EXPECT_LE(run["makespan"].get<double>(), plan["step_seconds"].get<double>());
+    EXPECT_GT(run["makespan"].get<double>(), 0.8 * plan["step_seconds"].get<double>());
+    const Outcome comms = Run("schedule show " + file + " --format comms-csv");
+    EXPECT_EQ(comms.exit_code, 0) << comms.err;
+    EXPECT_THAT(comms.out, HasSubstr("WAIT_REDUCE_GRAD"));
+    EXPECT_EQ(Run("schedule check " + file).exit_code, 0);
+    EXPECT_EQ(json::parse(Run("schedule show " + file + " --json --cost F=1,B=2").out)["work"][0],
+              run["micro_batches"].get<double>() * 3 * run["chunks"].get<double>());
+  }
+  json plan = json::parse(Contents(file));
+  plan.erase("costs");
+  std::ofstream(file) << plan;
+  EXPECT_THAT(Run("schedule show " + file).err, HasSubstr("has no field 'costs'"));
+  plan["costs"] = {{"F", {1}}};
+  std::ofstream(file) << plan;
+  const Outcome wrong = Run("schedule show " + file);
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("plan.json, field 'costs': line 1, column"));
+  const Outcome trained = Run("train --plan " + file + " --steps 1 --data " + file);
+  EXPECT_EQ(trained.exit_code, 2);
+  EXPECT_THAT(trained.err,
+              HasSubstr("field 'tensor_parallel' is 2, and more than 1 cannot be trained yet"));
+}
+
 // Limits of time: a question that is too large for its limit, and limits that are none.
 TEST_F(PlanCommand, TheTimeLimitIsKept) {
   const auto start = std::chrono::steady_clock::now();

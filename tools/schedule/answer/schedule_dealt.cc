@@ -49,7 +49,7 @@ absl::StatusOr<FoundTable> StageTable(const ShowQuestion& question) {
   if (!wide.ok()) return wide.status();
   absl::StatusOr<Timetable> narrow = NarrowTimetable(*wide, question.asked.stage_members);
   if (!narrow.ok()) return narrow.status();
-  return FoundTable{.table = *std::move(narrow)};
+  return FoundTable{.table = *std::move(narrow), .line_end = LineEnd::kLf, .costs = {}};
 }
 
 // All ranks do the same work: without a file of costs, a stage of r members costs r times as much.

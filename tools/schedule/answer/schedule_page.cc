@@ -38,6 +38,7 @@ absl::StatusOr<PricedTimetable> OtherTimetable(const ShowQuestion& question) {
   if (NamesFile(name)) asked.chunks.reset();
   absl::StatusOr<FoundTable> found = FindTable(name, asked);
   if (!found.ok()) return found.status();
+  asked = WithCostsOf(*found, std::move(asked));
   return PriceTimetable(std::move(found->table), asked);
 }
 

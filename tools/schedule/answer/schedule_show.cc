@@ -106,8 +106,8 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
   if (IsCsv(question.view.format)) {
     return FormatCsv(found->table, found->line_end, question.view);
   }
-  const absl::StatusOr<PricedTimetable> priced =
-      PriceTimetable(std::move(found->table), question.asked);
+  const ScheduleQuestion asked = WithCostsOf(*found, question.asked);
+  const absl::StatusOr<PricedTimetable> priced = PriceTimetable(std::move(found->table), asked);
   if (!priced.ok()) return priced.status();
   return FormatPriced(*priced, question);
 }

@@ -23,6 +23,9 @@ class GivenCosts {
   // --costs: a JSON file with a value per stage. InvalidArgument or NotFound names the file.
   static absl::StatusOr<GivenCosts> FromFile(const std::string& path);
 
+  // The costs that the plan in file `plan` was made for, as `json` has them.
+  static absl::StatusOr<GivenCosts> FromPlan(std::string json, const std::string& plan);
+
   // Whether one of the two flags was given.
   bool given() const { return file_.has_value() || !uniform_.empty(); }
   // The path of --costs; null without it.
@@ -34,6 +37,7 @@ class GivenCosts {
   absl::StatusOr<ScheduleCosts> On(const Placement& placement) const;
 
  private:
+  static absl::StatusOr<GivenCosts> FromJson(std::string text, std::string name);
   absl::StatusOr<ScheduleCosts> UniformOn(int stages) const;
 
   std::map<std::string, double> uniform_;  // the values of --cost

@@ -37,10 +37,10 @@ struct ScheduleView {
 
 // `schedule show`: one timetable.
 struct ShowQuestion {
-  std::string what;  // NAME or FILE.csv
+  std::string what;  // NAME, FILE.csv or plan.json
   ScheduleQuestion asked;
   ScheduleView view;
-  std::string against;   // NAME or FILE.csv on the same page; empty: none
+  std::string against;   // NAME, FILE.csv or plan.json on the same page; empty: none
   std::string measured;  // the file with the trace of a real run; empty: none
 };
 

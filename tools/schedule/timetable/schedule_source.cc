@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
+#include "partitioner/planning/file/plan_file.h"
 #include "schedules/check/validate.h"
 #include "schedules/csv.h"
 #include "schedules/generators/catalogue.h"
@@ -94,6 +95,51 @@ absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
                                                  wanted, " says; that flag is for files"));
 }
 
+bool IsPlan(const std::string& file) { return absl::EndsWith(file, ".json"); }
+
+absl::StatusOr<FoundTable> ReadCsvTable(const std::string& file) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
+  if (!table.ok()) return table.status();
+  return FoundTable{.table = *std::move(table), .line_end = LineEndOf(*text), .costs = {}};
+}
+
+// The timetable of a plan, and what it was priced with.
+absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<PlanFile> plan = ParsePlan(*text, file);
+  if (!plan.ok()) return plan.status();
+  if (!plan->says_step()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": this plan was made for the bottleneck alone, so it has no timetable"));
+  }
+  if (!plan->stage_replicas.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file,
+                     ": stages of this plan have replicas of their own; `sluice plan ... "
+                     "--format svg` draws it"));
+  }
+  absl::StatusOr<Timetable> table =
+      plan->timetable.empty()
+          ? GenerateSchedule(plan->schedule, {.ranks = plan->devices,
+                                              .micro_batches = plan->micro_batches,
+                                              .chunks = plan->chunks})
+          : ParseTimetableCsv(plan->timetable, file);
+  if (!table.ok()) return table.status();
+  table->name = plan->schedule;
+  FoundTable found{.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}};
+  if (plan->costs.empty()) {
+    PrintNotice(absl::StrCat("note: ", file, " has no field 'costs', so F, I and W cost 1 each"));
+    return found;
+  }
+  absl::StatusOr<GivenCosts> costs = GivenCosts::FromPlan(plan->costs, file);
+  if (!costs.ok()) return costs.status();
+  found.costs = *std::move(costs);
+  return found;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text) {
@@ -118,7 +164,7 @@ Placement UsualPlacement(const std::string& name, int ranks, int chunks) {
 }
 
 bool NamesFile(const std::string& what) {
-  return absl::EndsWith(what, ".csv") || absl::StrContains(what, "/");
+  return absl::EndsWith(what, ".csv") || IsPlan(what) || absl::StrContains(what, "/");
 }
 
 ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
@@ -129,10 +175,9 @@ ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
 }
 
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
-  if (!table.ok()) return table.status();
+  absl::StatusOr<FoundTable> found = IsPlan(file) ? ReadPlanTable(file) : ReadCsvTable(file);
+  if (!found.ok()) return found;
+  absl::StatusOr<Timetable> table = std::move(found->table);
   if (!asked.placement.empty()) {
     const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
     if (!placement.ok()) return placement.status();
@@ -145,7 +190,8 @@ absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQues
   }
   if (asked.recompute) table = RecomputeAhead(*table);
   if (!table.ok()) return table.status();
-  return FoundTable{*std::move(table), LineEndOf(*text)};
+  found->table = *std::move(table);
+  return found;
 }
 
 absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {
@@ -180,7 +226,12 @@ absl::StatusOr<FoundTable> FindTable(const std::string& what, const ScheduleQues
   if (NamesFile(what)) return ReadSoundTable(what, asked);
   absl::StatusOr<Timetable> table = GenerateTable(what, asked);
   if (!table.ok()) return table.status();
-  return FoundTable{.table = *std::move(table)};
+  return FoundTable{.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}};
+}
+
+ScheduleQuestion WithCostsOf(const FoundTable& found, ScheduleQuestion asked) {
+  if (!asked.costs.given()) asked.costs = found.costs;
+  return asked;
 }
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text);
 
 // The placement that --placement calls `name`: V for "v", looped for every other name.
 Placement UsualPlacement(const std::string& name, int ranks, int chunks);
-// Whether `what` is a file rather than the name of a schedule.
+// Whether `what` is a file rather than the name of a schedule: a FILE.csv or a plan (FILE.json).
 bool NamesFile(const std::string& what);
 // `asked` for schedule `name`, one of several that are asked for: without chunks and groups where
 // that schedule has none.
@@ -28,9 +28,10 @@ ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked);
 struct FoundTable {
   Timetable table;
   LineEnd line_end = LineEnd::kLf;
+  GivenCosts costs;  // of a plan; for other timetables not given
 };
 
-// The table in `file`, with the placement of --placement, and with RECOMPUTE actions added for
+// The table in `file`, a CSV or a plan, with the placement of --placement, and with RECOMPUTE actions added for
 // --recompute; it may be unsound. InvalidArgument where it does not have the requested size.
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
 // Like ReadTable; an error carries exit code 4 where the table is not sound.
@@ -39,6 +40,9 @@ absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const Schedul
 absl::StatusOr<Timetable> GenerateTable(const std::string& name, const ScheduleQuestion& asked);
 // Calls ReadSoundTable or GenerateTable.
 absl::StatusOr<FoundTable> FindTable(const std::string& what, const ScheduleQuestion& asked);
+
+// `asked` with the costs that `found` brings along, unless --cost or --costs gives others.
+ScheduleQuestion WithCostsOf(const FoundTable& found, ScheduleQuestion asked);
 
 }  // namespace sluice
 
