@@ -32,11 +32,15 @@ absl::Status ReadUnit(const char* flag, const std::string& text, const Parse& pa
 }
 
 absl::Status ReadWords(const PlanFlags& flags, PlanQuestion* question) {
+  if (flags.format == "megatron") question->trainer = Trainer::kMegatron;
+  if (flags.format == "torchtitan") question->trainer = Trainer::kTorchTitan;
   Recompute recompute = Recompute::kNone;
   if (flags.recompute == "auto") {
     question->policies = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
-    // Megatron-LM's selective recomputation drops other tensors (RunPlan says so).
-    if (flags.format == "megatron") question->policies = {Recompute::kNone, Recompute::kFull};
+    // Others' selective recomputation drops other tensors (RunPlan says so).
+    if (question->trainer != Trainer::kSluice) {
+      question->policies = {Recompute::kNone, Recompute::kFull};
+    }
   } else if (ParseRecompute(flags.recompute, &recompute)) {
     question->policies = {recompute};
   } else {
@@ -129,7 +133,6 @@ absl::Status ReadCounts(const PlanFlags& flags, PlanQuestion* question) {
 
 void TakeSwitches(const PlanFlags& flags, PlanQuestion* question) {
   if (flags.schedule != "auto") question->schedule = flags.schedule;
-  question->for_megatron = flags.format == "megatron";
   question->sequence_parallel = flags.sequence_parallel;
   question->overlap_sync = flags.overlap_sync;
   question->zero = flags.zero;

@@ -7,9 +7,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "partitioner/planning/answer/answer.h"
 #include "partitioner/planning/file/megatron_arguments.h"
 #include "partitioner/planning/file/plan_file.h"
+#include "partitioner/planning/file/torchtitan_config.h"
+#include "schedules/csv.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/plan/plan_drawing.h"
@@ -23,16 +26,23 @@
 namespace sluice {
 namespace {
 
-enum class PlanFormat { kText, kJson, kSvg, kMegatron };
+enum class PlanFormat { kText, kJson, kSvg, kMegatron, kTorchTitan };
 
 PlanFormat FormatOf(const PlanFlags& flags) {
   const bool json_file = flags.format == "text" && absl::EndsWith(flags.output, ".json");
   if (flags.json || flags.format == "json" || json_file) return PlanFormat::kJson;
   if (flags.format == "svg") return PlanFormat::kSvg;
+  if (flags.format == "torchtitan") return PlanFormat::kTorchTitan;
   return flags.format == "megatron" ? PlanFormat::kMegatron : PlanFormat::kText;
 }
 
-absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format, bool colour) {
+// torchtitan reads the timetable from a file of its own.
+std::string TimetableBeside(const std::string& output) {
+  return absl::StrCat(absl::StripSuffix(output, ".toml"), ".csv");
+}
+
+absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format,
+                                   const std::string& output, bool colour) {
   const Plan& plan = answer.plan;
   switch (format) {
     case PlanFormat::kJson:
@@ -41,6 +51,8 @@ absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format, 
       return DrawPlan(plan);
     case PlanFormat::kMegatron:
       return FormatMegatronArguments(plan, answer.context);
+    case PlanFormat::kTorchTitan:
+      return FormatTorchTitanConfig(plan, answer.context, TimetableBeside(output));
     case PlanFormat::kText:
       break;
   }
@@ -52,20 +64,26 @@ absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
   return AnswerQuestion(question, [&line](const PlanProgress& progress) { line.Show(progress); });
 }
 
-// What the arguments do not say.
-void SayForMegatron(const PlanAnswer& answer) {
+// What the arguments or the configuration do not say.
+void SayForTrainer(const PlanAnswer& answer, Trainer trainer) {
   PrintNotice(absl::StrCat("note: start ", answer.context.DeviceCount(answer.plan),
                            " processes, so that ", answer.context.data_parallel,
                            answer.context.data_parallel == 1 ? " replica runs" : " replicas run"));
   if (answer.plan.stages.front().recompute != Recompute::kSelective) return;
-  PrintNotice(
-      "note: Megatron-LM's selective recomputation drops the scores of attention, and keeps other "
-      "tensors than were counted here: it will need other memory; --recompute none and full are "
-      "the same in both");
+  PrintNotice(absl::StrCat(
+      "note: the selective recomputation of ",
+      trainer == Trainer::kMegatron ? "Megatron-LM" : "torchtitan",
+      " drops other tensors than were counted here, so it will need other memory; --recompute none "
+      "and full are the same in both"));
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
   if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
+  const bool torchtitan = FormatOf(flags) == PlanFormat::kTorchTitan;
+  if (torchtitan && !absl::EndsWith(flags.output, ".toml")) {
+    return absl::InvalidArgumentError(
+        "--format torchtitan writes two files; give -o NAME.toml, and the timetable is NAME.csv");
+  }
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   if (!question.ok()) return question.status();
   if (question->measures_processor()) {
@@ -78,10 +96,15 @@ absl::Status RunPlan(const PlanFlags& flags) {
         "note: --time-limit was over before the bytes of each device were counted as a run of the "
         "plan allocates them: those that are shown are the layers' own, a little less");
   }
-  if (FormatOf(flags) == PlanFormat::kMegatron) SayForMegatron(*answer);
+  if (question->trainer != Trainer::kSluice) SayForTrainer(*answer, question->trainer);
   const absl::StatusOr<std::string> text =
-      Render(*answer, FormatOf(flags), WantsColour() && flags.output.empty());
+      Render(*answer, FormatOf(flags), flags.output, WantsColour() && flags.output.empty());
   if (!text.ok()) return text.status();
+  if (torchtitan) {
+    const absl::Status written =
+        WriteOutput(TimetableBeside(flags.output), FormatTimetableCsv(answer->plan.timetable));
+    if (!written.ok()) return written;
+  }
   return WriteOutput(flags.output, *text);
 }
 

@@ -91,8 +91,11 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
   command.add_flag("--what-if", flags->what_if,
                    "Also say what more devices, memory or bandwidth would gain");
   command
-      .add_option("--format", flags->format, "Format of the answer: text, json, svg or megatron")
-      ->check(CLI::IsMember({"text", "json", "svg", "megatron"}));
+      .add_option("--format", flags->format,
+                  "Format of the answer: text, json, svg; megatron: Megatron-LM's arguments; "
+                  "torchtitan: its "
+                  "configuration, -o NAME.toml, with the timetable in NAME.csv")
+      ->check(CLI::IsMember({"text", "json", "svg", "megatron", "torchtitan"}));
   command.add_flag("--json", flags->json, "The same as --format json");
   command.add_option("-o,--output", flags->output,
                      "File to write instead of stdout (as JSON if its name ends in .json)");

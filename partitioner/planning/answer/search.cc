@@ -35,7 +35,7 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
   JointRequest request;
   PlanRequest& common = request.common;
   common.schedule = question.schedule;
-  common.for_megatron = question.for_megatron;
+  common.for_megatron = question.trainer == Trainer::kMegatron;
   common.chunks = question.chunks.value_or(0);
   common.policies = question.policies;
   common.objective = question.objective;

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "partitioner/planning/file/one_policy.h"
 #include "partitioner/planning/question/megatron_schedules.h"
 
 namespace sluice {
@@ -63,15 +64,9 @@ absl::Status CheckPredictors(const std::vector<std::string>& letters, int ranks)
 }
 
 absl::StatusOr<std::vector<std::string>> RecomputeArguments(const Plan& plan) {
-  const Recompute recompute = plan.stages.front().recompute;
-  const bool alike = std::all_of(plan.stages.begin(), plan.stages.end(),
-                                 [&](const auto& stage) { return stage.recompute == recompute; });
-  if (!alike) {
-    return absl::InvalidArgumentError(
-        "Megatron-LM has one kind of recomputation for all stages, and this plan has several; give "
-        "--recompute none or full");
-  }
-  switch (recompute) {
+  const absl::StatusOr<Recompute> policy = OnePolicy(plan, "Megatron-LM");
+  if (!policy.ok()) return policy.status();
+  switch (*policy) {
     case Recompute::kNone:
       return std::vector<std::string>{};
     case Recompute::kSelective:

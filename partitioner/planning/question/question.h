@@ -29,6 +29,13 @@ inline constexpr int kPlannedMicroBatches = 16;
 // What is cut into stages: a model, measured layers, or a measured graph of operations.
 using PlanSubject = std::variant<ModelSpec, Profile, ProfileGraph>;
 
+// Who trains by the plan.
+enum class Trainer : uint8_t {
+  kSluice,
+  kMegatron,  // Megatron-LM: 1F1B and interleaved (CheckForMegatron); one recompute policy for all
+  kTorchTitan,  // any timetable of PyTorch's; one recompute policy for all
+};
+
 // What `sluice plan` is asked, read from its flags once. nullopt is "the usual" where a comment
 // says what that is, and otherwise "any": the planner chooses.
 struct PlanQuestion {
@@ -61,7 +68,7 @@ struct PlanQuestion {
   std::vector<Recompute> policies = {Recompute::kNone};
   std::optional<int> data_parallel = 1, tensor_parallel = 1;
   std::optional<Partition> partition;  // usual: any
-  bool for_megatron = false;           // only what Megatron-LM runs: schedules, one policy for all
+  Trainer trainer = Trainer::kSluice;  // only what it runs
   bool sequence_parallel = false;
   bool overlap_sync = false;  // replicas sum gradients while the last backward runs
   int zero = 0;               // 0, 1 or 2

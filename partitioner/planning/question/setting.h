@@ -19,9 +19,9 @@ struct PlanSetting {
   int tensor = 1;    // devices that share each stage
   int pipeline = 1;  // ranks
   int64_t micro_batch_size = 1;
-  int micro_batches = 1;          // per step, of each replica
+  int micro_batches = 1;            // per step, of each replica
   std::optional<Recompute> policy;  // of all stages; nullopt: each has the one that suits it
-  std::vector<int> rank_devices;  // [rank] which kind of device, where kinds differ; else empty
+  std::vector<int> rank_devices;    // [rank] which kind of device, where kinds differ; else empty
 
   std::string Describe() const;  // "data 2 x pipeline 4, 16 micro-batches of 1"
 };

@@ -80,9 +80,9 @@ absl::StatusOr<int64_t> GlobalBatch(const PlanQuestion& question, int64_t micro_
   return samples;
 }
 
-// What the stages of one setting may do: anything (nullopt), or, for Megatron-LM, all the same.
+// What the stages of one setting may do: anything (nullopt), or all the same.
 std::vector<std::optional<Recompute>> PoliciesOf(const PlanQuestion& question) {
-  if (!question.for_megatron || question.policies.size() == 1) return {std::nullopt};
+  if (question.trainer == Trainer::kSluice || question.policies.size() == 1) return {std::nullopt};
   return {question.policies.begin(), question.policies.end()};
 }
 

@@ -332,6 +332,45 @@ TEST_F(PlanCommand, WritesOtherFormats) {
   EXPECT_EQ(json::parse(Contents(Path("plan.json")))["model"], "gpt2");
 }
 
+TEST_F(PlanCommand, WritesTorchTitansConfiguration) {
+  const std::string asked =
+      "plan llama-3.1-8b --devices 8 --device h100 --global-batch 64 --format torchtitan";
+  const std::string toml = Path("run.toml"), csv = Path("run.csv");
+  const Outcome looped =
+      Run(asked + " --schedule interleaved --chunks 2 --data-parallel 2 --tensor-parallel 2 -o " +
+          toml);
+  ASSERT_EQ(looped.exit_code, 0) << looped.err;
+  EXPECT_THAT(looped.err, HasSubstr("note: start 8 processes, so that 2 replicas run"));
+  const std::string text = Contents(toml);
+  for (const std::string& line :
+       {std::string("pipeline_parallel_degree = 2\n"), std::string("tensor_parallel_degree = 2\n"),
+        std::string("pipeline_parallel_schedule = \"Interleaved1F1B\"\n"),
+        "pipeline_parallel_schedule_csv = \"" + csv + "\"\n",
+        std::string("local_batch_size = 32\n"),
+        std::string("    [\"tok_embeddings\", \"layers.0\", "),
+        std::string("\"layers.31\", \"norm\", \"output\"],\n"), std::string("mode = \"none\"\n")}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(Run("schedule check " + csv).out, HasSubstr("2 ranks, 4 stages, 8 micro-batches"));
+  ASSERT_EQ(Run(asked + " --schedule zbv -o " + toml).exit_code, 0);
+  EXPECT_THAT(Contents(toml), HasSubstr("pipeline_parallel_schedule = \"ZBVZeroBubble\"\n"));
+  // One policy for all stages, also where they are chosen.
+  ASSERT_EQ(Run(asked + " --memory 40GiB -o " + toml).exit_code, 0);
+  EXPECT_THAT(Contents(toml), Not(HasSubstr("selective")));
+  const std::pair<const char*, const char*> wrong[] = {{"", "give -o NAME.toml"},
+                                                       {"--zero 1 -o x.toml", "give --zero 0"}};
+  for (const auto& [flags, why] : wrong) {
+    const Outcome refused = Run(asked + " " + flags);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr(why));
+  }
+  EXPECT_THAT(
+      Run("plan deepseek-v3 --devices 1024 --device h100 --data-parallel 16 --tensor-parallel "
+          "8 --format torchtitan --memory 2TiB -o x.toml")
+          .err,
+      HasSubstr("not 'predict ahead 0'"));
+}
+
 // `schedule show` has the timetable of a plan, its costs, and every format.
 TEST_F(PlanCommand, ScheduleShowsWhatWasPlanned) {
   const std::string file = Path("plan.json");
