@@ -27,15 +27,24 @@ struct DataSheet {
   const char* source;
   double fp32_tflops, half_tflops;  // dense
   double memory_tbs, memory_gb;
-  double nvlink_gbs;  // one direction: half of what is printed
+  double link_gbs;  // to one other device, in one direction: half of what is printed
 };
 
-// V100 has no bf16: its fp16 rate stands for both.
+// Rates are dense; where a data sheet prints only those with sparsity, half of them. V100 has no
+// bf16: its fp16 rate stands for both. MI300X has a link of its own to each of seven others, and one
+// of these counts. L40S, RTX 4090 and L4 have PCIe 4.0 x16 alone. Of GB200, one of the two GPUs of a
+// superchip, as a 72nd of the rack's numbers; its memory is a 72nd of 13.4 TB.
 constexpr DataSheet kDataSheets[] = {
     {"a100", "NVIDIA A100 80GB SXM data sheet, 2021", 19.5, 312, 2.039, 80, 300},
     {"a100-40gb", "NVIDIA A100 40GB SXM data sheet, 2020", 19.5, 312, 1.555, 40, 300},
     {"h100", "NVIDIA H100 SXM data sheet, 2023", 67, 989.5, 3.35, 80, 450},
     {"h200", "NVIDIA H200 SXM data sheet, 2024", 67, 989.5, 4.8, 141, 450},
+    {"b200", "NVIDIA HGX B200 and DGX B200 data sheets, 2025", 75, 2250, 8, 180, 900},
+    {"gb200", "NVIDIA GB200 NVL72 data sheet, 2025", 80, 2500, 8, 186, 900},
+    {"mi300x", "AMD Instinct MI300X data sheet, 2023", 163.4, 1307.4, 5.3, 192, 64},
+    {"l40s", "NVIDIA L40S data sheet, 2023", 91.6, 362.05, 0.864, 48, 32},
+    {"l4", "NVIDIA L4 data sheet, 2023", 30.3, 121, 0.3, 24, 32},
+    {"rtx-4090", "NVIDIA Ada GPU architecture white paper, 2022", 82.6, 165.2, 1.008, 24, 32},
     {"v100", "NVIDIA V100 32GB SXM2 data sheet, 2020", 15.7, 125, 0.9, 32, 150},
 };
 
@@ -47,7 +56,7 @@ DeviceSpec FromDataSheet(const DataSheet& sheet) {
   device.bf16_flops = sheet.half_tflops * kTera;
   device.memory_bandwidth = sheet.memory_tbs * kTera;
   device.memory_bytes = static_cast<int64_t>(sheet.memory_gb * kGiga);
-  device.link.bandwidth = sheet.nvlink_gbs * kGiga;
+  device.link.bandwidth = sheet.link_gbs * kGiga;
   return device;
 }
 
@@ -93,15 +102,19 @@ double DeviceSpec::ProductSeconds(DType dtype, double rows, double out, double i
   return 2 * rows * out * in * filled / (flops(dtype) * product_efficiency);
 }
 
-absl::StatusOr<DeviceSpec> DataSheetDevice(absl::string_view name) {
+std::vector<absl::string_view> BuiltInDeviceNames() {
   std::vector<absl::string_view> names;
+  for (const DataSheet& sheet : kDataSheets) names.emplace_back(sheet.name);
+  return names;
+}
+
+absl::StatusOr<DeviceSpec> DataSheetDevice(absl::string_view name) {
   for (const DataSheet& sheet : kDataSheets) {
     if (name == sheet.name) return FromDataSheet(sheet);
-    names.emplace_back(sheet.name);
   }
-  return absl::NotFoundError(absl::StrCat("no device '", name,
-                                          "'; there are: ", absl::StrJoin(names, ", "),
-                                          ", cpu, or a device's own FILE.json"));
+  return absl::NotFoundError(
+      absl::StrCat("no device '", name, "'; there are: ", absl::StrJoin(BuiltInDeviceNames(), ", "),
+                   ", cpu, or a device's own FILE.json"));
 }
 
 absl::StatusOr<DeviceSpec> BuiltInDevice(absl::string_view name) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -40,7 +41,9 @@ struct DeviceSpec {
   }
 };
 
-// "a100" (80 GB), "a100-40gb", "h100", "h200", "v100". NotFound lists them.
+// "a100" (80 GB), "h100", "mi300x", ...: those whose data sheets are known.
+std::vector<absl::string_view> BuiltInDeviceNames();
+// One of these. NotFound lists them.
 absl::StatusOr<DeviceSpec> BuiltInDevice(absl::string_view name);
 // The same as its data sheet promises: nothing taken off for what kernels and links reach.
 absl::StatusOr<DeviceSpec> DataSheetDevice(absl::string_view name);

@@ -389,7 +389,7 @@ TEST(Device, BuiltInsAndFiles) {
   EXPECT_EQ(BuiltInDevice("h200")->memory_bytes, 141'000'000'000);
   EXPECT_GT(BuiltInDevice("h200")->bf16_flops, BuiltInDevice("a100")->bf16_flops);
   EXPECT_THAT(std::string(BuiltInDevice("tpu").status().message()),
-              HasSubstr("a100, a100-40gb, h100, h200, v100"));
+              HasSubstr("a100, a100-40gb, h100, h200, b200"));
   const char* text =
       R"({"name":"x","fp32_flops":1e12,"bf16_flops":2e12,"memory_bandwidth":1e11,"link_latency":1e-6})";
   const absl::StatusOr<DeviceSpec> device = ParseDevice(text, "x.json");
@@ -405,8 +405,39 @@ TEST(Device, BuiltInsAndFiles) {
   EXPECT_EQ(device->product_efficiency, 1);  // the rates are sustained rates
 }
 
+// What the vendors print: rates with sparsity where they do (twice the dense ones), links in both
+// directions together, and the racks and boards of Blackwell as a whole.
+TEST(Device, HasTheRatesOfItsDataSheet) {
+  struct Printed {
+    const char* name;
+    double sparse_bf16, fp32, memory_bandwidth, link;
+    int devices;  // of which these are the sums
+  };
+  constexpr Printed kPrinted[] = {
+      {"a100", 624e12, 19.5e12, 2.039e12, 600e9, 1},
+      {"h100", 1979e12, 67e12, 3.35e12, 900e9, 1},
+      {"b200", 36e15, 600e12, 64e12, 14.4e12, 8},
+      {"gb200", 360e15, 5760e12, 576e12, 72 * 1.8e12, 72},
+      {"mi300x", 2614.9e12, 163.4e12, 5.3e12, 128e9, 1},
+      {"l40s", 733e12, 91.6e12, 864e9, 64e9, 1},
+      {"l4", 242e12, 30.3e12, 300e9, 64e9, 1},
+      {"rtx-4090", 330.4e12, 82.6e12, 1008e9, 64e9, 1},
+  };
+  for (const Printed& printed : kPrinted) {
+    const absl::StatusOr<DeviceSpec> device = DataSheetDevice(printed.name);
+    ASSERT_TRUE(device.ok()) << device.status();
+    const auto is = [&](double value, double sum) {
+      EXPECT_NEAR(value * printed.devices / sum, 1, 0.015) << printed.name;
+    };
+    is(2 * device->bf16_flops, printed.sparse_bf16);
+    is(device->fp32_flops, printed.fp32);
+    is(device->memory_bandwidth, printed.memory_bandwidth);
+    is(2 * device->link.bandwidth, printed.link);
+  }
+}
+
 TEST(Device, EfficienciesAreReadAndWritten) {
-  for (const char* name : {"a100", "a100-40gb", "h100", "h200", "v100"}) {
+  for (const absl::string_view name : BuiltInDeviceNames()) {
     const absl::StatusOr<DeviceSpec> device = BuiltInDevice(name);
     ASSERT_TRUE(device.ok()) << name;
     const std::string text = DeviceToJson(*device).dump();
