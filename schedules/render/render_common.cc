@@ -8,10 +8,25 @@
 
 namespace sluice {
 
-std::string FormatNumber(double value) {
+namespace {
+
+constexpr int kExactDigits = 10;
+
+// The facts, with times as `format` writes them.
+template <typename Format>
+std::vector<std::string> FactsWith(const Simulation& run, const Format& format) {
+  return {absl::StrCat("makespan ", format(run.makespan)),
+          absl::StrCat("bubble ", FormatPercent(run.bubble)),
+          absl::StrCat("span bubble ", FormatPercent(run.span_bubble)),
+          absl::StrCat("bound ", format(run.lower_bound)),
+          absl::StrCat("gap ", FormatPercent(run.gap))};
+}
+
+// With so many significant digits.
+std::string Grouped(double value, int digits) {
   constexpr double kGroupFrom = 10000;
   constexpr size_t kGroup = 3;
-  std::string text = absl::StrFormat("%.10g", value);
+  std::string text = absl::StrFormat("%.*g", digits, value);
   if (!(value >= kGroupFrom) || text.find_first_not_of("0123456789.") != std::string::npos)
     return text;
   const size_t whole = std::min(text.find('.'), text.size());
@@ -21,6 +36,20 @@ std::string FormatNumber(double value) {
     grouped += text[i];
   }
   return grouped;
+}
+
+}  // namespace
+
+std::string FormatNumber(double value) { return Grouped(value, kExactDigits); }
+
+std::string FormatShort(double value, int digits) {
+  const double rounded = std::round(value);
+  // What is lost to rounding in sums of fractions is no fraction.
+  const bool whole = std::abs(value - rounded) <= 1e-9 * std::abs(value);
+  const double digits_before = std::floor(std::log10(std::max(std::abs(value), 1.0))) + 1;
+  const bool long_whole = digits_before >= digits && digits_before <= kExactDigits;
+  return Grouped(whole || long_whole ? rounded : value,
+                 whole || long_whole ? kExactDigits : digits);
 }
 
 std::string FormatPercent(double fraction) { return absl::StrFormat("%.1f%%", 100 * fraction); }
@@ -40,12 +69,11 @@ std::string TitleOf(const Timetable& timetable) {
   return text;
 }
 
-std::vector<std::string> FactsOf(const Simulation& run) {
-  return {absl::StrCat("makespan ", FormatNumber(run.makespan)),
-          absl::StrCat("bubble ", FormatPercent(run.bubble)),
-          absl::StrCat("span bubble ", FormatPercent(run.span_bubble)),
-          absl::StrCat("bound ", FormatNumber(run.lower_bound)),
-          absl::StrCat("gap ", FormatPercent(run.gap))};
+std::vector<std::string> FactsOf(const Simulation& run) { return FactsWith(run, FormatNumber); }
+
+std::vector<std::string> ShortFactsOf(const Simulation& run) {
+  constexpr int kDigits = 4;
+  return FactsWith(run, [](double time) { return FormatShort(time, kDigits); });
 }
 
 std::vector<double> AxisTicks(double makespan, int most) {

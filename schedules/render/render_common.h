@@ -13,6 +13,8 @@ namespace sluice {
 
 // "33", "49.6", "1,432,709": ten significant digits, with thousands separated from 10,000 on.
 std::string FormatNumber(double value);
+// The same with at most `digits` significant digits behind the point: whole numbers stay whole.
+std::string FormatShort(double value, int digits);
 // "27.3%"
 std::string FormatPercent(double fraction);
 // "1f1b: 4 ranks, 8 micro-batches", with the stages where there are several per rank; of a file's
@@ -20,6 +22,8 @@ std::string FormatPercent(double fraction);
 std::string TitleOf(const Timetable& timetable);
 // "makespan 33", "bubble 27.3%", "span bubble 27.3%", "bound 27", "gap 22.2%".
 std::vector<std::string> FactsOf(const Simulation& run);
+// The same with times of four significant digits.
+std::vector<std::string> ShortFactsOf(const Simulation& run);
 
 // A JSON string: names come from files and may hold anything. "<" is escaped, so that the text can
 // stand in an HTML page; bytes that are not UTF-8 become U+FFFD.

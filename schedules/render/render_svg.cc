@@ -1,30 +1,36 @@
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "schedules/render/render.h"
 #include "schedules/render/render_common.h"
 #include "schedules/render/render_text_density.h"
+#include "schedules/render/svg_elements.h"
 
 namespace sluice {
 namespace {
 
 // Sizes in pixels.
 constexpr double kMargin = 24;
-constexpr double kLabelWidth = 64;
-constexpr double kPeakWidth = 56;
+constexpr double kLeastLabel = 64;
+constexpr double kLeastPeak = 56;
 constexpr double kLaneHeight = 30;
 constexpr double kLaneGap = 6;
-constexpr double kHeader = 84;
-constexpr double kAxisHeight = 34;
-constexpr double kLegendHeight = 30;
+constexpr double kTitleHeight = 36;
+constexpr double kFactsHeight = 20;
+constexpr double kHeadingHeight = 28;  // of the line above the lanes
+constexpr double kAxisHeight = 50;
+constexpr double kLegendLine = 20;
+constexpr double kTitleFont = 19;
+constexpr double kTitleWidth = 1.15;  // bold text, against other text
+constexpr double kFactsFont = 13;
+constexpr double kNoteFont = 10.5;
 constexpr double kLeastChart = 760;
 constexpr double kMostChart = 6000;
-// Where a rank has more bars than fit into kMostChart at kLeastBar each, the chart is made of
-// columns of that width, which show the shares of the kinds of actions.
+// Where a rank has more bars than fit into the chart at kLeastBar each, the chart is made of columns
+// of that width, which show the shares of the kinds of actions.
 constexpr double kLeastBar = 2;
 constexpr double kCrowdedChart = 1520;
 // The width of the shortest bar must leave room for its number: the two sides, and each digit.
@@ -32,88 +38,88 @@ constexpr double kBarSides = 4;
 constexpr double kBarDigit = 7;
 constexpr double kDigit = 0.62;  // width of a digit, in font sizes
 constexpr double kFont = 12;
-constexpr double kLeastFont = 6;
-
-struct Colour {
-  double red, green, blue;
-};
-
-// Okabe and Ito's palette, which people with any colour vision can tell apart ("Color Universal
-// Design", 2008).
-struct Look {
-  Op op;
-  Colour colour;
-};
-constexpr Look kLooks[] = {{Op::kForward, {0, 114, 178}},
-                           {Op::kBackward, {230, 159, 0}},
-                           {Op::kInputGrad, {213, 94, 0}},
-                           {Op::kWeightGrad, {0, 158, 115}},
-                           {Op::kRecompute, {204, 121, 167}}};
+constexpr double kLeastFont = 6.5;
+constexpr double kSwatch = 14;
 constexpr const char* kBubbleFill = "url(#bubble)";
 
-std::string Hex(const Colour& c) {
-  const auto byte = [](double value) { return static_cast<int>(std::lround(value)); };
-  return absl::StrFormat("#%02x%02x%02x", byte(c.red), byte(c.green), byte(c.blue));
+bool UpdatesWeights(const Simulation& run) {
+  return std::any_of(run.rows.begin(), run.rows.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](const TimedAction& timed) {
+      return timed.action.op == Op::kOptimizerStep;
+    });
+  });
 }
 
-// Later chunks are lighter, evenly down to half way to white.
-Colour Shade(Op op, int chunk, int chunks) {
-  const Colour& c = std::find_if(std::begin(kLooks), std::end(kLooks) - 1, [op](const Look& look) {
-                      return look.op == op;
-                    })->colour;
-  const double white = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0;
-  const auto mix = [white](double value) { return value + white * (255 - value); };
-  return {mix(c.red), mix(c.green), mix(c.blue)};
-}
-
-// Black or white, whichever can be read on `c` (relative luminance of WCAG, without its gamma).
-const char* TextOn(const Colour& c) {
-  constexpr double kDark = 125;
-  return 0.299 * c.red + 0.587 * c.green + 0.114 * c.blue < kDark ? "#fff" : "#111";
-}
-
-std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text,
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
-
-std::string Rect(double x, double y, double width, double height, const std::string& fill,
-                 const char* more = "") {
-  return absl::StrFormat(
-      "<rect x=\"%.6g\" y=\"%.6g\" width=\"%.6g\" height=\"%.6g\" fill=\"%s\"%s/>", x, y, width,
-      height, fill, more);
-}
-
-std::string Text(double x, double y, const char* kind, const std::string& text) {
-  return absl::StrFormat("<text x=\"%.6g\" y=\"%.6g\" class=\"%s\">%s</text>\n", x, y, kind,
-                         Escaped(text));
+// What times are shown in: the largest unit that leaves the makespan at least 1.
+struct TimeUnit {
+  std::string name;
+  double scale = 1;
+};
+TimeUnit UnitOf(double makespan, bool seconds) {
+  if (!seconds) return {"units of the costs", 1};
+  for (const auto& [name, scale] :
+       {std::pair{"s", 1.0}, std::pair{"ms", 1e-3}, std::pair{"\u00b5s", 1e-6}}) {
+    if (makespan >= scale) return {name, scale};
+  }
+  return {"ns", 1e-9};
 }
 
 class SvgChart {
  public:
-  SvgChart(const Simulation& run, const Timetable& table)
+  SvgChart(const Simulation& run, const Timetable& table, const SvgOptions& options)
       : run_(run),
         table_(table),
+        options_(options),
+        unit_(UnitOf(run.makespan, options.seconds)),
         chunks_(table.placement.chunks()),
         chunk_of_stage_(ChunkOfStage(table.placement)),
-        crowded_(IsCrowded(run)),
-        chart_width_(crowded_ ? kCrowdedChart
-                              : ChartWidth(run, absl::StrCat(table.micro_batches - 1).size())),
-        left_(kMargin + kLabelWidth),
-        bottom_(kHeader + static_cast<double>(run.rows.size()) * (kLaneHeight + kLaneGap)) {}
+        updates_(UpdatesWeights(run)),
+        left_(kMargin + LabelWidth()),
+        peak_width_(PeakWidth()),
+        room_(options.width > 0 ? options.width - left_ - peak_width_ - kMargin : kMostChart),
+        crowded_(IsCrowded(run, room_)),
+        chart_width_(options.width > 0 ? room_
+                     : crowded_        ? kCrowdedChart
+                                : ChartWidth(run, absl::StrCat(table.micro_batches - 1).size())),
+        width_(left_ + chart_width_ + peak_width_ + kMargin),
+        header_(Header()),
+        bottom_(top_ + static_cast<double>(run.rows.size()) * (kLaneHeight + kLaneGap)) {}
 
-  std::string Draw() const {
-    const double width = left_ + chart_width_ + kPeakWidth + kMargin;
-    const double height = bottom_ + kAxisHeight + kLegendHeight + kMargin / 2;
-    std::string svg = absl::StrCat(Opening(width, height), Header(), Grid());
+  std::string Draw() {
+    const std::string legend = Legend();
+    const double height = legend_bottom_ + kMargin / 2;
+    std::string svg = absl::StrCat(Opening(width_, height), header_, Grid());
     for (size_t rank = 0; rank < run_.rows.size(); ++rank) svg += Lane(rank);
-    return absl::StrCat(svg, Legend(), "</svg>\n");
+    return absl::StrCat(svg, legend, "</svg>\n");
   }
 
  private:
-  static bool IsCrowded(const Simulation& run) {
-    return std::any_of(run.rows.begin(), run.rows.end(), [](const auto& row) {
-      return static_cast<double>(row.size()) * kLeastBar > kMostChart;
+  double LabelWidth() const {
+    constexpr double kGap = 10;
+    double widest = TextWidth(absl::StrCat("rank ", run_.rows.size() - 1), kFont);
+    for (const std::string& note : options_.rank_notes)
+      widest = std::max(widest, TextWidth(note, kNoteFont));
+    return std::max(kLeastLabel, widest + kGap);
+  }
+  const std::string& PeakName() const {
+    static const std::string* const kActivations = new std::string("peak");
+    return options_.peaks.empty() ? *kActivations : options_.peak_name;
+  }
+  std::string PeakOf(size_t rank) const {
+    return options_.peaks.empty() ? absl::StrCat(run_.peak_activations[rank])
+                                  : options_.peaks[rank];
+  }
+  double PeakWidth() const {
+    constexpr double kGap = 12;
+    double widest = TextWidth(PeakName(), kFont);
+    for (size_t rank = 0; rank < run_.rows.size(); ++rank)
+      widest = std::max(widest, TextWidth(PeakOf(rank), kFont));
+    return std::max(kLeastPeak, widest + kGap);
+  }
+
+  static bool IsCrowded(const Simulation& run, double room) {
+    return std::any_of(run.rows.begin(), run.rows.end(), [room](const auto& row) {
+      return static_cast<double>(row.size()) * kLeastBar > room;
     });
   }
 
@@ -132,8 +138,8 @@ class SvgChart {
   double X(double time) const {
     return left_ + (run_.makespan > 0 ? time / run_.makespan : 0) * chart_width_;
   }
-  static double Y(size_t rank) {
-    return kHeader + static_cast<double>(rank) * (kLaneHeight + kLaneGap);
+  double Y(size_t rank) const {
+    return top_ + static_cast<double>(rank) * (kLaneHeight + kLaneGap);
   }
 
   static std::string Opening(double width, double height) {
@@ -143,6 +149,7 @@ class SvgChart {
         "font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n"
         "<style>text{font-size:12px;fill:#222}.title{font-size:19px;font-weight:bold}.facts{font-"
         "size:13px;fill:#444}"
+        ".note{font-size:10.5px;fill:#666}.axis{fill:#444}"
         ".end{text-anchor:end}.mid{text-anchor:middle}.tick{text-anchor:middle;fill:#666;font-size:"
         "11px}</style>\n"
         "<defs><pattern id=\"bubble\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
@@ -152,26 +159,52 @@ class SvgChart {
         width, height, width, height);
   }
 
-  std::string Header() const {
-    return absl::StrCat(Text(kMargin, 34, "title", TitleOf(table_)),
-                        Text(kMargin, 56, "facts", absl::StrJoin(FactsOf(run_), "  \u00b7  ")),
-                        Text(left_ + chart_width_ + kPeakWidth, kHeader - 8, "end", "peak"));
+  // The title and the facts, and the height of both: top_.
+  std::string Header() {
+    std::string svg;
+    double y = 0;
+    const double room = width_ - 2 * kMargin;
+    const std::string title = options_.title.value_or(TitleOf(table_));
+    if (!title.empty()) {
+      const std::vector<std::string> words = absl::StrSplit(title, ' ');
+      for (const std::string& line : LinesOf(words, " ", room, kTitleWidth * kTitleFont)) {
+        svg += Text(kMargin, y + 34, "title", line);
+        y += 23;
+      }
+      y += kTitleHeight - 23;
+      const std::vector<std::string> facts =
+          options_.facts.empty() ? ShortFactsOf(run_) : options_.facts;
+      for (const std::string& line : LinesOf(facts, "  \u00b7  ", room, kFactsFont)) {
+        svg += Text(kMargin, y + kFactsHeight, "facts", line);
+        y += kFactsHeight;
+      }
+    }
+    top_ = y + kHeadingHeight;
+    return svg + Text(width_ - kMargin, top_ - 8, "end", PeakName());
   }
 
   std::string Grid() const {
     constexpr double kPixelsPerTick = 90;
     std::string svg;
-    for (double tick : AxisTicks(run_.makespan, static_cast<int>(chart_width_ / kPixelsPerTick))) {
-      svg += absl::StrFormat("<path d=\"M%.6g %.6gV%.6g\" stroke=\"#ccc\"/>\n", X(tick),
-                             kHeader - 4, bottom_ + 2);
-      svg += Text(X(tick), bottom_ + 17, "tick", FormatNumber(tick));
+    const int most = std::max(1, static_cast<int>(chart_width_ / kPixelsPerTick));
+    for (double tick : AxisTicks(run_.makespan / unit_.scale, most)) {
+      const double x = X(tick * unit_.scale);
+      svg += absl::StrFormat("<path d=\"M%.6g %.6gV%.6g\" stroke=\"#ccc\"/>\n", x, top_ - 4,
+                             bottom_ + 2);
+      svg += Text(x, bottom_ + 17, "tick", FormatNumber(tick));
     }
-    return svg;
+    return svg + Text(left_ + chart_width_ / 2, bottom_ + 33, "mid axis",
+                      absl::StrCat("time (", unit_.name, ")"));
   }
 
   std::string Lane(size_t rank) const {
     const double y = Y(rank);
-    std::string svg = Text(left_ - 10, y + kLaneHeight / 2 + 4, "end", absl::StrCat("rank ", rank));
+    const std::string name = absl::StrCat("rank ", rank);
+    std::string svg =
+        options_.rank_notes.empty()
+            ? Text(left_ - 10, y + kLaneHeight / 2 + 4, "end", name)
+            : absl::StrCat(Text(left_ - 10, y + 12, "end", name),
+                           Text(left_ - 10, y + 26, "end note", options_.rank_notes[rank]));
     svg += Rect(left_, y, chart_width_, kLaneHeight, kBubbleFill) + "\n";
     const std::vector<Bar> bars = BarsOf(run_.rows[rank], chunk_of_stage_);
     if (crowded_) {
@@ -179,8 +212,22 @@ class SvgChart {
     } else {
       for (const Bar& bar : bars) svg += Draw(bar, y);
     }
-    svg += Text(left_ + chart_width_ + kPeakWidth, y + kLaneHeight / 2 + 4, "end",
-                absl::StrCat(run_.peak_activations[rank]));
+    svg += Updates(run_.rows[rank], y);
+    return svg + Text(width_ - kMargin, y + kLaneHeight / 2 + 4, "end", PeakOf(rank));
+  }
+
+  // A line across the lane where weights change, with a head above it.
+  static std::string UpdateMark(double x, double y) {
+    return absl::StrFormat("<path d=\"M%.6g %.6gl-4 -6h8zv%.6g\" fill=\"#111\" stroke=\"#111\"/>",
+                           x, y, kLaneHeight);
+  }
+  std::string Updates(const std::vector<TimedAction>& row, double lane) const {
+    std::string svg;
+    for (const TimedAction& timed : row) {
+      if (timed.action.op != Op::kOptimizerStep) continue;
+      absl::StrAppend(&svg, "<g><title>", ToString(timed.action), "  ", FormatNumber(timed.start),
+                      "</title>", UpdateMark(X(timed.start), lane), "</g>\n");
+    }
     return svg;
   }
 
@@ -218,11 +265,14 @@ class SvgChart {
     const Colour colour = Shade(action.op, bar.chunk, chunks_);
     std::string svg = absl::StrFormat("<g><title>%s  %s to %s</title>", ToString(action),
                                       FormatNumber(bar.timed.start), FormatNumber(bar.timed.end));
-    absl::StrAppend(&svg,
-                    Rect(x, y, width, height, Hex(colour), " stroke=\"#fff\" stroke-width=\".7\""));
+    // Of a narrow bar, the white line around it leaves most.
+    const double line = std::min(0.7, width / 6);
+    absl::StrAppend(&svg, Rect(x, y, width, height, Hex(colour),
+                               absl::StrFormat(" stroke=\"#fff\" stroke-width=\"%.3g\"", line)));
     const std::string number = absl::StrCat(action.micro_batch);
-    const double font = std::min(
-        {kFont, width * 0.92 / (kDigit * static_cast<double>(number.size())), height * 0.8});
+    // Equal bars have numbers of equal size, whatever their digits.
+    const auto digits = static_cast<double>(absl::StrCat(table_.micro_batches - 1).size());
+    const double font = std::min({kFont, width * 0.92 / (kDigit * digits), height * 0.8});
     if (font >= kLeastFont) {
       absl::StrAppend(
           &svg, absl::StrFormat(
@@ -233,49 +283,83 @@ class SvgChart {
     return svg + "</g>\n";
   }
 
-  std::string Legend() const {
-    constexpr double kSwatch = 14;
-    constexpr double kLetter = 6.2;
-    const double y = bottom_ + kAxisHeight;
-    double x = left_;
+  // What the shades of a colour are.
+  const char* ShadesNote() const {
+    return table_.placement.copies() > 1 ? "lighter: the second copy of the model"
+                                         : "lighter: later chunks of a rank";
+  }
+
+  // The swatches with their names, and how far down they reach: legend_bottom_.
+  std::string Legend() {
+    constexpr double kGap = 22, kNameGap = 6;
+    double x = left_, y = bottom_ + kAxisHeight;
     std::string svg;
-    const auto item = [&](const std::string& swatches, double width, const std::string& name) {
-      svg += swatches + Text(x + width + 6, y + 11.5, "key", name);
-      x += width + 6 + kLetter * static_cast<double>(name.size()) + 22;
+    const auto item = [&](double width, const std::string& name, const auto& draw) {
+      const double whole = (width > 0 ? width + kNameGap : 0) + TextWidth(name, kFont);
+      if (x > left_ && x + whole > width_ - kMargin) {
+        x = left_;
+        y += kLegendLine;
+      }
+      svg += draw(x, y) + Text(x + whole - TextWidth(name, kFont), y + 11.5, "key", name);
+      x += whole + kGap;
+    };
+    const auto note = [&](const std::string& text) {
+      item(0, text, [](double, double) { return std::string(); });
     };
     const int shades = crowded_ ? 1 : chunks_;
     for (const BarKind& kind : KindsIn(table_)) {
-      std::string swatches;
-      for (int chunk = 0; chunk < shades; ++chunk) {
-        swatches +=
-            Rect(x + chunk * kSwatch, y, kSwatch, kSwatch, Hex(Shade(kind.op, chunk, chunks_)));
-      }
-      item(swatches, shades * kSwatch, kind.name);
+      item(shades * kSwatch, kind.name, [&](double at, double top) {
+        std::string swatches;
+        for (int chunk = 0; chunk < shades; ++chunk) {
+          swatches += Rect(at + chunk * kSwatch, top, kSwatch, kSwatch,
+                           Hex(Shade(kind.op, chunk, chunks_)));
+        }
+        return swatches;
+      });
     }
-    item(Rect(x, y, kSwatch, kSwatch, kBubbleFill, " stroke=\"#ccc\" stroke-width=\".5\""), kSwatch,
-         "bubble");
+    item(kSwatch, "bubble", [](double at, double top) {
+      return Rect(at, top, kSwatch, kSwatch, kBubbleFill, " stroke=\"#ccc\" stroke-width=\".5\"");
+    });
+    if (updates_) {
+      item(kSwatch / 2, "weight update", [](double at, double top) {
+        return absl::StrFormat(
+            "<path d=\"M%.6g %.6gl-4 -6h8zv%.6g\" fill=\"#111\" stroke=\"#111\"/>",
+            at + kSwatch / 4, top + 4, kSwatch - 4);
+      });
+    }
     if (crowded_) {
-      item("", 0, "each column: what its time is made of");
+      note("each column: what its time is made of");
     } else if (chunks_ > 1) {
-      item("", 0, "lighter: later chunks of a rank");
+      note(ShadesNote());
     }
+    legend_bottom_ = y + kLegendLine;
     return svg;
   }
 
   const Simulation& run_;
   const Timetable& table_;
+  const SvgOptions& options_;
+  const TimeUnit unit_;
   const int chunks_;
   const std::vector<int> chunk_of_stage_;
+  const bool updates_;
+  const double left_;
+  const double peak_width_;
+  const double room_;  // for the chart at most
   const bool crowded_;
   const double chart_width_;
-  const double left_;
-  const double bottom_;
+  const double width_;
+  double top_ = 0;  // of the lanes; Header() sets it
+  const std::string header_;
+  const double bottom_;  // of the lanes
+  double legend_bottom_ = 0;
 };
 
 }  // namespace
 
-std::string RenderSvg(const Simulation& simulation, const Timetable& timetable) {
-  return SvgChart(simulation, timetable).Draw();
+std::string RenderSvg(const Simulation& simulation, const Timetable& timetable,
+                      const SvgOptions& options) {
+  return SvgChart(simulation, timetable, options).Draw();
 }
 
 }  // namespace sluice

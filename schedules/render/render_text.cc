@@ -287,7 +287,9 @@ class TextChart {
                        absl::StrFormat("%.3g", run_.makespan / scale_.columns()), " units");
       items.push_back({note, Width(note)});
     } else if (table_.placement.chunks() > 1) {
-      const std::string note = colour_ ? "lighter: odd chunks" : "small letters: odd chunks";
+      const std::string note =
+          absl::StrCat(colour_ ? "lighter: " : "small letters: ",
+                       table_.placement.copies() > 1 ? "the second copy" : "odd chunks");
       items.push_back({note, Width(note)});
     }
     return Wrap(items, label_ + 2, columns_);

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "drawn.h"
 #include "random_timetable.h"
 #include "schedules/generators/catalogue.h"
@@ -168,6 +170,83 @@ TEST(RenderSvg, ManyBarsBecomeColumns) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+// The value of `attribute` of each element `name`.
+std::vector<double> Attributes(const std::string& svg, const std::string& name,
+                               const std::string& attribute) {
+  std::vector<double> values;
+  const std::string key = " " + attribute + "=\"";
+  for (size_t at = svg.find("<" + name + " "); at != std::string::npos;
+       at = svg.find("<" + name + " ", at + 1)) {
+    const size_t value = svg.find(key, at);
+    if (value < svg.find('>', at)) values.push_back(std::atof(svg.c_str() + value + key.size()));
+  }
+  return values;
+}
+
+TEST(RenderSvg, IsAsWideAsAsked) {
+  for (const char* name : {"1f1b", "zbv", "chimera", "interleaved"}) {
+    for (const int width : {320, 700, 2000}) {
+      const bool chunks = std::string(name) != "1f1b";
+      const Drawn drawn = Draw(name, {8, 64, chunks ? 2 : 1});
+      const std::string svg = RenderSvg(drawn.run, drawn.table, {.width = width});
+      EXPECT_THAT(svg, HasSubstr(absl::StrCat("width=\"", width, "\"")));
+      for (const double x : Attributes(svg, "text", "x")) {
+        EXPECT_GE(x, 0) << name;
+        EXPECT_LE(x, width) << name;
+      }
+      const std::vector<double> x = Attributes(svg, "rect", "x");
+      ASSERT_FALSE(x.empty());
+      EXPECT_LE(*std::max_element(x.begin(), x.end()), width) << name;
+    }
+  }
+}
+
+TEST(RenderSvg, TitleAndFactsAreThoseAskedFor) {
+  const Drawn drawn = Draw("1f1b", {4, 8});
+  EXPECT_THAT(RenderSvg(drawn.run, drawn.table), HasSubstr(">makespan 33"));
+  const std::string named = RenderSvg(drawn.run, drawn.table, {.title = "A <title>"});
+  EXPECT_THAT(named, HasSubstr("class=\"title\">A &lt;title&gt;<"));
+  EXPECT_THAT(named, HasSubstr(">makespan 33"));
+  const std::string bare = RenderSvg(drawn.run, drawn.table, {.title = ""});
+  EXPECT_EQ(CountOf(bare, "class=\"title\""), 0);
+  EXPECT_EQ(CountOf(bare, "makespan"), 0);
+  EXPECT_THAT(RenderSvg(drawn.run, drawn.table, {.facts = {"one", "two"}}), HasSubstr(">one  "));
+}
+
+// The axis says what its numbers are, and a chart in seconds has numbers of few digits.
+TEST(RenderSvg, AxisHasAUnit) {
+  Drawn drawn = Draw("1f1b", {4, 8});
+  EXPECT_THAT(RenderSvg(drawn.run, drawn.table), HasSubstr(">time (units of the costs)<"));
+  EXPECT_THAT(RenderSvg(drawn.run, drawn.table, {.seconds = true}), HasSubstr(">time (s)<"));
+  const StageCosts costs = StageCosts::Uniform(4, 1e-4 / 3, 1e-4, 1e-4);
+  const auto fast = Simulate(drawn.table, costs);
+  ASSERT_TRUE(fast.ok());
+  EXPECT_THAT(RenderSvg(*fast, drawn.table, {.seconds = true}), HasSubstr(">time (ms)<"));
+}
+
+TEST(RenderSvg, LegendSaysWhatLighterBarsAre) {
+  const Drawn chimera = Draw("chimera", {4, 8, 2});
+  EXPECT_THAT(RenderSvg(chimera.run, chimera.table),
+              HasSubstr(">lighter: the second copy of the model<"));
+  EXPECT_THAT(RenderText(chimera.run, chimera.table, {.columns = 80}),
+              HasSubstr("small letters: the second copy"));
+  const Drawn zbv = Draw("zbv", {4, 8, 2});
+  EXPECT_THAT(RenderSvg(zbv.run, zbv.table), HasSubstr(">lighter: later chunks of a rank<"));
+}
+
+// PipeDream changes a stage's weights after each micro-batch, 2BW after each four.
+TEST(RenderSvg, MarksEveryWeightUpdate) {
+  const Drawn plain = Draw("1f1b", {4, 8});
+  EXPECT_EQ(CountOf(RenderSvg(plain.run, plain.table), "OPTIMIZER_STEP"), 0);
+  EXPECT_EQ(CountOf(RenderSvg(plain.run, plain.table), "weight update"), 0);
+  const Drawn pipedream = Draw("pipedream", {4, 8});
+  EXPECT_EQ(CountOf(RenderSvg(pipedream.run, pipedream.table), "OPTIMIZER_STEP"), 4 * 8);
+  const Drawn double_buffered = Draw("pipedream-2bw", {4, 8});
+  const std::string svg = RenderSvg(double_buffered.run, double_buffered.table);
+  EXPECT_EQ(CountOf(svg, "OPTIMIZER_STEP"), 4 * 8 / 4);
+  EXPECT_EQ(CountOf(svg, ">weight update<"), 1);
+}
+
 TEST(RenderSvg, EscapesNames) {
   Drawn drawn = Draw("gpipe", {2, 2});
   drawn.table.name = "a<b>&\"c\".csv";
@@ -263,6 +342,17 @@ TEST(FormatNumber, GroupsThousands) {
   EXPECT_EQ(FormatNumber(1432709), "1,432,709");
   EXPECT_EQ(FormatNumber(12345.5), "12,345.5");
   EXPECT_EQ(FormatNumber(1e300), "1e+300");
+}
+
+TEST(FormatShort, HasFewDigitsButWholeNumbersWhole) {
+  EXPECT_EQ(FormatShort(1.007765704, 4), "1.008");
+  EXPECT_EQ(FormatShort(0.9437113442, 4), "0.9437");
+  EXPECT_EQ(FormatShort(33, 4), "33");
+  EXPECT_EQ(FormatShort(14327, 4), "14,327");
+  EXPECT_EQ(FormatShort(25.500000000000004, 4), "25.5");
+  EXPECT_EQ(FormatShort(12345.678, 4), "12,346");
+  EXPECT_EQ(FormatShort(0, 4), "0");
+  EXPECT_EQ(FormatShort(1e300, 4), "1e+300");
 }
 
 TEST(AxisTicks, AreRoundAndFew) {

@@ -1,0 +1,85 @@
+#include "schedules/render/svg_elements.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+namespace sluice {
+namespace {
+
+// Okabe and Ito's palette, which people with any colour vision can tell apart ("Color Universal
+// Design", 2008).
+struct Look {
+  Op op;
+  Colour colour;
+};
+constexpr Look kLooks[] = {{Op::kForward, {0, 114, 178}},
+                           {Op::kBackward, {230, 159, 0}},
+                           {Op::kInputGrad, {213, 94, 0}},
+                           {Op::kWeightGrad, {0, 158, 115}},
+                           {Op::kRecompute, {204, 121, 167}}};
+
+}  // namespace
+
+std::string Hex(const Colour& colour) {
+  const auto byte = [](double value) { return static_cast<int>(std::lround(value)); };
+  return absl::StrFormat("#%02x%02x%02x", byte(colour.red), byte(colour.green), byte(colour.blue));
+}
+
+Colour Shade(Op op, int chunk, int chunks) {
+  const Colour& c = std::find_if(std::begin(kLooks), std::end(kLooks) - 1, [op](const Look& look) {
+                      return look.op == op;
+                    })->colour;
+  const double white = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0;
+  const auto mix = [white](double value) { return value + white * (255 - value); };
+  return {mix(c.red), mix(c.green), mix(c.blue)};
+}
+
+const char* TextOn(const Colour& colour) {
+  // Relative luminance of WCAG, without its gamma.
+  constexpr double kDark = 125;
+  return 0.299 * colour.red + 0.587 * colour.green + 0.114 * colour.blue < kDark ? "#fff" : "#111";
+}
+
+std::string EscapedForXml(const std::string& text) {
+  return absl::StrReplaceAll(text,
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+}
+
+std::string Rect(double x, double y, double width, double height, const std::string& fill,
+                 const std::string& more) {
+  return absl::StrFormat(
+      "<rect x=\"%.6g\" y=\"%.6g\" width=\"%.6g\" height=\"%.6g\" fill=\"%s\"%s/>", x, y, width,
+      height, fill, more);
+}
+
+std::string Text(double x, double y, const char* kind, const std::string& text) {
+  return absl::StrFormat("<text x=\"%.6g\" y=\"%.6g\" class=\"%s\">%s</text>\n", x, y, kind,
+                         EscapedForXml(text));
+}
+
+double TextWidth(absl::string_view text, double font) {
+  constexpr double kLetter = 0.55;  // of the font's size, on average; bold text is wider
+  const auto characters = std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // each character of UTF-8 once
+  });
+  return kLetter * font * static_cast<double>(characters);
+}
+
+std::vector<std::string> LinesOf(const std::vector<std::string>& items, const std::string& gap,
+                                 double width, double font) {
+  std::vector<std::string> lines;
+  for (const std::string& item : items) {
+    if (!lines.empty() && TextWidth(absl::StrCat(lines.back(), gap, item), font) <= width) {
+      absl::StrAppend(&lines.back(), gap, item);
+    } else {
+      lines.push_back(item);
+    }
+  }
+  return lines;
+}
+
+}  // namespace sluice
