@@ -42,7 +42,8 @@ void CheckFirst(CLI::Option* option, std::string (*refuse)(const std::string&)) 
 }
 
 bool MayBeEmpty(const CLI::Option& option) {
-  return option.check_name("--prompt") || option.check_name("--system");
+  return option.check_name("--prompt") || option.check_name("--system") ||
+         option.check_name("--title");
 }
 
 }  // namespace

@@ -260,6 +260,37 @@ TEST_F(ScheduleCommand, WritesForThePyTorchThatIsAsked) {
   EXPECT_EQ(Run("show zbv -p 2 -m 4 --format csv").err, "");
 }
 
+// A flag that would do nothing is refused, and the message says what it is for.
+TEST_F(ScheduleCommand, RefusesFlagsWithoutEffect) {
+  ExpectBadInput("show 1f1b -p 4 -m 8 --actions", "--actions is for --format json, not for text");
+  ExpectBadInput("compare 1f1b -p 4 -m 8 --actions", "is for --format json");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --measured run.json", "is for --format html");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --against zb-h1 --format svg", "is for --format html");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --title x", "is for --format svg");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --width 700 --format csv",
+                 "is for --format text or svg, not for csv");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --width 100 --format svg", "at least 320 pixels");
+  ExpectBadInput("show 1f1b -p 4 -m 8 --time-limit 1s", "search of schedule auto");
+  ExpectBadInput("compare 1f1b zb-h1 -p 4 -m 8 --time-limit 1s", "search of schedule auto");
+  EXPECT_EQ(Run("compare auto 1f1b -p 2 -m 2 --time-limit 1s").exit_code, 0);
+  EXPECT_THAT(Run("show 1f1b -p 4 -m 8 --format svg --width 700 --title 'Figure 1'").out,
+              HasSubstr(">Figure 1<"));
+  EXPECT_EQ(Run("show 1f1b -p 4 -m 8 --format svg --title ''").exit_code, 0);
+}
+
+TEST_F(ScheduleCommand, TablesFitIntoEightyColumns) {
+  const char* const tables[] = {"compare -p 8 -m 24",
+                                "compare -p 4 -m 8 --cost F=1.23456,B=2.34567,send=0.0123",
+                                "compare -p 4 -m 8 --memory-sweep",
+                                "compare 1f1b zb-h1 -p 4 -m 8 --cost F=123456,I=1,W=1", "list"};
+  for (const char* table : tables) {
+    const Outcome outcome = Run(table);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
 // Three ranks take turns at the first stage, which costs three times as much.
 TEST_F(ScheduleCommand, DrawsStagesOfSeveralRanks) {
   const json report =

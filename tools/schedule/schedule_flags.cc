@@ -1,20 +1,26 @@
 #include "tools/schedule/schedule_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "models/spec/units.h"
+#include "schedules/render/render.h"
 #include "tools/command.h"
+#include "tools/schedule/timetable/schedule_auto.h"
 #include "tools/schedule/timetable/schedule_source.h"
 
 namespace sluice {
 namespace {
 
-// Columns of a text picture.
+// Columns of a text picture; of an SVG, pixels.
 constexpr int kLeastWidth = 40, kMostWidth = 10000;
 
 // Values of --torch.
@@ -92,22 +98,51 @@ ScheduleView ViewOf(const ScheduleFlags& flags) {
   return {.format = flags.json ? ScheduleFormat::kJson : FormatOf(flags.format),
           .output = flags.output,
           .width = flags.width,
+          .title = flags.title,
           .actions = flags.actions,
           .pytorch = PyTorchOptionsOf(flags)};
 }
 
-absl::Status CheckPyTorchFlags(const ScheduleFlags& flags) {
-  if (flags.format == "comms-csv") return absl::OkStatus();
-  const char* given = !flags.torch.empty()      ? "--torch"
-                      : flags.max_active_stages ? "--max-active-stages"
-                                                : nullptr;
-  if (given == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(given, " is for --format comms-csv, not for ", flags.format));
+// Refuses the flags that have no effect on the format that is asked for.
+absl::Status RefuseUnused(const ScheduleFlags& flags) {
+  struct Flag {
+    const char* name;
+    bool given;
+    std::vector<absl::string_view> formats;
+  };
+  const std::string format = flags.json ? "json" : flags.format;
+  const Flag all[] = {{"--actions", flags.actions, {"json"}},
+                      {"--width", flags.width.has_value(), {"text", "svg"}},
+                      {"--title", flags.title.has_value(), {"svg"}},
+                      {"--against", !flags.against.empty(), {"html"}},
+                      {"--measured", !flags.measured.empty(), {"html"}},
+                      {"--torch", !flags.torch.empty(), {"comms-csv"}},
+                      {"--max-active-stages", flags.max_active_stages.has_value(), {"comms-csv"}}};
+  for (const Flag& flag : all) {
+    const auto shown = std::find(flag.formats.begin(), flag.formats.end(), format);
+    if (!flag.given || shown != flag.formats.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag.name, " is for --format ", absl::StrJoin(flag.formats, " or "),
+                     ", not for ", format, "; leave it out, or give that format"));
+  }
+  if (format == "svg" && flags.width.value_or(kLeastSvgWidth) < kLeastSvgWidth) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--width ", *flags.width, ": an SVG is at least ", kLeastSvgWidth, " pixels wide"));
+  }
+  return absl::OkStatus();
+}
+
+// Whether any of the schedules is searched for.
+bool AsksForAuto(const ScheduleFlags& flags) {
+  const std::vector<std::string>& names = flags.names;
+  const bool whole_catalogue = flags.what.empty() && names.empty();
+  return flags.what == kAuto || flags.against == kAuto || whole_catalogue ||
+         std::find(names.begin(), names.end(), kAuto) != names.end();
 }
 
 absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
   if (absl::Status ok = CheckJsonFlag(flags.json, flags.format); !ok.ok()) return ok;
+  if (absl::Status ok = RefuseUnused(flags); !ok.ok()) return ok;
   ScheduleQuestion asked{.ranks = flags.ranks,
                          .micro_batches = flags.micro_batches,
                          .chunks = flags.chunks,
@@ -130,6 +165,10 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
   if (!seconds.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--time-limit: ", std::string(seconds.status().message())));
+  }
+  if (!AsksForAuto(flags)) {
+    return absl::InvalidArgumentError(
+        "--time-limit limits the search of schedule auto; leave it out for others");
   }
   asked.time_limit = *seconds;
   return asked;
@@ -189,8 +228,11 @@ void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
                  "UNSHARD and RESHARD (default: none are sharded)")
       ->check(CLI::Range(1, 65536));
   app.add_option("--width", flags.width,
-                 "With text: columns of the picture (default: those of the terminal)")
+                 "Width of the picture: columns with text (default: those of the terminal), pixels "
+                 "with svg (default: as wide as its bars need)")
       ->check(CLI::Range(kLeastWidth, kMostWidth));
+  app.add_option("--title", flags.title,
+                 "With svg: this title; '' for none, and no line of facts below it");
   app.add_option("--against", flags.against,
                  "With html: show another schedule, NAME or FILE.csv, on the same time axis");
   app.add_option("--measured", flags.measured,
@@ -221,7 +263,6 @@ absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags) {
   absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
   if (!asked.ok()) return asked.status();
   if (absl::Status ok = ReadStageMembers(flags, *asked); !ok.ok()) return ok;
-  if (absl::Status ok = CheckPyTorchFlags(flags); !ok.ok()) return ok;
   return ShowQuestion{.what = flags.what,
                       .asked = *std::move(asked),
                       .view = ViewOf(flags),

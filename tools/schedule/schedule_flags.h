@@ -31,6 +31,7 @@ struct ScheduleFlags {
   std::string format = "text";
   std::string output;
   std::optional<int> width;
+  std::optional<std::string> title;
   std::string against;
   std::string measured;
   std::string stage_replicas;  // "3,1"

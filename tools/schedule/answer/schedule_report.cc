@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "schedules/render/render_common.h"
 #include "schedules/simulate/critical_path.h"
 #include "schedules/sum_order.h"
@@ -33,6 +32,23 @@ ordered_json RowJson(const std::vector<TimedAction>& row) {
     if (!RunsNothing(timed.action.op)) actions.push_back(ActionJson(timed));
   }
   return actions;
+}
+
+// The first column aligned to the left, the others to the right; columns as wide as they need.
+std::string AlignedTable(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows.front().size(), 0);
+  for (const auto& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string pad(widths[c] - row[c].size(), ' ');
+      absl::StrAppend(&text, c == 0 ? "" : "  ", c == 0 ? row[c] + pad : pad + row[c]);
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -79,22 +95,25 @@ ordered_json DefectsJson(const std::string& file, const Timetable& table,
 }
 
 std::string ComparisonText(const std::vector<Comparison>& lines) {
-  std::string text = absl::StrFormat("%-14s %6s %14s %8s %12s %14s %7s %5s\n", "schedule", "chunks",
-                                     "makespan", "bubble", "span bubble", "bound", "gap", "peak");
+  constexpr int kDigits = 6;  // of times; JSON has all
+  std::vector<std::vector<std::string>> rows = {
+      {"schedule", "chunks", "makespan", "bubble", "span bubble", "bound", "gap", "peak"}};
   bool several_chunks = false;
   for (const auto& [table, run] : lines) {
     several_chunks |= table.placement.chunks() > 1;
-    absl::StrAppend(
-        &text,
-        absl::StrFormat(
-            "%-14s %6d %14s %8s %12s %14s %7s %5d\n", table.name, table.placement.chunks(),
-            FormatNumber(run.makespan), FormatPercent(run.bubble), FormatPercent(run.span_bubble),
-            FormatNumber(run.lower_bound), FormatPercent(run.gap),
-            *std::max_element(run.peak_activations.begin(), run.peak_activations.end())));
+    rows.push_back({table.name, absl::StrCat(table.placement.chunks()),
+                    FormatShort(run.makespan, kDigits), FormatPercent(run.bubble),
+                    FormatPercent(run.span_bubble), FormatShort(run.lower_bound, kDigits),
+                    FormatPercent(run.gap),
+                    absl::StrCat(*std::max_element(run.peak_activations.begin(),
+                                                   run.peak_activations.end()))});
   }
-  text += "\npeak: most (stage, micro-batch) activations that a rank holds";
-  if (several_chunks) text += "\ncosts are per stage: with v chunks a rank does v times the work";
-  return text + "\n";
+  return absl::StrCat(
+      AlignedTable(rows),
+      "\nbubble: idle share of the makespan; span bubble: of the longest rank's span\n"
+      "bound: no timetable takes less; gap: how far the makespan is above that\n"
+      "peak: most (stage, micro-batch) activations that a rank holds\n",
+      several_chunks ? "costs are per stage: with v chunks a rank does v times the work\n" : "");
 }
 
 }  // namespace sluice

@@ -58,7 +58,7 @@ std::string FormatRun(const Simulation& run, const Timetable& table, const Sched
     case ScheduleFormat::kJson:
       return SimulationJson(run, table, view.actions).dump() + "\n";
     case ScheduleFormat::kSvg:
-      return RenderSvg(run, table);
+      return RenderSvg(run, table, {.title = view.title, .width = view.width.value_or(0)});
     case ScheduleFormat::kTrace:
       return RenderTrace(run, table, &costs.stages);
     default:

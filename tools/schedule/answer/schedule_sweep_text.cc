@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "schedules/render/render_common.h"
 #include "tools/schedule/answer/schedule_sweep.h"
 
@@ -88,7 +87,8 @@ class Plot {
       free = at + label.size() + 1;
     }
     axis.erase(axis.find_last_not_of(' ') + 1);
-    absl::StrAppend(&text, axis, "  activations a rank may hold\n\n  ", std::string(1, kFound),
+    absl::StrAppend(&text, axis, "\n", std::string(kLabelWidth + 1, ' '),
+                    "activations a rank may hold\n\n  ", std::string(1, kFound),
                     "  best found   ", std::string(1, kBound), "  no timetable can be lower\n");
     return text;
   }
@@ -105,15 +105,28 @@ class Plot {
 }  // namespace
 
 std::string TradeOffText(const TradeOffCurve& curve, int columns) {
+  constexpr int kDigits = 6;      // of times; JSON has all
+  constexpr size_t kBefore = 60;  // columns before the last one
   std::string text = absl::StrFormat(
-      "memory against time: %d ranks, %d micro-batches\n\n%6s  %-16s %12s %8s %12s %7s  %s\n",
+      "memory against time: %d ranks, %d micro-batches\n\n%6s  %-15s %9s %7s %9s %6s  %s\n",
       curve.ranks, curve.micro_batches, "limit", "placement", "makespan", "bubble", "bound", "gap",
       "as good as");
   for (const auto& point : curve.points) {
-    std::string line = absl::StrFormat(
-        "%6d  %-16s %12s %8s %12s %7s  %s", point.limit, point.placement,
-        FormatNumber(point.makespan), FormatPercent(point.bubble), FormatNumber(point.bound),
-        FormatPercent(point.gap), absl::StrJoin(point.entries, ", "));
+    std::string line =
+        absl::StrFormat("%6d  %-15s %9s %7s %9s %6s ", point.limit, point.placement,
+                        FormatShort(point.makespan, kDigits), FormatPercent(point.bubble),
+                        FormatShort(point.bound, kDigits), FormatPercent(point.gap));
+    size_t at = line.size();
+    for (size_t i = 0; i < point.entries.size(); ++i) {
+      const std::string name =
+          absl::StrCat(" ", point.entries[i], i + 1 < point.entries.size() ? "," : "");
+      if (at > kBefore && at + name.size() > static_cast<size_t>(columns)) {
+        absl::StrAppend(&line, "\n", std::string(kBefore, ' '));
+        at = kBefore;
+      }
+      line += name;
+      at += name.size();
+    }
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, line, "\n");
   }

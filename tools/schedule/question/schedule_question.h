@@ -29,10 +29,11 @@ enum class ScheduleFormat { kText, kSvg, kHtml, kCsv, kCommsCsv, kTrace, kJson }
 // How the answer is shown, and where it is written.
 struct ScheduleView {
   ScheduleFormat format = ScheduleFormat::kText;
-  std::string output;        // a path; empty: stdout
-  std::optional<int> width;  // columns of the text; empty: those of the terminal
-  bool actions = false;      // JSON also says when each action runs
-  PyTorchOptions pytorch;    // of kCommsCsv
+  std::string output;                // a path; empty: stdout
+  std::optional<int> width;          // columns of the text, pixels of the SVG; empty: as usual
+  std::optional<std::string> title;  // of the SVG; empty text: none
+  bool actions = false;              // JSON also says when each action runs
+  PyTorchOptions pytorch;            // of kCommsCsv
 };
 
 // `schedule show`: one timetable.
