@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "comm/printable.h"
 
@@ -63,6 +65,41 @@ int OutputColumns() {
   const char* wanted = std::getenv("COLUMNS");
   if (wanted != nullptr && absl::SimpleAtoi(wanted, &columns) && columns > 0) return columns;
   return kUsual;
+}
+
+size_t TextColumns(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // begins a character
+  }));
+}
+
+std::string WrappedBehind(const std::string& head, const std::string& text, int columns) {
+  constexpr size_t kLeastRoom = 24, kIndent = 8;
+  const auto most = static_cast<size_t>(columns);
+  const size_t behind = TextColumns(head);
+  const std::string indent(behind + kLeastRoom <= most ? behind : kIndent, ' ');
+  std::string out = head;
+  size_t at = behind;
+  bool first = true;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    const size_t width = TextColumns(word);
+    if (!first && at + 1 + width > most) {
+      absl::StrAppend(&out, "\n", indent, word);
+      at = indent.size() + width;
+      continue;
+    }
+    absl::StrAppend(&out, first ? "" : " ", word);
+    at += width + (first ? 0 : 1);
+    first = false;
+  }
+  return out + "\n";
+}
+
+std::string InLocale(std::string text) {
+  if (ShowsUnicode()) return text;
+  // Bars of two kinds, the prefix of microseconds, and a dot between items.
+  return absl::StrReplaceAll(text,
+                             {{"\u2588", "#"}, {"\u2593", "="}, {"\u00b5", "u"}, {"\u00b7", "-"}});
 }
 
 std::string ToPrintableOutput(absl::string_view text) {

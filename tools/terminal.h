@@ -1,6 +1,7 @@
 #ifndef SLUICE_TOOLS_TERMINAL_H_
 #define SLUICE_TOOLS_TERMINAL_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -13,6 +14,16 @@ bool WantsColour();
 bool ShowsUnicode();
 // The width of the terminal on stdout; without a terminal COLUMNS; without that 80.
 int OutputColumns();
+
+// Characters of UTF-8 text, not bytes: a µ is one.
+size_t TextColumns(absl::string_view text);
+// `head` and behind it the words of `text`, in lines of at most `columns` characters where no word is
+// longer. Further lines begin below the first word of `text`, or, where that leaves little room, a
+// few columns in.
+std::string WrappedBehind(const std::string& head, const std::string& text, int columns);
+
+// The text of a table as the locale shows it: where that is not UTF-8, bars and units in ASCII.
+std::string InLocale(std::string text);
 
 // `text` as it may be printed: names in it may come from any file. As ToPrintable, but colours
 // and the line ends of PyTorch's files, CR LF, stay.

@@ -133,6 +133,12 @@ std::string FormatCount(double count) {
   return Format(count, kUnits);
 }
 
+std::string FormatFlopRate(double flops_per_second) {
+  constexpr Unit kUnits[] = {{"FLOP/s", 1},    {"kFLOP/s", 1e3},  {"MFLOP/s", 1e6},
+                             {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
+  return Format(flops_per_second, kUnits);
+}
+
 std::string FormatShare(double fraction) { return absl::StrFormat("%.1f %%", 100 * fraction); }
 
 std::string DescribeMemory(int64_t bytes) {

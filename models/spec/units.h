@@ -23,7 +23,8 @@ absl::StatusOr<double> ParseTimeLimit(absl::string_view text);
 std::string FormatBytes(double bytes);
 std::string FormatSeconds(double seconds);
 std::string FormatCount(double count);
-std::string FormatShare(double fraction);   // "12.3 %"
+std::string FormatFlopRate(double flops_per_second);  // "165 TFLOP/s"
+std::string FormatShare(double fraction);             // "12.3 %"
 std::string DescribeMemory(int64_t bytes);  // "1.50 GiB (1610612736 bytes)": exact as well
 
 }  // namespace sluice

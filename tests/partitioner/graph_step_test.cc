@@ -348,7 +348,7 @@ TEST(GraphStepPlan, NamesWhatIsWrong) {
   request = RequestFor(graph, 2, 4);
   request.machines.memory_limit = 1;
   EXPECT_EQ(FindGraphStepPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(message(request), testing::HasSubstr("a device"));
+  EXPECT_THAT(message(request), testing::HasSubstr("per device"));
 }
 
 class Profiles : public testing::TestWithParam<const char*> {};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 namespace sluice {
@@ -18,6 +19,30 @@ TEST(PrintableOutput, ColoursStayAndOtherEscapesDoNot) {
   EXPECT_EQ(ToPrintableOutput("0F0\r\n1F0\r\n"), "0F0\r\n1F0\r\n");
   EXPECT_EQ(ToPrintableOutput("a\rb\r\n\r"), "a\uFFFDb\r\n\uFFFD");
   EXPECT_EQ(ToPrintableOutput(""), "");
+}
+
+TEST(WrappedBehind, KeepsEveryWordWithinTheColumns) {
+  EXPECT_EQ(WrappedBehind("  a  ", "one two three four five six", 30),
+            "  a  one two three four five\n     six\n");
+  EXPECT_EQ(WrappedBehind("µs ", "", 20), "µs \n");
+  // A head that leaves little room: the rest goes below it, but further to the left.
+  EXPECT_EQ(WrappedBehind("a head of twenty-two  ", "some words behind it", 40),
+            "a head of twenty-two  some words behind\n        it\n");
+  EXPECT_EQ(WrappedBehind("", "a-word-that-is-longer-than-the-line x", 20),
+            "a-word-that-is-longer-than-the-line\n        x\n");
+}
+
+TEST(InLocale, IsAsciiWhereTheLocaleIs) {
+  const auto shown = [](const char* locale) {
+    setenv("LC_ALL", locale, 1);
+    std::string text = InLocale("█▓ 3 µs · 4");
+    unsetenv("LC_ALL");
+    return text;
+  };
+  EXPECT_EQ(shown("C"), "#= 3 us - 4");
+  EXPECT_EQ(shown("POSIX"), "#= 3 us - 4");
+  EXPECT_EQ(shown("C.UTF-8"), "█▓ 3 µs · 4");
+  EXPECT_EQ(shown("de_DE.utf8"), "█▓ 3 µs · 4");
 }
 
 }  // namespace

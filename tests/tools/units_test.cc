@@ -55,6 +55,8 @@ TEST(Units, ArePrintedWithThreeDigits) {
   EXPECT_EQ(FormatSeconds(4.2e-6), "4.20 µs");
   EXPECT_EQ(FormatCount(124e6), "124 M");
   EXPECT_EQ(FormatCount(7), "7");
+  EXPECT_EQ(FormatFlopRate(164.6e12), "165 TFLOP/s");
+  EXPECT_EQ(FormatFlopRate(2.5e9), "2.50 GFLOP/s");
   EXPECT_EQ(FormatShare(0.1234), "12.3 %");
 }
 

@@ -4,9 +4,12 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "tools/command.h"
 #include "tools/doctor/findings.h"
 #include "tools/terminal.h"
@@ -64,8 +67,7 @@ std::string FormatGpus(const Accelerators& accelerators) {
     lines.push_back(fmt::format("{}, {}, compute capability {}.{}", gpu.name,
                                 FormatBytes(gpu.memory_bytes), gpu.major, gpu.minor));
   }
-  return absl::StrJoin(lines, "\n                   ") +
-         fmt::format("   (CUDA {})", accelerators.cuda_driver);
+  return absl::StrJoin(lines, "\n") + fmt::format("   (CUDA {})", accelerators.cuda_driver);
 }
 
 std::string FormatMpi(const Findings& found) {
@@ -80,10 +82,21 @@ void Print(const Findings& found, const std::vector<Lack>& lacks) {
   const auto paint = [colour](const char* code, const std::string& text) {
     return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
   };
+  // `text` behind a name that is `columns` wide, in as many lines as it needs.
+  const auto show = [&](const std::string& name, size_t columns, const char* code,
+                        const std::string& text) {
+    std::string head = fmt::format("  {:<{}}", name, columns);
+    const size_t width = head.size();
+    for (const absl::string_view part : absl::StrSplit(text, '\n')) {
+      std::string lines =
+          WrappedBehind(std::string(width, ' '), std::string(part), OutputColumns());
+      if (!head.empty()) lines.replace(0, width, paint(code, head));
+      head.clear();
+      fmt::print("{}", InLocale(std::move(lines)));
+    }
+  };
   const auto line = [&](const char* name, const std::string& text) {
-    const bool none = text.empty() || text == "none";
-    fmt::print("  {}{}\n", paint("1", fmt::format("{:<17}", name)),
-               none ? paint("2", "none") : text);
+    show(name, 17, "1", text.empty() ? "none" : text);
   };
   line("processor", found.processor.model.empty() ? "unknown" : found.processor.model);
   line("cores", FormatCores(found));
@@ -105,8 +118,8 @@ void Print(const Findings& found, const std::vector<Lack>& lacks) {
   }
   fmt::print("\nMissing, and what that means\n");
   for (const Lack& lack : lacks) {
-    fmt::print("  {}{}{}\n", paint("33", fmt::format("{:<21}", lack.what)), lack.meaning,
-               lack.remedy.empty() ? "" : "; to get it: " + lack.remedy);
+    show(lack.what, 21, "33",
+         lack.meaning + (lack.remedy.empty() ? "" : "; to get it: " + lack.remedy));
   }
 }
 

@@ -65,8 +65,8 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
 }  // namespace
 
 void AddLaunchCommand(CLI::App& app, int* exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "launch", "Train in processes of this machine, replacing those that are lost");
+  CLI::App* command =
+      app.add_subcommand("launch", "Train in several processes, replacing lost ones");
   command->footer(kExample);
   auto flags = std::make_shared<LaunchCommandFlags>();
   command->add_option("--processes", flags->processes, "Processes, each of them a rank")

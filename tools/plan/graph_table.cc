@@ -11,17 +11,19 @@
 namespace sluice {
 namespace {
 
-constexpr int kFixedColumns = 73;  // of a line, without the names of operations
+constexpr int kFixedColumns = 81;  // of a line, without the names of operations
 constexpr int kLeastColumns = 12, kEnoughColumns = 17;
 constexpr size_t kMostRejected = 6;
 
-// "node4 node5 node10", as many as fit into the column.
+// "node4 node5 node10", as many as fit into the column, and how many more there are.
 std::string NameNodes(const PlanContext& context, const std::vector<int>& nodes, size_t columns) {
   std::string text;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const std::string part = fmt::format("{}{}", i == 0 ? "" : " ", context.layer_names[nodes[i]]);
-    const bool last = i + 1 == nodes.size();
-    if (text.size() + part.size() + (last ? 0 : 4) > columns) return text + " ...";
+    const size_t left = nodes.size() - i;
+    const std::string more = fmt::format("{}and {} more", i == 0 ? "" : " ", left);
+    const bool last = left == 1;
+    if (text.size() + part.size() + (last ? 0 : more.size()) > columns) return text + more;
     text += part;
   }
   return text;
@@ -50,10 +52,10 @@ std::string FormatStage(const Plan& plan, const PlanContext& context, size_t s, 
   const PlanStage& stage = plan.stages[s];
   const bool last = s + 1 == plan.stages.size();
   std::string line = fmt::format(
-      "  {:>5} {:>7} {:>10} {:>9} {:>9} {:>11} {:>11} {:>11}  {}", s, DevicesOf(plan, stage),
-      stage.layers.size(), FormatSeconds(stage.cost.forward), FormatSeconds(stage.cost.backward()),
-      Bytes(stage.cost.parameter_bytes), last ? "" : Bytes(stage.cost.output_bytes),
-      Bytes(plan.peak_bytes[stage.rank]),
+      "  {:>5} {:>7} {:>10} {:>9} {:>9} {:>10} {:>10} {:>10}  {}", s, DevicesOf(plan, stage),
+      stage.layers.size(), AlignRight(FormatSeconds(stage.cost.forward), 9),
+      AlignRight(FormatSeconds(stage.cost.backward()), 9), Bytes(stage.cost.parameter_bytes),
+      last ? "" : Bytes(stage.cost.output_bytes), Bytes(plan.peak_bytes[stage.rank]),
       columns >= kEnoughColumns ? NameNodes(context, stage.layers, static_cast<size_t>(columns))
                                 : "");
   while (line.back() == ' ') line.pop_back();
@@ -68,7 +70,7 @@ std::string AtBest(const Plan& plan) {
 std::string FormatProof(const Plan& plan) {
   if (!plan.has_schedule()) {
     const std::string bottleneck =
-        fmt::format("\n  bottleneck {} a micro-batch\n", FormatSeconds(plan.bottleneck_seconds));
+        fmt::format("\n  bottleneck {} per micro-batch\n", FormatSeconds(plan.bottleneck_seconds));
     return bottleneck + (plan.optimal ? "  optimal    proved over every cut\n" : AtBest(plan));
   }
   const std::string step = fmt::format("\n  step       {}, bubble {:.1f} %\n",
@@ -81,7 +83,7 @@ std::string FormatProof(const Plan& plan) {
 
 std::string FormatGraphTable(const Plan& plan, const PlanContext& context, int columns) {
   std::string out = FormatHead(plan, context);
-  out += "  stage devices operations   forward  backward  parameters       sends        peak\n";
+  out += "  stage devices operations   forward  backward parameters      sends       peak\n";
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     out += FormatStage(plan, context, s, std::max(kLeastColumns, columns - kFixedColumns));
   }

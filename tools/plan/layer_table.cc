@@ -13,16 +13,18 @@
 #include "absl/strings/str_split.h"
 #include "models/spec/units.h"
 #include "tools/plan/table_text.h"
+#include "tools/terminal.h"
 
 namespace sluice {
 namespace {
 
 constexpr int kNarrowBar = 8, kWidestBar = 40;
-constexpr int kNamesColumns = 24;  // of the column with the names of the layers
-constexpr int kNamesFrom = 112;    // least width of the table at which that column has room
 constexpr int kFixedColumns = 65;  // of a line, without bar, ranks and names
 constexpr int kRankColumns = 5;    // where a rank has several stages
+constexpr int kMemoryColumns = 16;
 constexpr size_t kMostRejected = 8;
+// Those of `sluice schedule show`, from the 256-colour palette.
+constexpr const char *kForwardColour = "38;5;33", *kBackwardColour = "38;5;208";
 
 // "embedding, block 0-2".
 std::string NameLayers(const std::vector<LayerCost>& layers, const LayerRange& range) {
@@ -51,9 +53,11 @@ class LayerTable {
         layers_(answer.machines.costs->layers()),
         columns_(columns),
         colour_(colour) {
-    names_ = columns >= kNamesFrom ? kNamesColumns : 0;
     const int ranks = plan_.chunks > 1 ? kRankColumns : 0;
-    bar_ = std::clamp(columns - kFixedColumns - ranks - names_, kNarrowBar, kWidestBar);
+    const int room = columns - kFixedColumns - ranks;
+    names_ = LongestNames() + 1;
+    if (room - names_ < kNarrowBar) names_ = 0;
+    bar_ = std::clamp(room - names_, kNarrowBar, kWidestBar);
     for (const PlanStage& stage : plan_.stages) {
       longest_ = std::max(longest_, stage.cost.forward + stage.cost.backward());
     }
@@ -69,6 +73,17 @@ class LayerTable {
   }
 
  private:
+  static LayerRange RangeOf(const PlanStage& stage) {
+    return {stage.layers.front(), stage.layers.back()};
+  }
+  // Columns of the names of a stage's layers, at most.
+  int LongestNames() const {
+    size_t longest = 0;
+    for (const PlanStage& stage : plan_.stages)
+      longest = std::max(longest, NameLayers(layers_, RangeOf(stage)).size());
+    return static_cast<int>(longest);
+  }
+
   std::string Paint(const char* code, const std::string& text) const {
     return colour_ && !text.empty() ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;
   }
@@ -79,40 +94,21 @@ class LayerTable {
 
   void Head() {
     const std::string adaptation = context_.adaptation.ToString();
-    int64_t parameters = 0;
-    for (const LayerCost& layer : layers_) parameters += layer.parameters;
     Line(fmt::format("{} on {} x {}", Paint("1", context_.model), context_.DeviceCount(plan_),
                      answer_.device));
-    // The costs are those of one of the devices that divide a stage's tensors.
-    Line(fmt::format("  {} {}parameters{} in {} layers, {}",
-                     FormatCount(static_cast<double>(parameters)),
-                     adaptation.empty() ? "" : "trained ",
-                     context_.tensor_parallel > 1 ? " per tensor-parallel device" : "",
-                     layers_.size(), DTypeName(context_.dtype)));
+    Line(fmt::format(
+        "  {} {}parameters in {} layers, {}", FormatCount(static_cast<double>(context_.parameters)),
+        adaptation.empty() ? "" : "trained ", layers_.size(), DTypeName(context_.dtype)));
     if (!adaptation.empty()) Line(fmt::format("  trained: {}", adaptation));
     const std::string samples =
         context_.seq == 1 ? fmt::format("{} samples", context_.micro_batch_size)
                           : fmt::format("{} x {} tokens", context_.micro_batch_size, context_.seq);
-    Line(fmt::format("  {} micro-batches of {} a step{}", plan_.micro_batches, samples,
+    Line(fmt::format("  {} micro-batches of {} per step{}", plan_.micro_batches, samples,
                      context_.data_parallel > 1 ? " and replica" : ""));
-    if (!Degrees().empty()) Line("  " + Degrees());
-    Line(Paint("2", fmt::format("  costs: {}", answer_.costs)));
+    if (const std::string degrees = DegreesOf(context_); !degrees.empty())
+      out_ += WrappedBehind("  ", degrees, columns_);
+    out_ += WrappedBehind("  ", "costs: " + answer_.costs, columns_);
     Line("");
-  }
-
-  // How the devices are used beside the pipeline: replicas, tensor parallelism.
-  std::string Degrees() const {
-    std::vector<std::string> parts;
-    if (context_.data_parallel > 1)
-      parts.push_back(fmt::format("{} replicas", context_.data_parallel));
-    if (context_.tensor_parallel > 1) {
-      parts.push_back(fmt::format("{} tensor-parallel devices a stage{}", context_.tensor_parallel,
-                                  context_.sequence_parallel ? ", sequence-parallel" : ""));
-    }
-    if (context_.zero > 0) parts.push_back(fmt::format("ZeRO {}", context_.zero));
-    if (context_.mirror && context_.data_parallel == 1)
-      parts.emplace_back("each rank keeps the state of the next, too");
-    return absl::StrJoin(parts, ", ");
   }
 
   // Bytes that a rank may use.
@@ -135,7 +131,8 @@ class LayerTable {
     const int all =
         std::max(1, static_cast<int>(std::lround((cost.forward + cost.backward()) * scale)));
     const int forward = std::min(all, static_cast<int>(std::lround(cost.forward * scale)));
-    return Paint("34", Repeat("█", forward)) + Paint("32", Repeat("▓", all - forward)) +
+    return Paint(kForwardColour, Repeat("█", forward)) +
+           Paint(kBackwardColour, Repeat("▓", all - forward)) +
            std::string(static_cast<size_t>(std::max(0, bar_ - all)), ' ');
   }
 
@@ -149,22 +146,27 @@ class LayerTable {
   void Stage(size_t number) {
     const PlanStage& stage = plan_.stages[number];
     const RangeCost& cost = stage.cost;
-    const LayerRange range{stage.layers.front(), stage.layers.back()};
-    const int rank = stage.rank;
+    const LayerRange range = RangeOf(stage);
     std::string names;
     if (names_ > 0) {
       names = NameLayers(layers_, range);
-      if (names.size() + 1 > static_cast<size_t>(names_))
-        names.resize(static_cast<size_t>(names_ - 1));
       names.resize(static_cast<size_t>(names_), ' ');
     }
-    const std::string ranks = plan_.chunks > 1 ? fmt::format("{:>4} ", rank) : "";
-    const int64_t bytes = plan_.peak_bytes[rank];
-    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {:>10} {} {}", number, ranks,
-                     FormatPartition({range}), names, AlignRight(FormatSeconds(cost.forward), 9),
-                     AlignRight(FormatSeconds(cost.backward()), 9), Bar(cost),
-                     FormatBytes(static_cast<double>(bytes)), Share(rank, bytes),
+    const std::string ranks = plan_.chunks > 1 ? fmt::format("{:>4} ", stage.rank) : "";
+    Line(fmt::format("  {:>5} {}{:<8}{}{} {}  {}  {} {}", number, ranks, FormatPartition({range}),
+                     names, AlignRight(FormatSeconds(cost.forward), 9),
+                     AlignRight(FormatSeconds(cost.backward()), 9), Bar(cost), MemoryCell(number),
                      RecomputeName(stage.recompute)));
+  }
+
+  // The memory of the rank, in the row of its first stage: it is that of all of its stages.
+  std::string MemoryCell(size_t number) const {
+    const int rank = plan_.stages[number].rank;
+    const bool first = std::none_of(plan_.stages.begin(), plan_.stages.begin() + number,
+                                    [rank](const PlanStage& stage) { return stage.rank == rank; });
+    if (!first) return std::string(kMemoryColumns, ' ');
+    const int64_t bytes = plan_.peak_bytes[rank];
+    return fmt::format("{:>10} {}", FormatBytes(static_cast<double>(bytes)), Share(rank, bytes));
   }
 
   void Fact(const char* name, const std::string& text) {
@@ -172,8 +174,19 @@ class LayerTable {
   }
 
   std::string Rate() const {
-    const double rate = context_.TokensPerStep(plan_) / plan_.step_seconds;
-    return FormatCount(rate) + (context_.seq == 1 ? " samples/s" : " tokens/s");
+    return absl::StrCat(FormatCount(context_.TokensPerSecond(plan_)), " ", Unit());
+  }
+
+  const char* Unit() const { return context_.seq == 1 ? "samples/s" : "tokens/s"; }
+
+  // "16.2 k tokens/s   165 TFLOP/s   MFU 52.9 %".
+  std::string RatesOfDevice() const {
+    std::string text =
+        absl::StrCat(FormatCount(context_.TokensPerSecondOfDevice(plan_)), " ", Unit());
+    if (const auto flops = context_.FlopsPerSecondOfDevice(plan_))
+      absl::StrAppend(&text, "   ", FormatFlopRate(*flops));
+    if (const auto mfu = context_.Mfu(plan_)) absl::StrAppend(&text, "   MFU ", FormatShare(*mfu));
+    return text;
   }
 
   std::string Proof() const {
@@ -188,22 +201,24 @@ class LayerTable {
     const double share = plan_.step_seconds > 0 ? work[rank] / plan_.step_seconds : 0;
     std::string busy = fmt::format("rank {} works {} of the step", rank, FormatShare(share));
     if (plan_.chunks > 1) return busy;
-    return fmt::format("{}, {} a micro-batch", busy, FormatSeconds(plan_.bottleneck_seconds));
+    return fmt::format("{}, {} per micro-batch", busy, FormatSeconds(plan_.bottleneck_seconds));
   }
 
   void Summary() {
     Line("");
-    Line(Paint("2", fmt::format("  {} forward  {} backward, of one micro-batch", "█", "▓")));
+    Line(absl::StrCat("  ", Paint(kForwardColour, "█"), " forward  ", Paint(kBackwardColour, "▓"),
+                      " backward, of one micro-batch"));
     Line("");
     Fact("schedule", Paint("1", plan_.description));
     if (plan_.step_seconds > 0) {
       Fact("step", fmt::format("{}   {}   bubble {}", Paint("1", FormatSeconds(plan_.step_seconds)),
                                Rate(), FormatShare(plan_.bubble)));
+      Fact("per device", RatesOfDevice());
     }
     Fact("bottleneck", Bottleneck());
     if (answer_.machines.memory_limit) {
       Fact("memory",
-           FormatBytes(static_cast<double>(*answer_.machines.memory_limit)) + " a device");
+           FormatBytes(static_cast<double>(*answer_.machines.memory_limit)) + " per device");
     }
     if (answer_.settings_in_all > 1) {
       Fact("settings", fmt::format("best of {} ways to use the devices; {} searched",

@@ -13,6 +13,7 @@
 #include "partitioner/planning/file/plan_file.h"
 #include "partitioner/planning/file/torchtitan_config.h"
 #include "schedules/csv.h"
+#include "schedules/render/render.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/plan/plan_drawing.h"
@@ -41,22 +42,35 @@ std::string TimetableBeside(const std::string& output) {
   return absl::StrCat(absl::StripSuffix(output, ".toml"), ".csv");
 }
 
-absl::StatusOr<std::string> Render(const PlanAnswer& answer, PlanFormat format,
-                                   const std::string& output, bool colour) {
+// Refuses the flags that have no effect on the format that is asked for.
+absl::Status RefuseUnused(const PlanFlags& flags) {
+  if (FormatOf(flags) == PlanFormat::kSvg) {
+    if (flags.width.value_or(kLeastSvgWidth) >= kLeastSvgWidth) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--width ", *flags.width, ": an SVG is at least ", kLeastSvgWidth, " pixels wide"));
+  }
+  const char* unused = flags.width ? "--width" : flags.title ? "--title" : nullptr;
+  if (unused == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(unused, " is for pictures; give --format svg, or leave it out"));
+}
+
+absl::StatusOr<std::string> Render(const PlanAnswer& answer, const PlanFlags& flags) {
   const Plan& plan = answer.plan;
-  switch (format) {
+  switch (FormatOf(flags)) {
     case PlanFormat::kJson:
       return FormatPlan(plan, answer.context, answer.variants);
     case PlanFormat::kSvg:
-      return DrawPlan(plan);
+      return DrawPlan(answer, flags.title, flags.width.value_or(0));
     case PlanFormat::kMegatron:
       return FormatMegatronArguments(plan, answer.context);
     case PlanFormat::kTorchTitan:
-      return FormatTorchTitanConfig(plan, answer.context, TimetableBeside(output));
+      return FormatTorchTitanConfig(plan, answer.context, TimetableBeside(flags.output));
     case PlanFormat::kText:
       break;
   }
-  return FormatPlanTable(answer, OutputColumns(), colour);
+  const bool colour = WantsColour() && flags.output.empty();
+  return InLocale(FormatPlanTable(answer, OutputColumns(), colour));
 }
 
 absl::StatusOr<PlanAnswer> Answer(const PlanQuestion& question) {
@@ -84,6 +98,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
     return absl::InvalidArgumentError(
         "--format torchtitan writes two files; give -o NAME.toml, and the timetable is NAME.csv");
   }
+  if (absl::Status ok = RefuseUnused(flags); !ok.ok()) return ok;
   const absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
   if (!question.ok()) return question.status();
   if (question->measures_processor()) {
@@ -97,8 +112,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
         "plan allocates them: those that are shown are the layers' own, a little less");
   }
   if (question->trainer != Trainer::kSluice) SayForTrainer(*answer, question->trainer);
-  const absl::StatusOr<std::string> text =
-      Render(*answer, FormatOf(flags), flags.output, WantsColour() && flags.output.empty());
+  const absl::StatusOr<std::string> text = Render(*answer, flags);
   if (!text.ok()) return text.status();
   if (torchtitan) {
     const absl::Status written =

@@ -1,10 +1,15 @@
 #include "tools/plan/plan_drawing.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "models/spec/units.h"
 #include "schedules/render/render.h"
 #include "schedules/simulate/dealt_times.h"
+#include "tools/plan/table_text.h"
 
 namespace sluice {
 namespace {
@@ -17,15 +22,82 @@ Timetable RowsOfRanks(const Plan& plan) {
   return DrawnTable(DealtTimetable(plan.timetable, StageDeal(std::move(replicas), 1)));
 }
 
+std::string TitleOf(const PlanAnswer& answer) {
+  const Plan& plan = answer.plan;
+  const int devices = answer.context.DeviceCount(plan);
+  const std::string on = answer.context.graph ? fmt::format("{} devices", devices)
+                                              : fmt::format("{} x {}", devices, answer.device);
+  // Of a file's name only what follows the last slash.
+  const std::string& model = answer.context.model;
+  const size_t slash = model.rfind('/');
+  return fmt::format("{} on {}: {}, {} micro-batch{}",
+                     slash == std::string::npos ? model : model.substr(slash + 1), on,
+                     plan.description, plan.micro_batches, plan.micro_batches == 1 ? "" : "es");
+}
+
+std::vector<std::string> FactsOf(const PlanAnswer& answer) {
+  constexpr double kVisible = 0.001;  // of the step: seconds of four digits show it
+  const Plan& plan = answer.plan;
+  const PlanContext& context = answer.context;
+  std::vector<std::string> facts;
+  if (const std::string degrees = DegreesOf(context); !degrees.empty()) facts.push_back(degrees);
+  facts.push_back(absl::StrCat("step ", FormatSeconds(plan.step_seconds)));
+  // The sums of gradients and the updates come after what is drawn.
+  if (plan.step_seconds > plan.simulation.makespan * (1 + kVisible)) {
+    facts.push_back(
+        absl::StrCat("until the last backward ends ", FormatSeconds(plan.simulation.makespan)));
+  }
+  facts.push_back(absl::StrCat("bubble ", FormatShare(plan.bubble)));
+  if (!context.graph) {
+    facts.push_back(absl::StrCat(FormatCount(context.TokensPerSecond(plan)),
+                                 context.seq == 1 ? " samples/s" : " tokens/s"));
+    if (const auto mfu = context.Mfu(plan))
+      facts.push_back(absl::StrCat("MFU ", FormatShare(*mfu)));
+  }
+  facts.push_back(plan.optimal
+                      ? "proved optimal"
+                      : absl::StrCat("within ", FormatShare(plan.gap()), " of the best possible"));
+  return facts;
+}
+
+// "layers 0-13", "layers 0-4, 17-21"; of many chunks, or of operations, how many there are.
+std::string NoteOf(const PlanAnswer& answer, const std::vector<const PlanStage*>& stages) {
+  constexpr size_t kLongest = 26;
+  size_t layers = 0;
+  std::string ranges;
+  for (const PlanStage* stage : stages) {
+    layers += stage->layers.size();
+    absl::StrAppend(&ranges, ranges.empty() ? "" : ", ",
+                    FormatPartition({{stage->layers.front(), stage->layers.back()}}));
+  }
+  if (answer.context.graph) return fmt::format("{} operation{}", layers, layers == 1 ? "" : "s");
+  if (ranges.size() > kLongest) return fmt::format("{} layers in {}", layers, stages.size());
+  return absl::StrCat(layers == 1 ? "layer " : "layers ", ranges);
+}
+
 }  // namespace
 
-std::string DrawPlan(const Plan& plan) {
-  Simulation run = plan.simulation;
-  if (plan.cuts > 0) {  // the bound over all cuts of a graph is stronger than that of the timetable
-    run.lower_bound = plan.lower_bound;
-    run.gap = plan.gap();
+std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>& title, int width) {
+  const Plan& plan = answer.plan;
+  const Timetable table = RowsOfRanks(plan);
+  std::vector<std::vector<const PlanStage*>> stages(table.rows.size());
+  for (const PlanStage& stage : plan.stages) {
+    for (int member = 0; member < stage.replicas; ++member)
+      stages[stage.rank + member].push_back(&stage);
   }
-  return RenderSvg(run, RowsOfRanks(plan));
+  SvgOptions options{.title = title.value_or(TitleOf(answer)),
+                     .facts = FactsOf(answer),
+                     .width = width,
+                     .seconds = true,
+                     .rank_notes = {},
+                     .peak_name = "memory",
+                     .peaks = {}};
+  for (const std::vector<const PlanStage*>& of_rank : stages) {
+    options.rank_notes.push_back(NoteOf(answer, of_rank));
+    options.peaks.push_back(
+        FormatBytes(static_cast<double>(plan.peak_bytes[of_rank.front()->rank])));
+  }
+  return RenderSvg(plan.simulation, table, options);
 }
 
 }  // namespace sluice

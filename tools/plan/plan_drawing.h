@@ -1,14 +1,16 @@
 #ifndef SLUICE_TOOLS_PLAN_PLAN_DRAWING_H_
 #define SLUICE_TOOLS_PLAN_PLAN_DRAWING_H_
 
+#include <optional>
 #include <string>
 
-#include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/answer/answer.h"
 
 namespace sluice {
 
-// One step of `plan` as SVG, with one row per rank. Requires a plan with a schedule.
-std::string DrawPlan(const Plan& plan);
+// One step of a plan as SVG, with one row per rank: its layers, its memory, and the seconds of its
+// actions. `title` and `width` as in SvgOptions. Requires a plan with a schedule.
+std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>& title, int width);
 
 }  // namespace sluice
 

@@ -2,11 +2,16 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "partitioner/costs/device.h"
 #include "tools/train/model_flags.h"
 
 // Flags are added in the order in which --help shows them.
 namespace sluice {
 namespace {
+
+constexpr int kMostSvgWidth = 10000;
 
 void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
   command
@@ -14,8 +19,9 @@ void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
                   "Number of devices, all replicas and stages together")
       ->required();
   command.add_option("--device", flags->device,
-                     "Kind of device: cpu (this processor, measured now), v100, a100, a100-40gb, "
-                     "h100, h200, or a FILE.json that describes one");
+                     absl::StrCat("Kind of device: cpu (this processor, measured now), ",
+                                  absl::StrJoin(BuiltInDeviceNames(), ", "),
+                                  ", or a FILE.json that describes one"));
   command.add_option("--memory", flags->memory, "Memory of each device, such as 80GiB");
   command.add_option("--bandwidth", flags->bandwidth,
                      "Bandwidth between neighbouring stages, such as 12GB/s");
@@ -97,6 +103,12 @@ void AddSearchFlags(CLI::App& command, PlanFlags* flags) {
                   "configuration, -o NAME.toml, with the timetable in NAME.csv")
       ->check(CLI::IsMember({"text", "json", "svg", "megatron", "torchtitan"}));
   command.add_flag("--json", flags->json, "The same as --format json");
+  command
+      .add_option("--width", flags->width,
+                  "With svg: width of the picture in pixels (default: as wide as its bars need)")
+      ->check(CLI::Range(1, kMostSvgWidth));
+  command.add_option("--title", flags->title,
+                     "With svg: this title; '' for none, and no line of facts below it");
   command.add_option("-o,--output", flags->output,
                      "File to write instead of stdout (as JSON if its name ends in .json)");
 }

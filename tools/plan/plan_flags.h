@@ -32,6 +32,8 @@ struct PlanFlags {
   bool pareto = false, what_if = false;
   std::string format = "text", output;
   bool json = false;
+  std::optional<int> width;          // of an SVG
+  std::optional<std::string> title;  // of one; empty text: none
 };
 
 void AddPlanFlags(CLI::App& command, PlanFlags* flags);

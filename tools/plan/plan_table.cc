@@ -9,6 +9,7 @@
 #include "tools/plan/graph_table.h"
 #include "tools/plan/layer_table.h"
 #include "tools/plan/table_text.h"
+#include "tools/terminal.h"
 
 namespace sluice {
 namespace {
@@ -24,13 +25,10 @@ std::string FormatVariants(const char* title, const std::vector<PlanVariant>& va
     std::string line = fmt::format("    {:<{}}  ", variant.what, width);
     if (variant.why.empty()) {
       const double change = variant.seconds / plan.objective_seconds() - 1;
-      line +=
-          fmt::format("{:>10} {:>+7.1f} %  {:>9}  {}", FormatSeconds(variant.seconds), 100 * change,
-                      FormatBytes(static_cast<double>(variant.bytes)), variant.description);
-    } else {
-      line += variant.why;
+      line += fmt::format("{} {:>+7.1f} %  {:>9}  ", AlignRight(FormatSeconds(variant.seconds), 10),
+                          100 * change, FormatBytes(static_cast<double>(variant.bytes)));
     }
-    out += Clipped(line, columns) + "\n";
+    out += WrappedBehind(line, variant.why.empty() ? variant.description : variant.why, columns);
   }
   return out;
 }

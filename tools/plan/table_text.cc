@@ -3,24 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/terminal.h"
 
 namespace sluice {
-namespace {
-
-bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
-// Characters of UTF-8 text, not bytes: a µ is one.
-size_t TextWidth(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCharacter));
-}
-
-}  // namespace
 
 std::string AlignRight(const std::string& text, size_t width) {
-  const size_t have = TextWidth(text);
+  const size_t have = TextColumns(text);
   return std::string(have < width ? width - have : 0, ' ') + text;
 }
 
@@ -30,14 +21,17 @@ std::string Repeat(const char* text, int count) {
   return out;
 }
 
-std::string Clipped(std::string line, int columns) {
-  if (TextWidth(line) <= static_cast<size_t>(columns)) return line;
-  auto end = line.begin();
-  for (int left = columns; end != line.end(); ++end) {
-    if (StartsCharacter(*end) && --left == 0) break;
+std::string DegreesOf(const PlanContext& context) {
+  std::vector<std::string> parts;
+  if (context.data_parallel > 1) parts.push_back(fmt::format("{} replicas", context.data_parallel));
+  if (context.tensor_parallel > 1) {
+    parts.push_back(fmt::format("{} tensor-parallel devices per stage{}", context.tensor_parallel,
+                                context.sequence_parallel ? ", sequence-parallel" : ""));
   }
-  line.erase(end, line.end());
-  return line + "…";
+  if (context.zero > 0) parts.push_back(fmt::format("ZeRO {}", context.zero));
+  if (context.mirror && context.data_parallel == 1)
+    parts.emplace_back("each rank keeps the state of the next, too");
+  return absl::StrJoin(parts, ", ");
 }
 
 std::string FormatRejected(const std::vector<RejectedPlan>& rejected, size_t most, int columns) {
@@ -45,9 +39,8 @@ std::string FormatRejected(const std::vector<RejectedPlan>& rejected, size_t mos
   for (const RejectedPlan& each : rejected) width = std::max(width, each.what.size());
   std::string out;
   for (size_t i = 0; i < std::min(most, rejected.size()); ++i) {
-    const std::string line =
-        fmt::format("    {:<{}}  {}", rejected[i].what, width, rejected[i].why);
-    absl::StrAppend(&out, Clipped(line, columns), "\n");
+    out += WrappedBehind(fmt::format("    {:<{}}  ", rejected[i].what, width), rejected[i].why,
+                         columns);
   }
   if (rejected.size() > most) {
     absl::StrAppend(&out, "    and ", rejected.size() - most, " more (--format json has all)\n");

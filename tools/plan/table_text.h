@@ -6,17 +6,18 @@
 #include <vector>
 
 #include "partitioner/planning/plan/plan.h"
+#include "partitioner/planning/plan/plan_context.h"
 
 namespace sluice {
 
 // `text` aligned to the right in a column of `width` characters.
 std::string AlignRight(const std::string& text, size_t width);
 std::string Repeat(const char* text, int count);
-// At most `columns` characters of `line`; the last one shows that some are missing.
-std::string Clipped(std::string line, int columns);
+// "2 replicas, 4 tensor-parallel devices per stage": how devices are used beside the pipeline.
+std::string DegreesOf(const PlanContext& context);
 
-// The rejected plans and the reasons: the first `most` of `rejected` (not empty), one line each of
-// at most `columns`, and the number of further ones.
+// The rejected plans and the reasons: the first `most` of `rejected` (not empty), in lines of at most
+// `columns`, and the number of further ones.
 std::string FormatRejected(const std::vector<RejectedPlan>& rejected, size_t most, int columns);
 
 }  // namespace sluice

@@ -2,9 +2,12 @@
 
 #include <functional>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "models/layers/adapted_layers.h"
+#include "models/spec/describe_layers.h"
 #include "partitioner/graph_plan.h"
 #include "partitioner/planning/answer/search.h"
 #include "partitioner/planning/answer/variants.h"
@@ -69,6 +72,41 @@ absl::StatusOr<PlanAnswer> AnswerGraph(const PlanQuestion& question, const Profi
   return answer;
 }
 
+// Of the whole model: with tensor parallelism the layers' costs are those of one device's part.
+int64_t ParametersOf(const PlanQuestion& question, const JointPlan& best) {
+  if (best.setting.tensor > 1 && question.spec() != nullptr) {
+    return ParameterCount(*question.spec());
+  }
+  int64_t sum = 0;
+  for (const LayerCost& layer : best.machines.costs->layers()) sum += layer.parameters;
+  return sum;
+}
+
+// PlanContext::model_flops.
+double ModelFlops(const PlanQuestion& question, const PlanSource& source, const JointPlan& best) {
+  const ModelSpec* spec = source.spec ? &*source.spec : question.spec();
+  if (spec == nullptr) return 0;
+  const BatchShape batch{best.setting.micro_batch_size, source.batch.seq};
+  const double flops = source.adaptation == Adaptation()
+                           ? FlopsPerMicroBatch(*spec, batch)
+                           : AdaptedFlopsPerMicroBatch(*spec, batch, source.adaptation);
+  return flops * best.setting.micro_batches * best.setting.data;
+}
+
+// PlanContext::peak_flops. Nobody knows that of a processor, nor of what was profiled.
+double PeakFlops(const PlanQuestion& question, DType dtype, const PlanSetting& setting) {
+  if (std::holds_alternative<Profile>(question.subject)) return 0;
+  const int shared = setting.data * setting.tensor;
+  if (question.device) return question.device->flops(dtype) * shared * setting.pipeline;
+  if (!question.cluster) return 0;
+  double sum = 0;
+  for (int rank = 0; rank < setting.pipeline; ++rank) {
+    const int kind = setting.rank_devices.empty() ? 0 : setting.rank_devices[rank];
+    sum += question.cluster->devices[kind].flops(dtype) * shared;
+  }
+  return sum;
+}
+
 PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
                       const JointPlan& best) {
   PlanContext context;
@@ -87,6 +125,9 @@ PlanContext ContextOf(const PlanQuestion& question, const PlanSource& source,
   context.sequence_parallel = question.sequence_parallel && best.setting.tensor > 1;
   context.zero = question.zero;
   context.mirror = question.mirror;
+  context.parameters = ParametersOf(question, best);
+  context.model_flops = ModelFlops(question, source, best);
+  context.peak_flops = PeakFlops(question, source.dtype, best.setting);
   return context;
 }
 

@@ -101,9 +101,9 @@ std::vector<PlanVariant> WhatIf(const PlanQuestion& question, const PlanSource& 
   if (!question.cluster) variants.push_back(MoreDevices(question, source, best, progress));
   const Replanner replan(question, source, progress);
   if (best.machines.limits_memory()) {
-    variants.push_back(Describe("10 GB more memory a device", replan.With(AddMemory)));
+    variants.push_back(Describe("10 GB more memory per device", replan.With(AddMemory)));
     const auto without = [](Machines* machines) { machines->SetMemory(std::nullopt); };
-    variants.push_back(Describe("memory without end", replan.With(without)));
+    variants.push_back(Describe("unlimited memory", replan.With(without)));
   }
   variants.push_back(Describe("twice the bandwidth", replan.With(DoubleBandwidth)));
   return variants;

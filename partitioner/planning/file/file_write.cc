@@ -57,6 +57,7 @@ void AddSetting(const Plan& plan, const PlanContext& context, Json* json) {
     out["micro_batches"] = plan.micro_batches;
   }
   if (!context.graph) {
+    out["parameters"] = context.parameters;
     out["micro_batch_size"] = context.micro_batch_size;
     out["seq"] = context.seq;
     out["dtype"] = DTypeName(context.dtype);
@@ -97,8 +98,13 @@ void AddSeconds(const Plan& plan, const PlanContext& context, Json* json) {
     if (!plan.all_cuts) out["all_cuts"] = false;
     return;
   }
-  out["tokens_per_second"] =
-      plan.step_seconds > 0 ? context.TokensPerStep(plan) / plan.step_seconds : 0.0;
+  const bool takes_time = plan.step_seconds > 0;
+  out["tokens_per_second"] = takes_time ? context.TokensPerSecond(plan) : 0.0;
+  if (!takes_time) return;
+  out["tokens_per_second_per_device"] = context.TokensPerSecondOfDevice(plan);
+  if (const auto flops = context.FlopsPerSecondOfDevice(plan))
+    out["flops_per_second_per_device"] = *flops;
+  if (const auto mfu = context.Mfu(plan)) out["mfu"] = *mfu;
 }
 
 // What the timetable was priced with, as `schedule --costs` reads it. An edge's latency is what is

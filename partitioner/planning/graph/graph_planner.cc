@@ -151,7 +151,7 @@ absl::Status GraphPlanner::WhyNothing(const PlanRequest& along) const {
   const auto fullest = std::max_element(bytes.begin(), bytes.end());
   return absl::FailedPreconditionError(
       absl::StrCat("no plan fits into ", DescribeMemory(*along.machines.memory_limit),
-                   " a device; ", leanest->description, " along the order of the file needs ",
+                   " per device; ", leanest->description, " along the order of the file needs ",
                    DescribeMemory(*fullest), ", most of it on device ", fullest - bytes.begin()));
 }
 

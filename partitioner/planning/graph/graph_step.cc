@@ -79,7 +79,7 @@ Plan WithSeveral(Plan straight, const absl::StatusOr<Plan>& several) {
 // The best plan with several devices per stage, faster than all that `planner` tried with one.
 Plan WithOne(Plan replicated, const GraphPlanner& planner) {
   replicated.rejected = planner.Rejected();
-  for (RejectedPlan& each : replicated.rejected) each.what += ", a device a stage";
+  for (RejectedPlan& each : replicated.rejected) each.what += ", a device per stage";
   return replicated;
 }
 

@@ -152,7 +152,7 @@ absl::Status WhyNoReplicatedPlan(const GraphStepRequest& request, const GraphWor
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "no plan fits into ", DescribeMemory(request.machines.least_memory()),
-      " a device: even the leanest needs ", DescribeMemory(high), ", of each device of stage ",
+      " per device: even the leanest needs ", DescribeMemory(high), ", of each device of stage ",
       FullestStage(*leanest), ", of ", leanest->description));
 }
 

@@ -71,7 +71,7 @@ absl::Status NothingFits(const Plan& leanest, int64_t limit) {
                                        [&](int a, int b) { return bytes_of(a) < bytes_of(b); });
   const PlanStage& stage = leanest.stages[number];
   return absl::FailedPreconditionError(absl::StrCat(
-      "no plan fits into ", DescribeMemory(limit), " a device: even the leanest needs ",
+      "no plan fits into ", DescribeMemory(limit), " per device: even the leanest needs ",
       DescribeMemory(peaks[rank]), "; with ", leanest.description, ", stage ", number, " (layers ",
       FormatPartition({LayerRange{stage.layers.front(), stage.layers.back()}}), ", ",
       stage.in_flight, stage.in_flight == 1 ? " micro-batch" : " micro-batches",

@@ -32,6 +32,17 @@ struct PlanContext {
   bool sequence_parallel = false;
   int zero = 0;
   bool mirror = false;  // whether ranks keep each other's state
+  // Of the whole model, however many devices share its layers; of a model that is trained in part,
+  // those that are trained.
+  int64_t parameters = 0;
+  // FLOPs that a step of all replicas needs; 0: unknown. As PaLM's appendix B (Chowdhery et al.,
+  // 2022): 6 per token and parameter of a matrix product, and those of attention, here at half, since
+  // half of a causal mask is not needed; what is recomputed does not count (LayerSpec). `sluice
+  // train` reports the same FLOPs per second.
+  double model_flops = 0;
+  // FLOP/s in `dtype` of all devices that the plan uses, as their data sheets or their files say; 0:
+  // unknown.
+  double peak_flops = 0;
 
   // Tokens (samples, of a model without tokens) that one step trains on.
   double TokensPerStep(const Plan& plan) const {
@@ -40,6 +51,23 @@ struct PlanContext {
   }
   // Of all replicas.
   int DeviceCount(const Plan& plan) const { return plan.devices * data_parallel * tensor_parallel; }
+
+  // Rates per second of a plan whose step takes time.
+  double TokensPerSecond(const Plan& plan) const { return TokensPerStep(plan) / plan.step_seconds; }
+  double TokensPerSecondOfDevice(const Plan& plan) const {
+    return TokensPerSecond(plan) / DeviceCount(plan);
+  }
+  // Nothing where model_flops is unknown.
+  std::optional<double> FlopsPerSecondOfDevice(const Plan& plan) const {
+    if (model_flops <= 0) return std::nullopt;
+    return model_flops / plan.step_seconds / DeviceCount(plan);
+  }
+  // Model FLOPs utilization (PaLM, appendix B): model_flops over what the devices could do in that
+  // time. Nothing where either is unknown.
+  std::optional<double> Mfu(const Plan& plan) const {
+    if (model_flops <= 0 || peak_flops <= 0) return std::nullopt;
+    return model_flops / plan.step_seconds / peak_flops;
+  }
 };
 
 }  // namespace sluice

@@ -10,7 +10,7 @@ namespace sluice {
 
 // A plan for other circumstances, or why there is none.
 struct PlanVariant {
-  std::string what;         // "10 GB more memory a device"
+  std::string what;         // "10 GB more memory per device"
   std::string description;  // "zbv, 2 chunks; pipeline 4, 16 micro-batches of 1"
   int64_t bytes = 0;        // of the fullest device
   double seconds = 0;       // 0 where there is no plan

@@ -107,6 +107,108 @@ TEST_F(PlanCommand, PlansForLargeDecodersAndForThoseThatItDoesNotTrain) {
   ExpectFailure("plan llama-3.1-70b --devices 4 --device h200", 3, "no plan fits");
 }
 
+// However many devices share a layer, the model has Meta's own count of parameters, and its rates
+// are PaLM's appendix B by hand: 6 FLOPs per parameter of a product (all but the embedding's and the
+// norms') and token, and those of attention at half, 6 * layers * dim * seq.
+TEST_F(PlanCommand, SaysWhatTheModelGetsOfItsDevices) {
+  constexpr double kSeq = 4096, kLayers = 80, kDim = 8192, kVocab = 128256;
+  constexpr int64_t kParameters = 70553706496;
+  const double products =
+      static_cast<double>(kParameters) - kVocab * kDim - (2 * kLayers + 1) * kDim;
+  const double per_token = 6 * products + 6 * kLayers * kDim * kSeq;
+  for (const char* shared : {"--tensor-parallel 2", "--tensor-parallel 4 --data-parallel 2"}) {
+    const json plan = Plan(
+        "llama-3.1-70b --devices 32 --device h100 --seq 4096 --micro-batch-size 1 --zero 1 "
+        "--schedule 1f1b " +
+        std::string(shared));
+    EXPECT_EQ(plan["parameters"], kParameters) << shared;
+    const double tokens = plan["tokens_per_second_per_device"];
+    EXPECT_NEAR(tokens * 32, plan["tokens_per_second"].get<double>(), 1e-6 * tokens) << shared;
+    const double flops = plan["flops_per_second_per_device"];
+    EXPECT_NEAR(flops, tokens * per_token, 1e-6 * flops) << shared;
+    EXPECT_NEAR(plan["mfu"].get<double>(), flops / 989.5e12, 1e-9) << shared;
+  }
+}
+
+// Where nobody says what the devices could do, there is no utilization; where they differ, it is of
+// all of them together.
+TEST_F(PlanCommand, UtilizationIsOfThePeaksThatAreKnown) {
+  const json here = Plan("mlp --devices 2 --schedule 1f1b");
+  EXPECT_GT(here["flops_per_second_per_device"].get<double>(), 0);
+  EXPECT_FALSE(here.contains("mfu"));
+  std::ofstream(Path("mixed.json"))
+      << R"({"name": "mixed", "devices": [{"device": "v100", "count": 2}, {"device": "h100", "count": 2}],
+             "devices_per_node": 4})";
+  const json mixed = Plan("gpt2-xl --devices 4 --cluster " + Path("mixed.json") +
+                          " --micro-batch-size 1 --seq 512 --schedule 1f1b");
+  const double flops = mixed["flops_per_second_per_device"];
+  EXPECT_NEAR(mixed["mfu"].get<double>(), 4 * flops / (2 * 125e12 + 2 * 989.5e12), 1e-9);
+}
+
+TEST_F(PlanCommand, ShowsTheMemoryOfARankOnce) {
+  const Outcome outcome =
+      Run("plan gpt2 --devices 4 --device h200 --schedule interleaved --chunks 3");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  int rows = 0, with_memory = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" none") == std::string::npos) continue;
+    ++rows;
+    if (line.find("GiB") != std::string::npos) ++with_memory;
+  }
+  EXPECT_EQ(rows, 12);
+  EXPECT_EQ(with_memory, 4);
+  EXPECT_THAT(outcome.out, HasSubstr("per device"));
+  EXPECT_THAT(outcome.out, HasSubstr("MFU"));
+}
+
+// What a figure of a paper needs: whose step it is, in which unit, on which layers, at its width.
+TEST_F(PlanCommand, DrawsAStepForAPaper) {
+  const std::string command =
+      "plan gpt2-xl --devices 4 --device a100 --micro-batch-size 2 --schedule 1f1b --format svg";
+  const std::string drawn = Run(command + " --width 700").out;
+  EXPECT_THAT(drawn, HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"700\""));
+  EXPECT_THAT(drawn, HasSubstr(">gpt2-xl on 4 x a100: 1f1b, 16 micro-batches<"));
+  for (const char* said : {">time (ms)<", "tokens/s", "MFU", "proved optimal", ">memory<", "GiB<"})
+    EXPECT_THAT(drawn, HasSubstr(said));
+  // Every rank has its layers below its name.
+  const json plan = Plan("gpt2-xl --devices 4 --device a100 --micro-batch-size 2 --schedule 1f1b");
+  for (const json& stage : plan["stages"]) {
+    EXPECT_THAT(drawn, HasSubstr(">layers " + std::to_string(stage["first_layer"].get<int>()) +
+                                 "-" + std::to_string(stage["last_layer"].get<int>()) + "<"));
+  }
+  EXPECT_THAT(Run(command + " --title 'One step'").out, HasSubstr(">One step<"));
+  EXPECT_THAT(Run(command + " --title ''").out, Not(HasSubstr("tokens/s")));
+  ExpectFailure("plan gpt2 --devices 2 --device h200 --width 700", 2, "--width is for pictures");
+  ExpectFailure("plan gpt2 --devices 2 --device h200 --title x --json", 2,
+                "--title is for pictures");
+  ExpectFailure(command + " --width 100", 2, "at least 320 pixels");
+}
+
+// Nothing is cut, however narrow the table; and where the locale is not UTF-8, all is ASCII.
+TEST_F(PlanCommand, TablesFitAndAreNeverCut) {
+  for (const int columns : {80, 100, 160}) {
+    for (const char* flags : {"--what-if --pareto --schedule interleaved --chunks 3", ""}) {
+      setenv("LC_ALL", columns == 100 ? "C" : "C.UTF-8", 1);
+      const Outcome outcome =
+          Run("plan gpt2 --devices 4 --device h200 " + std::string(flags), columns);
+      unsetenv("LC_ALL");
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      EXPECT_EQ(outcome.out.find("\u2026"), std::string::npos) << outcome.out;
+      const bool ascii = std::all_of(outcome.out.begin(), outcome.out.end(),
+                                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+      EXPECT_EQ(ascii, columns == 100) << outcome.out;
+      std::istringstream lines(outcome.out);
+      for (std::string line; std::getline(lines, line);) {
+        const auto width = std::count_if(line.begin(), line.end(), [](char c) {
+          return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+        });
+        EXPECT_LE(width, columns) << line;
+      }
+    }
+  }
+}
+
 TEST_F(PlanCommand, ReadsConfigsOfOtherFamilies) {
   const std::string shape = R"("hidden_size": 256, "num_hidden_layers": 6,
     "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 512,
@@ -166,8 +268,8 @@ TEST_F(PlanCommand, GivesStagesOfAGraphSeveralDevices) {
   EXPECT_EQ(shared["optimal"], true);
   const std::string drawn =
       Run("plan " + command + "--micro-batches 16 --schedule 1f1b --format svg").out;
-  EXPECT_THAT(drawn, HasSubstr("3 ranks, 16 micro-batches, 2 stages"));
-  EXPECT_THAT(drawn, HasSubstr("gap 0.0%"));
+  EXPECT_THAT(drawn, HasSubstr(">graph.txt on 3 devices: 1f1b, stages of 2+1, 16 micro-batches<"));
+  EXPECT_THAT(drawn, HasSubstr("proved optimal"));
   ExpectFailure("plan " + Path("graph.txt") + " --devices 9 --data-parallel auto --micro-batches 1",
                 2, "divide 1 micro-batches");
 }
@@ -263,9 +365,11 @@ TEST_F(PlanCommand, PlansTheStepOfGraphs) {
   EXPECT_LE(best["step_seconds"].get<double>(), plan["step_seconds"].get<double>());
   EXPECT_EQ(best["optimal"], true);
   EXPECT_FALSE(best["rejected"].empty());
-  EXPECT_THAT(Run("plan " + Path("graph.txt") + " --devices 2 --micro-batches 4 --format svg").out,
-              HasSubstr("2 ranks, 4 micro-batches"));
-  ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --memory 1B", 3, "a device");
+  EXPECT_THAT(Run("plan " + Path("graph.txt") +
+                  " --devices 2 --schedule 1f1b --micro-batches 4 --format svg --width 900")
+                  .out,
+              HasSubstr(">graph.txt on 2 devices: 1f1b, 4 micro-batches<"));
+  ExpectFailure("plan " + Path("graph.txt") + " --devices 2 --memory 1B", 3, "per device");
 }
 
 TEST_F(PlanCommand, IsTheSameEveryTime) {
@@ -516,7 +620,7 @@ TEST_F(PlanCommand, SaysWhatMoreWouldBuy) {
   for (const json& variant : plan["what_if"]) {
     ASSERT_TRUE(variant.contains("step_seconds")) << variant;
     EXPECT_LE(variant["step_seconds"].get<double>(), seconds * 1.003) << variant;
-    more_memory = more_memory || variant["what"] == "10 GB more memory a device";
+    more_memory = more_memory || variant["what"] == "10 GB more memory per device";
   }
   EXPECT_TRUE(more_memory);
   ASSERT_GE(plan["pareto"].size(), 2u);
