@@ -21,7 +21,7 @@ void AddDeviceFlags(CLI::App& command, PlanFlags* flags) {
   command.add_option("--device", flags->device,
                      absl::StrCat("Kind of device: cpu (this processor, measured now), ",
                                   absl::StrJoin(BuiltInDeviceNames(), ", "),
-                                  ", or a FILE.json that describes one"));
+                                  ", or a FILE.json that describes one (docs/formats)"));
   command.add_option("--memory", flags->memory, "Memory of each device, such as 80GiB");
   command.add_option("--bandwidth", flags->bandwidth,
                      "Bandwidth between neighbouring stages, such as 12GB/s");
@@ -63,9 +63,9 @@ void AddChoiceFlags(CLI::App& command, PlanFlags* flags) {
 }
 
 void AddSharingFlags(CLI::App& command, PlanFlags* flags) {
-  command.add_option(
-      "--cluster", flags->cluster,
-      "FILE.json: the kinds of devices, how many there are per node, and their links");
+  command.add_option("--cluster", flags->cluster,
+                     "FILE.json: the kinds of devices, how many there are per node, and their "
+                     "links (docs/formats)");
   command.add_option(
       "--data-parallel", flags->data_parallel,
       "Replicas of the pipeline (default: 1). auto tries every number; for a graph.txt "

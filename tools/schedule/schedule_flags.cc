@@ -52,7 +52,8 @@ void AddCostFlags(CLI::App& app, ScheduleFlags& flags) {
   auto* uniform = app.add_option("--cost", flags.uniform_costs,
                                  "The costs of every stage, such as F=1,I=1,W=1,B=2,RECOMPUTE=1,"
                                  "send=0,overlap=3");
-  app.add_option("--costs", flags.costs_file, "JSON file with the costs of each stage")
+  app.add_option("--costs", flags.costs_file,
+                 "JSON file with the costs of each stage (docs/formats)")
       ->excludes(uniform);
   app.add_flag("--recompute", flags.recompute,
                "Drop activations after each forward, and rebuild them ahead of its backward");
