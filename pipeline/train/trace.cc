@@ -12,16 +12,9 @@ namespace {
 
 constexpr double kNanosecondsPerMicrosecond = 1000;
 
-const char* Colour(Op op) {
-  switch (op) {
-    case Op::kForward:
-      return "good";
-    case Op::kWeightGrad:
-      return "olive";
-    default:
-      return "thread_state_runnable";
-  }
-}
+// Threads are numbered from 1, and so is the process, as in the trace of a planned timetable
+// (schedules/render/render_trace.cc).
+int Thread(int rank) { return rank + 1; }
 
 }  // namespace
 
@@ -44,21 +37,26 @@ std::string FormatTrace(const std::vector<TracedAction>& trace, const Timetable&
   int ranks = timetable.placement.ranks();
   for (const TracedAction& traced : trace) ranks = std::max(ranks, traced.rank + 1);
   for (int rank = 0; rank < ranks; ++rank) {
-    absl::StrAppend(&json, R"({"name":"thread_name","ph":"M","pid":0,"tid":)", rank,
-                    R"(,"args":{"name":"rank )", rank, "\"}},\n");
+    absl::StrAppendFormat(
+        &json,
+        R"({"name":"thread_name","ph":"M","pid":1,"tid":%d,"args":{"name":"rank %d"}},)"
+        "\n"
+        R"({"name":"thread_sort_index","ph":"M","pid":1,"tid":%d,"args":{"sort_index":%d}},)"
+        "\n",
+        Thread(rank), rank, Thread(rank), rank);
   }
   for (const TracedAction& traced : trace) {
     absl::StrAppendFormat(
         &json,
-        R"({"name":"%s","cat":"step %d","ph":"X","pid":0,"tid":%d,"ts":%.3f,"dur":%.3f,"cname":"%s","args":{"step":%d,"stage":%d,"micro_batch":%d}},)"
+        R"({"name":"%s","cat":"%s","ph":"X","pid":1,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{"step":%d,"rank":%d,"stage":%d,"micro_batch":%d}},)"
         "\n",
-        ToString(traced.action), traced.step, traced.rank,
+        ToString(traced.action), OpName(traced.action.op), Thread(traced.rank),
         static_cast<double>(traced.time.start - origin) / kNanosecondsPerMicrosecond,
         static_cast<double>(traced.time.end - traced.time.start) / kNanosecondsPerMicrosecond,
-        Colour(traced.action.op), traced.step, traced.action.stage, traced.action.micro_batch);
+        traced.step, traced.rank, traced.action.stage, traced.action.micro_batch);
   }
   const nlohmann::json name = "sluice " + timetable.name;
-  absl::StrAppend(&json, R"({"name":"process_name","ph":"M","pid":0,"args":{"name":)",
+  absl::StrAppend(&json, R"({"name":"process_name","ph":"M","pid":1,"args":{"name":)",
                   name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "}}\n]}\n");
   return json;
 }

@@ -17,6 +17,10 @@ constexpr double kMicrosecondsPerSecond = 1e6;
 // it.
 constexpr double kInside = 1e-3;
 
+// Threads are numbered from 1, and so is the process: Perfetto takes process 0, and thread 0 with it,
+// for the idle task of the kernel (its issue 560).
+size_t Thread(size_t rank) { return rank + 1; }
+
 double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }
 
 class TraceWriter {
@@ -26,7 +30,7 @@ class TraceWriter {
 
   std::string Write() {
     text_ = absl::StrCat("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
-                         "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":",
+                         "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":",
                          JsonQuoted(table_.name), "}}");
     for (size_t rank = 0; rank < run_.rows.size(); ++rank) WriteRank(rank);
     WriteMessages();
@@ -35,8 +39,11 @@ class TraceWriter {
 
  private:
   void WriteRank(size_t rank) {
-    absl::StrAppend(&text_, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":", rank,
-                    ",\"args\":{\"name\":\"rank ", rank, "\"}}");
+    absl::StrAppendFormat(&text_,
+                          ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,"
+                          "\"args\":{\"name\":\"rank %d\"}},\n{\"name\":\"thread_sort_index\","
+                          "\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"sort_index\":%d}}",
+                          Thread(rank), rank, Thread(rank), rank);
     for (const TimedAction& timed : run_.rows[rank]) {
       if (!RunsNothing(timed.action.op)) WriteAction(rank, timed);
     }
@@ -49,10 +56,11 @@ class TraceWriter {
   void WriteAction(size_t rank, const TimedAction& timed) {
     const Action& action = timed.action;
     absl::StrAppendFormat(&text_,
-                          ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%d,"
-                          "\"ts\":%.12g,\"dur\":%.12g,\"args\":{\"stage\":%d",
-                          ToString(action), OpName(action.op), rank, Microseconds(timed.start),
-                          Microseconds(timed.end - timed.start), action.stage);
+                          ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,"
+                          "\"ts\":%.12g,\"dur\":%.12g,\"args\":{\"rank\":%d,\"stage\":%d",
+                          ToString(action), OpName(action.op), Thread(rank),
+                          Microseconds(timed.start), Microseconds(timed.end - timed.start), rank,
+                          action.stage);
     if (action.micro_batch != Action::kNoMicroBatch)
       absl::StrAppend(&text_, ",\"micro_batch\":", action.micro_batch);
     absl::StrAppend(&text_, "}}");
@@ -60,7 +68,7 @@ class TraceWriter {
 
   void WriteMemory(size_t rank, const MemoryPoint& point, bool bytes) {
     absl::StrAppendFormat(&text_,
-                          ",\n{\"name\":\"rank %d %s\",\"ph\":\"C\",\"pid\":0,\"ts\":%.12g,"
+                          ",\n{\"name\":\"rank %d %s\",\"ph\":\"C\",\"pid\":1,\"ts\":%.12g,"
                           "\"args\":{\"held\":%.12g}}",
                           rank, bytes ? "bytes" : "activations", Microseconds(point.time),
                           bytes ? point.bytes : point.activations);
@@ -98,9 +106,10 @@ class TraceWriter {
                   const TimedAction& to) {
     const auto end = [&](const char* phase, size_t rank, double time) {
       absl::StrAppendFormat(&text_,
-                            ",\n{\"name\":\"%s\",\"cat\":\"message\",\"ph\":%s,\"id\":%d,\"pid\":0,"
+                            ",\n{\"name\":\"%s\",\"cat\":\"message\",\"ph\":%s,\"id\":%d,\"pid\":1,"
                             "\"tid\":%d,\"ts\":%.12g}",
-                            ToString(from.action), phase, arrows_, rank, Microseconds(time));
+                            ToString(from.action), phase, arrows_, Thread(rank),
+                            Microseconds(time));
     };
     end("\"s\"", from_rank, from.end - kInside * (from.end - from.start));
     end("\"f\",\"bp\":\"e\"", to_rank, to.start + kInside * (to.end - to.start));

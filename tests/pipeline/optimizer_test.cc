@@ -64,6 +64,10 @@ TEST(Trace, IsJsonWithEveryActionOnce) {
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     ++seen[event["name"].get<std::string>()];
+    EXPECT_EQ(event["pid"], 1);
+    EXPECT_EQ(event["args"]["rank"], event["args"]["stage"]);
+    EXPECT_EQ(event["tid"], event["args"]["rank"].get<int>() + 1);
+    EXPECT_EQ(event["name"].get<std::string>().substr(1, 1), event["cat"]);
     EXPECT_GE(event["ts"].get<double>(), 0);
     EXPECT_GE(event["dur"].get<double>(), 0);
   }

@@ -264,11 +264,13 @@ TEST(RenderTrace, IsJsonWithOneEventAnAction) {
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     ++complete;
-    const auto& row = drawn.run.rows.at(event["tid"].get<size_t>());
+    const auto& row = drawn.run.rows.at(event["tid"].get<size_t>() - 1);
     const auto same = std::find_if(row.begin(), row.end(), [&](const TimedAction& t) {
       return ToString(t.action) == event["name"];
     });
     ASSERT_NE(same, row.end());
+    EXPECT_EQ(event["pid"], 1);
+    EXPECT_EQ(event["args"]["rank"], event["tid"].get<int>() - 1);
     EXPECT_EQ(event["ts"].get<double>(), 1e6 * same->start);
     EXPECT_EQ(event["dur"].get<double>(), 1e6 * (same->end - same->start));
   }
@@ -286,7 +288,7 @@ TEST(RenderTrace, HasAnArrowForEveryMessage) {
     drawn.run = *Simulate(drawn.table, StageCosts::Uniform(6, 1, 1, 1, kLatency));
     const auto trace = nlohmann::json::parse(RenderTrace(drawn.run, drawn.table));
     const auto inside = [&](const nlohmann::json& event, const std::string& name) {
-      const auto& row = drawn.run.rows.at(event["tid"].get<size_t>());
+      const auto& row = drawn.run.rows.at(event["tid"].get<size_t>() - 1);
       const double time = event["ts"].get<double>() / 1e6;
       return std::any_of(row.begin(), row.end(), [&](const TimedAction& t) {
         return t.start < time && time < t.end && (name.empty() || ToString(t.action) == name);

@@ -63,6 +63,26 @@ class MeasuredTrace : public testing::Test {
   std::string path_;
 };
 
+// Threads are numbered from 1 where events name their rank; older files have only the thread.
+TEST_F(MeasuredTrace, RanksAreNamedOrAreThreads) {
+  const json older = Step(1, 1, 0);
+  json named = older;
+  for (json& event : named) {
+    const int rank = event["tid"];
+    event["args"]["rank"] = rank;
+    event["tid"] = rank + 1;
+  }
+  const auto by_thread = Read(older), by_name = Read(named);
+  ASSERT_TRUE(by_thread.ok()) << by_thread.status();
+  ASSERT_TRUE(by_name.ok()) << by_name.status();
+  ASSERT_EQ(by_name->rows.size(), 2u);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(by_name->rows[rank].size(), by_thread->rows[rank].size());
+    for (size_t i = 0; i < by_name->rows[rank].size(); ++i)
+      EXPECT_EQ(by_name->rows[rank][i].action, by_thread->rows[rank][i].action);
+  }
+}
+
 TEST_F(MeasuredTrace, TakesTheStepOfMedianDuration) {
   json events = {{{"name", "thread_name"}, {"ph", "M"}, {"tid", 0}}};
   for (const auto& [step, slower] : {std::pair(1, 9.0), {2, 1.0}, {3, 2.0}})

@@ -705,7 +705,7 @@ class TrainProcesses(unittest.TestCase):
         self.assertEqual([code for code, _, _ in ended], [0, 0, 0], ended)
         with open(trace, encoding='utf-8') as file:
             events = json.load(file)['traceEvents']
-        self.assertEqual({event['tid'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
+        self.assertEqual({event['args']['rank'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
 
     def slow_stage_named(self):
         """What a run says of its second stage once that is slow; None if other work on this machine hid it."""

@@ -44,7 +44,8 @@ absl::Status AddEvent(const json& event, const Timetable& table, std::map<int64_
   timed.action.op = OpOf(name);
   if (timed.action.op == Op::kIdle) return absl::OkStatus();
   const json& args = event.at("args");
-  const int64_t rank = event.at("tid");
+  // Older files have no rank, and number threads by it.
+  const int64_t rank = args.contains("rank") ? args.at("rank") : event.at("tid");
   const int64_t stage = args.at("stage");
   const int64_t micro_batch = args.at("micro_batch");
   if (rank < 0 || rank >= table.placement.ranks() || stage < 0 ||
