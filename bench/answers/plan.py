@@ -21,7 +21,8 @@ FLAGS = ['--recompute none', '--recompute selective', '--recompute full', '--rec
          '--time-limit 60s', '--zero 1', '--overlap-sync', '--sequence-parallel', '--pareto --schedule 1f1b', '--what-if',
          '--pareto --what-if --schedule gpipe']
 SHOWN = [f'{GPT2}', f'COLUMNS=120 {GPT2}', f'LC_ALL=C {GPT2}', f'{GPT2} --what-if --schedule 1f1b',
-         f'{GPT2} --pareto --schedule 1f1b', f'{GPT2} --format svg', f'{GPT2} --format svg -o out.svg', f'{GPT2} -o plan.json',
+         f'{GPT2} --pareto --schedule 1f1b', f'{GPT2} --format svg', f'{GPT2} --format svg -o out.svg',
+         f'{GPT2} --format svg --width 700 --title Step', f'{GPT2} -o plan.json',
          f'{GPT2} -o plan.txt', f'{GPT2} --format megatron', f'{GPT2} --format megatron --schedule zbv',
          f'{GPT2} --format megatron --json', f'{GPT2} --format megatron --partition 0-3,4-7,8-11,12-13',
          f'{GPT2} --format megatron -o out.json', f'{GPT2} --format svg --json', f'{GPT2} --format text -o plan.json',

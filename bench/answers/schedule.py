@@ -26,6 +26,7 @@ AUTO = ['-m 8 --memory-limit 1', '-m 8 --memory-limit 2', '-m 8 --memory-limit 4
         '-m 8 --memory-limit 3 --format svg -o out.svg', '-m 8 -v auto --cost F=1,I=2,W=1,send=0.25 --json']
 SHOWN = ['show 1f1b -p 4 -m 8 --width 60', 'show 1f1b -p 4 -m 64 --width 200', 'COLUMNS=120 show gpipe -p 4 -m 16',
          'LC_ALL=C show zbv -p 4 -m 8', 'NO_COLOR=1 show zbv -p 4 -m 8', 'show 1f1b -p 4 -m 8 --format svg -o out.svg',
+         'show chimera -p 4 -m 8 --format svg --width 640', "show pipedream-2bw -p 4 -m 8 --format svg --title ''",
          'show 1f1b -p 4 -m 8 --format csv -o out.csv', 'show 1f1b -p 4 -m 8 --json -o out.json',
          'show 1f1b -p 4 -m 8 -o out.txt', 'show 1f1b -p 4 -m 8 --against zb-h1 --format html',
          'show interleaved -p 2 -m 4 --against in/interleaved.csv --format html',

@@ -21,7 +21,7 @@
 namespace sluice {
 namespace {
 
-// A trace of more than this is no use to a viewer; the last steps are kept.
+// A trace of more than this is no use to a viewer; the first steps are kept.
 constexpr size_t kMaxTracedActions = 1'000'000;
 
 // The ranks of this one's pipeline; null where they are the world.
@@ -140,7 +140,8 @@ absl::Status RankTrainer::RunSteps() {
     if (!reports.ok()) return AfterTheActions(step + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
     if (options_.watching.trace && trace_.size() < kMaxTracedActions)
-      AppendTrace(train_, step + 1, plan_.step_micro_batches(), &trace_);
+      AppendTrace(train_, step + 1, plan_.step_micro_batches(), options_.watching.trace_steps,
+                  &trace_);
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
     }

@@ -64,7 +64,8 @@ struct Watching {
   int64_t eval_every = 0;                      // steps; 0: only at the end
   // 0: the whole validation split, but for a rest smaller than a micro-batch.
   int64_t eval_micro_batches = 0;
-  bool trace = false;  // keep the times of every action
+  bool trace = false;            // keep the times of every action,
+  TracedSteps trace_steps = {};  // of these steps
   // Where TrainRank's rank notes which action it is at or waits for, an idle one between passes,
   // for a thread that speaks for it; null: nowhere.
   std::atomic<Action>* at = nullptr;

@@ -19,11 +19,12 @@ int Thread(int rank) { return rank + 1; }
 }  // namespace
 
 void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_batches,
-                 std::vector<TracedAction>* trace) {
+                 const TracedSteps& steps, std::vector<TracedAction>* trace) {
   const RankProgram& program = executor.program();
   for (size_t a = 0; a < program.actions.size(); ++a) {
-    if (executor.times()[a].end == 0) continue;
-    trace->push_back({.step = first_step + program.actions[a].micro_batch / step_micro_batches,
+    const int64_t step = first_step + program.actions[a].micro_batch / step_micro_batches;
+    if (executor.times()[a].end == 0 || !steps.Has(step)) continue;
+    trace->push_back({.step = step,
                       .rank = executor.world_rank(),
                       .action = program.actions[a],
                       .time = executor.times()[a]});

@@ -2,6 +2,7 @@
 #define SLUICE_PIPELINE_TRAIN_TRACE_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,17 @@ struct TracedAction {
   ActionTime time;
 };
 
-// Appends the last pass of `executor`, which began with step `first_step`; a step has
-// `step_micro_batches`.
+// The steps whose actions are kept: from `first` to `last`, both included.
+struct TracedSteps {
+  int64_t first = 1;
+  int64_t last = std::numeric_limits<int64_t>::max();
+  bool Has(int64_t step) const { return first <= step && step <= last; }
+};
+
+// Appends the last pass of `executor`, which began with step `first_step`, as far as its steps are
+// among `steps`; a step has `step_micro_batches`.
 void AppendTrace(const Executor& executor, int64_t first_step, int step_micro_batches,
-                 std::vector<TracedAction>* trace);
+                 const TracedSteps& steps, std::vector<TracedAction>* trace);
 
 // Chrome/Perfetto trace (JSON): one thread per rank, one complete event per action, microseconds from
 // the first start. Ranks of a second replica come after those of the first.

@@ -75,6 +75,20 @@ TEST(Trace, IsJsonWithEveryActionOnce) {
   for (const auto& [name, count] : seen) EXPECT_EQ(count, 2) << name;
 }
 
+TEST(Trace, HasTheStepsThatAreAskedFor) {
+  const RunPlan plan = MakePlan({.schedule = "1f1b", .ranks = 2});
+  const HashedData data(plan.request.spec, plan.request.batch.seq);
+  TrainOptions options = SmallOptions(5);
+  options.watching.trace = true;
+  options.watching.trace_steps = {.first = 2, .last = 3};
+  const absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::map<int64_t, int> actions;
+  for (const TracedAction& traced : result->trace) ++actions[traced.step];
+  // F and B of two stages and four micro-batches, of each of the two steps.
+  EXPECT_EQ(actions, (std::map<int64_t, int>{{2, 16}, {3, 16}}));
+}
+
 // What the trace shows ran in the order of the timetable, and no action before what it depends on.
 TEST(Trace, KeepsTheDependencies) {
   const RunPlan plan = MakePlan({.schedule = "interleaved", .ranks = 2, .chunks = 2});

@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "partitioner/costs/layer_cost.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
@@ -266,6 +269,10 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       ->excludes("--resume");
   group.Add("--trace", flags->question.trace,
             "Write a Chrome/Perfetto trace of the actions to this file");
+  group
+      .Add("--trace-steps", flags->trace_steps,
+           "Only of these steps, such as 10-20 (default: all, up to a million actions per rank)")
+      ->needs("--trace");
   group.AddFlag("--json", flags->question.json, "Print one JSON object per step, then a summary");
 }
 
@@ -334,6 +341,20 @@ absl::StatusOr<int> ParseKeep(const std::string& text) {
       absl::StrCat("--keep ", text, ": expected a whole number of at least 1, or 'all'"));
 }
 
+// "10-20", or "10" for one step.
+absl::StatusOr<TracedSteps> ParseTraceSteps(const std::string& text) {
+  TracedSteps steps;
+  const std::pair<absl::string_view, absl::string_view> ends =
+      absl::StrSplit(text, absl::MaxSplits('-', 1));
+  const absl::string_view last = absl::StrContains(text, '-') ? ends.second : ends.first;
+  if (absl::SimpleAtoi(ends.first, &steps.first) && absl::SimpleAtoi(last, &steps.last) &&
+      steps.first >= 1 && steps.first <= steps.last) {
+    return steps;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--trace-steps ", text, ": expected a step from 1 on, or two, such as 10-20"));
+}
+
 // The values that were given, and the defaults of the others.
 void TakeHyperParameters(const TrainFlags& flags, Training* training) {
   if (flags.lr_schedule) {
@@ -392,6 +413,11 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   if (!timeout.ok()) return timeout.status();
   options.watching.timeout = *timeout;
   options.watching.trace = !question.trace.empty();
+  if (!flags.trace_steps.empty()) {
+    const absl::StatusOr<TracedSteps> steps = ParseTraceSteps(flags.trace_steps);
+    if (!steps.ok()) return steps.status();
+    options.watching.trace_steps = *steps;
+  }
   options.running.pin_threads = !flags.no_pin;
   if (!flags.keep.empty()) {
     const absl::StatusOr<int> keep = ParseKeep(flags.keep);

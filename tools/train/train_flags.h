@@ -34,6 +34,7 @@ struct TrainFlags {
   KernelFlags kernels;
   std::string timeout = "30s";
   std::string keep;
+  std::string trace_steps;  // "10-20"
   std::string resume_or_start;
   bool no_pin = false;
   WorldFlags world;
