@@ -44,17 +44,13 @@ struct SlicedSum {
   absl::Span<const int64_t> bounds;
 };
 
-// Bytes of work memory with which ReduceScatter is fastest, for `ranks` ranks and
-// slices of at most `largest` elements. Bounded, however large a slice is.
-int64_t ReduceScatterWorkBytes(int ranks, int64_t largest);
-
 // y[0..n) = x, or y + x with `add`: how to add where a group's memory is a device's, queued behind
 // the messages that have been waited for. Where it is empty, the calling thread adds.
 using AddFunction = std::function<void(int64_t n, const float* x, float* y, bool add)>;
 
 // Sums every array over the ranks, each slice on its owner. Elements of `data` outside of the own
 // slice stay as they are. `work`: at least one element for every other rank, the same size on all
-// ranks; slices go through it piece by piece.
+// ranks; slices go through it piece by piece. ReduceScatterWorkBytes (reduce_scatter_work.h) is best.
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
                            absl::Span<float> work, Instant deadline, const AddFunction& add = {});
 

@@ -4,16 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/collectives.h"
+#include "comm/reduce_scatter_work.h"
 
 namespace sluice {
 namespace {
 
-// Elements of the pieces in which slices travel: 256 KiB, which a cache holds while they are added.
-constexpr int64_t kPiece = int64_t{1} << 16;
+constexpr int64_t kPiece = kReduceScatterPiece;
 // Elements that are added at a time.
 constexpr int64_t kTile = 1024;
-// Rounds of a sum that are under way at a time, each in work memory of its own.
-constexpr size_t kDepth = 2;
+constexpr size_t kDepth = kReduceScatterDepth;
 
 size_t Index(int64_t value) { return static_cast<size_t>(value); }
 
@@ -203,11 +202,6 @@ class SumScatter {
 };
 
 }  // namespace
-
-int64_t ReduceScatterWorkBytes(int ranks, int64_t largest) {
-  return static_cast<int64_t>(kDepth) * (ranks - 1) * std::clamp<int64_t>(largest, 1, kPiece) *
-         static_cast<int64_t>(sizeof(float));
-}
 
 absl::Status ReduceScatter(Communicator& group, absl::Span<const SlicedSum> arrays,
                            absl::Span<float> work, Instant deadline, const AddFunction& add) {

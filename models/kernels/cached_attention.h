@@ -15,7 +15,9 @@ namespace sluice {
 inline int64_t CacheElements(const AttentionShape& shape, int64_t positions) {
   return 2 * shape.kv_heads * shape.width * positions;
 }
-size_t CachedAttentionWorkspace(const AttentionShape& shape, int64_t positions);
+inline size_t CachedAttentionWorkspace(const AttentionShape& shape, int64_t positions) {
+  return static_cast<size_t>(positions + 2 * shape.width) * sizeof(float);
+}
 
 // Puts keys and values of the new rows into the cache, from position `first` on, and writes
 // out [seq, heads * width]; first + seq <= positions. Results do not depend on `positions`, nor on

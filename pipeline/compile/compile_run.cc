@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "models/kernels/kernel_threads.h"
 #include "pipeline/compile/memory/arena_layout.h"
 #include "pipeline/compile/memory/memory_plan.h"
-#include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/compile/plan/sharding.h"
 #include "pipeline/compile/program/check_progress.h"
 #include "pipeline/compile/program/compile_rank.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/device/out_of_memory.h"
-#include "pipeline/compile/plan/kernel_threads.h"
+#include "models/kernels/kernel_threads.h"
 
 namespace sluice {
 namespace {

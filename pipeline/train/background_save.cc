@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "pipeline/compile/plan/kernel_threads.h"
+#include "models/kernels/kernel_threads.h"
 
 namespace sluice {
 namespace {

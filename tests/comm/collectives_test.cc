@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "comm/local/in_process.h"
+#include "comm/reduce_scatter_work.h"
 #include "comm/sub_group.h"
 
 namespace sluice {

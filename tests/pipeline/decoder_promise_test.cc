@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "pipeline/compile/plan/kernel_threads.h"
+#include "models/kernels/kernel_threads.h"
 #include "pipeline/run/rank_state.h"
 #include "tests/models/data/files.h"
 #include "tests/pipeline/decoder_runs.h"

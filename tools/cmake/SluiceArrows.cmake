@@ -9,10 +9,16 @@ set(SLUICE_MAY_USE_failpoints "")
 set(SLUICE_MAY_USE_device "")
 set(SLUICE_MAY_USE_comm failpoints device)
 set(SLUICE_MAY_USE_kernels spec device)
-set(SLUICE_MAY_USE_models spec tokens failpoints kernels)
-set(SLUICE_MAY_USE_pipeline schedules spec tokens failpoints comm device kernels models)
+set(SLUICE_MAY_USE_files spec failpoints)
+set(SLUICE_MAY_USE_layers spec device kernels)
+set(SLUICE_MAY_USE_models spec tokens failpoints kernels files layers)
+set(SLUICE_MAY_USE_compile schedules spec comm device kernels layers)
+set(SLUICE_MAY_USE_checkpoint_files spec files layers)
+set(SLUICE_MAY_USE_pipeline schedules spec tokens failpoints comm device kernels files layers models compile
+                            checkpoint_files)
 set(SLUICE_MAY_USE_partitioner schedules optimise spec)
-set(SLUICE_MAY_USE_planning schedules optimise spec partitioner failpoints comm device tokens kernels models pipeline)
+set(SLUICE_MAY_USE_profiling spec partitioner failpoints comm device kernels files layers models compile pipeline)
+set(SLUICE_MAY_USE_planning schedules optimise spec partitioner device kernels layers compile profiling)
 # Arrows between the folders of one folder, by its path with "_" for "/": each may include what lies in those before it.
 set(SLUICE_FOLDERS_models_data images corpora documents)
 set(SLUICE_FOLDERS_partitioner costs cuts memory bounds search orders calibration)
@@ -32,9 +38,13 @@ set(SLUICE_ROOM_FOLDERS
     models/failpoints=failpoints
     models/device=device
     models/kernels=kernels
+    models/files=files
+    models/layers=layers
     models=models
     comm=comm
+    pipeline/compile=compile
     pipeline=pipeline
+    partitioner/planning/profiling=profiling
     partitioner/planning=planning
     partitioner=partitioner)
 

@@ -13,18 +13,8 @@ class CpuAttention : public Attention {
  public:
   explicit CpuAttention(const AttentionShape& shape)
       : shape_(shape),
-        group_{.seq = static_cast<size_t>(shape.seq),
-               .heads = static_cast<size_t>(shape.heads / shape.kv_heads),
-               .width = static_cast<size_t>(shape.width),
-               .q_stride = static_cast<size_t>(shape.q_stride),
-               .kv_stride = static_cast<size_t>(shape.kv_stride),
-               .out_stride = static_cast<size_t>(shape.heads * shape.width),
-               .window = shape.window < shape.seq ? static_cast<size_t>(shape.window) : 0,
-               .scale = ScoreScale(shape),
-               .soft_cap = shape.soft_cap,
-               .dtype = shape.dtype,
-               .pairs = shape.dtype == DType::kBFloat16 && MultipliesBFloat16()},
-        threads_(static_cast<int>(std::min<int64_t>(ThreadsNow(), shape.batch * shape.kv_heads))) {}
+        group_(GroupOf(shape, shape.dtype == DType::kBFloat16 && MultipliesBFloat16())),
+        threads_(AttentionThreads(shape, ThreadsNow())) {}
 
   size_t forward_workspace() const override { return BytesOfAll(group_.forward_floats()); }
   size_t backward_workspace() const override { return BytesOfAll(group_.backward_floats()); }
@@ -101,7 +91,7 @@ class CpuAttention : public Attention {
 
   const AttentionShape shape_;
   const GroupShape group_;
-  const int threads_;  // no more than there are groups
+  const int threads_;
 };
 
 }  // namespace

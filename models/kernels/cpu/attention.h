@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "models/kernels/kernels.h"
 #include "models/spec/dtype.h"
 
 // Causal attention for one key/value head of one sequence and the query heads that read it. Rows
@@ -70,6 +71,26 @@ struct GroupShape {
     return starts == nullptr ? in_window : std::max(in_window, static_cast<size_t>(starts[real]));
   }
 };
+
+// The group of one key/value head of `shape`.
+inline GroupShape GroupOf(const AttentionShape& shape, bool pairs) {
+  return {.seq = static_cast<size_t>(shape.seq),
+          .heads = static_cast<size_t>(shape.heads / shape.kv_heads),
+          .width = static_cast<size_t>(shape.width),
+          .q_stride = static_cast<size_t>(shape.q_stride),
+          .kv_stride = static_cast<size_t>(shape.kv_stride),
+          .out_stride = static_cast<size_t>(shape.heads * shape.width),
+          .window = shape.window < shape.seq ? static_cast<size_t>(shape.window) : 0,
+          .scale = ScoreScale(shape),
+          .soft_cap = shape.soft_cap,
+          .dtype = shape.dtype,
+          .pairs = pairs};
+}
+
+// How many of `threads` threads attention uses: no more than there are groups.
+inline int AttentionThreads(const AttentionShape& shape, int threads) {
+  return static_cast<int>(std::min<int64_t>(threads, shape.batch * shape.kv_heads));
+}
 
 // A group's rows in the caller's tensors, from the sequence's first on; of q, out and their
 // gradients those of the first query head: the next one's lie `width` elements further, and its lse

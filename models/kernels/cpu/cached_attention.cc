@@ -136,10 +136,6 @@ void Dispatch(const AttentionShape& shape, int64_t positions, int64_t first,
 }  // namespace
 }  // namespace cpu
 
-size_t CachedAttentionWorkspace(const AttentionShape& shape, int64_t positions) {
-  return static_cast<size_t>(positions + 2 * shape.width) * sizeof(float);
-}
-
 void AttendCached(const AttentionShape& shape, int64_t positions, int64_t first,
                   const AttentionInput& in, void* cache, void* out, void* workspace) {
   cpu::Dispatch(shape, positions, first, in, cache, out, workspace);

@@ -173,10 +173,6 @@ void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const in
   *correct = hits;
 }
 
-size_t CrossEntropyWorkspace(int64_t rows, int64_t /*classes*/) {
-  return static_cast<size_t>(rows) * sizeof(RowResult);
-}
-
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x) {
   DivideAmongThreads(n, kValuesOfThread, [&](int64_t first, int64_t count) {
     HWY_DYNAMIC_DISPATCH(SoftCap)

@@ -73,7 +73,9 @@ void Rope(Stream, const RopeShape& shape, const float* table, const int32_t* sta
 void CrossEntropy(Stream, const CrossEntropyShape& shape, void* logits, const int32_t* targets,
                   float grad_scale, bool accumulate, double* loss, int64_t* correct,
                   void* workspace);
-size_t CrossEntropyWorkspace(int64_t rows, int64_t classes);
+inline size_t CrossEntropyWorkspace(int64_t rows, int64_t /*classes*/) {
+  return static_cast<size_t>(rows) * sizeof(RowResult);
+}
 void SoftCap(Stream, DType dtype, int64_t n, float cap, void* x);
 void Dropout(Stream, DType dtype, int64_t n, const DropoutMask& mask, const void* x,
              const void* added, void* y);

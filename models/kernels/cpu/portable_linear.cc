@@ -10,6 +10,7 @@
 #include "models/kernels/cpu/linear_bytes.h"
 #include "models/kernels/cpu/threads.h"
 #include "models/kernels/cpu/widen.h"
+#include "models/kernels/kernel_threads.h"
 
 namespace sluice::cpu {
 namespace {
@@ -136,7 +137,7 @@ class PortableLinear : public Linear {
   void ShareOut(int64_t tiles, void* workspace, size_t bytes, const Body& body) const {
     const size_t part = bytes / static_cast<size_t>(threads_) / sizeof(float);
     OnThreads(threads_, [&](int thread, int count) {
-      const OneThread inside;  // oneDNN would divide a sum among threads, which changes bits
+      const KernelThreads inside(1);  // oneDNN would divide a sum among threads, which changes bits
       float* work = static_cast<float*>(workspace) + static_cast<size_t>(thread) * part;
       for (int64_t tile = thread; tile < tiles; tile += count) body(tile, work);
     });

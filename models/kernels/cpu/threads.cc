@@ -6,6 +6,8 @@
 #include <exception>
 #include <mutex>
 
+#include "models/kernels/kernel_threads.h"
+
 namespace sluice::cpu {
 namespace {
 
@@ -47,9 +49,6 @@ void Run(Region& region) {
 
 int ThreadsNow() { return omp_get_max_threads(); }
 
-OneThread::OneThread() : before_(ThreadsNow()) { omp_set_num_threads(1); }
-OneThread::~OneThread() { omp_set_num_threads(before_); }
-
 void OnThreads(int threads, absl::FunctionRef<void(int thread, int count)> body) {
   if (threads <= 1) {
     body(0, 1);
@@ -78,3 +77,12 @@ void DivideAmongThreads(int64_t n, int64_t grain,
 }
 
 }  // namespace sluice::cpu
+
+namespace sluice {
+
+KernelThreads::KernelThreads(int threads) : before_(omp_get_max_threads()) {
+  omp_set_num_threads(threads);
+}
+KernelThreads::~KernelThreads() { omp_set_num_threads(before_); }
+
+}  // namespace sluice

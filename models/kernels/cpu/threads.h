@@ -27,18 +27,6 @@ constexpr int64_t ColumnsOfThread(int64_t rows) {
 // The number of threads that kernels called by this thread may use.
 int ThreadsNow();
 
-// What is called by this thread uses one thread, until the end of the scope.
-class OneThread {
- public:
-  OneThread();
-  ~OneThread();
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  const int before_;
-};
-
 // Calls body(thread, count) once on each of `count` threads at the same time: on `threads` of them,
 // or on fewer where OpenMP gives no more. What one of them throws is thrown to the caller.
 void OnThreads(int threads, absl::FunctionRef<void(int thread, int count)> body);

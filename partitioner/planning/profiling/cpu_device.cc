@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "comm/local/in_process.h"
+#include "models/kernels/kernel_threads.h"
 #include "models/kernels/kernels.h"
 #include "models/spec/units.h"
 #include "partitioner/planning/profiling/machine.h"
 #include "partitioner/planning/profiling/stopwatch.h"
-#include "pipeline/compile/plan/kernel_threads.h"
 #include "pipeline/run/rank_threads.h"
 
 namespace sluice {

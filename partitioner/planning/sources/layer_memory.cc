@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "models/kernels/kernel_threads.h"
 #include "models/layers/layer.h"
 #include "models/spec/describe_layers.h"
-#include "pipeline/compile/plan/kernel_threads.h"
 
 namespace sluice {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "partitioner/costs/layer_cost.h"
 #include "partitioner/partition_problem.h"
-#include "pipeline/run/optimizer.h"
+#include "pipeline/compile/plan/rank_memory.h"
 
 namespace sluice {
 

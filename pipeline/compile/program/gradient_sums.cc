@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/collectives.h"
+#include "comm/reduce_scatter_work.h"
 #include "schedules/weight_versions.h"
 
 namespace sluice {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/kernels/kernel_threads.h"
 #include "models/kernels/kernels.h"
 #include "tests/models/kernels/attention_problem.h"
 #include "tests/models/kernels/tensor.h"
@@ -55,7 +56,7 @@ TEST_F(ThreadsTest, RangesMeetAndBeginAtMultiplesOfTheGrain) {
 TEST_F(ThreadsTest, WhatRunsOnAThreadOfItsOwnDoesNotStartMore) {
   omp_set_num_threads(3);
   {
-    const cpu::OneThread inside;
+    const KernelThreads inside(1);
     EXPECT_EQ(cpu::ThreadsNow(), 1);
   }
   EXPECT_EQ(cpu::ThreadsNow(), 3);
