@@ -88,7 +88,7 @@ class Optimiser {
       : request_(request),
         problem_(std::move(problem)),
         fuse_(PrefersWholeBackward(request.costs)),
-        deadline_(request.time_limit) {}
+        deadline_(request.time_limit, request.stop) {}
 
   absl::StatusOr<OptimisedTimetable> Run();
 

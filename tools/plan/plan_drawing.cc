@@ -77,10 +77,19 @@ std::string NoteOf(const PlanAnswer& answer, const std::vector<const PlanStage*>
 
 }  // namespace
 
+DrawnStep DrawnStepOf(const Plan& plan) {
+  DrawnStep drawn{.table = RowsOfRanks(plan), .run = plan.simulation};
+  if (plan.cuts > 0) {  // the bound over all cuts of a graph is stronger than that of the timetable
+    drawn.run.lower_bound = plan.lower_bound;
+    drawn.run.gap = plan.gap();
+  }
+  return drawn;
+}
+
 std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>& title, int width) {
   const Plan& plan = answer.plan;
-  const Timetable table = RowsOfRanks(plan);
-  std::vector<std::vector<const PlanStage*>> stages(table.rows.size());
+  const DrawnStep drawn = DrawnStepOf(plan);
+  std::vector<std::vector<const PlanStage*>> stages(drawn.table.rows.size());
   for (const PlanStage& stage : plan.stages) {
     for (int member = 0; member < stage.replicas; ++member)
       stages[stage.rank + member].push_back(&stage);
@@ -97,7 +106,7 @@ std::string DrawPlan(const PlanAnswer& answer, const std::optional<std::string>&
     options.peaks.push_back(
         FormatBytes(static_cast<double>(plan.peak_bytes[of_rank.front()->rank])));
   }
-  return RenderSvg(plan.simulation, table, options);
+  return RenderSvg(drawn.run, drawn.table, options);
 }
 
 }  // namespace sluice

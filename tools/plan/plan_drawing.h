@@ -5,8 +5,17 @@
 #include <string>
 
 #include "partitioner/planning/answer/answer.h"
+#include "schedules/simulate/simulation.h"
+#include "schedules/timetable.h"
 
 namespace sluice {
+
+// One step of `plan`, with one row per rank. Requires a plan with a schedule.
+struct DrawnStep {
+  Timetable table;
+  Simulation run;  // in seconds
+};
+DrawnStep DrawnStepOf(const Plan& plan);
 
 // One step of a plan as SVG, with one row per rank: its layers, its memory, and the seconds of its
 // actions. `title` and `width` as in SvgOptions. Requires a plan with a schedule.

@@ -155,7 +155,8 @@ absl::StatusOr<ScheduleQuestion> ReadQuestion(const ScheduleFlags& flags) {
                          .stage_members = {},
                          .costs = {},
                          .memory_limit = flags.memory_limit,
-                         .time_limit = {}};
+                         .time_limit = {},
+                         .stop = {}};
   absl::StatusOr<GivenCosts> costs = flags.costs_file.empty()
                                          ? GivenCosts::FromText(flags.uniform_costs)
                                          : GivenCosts::FromFile(flags.costs_file);

@@ -57,7 +57,7 @@ absl::StatusOr<Plan> PlanStep(const PlanQuestion& question, const ProfileGraph& 
 }
 
 absl::StatusOr<PlanAnswer> AnswerGraph(const PlanQuestion& question, const ProfileGraph& graph) {
-  const std::function<bool()> stop = StopAfter(question.time_limit);
+  const std::function<bool()> stop = StopAfter(question.time_limit, question.stop);
   absl::StatusOr<Plan> plan = question.objective == PlanObjective::kStep
                                   ? PlanStep(question, graph, stop)
                                   : PlanBottleneck(question, graph, stop);

@@ -22,12 +22,14 @@ constexpr double kNoLimit = 1e9;
 
 }  // namespace
 
-std::function<bool()> StopAfter(const std::optional<double>& seconds) {
-  if (!seconds || *seconds > kNoLimit) return {};
+std::function<bool()> StopAfter(const std::optional<double>& seconds,
+                                const std::function<bool()>& stop) {
+  if (!seconds || *seconds > kNoLimit) return stop;
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(*seconds));
-  return [end] { return Clock::now() >= end; };
+  if (!stop) return [end] { return Clock::now() >= end; };
+  return [end, stop] { return stop() || Clock::now() >= end; };
 }
 
 absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
@@ -45,9 +47,12 @@ absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
   if (!settings.ok()) return settings.status();
   request.settings = *std::move(settings);
   const bool many = request.settings.size() > 1;
-  common.stop = StopAfter(many && !question.time_limit ? std::optional<double>(kPatience)
-                                                       : question.time_limit);
-  if (question.time_limit) request.stop_completing = StopAfter(*question.time_limit + kCompletion);
+  common.stop = StopAfter(
+      many && !question.time_limit ? std::optional<double>(kPatience) : question.time_limit,
+      question.stop);
+  std::optional<double> completed = question.time_limit;
+  if (completed) *completed += kCompletion;
+  request.stop_completing = StopAfter(completed, question.stop);
   request.price = [&source](const PlanSetting& setting) -> absl::StatusOr<Machines> {
     if (absl::Status status = CheckSettingLimits(setting, source.batch.seq); !status.ok()) {
       return status;

@@ -17,9 +17,10 @@ namespace sluice {
 absl::StatusOr<JointRequest> MakeJointRequest(const PlanQuestion& question,
                                               const PlanSource& source);
 
-// A callback that answers true once `seconds` have gone by; empty without a limit, or where it is
-// years.
-std::function<bool()> StopAfter(const std::optional<double>& seconds);
+// A callback that answers true once `seconds` have gone by, or `stop` (which may be empty) says so;
+// empty without either, where years are no limit.
+std::function<bool()> StopAfter(const std::optional<double>& seconds,
+                                const std::function<bool()>& stop);
 
 // The best plan, with the bytes that a run allocates where sluice runs the model (FitRun). Errors
 // as MakeJointPlan.

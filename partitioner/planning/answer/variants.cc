@@ -114,7 +114,7 @@ std::vector<PlanVariant> ParetoFront(const PlanQuestion& question, const PlanSou
   const Replanner replan(question, source, progress);
   std::vector<PlanVariant> front;
   std::optional<int64_t> limit = question.memory;
-  while (front.size() < kMostPoints) {
+  while (front.size() < kMostPoints && !(question.stop && question.stop())) {
     const absl::StatusOr<JointPlan> found = replan.With([&](Machines* machines) {
       if (limit || !front.empty()) machines->SetMemory(limit);
     });

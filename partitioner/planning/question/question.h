@@ -2,6 +2,7 @@
 #define SLUICE_PARTITIONER_PLANNING_QUESTION_QUESTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -78,6 +79,8 @@ struct PlanQuestion {
   PlanObjective objective = PlanObjective::kStep;
   double gap = 0;                    // good enough: proved to be at most this much longer
   std::optional<double> time_limit;  // seconds; usual: some where there is much to choose from
+  // Asked now and then, from several threads; true ends the search with what it has.
+  std::function<bool()> stop;
   bool pareto = false, what_if = false;
 
   const ModelSpec* spec() const { return std::get_if<ModelSpec>(&subject); }

@@ -2,6 +2,7 @@
 #define SLUICE_SCHEDULES_OPTIMISE_PROBLEM_REQUEST_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct OptimiseRequest {
   // amount of work, and its answer depends on nothing but the request: not on threads, not on the
   // machine.
   std::optional<double> time_limit;
+  // Asked now and then, from several threads; true ends the search with what it has.
+  std::function<bool()> stop;
   // How much work the search does, as a share of the usual amount, which takes a fraction of a
   // second unless an answer is proved optimal earlier.
   double effort = 1;

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "schedules/optimise/problem/problem.h"
 #include "schedules/optimise/problem/schedule.h"
@@ -13,7 +15,9 @@ namespace sluice::optimise {
 // When to stop although there is more to try.
 class Deadline {
  public:
-  explicit Deadline(std::optional<double> seconds) {
+  // After `seconds`, or as soon as `stop`, which may be empty, says so.
+  explicit Deadline(std::optional<double> seconds, std::function<bool()> stop = {})
+      : stop_(std::move(stop)) {
     if (seconds.has_value()) at_ = Clock::now() + std::chrono::duration<double>(*seconds);
   }
   // The moment after half of the time that is left.
@@ -22,12 +26,14 @@ class Deadline {
     if (at_.has_value()) half.at_ = *at_ - (*at_ - Clock::now()) / 2;
     return half;
   }
-  bool passed() const { return at_.has_value() && Clock::now() >= *at_; }
+  bool passed() const { return (at_.has_value() && Clock::now() >= *at_) || (stop_ && stop_()); }
+  // Whether a time was given.
   bool bounded() const { return at_.has_value(); }
 
  private:
   using Clock = std::chrono::steady_clock;
   std::optional<std::chrono::time_point<Clock, std::chrono::duration<double>>> at_;
+  std::function<bool()> stop_;
 };
 
 struct SearchSettings {

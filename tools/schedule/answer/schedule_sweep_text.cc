@@ -88,8 +88,8 @@ class Plot {
     }
     axis.erase(axis.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, axis, "\n", std::string(kLabelWidth + 1, ' '),
-                    "activations a rank may hold\n\n  ", std::string(1, kFound),
-                    "  best found   ", std::string(1, kBound), "  no timetable can be lower\n");
+                    "activations a rank may hold\n\n  ", std::string(1, kFound), "  best found   ",
+                    std::string(1, kBound), "  no timetable can be lower\n");
     return text;
   }
 

@@ -53,16 +53,15 @@ absl::StatusOr<GivenCosts> GivenCosts::FromText(const std::string& text) {
 
 absl::StatusOr<GivenCosts> GivenCosts::FromFile(const std::string& path) {
   absl::StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
-  if (!text.ok()) return text.status();
-  return FromJson(*std::move(text), path);
+  return text.ok() ? FromJson(*std::move(text), path) : text.status();
 }
 
 absl::StatusOr<GivenCosts> GivenCosts::FromPlan(std::string json, const std::string& plan) {
   return FromJson(std::move(json), absl::StrCat(plan, ", field 'costs'"));
 }
 
-absl::StatusOr<GivenCosts> GivenCosts::FromJson(std::string text, std::string name) {
-  absl::StatusOr<CostsFile> file = CostsFile::Parse(std::move(text), std::move(name));
+absl::StatusOr<GivenCosts> GivenCosts::FromJson(std::string text, const std::string& name) {
+  absl::StatusOr<CostsFile> file = CostsFile::Parse(std::move(text), name);
   if (!file.ok()) return file.status();
   GivenCosts costs;
   costs.file_ = *std::move(file);

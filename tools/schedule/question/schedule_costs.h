@@ -22,6 +22,8 @@ class GivenCosts {
   static absl::StatusOr<GivenCosts> FromText(const std::string& text);
   // --costs: a JSON file with a value per stage. InvalidArgument or NotFound names the file.
   static absl::StatusOr<GivenCosts> FromFile(const std::string& path);
+  // The text of such a file; `name` stands for it in errors.
+  static absl::StatusOr<GivenCosts> FromJson(std::string text, const std::string& name);
 
   // The costs that the plan in file `plan` was made for, as `json` has them.
   static absl::StatusOr<GivenCosts> FromPlan(std::string json, const std::string& plan);
@@ -37,7 +39,6 @@ class GivenCosts {
   absl::StatusOr<ScheduleCosts> On(const Placement& placement) const;
 
  private:
-  static absl::StatusOr<GivenCosts> FromJson(std::string text, std::string name);
   absl::StatusOr<ScheduleCosts> UniformOn(int stages) const;
 
   std::map<std::string, double> uniform_;  // the values of --cost

@@ -1,6 +1,7 @@
 #ifndef SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_QUESTION_H_
 #define SLUICE_TOOLS_SCHEDULE_QUESTION_SCHEDULE_QUESTION_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct ScheduleQuestion {
   GivenCosts costs;
   std::optional<int> memory_limit;   // (stage, micro-batch) activations that a rank may hold
   std::optional<double> time_limit;  // seconds that `auto` may search
+  std::function<bool()> stop;        // OptimiseRequest::stop of `auto`; may be empty
 };
 
 enum class ScheduleFormat { kText, kSvg, kHtml, kCsv, kCommsCsv, kTrace, kJson };

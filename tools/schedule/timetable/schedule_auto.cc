@@ -76,6 +76,7 @@ absl::StatusOr<OptimiseRequest> AutoRequest(const ScheduleQuestion& asked) {
     request.limits.activations.assign(placement->ranks(), *asked.memory_limit);
   }
   request.time_limit = asked.time_limit;
+  request.stop = asked.stop;
   return request;
 }
 

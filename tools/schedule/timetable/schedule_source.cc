@@ -97,12 +97,15 @@ absl::Status CheckPlacement(const std::string& name, const std::string& wanted,
 
 bool IsPlan(const std::string& file) { return absl::EndsWith(file, ".json"); }
 
+absl::StatusOr<FoundTable> ParseCsv(absl::string_view text, const std::string& name) {
+  absl::StatusOr<Timetable> table = ParseTimetableCsv(text, name);
+  if (!table.ok()) return table.status();
+  return FoundTable{.table = *std::move(table), .line_end = LineEndOf(text), .costs = {}};
+}
+
 absl::StatusOr<FoundTable> ReadCsvTable(const std::string& file) {
   const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostTextBytes);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Timetable> table = ParseTimetableCsv(*text, file);
-  if (!table.ok()) return table.status();
-  return FoundTable{.table = *std::move(table), .line_end = LineEndOf(*text), .costs = {}};
+  return text.ok() ? ParseCsv(*text, file) : text.status();
 }
 
 // The timetable of a plan, and what it was priced with.
@@ -137,6 +140,25 @@ absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
   absl::StatusOr<GivenCosts> costs = GivenCosts::FromPlan(plan->costs, file);
   if (!costs.ok()) return costs.status();
   found.costs = *std::move(costs);
+  return found;
+}
+
+// With the placement, the size and the recomputation that were asked for.
+absl::StatusOr<FoundTable> MadeToFit(FoundTable found, const ScheduleQuestion& asked) {
+  absl::StatusOr<Timetable> table = std::move(found.table);
+  if (!asked.placement.empty()) {
+    const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
+    if (!placement.ok()) return placement.status();
+    table->placement = *placement;
+  }
+  for (const absl::Status& ok : {CheckCount("-p", asked.ranks, table->placement.ranks()),
+                                 CheckCount("-m", asked.micro_batches, table->micro_batches),
+                                 CheckCount("-v", asked.chunks, table->placement.chunks())}) {
+    if (!ok.ok()) return ok;
+  }
+  if (asked.recompute) table = RecomputeAhead(*table);
+  if (!table.ok()) return table.status();
+  found.table = *std::move(table);
   return found;
 }
 
@@ -176,22 +198,13 @@ ScheduleQuestion QuestionFor(const std::string& name, ScheduleQuestion asked) {
 
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked) {
   absl::StatusOr<FoundTable> found = IsPlan(file) ? ReadPlanTable(file) : ReadCsvTable(file);
-  if (!found.ok()) return found;
-  absl::StatusOr<Timetable> table = std::move(found->table);
-  if (!asked.placement.empty()) {
-    const absl::StatusOr<Placement> placement = NamedPlacement(asked.placement, *table);
-    if (!placement.ok()) return placement.status();
-    table->placement = *placement;
-  }
-  for (const absl::Status& ok : {CheckCount("-p", asked.ranks, table->placement.ranks()),
-                                 CheckCount("-m", asked.micro_batches, table->micro_batches),
-                                 CheckCount("-v", asked.chunks, table->placement.chunks())}) {
-    if (!ok.ok()) return ok;
-  }
-  if (asked.recompute) table = RecomputeAhead(*table);
-  if (!table.ok()) return table.status();
-  found->table = *std::move(table);
-  return found;
+  return found.ok() ? MadeToFit(*std::move(found), asked) : found;
+}
+
+absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::string& name,
+                                         const ScheduleQuestion& asked) {
+  absl::StatusOr<FoundTable> found = ParseCsv(text, name);
+  return found.ok() ? MadeToFit(*std::move(found), asked) : found;
 }
 
 absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {

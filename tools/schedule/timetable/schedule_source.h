@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "schedules/csv.h"
 #include "schedules/timetable.h"
 #include "tools/schedule/question/schedule_question.h"
@@ -34,6 +35,9 @@ struct FoundTable {
 // The table in `file`, a CSV or a plan, with the placement of --placement, and with RECOMPUTE actions added for
 // --recompute; it may be unsound. InvalidArgument where it does not have the requested size.
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
+// The table in the text of a file called `name`, as ReadTable.
+absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::string& name,
+                                         const ScheduleQuestion& asked);
 // Like ReadTable; an error carries exit code 4 where the table is not sound.
 absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked);
 // The schedule `name` of the catalogue, with the requested size and options.

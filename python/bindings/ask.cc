@@ -1,0 +1,165 @@
+#include "python/bindings/ask.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schedules/check/validate.h"
+#include "schedules/lower.h"
+#include "schedules/pytorch.h"
+#include "tools/flag_values.h"
+#include "tools/plan/plan_drawing.h"
+#include "tools/plan/plan_flags.h"
+#include "tools/plan/plan_question.h"
+#include "tools/schedule/answer/schedule_dealt.h"
+#include "tools/schedule/schedule_flags.h"
+#include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/schedule/timetable/schedule_source.h"
+
+namespace sluice::python {
+namespace {
+
+// The largest number of defects that are listed.
+constexpr int kMostDefects = 10000;
+
+// Reads `flags` and then the positional argument `first` with the options of `app`.
+absl::Status Parse(CLI::App& app, const std::string& first, const Flags& flags) {
+  CheckFlagValues(app);
+  Flags words = flags;
+  words.push_back("--");  // so that no name is taken for a flag
+  words.push_back(first);
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShowQuestion> ReadShow(const std::string& what, const Flags& words,
+                                      const CostsText& costs) {
+  CLI::App app;
+  ScheduleFlags flags;
+  AddShowFlags(app, flags);
+  if (absl::Status status = Parse(app, what, words); !status.ok()) return status;
+  absl::StatusOr<ShowQuestion> question = ReadShowQuestion(flags);
+  if (!question.ok() || !costs) return question;
+  absl::StatusOr<GivenCosts> given = GivenCosts::FromJson(*costs, "costs");
+  if (!given.ok()) return given.status();
+  question->asked.costs = *std::move(given);
+  return question;
+}
+
+// With its simulation.
+absl::StatusOr<AskedTimetable> Simulated(FoundTable found, PricedTimetable priced) {
+  absl::StatusOr<Simulation> run = RunPriced(priced);
+  if (!run.ok()) return run.status();
+  return AskedTimetable{.table = std::move(found.table),
+                        .line_end = found.line_end,
+                        .defects = {},
+                        .shown = ShownSchedule{.table = std::move(priced.table),
+                                               .costs = std::move(priced.costs),
+                                               .activation_limit = priced.activation_limit,
+                                               .run = *std::move(run),
+                                               .measured = {}}};
+}
+
+absl::StatusOr<AskedTimetable> Priced(FoundTable found, const ScheduleQuestion& asked) {
+  absl::StatusOr<PricedTimetable> priced = PriceTimetable(found.table, asked);
+  if (!priced.ok()) return priced.status();
+  return Simulated(std::move(found), *std::move(priced));
+}
+
+absl::StatusOr<AskedTimetable> Dealt(const ShowQuestion& question) {
+  absl::StatusOr<DealtSchedule> dealt = DealSchedule(question);
+  if (!dealt.ok()) return dealt.status();
+  return AskedTimetable{.table = std::move(dealt->table),
+                        .line_end = dealt->line_end,
+                        .defects = {},
+                        .shown = std::move(dealt->shown)};
+}
+
+}  // namespace
+
+absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags& flags,
+                                           const CostsText& costs, bool one_of_several,
+                                           const StopFunction& stop) {
+  if (NamesFile(name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "' names a file; sluice.read_csv reads it"));
+  }
+  absl::StatusOr<ShowQuestion> question = ReadShow(name, flags, costs);
+  if (!question.ok()) return question.status();
+  ScheduleQuestion& asked = question->asked;
+  asked.stop = stop;
+  if (one_of_several && name != kAuto) asked = QuestionFor(name, std::move(asked));
+  if (!asked.stage_members.empty()) return Dealt(*question);
+  if (name == kAuto) {
+    absl::StatusOr<PricedTimetable> best = AutoTimetable(asked);
+    if (!best.ok()) return best.status();
+    FoundTable found{.table = best->table};
+    return Simulated(std::move(found), *std::move(best));
+  }
+  if (asked.choose_chunks) {
+    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
+  }
+  absl::StatusOr<Timetable> table = GenerateTable(name, asked);
+  if (!table.ok()) return table.status();
+  return Priced({.table = *std::move(table)}, asked);
+}
+
+absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::string& name,
+                                        const Flags& flags, const CostsText& costs) {
+  const absl::StatusOr<ShowQuestion> question = ReadShow(name, flags, costs);
+  if (!question.ok()) return question.status();
+  absl::StatusOr<FoundTable> found = ReadTableText(text, name, question->asked);
+  if (!found.ok()) return found.status();
+  std::vector<Defect> defects = FindDefects(found->table, kMostDefects);
+  if (defects.empty()) return Priced(*std::move(found), question->asked);
+  return AskedTimetable{.table = std::move(found->table),
+                        .line_end = found->line_end,
+                        .defects = std::move(defects),
+                        .shown = {}};
+}
+
+absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::string& torch,
+                                     int max_active_stages) {
+  PyTorchOptions options{.max_active_stages = max_active_stages};
+  if (torch == "2.8") {
+    options.version = PyTorchVersion::k2_8;
+  } else if (torch != "2.15") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("torch is '", torch, "'; expected '2.8' or '2.15'"));
+  }
+  const absl::StatusOr<Timetable> lowered = LowerForPyTorch(table.table, options);
+  if (!lowered.ok()) return lowered.status();
+  return FormatTimetableCsv(*lowered, table.line_end);
+}
+
+absl::StatusOr<PlanAnswer> AskPlan(const std::string& model, const Flags& words,
+                                   const StopFunction& stop) {
+  CLI::App app;
+  PlanFlags flags;
+  AddPlanFlags(app, &flags);
+  if (absl::Status status = Parse(app, model, words); !status.ok()) return status;
+  absl::StatusOr<PlanQuestion> question = ReadQuestion(flags);
+  if (!question.ok()) return question.status();
+  question->stop = stop;
+  return AnswerQuestion(*question, {});
+}
+
+AskedTimetable TimetableOf(const Plan& plan) {
+  DrawnStep drawn = DrawnStepOf(plan);
+  return {.table = plan.timetable,
+          .defects = {},
+          .shown = ShownSchedule{.table = std::move(drawn.table),
+                                 .costs = {plan.stage_costs, {}},
+                                 .activation_limit = {},
+                                 .run = std::move(drawn.run),
+                                 .measured = {}},
+          .seconds = true};
+}
+
+}  // namespace sluice::python

@@ -1,0 +1,32 @@
+"""Pipeline timetables, and plans for training across pipeline stages.
+
+    import sluice
+
+    t = sluice.schedule("auto", ranks=4, micro_batches=8, memory_limit=3)
+    t.makespan, t.bubble, t.gap               # and a picture in a notebook
+    p = sluice.plan("gpt2-xl", devices=4, device="a100", global_batch=64)
+    p.stages, p.step_seconds, p.lower_bound
+"""
+
+from sluice._errors import Infeasible, Invalid
+from sluice._plan import Plan, plan
+from sluice._record import Action, CatalogueEntry, Defect, Record, Stage
+from sluice._timetable import Comparison, Timetable, compare, read_csv, schedule, schedules
+
+__all__ = [
+    "Action",
+    "CatalogueEntry",
+    "Comparison",
+    "Defect",
+    "Infeasible",
+    "Invalid",
+    "Plan",
+    "Record",
+    "Stage",
+    "Timetable",
+    "compare",
+    "plan",
+    "read_csv",
+    "schedule",
+    "schedules",
+]

@@ -1,0 +1,78 @@
+"""Keywords as the flags of the command line, and costs as its JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+# What a number without a unit is measured in.
+_UNITS = {
+    "memory": "B",
+    "bandwidth": "B/s",
+    "latency": "s",
+    "time_limit": "s",
+}
+# Costs of `--cost`, which holds for all stages.
+_UNIFORM = ("F", "I", "W", "B", "RECOMPUTE", "send", "overlap")
+
+
+def _plain(value: Any) -> Any:
+    """numpy's arrays and numbers as Python's."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _text(name: str, value: Any) -> str:
+    value = _plain(value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_text(key, item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text("", item) for item in value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        value = int(value)
+    if isinstance(value, (int, float)):
+        return f"{value!r}{_UNITS.get(name, '')}"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise ValueError(
+        f"{name} is a {type(value).__name__}; expected a number, a text or a list of these"
+    )
+
+
+def flags(keywords: Mapping[str, Any]) -> List[str]:
+    """``{"micro_batches": 8, "recompute": True, "seed": None}`` is ``["--micro-batches=8",
+    "--recompute"]``: None and False are what was not given."""
+    words = []
+    for name, value in keywords.items():
+        value = _plain(value)
+        if value is None or value is False:
+            continue
+        flag = "--" + name.replace("_", "-")
+        words.append(flag if value is True else f"{flag}={_text(name, value)}")
+    return words
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def costs(given: Any) -> Tuple[Dict[str, Any], Optional[str]]:
+    """Costs as a flag for what holds for all stages, or as the text of a ``--costs`` file."""
+    if given is None:
+        return {}, None
+    if isinstance(given, str):
+        return {"cost": given}, None
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"costs is a {type(given).__name__}; expected a dict such as "
+            '{"F": [1, 1], "I": [1, 1], "W": [1, 1]}, or a text such as "F=1,B=2"'
+        )
+    plain = {name: _plain(value) for name, value in given.items()}
+    if plain and all(name in _UNIFORM and _number(value) for name, value in plain.items()):
+        return {"cost": plain}, None
+    try:
+        return {}, json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"costs: {error}; expected finite numbers and lists of them") from None

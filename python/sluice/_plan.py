@@ -1,0 +1,201 @@
+"""Plans: the best partition and schedule of a model."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from typing import Any, Dict, List, Optional, Union
+
+from sluice import _core, _flags
+from sluice._errors import Infeasible
+from sluice._record import Record, Stage
+from sluice._timetable import Timetable
+
+# Flags of `sluice plan` that say where and how its answer is printed.
+_PRINTING = ("format", "json", "output")
+
+
+class Plan:
+    """How a model is cut into stages, what they cost, and which timetable runs them.
+
+    ``sluice.plan`` makes them. A notebook shows the stages and the timetable.
+    """
+
+    def __init__(self, core: _core.Plan) -> None:
+        self._core = core
+        self._text = core.json()
+        self._data: Dict[str, Any] = json.loads(self._text)
+        self._timetable: Optional[Timetable] = None
+
+    @property
+    def stages(self) -> List[Stage]:
+        """[stage] its layers, rank, seconds, bytes and recomputation (see ``sluice.Stage``)."""
+        return [Stage(stage) for stage in self._data["stages"]]
+
+    @property
+    def schedule(self) -> Optional[str]:
+        """The schedule's name; "auto" for an order made for these costs; None where a graph was
+        cut for its bottleneck alone."""
+        schedule = self._data.get("schedule")
+        return None if schedule is None else str(schedule)
+
+    @property
+    def step_seconds(self) -> Optional[float]:
+        """The predicted seconds of one step; None where a graph was cut for its bottleneck alone."""
+        seconds = self._data.get("step_seconds")
+        return None if seconds is None else float(seconds)
+
+    @property
+    def bottleneck_seconds(self) -> float:
+        """The most seconds that a rank, or an edge between ranks, takes for one micro-batch."""
+        return float(self._data["bottleneck_seconds"])
+
+    @property
+    def bubble(self) -> Optional[float]:
+        """The idle share of the step; None without a schedule."""
+        bubble = self._data.get("bubble")
+        return None if bubble is None else float(bubble)
+
+    @property
+    def tokens_per_second(self) -> Optional[float]:
+        """Of all replicas; None for a graph of operations, whose micro-batches are not known."""
+        tokens = self._data.get("tokens_per_second")
+        return None if tokens is None else float(tokens)
+
+    @property
+    def lower_bound(self) -> float:
+        """Seconds of the objective that no plan over what was tried can beat: this is proved."""
+        return float(self._data["lower_bound"])
+
+    @property
+    def gap(self) -> float:
+        """How far the plan is above ``lower_bound``: 0.01 is 1 %."""
+        return float(self._data["gap"])
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the plan is proved to be the best."""
+        return bool(self._data["optimal"])
+
+    @property
+    def partition(self) -> Optional[str]:
+        """The layers of each stage, such as "0-5,6-11"; None for a graph of operations."""
+        partition = self._data.get("partition")
+        return None if partition is None else str(partition)
+
+    @property
+    def rejected(self) -> List[Record]:
+        """What else was tried, the best first: records with ``what`` and ``why``."""
+        return [Record(each) for each in self._data.get("rejected", [])]
+
+    @property
+    def what_if(self) -> List[Record]:
+        """With ``what_if=True``: what more devices, memory or bandwidth would gain: records with
+        ``what``, ``step_seconds``, ``peak_bytes`` and ``plan``, or ``what`` and ``why``."""
+        return [Record(each) for each in self._data.get("what_if", [])]
+
+    @property
+    def pareto(self) -> List[Record]:
+        """With ``pareto=True``: the fastest plan for each amount of memory: records with
+        ``step_seconds``, ``peak_bytes`` and ``plan``."""
+        return [Record(each) for each in self._data.get("pareto", [])]
+
+    @property
+    def completed(self) -> bool:
+        """False where ``time_limit`` was over before the bytes of a run were counted: then
+        ``peak_bytes`` are the layers' own, a little less."""
+        return self._core.completed
+
+    @property
+    def costs(self) -> str:
+        """Where the seconds come from, for people."""
+        return self._core.costs
+
+    @property
+    def timetable(self) -> Optional[Timetable]:
+        """One step, with one row per rank, in seconds; None where a graph was cut for its
+        bottleneck alone, which has no schedule."""
+        if self._timetable is None and self._core.has_timetable:
+            self._timetable = Timetable(self._core.timetable())
+        return self._timetable
+
+    def to_json(self) -> str:
+        """The plan file, as ``sluice plan --json`` prints it and ``sluice train --plan`` reads it."""
+        return self._text
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The fields of the plan file."""
+        data: Dict[str, Any] = json.loads(self._text)
+        return data
+
+    def __repr__(self) -> str:
+        took = (
+            f"bottleneck {self.bottleneck_seconds:.4g} s"
+            if self.step_seconds is None
+            else f"{self.schedule}, step {self.step_seconds:.4g} s"
+        )
+        return (
+            f"<Plan {self._data['model']} on {self._data['devices']} devices: "
+            f"{len(self._data['stages'])} stages, {took}, gap {self.gap:.1%}>"
+        )
+
+    def _repr_html_(self) -> str:
+        titles = ["stage", "rank", "layers", "forward", "backward", "memory", "recompute"]
+        rows = []
+        for stage in self.stages:
+            names = stage.layer_names
+            layers = names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]} ({len(names)})"
+            cells = [
+                str(stage.stage),
+                str(stage.rank),
+                layers,
+                f"{stage.forward_seconds * 1e3:.4g} ms",
+                f"{stage.backward_seconds * 1e3:.4g} ms",
+                f"{stage.peak_bytes / 2**30:.3g} GiB",
+                str(stage.get("recompute", "")),
+            ]
+            rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+        head = "".join(f"<th>{title}</th>" for title in titles)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        picture = self.timetable._repr_html_() if self.timetable is not None else ""
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}{picture}"
+
+
+def plan(model: Union[str, "os.PathLike[str]"], *, devices: int, **flags: Any) -> Plan:
+    """The best partition and schedule of a model on some devices, with a proven bound.
+
+    The search runs without the interpreter's lock, and Ctrl-C ends it.
+
+    Args:
+        model: a preset ("gpt2", "llama-3.1-8b", ...), a Hugging Face ``config.json`` or the folder
+            that has one, a ``profile.json`` of ``sluice profile``, or a PipeDream ``graph.txt``.
+        devices: how many, all replicas and stages together.
+        **flags: every flag of ``sluice plan`` (``sluice plan --help``), with underscores:
+
+            - what runs it: ``device`` ("h100", ... or a path), ``cluster`` (a path), ``memory``
+              (bytes or "80GiB"), ``bandwidth`` (bytes per second or "12GB/s"), ``latency`` (seconds
+              or "5us");
+            - what a step is: ``global_batch``, ``micro_batches``, ``micro_batch_size``, ``seq``,
+              ``dtype`` ("fp32" or "bf16"), ``optimizer``, ``lora`` (a text or a dict), ``freeze``;
+            - what may be chosen: ``schedule``, ``chunks``, ``recompute``, ``data_parallel``,
+              ``tensor_parallel`` (a number or "auto"), ``zero``, ``partition`` ("0-5,6-11");
+            - what is best: ``objective`` ("step" or "bottleneck"), ``time_limit`` (seconds or
+              "10s"), ``gap``, ``what_if=True``, ``pareto=True``;
+            - the shape of a preset: ``layers``, ``dim``, ``heads``, ``vocab``.
+
+    Raises:
+        ValueError: a keyword or a file is wrong; ``device="cpu"``, which is measured with kernels
+            that this package is built without.
+        Infeasible: nothing fits into memory, or nothing was found in the time.
+    """
+    for name in _PRINTING:
+        if name in flags:
+            raise ValueError(f"{name} is for the command line; the plan that is returned has to_json()")
+    keywords = {"devices": devices, **flags}
+    try:
+        return Plan(_core.plan(os.fspath(model), _flags.flags(keywords)))
+    except Infeasible as error:
+        error.question = {"model": os.fspath(model), **keywords}
+        raise
