@@ -138,6 +138,17 @@ absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::str
   return FormatTimetableCsv(*lowered, table.line_end);
 }
 
+std::vector<std::string> PlanFlagNames() {
+  CLI::App app;
+  PlanFlags flags;
+  AddPlanFlags(app, &flags);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  }
+  return names;
+}
+
 absl::StatusOr<PlanAnswer> AskPlan(const std::string& model, const Flags& words,
                                    const StopFunction& stop) {
   CLI::App app;

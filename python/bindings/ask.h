@@ -47,6 +47,9 @@ absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::stri
 absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::string& torch,
                                      int max_active_stages);
 
+// The flags that AskPlan takes, without their dashes: "micro-batches".
+std::vector<std::string> PlanFlagNames();
+
 // The plan of `model`: a preset or a path. FailedPrecondition and DeadlineExceeded: there is none.
 absl::StatusOr<PlanAnswer> AskPlan(const std::string& model, const Flags& flags,
                                    const StopFunction& stop);

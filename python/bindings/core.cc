@@ -73,6 +73,11 @@ SharedPlan MakePlan(const std::string& model, const Flags& flags) {
       PlanOf(Interruptible([&](const StopFunction& stop) { return AskPlan(model, flags, stop); })));
 }
 
+// The table with one row per rank, where there are times.
+const Timetable& Shown(const AskedTimetable& asked) {
+  return asked.shown ? asked.shown->table : asked.table;
+}
+
 std::string DefectsText(const AskedTimetable& asked) {
   return DefectsJson(asked.table.name, asked.table, asked.defects).dump();
 }
@@ -156,7 +161,7 @@ void AddTimetable(py::module_& module) {
       .def_property_readonly("sound", [](const AskedTimetable& it) { return it.defects.empty(); })
       .def_property_readonly("name", [](const AskedTimetable& it) { return it.table.name; })
       .def_property_readonly("ranks",
-                             [](const AskedTimetable& it) { return it.table.placement.ranks(); })
+                             [](const AskedTimetable& it) { return Shown(it).placement.ranks(); })
       .def_property_readonly("stages",
                              [](const AskedTimetable& it) { return it.table.placement.stages(); })
       .def_property_readonly("micro_batches",
@@ -190,6 +195,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("schedule", Schedule);
   module.def("table", Table);
   module.def("plan", MakePlan);
+  module.def("plan_flags", PlanFlagNames);
   module.def("comparison", ComparisonOf);
   module.def("catalogue", [] { return CatalogueJson().dump(); });
   module.def("op_names", OpNames);

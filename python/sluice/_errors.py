@@ -12,8 +12,8 @@ _NO_PLAN = 3
 _INVALID_TIMETABLE = 4
 _OUT_OF_MEMORY = 6
 
-# "--micro-batches", "-m/--micro-batches".
-_FLAG = re.compile(r"(?:-[a-z]/)?--([a-z][a-z0-9-]*[a-z0-9])")
+# "--micro-batches", "-m/--micro-batches"; what is quoted was given.
+_FLAG = re.compile(r"(?<!['\w-])(?:-[a-z]/)?--([a-z][a-z0-9-]*[a-z0-9])")
 # A flag that has only a letter where the message names its value.
 _LETTERS = {"-p": "ranks", "-m": "micro_batches", "-v": "chunks"}
 # Advice for the command line.

@@ -50,7 +50,13 @@ def flags(keywords: Mapping[str, Any]) -> List[str]:
         if value is None or value is False:
             continue
         flag = "--" + name.replace("_", "-")
-        words.append(flag if value is True else f"{flag}={_text(name, value)}")
+        if value is True:
+            words.append(flag)
+            continue
+        text = _text(name, value)
+        if not text:
+            raise ValueError(f"{name}: the value is empty; give one, or leave it out")
+        words.append(f"{flag}={text}")
     return words
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import html
 import json
 import os
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Union
 
 from sluice import _core, _flags
 from sluice._errors import Infeasible
@@ -163,6 +164,21 @@ class Plan:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}{picture}"
 
 
+def _check(flags: Mapping[str, Any]) -> None:
+    """Raises ValueError for keywords that there are not."""
+    known = [name.replace("-", "_") for name in _core.plan_flags()]
+    known = [name for name in known if name not in (*_PRINTING, "help")]
+    for name in flags:
+        if name in _PRINTING:
+            raise ValueError(
+                f"{name} is for the command line; the plan that is returned has to_json()"
+            )
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+            raise ValueError(f"sluice.plan has no keyword '{name}'; {hint}")
+
+
 def plan(model: Union[str, "os.PathLike[str]"], *, devices: int, **flags: Any) -> Plan:
     """The best partition and schedule of a model on some devices, with a proven bound.
 
@@ -190,9 +206,7 @@ def plan(model: Union[str, "os.PathLike[str]"], *, devices: int, **flags: Any) -
             that this package is built without.
         Infeasible: nothing fits into memory, or nothing was found in the time.
     """
-    for name in _PRINTING:
-        if name in flags:
-            raise ValueError(f"{name} is for the command line; the plan that is returned has to_json()")
+    _check(flags)
     keywords = {"devices": devices, **flags}
     try:
         return Plan(_core.plan(os.fspath(model), _flags.flags(keywords)))

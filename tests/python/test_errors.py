@@ -1,0 +1,66 @@
+"""What the command line answers with an exit code is an exception with the same words."""
+
+import pytest
+import sluice
+
+BAD = [
+    (lambda: sluice.schedule("1f2b", ranks=4, micro_batches=8), "did you mean '1f1b'"),
+    (lambda: sluice.schedule("1f1b", ranks=4), "needs ranks and micro_batches"),
+    (lambda: sluice.schedule("1f1b", ranks=0, micro_batches=8), "ranks"),
+    (lambda: sluice.schedule("1f1b", ranks="four", micro_batches=8), "ranks: four is not a whole"),
+    (lambda: sluice.schedule("1f1b", ranks=[], micro_batches=8), "ranks: the value is empty"),
+    (lambda: sluice.schedule("1f1b", ranks=4, micro_batches=2**70), "micro_batches: .* is too large"),
+    (lambda: sluice.schedule("1f1b", ranks=4, micro_batches=8, group=2), "leave group out"),
+    (lambda: sluice.schedule("1f1b", ranks=object(), micro_batches=8), "ranks is a object"),
+    (lambda: sluice.schedule("zbv", ranks=4, micro_batches=8, placement="looped"), "placement"),
+    (lambda: sluice.schedule("table.csv", ranks=4, micro_batches=8), "read_csv"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs={"F": [1]}), "F has 1 value"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs={"F": [1, "x"]}), "F"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs={"G": [1, 1]}), "G"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs={"F": [1, {1}]}), "costs: "),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs={"F": [1, float("nan")]}), "finite"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs={"F": -1}), "at least 0"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2, costs=3), "costs is a int"),
+    (lambda: sluice.read_csv("0F0,what\n"), "line 1, column 5"),
+    (lambda: sluice.read_csv("/no/such/file.csv"), "/no/such/file.csv: cannot be read"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2).to_csv("xml"), "'xml'"),
+    (lambda: sluice.schedule("1f1b", ranks=2, micro_batches=2).to_text(columns=3), "columns is 3"),
+    (lambda: sluice.plan("gpt9", devices=2, device="h100"), "no preset model 'gpt9'"),
+    (lambda: sluice.plan("gpt2", devices=2, device="h900"), "h900"),
+    (lambda: sluice.plan("gpt2", devices=2), "name another device"),
+    (lambda: sluice.plan("gpt2", devices=0, device="h100"), "devices must be at least 1"),
+    (lambda: sluice.plan("gpt2", devices=2, device="h100", time_limits=3), "did you mean 'time_limit'"),
+    (lambda: sluice.plan("gpt2", devices=2, device="h100", xyzzy=3), "no keyword 'xyzzy'"),
+    (lambda: sluice.plan("gpt2", devices=2, device="h100", json=True), "to_json"),
+    (lambda: sluice.plan("gpt2", devices=2, device="h100", memory="lots"), "memory"),
+    (lambda: sluice.plan("missing/config.json", devices=2, device="h100"), "missing/config.json"),
+    (lambda: sluice.plan("--help", devices=2, device="h100"), "no preset model '--help'"),
+]
+
+
+@pytest.mark.parametrize("call, words", BAD)
+def test_bad_input_is_a_value_error(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_what_cannot_be_had_is_infeasible(command_line):
+    asked = dict(ranks=4, micro_batches=8, memory_limit=2)
+    with pytest.raises(sluice.Infeasible, match="1f1b holds 4 activations on rank 0") as caught:
+        sluice.schedule("1f1b", **asked)
+    assert caught.value.question["memory_limit"] == 2 and caught.value.exit_code == 3
+    code, _, _ = command_line.run("schedule", "show", "1f1b", "-p", "4", "-m", "8", "--memory-limit", "2")
+    assert code == 3
+    with pytest.raises(sluice.Infeasible, match="the least limit that would do is 1"):
+        sluice.schedule("auto", ranks=4, micro_batches=8, memory_limit=0)
+    with pytest.raises(sluice.Infeasible, match="no plan fits into") as caught:
+        sluice.plan("gpt2", devices=4, device="h100", memory="1MB")
+    assert caught.value.question["model"] == "gpt2"
+    with pytest.raises(sluice.Infeasible):
+        sluice.compare(["zb-h1"], **asked)
+    assert "1f1b" in sluice.compare(**asked).skipped
+
+
+def test_neither_is_a_value_error():
+    assert not issubclass(sluice.Infeasible, ValueError)
+    assert not issubclass(sluice.Invalid, ValueError)

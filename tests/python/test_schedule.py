@@ -1,0 +1,219 @@
+"""Timetables: against the command line, a naive simulator, and every order there is."""
+
+import json
+import xml.etree.ElementTree
+
+import naive
+import numpy
+import pytest
+import sluice
+
+# What the command line and the package are both asked.
+SETTINGS = [
+    ("gpipe", dict(ranks=4, micro_batches=8)),
+    ("1f1b", dict(ranks=4, micro_batches=8)),
+    ("1f1b", dict(ranks=8, micro_batches=24, costs="F=1,B=2,send=0.25")),
+    ("1f1b", dict(ranks=3, micro_batches=5, recompute=True)),
+    ("eager-1f1b", dict(ranks=4, micro_batches=9, costs="F=1.5,send=0.5")),
+    ("interleaved", dict(ranks=4, micro_batches=8, chunks=3, group=4)),
+    ("interleaved-zb", dict(ranks=4, micro_batches=8)),
+    ("bfs", dict(ranks=2, micro_batches=4, chunks=2)),
+    ("zb-h1", dict(ranks=4, micro_batches=8, costs="F=0.1,I=0.2,W=0.3")),
+    ("zb-h2", dict(ranks=4, micro_batches=12)),
+    ("zb-2p", dict(ranks=4, micro_batches=12, memory_limit=7)),
+    ("zbv", dict(ranks=4, micro_batches=8)),
+    ("v-half", dict(ranks=4, micro_batches=10)),
+    ("v-min", dict(ranks=6, micro_batches=12)),
+    ("dualpipev", dict(ranks=4, micro_batches=16, costs="F=1,B=2,overlap=2.5")),
+    ("chimera", dict(ranks=4, micro_batches=8)),
+    ("hanayo", dict(ranks=4, micro_batches=8)),
+    ("pipedream", dict(ranks=4, micro_batches=8)),
+    ("pipedream-2bw", dict(ranks=4, micro_batches=16, update_every=8)),
+    ("1f1b", dict(micro_batches=12, stage_replicas=[3, 1])),
+    ("auto", dict(ranks=4, micro_batches=8, memory_limit=3)),
+    ("auto", dict(ranks=3, micro_batches=6, chunks="auto", costs="F=1,I=1,W=2")),
+    ("auto", dict(ranks=2, micro_batches=6, chunks=2, placement="v", memory_limit=5)),
+]
+
+
+def words_of(keywords):
+    words = []
+    for name, value in keywords.items():
+        name = {"costs": "cost"}.get(name, name)
+        value = ",".join(map(str, value)) if isinstance(value, list) else value
+        words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+    return words
+
+
+@pytest.mark.parametrize("name, keywords", SETTINGS)
+def test_agrees_with_the_command_line(command_line, name, keywords):
+    table = sluice.schedule(name, **keywords)
+    show = ["schedule", "show", name, *words_of(keywords)]
+    assert table.to_json(actions=True) + "\n" == command_line.output(*show, "--json", "--actions")
+    # Each field is that of the document.
+    document = json.loads(table.to_json(actions=True))
+    for field in ("makespan", "bubble", "span_bubble", "lower_bound", "gap", "peak_activations"):
+        assert getattr(table, field) == document[field]
+    assert table.rank_actions == document["rank_actions"]
+
+
+@pytest.mark.parametrize("form", ["svg", "html", "trace", "csv"])
+@pytest.mark.parametrize("name, keywords", SETTINGS[1:24:6])
+def test_draws_as_the_command_line(command_line, name, keywords, form):
+    show = ["schedule", "show", name, *words_of(keywords), "--format", form]
+    assert getattr(sluice.schedule(name, **keywords), f"to_{form}")() == command_line.output(*show)
+
+
+def test_costs_of_stages_are_those_of_the_file(command_line, tmp_path):
+    costs = {
+        "F": [1.0, 2.0, 1.5, 0.5],
+        "I": [1.0, 2.0, 1.0, 1.0],
+        "W": [0.5, 1.0, 1.5, 0.5],
+        "send": [0.1, 0.2, 0.3],
+        "activation_bytes": [4.0, 3.0, 2.0, 1.0],
+        "weight_grad_bytes": [1.0, 1.0, 1.0, 1.0],
+        "device_memory": [14.0, 14.0, 9.0, 4.0],
+    }
+    file = tmp_path / "costs.json"
+    file.write_text(json.dumps(costs))
+    arrays = {name: numpy.array(values) for name, values in costs.items()}
+    for name in ("zb-h1", "auto"):
+        show = ["schedule", "show", name, "-p", "4", "-m", "8", "--costs", str(file), "--json"]
+        want = command_line.output(*show)
+        for given in (costs, arrays):
+            table = sluice.schedule(name, ranks=4, micro_batches=8, costs=given)
+            assert table.to_json() + "\n" == want
+    assert table.peak_bytes == json.loads(want)["peak_bytes"]
+    assert all(held <= most for held, most in zip(table.peak_bytes, costs["device_memory"]))
+
+
+def test_numbers_alone_hold_for_every_stage():
+    want = sluice.schedule("1f1b", ranks=4, micro_batches=8, costs="F=1,B=3,send=0.5")
+    costs = {"F": 1, "B": numpy.float64(3), "send": 0.5}
+    assert sluice.schedule("1f1b", ranks=4, micro_batches=8, costs=costs).to_json() == want.to_json()
+
+
+@pytest.mark.parametrize("name", ["gpipe", "1f1b", "interleaved", "zb-h1", "zbv", "hanayo", "auto"])
+@pytest.mark.parametrize("seed", range(3))
+def test_agrees_with_a_naive_simulator(name, seed):
+    random = numpy.random.default_rng(seed)
+    stages = 4 * {"interleaved": 2, "zbv": 2, "hanayo": 2}.get(name, 1)
+    costs = {op: random.integers(1, 9, stages).astype(float) for op in "FIW"}
+    costs["send"] = float(random.integers(0, 3))
+    table = sluice.schedule(name, ranks=4, micro_batches=8, costs=costs)
+    rows = [[(a.op, a.stage, a.micro_batch) for a in row] for row in table.rank_actions]
+
+    def cost(op, stage):
+        return costs["I"][stage] + costs["W"][stage] if op == "B" else costs[op][stage]
+
+    times = naive.simulate(rows, stages, cost, costs["send"])
+    assert times == [[(a.start, a.end) for a in row] for row in table.rank_actions]
+    assert table.makespan == naive.makespan(times)
+    splits = any(op == "W" for op, _, _ in rows[0])
+    assert table.peak_activations == [
+        naive.peak_activations(row, t, splits) for row, t in zip(rows, times)
+    ]
+    work = [sum(end - start for start, end in t) for t in times]
+    assert table.work == pytest.approx(work)
+    assert table.bubble == pytest.approx(1 - sum(work) / (4 * table.makespan))
+    spans = [t[-1][1] - t[0][0] for t in times]
+    assert table.span_bubble == pytest.approx(1 - sum(work) / (4 * max(spans)))
+    assert table.lower_bound <= table.makespan
+    assert table.gap == pytest.approx(table.makespan / table.lower_bound - 1)
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_auto_is_the_best_of_all_orders(seed, limit):
+    random = numpy.random.default_rng(seed)
+    costs = {op: random.integers(1, 6, 2).astype(float) for op in "FIW"}
+    best = sluice.schedule("auto", ranks=2, micro_batches=2, costs=costs, memory_limit=limit)
+    least = naive.least_makespan(2, lambda op, stage: costs[op][stage], limit)
+    assert best.makespan == least
+    assert best.lower_bound <= least
+
+
+def test_actions_as_an_array():
+    table = sluice.schedule("zbv", ranks=4, micro_batches=8)
+    array = table.to_numpy()
+    flat = [(rank, a) for rank, row in enumerate(table.rank_actions) for a in row]
+    assert array.shape == (len(flat),)
+    for field in ("op", "stage", "micro_batch", "start", "end"):
+        assert array[field].tolist() == [a[field] for _, a in flat]
+    assert array["rank"].tolist() == [rank for rank, _ in flat]
+    assert array["end"].max() == table.makespan
+
+
+def test_csv_comes_back(command_line, tmp_path):
+    for name in ("1f1b", "zbv", "chimera"):
+        table = sluice.schedule(name, ranks=4, micro_batches=8)
+        text = table.to_csv()
+        file = tmp_path / f"{name}.csv"
+        file.write_text(text)
+        place = {"placement": "bidirectional"} if name == "chimera" else {}
+        for given in (text, file, str(file)):
+            again = sluice.read_csv(given, **place)
+            assert again.check() == []
+            assert again.to_csv() == text
+            assert again.makespan == table.makespan
+    windows = sluice.read_csv(text.replace("\n", "\r\n"))
+    assert windows.to_csv() == text.replace("\n", "\r\n")
+
+
+def test_comms_are_those_of_the_command_line(command_line):
+    table = sluice.schedule("zb-h1", ranks=4, micro_batches=8)
+    show = ["schedule", "show", "zb-h1", "-p", "4", "-m", "8", "--format", "comms-csv"]
+    assert table.to_csv("comms") == table.to_csv("comms", torch="2.15")
+    assert table.to_csv("comms") == command_line.output(*show)
+    older = table.to_csv("comms", torch="2.8")
+    assert "WAIT_SEND" in table.to_csv("comms") and "WAIT_SEND" not in older
+    # The messages of both are alike, and so is what is computed.
+    for text in (older, table.to_csv("comms")):
+        again = sluice.read_csv(text)
+        assert again.check() == [] and again.makespan == table.makespan
+    with pytest.raises(ValueError, match="torch is '1.0'; expected '2.8' or '2.15'"):
+        table.to_csv("comms", torch="1.0")
+
+
+def test_check_lists_what_the_command_line_lists(command_line, tmp_path):
+    file = tmp_path / "bad.csv"
+    file.write_text("0F0,0F1,0B1,0B0\n1F0,1B0,1F1\n")
+    code, out, _ = command_line.run("schedule", "check", str(file), "--json")
+    table = sluice.read_csv(file)
+    assert code == 4 and table.check() == json.loads(out)["defects"] != []
+    for use in (lambda: table.makespan, lambda: table.rank_actions, table.to_svg, table.to_numpy):
+        with pytest.raises(sluice.Invalid, match="not a sound timetable") as caught:
+            use()
+        assert caught.value.defects == table.check()
+        assert caught.value.exit_code == 4
+    assert table.to_csv() == file.read_text()
+    assert "defects" in repr(table) and "<li>" in table._repr_html_()
+
+
+def test_a_notebook_shows_it():
+    table = sluice.schedule("1f1b", ranks=2, micro_batches=3)
+    root = xml.etree.ElementTree.fromstring(table._repr_svg_())
+    assert root.tag.endswith("svg")
+    shown = table._repr_html_()
+    assert "makespan 12" in shown and "data:image/svg+xml" in shown
+    assert str(table).startswith("1f1b: 2 ranks, 3 micro-batches\nmakespan 12 ")
+
+
+def test_compare_is_that_of_the_command_line(command_line):
+    names = ["1f1b", "interleaved", "zbv", "auto"]
+    lines = sluice.compare(names, ranks=4, micro_batches=8, chunks=2)
+    words = ["schedule", "compare", *names, "-p", "4", "-m", "8", "-v", "2"]
+    assert str(lines) == command_line.output(*words)
+    assert [line.name for line in lines] == names and len(lines[1:]) == 3
+    assert "<td>interleaved</td>" in lines._repr_html_()
+    everything = sluice.compare(ranks=4, micro_batches=6)
+    assert str(everything) == command_line.output("schedule", "compare", "-p", "4", "-m", "6")
+    assert set(everything.skipped) | {line.name for line in everything} == {
+        entry.name for entry in sluice.schedules()
+    }
+
+
+def test_the_catalogue_is_that_of_the_command_line(command_line):
+    assert sluice.schedules() == json.loads(command_line.output("schedule", "list", "--json"))
+    entry = next(entry for entry in sluice.schedules() if entry.name == "zbv")
+    assert entry.default_chunks == 2 and entry["splits_backward"] is True

@@ -1,0 +1,81 @@
+"""A search lets other threads run, and Ctrl-C ends it."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+import sluice
+
+# Much longer than any test waits.
+UNEVEN = {op: [1 + 0.37 * (7 * s % 5) for s in range(16)] for op in "FIW"}
+LONG = {
+    "schedule": lambda: sluice.schedule(
+        "auto", ranks=16, micro_batches=64, costs=UNEVEN, memory_limit=12, time_limit=60
+    ),
+    "chunks": lambda: sluice.schedule(
+        "auto", ranks=16, micro_batches=64, chunks="auto", costs=UNEVEN, time_limit="60s"
+    ),
+    "plan": lambda: sluice.plan(
+        "llama-3.1-70b", devices=64, device="h100", global_batch=256, data_parallel="auto",
+        tensor_parallel="auto", micro_batch_size="auto", time_limit=60,
+    ),
+    "what-if": lambda: sluice.plan(
+        "llama-3.1-8b", devices=16, device="h100", global_batch=256, data_parallel="auto",
+        tensor_parallel="auto", micro_batch_size="auto", what_if=True, pareto=True, time_limit=60,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", sorted(LONG))
+def test_ctrl_c_ends_it(what):
+    sent = []
+
+    def press():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(1.0, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        LONG[what]()
+    took = time.monotonic() - sent[0]
+    print(f"{what}: {took:.3f} s after Ctrl-C")
+    assert took < 1.0  # 0.02 to 0.1 s where the processor is idle
+
+
+def test_other_threads_run_meanwhile():
+    done = threading.Event()
+    counted = 0
+
+    def search():
+        sluice.schedule(
+            "auto", ranks=16, micro_batches=64, costs=UNEVEN, memory_limit=12, time_limit=1
+        )
+        done.set()
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    while not done.wait(0.001):
+        counted += 1
+    thread.join()
+    assert counted > 100
+
+
+def test_searches_of_several_threads_do_not_disturb_each_other():
+    want = sluice.schedule("auto", ranks=4, micro_batches=8, memory_limit=3).to_json(True)
+    found = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(
+                sluice.schedule("auto", ranks=4, micro_batches=8, memory_limit=3).to_json(True)
+            )
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [want] * 4
