@@ -184,6 +184,7 @@ void AddTimetable(py::module_& module) {
 }  // namespace
 
 PYBIND11_MODULE(_core, module) {
+  module.attr("version") = SLUICE_VERSION;
   AddTimetable(module);
   py::class_<PlanAnswer, std::shared_ptr<PlanAnswer>>(module, "Plan")
       .def_property_readonly("has_timetable",

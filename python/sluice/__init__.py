@@ -8,6 +8,7 @@
     p.stages, p.step_seconds, p.lower_bound
 """
 
+from sluice._core import version as __version__
 from sluice._errors import Infeasible, Invalid
 from sluice._plan import Plan, plan
 from sluice._record import Action, CatalogueEntry, Defect, Record, Stage

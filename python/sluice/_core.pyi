@@ -1,5 +1,7 @@
 from typing import List, Optional
 
+version: str
+
 class Timetable:
     @property
     def sound(self) -> bool: ...

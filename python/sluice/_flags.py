@@ -35,7 +35,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     raise ValueError(
         f"{name} is a {type(value).__name__}; expected a number, a text or a list of these"
     )

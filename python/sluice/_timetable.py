@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import os
@@ -225,7 +226,14 @@ class Timetable:
         return self.to_text() if self._core.sound else repr(self)
 
     def __repr__(self) -> str:
-        size = f"{self.ranks} ranks, {self.stages} stages, {self.micro_batches} micro-batches"
+        size = ", ".join(
+            f"{count} {what if count == 1 else plural}"
+            for count, what, plural in (
+                (self.ranks, "rank", "ranks"),
+                (self.stages, "stage", "stages"),
+                (self.micro_batches, "micro-batch", "micro-batches"),
+            )
+        )
         if not self._core.sound:
             return f"<Timetable {self.name}: {size}, {len(self.check())} defects>"
         return (
@@ -237,21 +245,14 @@ class Timetable:
         return self.to_svg() if self._core.sound else None
 
     def _repr_html_(self) -> str:
-        """The numbers, and the picture as wide as the page allows."""
+        """The picture, with its numbers, as wide as the page allows."""
         if not self._core.sound:
             items = "".join(f"<li>{html.escape(_say(defect))}</li>" for defect in self.check()[:20])
             return f"<p>{html.escape(repr(self))}</p><ul>{items}</ul>"
         # An image of its own, since the styles of an SVG within a page hold for all of the page.
-        import base64
-
         picture = base64.b64encode(self.to_svg().encode()).decode()
-        unit = " s" if self._core.seconds else ""
         return (
-            f"<p><b>{html.escape(self.name)}</b>: {self.ranks} ranks, {self.micro_batches} "
-            f"micro-batches &middot; makespan {self.makespan:.6g}{unit} &middot; bubble "
-            f"{self.bubble:.1%} &middot; gap to the bound {self.gap:.1%} &middot; at most "
-            f"{max(self.peak_activations)} activations on a rank</p>"
-            f'<img style="max-width:100%" alt="{html.escape(repr(self))}" '
+            f'<img style="max-width:100%" alt="{html.escape(repr(self)[1:-1])}" '
             f'src="data:image/svg+xml;base64,{picture}">'
         )
 

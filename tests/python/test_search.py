@@ -36,13 +36,13 @@ def test_ctrl_c_ends_it(what):
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(1.0, press)
+    timer = threading.Timer(0.4, press)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         LONG[what]()
     took = time.monotonic() - sent[0]
     print(f"{what}: {took:.3f} s after Ctrl-C")
-    assert took < 1.0  # 0.02 to 0.1 s where the processor is idle
+    assert took < 1.0  # 0.02 to 0.1 s where nothing else runs
 
 
 def test_other_threads_run_meanwhile():
@@ -51,7 +51,7 @@ def test_other_threads_run_meanwhile():
 
     def search():
         sluice.schedule(
-            "auto", ranks=16, micro_batches=64, costs=UNEVEN, memory_limit=12, time_limit=1
+            "auto", ranks=16, micro_batches=64, costs=UNEVEN, memory_limit=12, time_limit=0.5
         )
         done.set()
 
@@ -60,7 +60,7 @@ def test_other_threads_run_meanwhile():
     while not done.wait(0.001):
         counted += 1
     thread.join()
-    assert counted > 100
+    assert counted > 50
 
 
 def test_searches_of_several_threads_do_not_disturb_each_other():
