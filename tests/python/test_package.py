@@ -1,6 +1,7 @@
 """What the package is made of."""
 
 import ast
+import doctest
 import pathlib
 import subprocess
 
@@ -67,3 +68,21 @@ def test_numpy_is_not_needed_to_import():
         [__import__("sys").executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout == "9.0\n"
+
+
+def test_the_examples_print_what_the_readme_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readme = pathlib.Path(__file__).parents[2] / "python" / "README.md"
+    text = "\n".join(
+        block.split("```")[0] for block in readme.read_text().split("```python\n")[1:]
+    )
+    # Empty lines within what is printed stand as they are in the README.
+    test = doctest.DocTestParser().get_doctest(
+        text.replace("\n\n ", "\n<BLANKLINE>\n ").replace("\n\npeak:", "\n<BLANKLINE>\npeak:"),
+        {}, "README.md", str(readme), 0,
+    )
+    assert len(test.examples) > 15
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    failures = []
+    runner.run(test, out=failures.append)
+    assert not failures, "".join(failures)
