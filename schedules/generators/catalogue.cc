@@ -1,7 +1,10 @@
 #include "schedules/generators/catalogue.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,7 +55,93 @@ absl::Status CheckCounts(const ScheduleRequest& request) {
   return absl::OkStatus();
 }
 
+// The table may be read while a schedule is registered: entries never move, and the count includes
+// one only when it is complete.
+class Table {
+ public:
+  Table() : entries_(kMostRegistered + PublishedSchedules().size()) {
+    std::copy(PublishedSchedules().begin(), PublishedSchedules().end(), entries_.begin());
+    count_ = PublishedSchedules().size();
+  }
+  absl::Span<const CatalogueEntry> entries() const {
+    return {entries_.data(), count_.load(std::memory_order_acquire)};
+  }
+  absl::Status Add(const CatalogueEntry& entry) {
+    const std::lock_guard<std::mutex> lock(adding_);
+    for (const CatalogueEntry& known : entries()) {
+      if (absl::string_view(entry.name) == known.name) {
+        return absl::AlreadyExistsError(absl::StrCat("there is a schedule '", entry.name,
+                                                     "' already; give the new one another name"));
+      }
+    }
+    const size_t count = count_.load(std::memory_order_relaxed);
+    if (count == entries_.size()) {
+      return absl::ResourceExhaustedError(absl::StrCat("schedule '", entry.name,
+                                                       "': a program can register ",
+                                                       kMostRegistered, " schedules, and has"));
+    }
+    entries_[count] = entry;
+    count_.store(count + 1, std::memory_order_release);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::mutex adding_;
+  std::vector<CatalogueEntry> entries_;
+  std::atomic<size_t> count_ = 0;
+};
+
+Table& TheTable() {
+  static Table* const table = new Table;  // never destroyed: other threads may still read it
+  return *table;
+}
+
+bool IsNameLetter(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
+}
+
+absl::Status CheckEntry(const CatalogueEntry& entry) {
+  const absl::string_view name = entry.name == nullptr ? "" : entry.name;
+  if (name.empty() || name.front() == '-' || !std::all_of(name.begin(), name.end(), IsNameLetter)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name,
+                     "' is no name for a schedule; expected lower-case letters, digits "
+                     "and hyphens, such as \"my-1f1b\""));
+  }
+  if (name == "auto") {
+    return absl::AlreadyExistsError(
+        "'auto' is the search for the best schedule; give the new one another name");
+  }
+  const std::pair<const char*, const char*> texts[] = {
+      {"summary", entry.summary}, {"needs", entry.needs},     {"bubble", entry.bubble},
+      {"memory", entry.memory},   {"weights", entry.weights}, {"source", entry.source}};
+  for (const auto& [what, text] : texts) {
+    if (text == nullptr || *text == '\0') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule '", name, "': `", what, "` is empty; it is shown to people"));
+    }
+  }
+  if (entry.generate == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", name, "' has no `generate`, the function that makes its table"));
+  }
+  if (entry.default_chunks < 1 || entry.chunk_step < 0 || entry.copies < 1 || entry.copies > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule '", name, "': default_chunks ", entry.default_chunks, ", chunk_step ",
+        entry.chunk_step, ", copies ", entry.copies,
+        "; expected at least 1 chunk, a step of at least 0, and 1 or 2 copies of the model"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Span<const CatalogueEntry> Catalogue() { return TheTable().entries(); }
+
+absl::Status RegisterSchedule(const CatalogueEntry& entry) {
+  if (absl::Status sound = CheckEntry(entry); !sound.ok()) return sound;
+  return TheTable().Add(entry);
+}
 
 absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name) {
   for (const CatalogueEntry& entry : Catalogue()) {

@@ -30,8 +30,8 @@ struct ScheduleRequest {
   int memory_limit = 0;
 };
 
-// One published schedule. The catalogue is a table of these: adding a schedule is adding a
-// generator and a row.
+// One schedule. The catalogue is a table of these: adding a schedule is adding a generator and a row
+// (here), or calling RegisterSchedule (from a program that uses the library).
 struct CatalogueEntry {
   const char* name;     // as on the command line: "1f1b"
   const char* summary;  // one line for people
@@ -54,7 +54,18 @@ struct CatalogueEntry {
   absl::StatusOr<Timetable> (*generate)(const ScheduleRequest& request);
 };
 
+// The published schedules, then those that this program has registered, in that order. What was
+// returned stays valid; it does not grow.
 absl::Span<const CatalogueEntry> Catalogue();
+absl::Span<const CatalogueEntry> PublishedSchedules();
+// Adds a schedule of the calling program's own: from then on whatever lists, generates, plans,
+// trains or searches schedules knows it, as it knows the published ones. All strings of `entry` must
+// outlive the program's last use of the catalogue (literals do). Any thread may call it.
+// InvalidArgument where `entry` has no generator, no text for a field that is shown, counts that
+// make no sense, or a name other than lower-case letters, digits and hyphens; AlreadyExists where
+// the name is taken ("auto" is, by the search); ResourceExhausted after kMostRegistered schedules.
+inline constexpr int kMostRegistered = 100;
+absl::Status RegisterSchedule(const CatalogueEntry& entry);
 // The entry called `name`; NotFound lists the names there are (the nearest first).
 absl::StatusOr<const CatalogueEntry*> FindSchedule(absl::string_view name);
 // InvalidArgument for counts below 1, and for more stages or forwards than a timetable can have.

@@ -5,7 +5,7 @@ namespace {
 
 // Synchronous schedules first, each near its relatives. p ranks, r the rank (from 0), m
 // micro-batches, v chunks per rank, g the (largest) group, k micro-batches per update.
-constexpr CatalogueEntry kCatalogue[] = {
+constexpr CatalogueEntry kPublished[] = {
     {.name = "gpipe",
      .summary = "all forwards, a flush, all backwards",
      .needs = "v = 1",
@@ -179,6 +179,6 @@ constexpr CatalogueEntry kCatalogue[] = {
 
 }  // namespace
 
-absl::Span<const CatalogueEntry> Catalogue() { return kCatalogue; }
+absl::Span<const CatalogueEntry> PublishedSchedules() { return kPublished; }
 
 }  // namespace sluice
