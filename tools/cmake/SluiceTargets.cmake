@@ -1,4 +1,6 @@
-# sluice_room(NAME SOURCES... [USES room...] [LINKS library...]): the static library sluice_NAME.
+# sluice_room(NAME SOURCES... [USES room...] [LINKS library...]): the static library sluice_NAME, installed with the
+# component that it is a part of. Static, also in a build with BUILD_SHARED_LIBS, and so without a SOVERSION: the bits of a run
+# depend on the library and what uses it being of one build, and no version promises another one's binary interface.
 function(sluice_room name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINKS" ${ARGN})
   foreach(room IN LISTS ARG_USES)
@@ -9,7 +11,16 @@ function(sluice_room name)
   endforeach()
   add_library(sluice_${name} STATIC ${ARG_SOURCES})
   list(TRANSFORM ARG_USES PREPEND sluice_)
-  target_link_libraries(sluice_${name} PUBLIC sluice_flags ${ARG_USES} ${ARG_LINKS})
+  # How sluice itself is compiled is no matter of who uses the installed library.
+  target_link_libraries(sluice_${name} PUBLIC $<BUILD_INTERFACE:sluice_flags> ${ARG_USES} ${ARG_LINKS})
+  sluice_component_of(${name} component)
+  sluice_install(${name} ${component})
+endfunction()
+
+# sluice_install(NAME COMPONENT): installs the library sluice_NAME with that component.
+function(sluice_install name component)
+  set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME room_${name})
+  install(TARGETS sluice_${name} EXPORT sluice_${component} COMPONENT development)
 endfunction()
 
 # sluice_test(NAME SOURCES... LINKS...): one GoogleTest binary, registered with CTest under its name.

@@ -1,0 +1,59 @@
+# What of sluice there is to build and to install: the components, each with the rooms that are its own, the components
+# that it stands on, and the packages that it needs. The installed sluiceConfig.cmake reads these tables too, so that a
+# project which asks for some components looks for just the packages of these.
+set(SLUICE_ALL_COMPONENTS schedules planner python runtime program)
+
+set(SLUICE_ROOMS_schedules schedules)
+set(SLUICE_ROOMS_planner optimise spec partitioner)
+# The Python package is built from those of them that compute nothing (SLUICE_PLANS), so it does not stand on the runtime.
+set(SLUICE_ROOMS_runtime tokens failpoints device comm kernels files layers models compile checkpoint_files pipeline
+    profiling planning)
+set(SLUICE_ROOMS_python "")
+set(SLUICE_ROOMS_program "")
+
+set(SLUICE_STANDS_ON_schedules "")
+set(SLUICE_STANDS_ON_planner schedules)
+set(SLUICE_STANDS_ON_python schedules planner)
+set(SLUICE_STANDS_ON_runtime schedules planner)
+set(SLUICE_STANDS_ON_program schedules planner runtime)
+
+# What find_package is given, and PREFIX=MODULE for what only pkg-config knows. MPI and CUDA come on top where they are.
+set(SLUICE_PACKAGES_schedules absl)
+set(SLUICE_PACKAGES_planner TBB nlohmann_json NLopt)
+set(SLUICE_PACKAGES_runtime Threads "OpenMP COMPONENTS CXX" dnnl hwy fmt ZLIB "OpenSSL COMPONENTS Crypto SSL"
+    "ICU COMPONENTS uc" PkgConfig)
+set(SLUICE_PACKAGES_python Threads fmt CLI11)
+set(SLUICE_PACKAGES_program CLI11)
+set(SLUICE_MODULES_runtime PCRE2=libpcre2-8)
+
+# Adds to SLUICE_COMPONENTS what those stand on, in the order of SLUICE_ALL_COMPONENTS; refuses unknown names.
+function(sluice_complete_components)
+  set(wanted ${SLUICE_COMPONENTS})
+  foreach(component IN LISTS SLUICE_COMPONENTS)
+    if(NOT component IN_LIST SLUICE_ALL_COMPONENTS)
+      message(FATAL_ERROR "SLUICE_COMPONENTS: '${component}' is no component; there are: ${SLUICE_ALL_COMPONENTS}")
+    endif()
+    list(APPEND wanted ${SLUICE_STANDS_ON_${component}})
+  endforeach()
+  if(NOT wanted)
+    message(FATAL_ERROR "SLUICE_COMPONENTS is empty; there are: ${SLUICE_ALL_COMPONENTS}")
+  endif()
+  set(complete "")
+  foreach(component IN LISTS SLUICE_ALL_COMPONENTS)
+    if(component IN_LIST wanted)
+      list(APPEND complete ${component})
+    endif()
+  endforeach()
+  set(SLUICE_COMPONENTS ${complete} PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to the component that a room is a part of.
+function(sluice_component_of room result)
+  foreach(component IN LISTS SLUICE_ALL_COMPONENTS)
+    if(room IN_LIST SLUICE_ROOMS_${component})
+      set(${result} ${component} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "room '${room}' is a part of no component; see tools/cmake/SluiceComponents.cmake")
+endfunction()
