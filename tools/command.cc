@@ -9,6 +9,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "comm/printable.h"
 #include "comm/where.h"
 
@@ -38,6 +39,14 @@ std::string Shortened(const std::string& text) {
 absl::Status WithExitCode(absl::Status status, ExitCode code) {
   status.SetPayload(kExitCodePayload, absl::Cord(absl::StrCat(static_cast<int>(code))));
   return status;
+}
+
+std::string ExitCodeTable() {
+  std::string table;
+  for (const auto& [code, meaning] : kExitCodeMeanings) {
+    absl::StrAppendFormat(&table, "  %-3d  %s\n", code, meaning);
+  }
+  return table;
 }
 
 void PrintError(const absl::Status& status) {

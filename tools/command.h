@@ -24,6 +24,23 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
+// Each of them with what it means.
+struct ExitCodeMeaning {
+  ExitCode code;
+  const char* meaning;
+};
+inline constexpr ExitCodeMeaning kExitCodeMeanings[] = {
+    {kExitDone, "done"},
+    {kExitBadInput, "bad usage or input"},
+    {kExitNoPlan, "no feasible plan"},
+    {kExitInvalidTimetable, "an invalid timetable"},
+    {kExitPeerLost, "a peer or a device was lost"},
+    {kExitOutOfMemory, "out of memory"},
+    {kExitInterrupted, "interrupted"},
+};
+// A line for each of them, "  2    bad usage or input".
+std::string ExitCodeTable();
+
 // Prints "sluice: <message>" to stderr, preceded by where it happened (comm/where.h) and without
 // the name of the status code.
 void PrintError(const absl::Status& status);
@@ -66,6 +83,9 @@ void AddScoreCommand(CLI::App& app, int* exit_code);
 void AddTokenizeCommand(CLI::App& app, int* exit_code);
 void AddProfileCommand(CLI::App& app, int* exit_code);
 void AddDoctorCommand(CLI::App& app, int* exit_code);
+void AddHelpCommand(CLI::App& app, int* exit_code);
+void AddCompletionCommand(CLI::App& app, int* exit_code);
+void AddManualCommand(CLI::App& app, int* exit_code);
 void AddCalibrateCommand(CLI::App& app, int* exit_code);
 
 }  // namespace sluice

@@ -27,13 +27,10 @@ std::vector<std::string> Wrap(const std::string& text, size_t width) {
   return lines;
 }
 
-}  // namespace
-
-std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
-  std::string left =
-      absl::StrCat("  ", make_option_name(option, is_positional), make_option_opts(option));
+// `left`, and beside it the lines of `right`; below it where it is too long.
+std::string TwoColumns(std::string left, const std::string& right) {
   std::string text;
-  for (const std::string& line : Wrap(make_option_desc(option), kColumns - kLeft)) {
+  for (const std::string& line : Wrap(right, kColumns - kLeft)) {
     if (left.size() + 2 > kLeft) {
       absl::StrAppend(&text, left, "\n");
       left.clear();
@@ -44,15 +41,31 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   return text;
 }
 
-// " INT", " {fp32,bf16}", " TEXT (required)": the kind of value, without the range against which it
-// is checked: the error message gives that.
-std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
-  if (option->get_type_size() == 0) return "";  // a flag
-  const std::string type = option->get_type_name();
+}  // namespace
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  return TwoColumns(
+      absl::StrCat("  ", make_option_name(option, is_positional), make_option_opts(option)),
+      make_option_desc(option));
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
+  return TwoColumns(absl::StrCat("  ", command->get_name()), command->get_description());
+}
+
+std::string HelpFormatter::ValueName(const CLI::Option& option) {
+  if (option.get_type_size() == 0) return "";  // a flag
+  const std::string type = option.get_type_name();
   const size_t colon = type.find(':');
   const bool choice = colon != std::string::npos && type.compare(colon + 1, 1, "{") == 0;
-  return absl::StrCat(" ", choice ? type.substr(colon + 1) : type.substr(0, colon),
-                      option->get_required() ? " (required)" : "");
+  return choice ? type.substr(colon + 1) : type.substr(0, colon);
+}
+
+// " INT", " {fp32,bf16}", " TEXT (required)".
+std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
+  const std::string value = ValueName(*option);
+  if (value.empty()) return "";
+  return absl::StrCat(" ", value, option->get_required() ? " (required)" : "");
 }
 
 std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {

@@ -13,6 +13,10 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   std::string make_option_opts(const CLI::Option* option) const override;
   std::string make_option_desc(const CLI::Option* option) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
+  // "INT", "{fp32,bf16}", "TEXT": the kind of an option's value, without the range against which it
+  // is checked (the error message gives that); empty for what takes no value.
+  static std::string ValueName(const CLI::Option& option);
 };
 
 }  // namespace sluice

@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -13,75 +11,19 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "models/device/out_of_memory.h"
-#include "schedules/generators/did_you_mean.h"
 #include "tools/command.h"
 #include "tools/flag_values.h"
 #include "tools/help_formatter.h"
+#include "tools/usage_error.h"
+#include "tools/version/version.h"
 
 namespace {
-
-// The subcommand as far as it was recognised, such as "sluice train".
-std::string Chosen(const CLI::App& app) {
-  std::string name = app.get_name();
-  for (const CLI::App* command : app.get_subcommands()) {
-    absl::StrAppend(&name, " ", Chosen(*command));
-  }
-  return name;
-}
-
-// The command that was given last: `app` itself, or one below it.
-const CLI::App& LastOf(const CLI::App& app) {
-  const std::vector<CLI::App*> given = app.get_subcommands();
-  return given.empty() ? app : LastOf(*given.front());
-}
-
-// The commands directly below `app`.
-std::vector<std::string> CommandsOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
-  return names;
-}
-
-// What is wrong, in one line, for people.
-std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
-  const CLI::App& last = LastOf(app);
-  const std::vector<std::string> commands = CommandsOf(last);
-  const std::vector<std::string> words = last.remaining();
-  const auto word = std::find_if(words.begin(), words.end(),
-                                 [](const std::string& text) { return text.rfind('-', 0) != 0; });
-  if (!commands.empty() && word != words.end()) {
-    return absl::StrCat("'", *word, "' is no command; ", sluice::DidYouMean(*word, commands));
-  }
-  if (&last == &app && !words.empty()) {
-    return absl::StrCat("'", words.front(), "' is no command");
-  }
-  static const std::regex conversion("Could not convert: (\\S+) = (.*)");
-  std::smatch given;
-  std::string what = error.what();
-  if (std::regex_match(what, given, conversion)) {
-    return absl::StrCat(given.str(1), ": ", given.str(2), " is not a number that this flag takes");
-  }
-  // CLI11 writes the largest double with all of its 309 digits.
-  static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
-  std::smatch found;
-  if (!std::regex_search(what, found, range)) return what;
-  double number = 0;
-  const char* wrong = !absl::SimpleAtod(found.str(1), &number) ? " is no number"
-                      : std::isfinite(number)                  ? " is too small"
-                                                               : " is not a finite number";
-  return absl::StrCat(found.prefix().str(), found.str(1), wrong);
-}
 
 // The program's exit code: that of the command, unless what it printed could not be written.
 int Ended(int exit_code) {
@@ -122,6 +64,10 @@ int Run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"sluice: plan, schedule and train a model across pipeline stages", "sluice"};
   app.formatter(std::make_shared<sluice::HelpFormatter>());  // also for the subcommands
+  app.footer(absl::StrCat("Exit codes:\n", sluice::ExitCodeTable(),
+                          "\n'sluice help COMMAND' or 'sluice COMMAND --help' says more."));
+  app.set_version_flag("--version", sluice::VersionText,
+                       "Print the version, and those of the libraries that are used");
   app.require_subcommand(1);
   app.parse_complete_callback([&threads] { threads.Limit(); });
   int exit_code = sluice::kExitDone;
@@ -137,13 +83,15 @@ int Run(int argc, char** argv) {
   sluice::AddMergeCommand(app, &exit_code);
   sluice::AddCalibrateCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
+  sluice::AddHelpCommand(app, &exit_code);
+  sluice::AddCompletionCommand(app, &exit_code);
+  sluice::AddManualCommand(app, &exit_code);
   sluice::CheckFlagValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return Ended(app.exit(error));  // --help
-    return sluice::Fail(absl::InvalidArgumentError(
-        absl::StrCat(Explain(error, app), "; see '", Chosen(app), " --help'")));
+    if (error.get_exit_code() == 0) return Ended(app.exit(error));  // --help, --version
+    return sluice::Fail(absl::InvalidArgumentError(sluice::ExplainUsageError(error, app)));
   }
   return Ended(exit_code);
 }

@@ -24,20 +24,38 @@ int EditDistance(absl::string_view a, absl::string_view b) {
   return row.back();
 }
 
-}  // namespace
+using Distances = std::vector<std::pair<int, std::string>>;
 
-std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
-  std::vector<std::pair<int, std::string>> sorted;
+// `names`, the nearest to `name` first.
+Distances ByDistance(absl::string_view name, const std::vector<std::string>& names) {
+  Distances sorted;
   sorted.reserve(names.size());
   for (const std::string& known : names) sorted.emplace_back(EditDistance(name, known), known);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
+  return sorted;
+}
+
+bool IsLike(absl::string_view name, const std::pair<int, std::string>& known) {
+  return 2 * static_cast<size_t>(known.first) <= std::max(name.size(), known.second.size());
+}
+
+}  // namespace
+
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
+  const Distances sorted = ByDistance(name, names);
   const auto take_name = [](std::string* out, const auto& known) { out->append(known.second); };
-  const auto& [distance, nearest] = sorted.front();
-  const bool is_like_it =
-      2 * static_cast<size_t>(distance) <= std::max(name.size(), nearest.size());
-  return absl::StrCat(is_like_it ? absl::StrCat("did you mean '", nearest, "'? ") : "",
-                      "there are: ", absl::StrJoin(sorted, ", ", take_name));
+  const bool is_like_it = IsLike(name, sorted.front());
+  return absl::StrCat(
+      is_like_it ? absl::StrCat("did you mean '", sorted.front().second, "'? ") : "",
+      "there are: ", absl::StrJoin(sorted, ", ", take_name));
+}
+
+std::optional<std::string> NearestName(absl::string_view name,
+                                       const std::vector<std::string>& names) {
+  const Distances sorted = ByDistance(name, names);
+  if (sorted.empty() || !IsLike(name, sorted.front())) return std::nullopt;
+  return sorted.front().second;
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #ifndef SLUICE_SCHEDULES_GENERATORS_DID_YOU_MEAN_H_
 #define SLUICE_SCHEDULES_GENERATORS_DID_YOU_MEAN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace sluice {
 // how many letters to insert, delete or replace); of names that are equally near, in the order
 // given. Where even the nearest differs in more than half of its letters, there is no question.
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names);
+// The nearest alone; nothing where it differs in more than half of its letters, or `names` is empty.
+std::optional<std::string> NearestName(absl::string_view name,
+                                       const std::vector<std::string>& names);
 
 }  // namespace sluice
 

@@ -161,6 +161,12 @@ class Program(unittest.TestCase):
     def test_runs_where_it_is_installed(self):
         self.assertIn("1f1b", done(PREFIX / "bin" / "sluice", "schedule", "list"))
 
+    def test_brings_its_manual_pages_and_completions(self):
+        share = PREFIX / "share"
+        for file in ("man/man1/sluice.1", "man/man1/sluice-schedule-show.1", "bash-completion/completions/sluice",
+                     "zsh/site-functions/_sluice", "fish/vendor_completions.d/sluice.fish"):
+            self.assertGreater((share / file).stat().st_size, 100, file)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

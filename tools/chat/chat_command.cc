@@ -18,7 +18,8 @@ namespace sluice {
 namespace {
 
 constexpr char kExample[] =
-    "Each line of standard input is a message; /exit or the end of the input ends the talk.\n"
+    "Each line of standard input is a message; /exit or the end of the input ends\n"
+    "the talk.\n"
     "Example:\n"
     "  echo 'What is a pipeline?' | sluice chat --load out --temperature 0";
 

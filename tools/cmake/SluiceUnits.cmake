@@ -79,7 +79,7 @@ function(sluice_unit_folder directory source folder path)
   endif()
   # What is compiled in a way of its own.
   foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES)
-    get_source_file_property(value "${source}" DIRECTORY ${directory} ${property})
+    get_source_file_property(value ${PROJECT_SOURCE_DIR}/${file} DIRECTORY ${directory} ${property})
     if(value)
       return()
     endif()

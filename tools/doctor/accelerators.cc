@@ -44,6 +44,14 @@ Gpu DescribeGpu(const Library& driver, int device) {
   return gpu;
 }
 
+}  // namespace
+
+std::string CudaDriverVersion() {
+  int version = 0;  // 1000 * major + 10 * minor
+  if (!Library("libcuda.so.1").Call("cuDriverGetVersion", &version)) return "";
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
 // The version of the library that --transport nccl would use; empty where there is none.
 std::string NcclVersion() {
   const absl::StatusOr<CudaLibrary> library = CudaLibrary::Open("NCCL", {"libnccl.so.2"});
@@ -62,21 +70,16 @@ std::string CudnnVersion() {
   return LibraryVersionName(static_cast<int64_t>(get_version()));
 }
 
-}  // namespace
-
 Accelerators FindAccelerators() {
   Accelerators found;
   const Library driver("libcuda.so.1");
-  int version = 0;  // 1000 * major + 10 * minor
-  if (driver.Call("cuDriverGetVersion", &version)) {
-    found.cuda_driver = absl::StrCat(version / 1000, ".", version % 1000 / 10);
-  }
   int count = 0;
   if (driver.Call("cuInit", 0U) && driver.Call("cuDeviceGetCount", &count)) {
     for (int device = 0; device < count; ++device) {
       found.gpus.push_back(DescribeGpu(driver, device));
     }
   }
+  found.cuda_driver = CudaDriverVersion();
   found.nccl = NcclVersion();
   found.cudnn = CudnnVersion();
   return found;

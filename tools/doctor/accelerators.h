@@ -24,6 +24,10 @@ struct Accelerators {
 // Asks the CUDA driver and NCCL, which are loaded at run time, so any build can tell what the
 // machine has.
 Accelerators FindAccelerators();
+// Each alone, as in Accelerators.
+std::string CudaDriverVersion();
+std::string NcclVersion();
+std::string CudnnVersion();
 
 }  // namespace sluice
 

@@ -13,9 +13,8 @@ namespace sluice {
 namespace {
 
 constexpr char kExample[] =
-    "Each weight keeps the type that it has in the model's folder; what the adapter adds is "
-    "computed "
-    "in fp32 and rounded once.\n"
+    "Each weight keeps the type that it has in the model's folder; what the adapter\n"
+    "adds is computed in fp32 and rounded once.\n"
     "Example:\n"
     "  sluice merge --load llama --adapter out -o merged";
 

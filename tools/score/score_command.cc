@@ -19,10 +19,9 @@ namespace sluice {
 namespace {
 
 constexpr char kExample[] =
-    "The loss is the mean of -log p over the tokens that count, the perplexity e to the loss. "
-    "Each\n"
-    "document of --data is scored by itself; text and tokens are cut into windows of --seq, and\n"
-    "what is shorter than a window is left out.\n"
+    "The loss is the mean of -log p over the tokens that count, the perplexity e to\n"
+    "the loss. Each document of --data is scored by itself; text and tokens are cut\n"
+    "into windows of --seq, and what is shorter than a window is left out.\n"
     "Examples:\n"
     "  sluice score --load gpt2 --tokens 464,3290,318 --json\n"
     "  sluice score --load out --data chats.jsonl --stages 2";

@@ -22,10 +22,10 @@ namespace sluice {
 namespace {
 
 constexpr char kExample[] =
-    "The tokens are those of Hugging Face's tokenizers, with the special tokens that the\n"
-    "tokenizer puts around a text. Without -o and --json they are printed with spaces between.\n"
-    "-o writes them without a header: 16 bits each where the vocabulary has at most 65,536 words,\n"
-    "else 32 bits, little-endian.\n"
+    "The tokens are those of Hugging Face's tokenizers, with the special tokens that\n"
+    "the tokenizer puts around a text. Without -o and --json they are printed with\n"
+    "spaces between. -o writes them without a header: 16 bits each where the\n"
+    "vocabulary has at most 65,536 words, else 32 bits, little-endian.\n"
     "Examples:\n"
     "  sluice tokenize --tokenizer llama --data text.txt -o text.bin\n"
     "  echo 'In the beginning' | sluice tokenize --tokenizer gpt2/tokenizer.json --data - --json";

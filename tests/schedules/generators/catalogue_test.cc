@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+
+#include "schedules/generators/did_you_mean.h"
 
 namespace sluice {
 namespace {
@@ -26,6 +29,12 @@ TEST(FindSchedule, SuggestsTheNearest) {
   // Nothing is like it.
   EXPECT_THAT(MessageOf(FindSchedule("mxqy").status()),
               StartsWith("no schedule 'mxqy'; there are: "));
+}
+
+TEST(NearestName, NeedsHalfOfTheLetters) {
+  EXPECT_EQ(NearestName("stags", {"steps", "stages"}), "stages");
+  EXPECT_EQ(NearestName("qqqqq", {"steps", "stages"}), std::nullopt);
+  EXPECT_EQ(NearestName("stages", {}), std::nullopt);
 }
 
 TEST(GenerateSchedule, RefusesCountsBelowOne) {

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""What sluice says of itself: --version, --help, mistyped commands and flags, completion and manual pages.
+
+    tests/tools/help_test.py build/release/tools/sluice
+
+Completion is asked in bash as bash asks, and compared with --help; zsh and fish read their scripts where they are there.
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SLUICE = sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release/tools/sluice"
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+
+
+def sluice(*arguments):
+    return run(SLUICE, *arguments)
+
+
+def printed(*arguments):
+    result = sluice(*arguments)
+    if result.returncode != 0:
+        raise AssertionError(f"sluice {' '.join(arguments)}: exit {result.returncode}: {result.stderr}")
+    return result.stdout
+
+
+def commands_of(text):
+    """The names below "Subcommands:"."""
+    section = text.split("Subcommands:\n")[1].split("\n\n")[0] if "Subcommands:\n" in text else ""
+    return re.findall(r"^  ([a-z]\S*)", section, re.MULTILINE)
+
+
+def all_commands():
+    """Every command as a list of words, with its --help; [] is sluice itself."""
+    found, waiting = {}, [()]
+    while waiting:
+        path = waiting.pop()
+        found[path] = printed(*path, "--help")
+        waiting += [path + (name,) for name in commands_of(found[path])]
+    return found
+
+
+def options_of(text):
+    """Flags by name, with the word after them: "TEXT", "{fp32,bf16}" or "" for one that takes no value."""
+    options = {}
+    for names, value in re.findall(r"^  (-\S+)(?: (INT|UINT\d*|FLOAT|TEXT|\{\S+\}))?", text, re.MULTILINE):
+        for name in names.split(","):
+            options[name.split("{")[0]] = value
+    return options
+
+
+HELP = all_commands()
+
+
+class Version(unittest.TestCase):
+    def test_begins_with_the_projects(self):
+        version = re.search(r"project\(sluice VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        lines = printed("--version").splitlines()
+        self.assertEqual(lines[0], f"sluice {version}")
+        if (ROOT / ".git").exists() and shutil.which("git"):
+            self.assertRegex(lines[1], r"^commit +[0-9a-f]{12}( with changes)?$")
+
+    def test_names_the_libraries(self):
+        text = printed("--version")
+        for name in ("Abseil", "oneTBB", "oneDNN", "NLopt", "OpenSSL", "ICU", "PCRE2", "zlib"):
+            self.assertRegex(text, rf"(?m)^  {name} +\d+[\d.]+$")
+        for name in ("MPI", "CUDA", "CUDA driver", "NCCL", "cuDNN"):
+            self.assertRegex(text, rf"(?m)^  {name} +(\S.*\d|not in this build|not here)")
+
+
+class Help(unittest.TestCase):
+    def test_help_command(self):
+        for path, text in HELP.items():
+            self.assertEqual(printed("help", *path), text)
+
+    def test_fits_a_terminal(self):
+        for path, text in HELP.items():
+            for line in text.splitlines():
+                # A long word has a line of its own, and a command stays on one to be copied.
+                if " " in line.strip() and not re.match(" +(sluice|source|echo|mpirun|torchrun|srun) |Example: sluice", line):
+                    self.assertLessEqual(len(line), 80, f"{path}: {line}")
+
+    def test_names_every_exit_code(self):
+        codes = re.findall(r"^  (\d+) +\S", HELP[()].split("Exit codes:\n")[1], re.MULTILINE)
+        self.assertEqual(codes, ["0", "2", "3", "4", "5", "6", "130"])
+
+
+class Mistyped(unittest.TestCase):
+    def refused(self, *arguments):
+        result = sluice(*arguments)
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("\n"), 1)
+        return result.stderr
+
+    def test_flags(self):
+        """The longest flag of every command without its fourth letter, in place of all that is required."""
+        for path, text in HELP.items():
+            flag = max(options_of(text), key=len)
+            message = self.refused(*path, flag[:5] + flag[6:], "1")
+            self.assertIn(f"{flag[:5] + flag[6:]} is no flag of '{' '.join(('sluice',) + path)}'; did you mean {flag}?",
+                          message)
+
+    def test_what_is_like_no_flag(self):
+        self.assertIn("--qqqqqqq is no flag of 'sluice plan'; see 'sluice plan --help'",
+                      self.refused("plan", "gpt2", "--qqqqqqq"))
+
+    def test_commands(self):
+        self.assertIn("'pln' is no command; did you mean 'plan'?", self.refused("pln"))
+        self.assertIn("'shwo' is no command; did you mean 'show'?", self.refused("help", "schedule", "shwo"))
+        self.assertIn("'x' is no command: 'plan' has none below it", self.refused("help", "plan", "x"))
+        # What only packagers need is not offered.
+        self.assertNotIn("manual", self.refused("manul"))
+
+    def test_missing_value(self):
+        self.assertIn("--lr needs a value; see 'sluice train --help'", self.refused("train", "--lr"))
+
+
+class BashCompletion(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.script = pathlib.Path(cls.folder.name) / "sluice.bash"
+        cls.script.write_text(printed("completion", "bash"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def complete(self, *lines):
+        """What bash offers for the last word of each line, a list of words; the lists of all lines, in one bash."""
+        asked = "".join(
+            "COMP_WORDS=(%s); COMP_CWORD=%d; _sluice; printf '%%s\\t' \"${COMPREPLY[@]}\"; echo\n"
+            % (" ".join(f"'{word}'" for word in ("sluice", *line)), len(line)) for line in lines)
+        result = run("bash", "--norc", "-c", f"compopt() {{ :; }}; source {self.script}; {asked}", cwd=self.folder.name)
+        self.assertEqual(result.stderr, "")
+        return [[word for word in line.split("\t") if word] for line in result.stdout.splitlines()]
+
+    def test_commands_and_flags_of_help(self):
+        paths = list(HELP)
+        for path, offered in zip(paths, self.complete(*[[*path, "-"] for path in paths])):
+            self.assertEqual(sorted(offered), sorted(options_of(HELP[path])), path)
+        for path, offered in zip(paths, self.complete(*[[*path, ""] for path in paths])):
+            if commands_of(HELP[path]):
+                self.assertEqual(offered, commands_of(HELP[path]))
+
+    def test_every_choice_of_help(self):
+        cases = [(path, flag, value[1:-1].split(",")) for path, text in HELP.items()
+                 for flag, value in options_of(text).items() if value.startswith("{")]
+        self.assertGreater(len(cases), 10)
+        offered = self.complete(*[[*path, flag, ""] for path, flag, _ in cases])
+        self.assertEqual(offered, [choices for *_, choices in cases])
+        # bash breaks --flag=value into three words.
+        offered = self.complete(*[[*path, flag, "=", choices[0]] for path, flag, choices in cases])
+        for (_, flag, choices), words in zip(cases, offered):
+            self.assertIn(choices[0], words, flag)
+
+    def test_names(self):
+        schedules = [row["name"] for row in json.loads(printed("schedule", "list", "--json"))]
+        shown, presets, devices, dtype, launched, helped, steps = self.complete(
+            ["schedule", "show", ""], ["plan", "gpt2"], ["plan", "--device", "a100"], ["plan", "--dtype", ""],
+            ["launch", "--processes", "2", "--", "train", "--optimizer", ""], ["help", "pl"], ["train", "--steps", ""])
+        self.assertLessEqual({"auto", *schedules}, set(shown))
+        self.assertEqual(presets, ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"])
+        self.assertEqual(devices, ["a100", "a100-40gb"])
+        self.assertEqual(dtype, ["fp32", "bf16"])
+        self.assertEqual(launched, ["adamw", "sgd"])
+        self.assertEqual(helped, ["plan"])
+        self.assertEqual(steps, [])
+
+    def test_files(self):
+        (pathlib.Path(self.folder.name) / "two words.txt").touch()
+        self.assertEqual(self.complete(["train", "--data", "two"]), [["two words.txt"]])
+
+    def test_suggested_values_are_of_options_that_there_are(self):
+        rows = re.findall(r'(?m)^ +\{"([a-z ]*)", "([^"]+)", [{n]', (ROOT / "tools/help/suggested_values.cc").read_text())
+        self.assertGreater(len(rows), 30)
+        for command, option in rows:
+            paths = [path for path in HELP if not command or " ".join(path) == command]
+            texts = [HELP[path] for path in paths]
+            self.assertTrue(any(option in options_of(text) or re.search(rf"(?m)^  {option} TEXT", text)
+                                for text in texts), (command, option))
+
+
+class OtherShells(unittest.TestCase):
+    def check(self, shell, *options):
+        with tempfile.NamedTemporaryFile("w", suffix=f".{shell}") as script:
+            script.write(printed("completion", shell))
+            script.flush()
+            if not shutil.which(shell):
+                self.skipTest(f"there is no {shell}")
+            self.assertEqual(run(shell, *options, script.name).stderr, "")
+
+    def test_zsh(self):
+        self.check("zsh", "-n")
+
+    def test_fish(self):
+        self.check("fish", "--no-execute")
+
+    def test_fish_completes(self):
+        if not shutil.which("fish"):
+            self.skipTest("there is no fish")
+        offered = run("fish", "-c", f"{SLUICE} completion fish | source; complete -C 'sluice plan --dtype '").stdout
+        self.assertEqual([line.split("\t")[0] for line in offered.splitlines()], ["bf16", "fp32"])
+
+
+class Manual(unittest.TestCase):
+    def test_pages(self):
+        groff = shutil.which("groff")
+        self.assertTrue(groff, "there is no groff; tools/setup installs groff-base")
+        with tempfile.TemporaryDirectory() as folder:
+            printed("manual", "-o", folder)
+            self.assertEqual({page.name for page in pathlib.Path(folder).iterdir()},
+                             {"-".join(("sluice",) + path) + ".1" for path in HELP})
+            for path, text in HELP.items():
+                page = pathlib.Path(folder) / ("-".join(("sluice",) + path) + ".1")
+                shown = run(groff, "-man", "-ww", "-Tutf8", "-P-cbou", page)
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""), path)
+                words = shown.stdout.replace("\u2010", "-").split()
+                for flag in options_of(text):
+                    self.assertIn(flag, [word.rstrip(",") for word in words], path)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

@@ -1,0 +1,112 @@
+#include "tools/usage_error.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <regex>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "schedules/generators/did_you_mean.h"
+
+namespace sluice {
+namespace {
+
+// The subcommand as far as it was recognised, such as "sluice train".
+std::string Chosen(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* command : app.get_subcommands()) {
+    absl::StrAppend(&name, " ", Chosen(*command));
+  }
+  return name;
+}
+
+// The command that was given last: `app` itself, or one below it.
+const CLI::App& LastOf(const CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  return given.empty() ? app : LastOf(*given.front());
+}
+
+// The first of `words` that is written like a flag, without its value; empty where there is none.
+// A negative number is none.
+std::string FirstFlag(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    double number = 0;
+    if (word.size() < 2 || word.front() != '-' || word == "--") continue;
+    if (!absl::SimpleAtod(word, &number)) return word.substr(0, word.find('='));
+  }
+  return "";
+}
+
+// "did you mean --stages? ", or nothing where no flag of `command` is like it.
+std::string FlagMeant(absl::string_view flag, const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options([](const CLI::Option*) { return true; })) {
+    const std::vector<std::string>& long_names = option->get_lnames();
+    names.insert(names.end(), long_names.begin(), long_names.end());
+  }
+  const size_t begin = flag.find_first_not_of('-');
+  const std::optional<std::string> nearest =
+      NearestName(begin == flag.npos ? "" : flag.substr(begin), names);
+  return nearest ? absl::StrCat("did you mean --", *nearest, "? ") : "";
+}
+
+// What is wrong, without where to read more.
+std::string Explain(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App& last = LastOf(app);
+  const std::vector<std::string> words = last.remaining();
+  const bool begins_with_flag = !words.empty() && absl::StartsWith(words.front(), "-");
+  const auto word = std::find_if(words.begin(), words.end(), [](const std::string& text) {
+    return !absl::StartsWith(text, "-");
+  });
+  if (!CommandNames(last).empty() && word != words.end() && !begins_with_flag)
+    return UnknownCommand(*word, last);
+  // Before what else may be missing: that is often what the mistyped flag was to give.
+  if (const std::string flag = FirstFlag(words); !flag.empty()) {
+    return absl::StrCat(flag, " is no flag of '", Chosen(app), "'; ", FlagMeant(flag, last));
+  }
+  if (&last == &app && !words.empty()) {
+    return absl::StrCat("'", words.front(), "' is no command; ");
+  }
+  static const std::regex conversion("Could not convert: (\\S+) = (.*)");
+  std::smatch given;
+  std::string what = error.what();
+  if (std::regex_match(what, given, conversion)) {
+    return absl::StrCat(given.str(1), ": ", given.str(2),
+                        " is not a number that this flag takes; ");
+  }
+  static const std::regex no_value("(\\S+): 1 required \\S+ missing");
+  if (std::regex_match(what, given, no_value))
+    return absl::StrCat(given.str(1), " needs a value; ");
+  // CLI11 writes the largest double with all of its 309 digits.
+  static const std::regex range("Value (\\S+) not in range \\S+ to \\d{300,}\\.\\d*");
+  std::smatch found;
+  if (!std::regex_search(what, found, range)) return absl::StrCat(what, "; ");
+  double number = 0;
+  const char* wrong = !absl::SimpleAtod(found.str(1), &number) ? " is no number"
+                      : std::isfinite(number)                  ? " is too small"
+                                                               : " is not a finite number";
+  return absl::StrCat(found.prefix().str(), found.str(1), wrong, "; ");
+}
+
+}  // namespace
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::string UnknownCommand(absl::string_view name, const CLI::App& app) {
+  return absl::StrCat("'", name, "' is no command; ", DidYouMean(name, CommandNames(app)), "; ");
+}
+
+std::string ExplainUsageError(const CLI::ParseError& error, const CLI::App& app) {
+  return absl::StrCat(Explain(error, app), "see '", Chosen(app), " --help'");
+}
+
+}  // namespace sluice
