@@ -1,5 +1,6 @@
 # Writes OUTPUT, the header with what only a build knows; run by every build, and touches nothing where nothing has changed:
 #   cmake -DOUTPUT=x.h -DSOURCE=... -DVERSION=... -DBUILD_TYPE=... -DCOMPILER=... -DCUDA=... -DHWY=... -DFMT=... -P BuildFacts.cmake
+cmake_policy(VERSION 3.25)
 set(COMMIT "")
 find_program(git git)
 if(git AND EXISTS ${SOURCE}/.git)

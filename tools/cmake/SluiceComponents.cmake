@@ -26,6 +26,11 @@ set(SLUICE_PACKAGES_python Threads fmt CLI11)
 set(SLUICE_PACKAGES_program CLI11)
 set(SLUICE_MODULES_runtime PCRE2=libpcre2-8)
 
+# Debian 12's names for what a user of the installed libraries needs, for the dependencies of libsluice-dev. Debian's CMake
+# file of oneDNN asks for OpenCL.
+set(SLUICE_DEBIAN_PACKAGES libabsl-dev libtbb-dev nlohmann-json3-dev libnlopt-dev libdnnl-dev ocl-icd-opencl-dev
+    opencl-c-headers libhwy-dev libfmt-dev zlib1g-dev libssl-dev libicu-dev libpcre2-dev libxxhash-dev librandom123-dev pkg-config)
+
 # Adds to SLUICE_COMPONENTS what those stand on, in the order of SLUICE_ALL_COMPONENTS; refuses unknown names.
 function(sluice_complete_components)
   set(wanted ${SLUICE_COMPONENTS})

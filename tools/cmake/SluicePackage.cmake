@@ -80,4 +80,13 @@ install(FILES ${PROJECT_BINARY_DIR}/package/sluiceConfig.cmake ${PROJECT_BINARY_
 
 if(TARGET sluice)
   install(TARGETS sluice RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  install(FILES CHANGELOG.md CITATION.cff THIRD_PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+endif()
+
+# A part of another project is in that project's archives.
+if(PROJECT_IS_TOP_LEVEL AND program IN_LIST SLUICE_COMPONENTS)
+  if(MPI_CXX_FOUND)
+    list(APPEND SLUICE_DEBIAN_PACKAGES libopenmpi-dev)
+  endif()
+  include(SluiceArchives)
 endif()

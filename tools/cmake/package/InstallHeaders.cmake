@@ -4,6 +4,12 @@ foreach(header IN LISTS HEADERS)
   file(READ ${FROM}/${header} content)
   string(REGEX REPLACE "#include \"((schedules|models|comm|pipeline|partitioner)/[^\"]*)\"" "#include <sluice/\\1>"
          content "${content}")
-  # Written anew only where it changes, so that who uses it need not build again.
-  file(CONFIGURE OUTPUT ${TO}/${header} CONTENT "${content}" @ONLY)
+  # Written only where it changes, so that who uses it need not build again.
+  set(installed "")
+  if(EXISTS "${TO}/${header}")
+    file(READ "${TO}/${header}" installed)
+  endif()
+  if(NOT installed STREQUAL content)
+    file(WRITE "${TO}/${header}" "${content}")
+  endif()
 endforeach()
