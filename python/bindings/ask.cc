@@ -99,7 +99,7 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
   if (name == kAuto) {
     absl::StatusOr<PricedTimetable> best = AutoTimetable(asked);
     if (!best.ok()) return best.status();
-    FoundTable found{.table = best->table};
+    FoundTable found{.table = best->table, .line_end = LineEnd::kLf, .costs = {}};
     return Simulated(std::move(found), *std::move(best));
   }
   if (asked.choose_chunks) {
@@ -107,7 +107,7 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
   }
   absl::StatusOr<Timetable> table = GenerateTable(name, asked);
   if (!table.ok()) return table.status();
-  return Priced({.table = *std::move(table)}, asked);
+  return Priced({.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}}, asked);
 }
 
 absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::string& name,
