@@ -497,6 +497,10 @@ TEST_F(PlanCommand, ScheduleShowsWhatWasPlanned) {
     EXPECT_EQ(comms.exit_code, 0) << comms.err;
     EXPECT_THAT(comms.out, HasSubstr("WAIT_REDUCE_GRAD"));
     EXPECT_EQ(Run("schedule check " + file).exit_code, 0);
+    // A plan's costs are seconds, which a picture says; other costs are in units of their own.
+    const std::string draw = "schedule show " + file + " --format svg --width 700";
+    EXPECT_THAT(Run(draw).out, testing::ContainsRegex(">time \\((ms|s)\\)<"));
+    EXPECT_THAT(Run(draw + " --cost F=1,B=2").out, HasSubstr(">time (units of the costs)<"));
     EXPECT_EQ(json::parse(Run("schedule show " + file + " --json --cost F=1,B=2").out)["work"][0],
               run["micro_batches"].get<double>() * 3 * run["chunks"].get<double>());
   }

@@ -52,13 +52,14 @@ void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
 
 // `run` of `table` in a format that shows times, except HTML.
 std::string FormatRun(const Simulation& run, const Timetable& table, const ScheduleCosts& costs,
-                      const ScheduleView& view) {
+                      const ScheduleView& view, bool seconds = false) {
   WarnOfMemory(costs, run);
   switch (view.format) {
     case ScheduleFormat::kJson:
       return SimulationJson(run, table, view.actions).dump() + "\n";
     case ScheduleFormat::kSvg:
-      return RenderSvg(run, table, {.title = view.title, .width = view.width.value_or(0)});
+      return RenderSvg(run, table,
+                       {.title = view.title, .width = view.width.value_or(0), .seconds = seconds});
     case ScheduleFormat::kTrace:
       return RenderTrace(run, table, &costs.stages);
     default:
@@ -71,12 +72,13 @@ std::string FormatRun(const Simulation& run, const Timetable& table, const Sched
                      .unicode = ShowsUnicode()});
 }
 
+// `seconds`: whether the costs are a plan's, which are in seconds.
 absl::StatusOr<std::string> FormatPriced(const PricedTimetable& priced,
-                                         const ShowQuestion& question) {
+                                         const ShowQuestion& question, bool seconds = false) {
   if (question.view.format == ScheduleFormat::kHtml) return SchedulePage(priced, question);
   const absl::StatusOr<Simulation> run = RunPriced(priced);
   if (!run.ok()) return run.status();
-  return FormatRun(*run, priced.table, priced.costs, question.view);
+  return FormatRun(*run, priced.table, priced.costs, question.view, seconds);
 }
 
 absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
@@ -107,9 +109,10 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
     return FormatCsv(found->table, found->line_end, question.view);
   }
   const ScheduleQuestion asked = WithCostsOf(*found, question.asked);
+  const bool seconds = found->costs.given() && !question.asked.costs.given();
   const absl::StatusOr<PricedTimetable> priced = PriceTimetable(std::move(found->table), asked);
   if (!priced.ok()) return priced.status();
-  return FormatPriced(*priced, question);
+  return FormatPriced(*priced, question, seconds);
 }
 
 absl::StatusOr<std::string> FormatAnswer(const ShowQuestion& question) {
