@@ -17,9 +17,9 @@ int OutputColumns();
 
 // Characters of UTF-8 text, not bytes: a µ is one.
 size_t TextColumns(absl::string_view text);
-// `head` and behind it the words of `text`, in lines of at most `columns` characters where no word is
-// longer. Further lines begin below the first word of `text`, or, where that leaves little room, a
-// few columns in.
+// `head` and behind it the words of `text`, in lines of at most `columns` characters where no word
+// is longer. Further lines begin below the first word of `text`, or, where that leaves little room,
+// a few columns in.
 std::string WrappedBehind(const std::string& head, const std::string& text, int columns);
 
 // The text of a table as the locale shows it: where that is not UTF-8, bars and units in ASCII.

@@ -31,9 +31,9 @@ struct DataSheet {
 };
 
 // Rates are dense; where a data sheet prints only those with sparsity, half of them. V100 has no
-// bf16: its fp16 rate stands for both. MI300X has a link of its own to each of seven others, and one
-// of these counts. L40S, RTX 4090 and L4 have PCIe 4.0 x16 alone. Of GB200, one of the two GPUs of a
-// superchip, as a 72nd of the rack's numbers; its memory is a 72nd of 13.4 TB.
+// bf16: its fp16 rate stands for both. MI300X has a link of its own to each of seven others, and
+// one of these counts. L40S, RTX 4090 and L4 have PCIe 4.0 x16 alone. Of GB200, one of the two GPUs
+// of a superchip, as a 72nd of the rack's numbers; its memory is a 72nd of 13.4 TB.
 constexpr DataSheet kDataSheets[] = {
     {"a100", "NVIDIA A100 80GB SXM data sheet, 2021", 19.5, 312, 2.039, 80, 300},
     {"a100-40gb", "NVIDIA A100 40GB SXM data sheet, 2020", 19.5, 312, 1.555, 40, 300},

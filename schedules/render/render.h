@@ -26,7 +26,8 @@ std::string RenderText(const Simulation& simulation, const Timetable& timetable,
 
 inline constexpr int kLeastSvgWidth = 320;
 
-// What an SVG says beside its bars. Where a field is empty, the timetable and its simulation say it.
+// What an SVG says beside its bars. Where a field is empty, the timetable and its simulation say
+// it.
 struct SvgOptions {
   // An empty title is none: no facts either, as a picture has whose caption says it all.
   std::optional<std::string> title = {};

@@ -29,8 +29,8 @@ constexpr double kFactsFont = 13;
 constexpr double kNoteFont = 10.5;
 constexpr double kLeastChart = 760;
 constexpr double kMostChart = 6000;
-// Where a rank has more bars than fit into the chart at kLeastBar each, the chart is made of columns
-// of that width, which show the shares of the kinds of actions.
+// Where a rank has more bars than fit into the chart at kLeastBar each, the chart is made of
+// columns of that width, which show the shares of the kinds of actions.
 constexpr double kLeastBar = 2;
 constexpr double kCrowdedChart = 1520;
 // The width of the shortest bar must leave room for its number: the two sides, and each digit.

@@ -17,8 +17,8 @@ constexpr double kMicrosecondsPerSecond = 1e6;
 // it.
 constexpr double kInside = 1e-3;
 
-// Threads are numbered from 1, and so is the process: Perfetto takes process 0, and thread 0 with it,
-// for the idle task of the kernel (its issue 560).
+// Threads are numbered from 1, and so is the process: Perfetto takes process 0, and thread 0 with
+// it, for the idle task of the kernel (its issue 560).
 size_t Thread(size_t rank) { return rank + 1; }
 
 double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }

@@ -187,7 +187,8 @@ def idle_between_actions(trace):
     spans = {}
     for event in json.loads(trace)["traceEvents"]:
         if event.get("ph") == "X":
-            spans.setdefault((event["tid"], event["args"]["step"]), []).append((event["ts"], event["ts"] + event["dur"]))
+            key = event["tid"], event["args"]["step"]
+            spans.setdefault(key, []).append((event["ts"], event["ts"] + event["dur"]))
     gaps = []
     for of_step in spans.values():
         of_step.sort()

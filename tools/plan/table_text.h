@@ -16,8 +16,8 @@ std::string Repeat(const char* text, int count);
 // "2 replicas, 4 tensor-parallel devices per stage": how devices are used beside the pipeline.
 std::string DegreesOf(const PlanContext& context);
 
-// The rejected plans and the reasons: the first `most` of `rejected` (not empty), in lines of at most
-// `columns`, and the number of further ones.
+// The rejected plans and the reasons: the first `most` of `rejected` (not empty), in lines of at
+// most `columns`, and the number of further ones.
 std::string FormatRejected(const std::vector<RejectedPlan>& rejected, size_t most, int columns);
 
 }  // namespace sluice

@@ -36,12 +36,12 @@ struct PlanContext {
   // those that are trained.
   int64_t parameters = 0;
   // FLOPs that a step of all replicas needs; 0: unknown. As PaLM's appendix B (Chowdhery et al.,
-  // 2022): 6 per token and parameter of a matrix product, and those of attention, here at half, since
-  // half of a causal mask is not needed; what is recomputed does not count (LayerSpec). `sluice
-  // train` reports the same FLOPs per second.
+  // 2022): 6 per token and parameter of a matrix product, and those of attention, here at half,
+  // since half of a causal mask is not needed; what is recomputed does not count (LayerSpec).
+  // `sluice train` reports the same FLOPs per second.
   double model_flops = 0;
-  // FLOP/s in `dtype` of all devices that the plan uses, as their data sheets or their files say; 0:
-  // unknown.
+  // FLOP/s in `dtype` of all devices that the plan uses, as their data sheets or their files say;
+  // 0: unknown.
   double peak_flops = 0;
 
   // Tokens (samples, of a model without tokens) that one step trains on.

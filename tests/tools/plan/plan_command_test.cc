@@ -108,8 +108,8 @@ TEST_F(PlanCommand, PlansForLargeDecodersAndForThoseThatItDoesNotTrain) {
 }
 
 // However many devices share a layer, the model has Meta's own count of parameters, and its rates
-// are PaLM's appendix B by hand: 6 FLOPs per parameter of a product (all but the embedding's and the
-// norms') and token, and those of attention at half, 6 * layers * dim * seq.
+// are PaLM's appendix B by hand: 6 FLOPs per parameter of a product (all but the embedding's and
+// the norms') and token, and those of attention at half, 6 * layers * dim * seq.
 TEST_F(PlanCommand, SaysWhatTheModelGetsOfItsDevices) {
   constexpr double kSeq = 4096, kLayers = 80, kDim = 8192, kVocab = 128256;
   constexpr int64_t kParameters = 70553706496;
