@@ -21,8 +21,8 @@ absl::Status WritePages(const CommandEntry& root, const std::string& folder) {
     return absl::InvalidArgumentError(absl::StrCat(folder, ": cannot be made: ", error.message()));
   }
   for (const CommandEntry* command : AllCommands(root)) {
-    const absl::Status written = WriteOutput(absl::StrCat(folder, "/", ManualFile(*command)),
-                                             ManualPage(*command, root, VersionNumber()));
+    absl::Status written = WriteOutput(absl::StrCat(folder, "/", ManualFile(*command)),
+                                       ManualPage(*command, root, VersionNumber()));
     if (!written.ok()) return written;
   }
   return absl::OkStatus();
