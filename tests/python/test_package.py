@@ -78,7 +78,7 @@ def test_the_examples_print_what_the_readme_says(tmp_path, monkeypatch):
     )
     # Empty lines within what is printed stand as they are in the README.
     test = doctest.DocTestParser().get_doctest(
-        text.replace("\n\n ", "\n<BLANKLINE>\n ").replace("\n\npeak:", "\n<BLANKLINE>\npeak:"),
+        text.replace("\n\n ", "\n<BLANKLINE>\n ").replace("\n\nbubble:", "\n<BLANKLINE>\nbubble:"),
         {}, "README.md", str(readme), 0,
     )
     assert len(test.examples) > 15
