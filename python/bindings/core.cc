@@ -192,6 +192,7 @@ PYBIND11_MODULE(_core, module) {
       .def_property_readonly("completed", [](const PlanAnswer& it) { return it.completed; })
       .def_property_readonly("costs", [](const PlanAnswer& it) { return it.costs; })
       .def("json", PlanText)
+      .def("svg", [](const PlanAnswer& it) { return DrawPlan(it, {}, 0); })
       .def("timetable", PlanTable);
   module.def("schedule", Schedule);
   module.def("table", Table);

@@ -121,6 +121,11 @@ class Plan:
             self._timetable = Timetable(self._core.timetable())
         return self._timetable
 
+    def to_svg(self) -> Optional[str]:
+        """A picture of one step, with its layers and its memory, as ``sluice plan --format svg``
+        prints it; None where a graph was cut for its bottleneck alone."""
+        return self._core.svg() if self._core.has_timetable else None
+
     def to_json(self) -> str:
         """The plan file, as ``sluice plan --json`` prints it and ``sluice train --plan`` reads it."""
         return self._text
