@@ -157,7 +157,9 @@ class Components(unittest.TestCase):
         done("cmake", "-S", SOURCE, "-B", build, "-G", "Ninja", "-DSLUICE_COMPONENTS=planner",
              *without(["OpenMP", "dnnl", "hwy", "OpenSSL", "ICU", "PkgConfig", "CLI11", "MPI", "CUDAToolkit"]))
         self.assertEqual(self.libraries(build),
-                         {f"libsluice_{room}.a" for room in ("schedules", "optimise", "spec", "partitioner")})
+                         {f"libsluice_{room}.a" for room in (
+                             "schedules", "optimise", "spec", "failpoints", "files", "layers", "compile", "checkpoint_files",
+                             "partitioner", "planning", "errors", "no_kernels", "no_profiling")})
         refused = run("cmake", "-S", SOURCE, "-B", WORK / "refused_build", "-DSLUICE_COMPONENTS=planer")
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("'planer' is no component; there are:", " ".join(refused.stderr.split()))

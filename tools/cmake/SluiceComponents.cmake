@@ -1,28 +1,25 @@
 # What of sluice there is to build and to install: the components, each with the rooms that are its own, the components
 # that it stands on, and the packages that it needs. The installed sluiceConfig.cmake reads these tables too, so that a
 # project which asks for some components looks for just the packages of these.
-set(SLUICE_ALL_COMPONENTS schedules planner python runtime program)
+set(SLUICE_ALL_COMPONENTS schedules planner runtime program)
 
 set(SLUICE_ROOMS_schedules schedules)
-set(SLUICE_ROOMS_planner optimise spec partitioner)
-# The Python package is built from those of them that compute nothing (SLUICE_PLANS), so it does not stand on the runtime.
-set(SLUICE_ROOMS_runtime tokens failpoints device comm kernels files layers models compile checkpoint_files pipeline
-    profiling planning)
-set(SLUICE_ROOMS_python "")
+set(SLUICE_ROOMS_planner optimise spec failpoints files layers compile checkpoint_files partitioner planning)
+set(SLUICE_ROOMS_runtime tokens device comm kernels models pipeline profiling)
 set(SLUICE_ROOMS_program "")
+# Libraries that are no rooms: what rooms share, and what stands for kernels and profiling in a program that only plans.
+set(SLUICE_INNER_planner errors no_kernels no_profiling)
 
 set(SLUICE_STANDS_ON_schedules "")
 set(SLUICE_STANDS_ON_planner schedules)
-set(SLUICE_STANDS_ON_python schedules planner)
 set(SLUICE_STANDS_ON_runtime schedules planner)
 set(SLUICE_STANDS_ON_program schedules planner runtime)
 
 # What find_package is given, and PREFIX=MODULE for what only pkg-config knows. MPI and CUDA come on top where they are.
 set(SLUICE_PACKAGES_schedules absl)
-set(SLUICE_PACKAGES_planner TBB nlohmann_json NLopt)
-set(SLUICE_PACKAGES_runtime Threads "OpenMP COMPONENTS CXX" dnnl hwy fmt ZLIB "OpenSSL COMPONENTS Crypto SSL"
+set(SLUICE_PACKAGES_planner TBB nlohmann_json NLopt fmt Threads)
+set(SLUICE_PACKAGES_runtime "OpenMP COMPONENTS CXX" dnnl hwy ZLIB "OpenSSL COMPONENTS Crypto SSL"
     "ICU COMPONENTS uc" PkgConfig)
-set(SLUICE_PACKAGES_python Threads fmt CLI11)
 set(SLUICE_PACKAGES_program CLI11)
 set(SLUICE_MODULES_runtime PCRE2=libpcre2-8)
 
@@ -55,7 +52,7 @@ endfunction()
 # Sets `result` to the component that a room is a part of.
 function(sluice_component_of room result)
   foreach(component IN LISTS SLUICE_ALL_COMPONENTS)
-    if(room IN_LIST SLUICE_ROOMS_${component})
+    if(room IN_LIST SLUICE_ROOMS_${component} OR room IN_LIST SLUICE_INNER_${component})
       set(${result} ${component} PARENT_SCOPE)
       return()
     endif()

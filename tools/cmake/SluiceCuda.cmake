@@ -4,7 +4,7 @@
 set(SLUICE_CUDA_LEAST 12.8) # the first that knows sm_100
 
 set(SLUICE_HAS_CUDA OFF)
-if(SLUICE_CUDA STREQUAL OFF OR NOT SLUICE_RUNTIME)
+if(SLUICE_CUDA STREQUAL OFF)
   return()
 endif()
 find_program(SLUICE_NVCC nvcc PATHS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)

@@ -10,7 +10,10 @@ foreach(component IN LISTS SLUICE_COMPONENTS)
     pkg_check_modules(${prefix} REQUIRED IMPORTED_TARGET ${module})
   endforeach()
 endforeach()
-if(runtime IN_LIST SLUICE_COMPONENTS AND NOT SLUICE_MPI STREQUAL OFF)
+if(SLUICE_PYTHON_WANTED)
+  find_package(CLI11 REQUIRED) # it reads keyword arguments as flags
+endif()
+if(SLUICE_RUNTIME AND NOT SLUICE_MPI STREQUAL OFF)
   set(MPI_CXX_SKIP_MPICXX TRUE) # the bindings for C++ were taken out of the standard
   find_package(MPI COMPONENTS CXX)
   if(SLUICE_MPI STREQUAL ON AND NOT MPI_CXX_FOUND)

@@ -17,14 +17,16 @@ set(SLUICE_PYTHON AUTO CACHE STRING "Build the Python package: AUTO (where pybin
 set(SLUICE_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO (where nvcc is found), ON or OFF")
 
 sluice_complete_components()
-# What trains; and, without that, what a plan needs.
+# Whether what trains is built, or only what plans, which needs fewer libraries.
 set(SLUICE_RUNTIME OFF)
-set(SLUICE_PLANS OFF)
 if(runtime IN_LIST SLUICE_COMPONENTS)
   set(SLUICE_RUNTIME ON)
 endif()
-if(SLUICE_RUNTIME OR python IN_LIST SLUICE_COMPONENTS)
-  set(SLUICE_PLANS ON)
+# Sanitizers would have to be in the interpreter too.
+set(SLUICE_PYTHON_WANTED OFF)
+if(planner IN_LIST SLUICE_COMPONENTS AND NOT SLUICE_SANITIZE AND NOT SLUICE_FUZZ
+   AND (SLUICE_PYTHON STREQUAL ON OR (SLUICE_PYTHON STREQUAL AUTO AND SLUICE_WHOLE)))
+  set(SLUICE_PYTHON_WANTED ON)
 endif()
 if((SLUICE_TESTS OR SLUICE_BENCH OR SLUICE_FUZZ) AND NOT program IN_LIST SLUICE_COMPONENTS)
   message(FATAL_ERROR "SLUICE_TESTS, SLUICE_BENCH and SLUICE_FUZZ need SLUICE_COMPONENTS=program, not ${SLUICE_COMPONENTS}")

@@ -13,12 +13,22 @@ function(sluice_room name)
   list(TRANSFORM ARG_USES PREPEND sluice_)
   # How sluice itself is compiled is no matter of who uses the installed library.
   target_link_libraries(sluice_${name} PUBLIC $<BUILD_INTERFACE:sluice_flags> ${ARG_USES} ${ARG_LINKS})
-  sluice_component_of(${name} component)
-  sluice_install(${name} ${component})
+  sluice_install_library(${name})
 endfunction()
 
-# sluice_install(NAME COMPONENT): installs the library sluice_NAME with that component.
-function(sluice_install name component)
+# sluice_or_none(NAME ROOM): sluice_NAME links the room, or, in a program that only plans (its property SLUICE_SIZES_ONLY) and
+# in a build without the runtime, sluice_no_ROOM. Of what is installed, sluiceConfig.cmake says which.
+function(sluice_or_none name room)
+  set(either sluice_no_${room})
+  if(SLUICE_RUNTIME)
+    set(either $<IF:$<BOOL:$<TARGET_PROPERTY:SLUICE_SIZES_ONLY>>,sluice_no_${room},sluice_${room}>)
+  endif()
+  target_link_libraries(sluice_${name} PUBLIC $<BUILD_INTERFACE:${either}> $<INSTALL_INTERFACE:sluice::room_${room}_or_none>)
+endfunction()
+
+# Installs the library sluice_NAME with the component that it is a part of.
+function(sluice_install_library name)
+  sluice_component_of(${name} component)
   set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME room_${name})
   install(TARGETS sluice_${name} EXPORT sluice_${component} COMPONENT development)
 endfunction()
