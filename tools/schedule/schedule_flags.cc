@@ -256,7 +256,8 @@ void AddCompareFlags(CLI::App& app, ScheduleFlags& flags) {
 }
 
 void AddCheckFlags(CLI::App& app, ScheduleFlags& flags) {
-  app.add_option("file", flags.what, "FILE.csv with a timetable, or a plan (FILE.json)")->required();
+  app.add_option("file", flags.what, "FILE.csv with a timetable, or a plan (FILE.json)")
+      ->required();
   AddPlacementFlag(app, flags);
   AddJsonFlag(app, flags);
 }

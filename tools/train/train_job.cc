@@ -58,9 +58,9 @@ absl::Status TakeMasterWeights(const PlanFile& plan, TrainQuestion* question) {
 absl::Status TakePlan(const PlanFile& plan, TrainQuestion* question) {
   TimetableChoice& timetable = question->timetable;
   if (plan.tensor_parallel > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(timetable.plan, ": field 'tensor_parallel' is ", plan.tensor_parallel,
-                     ", and more than 1 cannot be trained yet"));
+    return absl::InvalidArgumentError(absl::StrCat(timetable.plan, ": field 'tensor_parallel' is ",
+                                                   plan.tensor_parallel,
+                                                   ", and more than 1 cannot be trained yet"));
   }
   if (!question->partition.empty()) {
     return absl::InvalidArgumentError(
