@@ -10,7 +10,7 @@
 
 from sluice._core import version as __version__
 from sluice._errors import Infeasible, Invalid
-from sluice._plan import Plan, plan
+from sluice._plan import Plan, plan, read_plan
 from sluice._record import Action, CatalogueEntry, Defect, Record, Stage
 from sluice._timetable import Comparison, Timetable, compare, read_csv, schedule, schedules
 
@@ -28,6 +28,7 @@ __all__ = [
     "compare",
     "plan",
     "read_csv",
+    "read_plan",
     "schedule",
     "schedules",
 ]

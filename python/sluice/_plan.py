@@ -6,12 +6,12 @@ import difflib
 import html
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from sluice import _core, _flags
 from sluice._errors import Infeasible
 from sluice._record import Record, Stage
-from sluice._timetable import Timetable
+from sluice._timetable import Timetable, read_csv, schedule
 
 # Flags of `sluice plan` that say where and how its answer is printed.
 _PRINTING = ("format", "json", "output")
@@ -20,12 +20,14 @@ _PRINTING = ("format", "json", "output")
 class Plan:
     """How a model is cut into stages, what they cost, and which timetable runs them.
 
-    ``sluice.plan`` makes them. A notebook shows the stages and the timetable.
+    ``sluice.plan`` makes them, and ``sluice.read_plan`` reads them back. A notebook shows the
+    stages and the timetable. Plans can be pickled, and so be sent to other processes.
     """
 
-    def __init__(self, core: _core.Plan) -> None:
+    def __init__(self, core: Optional[_core.Plan], text: Optional[str] = None) -> None:
+        """Of what was planned, or of the text of a plan file."""
         self._core = core
-        self._text = core.json()
+        self._text = core.json() if core is not None else text or ""
         self._data: Dict[str, Any] = json.loads(self._text)
         self._timetable: Optional[Timetable] = None
 
@@ -105,25 +107,50 @@ class Plan:
     @property
     def completed(self) -> bool:
         """False where ``time_limit`` was over before the bytes of a run were counted: then
-        ``peak_bytes`` are the layers' own, a little less."""
-        return self._core.completed
+        ``peak_bytes`` are the layers' own, a little less. A plan that was read does not say."""
+        return self._core is None or self._core.completed
 
     @property
     def costs(self) -> str:
-        """Where the seconds come from, for people."""
-        return self._core.costs
+        """Where the seconds come from, for people; empty for a plan that was read."""
+        return "" if self._core is None else self._core.costs
 
     @property
     def timetable(self) -> Optional[Timetable]:
         """One step, with one row per rank, in seconds; None where a graph was cut for its
-        bottleneck alone, which has no schedule."""
-        if self._timetable is None and self._core.has_timetable:
-            self._timetable = Timetable(self._core.timetable())
+        bottleneck alone, which has no schedule. That of a plan that was read has its stages'
+        seconds where the file has them (``"costs"``), and F = I = W = 1 elsewhere."""
+        if self._timetable is None:
+            if self._core is None:
+                self._timetable = self._read_timetable()
+            elif self._core.has_timetable:
+                self._timetable = Timetable(self._core.timetable())
         return self._timetable
+
+    def _read_timetable(self) -> Optional[Timetable]:
+        data = self._data
+        if data.get("schedule") is None:
+            return None
+        ranks = int(data.get("pipeline_parallel", data["devices"]))
+        if len({stage.get("replicas", 1) for stage in data["stages"]}) > 1:
+            raise ValueError("stages of this plan have replicas of their own; plan it again")
+        costs = data.get("costs")
+        if "timetable" in data:
+            return read_csv(data["timetable"], costs=costs)
+        return schedule(
+            data["schedule"],
+            ranks=ranks,
+            micro_batches=data["micro_batches"],
+            chunks=data["chunks"],
+            costs=costs,
+        )
 
     def to_svg(self) -> Optional[str]:
         """A picture of one step, with its layers and its memory, as ``sluice plan --format svg``
-        prints it; None where a graph was cut for its bottleneck alone."""
+        prints it; None where a graph was cut for its bottleneck alone. Of a plan that was read,
+        the timetable's."""
+        if self._core is None:
+            return None if self.timetable is None else self.timetable.to_svg()
         return self._core.svg() if self._core.has_timetable else None
 
     def to_json(self) -> str:
@@ -134,6 +161,9 @@ class Plan:
         """The fields of the plan file."""
         data: Dict[str, Any] = json.loads(self._text)
         return data
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (read_plan, (self._text,))
 
     def __repr__(self) -> str:
         took = (
@@ -167,6 +197,34 @@ class Plan:
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         picture = self.timetable._repr_html_() if self.timetable is not None else ""
         return f"<p>{html.escape(repr(self)[1:-1])}</p>{table}{picture}"
+
+
+def read_plan(text_or_path: Union[str, "os.PathLike[str]"]) -> Plan:
+    """The plan in a file of ``sluice plan -o plan.json``, or of ``Plan.to_json``.
+
+    Args:
+        text_or_path: the text of the file (it begins with a brace), or its path.
+
+    Raises:
+        ValueError: it cannot be read, or is no plan.
+    """
+    text, name = os.fspath(text_or_path), "the text"
+    if isinstance(text_or_path, os.PathLike) or not text.lstrip().startswith("{"):
+        name = text
+        try:
+            with open(text, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise ValueError(f"{name}: cannot be read: {why}") from error
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    for field in ("model", "devices", "stages", "lower_bound", "gap"):
+        if not isinstance(data, dict) or field not in data:
+            raise ValueError(f"{name}: field '{field}' is missing; expected a plan of sluice plan")
+    return Plan(None, text)
 
 
 def _check(flags: Mapping[str, Any]) -> None:

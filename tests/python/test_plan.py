@@ -1,6 +1,9 @@
 """Plans: the command line's, byte for byte."""
 
 import json
+import pathlib
+import pickle
+from typing import Any, Dict
 
 import pytest
 import sluice
@@ -125,3 +128,30 @@ def test_a_plan_is_trained_from(command_line, tmp_path):
     out = command_line.output("train", *words, "--data", str(text), "--plan", str(file),
                               "--steps", "2", "--json")
     assert json.loads(out.splitlines()[-1])["steps"] == 2
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{"schedule": "1f1b"}, {"schedule": "zbv"}, {"memory": "6GiB"}, {"tensor_parallel": 2, "devices": 8}],
+)
+def test_a_plan_comes_back(flags: Dict[str, Any], tmp_path: pathlib.Path) -> None:
+    asked = {"devices": 4, "device": "h200", "global_batch": 32, **flags}
+    plan = sluice.plan("gpt2", **asked)
+    path = tmp_path / "plan.json"
+    path.write_text(plan.to_json())
+    assert plan.timetable is not None
+    for read in (sluice.read_plan(path), sluice.read_plan(plan.to_json()), pickle.loads(pickle.dumps(plan))):
+        assert read.to_json() == plan.to_json()
+        assert read.timetable is not None
+        assert read.timetable.to_csv() == plan.timetable.to_csv()
+        assert read.timetable.makespan == pytest.approx(plan.timetable.makespan, rel=1e-12)
+        assert (read.stages, read.step_seconds) == (plan.stages, plan.step_seconds)
+
+
+def test_what_is_no_plan(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="nowhere.json: cannot be read: No such file"):
+        sluice.read_plan(tmp_path / "nowhere.json")
+    with pytest.raises(ValueError, match="the text: field 'devices' is missing"):
+        sluice.read_plan('{"model": "gpt2"}')
+    with pytest.raises(ValueError, match="the text: Expecting"):
+        sluice.read_plan("{")

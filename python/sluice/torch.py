@@ -1,0 +1,468 @@
+"""PyTorch models on sluice's timetables: measured, planned, and run by torch.distributed.pipelining.
+
+    import sluice.torch as st
+
+    layers = st.layers_of(model)                           # an nn.Sequential, or a Hugging Face model
+    profile = st.profile(layers, micro_batch, loss_fn=loss)
+    plan = profile.plan(devices=2, micro_batches=8)        # sluice.plan of what was measured
+    run = st.pipeline(layers, plan, loss_fn=loss)          # on each of the plan's processes
+    run.step(inputs, target=targets)                       # PyTorch's own schedule object
+
+PyTorch 2.8 or newer. The timetable that runs is the one that was planned, action by action.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+import tempfile
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import nn
+
+from sluice._plan import Plan
+from sluice._plan import plan as _plan
+
+Layers = Union[nn.Sequential, Sequence[nn.Module]]
+
+_CALLS = ("forward", "input_grad", "weight_grad", "apart_input_grad", "apart_weight_grad")
+
+
+class _Embedding(nn.Module):
+    """Token ids to hidden states, with learned positions where the model has them."""
+
+    def __init__(self, tokens: nn.Module, positions: Optional[nn.Module], scale: float) -> None:
+        super().__init__()
+        self.tokens, self.positions, self.scale = tokens, positions, scale
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.tokens(ids)
+        if self.scale != 1:
+            hidden = hidden * self.scale
+        if self.positions is not None:
+            hidden = hidden + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        return hidden
+
+
+class _Block(nn.Module):
+    """A transformer block over whole sequences with causal attention."""
+
+    def __init__(self, block: nn.Module, rotary: Optional[nn.Module]) -> None:
+        super().__init__()
+        self.block = block
+        # Shared by all blocks, without parameters: each stage computes the angles that it needs.
+        self.rotary = rotary
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        arguments: Dict[str, Any] = {}
+        if self.rotary is not None:
+            positions = torch.arange(hidden.shape[1], device=hidden.device).unsqueeze(0)
+            arguments["position_embeddings"] = self.rotary(hidden, positions)
+        out = self.block(hidden, **arguments)
+        result: torch.Tensor = out[0] if isinstance(out, tuple) else out
+        return result
+
+
+class _Head(nn.Module):
+    """The last norm, and logits."""
+
+    def __init__(self, norm: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.head = norm, head
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.norm(hidden))
+        return logits
+
+
+def layers_of(model: nn.Module) -> List[nn.Module]:
+    """The layers of a model, one after the other: each takes what the one before it returns.
+
+    An ``nn.Sequential`` has its own. Of transformers' causal language models there are those with
+    the shape of GPT-2 (``transformer.h``) and of Llama (``model.layers`` with one ``rotary_emb``:
+    Llama, Mistral, Qwen 2 and 3): an embedding, the blocks, and a head, which share their modules,
+    and so their parameters, with ``model``. Attention is causal over whole sequences, without
+    padding; dropout is what the model has.
+
+    Raises:
+        ValueError: the model has another shape, or its head shares the embedding's weights, which
+            two processes could not (``config.tie_word_embeddings=False`` gives it its own).
+    """
+    if isinstance(model, nn.Sequential):
+        return list(model)
+    config: Any = getattr(model, "config", None)
+    if getattr(config, "tie_word_embeddings", False):
+        raise ValueError(
+            "the head of this model shares the embedding's weights, which stages on two processes "
+            "could not; load it with tie_word_embeddings=False"
+        )
+    if getattr(config, "_attn_implementation", "sdpa") == "eager":
+        raise ValueError(
+            "eager attention is not causal without a mask, which stages do not pass on; load the "
+            'model with attn_implementation="sdpa"'
+        )
+    if getattr(config, "sliding_window", None) is not None:
+        raise ValueError(
+            f"attention sees the last {config.sliding_window} tokens only, which needs a mask, and "
+            "stages do not pass one on; load the model with sliding_window=None"
+        )
+    head = getattr(model, "lm_head", None)
+    gpt: Any = getattr(model, "transformer", None)
+    if head is not None and gpt is not None and hasattr(gpt, "h"):
+        first: nn.Module = _Embedding(gpt.wte, getattr(gpt, "wpe", None), 1.0)
+        return [first, *(_Block(block, None) for block in gpt.h), _Head(gpt.ln_f, head)]
+    llama: Any = getattr(model, "model", None)
+    if head is not None and hasattr(llama, "layers") and hasattr(llama, "rotary_emb"):
+        blocks = [_Block(block, llama.rotary_emb) for block in llama.layers]
+        return [_Embedding(llama.embed_tokens, None, 1.0), *blocks, _Head(llama.norm, head)]
+    raise ValueError(
+        f"{type(model).__name__} is neither an nn.Sequential nor a causal language model of "
+        "transformers in the shape of GPT-2 or Llama; give a list of its layers"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerTimes:
+    """What one layer costs on one device, for one micro-batch; seconds are medians."""
+
+    name: str
+    forward_seconds: float
+    input_grad_seconds: float  # 0 of the first layer: nobody asks for it
+    weight_grad_seconds: float
+    # The same where I and W are actions of their own: PyTorch divides a backward by walking through
+    # its graph, which takes time too.
+    apart_input_grad_seconds: float
+    apart_weight_grad_seconds: float
+    least_seconds: Tuple[float, ...]  # the shortest of the five
+    parameters: int
+    parameter_bytes: int  # weights, gradients and the optimizer's state
+    input_bytes: int
+    saved_bytes: int  # kept from forward to backward, the input included, parameters not
+    output_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """A measured model. ``to_json`` is a ``profile.json`` of ``sluice plan``."""
+
+    layers: Tuple[LayerTimes, ...]
+    micro_batch_size: int
+    seq: int
+    dtype: str
+    device: str
+    repeats: int
+    latency: float
+    bandwidth: Optional[float]
+    model: str = "model"
+
+    def to_json(self) -> str:
+        layers = []
+        for layer in self.layers:
+            entry: Dict[str, Any] = {"name": layer.name}
+            for name, least in zip(_CALLS, layer.least_seconds):
+                entry[f"{name}_seconds"] = getattr(layer, f"{name}_seconds")
+                entry[f"{name}_seconds_min"] = least
+            entry.update(
+                restore_seconds=0.0,
+                restore_seconds_min=0.0,
+                parameters=layer.parameters,
+                parameter_bytes=layer.parameter_bytes,
+                # PyTorch recomputes whole stages or what the model checkpoints itself.
+                saved_bytes={
+                    "none": layer.saved_bytes,
+                    "selective": layer.saved_bytes,
+                    "full": layer.input_bytes,
+                },
+                weight_grad_bytes=layer.saved_bytes,
+                output_bytes=layer.output_bytes,
+                workspace_bytes=0,
+            )
+            layers.append(entry)
+        profile: Dict[str, Any] = {
+            "format": "sluice profile",
+            "version": 1,
+            "model": self.model,
+            "device": self.device,
+            "micro_batch_size": self.micro_batch_size,
+            "seq": self.seq,
+            "dtype": self.dtype,
+            "repetitions": self.repeats,
+            "link_latency": self.latency,
+            "layers": layers,
+        }
+        if self.bandwidth is not None:
+            profile["link_bandwidth"] = self.bandwidth
+        return json.dumps(profile, indent=1)
+
+    def plan(self, *, devices: int, recompute: str = "none", **flags: Any) -> Plan:
+        """``sluice.plan`` of these layers: the flags of ``sluice plan`` as keywords."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, f"{self.model}.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.to_json())
+            return _plan(path, devices=devices, recompute=recompute, **flags)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class _Stopwatch:
+    """Seconds of calls on a device, which may run behind the program."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def __call__(self, work: Callable[[], Any]) -> Tuple[float, Any]:
+        _synchronize(self._device)
+        start = time.perf_counter()
+        result = work()
+        _synchronize(self._device)
+        return time.perf_counter() - start, result
+
+
+def _saved(layer: nn.Module, given: torch.Tensor) -> Tuple[int, torch.Tensor]:
+    """The bytes that a forward keeps for its backward, its input included, and its output."""
+    parameters = {p.untyped_storage().data_ptr() for p in layer.parameters()}
+    kept: Dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        out = layer(given)
+    kept.setdefault(given.untyped_storage().data_ptr(), _bytes(given))
+    return sum(kept.values()), out
+
+
+def _measure(
+    layer: nn.Module, given: torch.Tensor, repeats: int, stopwatch: _Stopwatch
+) -> Tuple[List[Tuple[float, ...]], torch.Tensor, int]:
+    """Seconds of each repetition, in the order of _CALLS; the output; the bytes that are saved."""
+    trained = [p for p in layer.parameters() if p.requires_grad]
+    saved, out = _saved(layer, given)
+    gradient = torch.randn_like(out)
+    times: List[Tuple[float, ...]] = []
+    for repeat in range(repeats + 1):
+        forward, out = stopwatch(lambda: layer(given))
+        input_grad = 0.0
+        if given.requires_grad:
+            input_grad, _ = stopwatch(
+                lambda: torch.autograd.grad(out, given, gradient, retain_graph=True)
+            )
+        asked = ([given] if given.requires_grad else []) + trained
+        whole = 0.0
+        if asked:
+            whole, _ = stopwatch(
+                lambda: torch.autograd.grad(out, asked, gradient, allow_unused=True)
+            )
+        apart = (0.0, whole)
+        if given.requires_grad and trained:
+            apart = _measure_apart(layer, given, gradient, stopwatch)
+        if repeat > 0:  # the first call warms up
+            times.append((forward, input_grad, max(whole - input_grad, 0.0), *apart))
+    return times, out.detach(), saved
+
+
+def _measure_apart(
+    layer: nn.Module, given: torch.Tensor, gradient: torch.Tensor, stopwatch: _Stopwatch
+) -> Tuple[float, float]:
+    """Seconds of I and of W as PyTorch's pipeline stages run them, one after the other."""
+    from torch.distributed.pipelining import _backward
+
+    out = layer(given)
+    parameters = list(layer.parameters())
+    before = [p.grad for p in parameters]
+    input_grad, (_, groups) = stopwatch(
+        lambda: _backward.stage_backward_input([out], [gradient], [given], iter(parameters))
+    )
+    weight_grad, _ = stopwatch(
+        lambda: _backward.stage_backward_weight(iter(parameters), groups)
+    )
+    given.grad = None
+    for parameter, gradient_before in zip(parameters, before):
+        parameter.grad = gradient_before
+    return input_grad, weight_grad
+
+
+def profile(
+    layers: Layers,
+    micro_batch: torch.Tensor,
+    *,
+    loss_fn: Optional[Callable[[torch.Tensor], torch.Tensor]] = None,
+    optimizer: str = "adamw",
+    repeats: int = 7,
+    latency: float = 0.0,
+    bandwidth: Optional[float] = None,
+    model: str = "model",
+) -> Profile:
+    """Times the layers of a model, one by one, on the device that they are on.
+
+    Args:
+        layers: as ``layers_of`` returns them.
+        micro_batch: the input of the first layer, of the size that one micro-batch has: floating
+            point, or token ids [samples, tokens].
+        loss_fn: of the last layer's output alone; it is timed as a part of the last layer.
+        optimizer: "adamw" (two moments for each parameter) or "sgd" (none): for the bytes.
+        repeats: how often each call is timed; the median counts.
+        latency, bandwidth: seconds, and bytes per second, of a message between two processes.
+        model: a name for people.
+
+    Raises:
+        ValueError: there are no layers, or a layer does not take what the one before it returns.
+    """
+    modules = list(layers)
+    if not modules:
+        raise ValueError("there are no layers to measure")
+    states = {"adamw": 2, "sgd": 0}
+    if optimizer not in states:
+        raise ValueError(f"optimizer is '{optimizer}'; expected 'adamw' or 'sgd'")
+    stopwatch = _Stopwatch(micro_batch.device)
+    measured: List[LayerTimes] = []
+    given = micro_batch
+    for index, layer in enumerate(modules):
+        last = index + 1 == len(modules)
+        timed = nn.Sequential(layer, _Loss(loss_fn)) if last and loss_fn is not None else layer
+        given = given.detach()
+        if given.is_floating_point() and index > 0:
+            given.requires_grad_()
+        name = f"{index} {type(getattr(layer, 'block', layer)).__name__}"
+        try:
+            times, out, saved = _measure(timed, given, repeats, stopwatch)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(
+                f"layer {name} does not take what the layer before it returns: {error}"
+            ) from error
+        columns = list(zip(*times))
+        parameters = [p for p in layer.parameters() if p.requires_grad]
+        weights = sum(_bytes(p) for p in layer.parameters())
+        trained = sum(_bytes(p) for p in parameters)
+        medians = dict(zip(_CALLS, map(statistics.median, columns)))
+        measured.append(
+            LayerTimes(
+                name=name,
+                **{f"{call}_seconds": seconds for call, seconds in medians.items()},
+                least_seconds=tuple(map(min, columns)),
+                parameters=sum(p.numel() for p in layer.parameters()),
+                parameter_bytes=weights + trained * (1 + states[optimizer]),
+                input_bytes=_bytes(given),
+                saved_bytes=max(saved, _bytes(given)),
+                output_bytes=_bytes(out),
+            )
+        )
+        given = out
+    ids = not micro_batch.is_floating_point() and micro_batch.dim() > 1
+    floats = {p.dtype for module in modules for p in module.parameters()}
+    return Profile(
+        layers=tuple(measured),
+        micro_batch_size=micro_batch.shape[0],
+        seq=micro_batch.shape[1] if ids else 1,
+        dtype="bf16" if floats == {torch.bfloat16} else "fp32",
+        device=str(micro_batch.device),
+        repeats=repeats,
+        latency=latency,
+        bandwidth=bandwidth,
+        model=model,
+    )
+
+
+class _Loss(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, out: torch.Tensor) -> torch.Tensor:
+        return self._function(out)
+
+
+def stage_modules(layers: Layers, plan: Plan, rank: int) -> Dict[int, nn.Sequential]:
+    """{stage: its layers} of the plan's stages on ``rank``.
+
+    Raises:
+        ValueError: the plan is for another number of layers, or for several replicas.
+    """
+    modules = list(layers)
+    stages = plan.stages
+    ends = [stage.last_layer for stage in stages]
+    if ends[-1] is None or ends[-1] + 1 != len(modules):
+        raise ValueError(
+            f"the plan is for {'a graph' if ends[-1] is None else ends[-1] + 1} layers, and there "
+            f"are {len(modules)}"
+        )
+    if any(stage.replicas != 1 for stage in stages):
+        raise ValueError("the plan has replicas; plan one pipeline, and replicate it with DDP")
+    return {
+        stage.stage: nn.Sequential(*modules[stage.first_layer : stage.last_layer + 1])
+        for stage in stages
+        if stage.rank == rank and stage.last_layer is not None
+    }
+
+
+def pipeline(
+    layers: Layers,
+    plan: Plan,
+    *,
+    loss_fn: Callable[..., torch.Tensor],
+    rank: Optional[int] = None,
+    device: Optional[torch.device] = None,
+    group: Optional["torch.distributed.ProcessGroup"] = None,
+    **options: Any,
+) -> Any:
+    """PyTorch's schedule object that runs the plan's timetable on this process.
+
+    ``step(*inputs, target=..., losses=[...])`` is as for PyTorch's own schedules: the process of
+    the first stage gives the inputs, that of the last one the targets. Parameters of this process
+    are those of ``stage_modules(layers, plan, rank)``.
+
+    Args:
+        layers: all layers of the model; only this process's own are used (and moved to ``device``).
+        loss_fn: of (output, target), the mean over a micro-batch.
+        rank: of this process within ``group``; by default what torch.distributed says.
+        options: further arguments of ``_PipelineScheduleRuntime``, such as ``scale_grads``.
+
+    Raises:
+        ValueError: as ``stage_modules``; or PyTorch cannot run this plan, and why.
+    """
+    from torch.distributed.pipelining import PipelineStage, schedules
+
+    timetable = plan.timetable
+    if timetable is None:
+        raise ValueError("the plan has no timetable: it was made for the bottleneck alone")
+    if rank is None:
+        rank = torch.distributed.get_rank(group)
+    where = device if device is not None else torch.device("cpu")
+    count = len(plan.stages)
+    own = stage_modules(layers, plan, rank)
+    parts = [
+        PipelineStage(module.to(where), stage, count, where, group=group)
+        for stage, module in own.items()
+    ]
+    runtime: Any = schedules._PipelineScheduleRuntime
+    schedule = runtime(
+        parts, n_microbatches=timetable.micro_batches, loss_fn=loss_fn, **options
+    )
+    # What a table must say depends on what the runtime does by itself.
+    if hasattr(schedules, "WAIT_SEND_F"):
+        text, form = timetable.to_csv("comms", torch="2.15"), "compute_comms"
+    elif not hasattr(schedules, "REDUCE_GRAD"):
+        text, form = timetable.to_csv("comms", torch="2.8"), "compute_comms"
+    else:  # between these two: PyTorch adds the messages
+        text, form = timetable.to_csv(), "compute_only"
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "timetable.csv")
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        schedule._load_csv(path, format=form)
+    return schedule

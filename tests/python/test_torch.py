@@ -1,0 +1,114 @@
+"""sluice.torch: measured layers, their plan, and training by PyTorch. Skipped where there is no torch."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from typing import Any, List
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import sluice  # noqa: E402
+import sluice.torch as st  # noqa: E402
+import torch_model  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
+
+
+def profile_of(**options: Any) -> st.Profile:
+    sample = torch_model.batches()[0][0][: torch_model.ROWS]
+    return st.profile(torch_model.layers(), sample, repeats=3, **options)
+
+
+def test_profile_has_the_bytes_of_the_layers() -> None:
+    profile = profile_of()
+    width, rows, middle = torch_model.WIDTH, torch_model.ROWS, 512
+    assert len(profile.layers) == 6
+    wide = profile.layers[2]
+    assert wide.parameters == 2 * width * middle + width + middle
+    assert wide.parameter_bytes == 4 * 4 * wide.parameters
+    assert wide.output_bytes == wide.input_bytes == 4 * rows * width
+    # The input of each product: the layer's own input, and what tanh returns.
+    assert wide.saved_bytes == 4 * rows * (width + middle)
+    assert profile.layers[0].input_grad_seconds == 0 or profile.layers[1].input_grad_seconds > 0
+    assert all(layer.forward_seconds > 0 for layer in profile.layers)
+    sgd = profile_of(optimizer="sgd").layers[2]
+    assert sgd.parameter_bytes == 2 * 4 * wide.parameters
+
+
+def test_plan_reads_the_profile() -> None:
+    plan = profile_of(loss_fn=lambda out: out.square().mean()).plan(devices=2, micro_batches=4)
+    assert [name for stage in plan.stages for name in stage.layer_names] == [
+        f"{index} _Wide" for index in range(6)
+    ]
+    assert plan.timetable is not None and plan.timetable.ranks == 2
+    assert plan.lower_bound <= (plan.step_seconds or 0)
+
+
+@pytest.mark.parametrize("asked", [{"schedule": "1f1b"}, {"schedule": "zbv"}, {}])
+def test_trains_to_the_losses_of_one_process(asked: Any, tmp_path: pathlib.Path) -> None:
+    plan = profile_of().plan(devices=2, micro_batches=torch_model.MICRO_BATCHES, **asked)
+    assert plan.timetable is not None
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    out = tmp_path / "losses.json"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "torch_run.py"), str(rank), "2", port]
+            + [str(tmp_path / "plan.json"), str(out)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    losses: List[float] = json.loads(out.read_text())
+    assert losses == pytest.approx(torch_model.reference(), rel=1e-6)
+
+
+@pytest.mark.parametrize("family", ["GPT2", "Llama", "Qwen2", "Qwen3", "Mistral"])
+def test_layers_of_a_hugging_face_model_compute_what_it_does(family: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=50, num_hidden_layers=3, num_attention_heads=4, hidden_size=32, tie_word_embeddings=False
+    )
+    if family != "GPT2":
+        config.intermediate_size, config.num_key_value_heads, config.head_dim = 48, 2, 8
+        config.sliding_window = None
+    else:
+        config.attn_pdrop = config.resid_pdrop = config.embd_pdrop = 0.0
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    layers = st.layers_of(model)
+    assert len(layers) == 5
+    ids = torch.randint(50, (2, 7))
+    with torch.no_grad():
+        got = torch.nn.Sequential(*layers)(ids)
+        torch.testing.assert_close(got, model(ids).logits)
+    profile = st.profile(layers, ids, loss_fn=lambda out: out.float().mean(), repeats=2)
+    assert [layer.input_grad_seconds > 0 for layer in profile.layers] == [False] + [True] * 4
+    assert (profile.micro_batch_size, profile.seq) == (2, 7)
+    config.tie_word_embeddings = True
+    with pytest.raises(ValueError, match="shares the embedding's weights"):
+        st.layers_of(model)
+
+
+def test_says_what_is_wrong() -> None:
+    with pytest.raises(ValueError, match="there are no layers"):
+        st.profile([], torch.zeros(1, 1))
+    with pytest.raises(ValueError, match="layer 1 Linear does not take what"):
+        st.profile([torch.nn.Linear(4, 5), torch.nn.Linear(4, 5)], torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="neither an nn.Sequential nor"):
+        st.layers_of(torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="expected 'adamw' or 'sgd'"):
+        profile_of(optimizer="lion")
+    plan = profile_of().plan(devices=2, micro_batches=4)
+    with pytest.raises(ValueError, match="the plan is for 6 layers, and there are 5"):
+        st.stage_modules(torch_model.layers()[:5], plan, 0)
+    with pytest.raises(sluice.Infeasible):
+        profile_of().plan(devices=2, micro_batches=4, memory=1000)
