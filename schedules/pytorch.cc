@@ -142,7 +142,9 @@ class ActiveStages {
   struct Use {
     size_t cell;  // the position of its first half
     size_t stage;
-    auto operator<=>(const Use&) const = default;
+    bool operator<(const Use& other) const {
+      return std::pair(cell, stage) < std::pair(other.cell, other.stage);
+    }
   };
 
   size_t CellOf(size_t i) const { return i > 0 && row_[i - 1].overlaps_next ? i - 1 : i; }
