@@ -1,43 +1,21 @@
 #include "tools/help_formatter.h"
 
-#include <vector>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "tools/terminal.h"
 
 namespace sluice {
 namespace {
 
-constexpr size_t kColumns = 80;
+constexpr int kColumns = 80;
 constexpr size_t kLeft = 30;  // columns of the options
-
-// Lines of at most `width`, split at spaces; a longer word has a line of its own.
-std::vector<std::string> Wrap(const std::string& text, size_t width) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      lines.push_back(std::move(line));
-      line.clear();
-    }
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-  }
-  lines.push_back(line);
-  return lines;
-}
 
 // `left`, and beside it the lines of `right`; below it where it is too long.
 std::string TwoColumns(std::string left, const std::string& right) {
-  std::string text;
-  for (const std::string& line : Wrap(right, kColumns - kLeft)) {
-    if (left.size() + 2 > kLeft) {
-      absl::StrAppend(&text, left, "\n");
-      left.clear();
-    }
-    absl::StrAppend(&text, left, std::string(kLeft - left.size(), ' '), line, "\n");
-    left.clear();
-  }
+  const bool beside = left.size() + 2 <= kLeft;
+  std::string text = absl::StrCat(left, beside ? "" : "\n",
+                                  std::string(beside ? kLeft - left.size() : kLeft, ' '));
+  AppendWrapped(right, kLeft, kLeft, kColumns, text);
   return text;
 }
 

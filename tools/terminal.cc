@@ -73,26 +73,30 @@ size_t TextColumns(absl::string_view text) {
   }));
 }
 
-std::string WrappedBehind(const std::string& head, const std::string& text, int columns) {
-  constexpr size_t kLeastRoom = 24, kIndent = 8;
-  const auto most = static_cast<size_t>(columns);
-  const size_t behind = TextColumns(head);
-  const std::string indent(behind + kLeastRoom <= most ? behind : kIndent, ' ');
-  std::string out = head;
-  size_t at = behind;
+void AppendWrapped(absl::string_view text, size_t at, size_t indent, int columns,
+                   std::string& out) {
   bool first = true;
   for (const absl::string_view word : absl::StrSplit(text, ' ')) {
     const size_t width = TextColumns(word);
-    if (!first && at + 1 + width > most) {
-      absl::StrAppend(&out, "\n", indent, word);
-      at = indent.size() + width;
-      continue;
+    if (!first && at + 1 + width > static_cast<size_t>(columns)) {
+      absl::StrAppend(&out, "\n", std::string(indent, ' '));
+      at = indent;
+      first = true;
     }
     absl::StrAppend(&out, first ? "" : " ", word);
     at += width + (first ? 0 : 1);
     first = false;
   }
-  return out + "\n";
+  out += "\n";
+}
+
+std::string WrappedBehind(const std::string& head, const std::string& text, int columns) {
+  constexpr size_t kLeastRoom = 24, kIndent = 8;
+  const size_t behind = TextColumns(head);
+  const bool room = behind + kLeastRoom <= static_cast<size_t>(columns);
+  std::string out = head;
+  AppendWrapped(text, behind, room ? behind : kIndent, columns, out);
+  return out;
 }
 
 std::string InLocale(std::string text) {

@@ -17,6 +17,10 @@ int OutputColumns();
 
 // Characters of UTF-8 text, not bytes: a µ is one.
 size_t TextColumns(absl::string_view text);
+// Appends the words of `text` to `out`, on whose last line `at` columns are taken, and ends the
+// line. No line has more than `columns` where no word is longer; further ones begin with `indent`
+// spaces.
+void AppendWrapped(absl::string_view text, size_t at, size_t indent, int columns, std::string& out);
 // `head` and behind it the words of `text`, in lines of at most `columns` characters where no word
 // is longer. Further lines begin below the first word of `text`, or, where that leaves little room,
 // a few columns in.

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "schedules/generators/catalogue.h"
 #include "tools/schedule/timetable/schedule_auto.h"
+#include "tools/terminal.h"
 
 namespace sluice {
 namespace {
@@ -36,30 +36,12 @@ const char* KindOf(const CatalogueEntry& entry) {
 
 bool Asynchronous(const CatalogueEntry& entry) { return entry.updates != WeightUpdates::kFlush; }
 
-// Appends `text` in lines of at most `columns`, indented except the first, on which `at` characters
-// have been written.
-void Wrap(absl::string_view text, int at, int indent, int columns, std::string& out) {
-  bool first = true;
-  for (absl::string_view word : absl::StrSplit(text, ' ')) {
-    const int length = static_cast<int>(word.size());
-    if (!first && at + 1 + length > columns) {
-      absl::StrAppend(&out, "\n", std::string(static_cast<size_t>(indent), ' '));
-      at = indent;
-      first = true;
-    }
-    absl::StrAppend(&out, first ? "" : " ", word);
-    at += length + (first ? 0 : 1);
-    first = false;
-  }
-  out += "\n";
-}
-
 void AppendParagraph(const CatalogueEntry& entry, int columns, std::string& out) {
   absl::StrAppendFormat(&out, "\n%-*s", kNameColumns, entry.name);
-  Wrap(entry.summary, kNameColumns, kNameColumns, columns, out);
+  AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, out);
   const auto line = [&](const char* label, absl::string_view text) {
     absl::StrAppendFormat(&out, "  %-*s", kLabelColumns, label);
-    Wrap(text, 2 + kLabelColumns, 2 + kLabelColumns, columns, out);
+    AppendWrapped(text, 2 + kLabelColumns, 2 + kLabelColumns, columns, out);
   };
   line("needs", entry.needs);
   line("bubble", entry.bubble);
@@ -78,16 +60,16 @@ void AppendRow(const CatalogueEntry& entry, int columns, std::string& out) {
     absl::StrAppend(&second, " (weights: ", entry.weights, ")");
   }
   out += indent;
-  Wrap(second, kNameColumns, kNameColumns, columns, out);
+  AppendWrapped(second, kNameColumns, kNameColumns, columns, out);
 }
 
 std::string Legend(int columns) {
   std::string text;
-  Wrap(
+  AppendWrapped(
       "p ranks, r the rank (from 0), m micro-batches, v chunks (stages per rank), g micro-batches "
       "in the largest group, k in an update; F, B = I + W: durations of a stage, X of a pair",
       0, 0, columns, text);
-  Wrap(
+  AppendWrapped(
       "bubble: idle share of the makespan, for equal stages and no latency; memory: (stage, "
       "micro-batch) activations held at once by rank r",
       0, 0, columns, text);
@@ -116,8 +98,8 @@ std::string CatalogueText(int columns) {
   for (const bool asynchronous : {false, true}) {
     if (asynchronous) {
       text += "\n";
-      Wrap("without a flush: weights change while micro-batches are in flight", 0, 0, columns,
-           text);
+      AppendWrapped("without a flush: weights change while micro-batches are in flight", 0, 0,
+                    columns, text);
     }
     for (const CatalogueEntry& entry : ListedSchedules()) {
       if (Asynchronous(entry) != asynchronous) continue;
