@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <utility>
 #include <vector>
@@ -200,6 +201,12 @@ absl::StatusOr<Row> WithUnshards(const Row& row, int most) {
 }
 
 }  // namespace
+
+std::optional<PyTorchVersion> PyTorchVersionNamed(absl::string_view name) {
+  const auto* known = std::find(std::begin(kPyTorchVersions), std::end(kPyTorchVersions), name);
+  if (known == std::end(kPyTorchVersions)) return std::nullopt;
+  return static_cast<PyTorchVersion>(known - std::begin(kPyTorchVersions));
+}
 
 std::string WhyNotForPyTorch(const Timetable& timetable) {
   if (timetable.updates != WeightUpdates::kFlush) {

@@ -1,9 +1,11 @@
 #ifndef SLUICE_SCHEDULES_PYTORCH_H_
 #define SLUICE_SCHEDULES_PYTORCH_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "schedules/timetable.h"
 
 // Timetables that PyTorch's torch.distributed.pipelining runs: _PipelineScheduleRuntime._load_csv
@@ -16,6 +18,11 @@ enum class PyTorchVersion {
   k2_8,
   k2_15,  // also has pairs; rows also say when gradients are divided and reduced, and when each send has ended
 };
+
+// "2.8", "2.15": the names of these, in their order.
+inline constexpr const char* kPyTorchVersions[] = {"2.8", "2.15"};
+// The version of that name; nullopt where there is none.
+std::optional<PyTorchVersion> PyTorchVersionNamed(absl::string_view name);
 
 struct PyTorchOptions {
   PyTorchVersion version = PyTorchVersion::k2_15;

@@ -67,7 +67,7 @@ absl::StatusOr<AskedTimetable> Simulated(FoundTable found, PricedTimetable price
 }
 
 absl::StatusOr<AskedTimetable> Priced(FoundTable found, const ScheduleQuestion& asked) {
-  absl::StatusOr<PricedTimetable> priced = PriceTimetable(found.table, asked);
+  absl::StatusOr<PricedTimetable> priced = PriceTimetable(found.table, WithCostsOf(found, asked));
   if (!priced.ok()) return priced.status();
   return Simulated(std::move(found), *std::move(priced));
 }
@@ -102,9 +102,6 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
     FoundTable found{.table = best->table, .line_end = LineEnd::kLf, .costs = {}};
     return Simulated(std::move(found), *std::move(best));
   }
-  if (asked.choose_chunks) {
-    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
-  }
   absl::StatusOr<Timetable> table = GenerateTable(name, asked);
   if (!table.ok()) return table.status();
   return Priced({.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}}, asked);
@@ -124,16 +121,21 @@ absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::stri
                         .shown = {}};
 }
 
+absl::StatusOr<AskedTimetable> AskPlanTable(const std::string& json, const std::string& name) {
+  absl::StatusOr<FoundTable> found = ReadPlanText(json, name);
+  if (!found.ok()) return found.status();
+  return Priced(*std::move(found), {});
+}
+
 absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::string& torch,
                                      int max_active_stages) {
-  PyTorchOptions options{.max_active_stages = max_active_stages};
-  if (torch == "2.8") {
-    options.version = PyTorchVersion::k2_8;
-  } else if (torch != "2.15") {
+  const std::optional<PyTorchVersion> version = PyTorchVersionNamed(torch);
+  if (!version) {
     return absl::InvalidArgumentError(
         absl::StrCat("torch is '", torch, "'; expected '2.8' or '2.15'"));
   }
-  const absl::StatusOr<Timetable> lowered = LowerForPyTorch(table.table, options);
+  const absl::StatusOr<Timetable> lowered =
+      LowerForPyTorch(table.table, {.version = *version, .max_active_stages = max_active_stages});
   if (!lowered.ok()) return lowered.status();
   return FormatTimetableCsv(*lowered, table.line_end);
 }
@@ -166,11 +168,10 @@ AskedTimetable TimetableOf(const Plan& plan) {
   return {.table = plan.timetable,
           .defects = {},
           .shown = ShownSchedule{.table = std::move(drawn.table),
-                                 .costs = {plan.stage_costs, {}},
+                                 .costs = {plan.stage_costs, {}, /*seconds=*/true},
                                  .activation_limit = {},
                                  .run = std::move(drawn.run),
-                                 .measured = {}},
-          .seconds = true};
+                                 .measured = {}}};
 }
 
 }  // namespace sluice::python

@@ -27,7 +27,6 @@ struct AskedTimetable {
   LineEnd line_end = LineEnd::kLf;
   std::vector<Defect> defects;
   std::optional<ShownSchedule> shown;  // one row per rank; absent where there are defects
-  bool seconds = false;                // whether times are seconds, rather than the costs' unit
 };
 
 // The costs of each stage, as --costs has them: the text of such a file.
@@ -42,6 +41,9 @@ absl::StatusOr<AskedTimetable> AskSchedule(const std::string& name, const Flags&
 // The timetable in a CSV text, which may be unsound; `name` stands for it in errors.
 absl::StatusOr<AskedTimetable> AskTable(const std::string& text, const std::string& name,
                                         const Flags& flags, const CostsText& costs);
+
+// The timetable of a plan file, of which `json` is the text, in seconds where it has its costs.
+absl::StatusOr<AskedTimetable> AskPlanTable(const std::string& json, const std::string& name);
 
 // `table` in PyTorch's compute_comms format, for that version of PyTorch.
 absl::StatusOr<std::string> CommsCsv(const AskedTimetable& table, const std::string& torch,

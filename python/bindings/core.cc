@@ -68,6 +68,11 @@ SharedTimetable Table(const std::string& text, const std::string& name, const Fl
       Interruptible([&](const StopFunction&) { return AskTable(text, name, flags, costs); })));
 }
 
+SharedTimetable ReadPlan(const std::string& json, const std::string& name) {
+  return Shared(
+      Value(Interruptible([&](const StopFunction&) { return AskPlanTable(json, name); })));
+}
+
 SharedPlan MakePlan(const std::string& model, const Flags& flags) {
   return std::make_shared<PlanAnswer>(
       PlanOf(Interruptible([&](const StopFunction& stop) { return AskPlan(model, flags, stop); })));
@@ -93,10 +98,10 @@ std::string Text(const AskedTimetable& asked, int columns, bool unicode) {
 }
 
 std::string Svg(const AskedTimetable& asked) {
-  return RenderSvg(asked.shown->run, asked.shown->table);
+  return RenderSvg(asked.shown->run, asked.shown->table, {.seconds = asked.shown->costs.seconds});
 }
 
-std::string Html(const AskedTimetable& asked) { return PageOf({*asked.shown}, asked.seconds); }
+std::string Html(const AskedTimetable& asked) { return PageOf({*asked.shown}); }
 
 std::string Trace(const AskedTimetable& asked) {
   return RenderTrace(asked.shown->run, asked.shown->table, &asked.shown->costs.stages);
@@ -166,7 +171,8 @@ void AddTimetable(py::module_& module) {
                              [](const AskedTimetable& it) { return it.table.placement.stages(); })
       .def_property_readonly("micro_batches",
                              [](const AskedTimetable& it) { return it.table.micro_batches; })
-      .def_property_readonly("seconds", [](const AskedTimetable& it) { return it.seconds; })
+      .def_property_readonly(
+          "seconds", [](const AskedTimetable& it) { return it.shown && it.shown->costs.seconds; })
       .def("defects", DefectsText, Free())
       .def("json", Json, Free())
       .def("text", Text, Free())
@@ -197,6 +203,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("schedule", Schedule);
   module.def("table", Table);
   module.def("plan", MakePlan);
+  module.def("plan_table", ReadPlan);
   module.def("plan_flags", PlanFlagNames);
   module.def("comparison", ComparisonOf);
   module.def("catalogue", [] { return CatalogueJson().dump(); });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 # What a number without a unit is measured in.
 _UNITS = {
@@ -15,6 +15,19 @@ _UNITS = {
 }
 # Costs of `--cost`, which holds for all stages.
 _UNIFORM = ("F", "I", "W", "B", "RECOMPUTE", "send", "overlap")
+
+
+def read(text_or_path: Any, is_text: Callable[[str], bool]) -> Tuple[str, str]:
+    """The text of a file, or what is such a text itself, and what errors call it."""
+    text = os.fspath(text_or_path)
+    if not isinstance(text_or_path, os.PathLike) and is_text(text):
+        return text, "the text"
+    try:
+        with open(text, encoding="utf-8", newline="") as file:
+            return file.read(), text
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ValueError(f"{text}: cannot be read: {why}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 from sluice import _core, _flags
 from sluice._errors import Infeasible
 from sluice._record import Record, Stage
-from sluice._timetable import Timetable, read_csv, schedule
+from sluice._timetable import Timetable
 
 # Flags of `sluice plan` that say where and how its answer is printed.
 _PRINTING = ("format", "json", "output")
@@ -121,29 +121,11 @@ class Plan:
         bottleneck alone, which has no schedule. That of a plan that was read has its stages'
         seconds where the file has them (``"costs"``), and F = I = W = 1 elsewhere."""
         if self._timetable is None:
-            if self._core is None:
-                self._timetable = self._read_timetable()
-            elif self._core.has_timetable:
+            if self._core is not None and self._core.has_timetable:
                 self._timetable = Timetable(self._core.timetable())
+            elif self._core is None and self.schedule is not None:
+                self._timetable = Timetable(_core.plan_table(self._text, "the plan"))
         return self._timetable
-
-    def _read_timetable(self) -> Optional[Timetable]:
-        data = self._data
-        if data.get("schedule") is None:
-            return None
-        ranks = int(data.get("pipeline_parallel", data["devices"]))
-        if len({stage.get("replicas", 1) for stage in data["stages"]}) > 1:
-            raise ValueError("stages of this plan have replicas of their own; plan it again")
-        costs = data.get("costs")
-        if "timetable" in data:
-            return read_csv(data["timetable"], costs=costs)
-        return schedule(
-            data["schedule"],
-            ranks=ranks,
-            micro_batches=data["micro_batches"],
-            chunks=data["chunks"],
-            costs=costs,
-        )
 
     def to_svg(self) -> Optional[str]:
         """A picture of one step, with its layers and its memory, as ``sluice plan --format svg``
@@ -208,15 +190,7 @@ def read_plan(text_or_path: Union[str, "os.PathLike[str]"]) -> Plan:
     Raises:
         ValueError: it cannot be read, or is no plan.
     """
-    text, name = os.fspath(text_or_path), "the text"
-    if isinstance(text_or_path, os.PathLike) or not text.lstrip().startswith("{"):
-        name = text
-        try:
-            with open(text, encoding="utf-8") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            raise ValueError(f"{name}: cannot be read: {why}") from error
+    text, name = _flags.read(text_or_path, lambda text: text.lstrip().startswith("{"))
     try:
         data = json.loads(text)
     except ValueError as error:

@@ -353,16 +353,7 @@ def read_csv(
         ValueError: it cannot be read; names the line, the column and the cell.
         Infeasible: a rank holds more activations than ``memory_limit``.
     """
-    name = "the text"
-    text = os.fspath(text_or_path)
-    if isinstance(text_or_path, os.PathLike) or not ("\n" in text or "," in text):
-        name = text
-        try:
-            with open(text, encoding="utf-8", newline="") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            raise ValueError(f"{name}: cannot be read: {why}") from error
+    text, name = _flags.read(text_or_path, lambda text: "\n" in text or "," in text)
     flag, costs_text = _flags.costs(costs)
     keywords = {"placement": placement, "recompute": recompute, "memory_limit": memory_limit}
     try:

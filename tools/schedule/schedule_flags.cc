@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -22,10 +23,6 @@ namespace {
 
 // Columns of a text picture; of an SVG, pixels.
 constexpr int kLeastWidth = 40, kMostWidth = 10000;
-
-// Values of --torch.
-constexpr const char* kTorch28 = "2.8";
-constexpr const char* kTorch215 = "2.15";
 
 void ReadChunks(const std::string& text, ScheduleFlags& flags) {
   int chunks = 0;
@@ -91,7 +88,7 @@ ScheduleFormat FormatOf(const std::string& format) {
 }
 
 PyTorchOptions PyTorchOptionsOf(const ScheduleFlags& flags) {
-  return {.version = flags.torch == kTorch28 ? PyTorchVersion::k2_8 : PyTorchVersion::k2_15,
+  return {.version = PyTorchVersionNamed(flags.torch).value_or(PyTorchOptions().version),
           .max_active_stages = flags.max_active_stages.value_or(0)};
 }
 
@@ -224,7 +221,8 @@ void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("--torch", flags.torch,
                  "With comms-csv: the PyTorch that runs it, 2.8 or 2.15, whose files also have "
                  "REDUCE_GRAD and the waits of sends (default: 2.15)")
-      ->check(CLI::IsMember({kTorch28, kTorch215}));
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(kPyTorchVersions), std::end(kPyTorchVersions))));
   app.add_option("--max-active-stages", flags.max_active_stages,
                  "With comms-csv: stages of a rank whose parameters FSDP gathers at once; adds "
                  "UNSHARD and RESHARD (default: none are sharded)")
@@ -266,6 +264,9 @@ absl::StatusOr<ShowQuestion> ReadShowQuestion(const ScheduleFlags& flags) {
   absl::StatusOr<ScheduleQuestion> asked = ReadQuestion(flags);
   if (!asked.ok()) return asked.status();
   if (absl::Status ok = ReadStageMembers(flags, *asked); !ok.ok()) return ok;
+  if (asked->choose_chunks && flags.what != kAuto && asked->stage_members.empty()) {
+    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
+  }
   return ShowQuestion{.what = flags.what,
                       .asked = *std::move(asked),
                       .view = ViewOf(flags),

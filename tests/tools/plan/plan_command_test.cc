@@ -493,6 +493,7 @@ TEST_F(PlanCommand, ScheduleShowsWhatWasPlanned) {
     EXPECT_NEAR(run["bubble"].get<double>(), plan["bubble"].get<double>(), 1e-9);
     EXPECT_LE(run["makespan"].get<double>(), plan["step_seconds"].get<double>());
     EXPECT_GT(run["makespan"].get<double>(), 0.8 * plan["step_seconds"].get<double>());
+    EXPECT_THAT(Run("schedule show " + file + " --format html").out, HasSubstr("\"seconds\":true"));
     const Outcome comms = Run("schedule show " + file + " --format comms-csv");
     EXPECT_EQ(comms.exit_code, 0) << comms.err;
     EXPECT_THAT(comms.out, HasSubstr("WAIT_REDUCE_GRAD"));

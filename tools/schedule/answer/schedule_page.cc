@@ -65,13 +65,14 @@ absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
   return absl::OkStatus();
 }
 
-std::string PageOf(const std::deque<ShownSchedule>& shown, bool seconds) {
+std::string PageOf(const std::deque<ShownSchedule>& shown) {
   std::vector<HtmlPanel> panels;
   panels.reserve(shown.size());
   for (const ShownSchedule& each : shown) panels.push_back(PanelOf(each));
   // The times of a measured run are in seconds.
-  seconds |= std::any_of(shown.begin(), shown.end(),
-                         [](const ShownSchedule& each) { return each.measured.has_value(); });
+  const bool seconds = std::any_of(shown.begin(), shown.end(), [](const ShownSchedule& each) {
+    return each.costs.seconds || each.measured.has_value();
+  });
   return RenderHtml(panels, {.seconds = seconds});
 }
 

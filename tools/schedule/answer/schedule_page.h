@@ -28,7 +28,7 @@ absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
 
 // One page with all of them, one above the other. Times are in seconds where the costs are, and
 // where there is a measured run.
-std::string PageOf(const std::deque<ShownSchedule>& shown, bool seconds = false);
+std::string PageOf(const std::deque<ShownSchedule>& shown);
 
 // The HTML page of `sluice schedule show --format html`: `first`, the schedule of --against, and
 // the run of --measured. Without given costs, a measured run is compared to the timetable simulated

@@ -52,14 +52,15 @@ void WarnOfMemory(const ScheduleCosts& costs, const Simulation& run) {
 
 // `run` of `table` in a format that shows times, except HTML.
 std::string FormatRun(const Simulation& run, const Timetable& table, const ScheduleCosts& costs,
-                      const ScheduleView& view, bool seconds = false) {
+                      const ScheduleView& view) {
   WarnOfMemory(costs, run);
   switch (view.format) {
     case ScheduleFormat::kJson:
       return SimulationJson(run, table, view.actions).dump() + "\n";
     case ScheduleFormat::kSvg:
-      return RenderSvg(run, table,
-                       {.title = view.title, .width = view.width.value_or(0), .seconds = seconds});
+      return RenderSvg(
+          run, table,
+          {.title = view.title, .width = view.width.value_or(0), .seconds = costs.seconds});
     case ScheduleFormat::kTrace:
       return RenderTrace(run, table, &costs.stages);
     default:
@@ -72,13 +73,12 @@ std::string FormatRun(const Simulation& run, const Timetable& table, const Sched
                      .unicode = ShowsUnicode()});
 }
 
-// `seconds`: whether the costs are a plan's, which are in seconds.
 absl::StatusOr<std::string> FormatPriced(const PricedTimetable& priced,
-                                         const ShowQuestion& question, bool seconds = false) {
+                                         const ShowQuestion& question) {
   if (question.view.format == ScheduleFormat::kHtml) return SchedulePage(priced, question);
   const absl::StatusOr<Simulation> run = RunPriced(priced);
   if (!run.ok()) return run.status();
-  return FormatRun(*run, priced.table, priced.costs, question.view, seconds);
+  return FormatRun(*run, priced.table, priced.costs, question.view);
 }
 
 absl::StatusOr<std::string> FormatDealt(const ShowQuestion& question) {
@@ -109,18 +109,14 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
     return FormatCsv(found->table, found->line_end, question.view);
   }
   const ScheduleQuestion asked = WithCostsOf(*found, question.asked);
-  const bool seconds = found->costs.given() && !question.asked.costs.given();
   const absl::StatusOr<PricedTimetable> priced = PriceTimetable(std::move(found->table), asked);
   if (!priced.ok()) return priced.status();
-  return FormatPriced(*priced, question, seconds);
+  return FormatPriced(*priced, question);
 }
 
 absl::StatusOr<std::string> FormatAnswer(const ShowQuestion& question) {
   if (!question.asked.stage_members.empty()) return FormatDealt(question);
   if (question.what == kAuto) return FormatAuto(question);
-  if (question.asked.choose_chunks) {
-    return absl::InvalidArgumentError("-v auto is for schedule auto; give a number");
-  }
   return FormatNamed(question);
 }
 

@@ -57,7 +57,10 @@ absl::StatusOr<GivenCosts> GivenCosts::FromFile(const std::string& path) {
 }
 
 absl::StatusOr<GivenCosts> GivenCosts::FromPlan(std::string json, const std::string& plan) {
-  return FromJson(std::move(json), absl::StrCat(plan, ", field 'costs'"));
+  absl::StatusOr<GivenCosts> costs =
+      FromJson(std::move(json), absl::StrCat(plan, ", field 'costs'"));
+  if (costs.ok()) costs->seconds_ = true;
+  return costs;
 }
 
 absl::StatusOr<GivenCosts> GivenCosts::FromJson(std::string text, const std::string& name) {
@@ -69,7 +72,10 @@ absl::StatusOr<GivenCosts> GivenCosts::FromJson(std::string text, const std::str
 }
 
 absl::StatusOr<ScheduleCosts> GivenCosts::On(const Placement& placement) const {
-  return file_.has_value() ? file_->On(placement) : UniformOn(placement.stages());
+  absl::StatusOr<ScheduleCosts> costs =
+      file_.has_value() ? file_->On(placement) : UniformOn(placement.stages());
+  if (costs.ok()) costs->seconds = seconds_;
+  return costs;
 }
 
 absl::StatusOr<ScheduleCosts> GivenCosts::UniformOn(int stages) const {

@@ -25,7 +25,7 @@ class GivenCosts {
   // The text of such a file; `name` stands for it in errors.
   static absl::StatusOr<GivenCosts> FromJson(std::string text, const std::string& name);
 
-  // The costs that the plan in file `plan` was made for, as `json` has them.
+  // The costs that the plan in file `plan` was made for, as `json` has them: in seconds.
   static absl::StatusOr<GivenCosts> FromPlan(std::string json, const std::string& plan);
 
   // Whether one of the two flags was given.
@@ -43,6 +43,7 @@ class GivenCosts {
 
   std::map<std::string, double> uniform_;  // the values of --cost
   std::optional<CostsFile> file_;
+  bool seconds_ = false;
 };
 
 }  // namespace sluice

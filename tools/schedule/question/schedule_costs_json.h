@@ -15,6 +15,7 @@ namespace sluice {
 struct ScheduleCosts {
   StageCosts stages;
   std::vector<double> device_memory;  // bytes per rank; empty when not given
+  bool seconds = false;               // durations are seconds, not those of some unit
 };
 
 // I, W and B, one value per stage, as far as they are given. B = I + W unless given; B without I

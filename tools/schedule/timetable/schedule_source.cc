@@ -108,38 +108,13 @@ absl::StatusOr<FoundTable> ReadCsvTable(const std::string& file) {
   return text.ok() ? ParseCsv(*text, file) : text.status();
 }
 
-// The timetable of a plan, and what it was priced with.
 absl::StatusOr<FoundTable> ReadPlanTable(const std::string& file) {
   const absl::StatusOr<std::string> text = ReadWholeFile(file, kMostJsonBytes);
   if (!text.ok()) return text.status();
-  const absl::StatusOr<PlanFile> plan = ParsePlan(*text, file);
-  if (!plan.ok()) return plan.status();
-  if (!plan->says_step()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file, ": this plan was made for the bottleneck alone, so it has no timetable"));
-  }
-  if (!plan->stage_replicas.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file,
-                     ": stages of this plan have replicas of their own; `sluice plan ... "
-                     "--format svg` draws it"));
-  }
-  absl::StatusOr<Timetable> table =
-      plan->timetable.empty()
-          ? GenerateSchedule(plan->schedule, {.ranks = plan->devices,
-                                              .micro_batches = plan->micro_batches,
-                                              .chunks = plan->chunks})
-          : ParseTimetableCsv(plan->timetable, file);
-  if (!table.ok()) return table.status();
-  table->name = plan->schedule;
-  FoundTable found{.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}};
-  if (plan->costs.empty()) {
+  absl::StatusOr<FoundTable> found = ReadPlanText(*text, file);
+  if (found.ok() && !found->costs.given()) {
     PrintNotice(absl::StrCat("note: ", file, " has no field 'costs', so F, I and W cost 1 each"));
-    return found;
   }
-  absl::StatusOr<GivenCosts> costs = GivenCosts::FromPlan(plan->costs, file);
-  if (!costs.ok()) return costs.status();
-  found.costs = *std::move(costs);
   return found;
 }
 
@@ -205,6 +180,35 @@ absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::stri
                                          const ScheduleQuestion& asked) {
   absl::StatusOr<FoundTable> found = ParseCsv(text, name);
   return found.ok() ? MadeToFit(*std::move(found), asked) : found;
+}
+
+absl::StatusOr<FoundTable> ReadPlanText(absl::string_view json, const std::string& name) {
+  const absl::StatusOr<PlanFile> plan = ParsePlan(json, name);
+  if (!plan.ok()) return plan.status();
+  if (!plan->says_step()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": this plan was made for the bottleneck alone, so it has no timetable"));
+  }
+  if (!plan->stage_replicas.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name,
+                     ": stages of this plan have replicas of their own; `sluice plan ... "
+                     "--format svg` draws it"));
+  }
+  absl::StatusOr<Timetable> table =
+      plan->timetable.empty()
+          ? GenerateSchedule(plan->schedule, {.ranks = plan->devices,
+                                              .micro_batches = plan->micro_batches,
+                                              .chunks = plan->chunks})
+          : ParseTimetableCsv(plan->timetable, name);
+  if (!table.ok()) return table.status();
+  table->name = plan->schedule;
+  FoundTable found{.table = *std::move(table), .line_end = LineEnd::kLf, .costs = {}};
+  if (plan->costs.empty()) return found;
+  absl::StatusOr<GivenCosts> costs = GivenCosts::FromPlan(plan->costs, name);
+  if (!costs.ok()) return costs.status();
+  found.costs = *std::move(costs);
+  return found;
 }
 
 absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked) {

@@ -32,12 +32,14 @@ struct FoundTable {
   GivenCosts costs;  // of a plan; for other timetables not given
 };
 
-// The table in `file`, a CSV or a plan, with the placement of --placement, and with RECOMPUTE actions added for
-// --recompute; it may be unsound. InvalidArgument where it does not have the requested size.
+// The table in `file`, a CSV or a plan, with the placement of --placement, and with RECOMPUTE
+// actions added for --recompute; it may be unsound. InvalidArgument where it does not have the requested size.
 absl::StatusOr<FoundTable> ReadTable(const std::string& file, const ScheduleQuestion& asked);
 // The table in the text of a file called `name`, as ReadTable.
 absl::StatusOr<FoundTable> ReadTableText(absl::string_view text, const std::string& name,
                                          const ScheduleQuestion& asked);
+// The timetable in the text of a plan file called `name`, and the costs that it was priced with.
+absl::StatusOr<FoundTable> ReadPlanText(absl::string_view json, const std::string& name);
 // Like ReadTable; an error carries exit code 4 where the table is not sound.
 absl::StatusOr<FoundTable> ReadSoundTable(const std::string& file, const ScheduleQuestion& asked);
 // The schedule `name` of the catalogue, with the requested size and options.
