@@ -11,7 +11,7 @@ constexpr int kColumns = 80;
 constexpr size_t kLeft = 30;  // columns of the options
 
 // `left`, and beside it the lines of `right`; below it where it is too long.
-std::string TwoColumns(std::string left, const std::string& right) {
+std::string TwoColumns(const std::string& left, const std::string& right) {
   const bool beside = left.size() + 2 <= kLeft;
   std::string text = absl::StrCat(left, beside ? "" : "\n",
                                   std::string(beside ? kLeft - left.size() : kLeft, ' '));

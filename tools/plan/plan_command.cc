@@ -115,7 +115,7 @@ absl::Status RunPlan(const PlanFlags& flags) {
   const absl::StatusOr<std::string> text = Render(*answer, flags);
   if (!text.ok()) return text.status();
   if (torchtitan) {
-    const absl::Status written =
+    absl::Status written =
         WriteOutput(TimetableBeside(flags.output), FormatTimetableCsv(answer->plan.timetable));
     if (!written.ok()) return written;
   }
