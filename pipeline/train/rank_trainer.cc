@@ -18,6 +18,9 @@
 #include "pipeline/train/run_checkpoint.h"
 #include "pipeline/train/weights_hash.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace sluice {
 namespace {
 
@@ -51,6 +54,14 @@ AgreedStep Agreed(int64_t step, const StepReport& report) {
           .targets = static_cast<double>(report.targets),
           .correct = static_cast<double>(report.correct),
           .grad_norm = report.grad_norm};
+}
+
+// What a rank says of a portion in AgreeOnPortion.
+std::string DescribePortion(const double* words) {
+  if (words[0] == 0) return "the end of the run";
+  return absl::StrCat(words[2], words[2] == 1 ? " step" : " steps",
+                      words[3] == 0 ? "" : " and an evaluation", ", saved to a path of hash ",
+                      words[4]);
 }
 
 double Seconds() {
@@ -113,6 +124,17 @@ absl::Status RankTrainer::Run() {
 
 absl::Status RankTrainer::RunSteps() {
   const Progress::Phase phase(world_.progress(), "begins or ends the run");
+  if (absl::Status status = Begin(); !status.ok()) return status;
+  step_ = context_.last.step;
+  const Portion whole{.steps = options_.training.steps - step_,
+                      .evaluates = true,
+                      .saves_to = options_.saving.directory};
+  absl::Status status =
+      options_.portions == nullptr ? RunPortion(whole, /*last=*/true) : RunPortions();
+  return status.ok() ? Leave() : status;
+}
+
+absl::Status RankTrainer::Begin() {
   absl::Status alike = CheckAgreement(context_.traits, world_, options_.watching.timeout);
   if (!alike.ok()) return alike;
   if (absl::Status status = CheckBase(); !status.ok()) return status;
@@ -129,45 +151,118 @@ absl::Status RankTrainer::RunSteps() {
   if (absl::Status status = GatherArenas(); !status.ok()) return status;
   if (leader() && context_.events->on_begin) context_.events->on_begin(context_.last.step);
   ShowBroughtStep();
-  int64_t step = context_.last.step;
-  Asked asked = AskedNow();
-  while (step < options_.training.steps) {
+  return absl::OkStatus();
+}
+
+absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
+  const int64_t until = step_ + std::min(portion.steps, options_.training.steps - step_);
+  asked_ = AskedNow();
+  while (step_ < until) {
     const Progress::Phase one(world_.progress(), "takes a step");
     const double start = Seconds();
-    const int64_t count = StepsToPause(step);
+    const int64_t count = StepsToPause(step_, until);
     absl::StatusOr<std::vector<StepReport>> reports =
-        plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
-    if (!reports.ok()) return AfterTheActions(step + count, reports.status());
+        plan_.asynchronous() ? Window(step_, count) : OneStep(step_ + 1);
+    if (!reports.ok()) return AfterTheActions(step_ + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
     if (options_.watching.trace && trace_.size() < kMaxTracedActions)
-      AppendTrace(train_, step + 1, plan_.step_micro_batches(), options_.watching.trace_steps,
+      AppendTrace(train_, step_ + 1, plan_.step_micro_batches(), options_.watching.trace_steps,
                   &trace_);
     for (const StepReport& report : *reports) {
-      if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
+      if (absl::Status status = AfterStep(++step_, report, seconds); !status.ok()) return status;
     }
-    if ((asked = reports->back().asked) != Asked::kNothing) break;
+    if ((asked_ = reports->back().asked) != Asked::kNothing) break;
   }
   if (absl::Status status = EndSaver(); !status.ok()) return status;
-  summary_.regroups = asked == Asked::kRegroup && step < options_.training.steps;
-  if (summary_.regroups) return Leave();
-  summary_.interrupted = asked == Asked::kStop && step < options_.training.steps;
-  if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
-  if (!options_.saving.directory.empty() && saved_step_ != step) {
-    if (absl::Status status = SaveNow(step, /*last=*/true); !status.ok()) return status;
+  summary_.regroups = asked_ == Asked::kRegroup && step_ < until;
+  if (summary_.regroups) return absl::OkStatus();
+  summary_.interrupted = asked_ == Asked::kStop && step_ < until;
+  if (absl::Status status = state_check_.Check(step_); !status.ok()) return status;
+  if (last || !summary_.interrupted) {
+    if (absl::Status status = SavePortion(portion.saves_to, last); !status.ok()) return status;
   }
-  if (!summary_.interrupted) {
-    if (absl::Status status = Evaluate(step); !status.ok()) return status;
+  if (portion.evaluates && !summary_.interrupted) {
+    if (absl::Status status = Evaluate(step_); !status.ok()) return status;
   }
-  if (absl::Status status = CheckData(step); !status.ok()) return status;
-  Finish(step);
-  if (absl::Status status = Hash(); !status.ok()) return status;
-  return Leave();
+  if (absl::Status status = CheckData(step_); !status.ok()) return status;
+  Finish(step_);
+  return Hash();
+}
+
+absl::Status RankTrainer::SavePortion(const std::string& directory, bool must) {
+  if (directory.empty()) return absl::OkStatus();
+  if (directory == options_.saving.directory && saved_step_ == step_) {
+    summary_.checkpoint = saved_path_;
+    return absl::OkStatus();
+  }
+  return SaveNow(step_, directory, must);
+}
+
+absl::Status RankTrainer::RunPortions() {
+  for (int64_t number = 0;; ++number) {
+    absl::StatusOr<std::optional<Portion>> next = AgreeOnPortion(number);
+    if (!next.ok()) return next.status();
+    if (!next->has_value()) return absl::OkStatus();
+    Portion& portion = **next;
+    failed_save_ = absl::OkStatus();
+    if (portion.refused.ok()) {
+      const int64_t left = options_.training.steps - step_;
+      if (left > 0 && portion.steps >= left) {
+        portion.evaluates = portion.evaluates || options_.watching.eval_every > 0;
+        if (portion.saves_to.empty()) portion.saves_to = options_.saving.directory;
+      }
+      summary_ = TrainSummary();
+      step_seconds_.clear();
+      if (absl::Status status = RunPortion(portion, /*last=*/false); !status.ok()) return status;
+    }
+    const absl::Status& status = portion.refused.ok() ? failed_save_ : portion.refused;
+    options_.portions->Ended(world_.rank(), status.ok() ? absl::StatusOr<TrainSummary>(summary_)
+                                                        : absl::StatusOr<TrainSummary>(status));
+  }
+}
+
+absl::StatusOr<std::optional<Portion>> RankTrainer::AgreeOnPortion(int64_t number) {
+  std::optional<Portion> mine;
+  {
+    // However long the program takes that decides; the same holds for those of other processes.
+    const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
+    mine = options_.portions->Await(number);
+  }
+  constexpr size_t kWords = 5;
+  double words[kWords] = {};  // whether it goes on, and is refused; what it is
+  if (mine.has_value()) {
+    words[0] = 1;
+    words[1] = mine->refused.ok() ? 0 : 1;
+    words[2] = static_cast<double>(mine->steps);
+    words[3] = mine->evaluates ? 1 : 0;
+    words[4] =
+        static_cast<double>(XXH3_64bits(mine->saves_to.data(), mine->saves_to.size()) >> 11U);
+  }
+  std::vector<double> all(kWords * static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather(words, absl::MakeSpan(all), Instant::InfiniteFuture());
+  if (!status.ok()) return status;
+  for (int rank = 1; rank < world_.size(); ++rank) {
+    const double* const theirs = all.data() + kWords * static_cast<size_t>(rank);
+    const bool alike = theirs[0] == all[0] && std::equal(theirs + 2, theirs + kWords, &all[2]);
+    if (alike) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", rank, " was asked for another thing than rank 0 (", DescribePortion(theirs),
+        ", rank 0 ", DescribePortion(all.data()),
+        "); the programs of all ranks must ask for the same things in the same order"));
+  }
+  for (int rank = 0; mine.has_value() && mine->refused.ok() && rank < world_.size(); ++rank) {
+    if (all[kWords * static_cast<size_t>(rank) + 1] == 0) continue;
+    mine->refused = absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " could not do what was asked for, and says why"));
+  }
+  return mine;
 }
 
 absl::Status RankTrainer::CheckBase() {
   // Hashing reads all weights, so it is left out where nobody would keep or compare the hash. All
   // ranks have agreed on both.
-  const bool needed = !options_.saving.directory.empty() || !options_.saving.resume.empty();
+  const bool needed = !options_.saving.directory.empty() || !options_.saving.resume.empty() ||
+                      options_.portions != nullptr;
   if (!plan_.request.adaptation.lora.has_value() || !needed) return absl::OkStatus();
   absl::StatusOr<std::string> hash = HashBase(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
@@ -207,8 +302,8 @@ Pass RankTrainer::TrainPass(int64_t step) const {
 }
 
 // An asynchronous timetable runs without a flush until somebody wants to see the weights.
-int64_t RankTrainer::StepsToPause(int64_t step) const {
-  int64_t count = std::min<int64_t>(plan_.window_steps(), options_.training.steps - step);
+int64_t RankTrainer::StepsToPause(int64_t step, int64_t until) const {
+  int64_t count = std::min<int64_t>(plan_.window_steps(), until - step);
   if (!options_.saving.directory.empty() && options_.saving.every > 0)
     count = std::min(count, options_.saving.every - step % options_.saving.every);
   if (options_.watching.eval_every > 0)
@@ -411,15 +506,17 @@ absl::Status RankTrainer::CheckData(int64_t step) {
       step);
 }
 
-absl::Status RankTrainer::SaveNow(int64_t step, bool last) {
+absl::Status RankTrainer::SaveNow(int64_t step, const std::string& directory, bool must) {
   const Progress::Phase phase(world_.progress(), "saves a checkpoint");
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
+  TrainOptions options = options_;
+  options.saving.directory = directory;
   const absl::StatusOr<SaveOutcome> outcome =
-      SaveRun(state_, options_, *context_.data, step, base_hash_, world_);
+      SaveRun(state_, options, *context_.data, step, base_hash_, world_);
   if (!outcome.ok()) return outcome.status();
-  if (last && !outcome->failed.ok()) return outcome->failed;
-  Saved(step, *outcome);
+  if (must && !outcome->failed.ok()) return outcome->failed;
+  Saved(step, directory, *outcome);
   return absl::OkStatus();
 }
 
@@ -427,7 +524,7 @@ absl::Status RankTrainer::Save(int64_t step) {
   // Without a flush weights change all the time; a device's memory is read on the rank's stream.
   const bool may_wait = !plan_.asynchronous() && !state_.device().queues();
   Communicator* const background = may_wait ? world_.background() : nullptr;
-  if (background == nullptr) return SaveNow(step, /*last=*/false);
+  if (background == nullptr) return SaveNow(step, options_.saving.directory, /*must=*/false);
   if (absl::Status status = FinishSave(); !status.ok()) return status;
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   saving_ = std::make_unique<SaveUnderWay>();
@@ -491,7 +588,7 @@ absl::Status RankTrainer::FinishSave() {
   const absl::StatusOr<SaveOutcome> outcome = EndOfSave();
   const int64_t step = saving_->step;
   saving_ = nullptr;
-  if (outcome.ok()) Saved(step, *outcome);
+  if (outcome.ok()) Saved(step, options_.saving.directory, *outcome);
   return outcome.status();
 }
 
@@ -501,13 +598,17 @@ absl::StatusOr<SaveOutcome> RankTrainer::EndOfSave() const {
   return saving_->saver->Finish();
 }
 
-void RankTrainer::Saved(int64_t step, const SaveOutcome& outcome) {
+void RankTrainer::Saved(int64_t step, const std::string& directory, const SaveOutcome& outcome) {
   const TrainEvents& events = *context_.events;
   if (!outcome.failed.ok()) {
+    failed_save_ = outcome.failed;
     if (leader() && events.on_failed_checkpoint) events.on_failed_checkpoint(outcome.failed);
     return;
   }
-  saved_step_ = step;
+  if (directory == options_.saving.directory) {
+    saved_step_ = step;
+    saved_path_ = outcome.path;
+  }
   if (!leader()) return;
   summary_.checkpoint = outcome.path;
   if (events.on_checkpoint) events.on_checkpoint(outcome);

@@ -68,8 +68,9 @@ class RankTrainer {
     std::unique_ptr<BackgroundSave> saver;
   };
 
-  // Steps that the timetable covers without a pause, from `step` on: 1 of a synchronous one.
-  int64_t StepsToPause(int64_t step) const;
+  // Steps that the timetable covers without a pause, from `step` to `until` at most: 1 of a
+  // synchronous one.
+  int64_t StepsToPause(int64_t step, int64_t until) const;
   // The `count` steps after `step`, asynchronous, and their reports.
   absl::StatusOr<std::vector<StepReport>> Window(int64_t step, int64_t count);
   // Says that an asynchronous step was not finite. Never OK.
@@ -84,8 +85,18 @@ class RankTrainer {
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
   absl::Status Evaluate(int64_t step);
   absl::Status RunSteps();
-  // Saves at once. `last`: nobody saves again after it, so it has to succeed.
-  absl::Status SaveNow(int64_t step, bool last);
+  // Before the first step: what the ranks have to agree on.
+  absl::Status Begin();
+  // Takes the steps of `portion`, and what is to be done after them. `last`: nothing follows.
+  absl::Status RunPortion(const Portion& portion, bool last);
+  absl::Status SavePortion(const std::string& directory, bool must);
+  // One portion after the other, as TrainOptions::portions says.
+  absl::Status RunPortions();
+  // The next one, the same on all ranks; nothing: the run ends.
+  absl::StatusOr<std::optional<Portion>> AgreeOnPortion(int64_t number);
+  // Saves at once, to `directory`. `must`: nobody saves again after it, or somebody asked for it, so
+  // it has to succeed.
+  absl::Status SaveNow(int64_t step, const std::string& directory, bool must);
   // Saves while the next step runs, where that does not change what is saved before its end.
   absl::Status Save(int64_t step);
   // What the saver's thread does, over a communicator that it alone uses.
@@ -100,8 +111,8 @@ class RankTrainer {
   // The same for this rank alone: tells how a save under way has ended, if there is one.
   absl::Status FinishSave();
   absl::StatusOr<SaveOutcome> EndOfSave() const;
-  // `outcome`: of the save of `step`.
-  void Saved(int64_t step, const SaveOutcome& outcome);
+  // `outcome`: of the save of `step` to `directory`.
+  void Saved(int64_t step, const std::string& directory, const SaveOutcome& outcome);
   // FailedPrecondition on all ranks where the data of one have changed since the run began.
   absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
@@ -146,7 +157,11 @@ class RankTrainer {
   std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
   std::vector<double> step_seconds_;
   TrainSummary summary_;
-  int64_t saved_step_ = -1;
+  int64_t step_ = 0;               // steps already taken
+  Asked asked_ = Asked::kNothing;  // by any rank, at the last step
+  int64_t saved_step_ = -1;        // to the run's own directory,
+  std::string saved_path_;         // as this checkpoint
+  absl::Status failed_save_;       // the last save of a portion that did not succeed
   std::unique_ptr<SaveUnderWay> saving_;
   std::vector<TracedAction> trace_;
   AgreedStep last_;  // the step whose update the state has had

@@ -18,6 +18,7 @@
 #include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/run/optimizer.h"
 #include "pipeline/train/metrics.h"
+#include "pipeline/train/portion.h"
 #include "pipeline/train/slow_stage.h"
 #include "pipeline/train/trace.h"
 #include "pipeline/watch/hang.h"
@@ -89,6 +90,11 @@ struct TrainOptions {
   Saving saving;
   Watching watching;
   Running running;
+  // Null: the run takes all its steps, saves, evaluates and ends. Else what this says, a portion
+  // after the other: it takes no step of its own accord. It saves to `saving.directory`, and
+  // evaluates where `watching.eval_every` is given, also when its last step is reached. Not for
+  // TrainMember.
+  Portions* portions = nullptr;
 };
 
 struct Evaluation {

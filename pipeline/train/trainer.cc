@@ -194,7 +194,7 @@ class Run {
     }
     options_.training.optimizer = resume_.hyper_parameters.optimizer;
     options_.training.steps = resume_.hyper_parameters.steps;
-    if (!options_.saving.directory.empty()) {
+    if (!options_.saving.directory.empty() || options_.portions != nullptr) {
       absl::StatusOr<ModelFiles> files = KeptModelFiles(*resume_.checkpoint);
       if (!files.ok()) return files.status();
       options_.saving.model_files = std::make_shared<const ModelFiles>(*std::move(files));
