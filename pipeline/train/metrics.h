@@ -77,6 +77,7 @@ struct TrainSummary {
   double eval_loss = 0;
   double accuracy = 0;
   int64_t eval_samples = 0;
+  bool hashed = false;
   uint64_t weights_hash = 0;
   std::string checkpoint;              // the last one written; empty if none
   std::optional<Staleness> staleness;  // over all steps of this run, as in StepMetrics

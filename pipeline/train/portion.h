@@ -16,6 +16,8 @@ struct Portion {
   int64_t steps = 0;          // to take, as far as the run has as many left
   bool evaluates = false;     // after them
   std::string saves_to = {};  // after them: a directory for a checkpoint; empty: none
+  // After them: the hash of all weights, which brings them to rank 0. All ranks get it.
+  bool hashes = false;
   // Why this process cannot make it. No rank does then, and the run goes on with the next one.
   absl::Status refused = {};
 };
@@ -27,8 +29,8 @@ class Portions {
   // Portion `number`, the first being 0: the same for all ranks of the run, of other processes too.
   // Waits until it is known; nothing: the run ends.
   virtual std::optional<Portion> Await(int64_t number) = 0;
-  // How a portion ended, told by every rank of this process; `summary` is of this portion, and of
-  // rank 0 alone it says more than `steps` and `interrupted`. An error: it was refused.
+  // How a portion ended, told by every rank of this process; `summary` is of this portion, with the
+  // times of this rank, and `checkpoint` of rank 0 alone. An error: it was refused.
   virtual void Ended(int rank, const absl::StatusOr<TrainSummary>& summary) = 0;
 };
 

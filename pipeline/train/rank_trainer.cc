@@ -56,12 +56,18 @@ AgreedStep Agreed(int64_t step, const StepReport& report) {
           .grad_norm = report.grad_norm};
 }
 
+// A path as a number that fits a double; an empty one is 0.
+double PathWord(const std::string& path) {
+  constexpr unsigned kDropped = 11;
+  return path.empty() ? 0 : static_cast<double>(XXH3_64bits(path.data(), path.size()) >> kDropped);
+}
+
 // What a rank says of a portion in AgreeOnPortion.
 std::string DescribePortion(const double* words) {
   if (words[0] == 0) return "the end of the run";
   return absl::StrCat(words[2], words[2] == 1 ? " step" : " steps",
-                      words[3] == 0 ? "" : " and an evaluation", ", saved to a path of hash ",
-                      words[4]);
+                      words[3] == 0 ? "" : ", an evaluation", words[4] == 0 ? "" : ", a checkpoint",
+                      words[5] == 0 ? "" : ", a hash");
 }
 
 double Seconds() {
@@ -128,7 +134,8 @@ absl::Status RankTrainer::RunSteps() {
   step_ = context_.last.step;
   const Portion whole{.steps = options_.training.steps - step_,
                       .evaluates = true,
-                      .saves_to = options_.saving.directory};
+                      .saves_to = options_.saving.directory,
+                      .hashes = true};
   absl::Status status =
       options_.portions == nullptr ? RunPortion(whole, /*last=*/true) : RunPortions();
   return status.ok() ? Leave() : status;
@@ -186,7 +193,7 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
   }
   if (absl::Status status = CheckData(step_); !status.ok()) return status;
   Finish(step_);
-  return Hash();
+  return portion.hashes ? Hash() : absl::OkStatus();
 }
 
 absl::Status RankTrainer::SavePortion(const std::string& directory, bool must) {
@@ -228,22 +235,26 @@ absl::StatusOr<std::optional<Portion>> RankTrainer::AgreeOnPortion(int64_t numbe
     const Progress::Waiting waiting(world_.progress(), Instant::InfiniteFuture());
     mine = options_.portions->Await(number);
   }
-  constexpr size_t kWords = 5;
-  double words[kWords] = {};  // whether it goes on, and is refused; what it is
+  constexpr size_t kWords = 6;
+  double words[kWords] = {};  // whether it goes on, and is refused; else what it is
   if (mine.has_value()) {
     words[0] = 1;
     words[1] = mine->refused.ok() ? 0 : 1;
+  }
+  if (mine.has_value() && mine->refused.ok()) {
     words[2] = static_cast<double>(mine->steps);
     words[3] = mine->evaluates ? 1 : 0;
-    words[4] =
-        static_cast<double>(XXH3_64bits(mine->saves_to.data(), mine->saves_to.size()) >> 11U);
+    words[4] = PathWord(mine->saves_to);
+    words[5] = mine->hashes ? 1 : 0;
   }
   std::vector<double> all(kWords * static_cast<size_t>(world_.size()));
   absl::Status status = world_.AllGather(words, absl::MakeSpan(all), Instant::InfiniteFuture());
   if (!status.ok()) return status;
   for (int rank = 1; rank < world_.size(); ++rank) {
     const double* const theirs = all.data() + kWords * static_cast<size_t>(rank);
-    const bool alike = theirs[0] == all[0] && std::equal(theirs + 2, theirs + kWords, &all[2]);
+    const bool refused = theirs[1] != 0 || all[1] != 0;
+    const bool alike =
+        theirs[0] == all[0] && (refused || std::equal(theirs + 2, theirs + kWords, &all[2]));
     if (alike) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", rank, " was asked for another thing than rank 0 (", DescribePortion(theirs),
@@ -402,10 +413,10 @@ absl::Status RankTrainer::Diagnose(Executor& executor, Pass pass, int64_t step,
 }
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
+  step_seconds_.push_back(seconds);
+  summary_.final_loss = report.loss;
   if (leader()) {
     const Progress::Phase phase(world_.progress(), "reports a step");
-    step_seconds_.push_back(seconds);
-    summary_.final_loss = report.loss;
     StepMetrics metrics = metrics_.Record(
         step, report, LearningRate(options_.training.optimizer, step, options_.training.steps),
         seconds);
@@ -475,12 +486,12 @@ absl::Status RankTrainer::Evaluate(int64_t step) {
   const auto counted = static_cast<double>(std::max<int64_t>(targets, 1));
   evaluation.loss /= counted;
   evaluation.accuracy /= counted;
-  if (!leader() || count == 0) return absl::OkStatus();
+  if (count == 0) return absl::OkStatus();
   summary_.evaluated = true;
   summary_.eval_loss = evaluation.loss;
   summary_.accuracy = evaluation.accuracy;
   summary_.eval_samples = evaluation.samples;
-  if (context_.events->on_evaluation) context_.events->on_evaluation(evaluation);
+  if (leader() && context_.events->on_evaluation) context_.events->on_evaluation(evaluation);
   return absl::OkStatus();
 }
 
@@ -618,8 +629,17 @@ absl::Status RankTrainer::Hash() {
   const Progress::Phase phase(world_.progress(), "hashes the weights");
   absl::StatusOr<uint64_t> hash = HashWeights(state_, world_, options_.watching.timeout);
   if (!hash.ok()) return hash.status();
+  summary_.hashed = true;
   summary_.weights_hash = *hash;
-  return absl::OkStatus();
+  if (options_.portions == nullptr) return absl::OkStatus();
+  // The programs of all ranks may want to know it.
+  const double halves[] = {static_cast<double>(*hash >> 32U),
+                           static_cast<double>(*hash & UINT32_MAX)};
+  std::vector<double> all(2 * static_cast<size_t>(world_.size()));
+  absl::Status status =
+      world_.AllGather(halves, absl::MakeSpan(all), Instant::Now() + options_.watching.timeout);
+  summary_.weights_hash = (static_cast<uint64_t>(all[0]) << 32U) | static_cast<uint64_t>(all[1]);
+  return status;
 }
 
 // Together: a rank with nothing left to do would otherwise end as if all were well while the others

@@ -21,10 +21,10 @@ size_t EdgeCapacity(const RunPlan& plan);
 
 // Trains as one rank of the plan's world, on the calling thread: what a process of its own does.
 // `world` joins all ranks, which must be given the same plan, data and options (all ranks are told
-// in what they differ). Rank 0 tells `events`, and returns the summary and the trace of all ranks;
-// of the others' summaries only `interrupted` and `steps` say something. An error of any rank ends
-// all of them: it is passed on with Abort, and returned. What a run starts from (resume, init, data) must be readable wherever a rank
-// runs; each writes its part of a checkpoint (save_together.h).
+// in what they differ). Rank 0 tells `events`, and returns the trace of all ranks; the others'
+// summaries have their own times, and no checkpoint. An error of any rank ends all of them: it is
+// passed on with Abort, and returned. What a run starts from (resume, init, data) must be readable
+// wherever a rank runs; each writes its part of a checkpoint (save_together.h).
 absl::StatusOr<TrainResult> TrainRank(const RunPlan& plan, const Dataset& data,
                                       const TrainOptions& options, const TrainEvents& events,
                                       const std::atomic<bool>* stop, Communicator& world);

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "models/device/out_of_memory.h"
 #include "pipeline/run/rank_threads.h"
 #include "tools/command.h"
+#include "tools/train/commands/command_portions.h"
 #include "tools/train/final_error.h"
 #include "tools/train/hang_end.h"
 #include "tools/train/mpi_end.h"
@@ -33,6 +36,22 @@ constexpr char kExample[] =
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
 
+// Where a program says what the run does: its commands, of which `output` shows the ends. `rank`: the
+// first one of this process.
+std::unique_ptr<CommandPortions> Commanded(const TrainQuestion& question, CompiledJob* compiled,
+                                           int rank, RunOutput* output) {
+  if (!question.commands) return nullptr;
+  output->Ready(*compiled, rank);
+  auto commands = std::make_unique<CommandPortions>(CommandPortions::Parts{
+      .fd = STDIN_FILENO,
+      .options = &compiled->job.options,
+      .saves = rank == 0,
+      .first_rank = rank,
+      .ended = [output](const absl::StatusOr<TrainSummary>& summary) { output->Ended(summary); }});
+  compiled->job.options.portions = commands.get();
+  return commands;
+}
+
 // All ranks are threads of this process.
 int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   absl::StatusOr<CompiledJob> compiled = Compile(question);
@@ -45,6 +64,7 @@ int TrainHere(const TrainQuestion& question, const WorldChoice& choice) {
   CatchSignals();
   RunOutput output(question);
   output.Start(*compiled, question);
+  const std::unique_ptr<CommandPortions> commands = Commanded(question, &*compiled, 0, &output);
   compiled->job.options.watching.on_hang = [](const Hang& hang) { EndHungProcess(hang, true); };
   const TrainJob& job = compiled->job;
   absl::StatusOr<TrainResult> result = TrainInProcess(*compiled->plan, *job.data, job.options,
@@ -148,6 +168,9 @@ class WorldTrainer {
     CatchSignals();
     std::optional<RunOutput> output;
     if (leads()) output.emplace(*question_).Start(*compiled, *question_);
+    if (!leads() && question_->commands) output.emplace(*question_);
+    std::unique_ptr<CommandPortions> commands;
+    if (output.has_value()) commands = Commanded(*question_, compiled, rank_, &*output);
     std::atomic<Action> at{Action()};
     job.options.watching.at = &at;
     job.options.watching.on_hang = [this](const Hang& hang) {
@@ -162,15 +185,15 @@ class WorldTrainer {
                             [&](const absl::Status& lost) { FailTogether(AtWork(at, lost)); });
       }
       result = TrainRank(*compiled->plan, *job.data, job.options,
-                         output.has_value() ? output->Events() : TrainEvents(),
-                         &Signals().interrupted, world);
+                         leads() ? output->Events() : TrainEvents(), &Signals().interrupted, world);
     }
     if (!result.ok()) {
       const int exit_code = FailTogether(result.status());
       if (output.has_value()) output->Failed();
       return exit_code;
     }
-    if (output.has_value()) return ReportRun(*question_, *compiled, *result, &*output);
+    if (leads()) return ReportRun(*question_, *compiled, *result, &*output);
+    if (output.has_value()) output->Done().IgnoreError();
     // A rank that was told to stop after the last step has ended as the others have.
     return result->summary.interrupted ? kExitInterrupted : kExitDone;
   }
@@ -216,6 +239,11 @@ int RunTrain(const TrainFlags& flags) {
   absl::StatusOr<std::unique_ptr<Member>> member =
       Member::Open(ProcessEnvironment(), &Signals().terminated, &Signals().interrupted);
   if (!member.ok()) return Fail(member.status());
+  if (*member != nullptr && question.ok() && question->commands) {
+    return Fail(absl::InvalidArgumentError(
+        "--commands: the ranks of 'sluice launch' come and go, and cannot be asked one by one; "
+        "start a fixed number of them, by torchrun or mpirun"));
+  }
   if (*member != nullptr) {
     Signals().leaves_alone.store(true);
     return TrainAsMember(question, flags.world, member->get());

@@ -274,6 +274,9 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
            "Only of these steps, such as 10-20 (default: all, up to a million actions per rank)")
       ->needs("--trace");
   group.AddFlag("--json", flags->question.json, "Print one JSON object per step, then a summary");
+  group.AddFlag("--commands", flags->question.commands,
+                "For programs: read from standard input what to do, a JSON object per line, and "
+                "print --json (tools/train/commands/README.md)");
 }
 
 void AddProcessOptions(CLI::App& command, TrainFlags* flags) {
@@ -429,6 +432,7 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
     if (!resumes.ok()) return resumes.status();
     if (*resumes) options.saving.resume = flags.resume_or_start;
   }
+  question.json = question.json || question.commands;
   if (flags.bytes) question.data.bytes = Bytes::kAny;
   if (flags.loss_on == "all") question.data.loss_on = LossOn::kAll;
   question.data.validation = ParseValidation(flags.validation);

@@ -20,6 +20,7 @@
 #include "pipeline/run/rank_threads.h"
 #include "tools/files.h"
 #include "tools/tokenize/text_model.h"
+#include "tools/train/commands/asked_data.h"
 #include "tools/train/train_shape.h"
 #include "tools/train/train_timetable.h"
 
@@ -222,6 +223,16 @@ absl::StatusOr<std::unique_ptr<TextModel>> TextOf(const TrainQuestion& question)
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const TrainQuestion& question,
                                                   const ModelSpec& spec, int64_t seq) {
+  const absl::StatusOr<std::optional<DataChannel>> channel = ParseDataChannel(question.data.path);
+  if (!channel.ok()) return channel.status();
+  if (channel->has_value()) {
+    const MlpConfig* const mlp = spec.mlp();
+    return OpenAskedData({.channel = **channel,
+                          .micro_batch_size = question.micro_batch_size,
+                          .seq = mlp == nullptr ? seq : 0,
+                          .classes = spec.classes(),
+                          .pixels = mlp == nullptr ? 0 : mlp->widths.front()});
+  }
   const absl::StatusOr<std::unique_ptr<TextModel>> text = TextOf(question);
   if (!text.ok()) return text.status();
   DataRequest data = question.data;
@@ -312,7 +323,8 @@ absl::StatusOr<TrainJob> MakeTrainJob(const TrainQuestion& asked, std::optional<
         absl::StrCat("--attention cudnn: ", question.data.path, " holds ", job.data->description(),
                      ", which cuDNN's attention does not keep apart; leave the flag out"));
   }
-  if (!question.options.saving.directory.empty() && question.options.saving.resume.empty()) {
+  const bool saves = !question.options.saving.directory.empty() || question.commands;
+  if (saves && question.options.saving.resume.empty()) {
     absl::StatusOr<ModelFiles> files =
         ModelFilesOf(question.model, *spec, question.options.saving.init);
     if (!files.ok()) return files.status();

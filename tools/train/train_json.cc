@@ -102,7 +102,7 @@ class JsonOutput : public TrainOutput {
       json["accuracy"] = s.accuracy;
       json["eval_samples"] = s.eval_samples;
     }
-    json["weights_hash"] = absl::StrFormat("%016x", s.weights_hash);
+    if (s.hashed) json["weights_hash"] = absl::StrFormat("%016x", s.weights_hash);
     if (!s.checkpoint.empty()) json["checkpoint"] = s.checkpoint;
     Print(json);
   }

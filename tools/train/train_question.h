@@ -57,6 +57,7 @@ struct TrainQuestion {
   std::string trace;       // file to write; empty: none
   bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
   bool json = false;
+  bool commands = false;  // a program says on standard input what the run does
   TrainOptions options;
 
   bool chooses_shape() const { return timetable.auto_stages || auto_data_parallel; }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
@@ -58,6 +59,30 @@ TrainEvents RunOutput::Events() {
       .on_slow_stage = [output](const SlowStage& slow) { output->Slow(slow); }};
 }
 
+void RunOutput::Ready(const CompiledJob& compiled, int rank) {
+  const RunRequest& request = compiled.plan->request;
+  const nlohmann::ordered_json json = {
+      {"ready", true},
+      {"rank", rank},
+      {"model", request.spec.name},
+      {"schedule", request.timetable.name},
+      {"partition", FormatPartition(request.partition)},
+      {"stages", compiled.plan->ranks()},
+      {"ranks", compiled.plan->world_size()},
+      {"micro_batch_size", request.batch.size},
+      {"micro_batches", compiled.plan->global_micro_batches()},
+      {"seq", request.batch.seq},
+  };
+  writer_.Write(json.dump() + "\n");
+}
+
+void RunOutput::Ended(const absl::StatusOr<TrainSummary>& summary) {
+  if (summary.ok()) return output_->Done(*summary);
+  const nlohmann::ordered_json json = {{"refused", summary.status().message()},
+                                       {"exit_code", ExitCodeOf(summary.status())}};
+  writer_.Write(json.dump() + "\n");
+}
+
 absl::Status RunOutput::Done(const TrainSummary& summary) {
   output_->Done(summary);
   const absl::Status written = writer_.Finish();
@@ -67,14 +92,15 @@ absl::Status RunOutput::Done(const TrainSummary& summary) {
 
 int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
               RunOutput* output) {
-  const absl::Status printed = output->Done(result.summary);
+  const absl::Status printed = question.commands ? output->Done() : output->Done(result.summary);
   if (!question.trace.empty()) {
     absl::Status written =
         WriteOutput(question.trace, FormatTrace(result.trace, compiled.plan->lowered));
     if (!written.ok()) return Fail(written);
   }
   if (!printed.ok()) return Fail(printed);
-  return result.summary.interrupted ? kExitInterrupted : kExitDone;
+  const bool interrupted = result.summary.interrupted && !question.commands;
+  return interrupted ? kExitInterrupted : kExitDone;
 }
 
 }  // namespace sluice

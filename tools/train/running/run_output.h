@@ -27,6 +27,11 @@ class RunOutput {
 
   // The end of a run. An error where its results could not be printed.
   absl::Status Done(const TrainSummary& summary);
+  // The same of a run by commands, whose portions have been shown.
+  absl::Status Done() { return writer_.Finish(); }
+  // Of a run by commands: it is ready for the first one; how one of its portions ended.
+  void Ready(const CompiledJob& compiled, int rank);
+  void Ended(const absl::StatusOr<TrainSummary>& summary);
   // The end of a run that failed. Whoever paused the output may have left.
   void Failed() { writer_.Finish(kReaderPatience).IgnoreError(); }
 

@@ -1,0 +1,154 @@
+#include "tools/train/commands/command_portions.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/train/running/train_signals.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+// How soon an idle process notices that it was told to stop.
+constexpr int kLookMilliseconds = 100;
+constexpr char kCommands[] =
+    "expected {\"do\": \"fit\", \"steps\": N}, {\"do\": \"evaluate\"}, {\"do\": \"hash\"} or "
+    "{\"do\": \"save\", \"directory\": PATH, \"overwrite\": true or false}";
+
+absl::Status NotACommand(const std::string& line, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat("the command ", line, ": ", why, "; ", kCommands));
+}
+
+// Whether all fields of `json` are among `known`.
+std::string UnknownField(const Json& json, std::initializer_list<const char*> known) {
+  for (const auto& [name, value] : json.items()) {
+    bool found = name == "do";
+    for (const char* each : known) found = found || name == each;
+    if (!found) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<bool> Flag(const Json& json, const char* name) {
+  if (!json.contains(name)) return false;
+  if (json[name].is_boolean()) return json[name].get<bool>();
+  return absl::InvalidArgumentError(absl::StrCat("field '", name, "' is neither true nor false"));
+}
+
+std::string WholePath(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(path, ignored);
+  return ignored ? path : whole.string();
+}
+
+}  // namespace
+
+std::optional<Portion> CommandPortions::Await(int64_t number) {
+  // The first rank that comes reads; the others find what it has read.
+  const std::lock_guard lock(mutex_);
+  const auto at = static_cast<size_t>(number);
+  if (at < portions_.size()) return portions_[at];
+  const std::optional<std::string> line = ended_ ? std::nullopt : ReadLine();
+  if (!line.has_value()) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  // An interrupt was meant for what has ended meanwhile.
+  Signals().interrupted.store(Signals().terminated.load());
+  CatchSignals();
+  absl::StatusOr<Portion> portion = Parse(*line);
+  if (!portion.ok()) portion = Portion{.refused = portion.status()};
+  portions_.push_back(*std::move(portion));
+  return portions_.back();
+}
+
+void CommandPortions::Ended(int rank, const absl::StatusOr<TrainSummary>& summary) {
+  if (rank == parts_.first_rank) parts_.ended(summary);
+}
+
+std::optional<std::string> CommandPortions::ReadLine() {
+  while (true) {
+    if (const size_t end = unread_.find('\n'); end != std::string::npos) {
+      std::string line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      return line;
+    }
+    pollfd wait = {.fd = parts_.fd, .events = POLLIN, .revents = 0};
+    const int ready = poll(&wait, 1, kLookMilliseconds);
+    if (Signals().terminated.load()) return std::nullopt;
+    if (ready <= 0) continue;
+    char text[4096];
+    const ssize_t taken = read(parts_.fd, text, sizeof(text));
+    if (taken < 0 && errno == EINTR) continue;
+    if (taken <= 0) return std::nullopt;
+    unread_.append(text, static_cast<size_t>(taken));
+  }
+}
+
+absl::StatusOr<Portion> CommandPortions::Parse(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("do") || !json["do"].is_string()) {
+    return NotACommand(line, "it is no JSON object with a field 'do'");
+  }
+  const auto what = json["do"].get<std::string>();
+  if (what == "fit") {
+    if (const std::string name = UnknownField(json, {"steps"}); !name.empty())
+      return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
+    if (!json.contains("steps")) return Portion{.steps = std::numeric_limits<int64_t>::max()};
+    if (!json["steps"].is_number_unsigned() ||
+        json["steps"].get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+      return NotACommand(line, "field 'steps' is no number of steps");
+    }
+    return Portion{.steps = json["steps"].get<int64_t>()};
+  }
+  if (what == "evaluate" || what == "hash") {
+    if (const std::string name = UnknownField(json, {}); !name.empty())
+      return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
+    return Portion{.evaluates = what == "evaluate", .hashes = what == "hash"};
+  }
+  if (what == "save") {
+    if (const std::string name = UnknownField(json, {"directory", "overwrite"}); !name.empty())
+      return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
+    if (!json.contains("directory") || !json["directory"].is_string() ||
+        json["directory"].get<std::string>().empty()) {
+      return NotACommand(line, "field 'directory' is no path");
+    }
+    const auto directory = json["directory"].get<std::string>();
+    const absl::StatusOr<bool> overwrite = Flag(json, "overwrite");
+    if (!overwrite.ok()) return NotACommand(line, std::string(overwrite.status().message()));
+    absl::Status owned = parts_.saves ? Own(directory, *overwrite) : absl::OkStatus();
+    if (!owned.ok()) return owned;
+    return Portion{.saves_to = directory};
+  }
+  return NotACommand(line, absl::StrCat("'", what, "' is nothing to do"));
+}
+
+absl::Status CommandPortions::Own(const std::string& directory, bool overwrite) {
+  const TrainOptions& options = *parts_.options;
+  const std::string whole = WholePath(directory);
+  const std::string& own = options.saving.directory;
+  if (directories_.contains(whole) || (!own.empty() && WholePath(own) == whole)) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
+      RunDirectory::Open({.directory = directory,
+                          .resume = options.saving.resume,
+                          .overwrite = overwrite,
+                          .steps = options.training.steps,
+                          .save_every = 0,
+                          .given = options.training.given});
+  if (!opened.ok()) return opened.status();
+  directories_[whole] = *std::move(opened);
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
