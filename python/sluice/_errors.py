@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Optional
 
-__all__ = ["Infeasible", "Invalid", "from_exit_code"]
+__all__ = ["Infeasible", "Invalid", "Lost", "from_exit_code"]
 
 _BAD_INPUT = 2
 _NO_PLAN = 3
 _INVALID_TIMETABLE = 4
+_PEER_LOST = 5
 _OUT_OF_MEMORY = 6
 
 # "--micro-batches", "-m/--micro-batches"; what is quoted was given.
@@ -17,7 +18,7 @@ _FLAG = re.compile(r"(?<!['\w-])(?:-[a-z]/)?--([a-z][a-z0-9-]*[a-z0-9])")
 # A flag that has only a letter where the message names its value.
 _LETTERS = {"-p": "ranks", "-m": "micro_batches", "-v": "chunks"}
 # Advice for the command line.
-_COMMAND = re.compile(r", as in: sluice [a-z].*$")
+_COMMAND = re.compile(r"(, as in: sluice [a-z].*|; see 'sluice [a-z ]*--help')$")
 
 
 class Infeasible(Exception):
@@ -50,6 +51,16 @@ class Invalid(Exception):
         self.defects: List[Any] = list(defects or [])
 
 
+class Lost(ConnectionError):
+    """Another rank of the run, or a device, was lost.
+
+    Attributes:
+        exit_code: 5, as of the command line.
+    """
+
+    exit_code = _PEER_LOST
+
+
 def _in_python(message: str) -> str:
     """The message with keywords in the place of flags."""
     message = _COMMAND.sub("", message)
@@ -64,6 +75,8 @@ def from_exit_code(code: int, message: str) -> BaseException:
         return Infeasible(message)
     if code == _INVALID_TIMETABLE:
         return Invalid(message)
+    if code == _PEER_LOST:
+        return Lost(message)
     if code == _OUT_OF_MEMORY:
         return MemoryError(message)
     return ValueError(message)

@@ -1,0 +1,147 @@
+"""The program `sluice`, as a process that a Python program gives commands to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from sluice import _core
+from sluice._errors import from_exit_code
+
+__all__ = ["Program", "find"]
+
+_PREFIX = "sluice: "
+
+
+def find() -> str:
+    """The path of the program: ``SLUICE_BINARY``, what is installed beside this Python, or what is
+    on the path.
+
+    Raises:
+        ModuleNotFoundError: there is none, or it is of another version than this package.
+    """
+    given = os.environ.get("SLUICE_BINARY")
+    beside = os.path.join(sysconfig.get_path("scripts"), "sluice")
+    path = given or (beside if os.access(beside, os.X_OK) else shutil.which("sluice"))
+    if path is None:
+        raise ModuleNotFoundError(
+            "training needs the program sluice, which is not installed: pip install 'sluice[train]',"
+            " or set SLUICE_BINARY to its path"
+        )
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ModuleNotFoundError(f"{path} cannot be started: {error.strerror}") from error
+    found = done.stdout.split("\n")[0].split()
+    if len(found) < 2 or found[1] != _core.version:
+        raise ModuleNotFoundError(
+            f"{path} is {' '.join(found) or 'not sluice'}; this package is sluice {_core.version}, "
+            "and needs the program of the same version"
+        )
+    return path
+
+
+class Program:
+    """One process of ``sluice train --commands``; see tools/train/commands/README.md.
+
+    What it prints for people on stderr goes to ``sys.stderr``, but for the line with which it ends
+    after an error: that becomes an exception.
+    """
+
+    def __init__(self, words: Sequence[str], pass_fds: Tuple[int, ...] = ()) -> None:
+        # In a session of its own, so that a terminal's Ctrl-C reaches this process alone, which
+        # then decides.
+        self._process = subprocess.Popen(
+            [find(), "train", "--commands", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=pass_fds,
+            start_new_session=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._error = ""  # the last line on stderr, not shown yet
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if self._error:
+                print(self._error, file=sys.stderr, flush=True)
+            self._error = line.rstrip("\n")
+
+    def command(self, **fields: Any) -> None:
+        """Sends a command."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(fields) + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # it has ended, and lines() says why
+
+    def interrupt(self) -> None:
+        """Asks for the end of what is being done, after the step that is being taken."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def lines(self) -> Iterator[Dict[str, Any]]:
+        """Its next answers. Raises what it ended with, where it has ended."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            yield json.loads(line)
+        raise self._end()
+
+    def _end(self) -> BaseException:
+        code = self._process.wait()
+        self._listener.join()
+        message, self._error = self._error, ""
+        if message.startswith(_PREFIX):
+            message = message[len(_PREFIX) :]
+        if not message:
+            message = (
+                f"sluice was ended by signal {-code}"
+                if code < 0
+                else f"sluice has ended with exit code {code}; another rank may say why"
+            )
+        if code < 0:
+            return RuntimeError(message)
+        return from_exit_code(code, message)
+
+    def close(self, patience: float = 30.0) -> None:
+        """Ends it: after its last answer, unless that takes too long."""
+        process = self._process
+        if process.stdin is not None:
+            try:
+                process.stdin.close()
+            except BrokenPipeError:
+                pass
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._listener.join()
+        if self._error:
+            print(self._error, file=sys.stderr, flush=True)
+            self._error = ""
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid

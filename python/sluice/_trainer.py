@@ -1,0 +1,411 @@
+"""Training, in the shape that users of Accelerate and of Hugging Face's Trainer know."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any, Callable, Dict, Iterable, List, Optional, Union
+
+from sluice import _flags
+from sluice._data import InputFunction, Source, source_of
+from sluice._errors import from_exit_code
+from sluice._plan import Plan
+from sluice._program import Program
+from sluice._record import Record
+
+__all__ = ["Callback", "Evaluation", "Fit", "Step", "Trainer"]
+
+# Flags of `sluice train` that are something else here, and what.
+_ELSEWHERE = {
+    "json": "what would be printed is given to callbacks",
+    "commands": "the methods of the trainer are the commands",
+    "resume_or_start": "give resume where there is something to resume",
+}
+
+
+class Step(Record):
+    """One training step, as ``sluice train --json`` has it.
+
+    Fields:
+        step: its number, from 1 on.
+        loss: the mean over the step's targets; ``loss_hex`` has its bits.
+        grad_norm, lr: the norm of the gradient before it is clipped, and the learning rate.
+        step_seconds, tokens_per_second, flops_per_second: how fast it was.
+        bubble: the idle share of the ranks; ``predicted_bubble`` by the times of earlier steps.
+        peak_bytes, arena_bytes: [rank] predicted, and allocated.
+    """
+
+    step: int
+    loss: float
+    loss_hex: str
+    grad_norm: float
+    lr: float
+    step_seconds: float
+    tokens_per_second: float
+    flops_per_second: float
+    bubble: float
+    predicted_bubble: float
+    predicted_step_seconds: float
+    peak_bytes: List[int]
+    arena_bytes: List[int]
+
+
+class Evaluation(Record):
+    """What an evaluation found.
+
+    Fields:
+        step: after which step.
+        loss: the mean over the targets of the validation data.
+        accuracy: the share of targets whose most probable prediction was right.
+        samples: how many.
+    """
+
+    step: int
+    loss: float
+    accuracy: float
+    samples: int
+
+
+class Fit(Record):
+    """What ``Trainer.fit`` has done.
+
+    Fields:
+        steps: taken in all, earlier ones included.
+        final_loss: of the last step; None where none was taken.
+        median_step_seconds, tokens_per_second: of these steps.
+        history: a ``Step`` for each, on rank 0.
+    """
+
+    steps: int
+    final_loss: Optional[float]
+    median_step_seconds: float
+    tokens_per_second: float
+    history: List[Step]
+
+
+class Callback:
+    """What is told what happens, on rank 0; each method does nothing unless it is overridden."""
+
+    def on_step(self, trainer: "Trainer", step: Step) -> None:
+        """After each step."""
+
+    def on_evaluate(self, trainer: "Trainer", evaluation: Evaluation) -> None:
+        """After each evaluation."""
+
+    def on_save(self, trainer: "Trainer", path: str) -> None:
+        """After each checkpoint, with its folder."""
+
+
+class Trainer:
+    """A training run of a model across pipeline stages.
+
+    The run lives in a process of the program `sluice`, which starts with the trainer and ends with
+    ``close()`` or the ``with`` block. All losses and weights are those of ``sluice train`` with the
+    same flags, to the last bit, for any number of stages and replicas, and however the steps are
+    divided into calls of ``fit``.
+
+    The same Python source runs on one rank or many: alone, the stages are threads; under
+    ``torchrun --nproc-per-node N`` or ``mpirun -n N`` each process is one rank. All ranks must call
+    the same methods in the same order. Callbacks run on rank 0 (``is_main``).
+
+    Args:
+        model: a preset, a ``config.json``, or a Hugging Face folder, whose weights are taken unless
+            ``init`` says otherwise; None: the plan's, or the checkpoint's.
+        data: what to train on:
+
+            - a path, as ``--data`` takes it;
+            - a row of tokens: a 1-D array of integers;
+            - texts, or dicts with "text", "prompt" and "completion", or "messages": a list, or a
+              dataset of Hugging Face's ``datasets``;
+            - an input function: called with the number of a micro-batch, it returns tokens
+              [micro_batch_size, seq + 1], or (inputs, targets) of [micro_batch_size, seq] each, with
+              -100 as a target that does not count; for an MLP, (images, labels). It must return the
+              same for the same number, on every rank.
+        plan: a ``sluice.Plan`` or the path of one; it replaces ``stages``, ``schedule`` and more.
+        lora: ``{"r": 16, "alpha": 32}`` trains an adapter.
+        init: weights to start from: a folder or a file; False: random ones.
+        resume: a checkpoint to go on from.
+        steps: of the whole run, which the learning rate's schedule follows.
+        eval_fn, eval_micro_batches: for an input function: the data of ``evaluate``.
+        callbacks: a ``Callback`` each, or functions that are called with each ``Step``.
+        **flags: every other flag of ``sluice train`` (``sluice train --help``), with underscores:
+            ``stages=2``, ``schedule="zbv"``, ``micro_batch_size=4``, ``lr=1e-4``, ``dtype="bf16"``,
+            ``save="out"``, ``save_every=100``, ``eval_every=50``, ...
+
+    Raises:
+        ValueError: an argument or the data are wrong.
+        ModuleNotFoundError: the program is not installed (``pip install 'sluice[train]'``).
+        sluice.Infeasible, sluice.Invalid, sluice.Lost, MemoryError: as the exit codes of the
+            command line.
+    """
+
+    def __init__(
+        self,
+        model: Union[str, "os.PathLike[str]", None] = None,
+        data: Any = None,
+        *,
+        plan: Union[Plan, str, "os.PathLike[str]", None] = None,
+        lora: Any = None,
+        init: Union[str, "os.PathLike[str]", bool, None] = None,
+        resume: Union[str, "os.PathLike[str]", None] = None,
+        steps: Optional[int] = None,
+        eval_fn: Optional[InputFunction] = None,
+        eval_micro_batches: int = 0,
+        callbacks: Iterable[Union[Callback, Callable[[Step], None]]] = (),
+        **flags: Any,
+    ) -> None:
+        for name, instead in _ELSEWHERE.items():
+            if name in flags:
+                raise ValueError(f"sluice.Trainer has no keyword '{name}': {instead}")
+        if data is None:
+            raise ValueError("data is missing; give a path, tokens, texts or an input function")
+        self._program: Optional[Program] = None
+        self._finalizer: Callable[[], Any] = lambda: None
+        self._data = data
+        self._eval = (eval_fn, eval_micro_batches)
+        self._plan = plan
+        self._callbacks = list(callbacks)
+        self._keywords: Dict[str, Any] = {
+            "model": model,
+            "lora": lora,
+            "init": _weights_of(model) if init is None and resume is None else init or None,
+            "resume": resume,
+            "steps": steps,
+            **flags,
+        }
+        self._start()
+
+    # ------------------------------------------------------------------ what users call
+
+    def fit(self, steps: Optional[int] = None) -> Fit:
+        """Takes steps, and tells the callbacks of each.
+
+        Args:
+            steps: how many; fewer are taken where the run's last step comes first. None: all that
+                are left. When the last one is reached, what ``save`` and ``eval_every`` ask for is
+                done too.
+
+        Ctrl-C ends it after the step that is being taken; KeyboardInterrupt is then raised, and
+        the trainer can still be used; so is what a callback raises. A second Ctrl-C ends the
+        trainer.
+        """
+        fields = {} if steps is None else {"steps": int(steps)}
+        if steps is not None and steps < 0:
+            raise ValueError(f"steps is {steps}; expected at least 0")
+        return self._do("fit", **fields)
+
+    def evaluate(self) -> Evaluation:
+        """The loss on the validation data, with the weights as they are now."""
+        done = self._do("evaluate")
+        if "eval_loss" not in done:
+            raise ValueError("there are no validation data; give validation, or eval_fn")
+        return Evaluation(
+            step=done["steps"],
+            loss=done["eval_loss"],
+            accuracy=done["accuracy"],
+            samples=done["eval_samples"],
+        )
+
+    def save_state(
+        self, directory: Union[str, "os.PathLike[str]"], *, overwrite: bool = False
+    ) -> Optional[str]:
+        """Saves a checkpoint: weights, optimizer state, step and data position, in a folder below
+        ``directory`` that transformers loads too. All ranks call it.
+
+        Args:
+            overwrite: replace the checkpoints of another run that are there.
+
+        Returns:
+            The checkpoint's folder, on rank 0.
+        """
+        done = self._do("save", directory=os.path.abspath(directory), overwrite=bool(overwrite))
+        path = done.get("checkpoint")
+        return None if path is None else str(path)
+
+    def load_state(self, directory: Union[str, "os.PathLike[str]"]) -> None:
+        """Goes on from a checkpoint, of this run or of one that has another number of stages. All
+        ranks call it."""
+        before = dict(self._keywords)
+        self.close()
+        self._keywords.update(resume=os.fspath(directory), init=None)
+        try:
+            self._start()
+        except BaseException:
+            self._keywords = before
+            raise
+
+    def weights_hash(self) -> str:
+        """A hash of every weight: equal for equal weights, however they are divided. The weights
+        are brought to rank 0 for it. All ranks call it."""
+        return str(self._do("hash")["weights_hash"])
+
+    def stop(self) -> None:
+        """For callbacks: asks ``fit`` to end after the step that is being taken, on all ranks."""
+        if self._program is not None:
+            self._program.interrupt()
+
+    def close(self) -> None:
+        """Ends the run, without a checkpoint. It may be called again."""
+        self._finalizer()
+        self._program = None
+
+    def __enter__(self) -> "Trainer":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    @property
+    def step(self) -> int:
+        """Steps taken so far."""
+        return self._step
+
+    @property
+    def rank(self) -> int:
+        """This process's rank; 0 where the ranks are threads of one process."""
+        return int(self._about["rank"])
+
+    @property
+    def ranks(self) -> int:
+        """Of all stages and replicas."""
+        return int(self._about["ranks"])
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is rank 0's process, where callbacks are called."""
+        return self.rank == 0
+
+    @property
+    def about(self) -> Record:
+        """What runs: ``model``, ``schedule``, ``partition``, ``stages``, ``ranks``,
+        ``micro_batch_size``, ``micro_batches`` and ``seq``."""
+        return Record({name: value for name, value in self._about.items() if name != "ready"})
+
+    def __repr__(self) -> str:
+        about = self._about
+        return (
+            f"<Trainer of {about['model']}: {about['stages']} stages, {about['schedule']}, "
+            f"step {self._step}>"
+        )
+
+    # ------------------------------------------------------------------ the program
+
+    def _start(self) -> None:
+        folder = tempfile.mkdtemp(prefix="sluice-")
+        source: Optional[Source] = None
+        program: Optional[Program] = None
+        try:
+            source = source_of(self._data, *self._eval, folder)
+            keywords = {**self._keywords, "plan": _plan_file(self._plan, folder)}
+            words = [*_flags.flags(keywords), f"--data={source.path}"]
+            program = Program(words, source.fds)
+            source.started()
+            self._source = source
+            self._program = program
+            self._about = self._next_line()
+        except BaseException:
+            _end(program, source, folder)
+            raise
+        self._finalizer = weakref.finalize(self, _end, program, source, folder)
+        self._step = 0
+        self._do("fit", steps=0)
+
+    def _next_line(self) -> Dict[str, Any]:
+        assert self._program is not None
+        try:
+            return next(self._program.lines())
+        except (ValueError, RuntimeError) as error:
+            # What an input function raised is worth more than what the program makes of it.
+            if self._source.error is not None:
+                raise self._source.error from error
+            raise
+
+    def _do(self, what: str, **fields: Any) -> Fit:
+        if self._program is None:
+            raise ValueError("the trainer is closed")
+        history: List[Step] = []
+        raised: Optional[BaseException] = None  # by a callback, or Ctrl-C
+        self._program.command(do=what, **fields)
+        while True:
+            try:
+                line = self._next_line()
+                if "done" in line or "refused" in line:
+                    break
+            except KeyboardInterrupt as interrupt:
+                if isinstance(raised, KeyboardInterrupt):
+                    self._program.kill()
+                    self.close()
+                    raise
+                raised = interrupt
+                self._program.interrupt()
+                continue
+            except BaseException:
+                self.close()
+                raise
+            try:
+                if raised is None:
+                    self._tell(line, history)
+            except BaseException as error:  # pylint: disable=broad-except
+                raised = error  # once the step that is being taken has ended
+                self._program.interrupt()
+        if "refused" in line:
+            raise from_exit_code(int(line["exit_code"]), str(line["refused"]))
+        self._step = int(line["steps"])
+        if raised is not None:
+            raise raised
+        done = {name: value for name, value in line.items() if name not in ("done", "interrupted")}
+        return Fit({"final_loss": None, **done, "history": history})
+
+    def _tell(self, line: Dict[str, Any], history: List[Step]) -> None:
+        if "loss" in line:
+            step = Step(line)
+            history.append(step)
+            for each in self._callbacks:
+                if isinstance(each, Callback):
+                    each.on_step(self, step)
+                else:
+                    each(step)
+        elif "eval_loss" in line:
+            evaluation = Evaluation(
+                step=line["evaluated_step"],
+                loss=line["eval_loss"],
+                accuracy=line["accuracy"],
+                samples=line["eval_samples"],
+            )
+            for each in self._callbacks:
+                if isinstance(each, Callback):
+                    each.on_evaluate(self, evaluation)
+        elif "checkpoint" in line:
+            for each in self._callbacks:
+                if isinstance(each, Callback):
+                    each.on_save(self, str(line["checkpoint"]))
+
+
+def _end(program: Optional[Program], source: Optional[Source], folder: str) -> None:
+    if program is not None:
+        program.close()
+    if source is not None:
+        source.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _weights_of(model: Union[str, "os.PathLike[str]", None]) -> Optional[str]:
+    """The folder of a model, where it has weights."""
+    if model is None or not os.path.isdir(model):
+        return None
+    files = os.listdir(model)
+    has = any(name.endswith((".safetensors", ".safetensors.index.json")) for name in files)
+    return os.fspath(model) if has else None
+
+
+def _plan_file(
+    plan: Union[Plan, str, "os.PathLike[str]", None], folder: str
+) -> Union[str, "os.PathLike[str]", None]:
+    if not isinstance(plan, Plan):
+        return plan
+    path = os.path.join(folder, "plan.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(plan.to_json())
+    return path

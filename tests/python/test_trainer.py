@@ -1,0 +1,392 @@
+"""sluice.Trainer: the bits of `sluice train`, in calls of any size, on one process or several; and
+what goes wrong is an exception that leaves nothing behind."""
+
+import gc
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import sluice
+
+SHAPE = {"layers": 2, "dim": 32, "heads": 2, "seq": 16, "micro_batch_size": 2, "micro_batches": 4}
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "text.txt"
+    words = random.Random(1)
+    path.write_text("".join(words.choice("abcdefgh \n") for _ in range(20000)))
+    return str(path)
+
+
+def tokens(index):
+    """[2, 17]"""
+    return np.random.default_rng(index).integers(0, 256, (2, 17))
+
+
+def flags_of(keywords):
+    return [f"--{name.replace('_', '-')}={value}" for name, value in keywords.items()]
+
+
+def printed(command_line, *words):
+    """The losses and the hash of the command line."""
+    lines = [json.loads(line) for line in command_line.output("train", "--json", *words).split("\n") if line]
+    return [line["loss_hex"] for line in lines if "loss_hex" in line], lines[-1]["weights_hash"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"stages": 1},
+        {"stages": 2, "schedule": "zb-h1"},
+        {"stages": 2, "data_parallel": 2, "zero": 1, "micro_batches": 2},
+        {"stages": 2, "dtype": "bf16", "optimizer": "sgd", "lr": 0.01},
+    ],
+)
+def test_the_bits_are_those_of_the_command_line(command_line, text, tmp_path, flags):
+    keywords = {**SHAPE, "steps": STEPS, **flags}
+    wanted = printed(command_line, f"--data={text}", *flags_of(keywords))
+    losses = []
+    with sluice.Trainer(
+        data=text, callbacks=[lambda step: losses.append(step.loss_hex)], **keywords
+    ) as trainer:
+        assert trainer.step == 0 and trainer.is_main
+        assert trainer.ranks == flags["stages"] * flags.get("data_parallel", 1)
+        assert trainer.fit(1).steps == 1
+        first = trainer.evaluate()
+        assert trainer.save_state(tmp_path / "state").endswith("step-00000001")
+        done = trainer.fit(3)
+        assert done.steps == 4 and [step.step for step in done.history] == [2, 3, 4]
+        done = trainer.fit()
+        assert done.steps == trainer.step == STEPS and done.final_loss == done.history[-1].loss
+        assert (losses, trainer.weights_hash()) == wanted
+        last = trainer.evaluate()
+        assert (first.step, last.step) == (1, STEPS) and last.loss < first.loss
+
+        # Back to what was saved, and the same way again.
+        trainer.load_state(tmp_path / "state")
+        assert trainer.step == 1
+        trainer.fit()
+        assert (losses, trainer.weights_hash()) == (wanted[0] + wanted[0][1:], wanted[1])
+        assert trainer.evaluate() == last
+
+
+def test_an_input_function_has_the_same_bits_on_any_number_of_stages():
+    bits = set()
+    for stages in (1, 2, 4):
+        with sluice.Trainer(
+            data=tokens,
+            eval_fn=lambda i: tokens(1000 + i),
+            eval_micro_batches=3,
+            stages=stages,
+            steps=3,
+            **SHAPE,
+        ) as trainer:
+            done = trainer.fit()
+            found = trainer.evaluate()
+            assert found.samples == 6
+            bits.add((done.history[-1].loss_hex, trainer.weights_hash(), found.loss))
+    assert len(bits) == 1
+
+
+def test_a_function_trains_on_what_it_returns():
+    """One sample again and again is learnt; targets of -100 are not."""
+
+    def one(_index):
+        return np.arange(34).reshape(2, 17) * 7 % 256
+
+    def half(index):
+        batch = one(index)
+        targets = batch[:, 1:].copy()
+        targets[:, 1::2] = -100
+        return batch[:, :-1], targets
+
+    losses = {}
+    for name, function in (("one", one), ("half", half)):
+        with sluice.Trainer(
+            data=function, eval_fn=function, eval_micro_batches=1, stages=2, steps=60, lr=0.01, **SHAPE
+        ) as trainer:
+            trainer.fit()
+            losses[name] = trainer.evaluate().loss
+    assert losses["one"] < 0.5 and losses["half"] < 0.5
+
+
+def test_images_come_from_a_function():
+    def images(index):
+        draw = np.random.default_rng(index)
+        labels = draw.integers(0, 10, 4)
+        pixels = np.eye(10)[labels].repeat(784 // 10 + 1, axis=1)[:, :784]
+        return pixels + draw.normal(0, 0.1, (4, 784)), labels
+
+    with sluice.Trainer(
+        "mlp",
+        images,
+        stages=2,
+        steps=30,
+        micro_batch_size=4,
+        micro_batches=4,
+        eval_fn=images,
+        eval_micro_batches=8,
+    ) as trainer:
+        before = trainer.evaluate()
+        trainer.fit()
+        after = trainer.evaluate()
+    assert before.accuracy < 0.5 and after.accuracy > 0.9
+
+
+def test_arrays_and_texts_are_data(text):
+    row = np.frombuffer(open(text, "rb").read(), dtype=np.uint8)
+    hashes = []
+    for data in (row, row.astype(np.int64)):
+        with sluice.Trainer(data=data, steps=2, vocab=256, **SHAPE) as trainer:
+            trainer.fit()
+            hashes.append(trainer.weights_hash())
+    assert hashes[0] == hashes[1]
+    # Texts are read by a tokenizer, which a model of bytes has not.
+    for texts in ([{"text": "a text"}, {"text": "and more"}], ["a text", "and more"]):
+        with pytest.raises(ValueError, match="tokenizer"):
+            sluice.Trainer(data=texts, steps=1, **SHAPE)
+
+
+def test_a_plan_says_how(text, command_line, tmp_path):
+    path = tmp_path / "plan.json"
+    asked = {**SHAPE, "devices": 2, "device": "h100", "schedule": "1f1b", "output": path}
+    command_line.output("plan", "char-gpt", *flags_of(asked))
+    hashes = []
+    for plan in (str(path), sluice.read_plan(path)):
+        with sluice.Trainer(data=text, plan=plan, steps=2) as trainer:
+            assert trainer.about.stages == 2 and trainer.about.schedule == "1f1b"
+            trainer.fit()
+            hashes.append(trainer.weights_hash())
+    assert hashes[0] == hashes[1]
+
+
+class Recorder(sluice.Callback):
+    def __init__(self):
+        self.events = []
+
+    def on_step(self, trainer, step):
+        self.events.append(("step", step.step))
+
+    def on_evaluate(self, trainer, evaluation):
+        self.events.append(("evaluation", evaluation.step))
+
+    def on_save(self, trainer, path):
+        self.events.append(("save", os.path.basename(path)))
+
+
+def test_callbacks_are_told_in_order(text, tmp_path):
+    recorder = Recorder()
+    with sluice.Trainer(
+        data=text,
+        steps=4,
+        eval_every=2,
+        save=tmp_path / "run",
+        save_every=4,
+        callbacks=[recorder],
+        **SHAPE,
+    ) as trainer:
+        trainer.fit()
+    steps = [step for what, step in recorder.events if what == "step"]
+    assert steps == [1, 2, 3, 4]
+    assert ("evaluation", 2) in recorder.events and ("evaluation", 4) in recorder.events
+    assert ("save", "step-00000004") in recorder.events
+    assert recorder.events.index(("evaluation", 2)) < recorder.events.index(("step", 3))
+
+
+def test_a_callback_may_stop_or_raise(text):
+    def stop(step):
+        if step.step == 2:
+            trainer.stop()
+
+    def fail(step):
+        if failing and step.step > 2:
+            raise LookupError("enough")
+
+    failing = False
+    with sluice.Trainer(data=text, steps=100000, callbacks=[stop, fail], stages=2, **SHAPE) as trainer:
+        stopped = trainer.fit().steps
+        assert 2 <= stopped < 100000
+        failing = True
+        with pytest.raises(LookupError, match="enough"):
+            trainer.fit()
+        failing = False
+        assert trainer.step > stopped
+        assert trainer.fit(1).steps == trainer.step
+
+
+def test_ctrl_c_ends_a_fit_and_not_the_trainer(text):
+    with sluice.Trainer(data=text, steps=10**9, stages=2, **SHAPE) as trainer:
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            trainer.fit()
+        timer.join()
+        before = trainer.step
+        assert before > 0
+        assert trainer.fit(2).steps == before + 2
+
+
+def wrong(exception, words, **keywords):
+    with pytest.raises(exception, match=words):
+        with sluice.Trainer(**{**SHAPE, "steps": 2, **keywords}) as trainer:
+            trainer.fit()
+
+
+def test_what_is_wrong_is_said(text, tmp_path):
+    def raises(index):
+        if index == 5:
+            raise LookupError("no micro-batch 5")
+        return tokens(index)
+
+    wrong(ValueError, "data is missing")
+    wrong(ValueError, "cannot open the data", data="/no/such/file")
+    wrong(ValueError, "did you mean stages", data=text, stagess=2)
+    wrong(ValueError, "given to callbacks", data=text, json=True)
+    wrong(ValueError, "data is a int", data=3)
+    wrong(ValueError, "goes with an input", data=text, eval_fn=tokens, eval_micro_batches=1)
+    wrong(ValueError, "given together", data=tokens, eval_fn=tokens)
+    wrong(ValueError, "expected one row of tokens", data=np.zeros((2, 2)))
+    wrong(ValueError, "tokens from -1", data=np.array([-1, 2]))
+    wrong(ValueError, "item 1 is a int", data=["a", 3])
+    wrong(LookupError, "no micro-batch 5", data=raises)
+    wrong(ValueError, r"shape \[2, 16\]; expected \[2, 17\]", data=lambda i: tokens(i)[:, 1:])
+    wrong(ValueError, "expected integers", data=lambda i: tokens(i) / 2)
+    wrong(ValueError, "the same as for micro-batch 0", data=lambda i: (tokens(i),) * 2 if i else tokens(i))
+    wrong(ValueError, "input 1000; expected 0 to 255", data=lambda i: np.full((2, 17), 1000))
+    wrong(ValueError, "/no/plan.json", data=text, plan="/no/plan.json")
+    wrong(ValueError, "/no/checkpoint", data=text, resume="/no/checkpoint")
+    with sluice.Trainer(data=tokens, steps=4, **SHAPE) as trainer:
+        with pytest.raises(ValueError, match="no validation data"):
+            trainer.evaluate()
+        with pytest.raises(ValueError, match="at least 0"):
+            trainer.fit(-1)
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ValueError):
+            trainer.save_state(tmp_path / "file")
+        assert trainer.fit().steps == 4  # none of these has hurt it
+    with pytest.raises(ValueError, match="closed"):
+        trainer.fit()
+    trainer.close()
+
+
+def test_the_states_of_other_runs_stay(text, tmp_path):
+    def run(**keywords):
+        with sluice.Trainer(data=text, steps=2, **SHAPE) as trainer:
+            trainer.fit(1)
+            return trainer.save_state(tmp_path / "state", **keywords)
+
+    run()
+    with pytest.raises(ValueError, match="another run"):
+        run()
+    assert run(overwrite=True).endswith("step-00000001")
+
+
+def test_nothing_is_left_behind(text):
+    trainer = sluice.Trainer(data=tokens, steps=2, **SHAPE)
+    trainer.fit(1)
+    process = f"/proc/{trainer._program.pid}"
+    assert os.path.exists(process)
+    del trainer
+    gc.collect()
+    assert not os.path.exists(process)
+
+    trainer = sluice.Trainer(data=text, steps=10**9, **SHAPE)
+    os.kill(trainer._program.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="ended by signal 9"):
+        trainer.fit()
+    with pytest.raises(ValueError, match="closed"):
+        trainer.fit()
+
+
+RANK = """
+import json, sys
+import numpy as np, sluice
+
+def tokens(index):
+    return np.random.default_rng(index).integers(0, 256, (2, 17))
+
+with sluice.Trainer(data=tokens, eval_fn=tokens, eval_micro_batches=2, stages=2, steps=3, timeout="20s",
+                    layers=2, dim=32, heads=2, seq=16, micro_batch_size=2, micro_batches=4) as trainer:
+    trainer.fit(1)
+    refused = ""
+    try:
+        trainer.save_state("/proc/nowhere")
+    except ValueError as error:
+        refused = str(error)
+    done = trainer.fit()
+    print(json.dumps([trainer.rank, trainer.ranks, done.final_loss, len(done.history), trainer.weights_hash(),
+                      trainer.evaluate().loss, refused]))
+"""
+
+
+def test_the_same_source_runs_on_two_processes(tmp_path):
+    """In torchrun's environment; alone, its stages are threads."""
+    script = tmp_path / "rank.py"
+    script.write_text(RANK)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    alone = {name: value for name, value in os.environ.items() if name not in names}
+
+    def start(**more):
+        return subprocess.Popen(
+            [sys.executable, str(script)], env={**alone, **more}, stdout=subprocess.PIPE, text=True
+        )
+
+    def answer(process):
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        return json.loads(out)
+
+    one = answer(start())
+    for _ in range(3):  # another program may take the port in the meantime
+        port = str(free_port())
+        together = [
+            start(
+                RANK=str(rank),
+                WORLD_SIZE="2",
+                LOCAL_RANK=str(rank),
+                LOCAL_WORLD_SIZE="2",
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=port,
+            )
+            for rank in range(2)
+        ]
+        outs = [process.communicate(timeout=120)[0] for process in together]
+        if all(process.returncode == 0 for process in together):
+            break
+    ranks = [json.loads(out) for out in outs]
+    assert [rank[0] for rank in ranks] == [0, 1] and one[:2] == [0, 2]
+    assert one[2] == ranks[0][2] == ranks[1][2]
+    assert [one[3], ranks[0][3], ranks[1][3]] == [2, 2, 0]  # steps are told on rank 0
+    assert one[4:6] == ranks[0][4:6] == ranks[1][4:6]
+    assert "/proc/nowhere" in one[6] and "/proc/nowhere" in ranks[0][6] and "rank 0" in ranks[1][6]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_the_program_must_be_there(monkeypatch, text, tmp_path):
+    monkeypatch.setenv("SLUICE_BINARY", "/no/such/sluice")
+    with pytest.raises(ModuleNotFoundError, match="cannot be started"):
+        sluice.Trainer(data=text)
+    other = tmp_path / "sluice"
+    other.write_text("#!/bin/sh\necho sluice 0.0.1\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("SLUICE_BINARY", str(other))
+    with pytest.raises(ModuleNotFoundError, match="0.0.1; this package is sluice"):
+        sluice.Trainer(data=text)
+    monkeypatch.delenv("SLUICE_BINARY")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(ModuleNotFoundError, match=r"sluice\[train\]"):
+        sluice.Trainer(data=text)
