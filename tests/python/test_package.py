@@ -35,7 +35,7 @@ def test_it_is_typed_and_described():
     assert (FOLDER / "py.typed").exists()
     for name in sluice.__all__:
         assert getattr(sluice, name).__doc__, name
-    for public in (sluice.Timetable, sluice.Plan):
+    for public in (sluice.Timetable, sluice.Plan, sluice.Trainer, sluice.Callback):
         for name, member in vars(public).items():
             if not name.startswith("_"):
                 assert member.__doc__, f"{public.__name__}.{name}"

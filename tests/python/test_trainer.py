@@ -4,7 +4,9 @@ what goes wrong is an exception that leaves nothing behind."""
 import gc
 import json
 import os
+import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -390,3 +392,14 @@ def test_the_program_must_be_there(monkeypatch, text, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     with pytest.raises(ModuleNotFoundError, match=r"sluice\[train\]"):
         sluice.Trainer(data=text)
+
+
+def test_the_readme_s_example_runs(tmp_path, monkeypatch, capsys):
+    readme = pathlib.Path(__file__).parents[2] / "python" / "README.md"
+    blocks = re.findall(r"```py\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if "with sluice.Trainer(" in block]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, str(readme), "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 31 and lines[-1].startswith("30 ")
+    assert (tmp_path / "out" / "latest").exists()
