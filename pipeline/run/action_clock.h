@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "models/device/device.h"
+#include "pipeline/run/marks.h"
 
 namespace sluice {
 
@@ -20,19 +21,18 @@ struct ActionTime {
   int64_t busy() const { return end - start - waited; }
 };
 
-// Notes when the actions of a pass run: by the clock where work is done at once, by events on the
-// stream where a device does it later.
+// Notes when the actions of a pass run.
 class ActionClock {
  public:
   ActionClock(Device* device, Stream stream, size_t actions);
 
   // Not OK where the device has no events left.
-  absl::Status status() const { return status_; }
+  absl::Status status() const { return marks_.status(); }
 
   // Before the first action of a pass, when nothing is queued; forgets the last pass.
   void Start();
-  void Begin(int action);
-  void End(int action);
+  void Begin(int action) { marks_.Set(2 * static_cast<size_t>(action)); }
+  void End(int action) { marks_.Set(2 * static_cast<size_t>(action) + 1); }
   // From the call on, until the object that it returns goes away, `action` waits; none is -1.
   class Waiting {
    public:
@@ -49,22 +49,13 @@ class ActionClock {
   // Once all that was queued is done.
   void Finish();
 
-  // [action]; of those that did not run, end is 0.
+  // [action], after Finish; of those that did not run, end is 0.
   const std::vector<ActionTime>& times() const { return times_; }
 
  private:
-  Event Boundary(int action, bool end) const {
-    return events_[2 * static_cast<size_t>(action) + (end ? 1 : 0)];
-  }
-
-  Device& device_;
-  const Stream stream_;
-  absl::Status status_;
+  const bool queues_;
+  Marks marks_;  // [2 * action] its start, [2 * action + 1] its end
   std::vector<ActionTime> times_;
-  // Of a device that queues: the start of the pass, then start and end of every action.
-  Event origin_;
-  int64_t origin_time_ = 0;
-  std::vector<Event> events_;
 };
 
 }  // namespace sluice

@@ -19,6 +19,23 @@ bool CallsLayer(const Instruction& instruction) {
          instruction.step == Step::kBackwardInput || instruction.step == Step::kBackwardWeight;
 }
 
+// Notes when an instruction runs, where somebody wants to know.
+class Noted {
+ public:
+  Noted(InstructionClock* clock, size_t instruction) : clock_(clock), instruction_(instruction) {
+    if (clock_ != nullptr) clock_->Begin(instruction_);
+  }
+  ~Noted() {
+    if (clock_ != nullptr) clock_->End(instruction_);
+  }
+  Noted(const Noted&) = delete;
+  Noted& operator=(const Noted&) = delete;
+
+ private:
+  InstructionClock* const clock_;
+  const size_t instruction_;
+};
+
 // Updates of each stage's weights in a pass; the last one may have fewer micro-batches.
 int UpdatesOf(const RunPlan& plan) {
   const int each = plan.update_micro_batches();
@@ -120,6 +137,7 @@ absl::Status Executor::Finish(const Pass& pass) {
   if (status.ok() && state_.device().queues()) status = communicator_.failure();
   if (!status.ok()) return WithWhere(status, places_.AtEndOfStep());
   clock_.Finish();
+  if (pass.instructions != nullptr) pass.instructions->Finish();
   return data_.status();
 }
 
@@ -127,6 +145,7 @@ absl::Status Executor::Queue(const Pass& pass) {
   current_action_ = -1;
   CountTargets(pass);
   clock_.Start();
+  if (pass.instructions != nullptr) pass.instructions->Start();
   // Passes that are alike ask for the same calls with the same memory each time.
   const bool repeats = pass.train && pass.check_finite == nullptr && pass.micro_batches < 0;
   const std::vector<Instruction>& instructions = program_.instructions;
@@ -135,17 +154,25 @@ absl::Status Executor::Queue(const Pass& pass) {
     if (pass.micro_batches >= 0 && instruction.micro_batch >= pass.micro_batches) continue;
     Note(i, pass);
     if (const size_t end = EndOfCalls(i); repeats && end > i) {
+      for (size_t call = i; pass.instructions != nullptr && call < end; ++call)
+        pass.instructions->Ran(call);
       state_.device().Repeat(state_.stream(), &recordings_[i], [&] {
-        for (size_t call = i; call < end; ++call) CallLayer(instructions[call], pass);
+        for (size_t call = i; call < end; ++call) ExecuteCall(call, pass);
       });
       i = end - 1;
       continue;
     }
+    const Noted noted(pass.instructions, i);
     absl::Status status = Execute(instruction, pass);
     if (!status.ok()) return places_.Explain(status, i);
   }
   if (pass.at != nullptr) pass.at->store({}, std::memory_order_relaxed);
   return absl::OkStatus();
+}
+
+void Executor::ExecuteCall(size_t instruction, const Pass& pass) {
+  const Noted noted(pass.instructions, instruction);
+  CallLayer(program_.instructions[instruction], pass);
 }
 
 void Executor::Note(size_t instruction, const Pass& pass) const {

@@ -17,6 +17,7 @@
 #include "pipeline/run/action_clock.h"
 #include "pipeline/run/bound_program.h"
 #include "pipeline/run/finite_check.h"
+#include "pipeline/run/instruction_clock.h"
 #include "pipeline/run/program_places.h"
 #include "pipeline/run/rank_state.h"
 
@@ -36,6 +37,8 @@ struct Pass {
   // Where the rank notes which action it is at or waits for, an idle one between passes; null:
   // nowhere. By relaxed stores.
   std::atomic<Action>* at = nullptr;
+  // Where to note when each instruction runs; null: nowhere.
+  InstructionClock* instructions = nullptr;
   // Changes a stage's weights once `micro_batch` is in its gradient (asynchronous programs).
   std::function<void(const StageUpdate& update, int micro_batch)> update = {};
 };
@@ -75,6 +78,7 @@ class Executor {
   void Note(size_t instruction, const Pass& pass) const;
   // Counts the targets of the pass, and what a row's loss weighs in the gradient of each update.
   void CountTargets(const Pass& pass);
+  void ExecuteCall(size_t instruction, const Pass& pass);
   // The end of the row of repeated calls that begins with instruction `first`; `first` where it is
   // no such call.
   size_t EndOfCalls(size_t first) const;

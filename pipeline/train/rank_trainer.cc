@@ -11,6 +11,7 @@
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
 #include "pipeline/run/gradient_exchange.h"
+#include "pipeline/run/marks.h"
 #include "pipeline/run/mirror.h"
 #include "pipeline/run/rounds.h"
 #include "pipeline/train/base_hash.h"
@@ -23,9 +24,6 @@
 
 namespace sluice {
 namespace {
-
-// A trace of more than this is no use to a viewer; the first steps are kept.
-constexpr size_t kMaxTracedActions = 1'000'000;
 
 // The ranks of this one's pipeline; null where they are the world.
 std::unique_ptr<SubGroup> PipelineOf(const RankState& state, Communicator* world) {
@@ -100,6 +98,8 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       metrics_(plan_),
       slow_stages_(StagesOnRanks(plan_)),
       state_check_(*state, options_, world),
+      trace_(*state,
+             options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt),
       last_(context.last) {}
 
 void RankTrainer::Hold(HeldState* held) const {
@@ -155,6 +155,8 @@ absl::Status RankTrainer::Begin() {
       !status.ok()) {
     return status;
   }
+  trace_.SetClockAhead(reporter_.clock_ahead());
+  if (absl::Status status = trace_.status(); !status.ok()) return status;
   if (absl::Status status = GatherArenas(); !status.ok()) return status;
   if (leader() && context_.events->on_begin) context_.events->on_begin(context_.last.step);
   ShowBroughtStep();
@@ -172,9 +174,6 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
         plan_.asynchronous() ? Window(step_, count) : OneStep(step_ + 1);
     if (!reports.ok()) return AfterTheActions(step_ + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
-    if (options_.watching.trace && trace_.size() < kMaxTracedActions)
-      AppendTrace(train_, step_ + 1, plan_.step_micro_batches(), options_.watching.trace_steps,
-                  &trace_);
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step_, report, seconds); !status.ok()) return status;
     }
@@ -327,13 +326,18 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::Window(int64_t step, int64_
   updates_.Begin(step);
   Pass pass = TrainPass(step + 1);
   pass.micro_batches = static_cast<int>(count) * plan_.step_micro_batches();
+  pass.instructions = trace_.ClockOf(step + 1, count);
   pass.update = [this](const StageUpdate& update, int micro_batch) {
     updates_.Apply(update, micro_batch);
   };
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
   state_.Settle();
-  absl::StatusOr<std::vector<StepReport>> reports = reporter_.GatherSteps(
-      train_, updates_.norms(), AskedNow(), world_, options_.watching.timeout, count);
+  trace_.AppendPass(step + 1, count);
+  absl::StatusOr<std::vector<StepReport>> reports = [&] {
+    const auto phase = trace_.In(TracePhase::kReport, step + count);
+    return reporter_.GatherSteps(train_, updates_.norms(), AskedNow(), world_,
+                                 options_.watching.timeout, count);
+  }();
   if (!reports.ok()) return reports;
   torn_ = false;
   for (const StepReport& report : *reports) {
@@ -366,17 +370,19 @@ absl::StatusOr<std::vector<StepReport>> RankTrainer::OneStep(int64_t step) {
 
 absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   has_next_gradients_ = false;
-  if (absl::Status status = train_.Run(TrainPass(step)); !status.ok()) return status;
-  absl::Status status = ExchangeCopyGradients(state_, pipeline_, options_.watching.timeout);
-  if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, options_.watching.timeout);
-  if (status.ok()) status = MirrorGradients(state_, pipeline_, options_.watching.timeout);
-  if (status.ok()) status = gradient_norms_.Sum(options_.watching.timeout, absl::MakeSpan(norms_));
+  Pass pass = TrainPass(step);
+  pass.instructions = trace_.ClockOf(step, 1);
+  if (absl::Status status = train_.Run(pass); !status.ok()) return status;
+  trace_.AppendPass(step, 1);
+  absl::Status status = ExchangeGradients(step);
   if (!status.ok()) return status;
   // Once one rank has left this meeting, all have come to it, with gradients that the update needs
   // nobody for, unless ranks divide it among themselves.
   has_next_gradients_ = state_.zero() == 0;
-  absl::StatusOr<StepReport> report =
-      reporter_.Gather(train_, norms_, AskedNow(), world_, options_.watching.timeout);
+  absl::StatusOr<StepReport> report = [&] {
+    const auto phase = trace_.In(TracePhase::kReport, step);
+    return reporter_.Gather(train_, norms_, AskedNow(), world_, options_.watching.timeout);
+  }();
   if (!report.ok()) return report;
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm)) {
     if (status = EndSaver(); !status.ok()) return status;
@@ -389,6 +395,7 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
 
   const OptimizerOptions& optimizer = options_.training.optimizer;
   const Progress::Phase phase(world_.progress(), "updates weights");
+  const auto traced = trace_.In(TracePhase::kUpdate, step);
   torn_ = true;
   status = UpdateWeights(state_, optimizer, LearningRate(optimizer, step, options_.training.steps),
                          GradientScale(optimizer, report->grad_norm), step, group_,
@@ -398,6 +405,20 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   has_next_gradients_ = false;
   last_ = Agreed(step, *report);
   return report;
+}
+
+// What ranks tell each other of the gradients of `step`, and their norm.
+absl::Status RankTrainer::ExchangeGradients(int64_t step) {
+  const absl::Duration timeout = options_.watching.timeout;
+  {
+    const auto traced = trace_.In(TracePhase::kGradientExchange, step);
+    absl::Status status = ExchangeCopyGradients(state_, pipeline_, timeout);
+    if (status.ok()) status = ExchangeTiedGradients(state_, pipeline_, timeout);
+    if (status.ok()) status = MirrorGradients(state_, pipeline_, timeout);
+    if (!status.ok()) return status;
+  }
+  const auto traced = trace_.In(TracePhase::kGradientNorm, step);
+  return gradient_norms_.Sum(timeout, absl::MakeSpan(norms_));
 }
 
 absl::Status RankTrainer::Diagnose(Executor& executor, Pass pass, int64_t step,
@@ -453,6 +474,7 @@ void RankTrainer::Age(const Staleness& step) {
 
 absl::Status RankTrainer::Evaluate(int64_t step) {
   const Progress::Phase phase(world_.progress(), "evaluates");
+  const auto traced = trace_.In(TracePhase::kEvaluation, step);
   const RunRequest& request = plan_.request;
   const int64_t round = plan_.global_micro_batches();
   int64_t count = context_.data->samples(Split::kValidation) / request.batch.size;
@@ -519,6 +541,7 @@ absl::Status RankTrainer::CheckData(int64_t step) {
 
 absl::Status RankTrainer::SaveNow(int64_t step, const std::string& directory, bool must) {
   const Progress::Phase phase(world_.progress(), "saves a checkpoint");
+  const auto traced = trace_.In(TracePhase::kCheckpoint, step);
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   if (absl::Status status = state_check_.Check(step); !status.ok()) return status;
   TrainOptions options = options_;
@@ -540,6 +563,7 @@ absl::Status RankTrainer::Save(int64_t step) {
   if (absl::Status status = CheckData(step); !status.ok()) return status;
   saving_ = std::make_unique<SaveUnderWay>();
   saving_->step = step;
+  saving_->began = SteadyNanoseconds();
   saving_->saver = std::make_unique<BackgroundSave>(
       [this, background, under_way = saving_.get()](const std::function<void()>& on_read) {
         absl::StatusOr<SaveOutcome> outcome = OrExhausted("saving a checkpoint", [&] {
@@ -550,6 +574,7 @@ absl::Status RankTrainer::Save(int64_t step) {
         });
         // The savers of other ranks wait for this one.
         if (!outcome.ok()) background->Abort(outcome.status());
+        under_way->ended = SteadyNanoseconds();
         return outcome;
       });
   return absl::OkStatus();
@@ -598,6 +623,7 @@ absl::Status RankTrainer::FinishSave() {
   if (saving_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<SaveOutcome> outcome = EndOfSave();
   const int64_t step = saving_->step;
+  trace_.AppendBackground(TracePhase::kCheckpoint, step, saving_->began, saving_->ended);
   saving_ = nullptr;
   if (outcome.ok()) Saved(step, options_.saving.directory, *outcome);
   return outcome.status();

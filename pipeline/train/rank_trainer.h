@@ -15,6 +15,7 @@
 #include "pipeline/run/asynchronous.h"
 #include "pipeline/run/executor.h"
 #include "pipeline/run/gradient_norms.h"
+#include "pipeline/trace/trace_recorder.h"
 #include "pipeline/train/agreement.h"
 #include "pipeline/train/background_save.h"
 #include "pipeline/train/run.h"
@@ -58,11 +59,13 @@ class RankTrainer {
 
   // Of rank 0.
   const TrainSummary& summary() const { return summary_; }
-  const std::vector<TracedAction>& trace() const { return trace_; }
+  const std::vector<TraceEvent>& trace() const { return trace_.events(); }
 
  private:
   struct SaveUnderWay {
     int64_t step = 0;
+    int64_t began = 0;       // SteadyNanoseconds
+    int64_t ended = 0;       // likewise, once the saver is done
     bool awaited = false;    // by AwaitSaver
     std::string not_finite;  // a tensor of the state; the saver writes it before it has read all
     std::unique_ptr<BackgroundSave> saver;
@@ -80,6 +83,7 @@ class RankTrainer {
   absl::StatusOr<StepReport> Step(int64_t step);
   // What is wrong, in words, from where it began and the tensor of the state that is not finite.
   using Description = std::function<absl::Status(const NonFinite& first, const std::string& state)>;
+  absl::Status ExchangeGradients(int64_t step);
   // Runs a pass once more, whose loss or gradient was not finite, and says where the first bad value
   // came from; `step` good steps went before. Never OK.
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
@@ -163,7 +167,7 @@ class RankTrainer {
   std::string saved_path_;         // as this checkpoint
   absl::Status failed_save_;       // the last save of a portion that did not succeed
   std::unique_ptr<SaveUnderWay> saving_;
-  std::vector<TracedAction> trace_;
+  TraceRecorder trace_;
   AgreedStep last_;  // the step whose update the state has had
   bool has_next_gradients_ = false;
   bool has_mirror_ = false;  // what it mirrors is of the same step

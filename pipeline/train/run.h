@@ -17,10 +17,10 @@
 #include "pipeline/checkpoint/saving/save_outcome.h"
 #include "pipeline/checkpoint/saving/weight_shards.h"
 #include "pipeline/run/optimizer.h"
+#include "pipeline/trace/trace_event.h"
 #include "pipeline/train/metrics.h"
 #include "pipeline/train/portion.h"
 #include "pipeline/train/slow_stage.h"
-#include "pipeline/train/trace.h"
 #include "pipeline/watch/hang.h"
 #include "schedules/action.h"
 
@@ -65,7 +65,7 @@ struct Watching {
   int64_t eval_every = 0;                      // steps; 0: only at the end
   // 0: the whole validation split, but for a rest smaller than a micro-batch.
   int64_t eval_micro_batches = 0;
-  bool trace = false;            // keep the times of every action,
+  bool trace = false;            // keep what every rank does when,
   TracedSteps trace_steps = {};  // of these steps
   // Where TrainRank's rank notes which action it is at or waits for, an idle one between passes,
   // for a thread that speaks for it; null: nowhere.
@@ -128,7 +128,7 @@ struct TrainEvents {
 
 struct TrainResult {
   TrainSummary summary;
-  std::vector<TracedAction> trace;  // with Watching::trace
+  std::vector<TraceEvent> trace;  // with Watching::trace
 };
 
 }  // namespace sluice

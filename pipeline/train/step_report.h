@@ -50,6 +50,8 @@ class StepReporter {
   // Learns how far this machine's clock is ahead of rank 0's, to about the latency of a barrier;
   // times of ranks on one machine are compared as they are. Before the first step.
   absl::Status AlignClocks(Communicator& communicator, absl::Duration timeout);
+  // Seconds that this rank's clock is ahead of rank 0's; 0 on the same machine.
+  double clock_ahead() const { return clock_ahead_; }
 
   // `norms`: sums of squares by canonical index, 0 where this rank does not hold the parameter; may
   // be empty (evaluation). Losses of the first `micro_batches` of all replicas count (all by

@@ -243,7 +243,7 @@ class Run {
   const std::string first_init_ = options_.saving.init;
 };
 
-void Append(const std::vector<TracedAction>& more, std::vector<TracedAction>* trace) {
+void Append(const std::vector<TraceEvent>& more, std::vector<TraceEvent>* trace) {
   trace->insert(trace->end(), more.begin(), more.end());
 }
 
@@ -271,23 +271,22 @@ ProgressBoard* BoardOf(std::optional<Watchdog>* watchdog) {
 
 // Brings the traces of all ranks, in order, to rank 0.
 absl::Status GatherTrace(Communicator& world, absl::Duration timeout,
-                         std::vector<TracedAction>* trace) {
-  static_assert(std::is_trivially_copyable_v<TracedAction>);
+                         std::vector<TraceEvent>* trace) {
   const double mine[] = {static_cast<double>(trace->size())};
   std::vector<double> counts(static_cast<size_t>(world.size()));
   absl::Status status = world.AllGather(mine, absl::MakeSpan(counts), Instant::Now() + timeout);
   Ticket ticket = 0;
   if (world.rank() > 0) {
     if (status.ok()) {
-      status = world.PostSend(0, trace->data(), trace->size() * sizeof(TracedAction), &ticket);
+      status = world.PostSend(0, trace->data(), trace->size() * sizeof(TraceEvent), &ticket);
     }
     if (status.ok()) status = world.WaitSend(0, ticket, Instant::Now() + timeout);
     trace->clear();
     return status;
   }
   for (int rank = 1; status.ok() && rank < world.size(); ++rank) {
-    std::vector<TracedAction> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
-    status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TracedAction), &ticket);
+    std::vector<TraceEvent> theirs(static_cast<size_t>(counts[static_cast<size_t>(rank)]));
+    status = world.PostReceive(rank, theirs.data(), theirs.size() * sizeof(TraceEvent), &ticket);
     if (status.ok()) status = world.WaitReceive(rank, ticket, Instant::Now() + timeout);
     Append(theirs, trace);
   }

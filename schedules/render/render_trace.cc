@@ -2,10 +2,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "schedules/dependency.h"
 #include "schedules/render/render.h"
 #include "schedules/render/render_common.h"
+#include "schedules/render/trace_events.h"
 #include "schedules/simulate/memory_profile.h"
 
 namespace sluice {
@@ -17,8 +17,6 @@ constexpr double kMicrosecondsPerSecond = 1e6;
 // it.
 constexpr double kInside = 1e-3;
 
-// Threads are numbered from 1, and so is the process: Perfetto takes process 0, and thread 0 with
-// it, for the idle task of the kernel (its issue 560).
 size_t Thread(size_t rank) { return rank + 1; }
 
 double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }
@@ -26,52 +24,42 @@ double Microseconds(double seconds) { return seconds * kMicrosecondsPerSecond; }
 class TraceWriter {
  public:
   TraceWriter(const Simulation& run, const Timetable& table, const StageCosts* costs)
-      : run_(run), table_(table), costs_(costs), cell_(table) {}
+      : run_(run), table_(table), costs_(costs), cell_(table), events_(table.name) {}
 
   std::string Write() {
-    text_ = absl::StrCat("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n",
-                         "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":",
-                         JsonQuoted(table_.name), "}}");
     for (size_t rank = 0; rank < run_.rows.size(); ++rank) WriteRank(rank);
     WriteMessages();
-    return absl::StrCat(text_, "\n]}\n");
+    return events_.Take();
   }
 
  private:
   void WriteRank(size_t rank) {
-    absl::StrAppendFormat(&text_,
-                          ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,"
-                          "\"args\":{\"name\":\"rank %d\"}},\n{\"name\":\"thread_sort_index\","
-                          "\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"sort_index\":%d}}",
-                          Thread(rank), rank, Thread(rank), rank);
+    events_.Thread(Thread(rank), absl::StrCat("rank ", rank), rank);
     for (const TimedAction& timed : run_.rows[rank]) {
       if (!RunsNothing(timed.action.op)) WriteAction(rank, timed);
     }
     const bool bytes = costs_ != nullptr && !costs_->activation_bytes.empty();
     const std::vector<MemoryPoint> points =
         MemoryOverTime(run_.rows[rank], bytes ? *costs_ : StageCosts());
-    for (const MemoryPoint& point : points) WriteMemory(rank, point, bytes);
+    for (const MemoryPoint& point : points) {
+      events_.Memory(rank, bytes ? "bytes" : "activations", Microseconds(point.time),
+                     bytes ? point.bytes : point.activations);
+    }
   }
 
   void WriteAction(size_t rank, const TimedAction& timed) {
     const Action& action = timed.action;
-    absl::StrAppendFormat(&text_,
-                          ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,"
-                          "\"ts\":%.12g,\"dur\":%.12g,\"args\":{\"rank\":%d,\"stage\":%d",
-                          ToString(action), OpName(action.op), Thread(rank),
-                          Microseconds(timed.start), Microseconds(timed.end - timed.start), rank,
-                          action.stage);
-    if (action.micro_batch != Action::kNoMicroBatch)
-      absl::StrAppend(&text_, ",\"micro_batch\":", action.micro_batch);
-    absl::StrAppend(&text_, "}}");
-  }
-
-  void WriteMemory(size_t rank, const MemoryPoint& point, bool bytes) {
-    absl::StrAppendFormat(&text_,
-                          ",\n{\"name\":\"rank %d %s\",\"ph\":\"C\",\"pid\":1,\"ts\":%.12g,"
-                          "\"args\":{\"held\":%.12g}}",
-                          rank, bytes ? "bytes" : "activations", Microseconds(point.time),
-                          bytes ? point.bytes : point.activations);
+    const TraceArgument arguments[] = {{"rank", static_cast<int64_t>(rank)},
+                                       {"stage", action.stage},
+                                       {"micro_batch", action.micro_batch}};
+    const std::string name = ToString(action);
+    const bool whole_stage = action.micro_batch == Action::kNoMicroBatch;
+    events_.Slice({.name = name,
+                   .category = OpName(action.op),
+                   .thread = Thread(rank),
+                   .start = Microseconds(timed.start),
+                   .duration = Microseconds(timed.end - timed.start)},
+                  absl::MakeConstSpan(arguments).first(whole_stage ? 2 : 3));
   }
 
   // An arrow from each action to the one on another rank that uses its result.
@@ -104,24 +92,16 @@ class TraceWriter {
 
   void WriteArrow(size_t from_rank, const TimedAction& from, size_t to_rank,
                   const TimedAction& to) {
-    const auto end = [&](const char* phase, size_t rank, double time) {
-      absl::StrAppendFormat(&text_,
-                            ",\n{\"name\":\"%s\",\"cat\":\"message\",\"ph\":%s,\"id\":%d,\"pid\":1,"
-                            "\"tid\":%d,\"ts\":%.12g}",
-                            ToString(from.action), phase, arrows_, Thread(rank),
-                            Microseconds(time));
-    };
-    end("\"s\"", from_rank, from.end - kInside * (from.end - from.start));
-    end("\"f\",\"bp\":\"e\"", to_rank, to.start + kInside * (to.end - to.start));
-    ++arrows_;
+    events_.Arrow(ToString(from.action), Thread(from_rank),
+                  Microseconds(from.end - kInside * (from.end - from.start)), Thread(to_rank),
+                  Microseconds(to.start + kInside * (to.end - to.start)));
   }
 
   const Simulation& run_;
   const Timetable& table_;
   const StageCosts* costs_;
   const CellIndex cell_;
-  std::string text_;
-  int64_t arrows_ = 0;
+  TraceEvents events_;
 };
 
 }  // namespace

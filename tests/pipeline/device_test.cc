@@ -16,6 +16,7 @@
 #include "tests/pipeline/fake_run.h"
 #include "tests/pipeline/haunted_layer.h"
 #include "tests/pipeline/kept_run.h"
+#include "tests/pipeline/trace/trace_facts.h"
 
 namespace sluice {
 namespace {
@@ -267,15 +268,24 @@ TEST(DeviceRun, TimesOfActionsAreTheDevices) {
   const HashedData data(plan.request.spec, plan.request.batch.seq);
   absl::StatusOr<TrainResult> result = TrainInProcess(plan, data, options, {}, nullptr);
   ASSERT_TRUE(result.ok()) << result.status();
+  std::vector<TraceEvent> ran;
+  for (const TraceEvent& event : result->trace) {
+    if (event.kind == TraceEvent::Kind::kAction && TakesTime(event.action.op)) ran.push_back(event);
+  }
   size_t actions = 0;
   for (const RankProgram& program : plan.train) actions += program.actions.size();
-  ASSERT_EQ(result->trace.size(), 2 * actions);
-  for (size_t i = 0; i < result->trace.size(); ++i) {
-    const TracedAction& traced = result->trace[i];
-    EXPECT_GT(traced.time.start, 0);
-    EXPECT_GE(traced.time.end, traced.time.start);
-    if (i == 0 || result->trace[i - 1].rank != traced.rank) continue;
-    EXPECT_GE(traced.time.start, result->trace[i - 1].time.end);
+  ASSERT_EQ(ran.size(), 2 * actions);
+  for (size_t i = 0; i < ran.size(); ++i) {
+    EXPECT_GT(ran[i].start, 0);
+    EXPECT_GE(ran[i].end, ran[i].start);
+    if (i == 0 || ran[i - 1].rank != ran[i].rank) continue;
+    EXPECT_GE(ran[i].start, ran[i - 1].end);
+  }
+  const TraceFacts facts = ReadTrace(result->trace, plan);
+  EXPECT_THAT(facts.defects, testing::IsEmpty());
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(facts.most_held[static_cast<size_t>(rank)], PlannedPeak(plan, rank));
+    EXPECT_EQ(facts.held[static_cast<size_t>(rank)], 0);
   }
 }
 

@@ -268,10 +268,10 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
            "The same, but begin a new run where that directory has no checkpoint yet")
       ->excludes("--resume");
   group.Add("--trace", flags->question.trace,
-            "Write a Chrome/Perfetto trace of the actions to this file");
+            "Write a Chrome/Perfetto trace of what each rank did to this file");
   group
       .Add("--trace-steps", flags->trace_steps,
-           "Only of these steps, such as 10-20 (default: all, up to a million actions per rank)")
+           "Only of these steps, such as 10-20 (default: all, up to a million events per rank)")
       ->needs("--trace");
   group.AddFlag("--json", flags->question.json, "Print one JSON object per step, then a summary");
   group.AddFlag("--commands", flags->question.commands,

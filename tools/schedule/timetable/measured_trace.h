@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "schedules/render/render_html.h"
 
-// The Chrome trace of a real run (`sluice train --trace`, pipeline/train/trace.h), matched with the
+// The Chrome trace of a real run (`sluice train --trace`, pipeline/trace), matched with the
 // timetable of the run.
 namespace sluice {
 

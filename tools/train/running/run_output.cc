@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/where.h"
+#include "pipeline/trace/format_trace.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/bf16_note.h"
@@ -94,8 +95,7 @@ int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const 
               RunOutput* output) {
   const absl::Status printed = question.commands ? output->Done() : output->Done(result.summary);
   if (!question.trace.empty()) {
-    absl::Status written =
-        WriteOutput(question.trace, FormatTrace(result.trace, compiled.plan->lowered));
+    absl::Status written = WriteOutput(question.trace, FormatTrace(result.trace, *compiled.plan));
     if (!written.ok()) return Fail(written);
   }
   if (!printed.ok()) return Fail(printed);
