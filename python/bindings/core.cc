@@ -6,7 +6,9 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +21,7 @@
 #include "tools/plan/plan_drawing.h"
 #include "tools/schedule/answer/schedule_list.h"
 #include "tools/schedule/answer/schedule_report.h"
+#include "tools/schedule/timetable/priced_timetable.h"
 
 namespace sluice::python {
 namespace {
@@ -29,16 +32,20 @@ using SharedTimetable = std::shared_ptr<AskedTimetable>;
 using SharedPlan = std::shared_ptr<PlanAnswer>;
 
 // Raises what sluice._errors makes of an exit code of the command line and a message.
-[[noreturn]] void Raise(int exit_code, const std::string& message) {
-  const py::object error =
-      py::module_::import("sluice._errors").attr("from_exit_code")(exit_code, message);
+[[noreturn]] void Raise(int exit_code, const std::string& message,
+                        const HeldActivations& held = {}) {
+  const py::object error = py::module_::import("sluice._errors")
+                               .attr("from_exit_code")(exit_code, message, held.chunks, held.peak);
   PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
   throw py::error_already_set();
 }
 
 template <typename T>
 T Value(absl::StatusOr<T> result) {
-  if (!result.ok()) Raise(ExitCodeOf(result.status()), std::string(result.status().message()));
+  const absl::Status& status = result.status();
+  if (!status.ok()) {
+    Raise(ExitCodeOf(status), std::string(status.message()), HeldActivationsOf(status));
+  }
   return *std::move(result);
 }
 
@@ -145,11 +152,23 @@ std::vector<std::string> OpNames() {
   return names;
 }
 
-std::string ComparisonOf(const std::vector<SharedTimetable>& tables) {
+// A schedule that does not fit: its name, its chunks and the most activations that a rank would
+// hold, both 0 where there is no timetable.
+using Misfit = std::tuple<std::string, int, int>;
+
+std::string ComparisonOf(const std::vector<std::variant<SharedTimetable, Misfit>>& rows) {
   std::vector<Comparison> lines;
-  lines.reserve(tables.size());
-  for (const SharedTimetable& asked : tables) {
-    lines.push_back({asked->shown->table, asked->shown->run});
+  lines.reserve(rows.size());
+  for (const auto& row : rows) {
+    if (const auto* asked = std::get_if<SharedTimetable>(&row)) {
+      const ShownSchedule& shown = *(*asked)->shown;
+      lines.push_back({.table = shown.table, .run = shown.run});
+      continue;
+    }
+    const auto& [name, chunks, peak] = std::get<Misfit>(row);
+    lines.push_back(
+        {.table = {}, .run = {}, .does_not_fit = DoesNotFit{.why = {}, .held = {chunks, peak}}});
+    lines.back().table.name = name;
   }
   return ComparisonText(lines);
 }

@@ -26,6 +26,8 @@ class Infeasible(Exception):
 
     Attributes:
         question: what was asked: the keywords that were given.
+        chunks, peak_activations: of a timetable that holds more than the limit: its stages per rank
+            and the most (stage, micro-batch) activations of any rank; 0 where there is none.
         exit_code: 3, as of the command line.
     """
 
@@ -34,6 +36,8 @@ class Infeasible(Exception):
     def __init__(self, message: str, question: Optional[Mapping[str, Any]] = None) -> None:
         super().__init__(message)
         self.question: Dict[str, Any] = dict(question or {})
+        self.chunks = 0
+        self.peak_activations = 0
 
 
 class Invalid(Exception):
@@ -68,11 +72,14 @@ def _in_python(message: str) -> str:
     return re.sub(r"(?<!\S)-[pmv]\b", lambda match: _LETTERS[match.group(0)], message)
 
 
-def from_exit_code(code: int, message: str) -> BaseException:
-    """The exception for an exit code of the command line."""
+def from_exit_code(code: int, message: str, chunks: int, peak: int) -> BaseException:
+    """The exception for an exit code of the command line; ``chunks`` and ``peak`` of a timetable
+    that does not fit."""
     message = _in_python(message)
     if code == _NO_PLAN:
-        return Infeasible(message)
+        error = Infeasible(message)
+        error.chunks, error.peak_activations = chunks, peak
+        return error
     if code == _INVALID_TIMETABLE:
         return Invalid(message)
     if code == _PEER_LOST:

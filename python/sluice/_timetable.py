@@ -366,17 +366,23 @@ def read_csv(
 class Comparison(Sequence[Timetable]):
     """Several timetables for one question, in the order of their names.
 
-    A list of timetables that prints, and shows in a notebook, as a table.
+    A list of the timetables that fit, which prints, and shows in a notebook, as a table. The table
+    also has the schedules that do not fit.
 
     Attributes:
-        skipped: {name: why it cannot be had here}, where no names were given.
+        does_not_fit: {name: which rank holds too much, or why no timetable fits}.
+        skipped: {name: why it cannot be had here}, those of ``does_not_fit`` included.
     """
 
     def __init__(
-        self, tables: Sequence[Timetable], skipped: Optional[Mapping[str, str]] = None
+        self,
+        rows: Sequence[Union[Timetable, Tuple[str, Infeasible]]],
+        skipped: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self._tables = list(tables)
-        self.skipped: Dict[str, str] = dict(skipped or {})
+        self._rows = list(rows)
+        self._tables = [row for row in self._rows if isinstance(row, Timetable)]
+        self.does_not_fit = {row[0]: str(row[1]) for row in self._rows if isinstance(row, tuple)}
+        self.skipped: Dict[str, str] = {**(skipped or {}), **self.does_not_fit}
 
     @overload
     def __getitem__(self, index: int) -> Timetable: ...
@@ -392,7 +398,14 @@ class Comparison(Sequence[Timetable]):
         return iter(self._tables)
 
     def __str__(self) -> str:
-        return _core.comparison([table._sound() for table in self._tables])
+        return _core.comparison(
+            [
+                row._sound()
+                if isinstance(row, Timetable)
+                else (row[0], row[1].chunks, row[1].peak_activations)
+                for row in self._rows
+            ]
+        )
 
     __repr__ = __str__
 
@@ -401,20 +414,24 @@ class Comparison(Sequence[Timetable]):
             return f"<{tag}>{html.escape(str(text))}</{tag}>"
 
         titles = ["schedule", "makespan", "bubble", "span bubble", "bound", "gap", "peak"]
-        rows: List[Tuple[Any, ...]] = [
-            (
-                table.name,
-                f"{table.makespan:.6g}",
-                f"{table.bubble:.1%}",
-                f"{table.span_bubble:.1%}",
-                f"{table.lower_bound:.6g}",
-                f"{table.gap:.1%}",
-                max(table.peak_activations),
+
+        def line(row: Union[Timetable, Tuple[str, Infeasible]]) -> str:
+            if isinstance(row, tuple):
+                peak = row[1].peak_activations or "-"
+                return f'{cell(row[0])}<td colspan="5">does not fit</td>{cell(peak)}'
+            numbers = (
+                row.name,
+                f"{row.makespan:.6g}",
+                f"{row.bubble:.1%}",
+                f"{row.span_bubble:.1%}",
+                f"{row.lower_bound:.6g}",
+                f"{row.gap:.1%}",
+                max(row.peak_activations),
             )
-            for table in self._tables
-        ]
+            return "".join(map(cell, numbers))
+
         head = "".join(cell(title, "th") for title in titles)
-        body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+        body = "".join(f"<tr>{line(row)}</tr>" for row in self._rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -438,8 +455,9 @@ def compare(
             ``sluice.schedule``; a schedule that has no choice of chunks or groups takes its own.
 
     Raises:
-        ValueError, Infeasible: as ``sluice.schedule``, for a schedule that was named; without
-            names where none can be had.
+        ValueError: as ``sluice.schedule``, for a schedule that was named; without names where none
+            can be had.
+        Infeasible: none of the schedules fits. One that does not is no error.
     """
     keywords = {
         "ranks": ranks,
@@ -449,21 +467,24 @@ def compare(
         "group": group,
         "time_limit": time_limit,
     }
-    if names is not None:
-        names = [names] if isinstance(names, str) else names
-        return Comparison([_ask(name, keywords, costs, True) for name in names])
-    tables: List[Timetable] = []
+    asked = [names] if isinstance(names, str) else names
+    rows: List[Union[Timetable, Tuple[str, Infeasible]]] = []
     skipped: Dict[str, str] = {}
     first: Optional[Exception] = None
-    for entry in schedules():
+    for name in [entry.name for entry in schedules()] if asked is None else asked:
         try:
-            tables.append(_ask(entry.name, keywords, costs, True))
-        except (ValueError, Infeasible) as error:
-            skipped[entry.name] = str(error)
+            rows.append(_ask(name, keywords, costs, True))
+        except Infeasible as error:
+            rows.append((name, error))
             first = first or error
-    if not tables and first is not None:
+        except ValueError as error:
+            if asked is not None:
+                raise
+            skipped[name] = str(error)
+            first = first or error
+    if first is not None and not any(isinstance(row, Timetable) for row in rows):
         raise first
-    return Comparison(tables, skipped)
+    return Comparison(rows, skipped)
 
 
 def schedules() -> List[CatalogueEntry]:

@@ -1,5 +1,7 @@
 """What the command line answers with an exit code is an exception with the same words."""
 
+import json
+
 import pytest
 import sluice
 
@@ -58,7 +60,27 @@ def test_what_cannot_be_had_is_infeasible(command_line):
     assert caught.value.question["model"] == "gpt2"
     with pytest.raises(sluice.Infeasible):
         sluice.compare(["zb-h1"], **asked)
-    assert "1f1b" in sluice.compare(**asked).skipped
+    everything = sluice.compare(**asked)
+    assert "1f1b" in everything.skipped and "1f1b" in everything.does_not_fit
+    assert (caught.value.chunks, caught.value.peak_activations) == (0, 0)
+
+
+def test_a_schedule_that_does_not_fit_is_a_row(command_line):
+    names = ["1f1b", "v-min", "auto"]
+    lines = sluice.compare(names, ranks=4, micro_batches=8, memory_limit=3)
+    assert [table.name for table in lines] == ["auto"]
+    assert set(lines.does_not_fit) == {"1f1b", "v-min"}
+    words = ["schedule", "compare", *names, "-p", "4", "-m", "8", "--memory-limit", "3"]
+    assert str(lines) == command_line.output(*words)
+    assert "does not fit     4" in str(lines)
+    assert lines._repr_html_().count("does not fit") == 2
+    everything = sluice.compare(ranks=4, micro_batches=8, memory_limit=3)
+    assert str(everything) == command_line.output("schedule", "compare", "-p", "4", "-m", "8", "--memory-limit", "3")
+    rows = json.loads(command_line.output(*words, "--json"))
+    assert [row["fits"] for row in rows] == [False, False, True]
+    assert rows[0]["makespan"] is None and rows[0]["chunks"] == 1 and "rank 0" in rows[0]["why"]
+    code, out, err = command_line.run("schedule", "compare", "1f1b", "gpipe", "-p", "4", "-m", "8", "--memory-limit", "1")
+    assert code == 3 and out.count("does not fit") == 2 and "1f1b holds 4 activations" in err
 
 
 def test_neither_is_a_value_error():

@@ -1,6 +1,6 @@
 #include "tools/schedule/answer/schedule_compare.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +21,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, const ScheduleQue
   if (name == kAuto) {
     absl::StatusOr<AutoAnswer> answer = AnswerAuto(asked);
     if (!answer.ok()) return answer.status();
-    return Comparison{std::move(answer->best.table), std::move(answer->best.run)};
+    return Comparison{.table = std::move(answer->best.table), .run = std::move(answer->best.run)};
   }
   absl::StatusOr<Timetable> table = GenerateTable(name, QuestionFor(name, asked));
   if (!table.ok()) return table.status();
@@ -29,7 +29,7 @@ absl::StatusOr<Comparison> CompareOne(const std::string& name, const ScheduleQue
   if (!priced.ok()) return priced.status();
   absl::StatusOr<Simulation> run = RunPriced(*priced);
   if (!run.ok()) return run.status();
-  return Comparison{std::move(priced->table), *std::move(run)};
+  return Comparison{.table = std::move(priced->table), .run = *std::move(run)};
 }
 
 std::vector<std::string> NamesOf(const CompareQuestion& question) {
@@ -49,6 +49,14 @@ absl::StatusOr<std::vector<Comparison>> CompareAll(const CompareQuestion& questi
       lines.push_back(*std::move(line));
       continue;
     }
+    if (ExitCodeOf(line.status()) == kExitNoPlan) {
+      lines.push_back({.table = {},
+                       .run = {},
+                       .does_not_fit = DoesNotFit{.why = std::string(line.status().message()),
+                                                  .held = HeldActivationsOf(line.status())}});
+      lines.back().table.name = name;
+      continue;
+    }
     if (!question.names.empty()) return line.status();
     first_failure.Update(line.status());
     if (!lines.empty()) PrintError(line.status());
@@ -57,11 +65,16 @@ absl::StatusOr<std::vector<Comparison>> CompareAll(const CompareQuestion& questi
   return lines;
 }
 
+// OK unless none of the schedules fits.
+absl::Status CheckAnyFits(const std::vector<Comparison>& lines) {
+  const auto fits = [](const Comparison& line) { return !line.does_not_fit.has_value(); };
+  if (std::any_of(lines.begin(), lines.end(), fits)) return absl::OkStatus();
+  return WithExitCode(absl::ResourceExhaustedError(lines.front().does_not_fit->why), kExitNoPlan);
+}
+
 std::string FormatLines(const std::vector<Comparison>& lines, const ScheduleView& view) {
   if (view.format != ScheduleFormat::kJson) return ComparisonText(lines);
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& [table, run] : lines) list.push_back(SimulationJson(run, table, view.actions));
-  return list.dump() + "\n";
+  return ComparisonJson(lines, view.actions).dump() + "\n";
 }
 
 absl::StatusOr<std::string> FormatSweep(const CompareQuestion& question) {
@@ -76,22 +89,24 @@ absl::StatusOr<std::string> FormatSweep(const CompareQuestion& question) {
   return TradeOffText(*curve, OutputColumns());
 }
 
-absl::StatusOr<std::string> FormatAnswer(const CompareQuestion& question) {
-  if (question.memory_sweep) return FormatSweep(question);
+absl::Status WriteSweep(const CompareQuestion& question) {
+  const absl::StatusOr<std::string> text = FormatSweep(question);
+  return text.ok() ? WriteOutput(question.view.output, *text) : text.status();
+}
+
+}  // namespace
+
+absl::Status CompareSchedules(const CompareQuestion& question) {
+  if (question.memory_sweep) return WriteSweep(question);
   if (question.view.format == ScheduleFormat::kSvg) {
     return absl::InvalidArgumentError(
         "compare draws only with --memory-sweep; 'sluice schedule show' draws one timetable");
   }
   const absl::StatusOr<std::vector<Comparison>> lines = CompareAll(question);
   if (!lines.ok()) return lines.status();
-  return FormatLines(*lines, question.view);
-}
-
-}  // namespace
-
-absl::Status CompareSchedules(const CompareQuestion& question) {
-  const absl::StatusOr<std::string> text = FormatAnswer(question);
-  return text.ok() ? WriteOutput(question.view.output, *text) : text.status();
+  absl::Status written = WriteOutput(question.view.output, FormatLines(*lines, question.view));
+  written.Update(CheckAnyFits(*lines));
+  return written;
 }
 
 }  // namespace sluice

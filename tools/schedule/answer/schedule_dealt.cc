@@ -106,7 +106,7 @@ absl::StatusOr<DealtSchedule> DealSchedule(const ShowQuestion& question) {
   if (!std::isfinite(shown.run.makespan)) {
     return absl::InvalidArgumentError("the costs are too large: their sum is not finite");
   }
-  status = CheckActivationLimit(schedule.table.name, shown.run, asked.memory_limit);
+  status = CheckActivationLimit(schedule.table, shown.run, asked.memory_limit);
   if (!status.ok()) return status;
   return schedule;
 }

@@ -81,8 +81,7 @@ absl::StatusOr<std::string> SchedulePage(const PricedTimetable& first,
   std::deque<ShownSchedule> all;
   absl::StatusOr<ShownSchedule> shown = Shown(first, question.measured, question.asked.costs);
   if (!shown.ok()) return shown.status();
-  const absl::Status fits =
-      CheckActivationLimit(first.table.name, shown->run, first.activation_limit);
+  const absl::Status fits = CheckActivationLimit(first.table, shown->run, first.activation_limit);
   if (!fits.ok()) return fits;
   all.push_back(*std::move(shown));
   if (!question.against.empty()) {

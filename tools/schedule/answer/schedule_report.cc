@@ -6,7 +6,6 @@
 #include "schedules/render/render_common.h"
 #include "schedules/simulate/critical_path.h"
 #include "schedules/sum_order.h"
-#include "tools/schedule/timetable/schedule_auto.h"
 
 namespace sluice {
 namespace {
@@ -34,21 +33,72 @@ ordered_json RowJson(const std::vector<TimedAction>& row) {
   return actions;
 }
 
+// Columns of `schedule compare`; of a schedule that does not fit, those from kMakespan to kGap are
+// one.
+enum Column : size_t { kName, kChunks, kMakespan, kBubble, kSpanBubble, kBound, kGap, kPeak };
+constexpr char kDoesNotFit[] = "does not fit";
+
+using Cells = std::vector<std::string>;
+
 // The first column aligned to the left, the others to the right; columns as wide as they need.
-std::string AlignedTable(const std::vector<std::vector<std::string>>& rows) {
+std::string AlignedTable(const std::vector<Cells>& rows) {
   std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  for (const Cells& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) {
+      if (row[c] != kDoesNotFit) widths[c] = std::max(widths[c], row[c].size());
+    }
   }
   std::string text;
-  for (const auto& row : rows) {
+  for (const Cells& row : rows) {
     for (size_t c = 0; c < row.size(); ++c) {
-      const std::string pad(widths[c] - row[c].size(), ' ');
-      absl::StrAppend(&text, c == 0 ? "" : "  ", c == 0 ? row[c] + pad : pad + row[c]);
+      size_t width = widths[c];
+      const std::string& cell = row[c];
+      if (cell == kDoesNotFit) {
+        while (c < kGap) width += 2 + widths[++c];
+      }
+      const std::string pad(width - cell.size(), ' ');
+      absl::StrAppend(&text, c == kName ? "" : "  ", c == kName ? cell + pad : pad + cell);
     }
     text += "\n";
   }
   return text;
+}
+
+Cells CellsOf(const Timetable& table, const Simulation& run) {
+  constexpr int kDigits = 6;  // of times; JSON has all
+  return {
+      table.name,
+      absl::StrCat(table.placement.chunks()),
+      FormatShort(run.makespan, kDigits),
+      FormatPercent(run.bubble),
+      FormatPercent(run.span_bubble),
+      FormatShort(run.lower_bound, kDigits),
+      FormatPercent(run.gap),
+      absl::StrCat(*std::max_element(run.peak_activations.begin(), run.peak_activations.end()))};
+}
+
+Cells CellsOf(const Comparison& line) {
+  if (!line.does_not_fit.has_value()) return CellsOf(line.table, line.run);
+  const HeldActivations& held = line.does_not_fit->held;
+  Cells cells(kPeak + 1);
+  cells[kName] = line.table.name;
+  cells[kChunks] = held.chunks > 0 ? absl::StrCat(held.chunks) : "-";
+  cells[kMakespan] = kDoesNotFit;
+  cells[kPeak] = held.peak > 0 ? absl::StrCat(held.peak) : "-";
+  return cells;
+}
+
+ordered_json DoesNotFitJson(const std::string& name, const DoesNotFit& schedule) {
+  ordered_json json = {{"schedule", name}};
+  for (const char* none :
+       {"ranks", "stages", "chunks", "micro_batches", "makespan", "bubble", "span", "span_bubble",
+        "lower_bound", "gap", "peak_activations", "work", "utilisation", "critical_path"}) {
+    json[none] = nullptr;
+  }
+  if (schedule.held.chunks > 0) json["chunks"] = schedule.held.chunks;
+  json["fits"] = false;
+  json["why"] = schedule.why;
+  return json;
 }
 
 }  // namespace
@@ -95,18 +145,12 @@ ordered_json DefectsJson(const std::string& file, const Timetable& table,
 }
 
 std::string ComparisonText(const std::vector<Comparison>& lines) {
-  constexpr int kDigits = 6;  // of times; JSON has all
-  std::vector<std::vector<std::string>> rows = {
+  std::vector<Cells> rows = {
       {"schedule", "chunks", "makespan", "bubble", "span bubble", "bound", "gap", "peak"}};
   bool several_chunks = false;
-  for (const auto& [table, run] : lines) {
-    several_chunks |= table.placement.chunks() > 1;
-    rows.push_back({table.name, absl::StrCat(table.placement.chunks()),
-                    FormatShort(run.makespan, kDigits), FormatPercent(run.bubble),
-                    FormatPercent(run.span_bubble), FormatShort(run.lower_bound, kDigits),
-                    FormatPercent(run.gap),
-                    absl::StrCat(*std::max_element(run.peak_activations.begin(),
-                                                   run.peak_activations.end()))});
+  for (const Comparison& line : lines) {
+    several_chunks |= !line.does_not_fit.has_value() && line.table.placement.chunks() > 1;
+    rows.push_back(CellsOf(line));
   }
   return absl::StrCat(
       AlignedTable(rows),
@@ -114,6 +158,19 @@ std::string ComparisonText(const std::vector<Comparison>& lines) {
       "bound: no timetable takes less; gap: how far the makespan is above that\n"
       "peak: most (stage, micro-batch) activations that a rank holds\n",
       several_chunks ? "costs are per stage: with v chunks a rank does v times the work\n" : "");
+}
+
+ordered_json ComparisonJson(const std::vector<Comparison>& lines, bool actions) {
+  ordered_json list = ordered_json::array();
+  for (const Comparison& line : lines) {
+    if (line.does_not_fit.has_value()) {
+      list.push_back(DoesNotFitJson(line.table.name, *line.does_not_fit));
+      continue;
+    }
+    list.push_back(SimulationJson(line.run, line.table, actions));
+    list.back()["fits"] = true;
+  }
+  return list;
 }
 
 }  // namespace sluice

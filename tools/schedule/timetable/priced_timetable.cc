@@ -3,10 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tools/command.h"
 
 namespace sluice {
+namespace {
+
+constexpr char kHeldPayload[] = "sluice/held-activations";
+
+}  // namespace
 
 absl::StatusOr<PricedTimetable> PriceTimetable(Timetable table, const ScheduleQuestion& asked) {
   absl::StatusOr<ScheduleCosts> costs = asked.costs.On(table.placement);
@@ -16,25 +24,36 @@ absl::StatusOr<PricedTimetable> PriceTimetable(Timetable table, const ScheduleQu
                          .activation_limit = asked.memory_limit};
 }
 
-absl::Status CheckActivationLimit(const std::string& name, const Simulation& run,
+absl::Status CheckActivationLimit(const Timetable& table, const Simulation& run,
                                   const std::optional<int>& limit) {
   if (!limit.has_value()) return absl::OkStatus();
   for (size_t rank = 0; rank < run.peak_activations.size(); ++rank) {
     const int peak = run.peak_activations[rank];
     if (peak <= *limit) continue;
-    return WithExitCode(
-        absl::ResourceExhaustedError(absl::StrCat(name, " holds ", peak, " activations on rank ",
-                                                  rank, "; --memory-limit is ", *limit,
-                                                  "; schedule auto looks for one that fits")),
-        kExitNoPlan);
+    absl::Status status = absl::ResourceExhaustedError(
+        absl::StrCat(table.name, " holds ", peak, " activations on rank ", rank,
+                     "; --memory-limit is ", *limit, "; schedule auto looks for one that fits"));
+    const int most = *std::max_element(run.peak_activations.begin(), run.peak_activations.end());
+    status.SetPayload(kHeldPayload, absl::Cord(absl::StrCat(table.placement.chunks(), " ", most)));
+    return WithExitCode(std::move(status), kExitNoPlan);
   }
   return absl::OkStatus();
+}
+
+HeldActivations HeldActivationsOf(const absl::Status& status) {
+  HeldActivations held;
+  const auto payload = status.GetPayload(kHeldPayload);
+  if (!payload.has_value()) return held;
+  const std::pair<std::string, std::string> numbers = absl::StrSplit(std::string(*payload), ' ');
+  const bool read =
+      absl::SimpleAtoi(numbers.first, &held.chunks) && absl::SimpleAtoi(numbers.second, &held.peak);
+  return read ? held : HeldActivations();
 }
 
 absl::StatusOr<Simulation> RunPriced(const PricedTimetable& priced) {
   absl::StatusOr<Simulation> run = Simulate(priced.table, priced.costs.stages);
   if (!run.ok()) return run;
-  const absl::Status fits = CheckActivationLimit(priced.table.name, *run, priced.activation_limit);
+  const absl::Status fits = CheckActivationLimit(priced.table, *run, priced.activation_limit);
   if (!fits.ok()) return fits;
   UseBound(priced.lower_bound, *run);
   return run;

@@ -25,10 +25,18 @@ struct PricedTimetable {
 // `table` with the costs and the limit of the question.
 absl::StatusOr<PricedTimetable> PriceTimetable(Timetable table, const ScheduleQuestion& asked);
 
-// ResourceExhausted, with exit code 3, when a rank of `run` holds more activations than `limit`;
-// `name` is the name of the timetable.
-absl::Status CheckActivationLimit(const std::string& name, const Simulation& run,
+// What a timetable that does not fit would hold; nothing where none is known.
+struct HeldActivations {
+  int chunks = 0;  // stages per rank
+  int peak = 0;    // the most (stage, micro-batch) activations of any rank
+};
+
+// ResourceExhausted, with exit code 3 and HeldActivations, when a rank of `run`, that of `table`,
+// holds more activations than `limit`.
+absl::Status CheckActivationLimit(const Timetable& table, const Simulation& run,
                                   const std::optional<int>& limit);
+// Those of such a status; nothing of others.
+HeldActivations HeldActivationsOf(const absl::Status& status);
 
 // Simulates `priced` with CheckActivationLimit and with the better of the two lower bounds.
 absl::StatusOr<Simulation> RunPriced(const PricedTimetable& priced);
