@@ -1,4 +1,4 @@
-"""Pipeline timetables, and plans for training across pipeline stages.
+"""Pipeline timetables, and plans for training across pipeline stages::
 
     import sluice
 
@@ -8,6 +8,8 @@
     p.stages, p.step_seconds, p.lower_bound
     with sluice.Trainer("char-gpt", data="text.txt", stages=2, steps=100) as trainer:
         trainer.fit()                         # needs the program: pip install 'sluice[train]'
+
+They are those of ``sluice schedule``, ``sluice plan`` and ``sluice train``.
 """
 
 from sluice._core import version as __version__
