@@ -1,0 +1,1 @@
+"""What the pages of docs/ need beside Sphinx. Only directives.py imports Sphinx; the tests use the rest without it."""
