@@ -68,7 +68,7 @@ HAND_OVERS = [('', '--stages 3'), ('--stages 3', '--stages 1'), ('--schedule zbv
               ('--lr-schedule cosine --warmup 1', '--lr-schedule cosine --warmup 1 --stages 1')]
 TOGETHER = ['', '--schedule zb-h1 --dtype bf16', '--stages 1 --data-parallel 2 --zero 1',
             '--schedule interleaved --recompute selective', '--schedule zbv --trace trace.json', '--save out --save-every 1',
-            '--resume in/good --layers 2 --micro-batches 2 --steps 4', '--schedule pipedream',
+            '--resume in/good/latest --layers 2 --micro-batches 2 --steps 4', '--schedule pipedream',
             '--stages 1 --data-parallel 2 --zero 2 --save out', '--secret-file in/secret', '--stages 3',
             '--stages 2 --lr 0.1 --lr-schedule cosine --transport tcp', '--transport inprocess', '--init in/none.safetensors']
 PICTURES = ['', '--stages 3', '--stages 2 --schedule zb-h1 --optimizer sgd',
@@ -137,8 +137,8 @@ def trained():
 def resumed():
     short = SHAPE | {'--layers': '2', '--micro-batches': '2'}
     for flags in RESUMED:
-        yield ask(filled(f'--resume in/good {flags} --json', short))
-    yield ask(filled('--resume in/sgd --norm rms --optimizer sgd --steps 4 --json', short))
+        yield ask(filled(f'--resume in/good/latest {flags} --json', short))
+    yield ask(filled('--resume in/sgd/latest --norm rms --optimizer sgd --steps 4 --json', short))
     yield ask(filled('--resume in/good/latest --steps 3', short))
     for first, then in HAND_OVERS:
         yield ask(filled(f'{first} --save out --json'), filled(f'{then} --resume out --save out --steps 4 --json'))

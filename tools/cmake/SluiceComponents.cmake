@@ -20,7 +20,7 @@ set(SLUICE_PACKAGES_schedules absl)
 set(SLUICE_PACKAGES_planner TBB nlohmann_json NLopt fmt Threads)
 set(SLUICE_PACKAGES_runtime "OpenMP COMPONENTS CXX" dnnl hwy ZLIB "OpenSSL COMPONENTS Crypto SSL"
     "ICU COMPONENTS uc" PkgConfig)
-set(SLUICE_PACKAGES_program CLI11)
+set(SLUICE_PACKAGES_program CLI11 tomlplusplus)
 set(SLUICE_MODULES_runtime PCRE2=libpcre2-8)
 
 # Debian 12's names for what a user of the installed libraries needs, for the dependencies of libsluice-dev. Debian's CMake

@@ -23,6 +23,7 @@
 #include "tools/plan/progress_line.h"
 #include "tools/terminal.h"
 #include "tools/train/bf16_note.h"
+#include "tools/train/settings/settings_flags.h"
 
 namespace sluice {
 namespace {
@@ -130,6 +131,7 @@ void AddPlanCommand(CLI::App& app, int* exit_code) {
       "Example:\n"
       "  sluice plan gpt2 --devices 4 --device h200 --global-batch 64 -o plan.json");
   auto flags = std::make_shared<PlanFlags>();
+  AddConfigFlag(*command);
   AddPlanFlags(*command, flags.get());
   command->callback([flags, exit_code] {
     const absl::Status status = RunPlan(*flags);

@@ -22,6 +22,7 @@
 #include "tools/train/running/member_trainer.h"
 #include "tools/train/running/run_output.h"
 #include "tools/train/running/train_signals.h"
+#include "tools/train/settings/settings_flags.h"
 #include "tools/train/train_flags.h"
 #include "tools/train/train_world.h"
 
@@ -31,7 +32,8 @@ namespace {
 constexpr char kExample[] =
     "Examples:\n"
     "  sluice train --data bible.txt --stages 2 --steps 200 --save out\n"
-    "  sluice train --data bible.txt --stages 4 --steps 400 --save out --resume out\n"
+    "  sluice train --resume out --stages 4 --steps 400\n"
+    "  sluice train --config run.toml --steps 50\n"
     "  mpirun -n 4 sluice train --data bible.txt --stages 2 --data-parallel 2\n"
     "  sluice train --model mlp --data /usr/share/datasets/fashion-mnist \\\n"
     "               --micro-batch-size 50 --stages 2 --steps 500";
@@ -269,8 +271,13 @@ void AddTrainCommand(CLI::App& app, int* exit_code) {
   CLI::App* command = app.add_subcommand("train", "Train a model across pipeline stages");
   command->footer(kExample);
   auto flags = std::make_shared<TrainFlags>();
+  AddConfigFlag(*command);
   AddTrainFlags(*command, flags.get());
-  command->callback([flags, exit_code] { *exit_code = RunTrain(*flags); });
+  TakeSettingsOfResumedRuns(*command);
+  command->callback([flags, command, exit_code] {
+    flags->question.settings = SettingsText(*command);
+    *exit_code = RunTrain(*flags);
+  });
 }
 
 }  // namespace sluice

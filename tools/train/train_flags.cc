@@ -243,8 +243,8 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
            "Micro-batches per evaluation (default: all)")
       ->check(CLI::NonNegativeNumber);
   group.Add("--save", options.saving.directory,
-            "Directory for the checkpoints of this run. If it has those of another run, "
-            "--resume or --overwrite is needed");
+            "Directory for the checkpoints of this run, and for its flags in run.toml. If it has "
+            "checkpoints of another run, --resume or --overwrite is needed");
   group
       .AddFlag("--overwrite", flags->question.overwrite,
                "Replace another run's checkpoints in --save, once the first one of this run is "
@@ -259,14 +259,18 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
            absl::StrCat("How many of the newest checkpoints stay, or 'all' (default: ",
                         kCheckpointsKept, ")"))
       ->needs("--save");
-  group.Add("--resume", options.saving.resume,
-            "Continue from a checkpoint (the directory of --save, or one step in it), with its "
-            "learning rate and other hyper-parameters unless they are given. Of a directory, the "
-            "newest checkpoint that is not damaged");
+  group.Add(
+      "--resume", options.saving.resume,
+      "Continue from a checkpoint: the newest in a directory of --save that is not damaged, or "
+      "one step in it. Flags that are not given are those of run.toml there (without one give "
+      "all), learning rate and other hyper-parameters those of the checkpoint. The run goes "
+      "on saving to the directory, but not where one step in it is named");
   group
       .Add("--resume-or-start", flags->resume_or_start,
            "The same, but begin a new run where that directory has no checkpoint yet")
       ->excludes("--resume");
+  group.AddFlag("--no-save", flags->no_save, "Save nothing, whatever run.toml says")
+      ->excludes("--save");
   group.Add("--trace", flags->question.trace,
             "Write a Chrome/Perfetto trace of what each rank did to this file");
   group

@@ -37,6 +37,7 @@ struct TrainFlags {
   std::string trace_steps;  // "10-20"
   std::string resume_or_start;
   bool no_pin = false;
+  bool no_save = false;  // its presence alone counts: no --save is taken from a file
   WorldFlags world;
 };
 

@@ -58,6 +58,7 @@ struct TrainQuestion {
   bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
   bool json = false;
   bool commands = false;  // a program says on standard input what the run does
+  std::string settings;  // how the run was started: the text of run.toml beside its checkpoints
   TrainOptions options;
 
   bool chooses_shape() const { return timetable.auto_stages || auto_data_parallel; }

@@ -88,10 +88,10 @@ std::vector<BadInput> AdaptationInputs() {
        With("--adapter @/damaged_adapter"),
        kExitBadInput,
        {"@/damaged_adapter", "adapter_model.safetensors is damaged"}},
-      {"ResumedAsAWholeModel",
-       With("--resume @/adapter"),
+      {"ResumedWithAnotherRank",
+       With("--resume @/adapter --lora r=3"),
        kExitBadInput,
-       {"what is trained", "lora r=2", "given everything"}},
+       {"what is trained", "saved lora r=2", "given lora r=3"}},
   };
 }
 

@@ -561,7 +561,7 @@ class TrainProcesses(unittest.TestCase):
         ended = ranks.finish()
         self.assertEqual([code for code, _, _ in ended], [6, 6], ended)
         self.assertRegex(ended[0][2].splitlines()[-1], '^sluice: rank 1, checkpoint of step .*: cannot write [^;]*$')
-        self.assertRegex(' '.join(sorted(os.listdir(save))), r'^\.sluice latest( step-\d+)+$')
+        self.assertRegex(' '.join(sorted(os.listdir(save))), r'^\.sluice latest run\.toml( step-\d+)+$')
         self.assertEqual(sorted(os.listdir(os.path.join(save, '.sluice'))), ['format', 'lock'])
 
     def test_ranks_of_a_second_writer_are_refused_together_with_one_message(self):

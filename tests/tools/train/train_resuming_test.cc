@@ -112,7 +112,7 @@ TEST_F(TrainResumingTest, TheNewestWholeCheckpointIsTaken) {
   EXPECT_EQ(named.exit_code, kExitBadInput);
   EXPECT_THAT(named.err, HasSubstr("the newest good checkpoint is " + out + "/step-00000003"));
   for (const std::string& directory : {out, out + "/latest", out + "/"}) {
-    const ProcessResult resumed = Done("--steps 6 --resume " + directory);
+    const ProcessResult resumed = Done("--steps 6 --no-save --resume " + directory);
     EXPECT_EQ(Hash(resumed), whole);
     EXPECT_THAT(resumed.err,
                 AllOf(HasSubstr(damaged + " is damaged: its checksum is "),
@@ -176,9 +176,10 @@ TEST_F(TrainResumingTest, AChangeOfTheRuleOfUpdatesIsRefused) {
                     HasSubstr("--init")));
   fs::remove_all(folder_ / "out");
   Done(absl::StrCat(shape, "--schedule pipedream --save ", folder_ / "out"));
-  const ProcessResult forgotten = Run(absl::StrCat(shape, "--resume ", folder_ / "out"));
-  EXPECT_EQ(forgotten.exit_code, kExitBadInput);
-  EXPECT_THAT(forgotten.err, HasSubstr("(saved without a flush, as pipedream, given at a flush"));
+  const ProcessResult other =
+      Run(absl::StrCat(shape, "--schedule 1f1b --resume ", folder_ / "out"));
+  EXPECT_EQ(other.exit_code, kExitBadInput);
+  EXPECT_THAT(other.err, HasSubstr("(saved without a flush, as pipedream, given at a flush"));
 }
 
 // A flush changes the bits, so there must be none that the whole run did not have.

@@ -171,7 +171,7 @@ TEST_F(TrainSavingTest, AnotherRunsCheckpointsAreKept) {
   Weights(absl::StrCat("--steps 2 --save ", folder_ / "other"));
   EXPECT_THAT(Refusal(absl::StrCat("--steps 6 --save @ --resume ", folder_ / "other")),
               HasSubstr("latest -> step-00000004"));
-  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000002", "step-00000004"));
+  EXPECT_THAT(Names(), ElementsAre("latest", "run.toml", "step-00000002", "step-00000004"));
   EXPECT_EQ(Weights("--steps 4 --resume @"), old);
 }
 
@@ -186,7 +186,7 @@ TEST_F(TrainSavingTest, OverwritingReplacesTheOldRunOnceThereIsANewCheckpoint) {
   Weights("--steps 40 --save @ --save-every 20");
   // Step 20 has the name of an old checkpoint, and the old checkpoint 40 is beyond the new run.
   const std::string fresh = Weights("--steps 20 --seed 7 --save @ --save-every 10 --overwrite");
-  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000010", "step-00000020"));
+  EXPECT_THAT(Names(), ElementsAre("latest", "run.toml", "step-00000010", "step-00000020"));
   EXPECT_EQ(Weights("--steps 20 --seed 7 --resume @"), fresh);
   EXPECT_EQ(Weights("--steps 20 --seed 7"), fresh);
 }
@@ -198,7 +198,7 @@ TEST_F(TrainSavingTest, OverwritingKeepsTheOldRunUntilThen) {
   process.Signal(SIGKILL);
   process.Wait();
   EXPECT_EQ(Weights("--steps 4 --save @ --resume @"), old);
-  EXPECT_THAT(Names(), ElementsAre("latest", "step-00000002", "step-00000004"));
+  EXPECT_THAT(Names(), ElementsAre("latest", "run.toml", "step-00000002", "step-00000004"));
 }
 
 TEST_F(TrainSavingTest, WhatExcludesEachOtherIsRefused) {

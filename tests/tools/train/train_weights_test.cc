@@ -45,7 +45,7 @@ TEST_F(TrainCommandTest, RmsNormsAreTrainedSavedResumedAndSampled) {
   EXPECT_NE(Summary("--steps 2")["final_loss"], saved["final_loss"]);
   EXPECT_EQ(Summary(rms + "3 --stages 1 --resume " + folder_ / "out")["weights_hash"],
             Summary(rms + "3")["weights_hash"]);
-  EXPECT_THAT(Run("--steps 3 --resume " + folder_ / "out").err,
+  EXPECT_THAT(Run("--norm layer --steps 3 --resume " + folder_ / "out").err,
               HasSubstr("--norm (saved rms, given layer)"));
   EXPECT_THAT(Run("--steps 1 --init " + folder_ / "out/latest").err, HasSubstr("--norm rms"));
   const ProcessResult sample =

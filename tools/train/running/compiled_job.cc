@@ -8,6 +8,7 @@
 #include "models/device/cuda_device.h"
 #include "pipeline/compile/compile_run.h"
 #include "tools/files.h"
+#include "tools/train/settings/kept_settings.h"
 
 namespace sluice {
 
@@ -65,6 +66,8 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
                             .given = options.training.given});
     if (!opened.ok()) return opened.status();
     *saving = *std::move(opened);
+    absl::Status status = CheckSettingsFile(options.saving.directory);
+    if (!status.ok()) return status;
   }
   return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
 }

@@ -32,7 +32,14 @@ void OnFailure(int error) {
 
 RunOutput::RunOutput(const TrainQuestion& question)
     : writer_(STDOUT_FILENO, OnFailure),
-      output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)) {}
+      output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)),
+      overwrites_(question.overwrite),
+      settings_(question.options.saving.directory, question.settings) {}
+
+void RunOutput::KeepSettings() {
+  const absl::Status status = settings_.Keep();
+  if (!status.ok()) writer_.WriteTo(STDERR_FILENO, NoticeLine(DescribeError(status)));
+}
 
 void RunOutput::Start(const CompiledJob& compiled, const TrainQuestion& question) {
   NoteSlowBFloat16(question.kernels.cuda ? "cuda" : "cpu", compiled.plan->request.dtype);
@@ -48,9 +55,19 @@ TrainEvents RunOutput::Events() {
             output->Resumed(run);
             for (const std::string& line : run.differences) PrintNotice(line);
           },
+      // With its first checkpoint at the latest. What is there, of another run or of this one as it
+      // was started before, stays until then.
+      .on_begin =
+          [this](int64_t) {
+            if (!overwrites_ && !settings_.HasOlder()) KeepSettings();
+          },
       .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
       .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
-      .on_checkpoint = [output](const SaveOutcome& saved) { output->Saved(saved); },
+      .on_checkpoint =
+          [this, output](const SaveOutcome& saved) {
+            KeepSettings();
+            output->Saved(saved);
+          },
       .on_failed_checkpoint =
           [this](const absl::Status& status) {
             writer_.WriteTo(STDERR_FILENO,

@@ -7,11 +7,13 @@
 #include "absl/time/time.h"
 #include "tools/text_writer.h"
 #include "tools/train/running/compiled_job.h"
+#include "tools/train/settings/kept_settings.h"
 #include "tools/train/train_output.h"
 
 namespace sluice {
 
-// What the run prints to stdout, by a thread that may wait for the reader.
+// What the run prints to stdout, by a thread that may wait for the reader, and keeps beside its
+// checkpoints.
 class RunOutput {
  public:
   explicit RunOutput(const TrainQuestion& question);
@@ -36,10 +38,14 @@ class RunOutput {
   void Failed() { writer_.Finish(kReaderPatience).IgnoreError(); }
 
  private:
+  void KeepSettings();
+
   static constexpr absl::Duration kReaderPatience = absl::Seconds(5);
 
   TextWriter writer_;
   std::unique_ptr<TrainOutput> output_;
+  const bool overwrites_;
+  KeptSettings settings_;
 };
 
 // Prints the end of a run, and writes its trace where that was asked for. Returns the exit code.

@@ -1,0 +1,198 @@
+// `train --config FILE`, and run.toml beside the checkpoints of a run, with which --resume alone is
+// enough.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/tools/train/train_command.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+constexpr char kRun[] = "--steps 6 --save-every 2 --keep all --lr 4e-3 --lr-schedule cosine";
+
+class TrainSettingsTest : public TrainCommandTest {
+ protected:
+  // A run of six steps that has lost its last checkpoint, in `name`; its losses and its weights.
+  std::vector<std::string> Interrupted(const std::string& name, const std::string& more = "") {
+    const fs::path out = folder_ / name;
+    const ProcessResult whole = Run(absl::StrCat(kRun, " --json ", more, " --save ", out.string()));
+    EXPECT_EQ(whole.exit_code, kExitDone) << whole.err;
+    fs::remove_all(out / "step-00000006");
+    fs::remove(out / "latest");
+    fs::create_directory_symlink("step-00000004", out / "latest");
+    return BitsOf(whole);
+  }
+  // The losses of steps 5 and 6, and the hash of the weights.
+  static std::vector<std::string> BitsOf(const ProcessResult& result) {
+    std::vector<std::string> bits;
+    for (const absl::string_view line : absl::StrSplit(result.out, '\n', absl::SkipEmpty())) {
+      const Json json = Json::parse(line, nullptr, false);
+      if (json.value("step", 0) > 4) bits.push_back(json["loss_hex"]);
+      if (json.value("done", false)) bits.push_back(json["weights_hash"]);
+    }
+    return bits;
+  }
+  static ProcessResult Sluice(const std::string& command) { return RunSluice(Words(command)); }
+  std::string Settings(const std::string& name) const {
+    return ReadBytes(absl::StrCat(folder_ / name, "/run.toml"));
+  }
+  std::string Write(const std::string& text) const {
+    WriteBytes(folder_ / "config.toml", text);
+    return folder_ / "config.toml";
+  }
+};
+
+TEST_F(TrainSettingsTest, ResumeAloneIsEnough) {
+  for (const char* more : {"", " --stages 1", " --schedule gpipe --micro-batch-size 2"}) {
+    const std::string out = folder_ / "out";
+    const std::vector<std::string> whole = Interrupted("out");
+    ASSERT_EQ(whole.size(), 3u);
+    const ProcessResult resumed = Sluice(absl::StrCat("train --json --resume ", out, more));
+    EXPECT_EQ(resumed.exit_code, kExitDone) << resumed.err;
+    EXPECT_EQ(resumed.err, "");
+    EXPECT_EQ(BitsOf(resumed), whole) << more;
+    EXPECT_TRUE(fs::exists(out + "/step-00000006")) << "it goes on saving";
+    fs::remove_all(out);
+  }
+}
+
+TEST_F(TrainSettingsTest, ADirectoryMayBeMoved) {
+  const std::vector<std::string> whole = Interrupted("out");
+  fs::rename(folder_ / "out", folder_ / "moved");
+  const ProcessResult resumed =
+      Sluice(absl::StrCat("train --json --resume-or-start ", folder_ / "moved"));
+  EXPECT_EQ(BitsOf(resumed), whole) << resumed.err;
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+  EXPECT_TRUE(fs::exists(absl::StrCat(folder_ / "moved", "/step-00000006")));
+  EXPECT_THAT(Settings("moved"), HasSubstr(absl::StrCat("save = \"", folder_ / "moved")));
+}
+
+TEST_F(TrainSettingsTest, EveryProcessReadsIt) {
+  const std::vector<std::string> whole = Interrupted("out");
+  const ProcessResult resumed =
+      Sluice(absl::StrCat("launch --processes 2 -- train --json --resume ", folder_ / "out"));
+  EXPECT_EQ(resumed.exit_code, kExitDone) << resumed.err;
+  EXPECT_EQ(BitsOf(resumed), whole);
+}
+
+TEST_F(TrainSettingsTest, OneStepThatIsNamedIsNotContinuedInPlace) {
+  const std::string out = folder_ / "out";
+  const std::vector<std::string> whole = Interrupted("out");
+  for (const std::string& from : {out + "/step-00000002", out + "/step-00000004/", out}) {
+    const std::string no = from == out ? " --no-save" : "";
+    const ProcessResult resumed = Sluice(absl::StrCat("train --json --resume ", from, no));
+    EXPECT_EQ(BitsOf(resumed), whole) << from << resumed.err;
+    EXPECT_FALSE(fs::exists(out + "/step-00000006")) << from;
+  }
+}
+
+// The first weights are no longer needed, and --plan gives way to --stages.
+TEST_F(TrainSettingsTest, OtherFlagsGiveWayToTypedOnes) {
+  const ProcessResult first = Run("--steps 1 --save " + folder_ / "first");
+  ASSERT_EQ(first.exit_code, kExitDone) << first.err;
+  const std::vector<std::string> whole = Interrupted(
+      "out", absl::StrCat("--init ", folder_ / "first", "/latest --partition 0-1,2-3 --mirror"));
+  fs::remove_all(folder_ / "first");
+  const ProcessResult resumed =
+      Sluice(absl::StrCat("train --json --mirror=false --stages 1 --resume ", folder_ / "out"));
+  EXPECT_EQ(BitsOf(resumed), whole) << resumed.err;
+  EXPECT_THAT(Settings("out"), AllOf(HasSubstr("mirror = false\n"), HasSubstr("stages = 1\n"),
+                                     Not(HasSubstr("partition")), Not(HasSubstr("init"))));
+}
+
+TEST_F(TrainSettingsTest, PathsAreWhole) {
+  const std::string text = fs::relative(folder_ / "text");
+  Sluice(absl::StrCat("train --data ", text, " --save ", folder_ / "out", WithTinyRun(" ")));
+  EXPECT_THAT(Settings("out"), HasSubstr(absl::StrCat("data = \"", folder_ / "text", "\"\n")));
+}
+
+TEST_F(TrainSettingsTest, ARunThatCouldNotBeginLeavesTheFlagsOfTheLastOne) {
+  Interrupted("out");
+  const std::string before = Settings("out");
+  for (const char* refused : {" --seed 2", " --lr 3e38 --weight-decay 1e3 --steps 9"}) {
+    EXPECT_NE(Sluice(absl::StrCat("train --resume ", folder_ / "out", refused)).exit_code, 0);
+    EXPECT_EQ(Settings("out"), before) << refused;
+  }
+}
+
+TEST_F(TrainSettingsTest, StartsAnewByTheFlagsThatAreThere) {
+  const std::vector<std::string> whole = Interrupted("out");
+  for (const auto& entry : fs::directory_iterator(folder_ / "out")) {
+    if (entry.path().filename() != "run.toml") fs::remove_all(entry.path());
+  }
+  const ProcessResult started =
+      Sluice(absl::StrCat("train --json --resume-or-start ", folder_ / "out"));
+  EXPECT_EQ(BitsOf(started), whole) << started.err;
+}
+
+TEST_F(TrainSettingsTest, TheFileOfAPersonIsNotReplaced) {
+  fs::create_directory(folder_ / "out");
+  const std::string mine = absl::StrCat(folder_ / "out", "/run.toml");
+  WriteBytes(mine, "steps = 2\n");
+  const ProcessResult refused = Run("--save " + folder_ / "out");
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr(mine + " is not one that sluice wrote"));
+  EXPECT_EQ(ReadBytes(mine), "steps = 2\n");
+}
+
+TEST_F(TrainSettingsTest, AConfigIsAsGoodAsFlags) {
+  const Json typed = Summary("--lr 4e-3 --schedule gpipe --freeze *.ln_1.*,*.ln_2.*");
+  const std::string file = Write(absl::StrCat(
+      "data = \"", folder_ / "text", "\"\nlayers = 2\ndim = 16\nheads = 2\nseq = 16\n",
+      "stages = 2 # a comment\nmicro-batch-size = 2\nmicro-batches = 2\nsteps = 9\nlr = 0.004\n",
+      "schedule = 'gpipe'\nno-pin = true\nfreeze = [\"*.ln_1.*\",\n  \"*.ln_2.*\"]\n"));
+  const std::string command = "train --json --eval-micro-batches 1 --steps 2 --config ";
+  const ProcessResult read = Sluice(command + file);
+  EXPECT_EQ(read.exit_code, kExitDone) << read.err;
+  EXPECT_EQ(LastLine(read.out)["weights_hash"], typed["weights_hash"]);
+}
+
+TEST_F(TrainSettingsTest, WhatIsWrongInAConfigIsNamed) {
+  struct Wrong {
+    const char* text;
+    const char* why;
+  };
+  constexpr Wrong kWrong[] = {
+      {"stags = 2", "'stags' is no flag of 'sluice train', but 'stages' is"},
+      {"xyzzyxyzzy = 2", "'xyzzyxyzzy' is no flag of 'sluice train'"},
+      {"steps = \"1e3\"", "--steps: 1e3 is not a whole number"},
+      {"steps = true", "'steps' takes a value, not true or false"},
+      {"steps = [1, 2]", "--steps: 1,2 is not a whole number"},
+      {"lr = inf", "--lr: inf is not a finite number"},
+      {"lr = \"abc\"", "--lr: abc is no number"},
+      {"model = \"\"", "--model: the value is empty"},
+      {"dtype = \"fp64\"", "--dtype: fp64 not in {fp32,bf16}"},
+      {"mirror = 1", "'mirror' takes true or false"},
+      {"json = true", "'json' belongs on the command line"},
+      {"pack = true\nno-pack = true", "'no-pack' says again what 'pack' says"},
+      {"data = text", "is not TOML"},
+      {"[train]", "'train' is a table"}};
+  for (const Wrong& wrong : kWrong) {
+    const std::string file = Write(absl::StrCat("# first line\n", wrong.text, "\n"));
+    const ProcessResult result = Sluice("train --data x --config " + file);
+    EXPECT_EQ(result.exit_code, kExitBadInput) << wrong.text;
+    const int line = absl::StrContains(wrong.text, "\n") ? 3 : 2;
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr(absl::StrCat("line ", line, " of ", file)), HasSubstr(wrong.why)));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  EXPECT_THAT(Sluice("train --config " + folder_ / "nowhere").err,
+              HasSubstr("--config: cannot open " + folder_ / "nowhere"));
+  EXPECT_THAT(
+      Sluice("train --resume " + folder_ / "nowhere").err,
+      HasSubstr("has no run.toml that says how the run was started; give its flags, --data"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,282 @@
+#include "tools/train/settings/settings_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "pipeline/checkpoint/directory/step_folders.h"
+#include "pipeline/checkpoint/files/checkpoint.h"
+#include "schedules/generators/did_you_mean.h"
+#include "tools/train/model_choice.h"
+#include "tools/train/settings/kept_settings.h"
+#include "tools/train/settings/settings_file.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Keys = std::initializer_list<absl::string_view>;
+
+// Of the command line alone. `sluice launch` looks for --json there.
+constexpr Keys kOnlyTyped = {"help", "config", "json"};
+
+// Of one start, or one process, of a run.
+constexpr Keys kNotKept = {"resume",     "resume-or-start", "no-save",     "overwrite",
+                           "trace",      "trace-steps",     "transport",   "rank",
+                           "world-size", "master-addr",     "master-port", "secret-file"};
+
+// What a checkpoint says itself.
+constexpr Keys kInCheckpoint = {"init",     "lr",     "weight-decay", "clip",
+                                "momentum", "warmup", "lr-schedule"};
+
+constexpr Keys kSavingKeys = {"save", "save-every", "keep"};
+
+constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init", "adapter", "save", "plan"};
+
+// Flags that answer a question in another way than the typed one does, which goes before them.
+struct Alternatives {
+  absl::string_view typed;
+  Keys left_out;
+};
+constexpr Keys kForStages = {"partition", "plan", "stage-replicas"};
+constexpr Keys kForPartition = {"plan"};
+constexpr Keys kForPlan = {"partition"};
+constexpr Keys kForStageReplicas = {"partition", "plan"};
+constexpr Keys kForLora = {"adapter"};
+constexpr Keys kForAdapter = {"lora"};
+constexpr Keys kForResume = {"resume-or-start"};
+constexpr Keys kForResumeOrStart = {"resume"};
+constexpr Keys kForSave = {"no-save"};
+constexpr std::array<Alternatives, 10> kAlternatives = {{{"stages", kForStages},
+                                                         {"partition", kForPartition},
+                                                         {"plan", kForPlan},
+                                                         {"stage-replicas", kForStageReplicas},
+                                                         {"lora", kForLora},
+                                                         {"adapter", kForAdapter},
+                                                         {"resume", kForResume},
+                                                         {"resume-or-start", kForResumeOrStart},
+                                                         {"save", kForSave},
+                                                         {"no-save", kSavingKeys}}};
+
+bool IsIn(absl::string_view key, const Keys& keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+// The name of an option in a file: "steps", or "model" of the argument MODEL.
+std::string KeyOf(const CLI::Option& option) {
+  const std::vector<std::string>& names = option.get_lnames();
+  return names.empty() ? absl::AsciiStrToLower(option.get_name(/*positional=*/true))
+                       : names.front();
+}
+
+std::vector<CLI::Option*> OptionsOf(CLI::App& command) {
+  return command.get_options([](const CLI::Option*) { return true; });
+}
+
+CLI::Option* FindOption(CLI::App& command, const std::string& key) {
+  for (CLI::Option* option : OptionsOf(command)) {
+    if (KeyOf(*option) == key || option->check_lname(key)) return option;
+  }
+  return nullptr;
+}
+
+std::string NoSuchKey(CLI::App& command, const std::string& key) {
+  std::vector<std::string> keys;
+  for (const CLI::Option* option : OptionsOf(command)) keys.push_back(KeyOf(*option));
+  const std::optional<std::string> nearest = NearestName(key, keys);
+  return absl::StrCat("'", key, "' is no flag of 'sluice ", command.get_name(), "'",
+                      nearest ? absl::StrCat(", but '", *nearest, "' is") : "");
+}
+
+bool TakesValue(const CLI::Option& option) { return option.get_expected_min() > 0; }
+
+// What is wrong with `setting` for `option`; empty where nothing is.
+std::string Unfit(const Setting& setting, const CLI::Option& option) {
+  const bool takes_value = TakesValue(option);
+  if (!takes_value && !setting.is_boolean)
+    return absl::StrCat("'", setting.key, "' takes true or false");
+  if (takes_value && setting.is_boolean)
+    return absl::StrCat("'", setting.key, "' takes a value, not true or false");
+  return "";
+}
+
+// Gives the option the value, as if it had been typed.
+void Give(const Setting& setting, CLI::Option* option) {
+  if (!TakesValue(*option)) {
+    option->add_result(option->get_flag_value(setting.key, setting.values.front()));
+  } else if (option->get_items_expected_max() > 1) {
+    option->add_result(setting.values);
+  } else {
+    option->add_result(absl::StrJoin(setting.values, ","));
+  }
+}
+
+[[noreturn]] void Refuse(const std::string& what) { throw CLI::ValidationError(what); }
+
+// Gives `command` those of the settings that say what nothing typed does. Throws what CLI11 reports.
+void TakeSettings(CLI::App& command, const std::string& path,
+                  const std::vector<Setting>& settings) {
+  std::set<absl::string_view> left_out;
+  for (const Alternatives& row : kAlternatives) {
+    const CLI::Option* typed = command.get_option_no_throw(absl::StrCat("--", row.typed));
+    if (typed != nullptr && typed->count() > 0)
+      left_out.insert(row.left_out.begin(), row.left_out.end());
+  }
+  std::vector<std::pair<const Setting*, CLI::Option*>> taken;
+  for (const Setting& setting : settings) {
+    const std::string place = absl::StrCat(PlaceOf(path, setting), ": ");
+    CLI::Option* option = FindOption(command, setting.key);
+    if (option == nullptr) Refuse(place + NoSuchKey(command, setting.key));
+    if (IsIn(KeyOf(*option), kOnlyTyped))
+      Refuse(absl::StrCat(place, "'", setting.key, "' belongs on the command line"));
+    const std::string unfit = Unfit(setting, *option);
+    if (!unfit.empty()) Refuse(place + unfit);
+    for (const auto& [other, same] : taken) {
+      if (same != option) continue;
+      Refuse(absl::StrCat(place, "'", setting.key, "' says again what '", other->key, "' says"));
+    }
+    if (option->count() > 0 || left_out.count(KeyOf(*option)) > 0) continue;
+    Give(setting, option);
+    taken.emplace_back(&setting, option);
+  }
+  // All have their values before the first is looked at: --resume then finds what it need not take.
+  for (const auto& [setting, option] : taken) {
+    try {
+      if (!option->get_callback_run()) option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      Refuse(absl::StrCat(PlaceOf(path, *setting), ": ", error.what()));
+    }
+  }
+}
+
+std::vector<Setting> ReadOrRefuse(const std::string& path) {
+  absl::StatusOr<std::vector<Setting>> settings = ReadSettings(path);
+  if (!settings.ok()) Refuse(std::string(settings.status().message()));
+  return *std::move(settings);
+}
+
+// Where a run that goes on from `path` finds how it was started.
+struct RunFolder {
+  std::string path;       // of the directory of --save; empty: there is no run.toml
+  bool is_named = false;  // `path` was a single checkpoint in it
+};
+
+RunFolder FindRunFolder(const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(path) / kSettingsFile, ignored)) return {.path = path};
+  fs::path step = fs::path(path).lexically_normal();
+  if (!step.has_filename()) step = step.parent_path();  // it ended with a slash
+  const fs::path above = step.has_parent_path() ? step.parent_path() : fs::path(".");
+  const bool leads_to_step = IsCheckpoint(fs::canonical(step, ignored).string());
+  if (!leads_to_step || !fs::exists(above / kSettingsFile, ignored)) return {};
+  return {.path = above.string(), .is_named = true};
+}
+
+// The flags that must be given, and are not.
+std::vector<std::string> Missing(CLI::App& command) {
+  std::vector<std::string> missing;
+  for (const CLI::Option* option : OptionsOf(command)) {
+    if (option->get_required() && option->count() == 0) missing.push_back(option->get_name());
+  }
+  return missing;
+}
+
+void TakeSettingsOf(CLI::App& command, const std::string& path, bool or_start) {
+  const RunFolder folder = FindRunFolder(path);
+  const std::vector<std::string> missing = Missing(command);
+  if (folder.path.empty()) {
+    if (missing.empty() || or_start) return;
+    Refuse(absl::StrCat(path, " has no ", kSettingsFile,
+                        " that says how the run was started; give its ", "flags, ",
+                        absl::StrJoin(missing, ", "), " among them"));
+  }
+  const bool goes_on = !or_start || HasCheckpoint(path).value_or(true);
+  const std::string file = (fs::path(folder.path) / kSettingsFile).string();
+  std::vector<Setting> settings;
+  for (Setting& setting : ReadOrRefuse(file)) {
+    if (goes_on && IsIn(setting.key, kInCheckpoint)) continue;
+    if (IsIn(setting.key, kNotKept)) continue;
+    if (folder.is_named && IsIn(setting.key, kSavingKeys)) continue;
+    // The directory may have been moved since.
+    if (setting.key == "save") setting.values = {folder.path};
+    settings.push_back(std::move(setting));
+  }
+  TakeSettings(command, file, settings);
+}
+
+bool IsPath(const std::string& key, const std::string& value) {
+  double share = 0;
+  if (key == "model") return NamesFile({.model = value});
+  if (key == "schedule") return absl::EndsWith(value, ".csv");
+  if (key == "validation") return !absl::SimpleAtod(value, &share);
+  return IsIn(key, kPaths);
+}
+
+std::string FromRoot(const std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  return error ? path : whole.lexically_normal().string();
+}
+
+bool IsNumeric(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  for (const char* numeric : {"INT", "UINT", "FLOAT"}) {
+    if (absl::StartsWith(type, numeric)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void AddConfigFlag(CLI::App& command) {
+  command
+      .add_option("--config",
+                  "TOML file of the flags that are not typed: steps = 100 for --steps 100")
+      ->each(
+          [&command](const std::string& path) { TakeSettings(command, path, ReadOrRefuse(path)); });
+}
+
+void TakeSettingsOfResumedRuns(CLI::App& command) {
+  for (const bool or_start : {false, true}) {
+    command.get_option(or_start ? "--resume-or-start" : "--resume")
+        ->each([&command, or_start](const std::string& path) {
+          TakeSettingsOf(command, path, or_start);
+        });
+  }
+}
+
+std::string SettingsText(const CLI::App& command) {
+  std::string text = absl::StrCat(
+      kSettingsMark, "\n# 'sluice train --resume' takes from here what is not typed, and --config ",
+      "begins such a run anew.\n");
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string key = KeyOf(*option);
+    if (option->count() == 0 || IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
+    std::vector<std::string> values = option->results();
+    if (!TakesValue(*option)) {
+      absl::StrAppend(&text, FormatSetting(key, values.back() == "true"));
+      continue;
+    }
+    for (std::string& value : values) {
+      if (IsPath(key, value)) value = FromRoot(value);
+    }
+    absl::StrAppend(&text, FormatSetting(key, values, IsNumeric(*option)));
+  }
+  return text;
+}
+
+}  // namespace sluice
