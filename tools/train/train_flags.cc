@@ -271,6 +271,9 @@ void AddOutputOptions(CLI::App& command, TrainFlags* flags) {
       ->excludes("--resume");
   group.AddFlag("--no-save", flags->no_save, "Save nothing, whatever run.toml says")
       ->excludes("--save");
+  group.Add("--log", flags->question.log,
+            "File for a line per step and evaluation: .jsonl, with the objects of --json, or .csv. "
+            "A run that is resumed appends to it");
   group.Add("--trace", flags->question.trace,
             "Write a Chrome/Perfetto trace of what each rank did to this file");
   group

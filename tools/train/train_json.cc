@@ -3,19 +3,13 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "tools/train/log/records.h"
 #include "tools/train/train_output.h"
 
 namespace sluice {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Nine significant digits tell any two fp32 losses apart.
-double NineDigits(double value) { return std::stod(absl::StrFormat("%.9g", value)); }
-
-Json ToJson(const Staleness& staleness) {
-  return {{"max", staleness.max}, {"mean", staleness.mean}};
-}
+using Json = LogRecord;
 
 class JsonOutput : public TrainOutput {
  public:
@@ -23,8 +17,7 @@ class JsonOutput : public TrainOutput {
 
   void Start(const RunPlan& plan, const Dataset&, int64_t) override {
     overlapped_ = HasOverlappedPairs(plan.lowered);
-    if (!plan.mirrors()) return;
-    for (const ArenaLayout& arena : plan.arenas) mirror_bytes_.push_back(arena.memory.mirror);
+    mirror_bytes_ = MirrorBytes(plan);
   }
 
   void TakeOver(const RunPlan& plan, int64_t) override {
@@ -48,31 +41,9 @@ class JsonOutput : public TrainOutput {
     Print(json);
   }
 
-  void Step(const StepMetrics& m) override {
-    Json json = {{"step", m.step},
-                 {"loss", NineDigits(m.loss)},
-                 {"loss_hex", LossHex(m.loss)},
-                 {"grad_norm", m.grad_norm},
-                 {"lr", m.lr},
-                 {"step_seconds", m.step_seconds},
-                 {"tokens_per_second", m.tokens_per_second},
-                 {"flops_per_second", m.flops_per_second},
-                 {"bubble", m.bubble},
-                 {"predicted_bubble", m.predicted_bubble},
-                 {"predicted_step_seconds", m.predicted_step_seconds},
-                 {"peak_bytes", m.peak_bytes},
-                 {"arena_bytes", m.arena_bytes}};
-    if (!mirror_bytes_.empty()) json["mirror_bytes"] = mirror_bytes_;
-    if (m.staleness.has_value()) json["staleness"] = ToJson(*m.staleness);
-    Print(json);
-  }
+  void Step(const StepMetrics& m) override { Print(StepRecord(m, mirror_bytes_)); }
 
-  void Evaluated(const Evaluation& e) override {
-    Print({{"evaluated_step", e.step},
-           {"eval_loss", e.loss},
-           {"accuracy", e.accuracy},
-           {"eval_samples", e.samples}});
-  }
+  void Evaluated(const Evaluation& e) override { Print(EvaluationRecord(e)); }
 
   void Saved(const SaveOutcome& saved) override {
     Json json = {{"checkpoint", saved.path}};
@@ -95,7 +66,7 @@ class JsonOutput : public TrainOutput {
                  {"median_step_seconds", s.median_step_seconds},
                  {"tokens_per_second", s.tokens_per_second}};
     if (s.steps_taken > 0) json["final_loss"] = NineDigits(s.final_loss);
-    if (s.staleness.has_value()) json["staleness"] = ToJson(*s.staleness);
+    if (s.staleness.has_value()) json["staleness"] = ToRecord(*s.staleness);
     if (overlapped_) json["overlapped_pairs"] = "one after the other";
     if (s.evaluated) {
       json["eval_loss"] = s.eval_loss;

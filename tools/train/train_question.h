@@ -55,6 +55,7 @@ struct TrainQuestion {
   bool mirror = false;
   int threads_per_stage = 1;
   std::string trace;       // file to write; empty: none
+  std::string log;         // likewise: of its steps
   bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
   bool json = false;
   bool commands = false;  // a program says on standard input what the run does

@@ -8,6 +8,7 @@
 #include "models/device/cuda_device.h"
 #include "pipeline/compile/compile_run.h"
 #include "tools/files.h"
+#include "tools/train/log/run_log.h"
 #include "tools/train/settings/kept_settings.h"
 
 namespace sluice {
@@ -68,6 +69,9 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
     *saving = *std::move(opened);
     absl::Status status = CheckSettingsFile(options.saving.directory);
     if (!status.ok()) return status;
+  }
+  if (!question.log.empty()) {
+    if (absl::Status status = CheckRunLog(question.log); !status.ok()) return status;
   }
   return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
 }

@@ -178,7 +178,7 @@ class MemberTrainer {
         output_->TakeOver(compiled_);
       }
     }
-    TrainEvents events = output_->Events();
+    TrainEvents events = output_->Events(*compiled_.plan);
     events.on_resume = [print = events.on_resume, source](const ResumedRun& run) {
       *source = run.from_memory ? "memory" : "checkpoint";
       print(run);
@@ -188,7 +188,9 @@ class MemberTrainer {
       print(saved);
     };
     if (place.first) return events;
-    events.on_begin = [this, &place, plan = compiled_.plan, source](int64_t step) {
+    events.on_begin = [this, &place, plan = compiled_.plan, source,
+                       begin = events.on_begin](int64_t step) {
+      begin(step);
       ContinuedRun run;
       run.step = step;
       run.ranks = plan->world_size();

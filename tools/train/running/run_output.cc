@@ -12,6 +12,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/bf16_note.h"
+#include "tools/train/log/run_log.h"
 #include "tools/train/running/train_signals.h"
 
 namespace sluice {
@@ -34,7 +35,21 @@ RunOutput::RunOutput(const TrainQuestion& question)
     : writer_(STDOUT_FILENO, OnFailure),
       output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)),
       overwrites_(question.overwrite),
-      settings_(question.options.saving.directory, question.settings) {}
+      settings_(question.options.saving.directory, question.settings) {
+  if (question.log.empty()) return;
+  absl::StatusOr<std::unique_ptr<MetricsLog>> log = MakeRunLog(question.log);
+  logs_.push_back(log.ok() ? Log{*std::move(log)} : Log{nullptr, log.status()});
+}
+
+void RunOutput::Tell(absl::FunctionRef<absl::Status(MetricsLog&)> tell) {
+  for (Log& log : logs_) {
+    if (!log.status.ok()) continue;
+    log.status = tell(*log.log);
+    if (log.status.ok()) continue;
+    writer_.WriteTo(STDERR_FILENO, NoticeLine(absl::StrCat(DescribeError(log.status),
+                                                           "; the run goes on without its log")));
+  }
+}
 
 void RunOutput::KeepSettings() {
   const absl::Status status = settings_.Keep();
@@ -47,7 +62,7 @@ void RunOutput::Start(const CompiledJob& compiled, const TrainQuestion& question
   output_->Start(*compiled.plan, *compiled.job.data, compiled.job.options.training.steps);
 }
 
-TrainEvents RunOutput::Events() {
+TrainEvents RunOutput::Events(const RunPlan& plan) {
   TrainOutput* const output = output_.get();
   return {
       .on_resume =
@@ -58,11 +73,20 @@ TrainEvents RunOutput::Events() {
       // With its first checkpoint at the latest. What is there, of another run or of this one as it
       // was started before, stays until then.
       .on_begin =
-          [this](int64_t) {
+          [this, &plan](int64_t step) {
+            Tell([&](MetricsLog& log) { return log.Begin(plan, step); });
             if (!overwrites_ && !settings_.HasOlder()) KeepSettings();
           },
-      .on_step = [output](const StepMetrics& metrics) { output->Step(metrics); },
-      .on_evaluation = [output](const Evaluation& evaluation) { output->Evaluated(evaluation); },
+      .on_step =
+          [this, output](const StepMetrics& metrics) {
+            output->Step(metrics);
+            Tell([&](MetricsLog& log) { return log.Step(metrics); });
+          },
+      .on_evaluation =
+          [this, output](const Evaluation& evaluation) {
+            output->Evaluated(evaluation);
+            Tell([&](MetricsLog& log) { return log.Evaluated(evaluation); });
+          },
       .on_checkpoint =
           [this, output](const SaveOutcome& saved) {
             KeepSettings();
@@ -103,7 +127,8 @@ void RunOutput::Ended(const absl::StatusOr<TrainSummary>& summary) {
 
 absl::Status RunOutput::Done(const TrainSummary& summary) {
   output_->Done(summary);
-  const absl::Status written = writer_.Finish();
+  absl::Status written = writer_.Finish();
+  for (const Log& log : logs_) written.Update(log.status);
   // A reader that left has stopped the run, which is no error of its own.
   return summary.interrupted && Signals().reader_left.load() ? absl::OkStatus() : written;
 }

@@ -2,10 +2,13 @@
 #define SLUICE_TOOLS_TRAIN_RUNNING_RUN_OUTPUT_H_
 
 #include <memory>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tools/text_writer.h"
+#include "tools/train/log/metrics_log.h"
 #include "tools/train/running/compiled_job.h"
 #include "tools/train/settings/kept_settings.h"
 #include "tools/train/train_output.h"
@@ -23,7 +26,8 @@ class RunOutput {
   void TakeOver(const CompiledJob& compiled) {
     output_->TakeOver(*compiled.plan, compiled.job.options.training.steps);
   }
-  TrainEvents Events();
+  // Of a run of `plan`, which must outlive them.
+  TrainEvents Events(const RunPlan& plan);
   // This rank's group goes on where another one has ended.
   void Continued(const ContinuedRun& run) { output_->Continued(run); }
 
@@ -38,7 +42,14 @@ class RunOutput {
   void Failed() { writer_.Finish(kReaderPatience).IgnoreError(); }
 
  private:
+  // After its first error nothing more is told to a log.
+  struct Log {
+    std::unique_ptr<MetricsLog> log;
+    absl::Status status = absl::OkStatus();
+  };
+
   void KeepSettings();
+  void Tell(absl::FunctionRef<absl::Status(MetricsLog&)> tell);
 
   static constexpr absl::Duration kReaderPatience = absl::Seconds(5);
 
@@ -46,6 +57,7 @@ class RunOutput {
   std::unique_ptr<TrainOutput> output_;
   const bool overwrites_;
   KeptSettings settings_;
+  std::vector<Log> logs_;
 };
 
 // Prints the end of a run, and writes its trace where that was asked for. Returns the exit code.

@@ -43,9 +43,10 @@ constexpr Keys kNotKept = {"resume",     "resume-or-start", "no-save",     "over
 constexpr Keys kInCheckpoint = {"init",     "lr",     "weight-decay", "clip",
                                 "momentum", "warmup", "lr-schedule"};
 
-constexpr Keys kSavingKeys = {"save", "save-every", "keep"};
+constexpr Keys kSavingKeys = {"save", "save-every", "keep", "log"};
 
-constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init", "adapter", "save", "plan"};
+constexpr Keys kPaths = {"data",    "tokenizer", "chat-template", "init",
+                         "adapter", "save",      "plan",          "log"};
 
 // Flags that answer a question in another way than the typed one does, which goes before them.
 struct Alternatives {
