@@ -72,7 +72,7 @@ def _in_python(message: str) -> str:
     return re.sub(r"(?<!\S)-[pmv]\b", lambda match: _LETTERS[match.group(0)], message)
 
 
-def from_exit_code(code: int, message: str, chunks: int, peak: int) -> BaseException:
+def from_exit_code(code: int, message: str, chunks: int = 0, peak: int = 0) -> BaseException:
     """The exception for an exit code of the command line; ``chunks`` and ``peak`` of a timetable
     that does not fit."""
     message = _in_python(message)

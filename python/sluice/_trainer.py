@@ -21,6 +21,7 @@ __all__ = ["Callback", "Evaluation", "Fit", "Step", "Trainer"]
 _ELSEWHERE = {
     "json": "what would be printed is given to callbacks",
     "commands": "the methods of the trainer are the commands",
+    "no_save": "nothing is saved unless save is given",
     "resume_or_start": "give resume where there is something to resume",
 }
 
@@ -298,7 +299,10 @@ class Trainer:
         program: Optional[Program] = None
         try:
             source = source_of(self._data, *self._eval, folder)
-            keywords = {**self._keywords, "plan": _plan_file(self._plan, folder)}
+            save = self._keywords.get("save")
+            keywords = {**self._keywords, "plan": _plan_file(self._plan, save or folder)}
+            if save is None and keywords["resume"] is not None:
+                keywords["no_save"] = True  # the command line would go on saving there
             words = [*_flags.flags(keywords), f"--data={source.path}"]
             program = Program(words, source.fds)
             source.started()
@@ -401,10 +405,12 @@ def _weights_of(model: Union[str, "os.PathLike[str]", None]) -> Optional[str]:
 
 
 def _plan_file(
-    plan: Union[Plan, str, "os.PathLike[str]", None], folder: str
+    plan: Union[Plan, str, "os.PathLike[str]", None], folder: Union[str, "os.PathLike[str]"]
 ) -> Union[str, "os.PathLike[str]", None]:
+    """The path of a plan, which is written to a folder if it has none."""
     if not isinstance(plan, Plan):
         return plan
+    os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "plan.json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(plan.to_json())

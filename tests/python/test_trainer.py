@@ -403,3 +403,22 @@ def test_the_readme_s_example_runs(tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 31 and lines[-1].startswith("30 ")
     assert (tmp_path / "out" / "latest").exists()
+
+
+def test_a_run_that_saves_is_resumed_by_its_folder_alone(text, tmp_path):
+    with sluice.Trainer(data=text, steps=STEPS, stages=2, **SHAPE) as trainer:
+        trainer.fit()
+        wanted = trainer.weights_hash()
+    plan = sluice.plan("char-gpt", devices=2, device="h100", schedule="gpipe", dtype="fp32", **SHAPE)
+    run = tmp_path / "run"
+    with sluice.Trainer(data=text, steps=STEPS, save=run, save_every=2, plan=plan) as trainer:
+        trainer.fit(3)
+    with sluice.Trainer(data=text, resume=run) as trainer:
+        assert trainer.step == 2 and trainer.about.schedule == "gpipe"
+        trainer.fit()
+        assert trainer.weights_hash() == wanted
+    # It has saved nothing: that was not asked for.
+    assert sorted(path.name for path in run.iterdir() if path.name.startswith("step-")) == ["step-00000002"]
+    assert "fd:" not in (run / "run.toml").read_text()
+    with pytest.raises(ValueError, match="data"):
+        sluice.Trainer(data=tokens, resume=run)

@@ -277,8 +277,10 @@ class AskedData : public Dataset {
 
 }  // namespace
 
+bool NamesDataChannel(const std::string& path) { return absl::StartsWith(path, kPrefix); }
+
 absl::StatusOr<std::optional<DataChannel>> ParseDataChannel(const std::string& path) {
-  if (!absl::StartsWith(path, kPrefix)) return std::nullopt;
+  if (!NamesDataChannel(path)) return std::nullopt;
   DataChannel channel;
   const std::pair<absl::string_view, absl::string_view> ends =
       absl::StrSplit(absl::string_view(path).substr(sizeof(kPrefix) - 1), absl::MaxSplits(',', 1));

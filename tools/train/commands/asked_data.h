@@ -17,6 +17,9 @@ struct DataChannel {
   int to = -1;    // questions are written to it
 };
 
+// Whether a value of --data names a channel.
+bool NamesDataChannel(const std::string& path);
+
 // Nothing where `path` names no channel. InvalidArgument: it does, but not two descriptors that are
 // open.
 absl::StatusOr<std::optional<DataChannel>> ParseDataChannel(const std::string& path);

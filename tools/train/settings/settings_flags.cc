@@ -20,6 +20,7 @@
 #include "pipeline/checkpoint/directory/step_folders.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "schedules/generators/did_you_mean.h"
+#include "tools/train/commands/asked_data.h"
 #include "tools/train/model_choice.h"
 #include "tools/train/settings/kept_settings.h"
 #include "tools/train/settings/settings_file.h"
@@ -32,7 +33,7 @@ namespace fs = std::filesystem;
 using Keys = std::initializer_list<absl::string_view>;
 
 // Of the command line alone. `sluice launch` looks for --json there.
-constexpr Keys kOnlyTyped = {"help", "config", "json"};
+constexpr Keys kOnlyTyped = {"help", "config", "json", "commands"};
 
 // Of one start, or one process, of a run.
 constexpr Keys kNotKept = {"resume",     "resume-or-start", "no-save",     "overwrite",
@@ -268,6 +269,7 @@ std::string SettingsText(const CLI::App& command) {
     const std::string key = KeyOf(*option);
     if (option->count() == 0 || IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
     std::vector<std::string> values = option->results();
+    if (key == "data" && NamesDataChannel(values.back())) continue;  // nothing that is there later
     if (!TakesValue(*option)) {
       absl::StrAppend(&text, FormatSetting(key, values.back() == "true"));
       continue;
