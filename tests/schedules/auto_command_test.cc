@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/built_files.h"
 #include "tests/sanitizers.h"
 
@@ -115,7 +119,7 @@ TEST(MemorySweep, Draws) {
   const Outcome text = Sluice("compare --memory-sweep -p 3 -m 6");
   EXPECT_EQ(text.exit_code, 0);
   for (const char* part :
-       {"limit  placement", "activations a rank may hold", "best found", "1f1b"}) {
+       {"limit  placement", "activations that a rank may hold", "best found", "1f1b"}) {
     EXPECT_THAT(text.text, HasSubstr(part));
   }
   const Outcome svg = Sluice("compare --memory-sweep -p 3 -m 6 --format svg");
@@ -124,6 +128,27 @@ TEST(MemorySweep, Draws) {
   EXPECT_EQ(svg.text.find("nan"), std::string::npos);
   EXPECT_EQ(Sluice("compare 1f1b --memory-sweep -p 3 -m 6").exit_code, 2);
   EXPECT_EQ(Sluice("compare --format svg -p 3 -m 6").exit_code, 2);
+}
+
+// The plot has a letter for each entry of the catalogue, wherever two have one place, and labels of
+// whole tens of per cent.
+TEST(MemorySweep, HidesNoEntry) {
+  const std::string text = Sluice("compare --memory-sweep -p 4 -m 8").text;
+  std::string plot, labels;
+  size_t entries = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (const size_t bar = line.find(" |"); bar != absl::string_view::npos) {
+      absl::StrAppend(&labels, line.substr(0, bar));
+      absl::StrAppend(&plot, line.substr(bar + 2));
+    }
+    if (line.size() > 4 && line[2] == static_cast<char>('a' + entries) && line[3] == ' ') ++entries;
+  }
+  EXPECT_GE(entries, 14u) << text;
+  for (size_t i = 0; i < entries; ++i)
+    EXPECT_EQ(std::count(plot.begin(), plot.end(), static_cast<char>('a' + i)), 1) << text;
+  EXPECT_EQ(std::count(plot.begin(), plot.end(), '#'), 10) << text;
+  absl::RemoveExtraAsciiWhitespace(&labels);
+  EXPECT_EQ(labels, "60% 40% 20% 0%");
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ struct TradeOffCurve {
 // Without -v and --placement it tries whole stages and stages split in two, looped and V.
 absl::StatusOr<TradeOffCurve> SweepTradeOff(const ScheduleQuestion& asked);
 
+// What "zbv /2" means in both pictures.
+inline constexpr char kPartsNote[] =
+    "/2: two stages per rank, each half as long; their activations count half";
+
 // A table and a plot of `columns` characters.
 std::string TradeOffText(const TradeOffCurve& curve, int columns);
 std::string TradeOffSvg(const TradeOffCurve& curve);

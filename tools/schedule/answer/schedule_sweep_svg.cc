@@ -95,24 +95,33 @@ class Chart {
     return svg;
   }
 
-  // The area that no timetable can reach.
+  // The area that no timetable can reach: what is proved for a limit holds for all below it, back to
+  // the next lower one.
   std::string Area() const {
-    std::string svg =
-        absl::StrFormat("<path fill=\"#eee\" stroke=\"none\" d=\"M%.1f %.1f", X(first_), Y(0));
+    std::string path;
+    double before = X(first_);
     for (const auto& point : curve_.points) {
-      absl::StrAppendFormat(&svg, " L%.1f %.1f", X(point.limit), Y(BoundBubble(point)));
+      const double x = X(point.limit), y = Y(BoundBubble(point));
+      absl::StrAppendFormat(&path, " L%.1f %.1f L%.1f %.1f", before, y, x, y);
+      before = x;
     }
-    absl::StrAppendFormat(&svg, " L%.1f %.1f Z\"/>\n", X(curve_.points.back().limit), Y(0));
-    return svg;
+    return absl::StrFormat(
+        "<path fill=\"#eee\" stroke=\"none\" d=\"M%.1f %.1f%s L%.1f %.1f Z\"/>\n", X(first_), Y(0),
+        path, before, Y(0));
   }
 
+  // What is found for a limit can be had with more memory, too, up to the next higher one.
   std::string Line() const {
-    std::string svg = absl::StrCat("<polyline fill=\"none\" stroke-width=\"2\" stroke=\"",
-                                   kFoundColour, "\" points=\"");
+    std::string path;
+    double before = Y(curve_.points.front().bubble);
     for (const auto& point : curve_.points) {
-      absl::StrAppendFormat(&svg, "%.1f,%.1f ", X(point.limit), Y(point.bubble));
+      const double x = X(point.limit), y = Y(point.bubble);
+      absl::StrAppendFormat(&path, " L%.1f %.1f L%.1f %.1f", x, before, x, y);
+      before = y;
     }
-    svg += "\"/>\n";
+    std::string svg = absl::StrFormat(
+        "<path fill=\"none\" stroke-width=\"2\" stroke=\"%s\" d=\"M%.1f %.1f%s\"/>\n", kFoundColour,
+        X(first_), Y(curve_.points.front().bubble), path);
     for (const auto& point : curve_.points) {
       absl::StrAppendFormat(
           &svg,
@@ -150,8 +159,10 @@ class Chart {
     return svg;
   }
 
-  static std::string Legend() {
-    return absl::StrFormat(
+  std::string Legend() const {
+    const bool parts = std::any_of(curve_.entries.begin(), curve_.entries.end(),
+                                   [](const auto& entry) { return entry.parts > 1; });
+    std::string svg = absl::StrFormat(
         "<circle cx=\"420\" cy=\"48\" r=\"%g\" fill=\"%s\"/><text x=\"430\" y=\"52\">best "
         "found</text>\n"
         "<rect x=\"516\" y=\"44\" width=\"7\" height=\"7\" fill=\"%s\"/>"
@@ -159,6 +170,9 @@ class Chart {
         "<rect x=\"610\" y=\"42\" width=\"16\" height=\"11\" fill=\"#eee\" stroke=\"%s\"/>"
         "<text x=\"632\" y=\"52\">proved out of reach</text>\n",
         kDot, kFoundColour, kEntryColour, kBoundColour);
+    if (parts)
+      absl::StrAppend(&svg, "<text x=\"24\" y=\"70\" fill=\"#444\">", kPartsNote, "</text>\n");
+    return svg;
   }
 
   const TradeOffCurve& curve_;
