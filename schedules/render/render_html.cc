@@ -84,7 +84,8 @@ std::string PanelJson(const HtmlPanel& panel, const std::vector<Layer>& layers) 
       ",\"weightGradBytes\":", costs(&StageCosts::weight_grad_bytes),
       ",\"send\":", costs(&StageCosts::send),
       ",\"checkpointBytes\":", costs(&StageCosts::checkpoint_bytes),
-      ",\"byteLimit\":", JsonNumbers(panel.byte_limit), ",\"layers\":[",
+      ",\"byteLimit\":", JsonNumbers(panel.byte_limit),
+      ",\"fitted\":", panel.fitted ? "true" : "false", ",\"layers\":[",
       absl::StrJoin(layers, ",",
                     [](std::string* out, const Layer& layer) { absl::StrAppend(out, layer.json); }),
       "]}");

@@ -29,7 +29,8 @@ struct HtmlPanel {
   std::optional<int> activation_limit;  // most activations a rank may hold
   std::vector<double> byte_limit;       // [rank] most bytes of activations, or empty
   std::optional<MeasuredRun>
-      measured;  // drawn under the planned bars; has the same number of ranks
+      measured;         // drawn under the planned bars; has the same number of ranks
+  bool fitted = false;  // the plan is a simulation with the measured run's own durations
 };
 
 struct HtmlOptions {

@@ -43,11 +43,14 @@ const reasonLines = (panel, l, i) => {
   const rank = layer.rankOf(i);
   const there = (k) => (layer.rankOf(k) === rank ? 'this rank' : `rank ${layer.rankOf(k)}`);
   const name = (k) => layer.actionName(k);
+  // In a real run a backward passes its gradient on before it computes its own last weights' gradient.
+  const early = ({ producer }) => `${name(producer)} on ${there(producer)}, which passed its result on before its own end at ${time(layer.ends[producer])}`;
   const lines = [];
   if (why.idle > 0) {
     lines.push(`Rank ${rank} was idle for ${time(why.idle)} before it.`);
     if (why.waited) {
-      lines.push(`Waited for ${name(why.producer)} on ${there(why.producer)}, which ended at ${time(layer.ends[why.producer])}` +
+      lines.push(why.message < 0 ? `Waited for ${early(why)}.`
+        : `Waited for ${name(why.producer)} on ${there(why.producer)}, which ended at ${time(layer.ends[why.producer])}` +
         (why.message > 0 ? `; its message took ${time(why.message)}${linkWords(panel, l, why)}.` : '.'));
       return lines;
     }
@@ -56,7 +59,9 @@ const reasonLines = (panel, l, i) => {
   } else {
     return ['The first on its rank; started at once.'];
   }
-  if (why.producer >= 0) lines.push(`Its input from ${name(why.producer)} on ${there(why.producer)} was made ${time(why.message)} earlier.`);
+  if (why.producer < 0) return lines;
+  const made = why.message > 0 ? `was made ${time(why.message)} earlier` : 'had just been made';
+  lines.push(why.message < 0 ? `Its input is from ${early(why)}.` : `Its input from ${name(why.producer)} on ${there(why.producer)} ${made}.`);
   return lines;
 };
 

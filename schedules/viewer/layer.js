@@ -10,6 +10,7 @@ class Layer {
     this.size = this.rowStart.at(-1);
     Object.assign(this, unpackActions(buffer, this.size));
     this.sumWork();
+    this.measureDurations();
   }
 
   start(i) { return this.starts[i] * this.tick; }
@@ -49,6 +50,20 @@ class Layer {
     const i = this.firstAfter(rank, ticks);
     if (i >= this.rowStart[rank + 1] || this.starts[i] > ticks) return -1;
     return lower && this.kinds[i] & FIRST_HALF ? i + 1 : i;
+  }
+
+  // The mean duration of the shortest kind of action, and the shortest action of all; 0 where nothing takes time.
+  measureDurations() {
+    const [sums, counts] = [new Map(), new Map()];
+    this.shortest = 0;
+    for (let i = 0; i < this.size; ++i) {
+      const took = this.end(i) - this.start(i);
+      if (took <= 0) continue;
+      sums.set(this.op(i), (sums.get(this.op(i)) ?? 0) + took);
+      counts.set(this.op(i), (counts.get(this.op(i)) ?? 0) + 1);
+      this.shortest = this.shortest > 0 ? Math.min(this.shortest, took) : took;
+    }
+    this.shortestKind = sums.size > 0 ? Math.min(...[...sums].map(([op, sum]) => sum / counts.get(op))) : 0;
   }
 
   // worked[slot][i]: prefix sums of the ticks that ops `slotOps[slot]` took in the actions before i, over all ranks; so

@@ -1,6 +1,5 @@
 // Draws one panel: lanes of bars with the memory curve under them, the axis, the critical path. Only what is visible.
 
-const LEAST_BAR = 2.5; // pixels; if bars are narrower than this on average, density.js draws them
 const FONT = 'system-ui, "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif';
 const DIGIT = 0.58; // width of a digit in font sizes
 const FADED = 0.3; // opacity of what is not on the critical path
@@ -55,13 +54,11 @@ class Painter {
 
   drawBars(layer, density, rank, bars, right) {
     const { panel } = this;
-    const first = layer.firstAfter(rank, panel.view.from / layer.tick);
-    let end = layer.firstAfter(rank, panel.view.to / layer.tick, first);
-    while (end < layer.rowStart[rank + 1] && layer.starts[end] * layer.tick < panel.view.to) ++end;
-    if ((end - first) * LEAST_BAR > right - GUTTER) {
+    if (panel.dense) {
       this.drawDensity(layer, density, rank, bars, right);
       return;
     }
+    const [first, end] = panel.visibleActions(layer, rank);
     for (let i = first; i < end; ++i) this.drawBar(layer, i, panel.barBox(layer, i, bars));
   }
 
@@ -92,16 +89,14 @@ class Painter {
     this.drawNumber(layer, i, box, x, width, faded ? this.theme.quiet : look.text);
   }
 
-  // The number of the micro-batch, or the whole name of the action where there is room.
+  // The number of the micro-batch, or the whole name of the action where all bars have room for theirs.
   drawNumber(layer, i, box, x, width, fill) {
     const size = Math.min(12, box.height * 0.78);
     if (size < 7 || width < 6) return;
     const [left, right] = [Math.max(x, GUTTER), Math.min(x + width, this.panel.right())];
-    const name = layer.actionName(i);
-    const short = String(layer.microBatches[i] < 0 ? '' : layer.microBatches[i]);
-    const fits = (text) => (text.length + 0.6) * DIGIT * size < right - left;
-    const text = right - left > 44 && fits(name) ? name : short;
-    if (!fits(text)) return;
+    const number = String(layer.microBatches[i] < 0 ? '' : layer.microBatches[i]);
+    const text = this.panel.named ? layer.actionName(i) : number;
+    if ((text.length + 0.6) * DIGIT * size >= right - left) return;
     const { context } = this;
     context.font = `${size}px ${FONT}`;
     context.textAlign = 'center';
@@ -261,7 +256,8 @@ class Painter {
     const bars = lane.bars[0];
     const roomy = bars.height >= 27;
     write(`rank ${rank}`, bars.y + bars.height / 2 - (roomy ? 7 : 0), size, this.theme.text);
-    if (roomy) write(`${formatPercent(panel.busy(rank))} busy`, bars.y + bars.height / 2 + 8, 10.5, this.theme.quiet);
+    const below = lane.bars[1] ? 'planned' : `${formatPercent(panel.busy(rank))} busy`;
+    if (roomy) write(below, bars.y + bars.height / 2 + 8, 10.5, this.theme.quiet);
     if (lane.bars[1] && lane.bars[1].height >= 10) write('measured', lane.bars[1].y + lane.bars[1].height / 2, 10.5, this.theme.quiet);
     if (lane.memory && lane.memory.height >= 10) {
       write(`peak ${panel.formatMemory(panel.curve(rank).peak)}`, lane.memory.y + lane.memory.height / 2, 10.5, this.theme.quiet);

@@ -5,6 +5,8 @@ const MARGIN = 14; // to the right of the bars
 const AXIS = 24; // height of the axis above the lanes
 const LEAST_LANE = 9;
 const MOST_LANE = 110;
+const LEAST_BAR = 2.5; // pixels; where bars are narrower than this on average, density.js draws them
+const LEAST_NAMED = 44; // pixels; in narrower bars there is only the number of the micro-batch
 
 class Panel {
   constructor(about, page, view) {
@@ -45,6 +47,7 @@ class Panel {
       span.append(fact.slice(0, split), value);
       facts.append(span);
     }
+    if (this.about.fitted) facts.append('planned: this schedule with the median durations of the run');
     this.header.append(facts);
   }
 
@@ -97,6 +100,33 @@ class Panel {
     const first = Math.floor(this.scroll / this.laneHeight);
     const last = Math.ceil((this.scroll + this.height - AXIS) / this.laneHeight);
     return [Math.max(0, first), Math.min(this.about.ranks, last)];
+  }
+
+  // The actions of a rank that can be seen: [first, end).
+  visibleActions(layer, rank) {
+    const first = layer.firstAfter(rank, this.view.from / layer.tick);
+    let end = layer.firstAfter(rank, this.view.to / layer.tick, first);
+    while (end < layer.rowStart[rank + 1] && layer.starts[end] * layer.tick < this.view.to) ++end;
+    return [first, end];
+  }
+
+  // Whether a lane that can be seen has more bars than there is room for.
+  isCrowded() {
+    const most = (Math.min(this.right(), this.x(this.lastEnd)) - GUTTER) / LEAST_BAR;
+    const [from, to] = this.visibleRanks();
+    return this.layers.some((layer) => {
+      for (let rank = from; rank < to; ++rank) {
+        const [first, end] = this.visibleActions(layer, rank);
+        if (end - first > Math.max(most, 1)) return true;
+      }
+      return false;
+    });
+  }
+
+  // Whether bars of every kind are wide enough for their names, most of the time.
+  hasRoomForNames() {
+    const pixels = this.chartWidth() / (this.view.to - this.view.from);
+    return this.layers.every((layer) => layer.shortestKind * pixels > LEAST_NAMED);
   }
 
   // The places of a rank's bars (a box per layer) and of its memory curve.

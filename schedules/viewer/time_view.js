@@ -1,6 +1,5 @@
 // The interval of time that is shown. All panels share it, so their axes are locked.
 
-const MOST_ZOOM = 1e9;
 const ANIMATION_MS = 140;
 
 class TimeView {
@@ -9,11 +8,15 @@ class TimeView {
     this.changed = changed;
     this.from = 0;
     this.to = this.whole;
+    this.least = 0; // the narrowest interval that is shown
   }
+
+  // Of an interval that somebody asks for.
+  clippedWidth(width) { return Math.min(this.whole, Math.max(width, this.least)); }
 
   // Shows [from, to], clipped to the whole run.
   show(from, to) {
-    const width = Math.min(this.whole, Math.max(to - from, this.whole / MOST_ZOOM));
+    const width = this.clippedWidth(to - from);
     this.from = Math.min(Math.max(0, from), this.whole - width);
     this.to = this.from + width;
     this.changed();
@@ -21,7 +24,7 @@ class TimeView {
 
   // `factor` < 1 zooms in; the time `at` stays where it is.
   zoomed(factor, at = (this.from + this.to) / 2) {
-    const width = Math.min(this.whole, (this.to - this.from) * factor);
+    const width = this.clippedWidth((this.to - this.from) * factor);
     const part = (at - this.from) / (this.to - this.from);
     return [at - part * width, at + (1 - part) * width];
   }
@@ -31,7 +34,7 @@ class TimeView {
 
   // Moves to [from, to] in a short animation, so that the eye can follow.
   glide([from, to]) {
-    const width = Math.min(this.whole, to - from);
+    const width = this.clippedWidth(to - from);
     const left = Math.min(Math.max(0, from), this.whole - width);
     if (matchMedia('(prefers-reduced-motion: reduce)').matches) { this.show(left, left + width); return; }
     const [from0, to0, begin] = [this.from, this.to, performance.now()];

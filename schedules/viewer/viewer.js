@@ -12,6 +12,9 @@ class Viewer {
     this.panels = about.panels.map((panel) => new Panel(panel, about, this.view));
     this.view.whole = Math.max(...this.panels.map((panel) => panel.lastEnd)) || 1;
     this.view.to = this.view.whole;
+    // Closer than one action nothing more can be seen.
+    const shortest = this.panels.flatMap((panel) => panel.layers.map((layer) => layer.shortest)).filter((time) => time > 0);
+    this.view.least = shortest.length > 0 ? Math.min(...shortest) : this.view.whole;
     about.resolution = 4 * Math.max(...this.panels.flatMap((panel) => panel.layers.map((layer) => layer.tick)));
     this.panels.forEach((panel) => panel.writeHeader());
     this.buildLegend();
@@ -29,6 +32,10 @@ class Viewer {
 
   drawNow() {
     const begin = performance.now();
+    // What can be compared is drawn alike: everywhere bars or everywhere densities, numbers or whole names.
+    const dense = this.panels.some((panel) => panel.isCrowded());
+    const named = this.panels.every((panel) => panel.hasRoomForNames());
+    this.panels.forEach((panel) => Object.assign(panel, { dense, named }));
     this.panels.forEach((panel) => panel.draw());
     this.lastDraw = performance.now() - begin; // in milliseconds
   }

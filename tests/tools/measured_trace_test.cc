@@ -102,6 +102,26 @@ TEST_F(MeasuredTrace, TakesTheStepOfMedianDuration) {
   }
 }
 
+// Of replicas, the slowest of the median step is shown.
+TEST_F(MeasuredTrace, TakesTheSlowestReplica) {
+  json events = json::array();
+  for (const int replica : {0, 1}) {
+    for (const auto& [step, slower] : {std::pair(1, 1.0), {2, 2.0}, {3, 4.0}}) {
+      for (json event : Step(step, slower * (1 + replica), 100 * step)) {
+        const int rank = event["tid"];
+        event["args"]["replica"] = replica;
+        event["args"]["rank"] = rank + 2 * replica;
+        events.push_back(event);
+      }
+    }
+  }
+  const auto run = Read(events);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->name, "step 2, replica 1, the slowest of 2");
+  EXPECT_NEAR(run->rows[0].front().end, 4, 1e-9);
+  ASSERT_EQ(run->rows.size(), 2u);
+}
+
 TEST_F(MeasuredTrace, FitsTheDurationsOfEachStage) {
   const auto run = Read(Step(1, 0.25, 7));
   ASSERT_TRUE(run.ok()) << run.status();

@@ -298,6 +298,33 @@ class Viewer(unittest.TestCase):
         self.assertAlmostEqual(self.browser.run("viewer.panels[0].about.makespan"), 16.5, places=6)
         self.assertIsNotNone(fitted)
 
+    def test_a_gradient_that_leaves_early_comes_before_its_use(self):
+        """In a real run 0B0 may start while 1B0 still computes its last weights' gradient."""
+        rows = [("0F0", 0, 0, 1), ("1F0", 1, 1, 2), ("1B0", 1, 2, 4.5), ("0B0", 0, 4, 6)]
+        events = [{"name": name, "ph": "X", "tid": rank, "ts": 1e6 * start, "dur": 1e6 * (end - start),
+                   "args": {"step": 1, "stage": rank, "micro_batch": 0}} for name, rank, start, end in rows]
+        trace = pathlib.Path(self.folder, "trace.json")
+        trace.write_text(json.dumps({"traceEvents": events}))
+        page = self.open("1f1b -p 2 -m 1", more=f"--measured {trace}")
+        card = page.hover(*page.place(0, 5.9, layer=1))
+        self.assertIn("Rank 0 was idle for 3.000 s before it.", card)
+        self.assertIn("Waited for 1B0 on rank 1, which passed its result on before its own end at 4.500 s.", card)
+        self.assertIn("planned: this schedule with the median durations of the run",
+                      self.browser.run("document.querySelector('.facts').innerText"))
+
+    def test_what_is_compared_is_drawn_alike(self):
+        """On both panels bars or densities, numbers or names, and no closer than one action."""
+        self.open("1f1b -p 4 -m 180", against="--against zb-h1")
+        drawn = "viewer.panels.map((panel) => [panel.dense, panel.named])"
+        self.assertEqual(self.browser.run("viewer.panels.map((panel) => panel.isCrowded())"), [False, True])
+        self.assertEqual(self.browser.run(drawn), [[True, False]] * 2)
+        for width, state in ((40, [False, False]), (10, [False, True])):
+            self.browser.run(f"viewer.view.show(100, {100 + width})")
+            self.browser.frame()
+            self.assertEqual(self.browser.run(drawn), [state] * 2)
+        self.browser.run("viewer.view.show(100, 100.001)")
+        self.assertEqual(self.browser.run("viewer.view.to - viewer.view.from"), 1)
+
     def test_names_are_only_text(self):
         name = """"><img src=x onerror=alert(1)>'&{{data}}.csv"""
         path = pathlib.Path(self.folder, name)

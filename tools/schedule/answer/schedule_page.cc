@@ -50,6 +50,7 @@ HtmlPanel PanelOf(const ShownSchedule& shown) {
   panel.activation_limit = shown.activation_limit;
   panel.byte_limit = shown.costs.device_memory;
   panel.measured = shown.measured;
+  panel.fitted = shown.fitted;
   return panel;
 }
 
@@ -60,7 +61,8 @@ absl::Status TakeMeasured(const std::string& measured, const GivenCosts& given,
   if (measured.empty()) return absl::OkStatus();
   absl::StatusOr<MeasuredRun> run = ReadMeasuredRun(measured, shown->table);
   if (!run.ok()) return run.status();
-  if (!given.given()) shown->costs.stages = FittedCosts(*run, shown->table.placement);
+  shown->fitted = !given.given();
+  if (shown->fitted) shown->costs.stages = FittedCosts(*run, shown->table.placement);
   shown->measured = *std::move(run);
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@ struct ShownSchedule {
   std::optional<int> activation_limit;  // (stage, micro-batch) activations that a rank may hold
   Simulation run;
   std::optional<MeasuredRun> measured;
+  bool fitted = false;  // the costs are `measured`'s own durations
 };
 
 // Reads the measured run from the trace in the file `measured` (empty: none), and uses its

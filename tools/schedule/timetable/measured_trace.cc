@@ -18,6 +18,8 @@ namespace {
 
 using nlohmann::json;
 using Rows = std::vector<std::vector<TimedAction>>;
+using Replicas = std::map<int64_t, Rows>;   // [replica of the pipeline]
+using Steps = std::map<int64_t, Replicas>;  // [step of the run]
 
 constexpr double kSecondsPerMicrosecond = 1e-6;
 constexpr char kNoTrace[] = ": not a trace of sluice train --trace: ";
@@ -37,7 +39,7 @@ Op OpOf(const std::string& name) {
   return op == std::end(kTraced) ? Op::kIdle : *op;
 }
 
-absl::Status AddEvent(const json& event, const Timetable& table, std::map<int64_t, Rows>& steps) {
+absl::Status AddEvent(const json& event, const Timetable& table, Steps& steps) {
   if (event.value("ph", "") != "X") return absl::OkStatus();
   const std::string name = event.value("name", "");
   TimedAction timed;
@@ -45,7 +47,10 @@ absl::Status AddEvent(const json& event, const Timetable& table, std::map<int64_
   if (timed.action.op == Op::kIdle) return absl::OkStatus();
   const json& args = event.at("args");
   // Older files have no rank, and number threads by it.
-  const int64_t rank = args.contains("rank") ? args.at("rank") : event.at("tid");
+  int64_t rank = args.contains("rank") ? args.at("rank") : event.at("tid");
+  // Ranks of the world are numbered replica by replica.
+  const int64_t replica = args.value("replica", int64_t{0});
+  rank -= replica * table.placement.ranks();
   const int64_t stage = args.at("stage");
   const int64_t micro_batch = args.at("micro_batch");
   if (rank < 0 || rank >= table.placement.ranks() || stage < 0 ||
@@ -64,7 +69,7 @@ absl::Status AddEvent(const json& event, const Timetable& table, std::map<int64_
         absl::StrCat(name, " on rank ", rank, " lasts ", duration, " microseconds"));
   }
   timed.end = timed.start + duration * kSecondsPerMicrosecond;
-  Rows& rows = steps[args.value("step", int64_t{0})];
+  Rows& rows = steps[args.value("step", int64_t{0})][replica];
   rows.resize(table.placement.ranks());
   rows[rank].push_back(timed);
   return absl::OkStatus();
@@ -86,9 +91,17 @@ double Duration(const Rows& rows) {
   return last - FirstStart(rows);
 }
 
-std::map<int64_t, Rows>::iterator MedianStep(std::map<int64_t, Rows>& steps) {
+Replicas::iterator Slowest(Replicas& replicas) {
+  return std::max_element(replicas.begin(), replicas.end(), [](const auto& a, const auto& b) {
+    return Duration(a.second) < Duration(b.second);
+  });
+}
+
+// The step lasts as long as its slowest replica.
+Steps::iterator MedianStep(Steps& steps) {
   std::vector<std::pair<double, int64_t>> durations;
-  for (const auto& [step, rows] : steps) durations.emplace_back(Duration(rows), step);
+  for (auto& [step, replicas] : steps)
+    durations.emplace_back(Duration(Slowest(replicas)->second), step);
   std::sort(durations.begin(), durations.end());
   return steps.find(durations[(durations.size() - 1) / 2].second);
 }
@@ -121,14 +134,15 @@ absl::Status CheckSame(const Rows& rows, const Timetable& table) {
 
 absl::StatusOr<MeasuredRun> ReadDocument(const json& document, const Timetable& table) {
   const json& events = document.is_array() ? document : document.at("traceEvents");
-  std::map<int64_t, Rows> steps;
+  Steps steps;
   for (const json& event : events) {
     if (absl::Status ok = AddEvent(event, table, steps); !ok.ok()) return ok;
   }
   if (steps.empty())
     return absl::InvalidArgumentError("no action in it; make it with sluice train --trace");
   const auto median = MedianStep(steps);
-  Rows& rows = median->second;
+  const auto slowest = Slowest(median->second);
+  Rows& rows = slowest->second;
   if (absl::Status ok = CheckSame(rows, table); !ok.ok()) return ok;
   const double origin = FirstStart(rows);
   for (auto& row : rows) {
@@ -139,7 +153,12 @@ absl::StatusOr<MeasuredRun> ReadDocument(const json& document, const Timetable& 
     std::sort(row.begin(), row.end(),
               [](const TimedAction& a, const TimedAction& b) { return a.start < b.start; });
   }
-  return MeasuredRun{absl::StrCat("step ", median->first), std::move(rows)};
+  std::string name = absl::StrCat("step ", median->first);
+  if (median->second.size() > 1) {
+    absl::StrAppend(&name, ", replica ", slowest->first, ", the slowest of ",
+                    median->second.size());
+  }
+  return MeasuredRun{std::move(name), std::move(rows)};
 }
 
 double Median(std::vector<double> values) {

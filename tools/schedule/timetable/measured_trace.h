@@ -10,7 +10,8 @@
 // timetable of the run.
 namespace sluice {
 
-// The step with the median duration in the trace at `path`; times in seconds from its first start.
+// The step with the median duration in the trace at `path`; of several replicas of the pipeline the
+// one that was slowest in that step. Times in seconds from its first start.
 // InvalidArgument names the file and the first action that only the trace has, or only `table`.
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& path, const Timetable& table);
 
