@@ -42,4 +42,6 @@ html_extra_path = [str(WORK / "extra")]
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
+# Summaries are fetched, which browsers do not allow a page that is a file.
+html_show_search_summary = False
 highlight_language = "none"

@@ -125,9 +125,11 @@ class HeaderComments(unittest.TestCase):
         return done.stdout
 
     def test_become_what_doxygen_reads(self):
-        self.assertEqual(self.filtered("namespace sluice {\n// Above, `a<b>` and c<d>.\nstruct A {\n  int a = 0;  // behind,\n"
+        self.assertEqual(self.filtered("#include <b.h>\n\n// Of the file.\nnamespace sluice {\n\n// Of nothing.\n\n"
+                                       "// Above, `a<b>` and c<d>.\nstruct A {\n  int a = 0;  // behind,\n"
                                        "              // and below it\n  // Above.\n  int b;\n};\n}  // namespace sluice\n"),
-                         "\n/// Above, `a<b>` and c\\<d\\>.\nstruct A {\n  int a = 0;  ///< behind,\n"
+                         "#include <b.h>\n/// \\file\n/// Of the file.\n\n\n// Of nothing.\n\n"
+                         "/// Above, `a<b>` and c\\<d\\>.\nstruct A {\n  int a = 0;  ///< behind,\n"
                          "              ///< and below it\n  /// Above.\n  int b;\n};\n\n")
 
 
