@@ -5,9 +5,10 @@ const DIGIT = 0.58; // width of a digit in font sizes
 const FADED = 0.3; // opacity of what is not on the critical path
 
 class Painter {
-  constructor(panel) {
+  // `context`: a canvas' or an SvgContext.
+  constructor(panel, context = panel.canvas.getContext('2d')) {
     this.panel = panel;
-    this.context = panel.canvas.getContext('2d');
+    this.context = context;
     this.looks = barLooks(panel.about.chunks);
     this.densities = panel.layers.map((layer) => new DensityPainter(layer));
   }
@@ -28,7 +29,10 @@ class Painter {
     this.coverTop();
   }
 
+  newPath(other) { return this.context.newPath ? this.context.newPath(other) : new Path2D(other); }
+
   makeHatch() {
+    if (this.context.hatch) return this.context.hatch(css(this.theme.bubble), this.theme.hatch);
     const tile = document.createElement('canvas');
     tile.width = tile.height = 8;
     const draw = tile.getContext('2d');
@@ -111,7 +115,7 @@ class Painter {
     const base = box.y + box.height;
     const y = (value) => base - (value / panel.mostMemory()) * box.height;
     const ticksAt = (x) => panel.timeAt(x) / tick;
-    const line = new Path2D();
+    const line = this.newPath();
     const level = (x, value) => line.lineTo(x, y(value));
     const first = curve.eventsUntil(ticksAt(GUTTER));
     const last = curve.eventsUntil(ticksAt(right));
@@ -132,7 +136,7 @@ class Painter {
         i = next;
       }
     }
-    const area = new Path2D(line);
+    const area = this.newPath(line);
     area.lineTo(right, base);
     area.lineTo(GUTTER, base);
     context.fillStyle = this.theme.memory;
@@ -239,7 +243,7 @@ class Painter {
   drawLabel(rank, lane) {
     const { panel, context } = this;
     context.fillStyle = this.theme.page;
-    context.fillRect(0, lane.y, GUTTER - 1, panel.laneHeight);
+    context.fillRect(0, lane.y, GUTTER - 1, Math.ceil(panel.laneHeight) + 1); // lanes may be a fraction of a pixel apart
     context.textAlign = 'right';
     context.textBaseline = 'middle';
     const write = (text, y, size, colour) => {

@@ -159,11 +159,12 @@ class Viewer {
     const path = () => this.toggle('path', 'showPath');
     const memory = () => this.toggle('memory', 'showMemory');
     const theme = () => this.toggleTheme();
+    const save = () => saveSvg(this.panels);
     return {
-      keys: { '+': zoomIn, '=': zoomIn, '-': zoomOut, _: zoomOut, 0: fit, c: path, m: memory, t: theme,
+      keys: { '+': zoomIn, '=': zoomIn, '-': zoomOut, _: zoomOut, 0: fit, c: path, m: memory, t: theme, s: save,
         ArrowLeft: () => this.pan(-PAN_PART), ArrowRight: () => this.pan(PAN_PART),
         '[': () => this.stretch(1 / 1.25), ']': () => this.stretch(1.25), ArrowUp: () => this.scroll(-60), ArrowDown: () => this.scroll(60) },
-      buttons: { in: zoomIn, out: zoomOut, fit, path, memory, theme },
+      buttons: { in: zoomIn, out: zoomOut, fit, path, memory, theme, save },
     };
   }
 

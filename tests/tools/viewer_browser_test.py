@@ -16,7 +16,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import xml.etree.ElementTree
 
 from chromium import Chromium, find_chromium
 
@@ -324,6 +326,51 @@ class Viewer(unittest.TestCase):
             self.assertEqual(self.browser.run(drawn), [state] * 2)
         self.browser.run("viewer.view.show(100, 100.001)")
         self.assertEqual(self.browser.run("viewer.view.to - viewer.view.from"), 1)
+
+    def test_what_is_shown_can_be_saved_as_svg(self):
+        """The saved picture has the bars that are shown, where they are on the canvas, and reads as XML."""
+        table = pathlib.Path(self.folder, "a<b>&.csv")
+        subprocess.run([SLUICE, *"schedule show zb-h1 -p 4 -m 8 --format csv -o".split(), table], check=True)
+        self.open(f"{table} -p 4 -m 8", against="--against 1f1b")
+        self.browser.key("c")
+        self.browser.run("viewer.view.show(4, 16)")
+        self.browser.frame()
+        self.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=self.folder)
+        self.browser.key("s")
+        saved = pathlib.Path(self.folder, "a-b-.csv-and-1f1b.svg")
+        deadline = time.monotonic() + 20
+        while not saved.exists() and time.monotonic() < deadline:
+            self.browser.frame()
+        text = saved.read_text(encoding="utf-8")
+        self.assertEqual(text, self.browser.run("savedPage(viewer.panels)"))
+        svg = xml.etree.ElementTree.fromstring(text)
+        inner = [part for part in svg if part.tag.endswith("}svg")]
+        self.assertEqual(len(inner), 2)
+        for number, panel in enumerate(inner):
+            boxes = [[float(bar.get(key)) for key in ("x", "y", "width", "height")] for bar in panel if bar.tag.endswith("}rect")]
+            places = self.browser.run(f"""(() => {{
+                const panel = viewer.panels[{number}];
+                const layer = panel.layers[0];
+                const places = [];
+                for (let rank = 0; rank < 4; ++rank) {{
+                  const [first, end] = panel.visibleActions(layer, rank);
+                  for (let i = first; i < end; ++i) {{
+                    const box = panel.barBox(layer, i, panel.lane(rank).bars[0]);
+                    const left = Math.max(box.x, GUTTER);
+                    places.push([left, box.y, Math.min(box.x + box.width, panel.right()) - left, box.height]);
+                  }}
+                }}
+                return places;
+            }})()""")
+            self.assertGreater(len(places), 20)
+            for place in places:
+                self.assertTrue(any(all(abs(a - b) < 0.01 for a, b in zip(place, box)) for box in boxes), place)
+        texts = [text.text for text in svg.iter() if text.tag.endswith("}text")]
+        self.assertIn("a<b>&.csv: 4 ranks, 8 micro-batches", texts)
+        for text in ("rank 3", "forward", "weight gradient", "bubble"):
+            self.assertIn(text, texts)
+        if os.environ.get("SLUICE_SCREENSHOTS"):
+            pathlib.Path(os.environ["SLUICE_SCREENSHOTS"], "saved.svg").write_text(text, encoding="utf-8")
 
     def test_names_are_only_text(self):
         name = """"><img src=x onerror=alert(1)>'&{{data}}.csv"""
