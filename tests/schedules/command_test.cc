@@ -69,6 +69,8 @@ class ScheduleCommand : public testing::Test {
 };
 
 TEST_F(ScheduleCommand, RefusesBadInput) {
+  ExpectBadInput("list 1f2b", "did you mean '1f1b'?");
+  ExpectBadInput("list table.csv", "no schedule 'table.csv'; there are: ");
   ExpectBadInput("show 1f1b -p 0 -m 8", "ranks must be at least 1, not 0");
   ExpectBadInput("show 1f1b -p 4 -m 0", "micro-batches must be at least 1, not 0");
   ExpectBadInput("show 1f1b -p 4 -m -3", "micro-batches must be at least 1, not -3");
@@ -368,6 +370,33 @@ TEST_F(ScheduleCommand, ComparesAndLists) {
   EXPECT_THAT(two.out, HasSubstr("1f1b"));
   EXPECT_THAT(two.out, HasSubstr("zb-h1"));
   EXPECT_EQ(two.out.find("gpipe"), std::string::npos);
+}
+
+// `list NAME` says what the list says, more, and what `show` draws.
+TEST_F(ScheduleCommand, DescribesEachSchedule) {
+  for (const json& entry : json::parse(Run("list --json").out)) {
+    const auto name = entry["name"].get<std::string>();
+    json details = json::parse(Run("list " + name + " --json").out);
+    EXPECT_EQ(details["runs_in"][0], "sluice");
+    const bool for_pytorch = Run("show " + name + " -p 4 -m 8 --format comms-csv").out != "" &&
+                             Contents(Path("err")).find("PyTorch cannot") == std::string::npos;
+    EXPECT_EQ(!details["not_in"].contains("PyTorch"), for_pytorch) << name;
+    EXPECT_EQ(!details["not_in"].contains("Megatron-LM"), name == "1f1b" || name == "interleaved");
+    EXPECT_EQ(details["runs_in"].size() + details["not_in"].size(), 3);
+    details.erase("runs_in");
+    details.erase("not_in");
+    EXPECT_EQ(details, entry);
+
+    constexpr int kColumns = 50;
+    const std::string text = Run("list " + name, kColumns).out;
+    EXPECT_THAT(text, HasSubstr("  runs in  sluice"));
+    EXPECT_THAT(text, HasSubstr(Run("show " + name + " -p 4 -m 8", kColumns).out)) << name;
+    std::istringstream lines_of(text);
+    for (std::string line; std::getline(lines_of, line);) {
+      EXPECT_LE(line.size(), static_cast<size_t>(kColumns)) << line;
+    }
+  }
+  EXPECT_THAT(Run("list interleaved").out, HasSubstr("  flags    --chunks (usually 2), --group\n"));
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ std::vector<Row> Rows() {
       {"plan", "MODEL", {PresetNames(), true}},
       {"profile", "MODEL", {PresetNames(), true}},
       {"train", "--model", {PresetNames(), true}},
+      {"schedule list", "schedule", {Schedules({"auto"}), false}},
       {"schedule show", "schedule", {Schedules({"auto"}), true}},
       {"schedule show", "--against", {Schedules({}), true}},
       {"schedule compare", "schedules", {Schedules({}), true}},

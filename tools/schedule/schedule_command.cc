@@ -7,6 +7,7 @@
 #include "tools/files.h"
 #include "tools/schedule/answer/schedule_check.h"
 #include "tools/schedule/answer/schedule_compare.h"
+#include "tools/schedule/answer/schedule_details.h"
 #include "tools/schedule/answer/schedule_list.h"
 #include "tools/schedule/answer/schedule_show.h"
 #include "tools/schedule/schedule_flags.h"
@@ -16,6 +17,7 @@ namespace sluice {
 namespace {
 
 absl::Status List(const ScheduleFlags& flags) {
+  if (!flags.what.empty()) return DescribeSchedule(flags.what, flags.json);
   return WriteOutput("",
                      flags.json ? CatalogueJson().dump(2) + "\n" : CatalogueText(OutputColumns()));
 }
@@ -44,8 +46,8 @@ struct Subcommand {
 };
 
 constexpr Subcommand kSubcommands[] = {
-    {"list", "List all schedules, with their formulas and papers", "sluice schedule list",
-     AddListFlags, List},
+    {"list", "List all schedules, with their formulas and papers, or describe one",
+     "sluice schedule list zbv", AddListFlags, List},
     {"show", "Draw or export one timetable",
      "sluice schedule show interleaved -p 4 -m 8 -v 2 --format svg -o out.svg", AddShowFlags, Show},
     {"compare", "Compare several schedules in a table",

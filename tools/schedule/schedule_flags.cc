@@ -202,7 +202,11 @@ absl::Status ReadStageMembers(const ScheduleFlags& flags, ScheduleQuestion& aske
 
 }  // namespace
 
-void AddListFlags(CLI::App& app, ScheduleFlags& flags) { AddJsonFlag(app, flags); }
+void AddListFlags(CLI::App& app, ScheduleFlags& flags) {
+  app.add_option("schedule", flags.what,
+                 "NAME of one schedule: all about it, with a drawing (default: list all)");
+  AddJsonFlag(app, flags);
+}
 
 void AddShowFlags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("schedule", flags.what,

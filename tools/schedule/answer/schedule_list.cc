@@ -36,20 +36,6 @@ const char* KindOf(const CatalogueEntry& entry) {
 
 bool Asynchronous(const CatalogueEntry& entry) { return entry.updates != WeightUpdates::kFlush; }
 
-void AppendParagraph(const CatalogueEntry& entry, int columns, std::string& out) {
-  absl::StrAppendFormat(&out, "\n%-*s", kNameColumns, entry.name);
-  AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, out);
-  const auto line = [&](const char* label, absl::string_view text) {
-    absl::StrAppendFormat(&out, "  %-*s", kLabelColumns, label);
-    AppendWrapped(text, 2 + kLabelColumns, 2 + kLabelColumns, columns, out);
-  };
-  line("needs", entry.needs);
-  line("bubble", entry.bubble);
-  line("memory", entry.memory);
-  if (absl::string_view(entry.weights) != "once") line("weights", entry.weights);
-  line("source", entry.source);
-}
-
 void AppendRow(const CatalogueEntry& entry, int columns, std::string& out) {
   absl::StrAppendFormat(&out, "\n%-*s%-*s %-*s %-*s %s\n", kNameColumns, entry.name,
                         kSummaryColumns, entry.summary, kNeedsColumns, entry.needs, kBubbleColumns,
@@ -63,7 +49,34 @@ void AppendRow(const CatalogueEntry& entry, int columns, std::string& out) {
   AppendWrapped(second, kNameColumns, kNameColumns, columns, out);
 }
 
-std::string Legend(int columns) {
+// The catalogue and `auto`.
+std::vector<CatalogueEntry> ListedSchedules() {
+  const absl::Span<const CatalogueEntry> catalogue = Catalogue();
+  std::vector<CatalogueEntry> listed(catalogue.begin(), catalogue.end());
+  listed.push_back(AutoEntry());
+  return listed;
+}
+
+}  // namespace
+
+void AppendFact(absl::string_view label, absl::string_view text, int columns, std::string& out) {
+  absl::StrAppendFormat(&out, "  %-*s", kLabelColumns, label);
+  AppendWrapped(text, 2 + kLabelColumns, 2 + kLabelColumns, columns, out);
+}
+
+void AppendEntry(const CatalogueEntry& entry, int columns, std::string& out) {
+  absl::StrAppendFormat(&out, "%-*s", kNameColumns, entry.name);
+  AppendWrapped(entry.summary, kNameColumns, kNameColumns, columns, out);
+  AppendFact("needs", entry.needs, columns, out);
+  AppendFact("bubble", entry.bubble, columns, out);
+  AppendFact("memory", entry.memory, columns, out);
+  if (absl::string_view(entry.weights) != "once") {
+    AppendFact("weights", entry.weights, columns, out);
+  }
+  AppendFact("source", entry.source, columns, out);
+}
+
+std::string FormulaLegend(int columns) {
   std::string text;
   AppendWrapped(
       "p ranks, r the rank (from 0), m micro-batches, v chunks (stages per rank), g micro-batches "
@@ -76,20 +89,10 @@ std::string Legend(int columns) {
   return text;
 }
 
-// The catalogue and `auto`.
-std::vector<CatalogueEntry> ListedSchedules() {
-  const absl::Span<const CatalogueEntry> catalogue = Catalogue();
-  std::vector<CatalogueEntry> listed(catalogue.begin(), catalogue.end());
-  listed.push_back(AutoEntry());
-  return listed;
-}
-
-}  // namespace
-
 std::string CatalogueText(int columns) {
   columns = std::max(columns, kLeastColumns);
   const bool table = columns >= kTableColumns;
-  std::string text = Legend(columns);
+  std::string text = FormulaLegend(columns);
   if (table) {
     absl::StrAppendFormat(&text, "\n%-*s%-*s %-*s %-*s %s\n", kNameColumns, "schedule",
                           kSummaryColumns, "", kNeedsColumns, "needs", kBubbleColumns, "bubble",
@@ -103,30 +106,37 @@ std::string CatalogueText(int columns) {
     }
     for (const CatalogueEntry& entry : ListedSchedules()) {
       if (Asynchronous(entry) != asynchronous) continue;
-      table ? AppendRow(entry, columns, text) : AppendParagraph(entry, columns, text);
+      if (table) {
+        AppendRow(entry, columns, text);
+      } else {
+        text += "\n";
+        AppendEntry(entry, columns, text);
+      }
     }
   }
   return text;
 }
 
+nlohmann::ordered_json EntryJson(const CatalogueEntry& entry) {
+  return {{"name", entry.name},
+          {"summary", entry.summary},
+          {"needs", entry.needs},
+          {"bubble", entry.bubble},
+          {"memory", entry.memory},
+          {"weights", entry.weights},
+          {"source", entry.source},
+          {"updates", KindOf(entry)},
+          {"synchronous", !Asynchronous(entry)},
+          {"splits_backward", entry.splits_backward},
+          {"default_chunks", entry.default_chunks},
+          {"takes_chunks", entry.chunk_step > 0},
+          {"takes_group", entry.takes_group},
+          {"takes_costs", entry.takes_costs}};
+}
+
 nlohmann::ordered_json CatalogueJson() {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const CatalogueEntry& entry : ListedSchedules()) {
-    list.push_back({{"name", entry.name},
-                    {"summary", entry.summary},
-                    {"needs", entry.needs},
-                    {"bubble", entry.bubble},
-                    {"memory", entry.memory},
-                    {"weights", entry.weights},
-                    {"source", entry.source},
-                    {"updates", KindOf(entry)},
-                    {"synchronous", !Asynchronous(entry)},
-                    {"splits_backward", entry.splits_backward},
-                    {"default_chunks", entry.default_chunks},
-                    {"takes_chunks", entry.chunk_step > 0},
-                    {"takes_group", entry.takes_group},
-                    {"takes_costs", entry.takes_costs}});
-  }
+  for (const CatalogueEntry& entry : ListedSchedules()) list.push_back(EntryJson(entry));
   return list;
 }
 

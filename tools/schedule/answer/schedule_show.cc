@@ -114,16 +114,16 @@ absl::StatusOr<std::string> FormatNamed(const ShowQuestion& question) {
   return FormatPriced(*priced, question);
 }
 
-absl::StatusOr<std::string> FormatAnswer(const ShowQuestion& question) {
+}  // namespace
+
+absl::StatusOr<std::string> FormatSchedule(const ShowQuestion& question) {
   if (!question.asked.stage_members.empty()) return FormatDealt(question);
   if (question.what == kAuto) return FormatAuto(question);
   return FormatNamed(question);
 }
 
-}  // namespace
-
 absl::Status ShowSchedule(const ShowQuestion& question) {
-  const absl::StatusOr<std::string> text = FormatAnswer(question);
+  const absl::StatusOr<std::string> text = FormatSchedule(question);
   return text.ok() ? WriteOutput(question.view.output, *text) : text.status();
 }
 
