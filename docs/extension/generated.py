@@ -8,12 +8,8 @@ import subprocess
 SIZE = ("-p", "4", "-m", "8")
 
 
-def ask(program, *arguments):
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-
-
 def answer(program, *arguments):
-    done = ask(program, *arguments)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"sluice {' '.join(arguments)}: exit code {done.returncode}: {done.stderr}")
     return done
@@ -30,21 +26,17 @@ def drawing(program, name, kind):
 
 
 def runners(program, name):
-    """Who runs the schedule, each with a reason where it does not: sluice trains with all of them."""
-    warning = re.search(r"PyTorch cannot run this timetable: (.*)",
-                        answer(program, "schedule", "show", name, *SIZE, "--format", "comms-csv").stderr)
-    megatron = ask(program, "plan", "gpt2", "--devices", "4", "--device", "a100", "--micro-batches", "8", "--schedule", name,
-                   "--format", "megatron")
-    torch = f"PyTorch does not: {warning[1]}" if warning else "PyTorch"
-    return ["sluice", torch] + (["Megatron-LM"] if megatron.returncode == 0 else [])
+    """Who runs the schedule, and why others do not, as a sentence."""
+    details = json.loads(answer(program, "schedule", "list", name, "--json").stdout)
+    return "; ".join([", ".join(details["runs_in"])] +
+                     [f"not {other}: {reason}" for other, reason in details["not_in"].items()])
 
 
 def section(entry, runs):
     """The Markdown of one schedule."""
-    does = [name for name in runs if "does not" not in name]
     rows = [("Needs", entry["needs"]), ("Bubble", entry["bubble"]), ("Activations", entry["memory"]),
             ("Weights kept", entry["weights"]), ("Updates", entry["updates"]), ("Source", entry["source"]),
-            ("Who runs it", "; ".join([", ".join(does)] + [name for name in runs if name not in does]))]
+            ("Who runs it", runs)]
     name, code = entry["name"], {"Needs", "Bubble", "Activations"}
     # A bar would end the cell, and a star would begin emphasis.
     cells = [(label, f"`{value}`" if label in code else value.replace("|", "\\|").replace("*", "\\*"))

@@ -72,9 +72,8 @@ class Generated(unittest.TestCase):
                 self.assertGreater((shell.folder / f"{entry['name']}.html").stat().st_size, 10000)
 
     def test_who_runs_a_schedule(self):
-        self.assertEqual(generated.runners(SLUICE, "1f1b"), ["sluice", "PyTorch", "Megatron-LM"])
-        self.assertEqual(generated.runners(SLUICE, "zbv"), ["sluice", "PyTorch"])
-        self.assertRegex(generated.runners(SLUICE, "chimera")[1], "PyTorch does not: its ranks hold two copies")
+        self.assertEqual(generated.runners(SLUICE, "1f1b"), "sluice, PyTorch, Megatron-LM")
+        self.assertRegex(generated.runners(SLUICE, "chimera"), "^sluice; not PyTorch: its ranks hold two copies.*; not Megatron")
 
     def test_help_of_every_command(self):
         titles = [title for _, title in pages.headings(generated.help_page(SLUICE))]
