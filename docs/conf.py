@@ -15,7 +15,7 @@ release = re.search(r"project\(sluice VERSION ([\d.]+)", (ROOT / "CMakeLists.txt
 language = "en"
 root_doc = "docs/index"
 include_patterns = ["**/*.md", "*.md"]
-exclude_patterns = ["build*", ".git", ".ci", ".cache", "**/__pycache__", "tests/fuzz/corpus", "demo-out"]
+exclude_patterns = ["build*", ".*", "**/.*", "**/__pycache__", "tests/fuzz/corpus", "demo-out", "shared"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "breathe", "extension.directives",
               "extension.theme"]
