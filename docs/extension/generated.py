@@ -32,8 +32,8 @@ def runners(program, name):
                      [f"not {other}: {reason}" for other, reason in details["not_in"].items()])
 
 
-def section(entry, runs):
-    """The Markdown of one schedule."""
+def section(entry, runs, size):
+    """The Markdown of one schedule; `size` is that of its drawing, so that what is below does not move when it is loaded."""
     rows = [("Needs", entry["needs"]), ("Bubble", entry["bubble"]), ("Activations", entry["memory"]),
             ("Weights kept", entry["weights"]), ("Updates", entry["updates"]), ("Source", entry["source"]),
             ("Who runs it", runs)]
@@ -47,10 +47,7 @@ def section(entry, runs):
 
 {entry["summary"][:1].upper() + entry["summary"][1:]}.
 
-```{{image}} /build/docs-work/extra/drawings/{name}.svg
-:alt: {name} on 4 ranks with 8 micro-batches
-:class: drawing
-```
+<img class="drawing" src="../drawings/{name}.svg" alt="{name} on 4 ranks with 8 micro-batches" {size}>
 
 <a class="drawing" href="../drawings/{name}.html">Look into this drawing</a>: zoom, the cost of each action, the critical
 path, memory over time.
@@ -67,9 +64,11 @@ def catalogue_page(program, folder):
     folder.mkdir(parents=True, exist_ok=True)
     sections = []
     for entry in entries(program):
+        name = entry["name"]
         for kind in ("svg", "html"):
-            (folder / f"{entry['name']}.{kind}").write_text(drawing(program, entry["name"], kind))
-        sections.append(section(entry, runners(program, entry["name"])))
+            (folder / f"{name}.{kind}").write_text(drawing(program, name, kind))
+        size = re.search(r'width="\d+" height="\d+"', (folder / f"{name}.svg").read_text())[0]
+        sections.append(section(entry, runners(program, name), size))
     return "\n".join(sections)
 
 
