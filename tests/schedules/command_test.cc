@@ -378,7 +378,7 @@ TEST_F(ScheduleCommand, DescribesEachSchedule) {
     const auto name = entry["name"].get<std::string>();
     json details = json::parse(Run("list " + name + " --json").out);
     EXPECT_EQ(details["runs_in"][0], "sluice");
-    const bool for_pytorch = Run("show " + name + " -p 4 -m 8 --format comms-csv").out != "" &&
+    const bool for_pytorch = !Run("show " + name + " -p 4 -m 8 --format comms-csv").out.empty() &&
                              Contents(Path("err")).find("PyTorch cannot") == std::string::npos;
     EXPECT_EQ(!details["not_in"].contains("PyTorch"), for_pytorch) << name;
     EXPECT_EQ(!details["not_in"].contains("Megatron-LM"), name == "1f1b" || name == "interleaved");
