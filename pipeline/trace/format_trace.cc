@@ -89,7 +89,8 @@ class Formatter {
   }
 
   size_t Thread(int rank, bool background) const {
-    return static_cast<size_t>(rank + 1 + (background ? plan_.world_size() : 0));
+    const int after = background ? plan_.world_size() : 0;
+    return static_cast<size_t>(rank) + 1 + static_cast<size_t>(after);
   }
 
   double Time(int64_t nanoseconds) const {

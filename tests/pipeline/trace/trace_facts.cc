@@ -1,6 +1,7 @@
 #include "tests/pipeline/trace/trace_facts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"

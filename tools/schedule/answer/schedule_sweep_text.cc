@@ -110,10 +110,10 @@ class Plot {
     std::string text = "bubble\n";
     for (size_t line = 0; line < lines_.size(); ++line) {
       const int up = static_cast<int>(lines_.size() - 1 - line);
+      const int tick = up / lines_per_tick_;
+      const bool labelled = up % lines_per_tick_ == 0;
       const std::string label =
-          up % lines_per_tick_ == 0
-              ? absl::StrCat(FormatShort(kPercent * tick_ * (up / lines_per_tick_), 3), "%")
-              : "";
+          labelled ? absl::StrCat(FormatShort(kPercent * tick_ * tick, 3), "%") : "";
       absl::StrAppend(&text, absl::StrFormat("%6s |", label), lines_[line]);
       text.erase(text.find_last_not_of(' ') + 1);
       text += "\n";
