@@ -75,6 +75,8 @@ CLI::Validator FiniteNumber(double most = std::numeric_limits<double>::max());
 void AddScheduleCommand(CLI::App& app, int* exit_code);
 void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddTrainCommand(CLI::App& app, int* exit_code);
+void AddConfigCommand(CLI::App& app, int* exit_code);
+void AddSelfTestCommand(CLI::App& app, int* exit_code);
 void AddLaunchCommand(CLI::App& app, int* exit_code);
 void AddSampleCommand(CLI::App& app, int* exit_code);
 void AddChatCommand(CLI::App& app, int* exit_code);

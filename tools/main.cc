@@ -75,6 +75,7 @@ int Run(int argc, char** argv) {
   sluice::AddPlanCommand(app, &exit_code);
   sluice::AddProfileCommand(app, &exit_code);
   sluice::AddTrainCommand(app, &exit_code);
+  sluice::AddConfigCommand(app, &exit_code);
   sluice::AddLaunchCommand(app, &exit_code);
   sluice::AddSampleCommand(app, &exit_code);
   sluice::AddChatCommand(app, &exit_code);
@@ -83,6 +84,7 @@ int Run(int argc, char** argv) {
   sluice::AddMergeCommand(app, &exit_code);
   sluice::AddCalibrateCommand(app, &exit_code);
   sluice::AddDoctorCommand(app, &exit_code);
+  sluice::AddSelfTestCommand(app, &exit_code);
   sluice::AddHelpCommand(app, &exit_code);
   sluice::AddCompletionCommand(app, &exit_code);
   sluice::AddManualCommand(app, &exit_code);

@@ -261,6 +261,16 @@ void TakeSettingsOfResumedRuns(CLI::App& command) {
   }
 }
 
+std::string SettingLine(const CLI::Option& option) {
+  const std::string key = KeyOf(option);
+  std::vector<std::string> values = option.results();
+  if (!TakesValue(option)) return FormatSetting(key, values.back() == "true");
+  for (std::string& value : values) {
+    if (IsPath(key, value)) value = FromRoot(value);
+  }
+  return FormatSetting(key, values, IsNumeric(option));
+}
+
 std::string SettingsText(const CLI::App& command) {
   std::string text = absl::StrCat(
       kSettingsMark, "\n# 'sluice train --resume' takes from here what is not typed, and --config ",
@@ -268,16 +278,8 @@ std::string SettingsText(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string key = KeyOf(*option);
     if (option->count() == 0 || IsIn(key, kOnlyTyped) || IsIn(key, kNotKept)) continue;
-    std::vector<std::string> values = option->results();
-    if (key == "data" && NamesDataChannel(values.back())) continue;  // nothing that is there later
-    if (!TakesValue(*option)) {
-      absl::StrAppend(&text, FormatSetting(key, values.back() == "true"));
-      continue;
-    }
-    for (std::string& value : values) {
-      if (IsPath(key, value)) value = FromRoot(value);
-    }
-    absl::StrAppend(&text, FormatSetting(key, values, IsNumeric(*option)));
+    if (key == "data" && NamesDataChannel(option->results().back())) continue;  // gone with the run
+    text += SettingLine(*option);
   }
   return text;
 }

@@ -5,6 +5,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }  // namespace CLI
 
 namespace sluice {
@@ -23,6 +24,9 @@ void TakeSettingsOfResumedRuns(CLI::App& command);
 // The text of run.toml for a run that `command` has just read: its flags, wherever they came from,
 // but for those of this one process or start (--rank, --resume, --json, ...). Paths are absolute.
 std::string SettingsText(const CLI::App& command);
+
+// The line of such a file that gives `option`, which has a value, the same value.
+std::string SettingLine(const CLI::Option& option);
 
 }  // namespace sluice
 

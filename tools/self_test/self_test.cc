@@ -1,0 +1,219 @@
+#include "tools/self_test/self_test.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "models/device/cuda_device.h"
+#include "models/files/positioned_file.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+extern char** environ;
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr char kTraining[] =
+    "--json --model char-gpt --layers 4 --dim 64 --heads 4 --seq 64 --micro-batch-size 2 "
+    "--micro-batches 4 --steps 8 --eval-micro-batches 1 --no-pin --timeout 20s";
+
+std::vector<std::string> Words(absl::string_view text) {
+  return absl::StrSplit(text, ' ', absl::SkipEmpty());
+}
+
+// A folder that is removed, with all that is in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code ignored;
+    std::string name = (fs::temp_directory_path(ignored) / "sluice-test-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  absl::StatusOr<std::string> PathOf(const char* name) const {
+    if (!path_.empty()) return (fs::path(path_) / name).string();
+    return absl::InvalidArgumentError(
+        "cannot make a folder for temporary files; set TMPDIR to a "
+        "folder that can be written");
+  }
+
+ private:
+  std::string path_;
+};
+
+// What is read of it is as good as any text.
+std::string Text() {
+  std::string text;
+  for (int day = 1; day <= 400; ++day) {
+    absl::StrAppend(&text, day, " And the evening and the morning were day ", day * day, ".\n");
+  }
+  return text;
+}
+
+struct Ended {
+  int exit_code = 0;
+  std::string output;
+  std::string errors;
+};
+
+absl::StatusOr<Ended> RunProgram(const std::string& program, std::vector<std::string> arguments,
+                                 const std::string& output, const std::string& errors) {
+  arguments.insert(arguments.begin(), "sluice");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  constexpr int kMode = O_WRONLY | O_CREAT | O_TRUNC;
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), kMode, 0600);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), kMode, 0600);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, program.c_str(), &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start a process: ", std::strerror(error)));
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  absl::StatusOr<std::string> out = ReadWholeFile(output, kMostTextBytes);
+  absl::StatusOr<std::string> err = ReadWholeFile(errors, kMostTextBytes);
+  if (!out.ok()) return out.status();
+  if (!err.ok()) return err.status();
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kExitPeerLost);
+  return Ended{code, *std::move(out), *std::move(err)};
+}
+
+// The last of its messages, without who says it.
+std::string Said(const std::string& errors) {
+  std::vector<std::string> lines = absl::StrSplit(errors, '\n', absl::SkipEmpty());
+  if (lines.empty()) return "it printed no message";
+  constexpr absl::string_view kWho = "sluice: ";
+  absl::string_view last = lines.back();
+  if (last.substr(0, kWho.size()) == kWho) last.remove_prefix(kWho.size());
+  return std::string(last);
+}
+
+void TakeOutput(const std::string& output, WayResult* result) {
+  for (const absl::string_view line : absl::StrSplit(output, '\n', absl::SkipEmpty())) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    if (json.contains("loss_hex")) {
+      result->losses.push_back(json["loss_hex"].get<std::string>());
+      result->last_loss = json.value("loss", 0.0);
+    }
+    if (json.contains("weights_hash")) result->weights_hash = json["weights_hash"];
+  }
+}
+
+absl::StatusOr<WayResult> TrainInWay(const std::string& program, const TrainingWay& way,
+                                     const std::string& data, const ScratchFolder& scratch) {
+  const absl::StatusOr<std::string> output = scratch.PathOf("output");
+  const absl::StatusOr<std::string> errors = scratch.PathOf("errors");
+  if (!output.ok() || !errors.ok()) return output.ok() ? errors.status() : output.status();
+  std::vector<std::string> arguments = way.arguments;
+  for (const std::string& word : Words(absl::StrCat(kTraining, " --data ", data)))
+    arguments.push_back(word);
+  WayResult result;
+  result.way = way;
+  const auto start = std::chrono::steady_clock::now();
+  const absl::StatusOr<Ended> ended = RunProgram(program, arguments, *output, *errors);
+  if (!ended.ok()) return ended.status();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (ended->exit_code != kExitDone) {
+    return WithExitCode(
+        absl::InternalError(absl::StrCat(way.name, " failed: ", Said(ended->errors))),
+        static_cast<ExitCode>(ended->exit_code));
+  }
+  TakeOutput(ended->output, &result);
+  if (!result.losses.empty() && !result.weights_hash.empty()) return result;
+  return absl::InternalError(absl::StrCat(way.name, " printed no losses or no weights_hash"));
+}
+
+}  // namespace
+
+std::vector<TrainingWay> WaysOfThisMachine() {
+  constexpr char kHere[] = "train --transport inprocess ";
+  const auto on_processor = [&](const char* name, const char* flags) {
+    return TrainingWay{name, "processor", Words(absl::StrCat(kHere, flags))};
+  };
+  std::vector<TrainingWay> ways = {
+      on_processor("1 stage", "--stages 1"),
+      on_processor("2 stages, 1f1b", "--stages 2"),
+      on_processor("2 stages, zb-h1", "--stages 2 --schedule zb-h1"),
+      on_processor("2 ranks of 2 stages, interleaved",
+                   "--stages 2 --chunks 2 --schedule interleaved"),
+      {"2 processes over TCP", "processor", Words("launch --processes 2 -- train --stages 2")}};
+  if (CudaDeviceCount() == 0) return ways;
+  for (const char* stages : {"1", "2"}) {
+    ways.push_back({absl::StrCat("GPU, ", stages, stages[0] == '1' ? " stage" : " stages"), "GPU",
+                    Words(absl::StrCat(kHere, "--device cuda --stages ", stages))});
+  }
+  return ways;
+}
+
+std::string FirstDifference(const WayResult& first, const WayResult& other) {
+  const size_t steps = std::min(first.losses.size(), other.losses.size());
+  for (size_t step = 0; step < steps; ++step) {
+    if (first.losses[step] == other.losses[step]) continue;
+    return absl::StrCat("the loss of step ", step + 1, " is ", other.losses[step], " instead of ",
+                        first.losses[step]);
+  }
+  if (first.losses.size() != other.losses.size()) {
+    return absl::StrCat(other.losses.size(), " steps instead of ", first.losses.size());
+  }
+  if (first.weights_hash == other.weights_hash) return "";
+  return absl::StrCat("the weights are ", other.weights_hash, " instead of ", first.weights_hash);
+}
+
+absl::StatusOr<std::vector<WayResult>> TrainInWays(
+    const std::string& program, const std::vector<TrainingWay>& ways,
+    const std::function<void(const WayResult&)>& done) {
+  const ScratchFolder scratch;
+  const absl::StatusOr<std::string> data = scratch.PathOf("text");
+  if (!data.ok()) return data.status();
+  if (absl::Status status = WriteOutput(*data, Text()); !status.ok()) return status;
+  std::vector<WayResult> results;
+  for (const TrainingWay& way : ways) {
+    absl::StatusOr<WayResult> result = TrainInWay(program, way, *data, scratch);
+    if (!result.ok()) return result.status();
+    const auto first = std::find_if(results.begin(), results.end(), [&](const WayResult& other) {
+      return other.way.kind == way.kind;
+    });
+    if (first != results.end()) {
+      result->reference = first->way.name;
+      result->difference = FirstDifference(*first, *result);
+    }
+    done(*result);
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+}  // namespace sluice
