@@ -159,6 +159,14 @@ class WorldTrainer {
                      " ranks (", Made(plan), "); start ", plan.world_size()));
   }
 
+  // Of a rank that only answers commands: what a run keeps for people is rank 0's.
+  static TrainQuestion AnswersAlone(TrainQuestion question) {
+    question.log.clear();
+    question.tensorboard.clear();
+    question.options.saving.directory.clear();
+    return question;
+  }
+
   absl::Status Named(const absl::Status& status) const {
     return WithWhere(status, {.rank = rank_});
   }
@@ -171,7 +179,7 @@ class WorldTrainer {
     CatchSignals();
     std::optional<RunOutput> output;
     if (leads()) output.emplace(*question_).Start(*compiled, *question_);
-    if (!leads() && question_->commands) output.emplace(*question_);
+    if (!leads() && question_->commands) output.emplace(AnswersAlone(*question_));
     std::unique_ptr<CommandPortions> commands;
     if (output.has_value()) commands = Commanded(*question_, compiled, rank_, &*output);
     std::atomic<Action> at{Action()};

@@ -54,12 +54,13 @@ struct TrainQuestion {
   int zero = 0;
   bool mirror = false;
   int threads_per_stage = 1;
-  std::string trace;       // file to write; empty: none
-  std::string log;         // likewise: of its steps
-  bool overwrite = false;  // replace another run's checkpoints in options.saving.directory
+  std::string trace;        // file to write; empty: none
+  std::string log;          // likewise: of its steps
+  std::string tensorboard;  // directory of TensorBoard's files; empty: none
+  bool overwrite = false;   // replace another run's checkpoints in options.saving.directory
   bool json = false;
   bool commands = false;  // a program says on standard input what the run does
-  std::string settings;  // how the run was started: the text of run.toml beside its checkpoints
+  std::string settings;   // how the run was started: the text of run.toml beside its checkpoints
   TrainOptions options;
 
   bool chooses_shape() const { return timetable.auto_stages || auto_data_parallel; }

@@ -18,6 +18,7 @@
 #include "tools/files.h"
 #include "tools/train/log/log_format.h"
 #include "tools/train/log/records.h"
+#include "tools/train/log/write_all.h"
 
 namespace sluice {
 namespace {
@@ -57,7 +58,7 @@ absl::StatusOr<std::vector<LogRecord>> ReadRecords(const std::string& path, LogF
 
 class RunLog : public MetricsLog {
  public:
-  RunLog(std::string path, std::unique_ptr<LogFormat> format)
+  RunLog(const std::string& path, std::unique_ptr<LogFormat> format)
       : path_(TargetOf(path)), format_(std::move(format)) {}
   ~RunLog() override { Close(); }
   RunLog(const RunLog&) = delete;
@@ -96,22 +97,11 @@ class RunLog : public MetricsLog {
  private:
   absl::Status Append(const LogRecord& record) {
     const std::optional<std::string> line = format_->Line(record);
-    if (line) return WriteLine(*line);
+    if (line) return WriteAll(fd_, *line, path_);
     absl::StatusOr<std::vector<LogRecord>> records = ReadRecords(path_, *format_);
     if (!records.ok()) return records.status();
     records->push_back(record);
     return Rewrite(*records);
-  }
-
-  absl::Status WriteLine(const std::string& line) {
-    size_t written = 0;
-    while (written < line.size()) {
-      const ssize_t count = write(fd_, line.data() + written, line.size() - written);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return FileError(errno, absl::StrCat("cannot write ", path_));
-      written += static_cast<size_t>(count);
-    }
-    return absl::OkStatus();
   }
 
   // Until the new file is whole, the old one stays.

@@ -8,6 +8,7 @@
 #include "models/device/cuda_device.h"
 #include "pipeline/compile/compile_run.h"
 #include "tools/files.h"
+#include "tools/train/log/event_log.h"
 #include "tools/train/log/run_log.h"
 #include "tools/train/settings/kept_settings.h"
 
@@ -72,6 +73,9 @@ absl::Status CheckOutputs(const TrainQuestion& question, const TrainOptions& opt
   }
   if (!question.log.empty()) {
     if (absl::Status status = CheckRunLog(question.log); !status.ok()) return status;
+  }
+  if (!question.tensorboard.empty()) {
+    if (absl::Status status = CheckEventLog(question.tensorboard); !status.ok()) return status;
   }
   return question.trace.empty() ? absl::OkStatus() : CheckOutput(question.trace);
 }

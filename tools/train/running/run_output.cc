@@ -12,6 +12,7 @@
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/bf16_note.h"
+#include "tools/train/log/event_log.h"
 #include "tools/train/log/run_log.h"
 #include "tools/train/running/train_signals.h"
 
@@ -36,6 +37,7 @@ RunOutput::RunOutput(const TrainQuestion& question)
       output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)),
       overwrites_(question.overwrite),
       settings_(question.options.saving.directory, question.settings) {
+  if (!question.tensorboard.empty()) logs_.push_back({MakeEventLog(question.tensorboard)});
   if (question.log.empty()) return;
   absl::StatusOr<std::unique_ptr<MetricsLog>> log = MakeRunLog(question.log);
   logs_.push_back(log.ok() ? Log{*std::move(log)} : Log{nullptr, log.status()});

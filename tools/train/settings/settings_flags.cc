@@ -44,10 +44,10 @@ constexpr Keys kNotKept = {"resume",     "resume-or-start", "no-save",     "over
 constexpr Keys kInCheckpoint = {"init",     "lr",     "weight-decay", "clip",
                                 "momentum", "warmup", "lr-schedule"};
 
-constexpr Keys kSavingKeys = {"save", "save-every", "keep", "log"};
+constexpr Keys kSavingKeys = {"save", "save-every", "keep", "log", "tensorboard"};
 
-constexpr Keys kPaths = {"data",    "tokenizer", "chat-template", "init",
-                         "adapter", "save",      "plan",          "log"};
+constexpr Keys kPaths = {"data", "tokenizer", "chat-template", "init",       "adapter",
+                         "save", "plan",      "log",           "tensorboard"};
 
 // Flags that answer a question in another way than the typed one does, which goes before them.
 struct Alternatives {

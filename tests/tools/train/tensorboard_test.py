@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""The files of `sluice train --tensorboard DIR`, by a reader of their format that shares nothing with the writer.
+
+Usage: tensorboard_test.py PATH-TO-SLUICE"""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SLUICE = os.path.abspath(sys.argv.pop(1))
+RUN = ('--layers 2 --dim 16 --heads 2 --seq 16 --stages 2 --micro-batch-size 2 --micro-batches 2 --eval-micro-batches 1 '
+       '--no-pin --steps 6').split()
+SHOWN = ['loss', 'grad_norm', 'lr', 'step_seconds', 'tokens_per_second', 'flops_per_second', 'bubble', 'predicted_bubble',
+         'predicted_step_seconds']
+
+
+def crc32c(data):
+    """By Castagnoli's polynomial, bit by bit."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
+
+
+def records(data):
+    """The records of a TFRecord file; raises where a checksum is wrong or a record is cut off."""
+    while data:
+        length, checksum = struct.unpack_from('<QI', data)
+        record = data[12:12 + length]
+        if masked(data[:8]) != checksum or masked(record) != struct.unpack_from('<I', data, 12 + length)[0]:
+            raise ValueError('wrong checksum')
+        yield record
+        data = data[16 + length:]
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7f) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def fields(message):
+    """[number of a field] its values, in the wire format of protocol buffers."""
+    found, at = {}, 0
+    while at < len(message):
+        key, at = varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(message, at)
+        elif kind == 2:
+            length, at = varint(message, at)
+            value, at = message[at:at + length], at + length
+        else:
+            value, at = struct.unpack_from({1: '<d', 5: '<f'}[kind], message, at)[0], at + {1: 8, 5: 4}[kind]
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+class Tensorboard(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / 'text').write_text('And the evening and the morning were day.\n' * 60)
+
+    def train(self, *flags):
+        result = subprocess.run([SLUICE, 'train', *flags], capture_output=True, text=True, cwd=self.folder, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def events(self, path):
+        """(step, {tag: number}) of each event after the first two, which say that a run begins; its first step."""
+        version, start, *others = [fields(record) for record in records(path.read_bytes())]
+        self.assertEqual(version[3], [b'brain.Event:2'])
+        self.assertEqual(fields(start[7][0]), {1: [1]})
+        numbers = []
+        for event in others:
+            self.assertLess(abs(event[1][0] - path.stat().st_mtime), 60)
+            values = [fields(value) for value in fields(event[5][0])[1]]
+            numbers.append((event[2][0], {value[1][0].decode(): value[2][0] for value in values}))
+        return start[2][0], numbers
+
+    def check(self, numbers, printed):
+        """`printed`: the lines of --json from the same step on."""
+        lines = [json.loads(line) for line in printed.splitlines()]
+        lines = [line for line in lines if 'loss' in line or 'eval_loss' in line and 'evaluated_step' in line]
+        self.assertEqual(len(numbers), len(lines))
+        for (step, shown), line in zip(numbers, lines):
+            tags = SHOWN if 'loss' in line else ['eval_loss', 'accuracy']
+            self.assertEqual(step, line.get('step', line.get('evaluated_step')))
+            self.assertEqual(list(shown), tags)
+            for tag in tags:
+                self.assertEqual(shown[tag], struct.unpack('<f', struct.pack('<f', line[tag]))[0], tag)
+
+    def test_the_reader_knows_the_checksum(self):
+        self.assertEqual(crc32c(b'123456789'), 0xe3069283)  # the check value of CRC-32C
+
+    def test_has_the_numbers_of_json_and_goes_on(self):
+        flags = ['--data', 'text', *RUN, '--eval-every', '3', '--save', 'out', '--save-every', '2', '--keep', 'all',
+                 '--tensorboard', 'board/run']
+        printed = self.train(*flags, '--json')
+        first, = (self.folder / 'board/run').iterdir()
+        self.assertRegex(first.name, r'^events\.out\.tfevents\.\d{10}\.')
+        begin, numbers = self.events(first)
+        self.assertEqual(begin, 1)
+        self.check(numbers, printed)
+
+        shutil.rmtree(self.folder / 'out/step-00000006')
+        (self.folder / 'out/latest').unlink()
+        (self.folder / 'out/latest').symlink_to('step-00000004')
+        printed = self.train('--resume', 'out', '--steps', '7', '--json')
+        second, = set((self.folder / 'board/run').iterdir()) - {first}
+        begin, numbers = self.events(second)
+        self.assertEqual(begin, 5)
+        self.check(numbers, printed)
+        self.assertEqual([step for step, _ in numbers], [5, 6, 6, 7, 7])
+
+    def test_what_cannot_be_written_is_said_before_the_training(self):
+        result = subprocess.run([SLUICE, 'train', '--data', 'text', *RUN, '--tensorboard', 'text'], capture_output=True,
+                                text=True, cwd=self.folder, check=False)
+        self.assertEqual((result.returncode, result.stdout), (2, ''))
+        self.assertIn('--tensorboard text: cannot write there: Not a directory', result.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,134 @@
+#include "tools/train/log/event_file.h"
+
+#include <fcntl.h>
+#include <isa-l/crc.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "models/files/file_writer.h"
+#include "tools/train/log/write_all.h"
+
+namespace sluice {
+namespace {
+
+// Fields of event.proto and summary.proto, and the wire types of protocol buffers.
+enum EventField : uint32_t {
+  kWallTime = 1,
+  kStep = 2,
+  kFileVersion = 3,
+  kSummary = 5,
+  kSession = 7
+};
+enum SummaryField : uint32_t { kValue = 1 };
+enum ValueField : uint32_t { kTag = 1, kSimpleValue = 2 };
+enum SessionField : uint32_t { kStatus = 1 };
+enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+constexpr uint64_t kStarted = 1;  // SessionLog.START
+
+void PutVarint(uint64_t value, std::string* out) {
+  for (; value >= 0x80U; value >>= 7U) out->push_back(static_cast<char>(value | 0x80U));
+  out->push_back(static_cast<char>(value));
+}
+
+void PutKey(uint32_t field, WireType type, std::string* out) { PutVarint(field << 3U | type, out); }
+
+// `value` as it is in memory: all that sluice runs on is little-endian, as these formats are.
+template <typename T>
+void PutFixed(T value, std::string* out) {
+  char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  out->append(bytes, sizeof(T));
+}
+
+void PutBytes(uint32_t field, const std::string& bytes, std::string* out) {
+  PutKey(field, kBytes, out);
+  PutVarint(bytes.size(), out);
+  out->append(bytes);
+}
+
+void PutNumber(uint32_t field, uint64_t value, std::string* out) {
+  PutKey(field, kVarint, out);
+  PutVarint(value, out);
+}
+
+// An event of now, without what it is about.
+std::string EventAt(int64_t step) {
+  std::string event;
+  PutKey(kWallTime, kFixed64, &event);
+  PutFixed(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), &event);
+  PutNumber(kStep, static_cast<uint64_t>(step), &event);
+  return event;
+}
+
+// The CRC-32C of `bytes`, masked as in TFRecords: a checksum of data that have checksums in them
+// is a weak one.
+uint32_t MaskedChecksum(std::string bytes) {
+  constexpr uint32_t kAll = 0xffffffffU, kMask = 0xa282ead8U;
+  auto* data = reinterpret_cast<unsigned char*>(bytes.data());
+  const uint32_t crc = crc32_iscsi(data, static_cast<int>(bytes.size()), kAll) ^ kAll;
+  return (crc >> 15U | crc << 17U) + kMask;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& directory) {
+  const std::string name = absl::StrCat("events.out.tfevents.", absl::ToUnixSeconds(absl::Now()),
+                                        ".", HostName(), ".", getpid(), ".");
+  for (int number = 0;; ++number) {
+    const std::string path =
+        (std::filesystem::path(directory) / absl::StrCat(name, number)).string();
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return FileError(errno, absl::StrCat("cannot create ", path));
+    std::unique_ptr<EventFile> file(new EventFile(path, fd));
+    std::string event = EventAt(0);
+    PutBytes(kFileVersion, "brain.Event:2", &event);
+    if (absl::Status status = file->AddRecord(event); !status.ok()) return status;
+    return file;
+  }
+}
+
+EventFile::~EventFile() { close(fd_); }
+
+absl::Status EventFile::AddStart(int64_t step) {
+  std::string session, event = EventAt(step);
+  PutNumber(kStatus, kStarted, &session);
+  PutBytes(kSession, session, &event);
+  return AddRecord(event);
+}
+
+absl::Status EventFile::AddScalars(int64_t step, const std::vector<Scalar>& scalars) {
+  std::string summary, event = EventAt(step);
+  for (const auto& [tag, number] : scalars) {
+    std::string value;
+    PutBytes(kTag, tag, &value);
+    PutKey(kSimpleValue, kFixed32, &value);
+    PutFixed(static_cast<float>(number), &value);
+    PutBytes(kValue, value, &summary);
+  }
+  PutBytes(kSummary, summary, &event);
+  return AddRecord(event);
+}
+
+absl::Status EventFile::AddRecord(const std::string& event) {
+  std::string length, record;
+  PutFixed(static_cast<uint64_t>(event.size()), &length);
+  record = length;
+  PutFixed(MaskedChecksum(length), &record);
+  record += event;
+  PutFixed(MaskedChecksum(event), &record);
+  return WriteAll(fd_, record, path_);
+}
+
+}  // namespace sluice

@@ -1,0 +1,44 @@
+#ifndef SLUICE_TOOLS_TRAIN_LOG_EVENT_FILE_H_
+#define SLUICE_TOOLS_TRAIN_LOG_EVENT_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+// A name as TensorBoard shows it, and a number.
+using Scalar = std::pair<std::string, double>;
+
+// An event file of TensorBoard: TFRecords, each an `Event` in the wire format of protocol buffers.
+// https://github.com/tensorflow/tensorboard/blob/master/tensorboard/compat/proto/event.proto
+// All that is added is in the file when the call returns. Errors are FileError's.
+class EventFile {
+ public:
+  // A new file, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER, in a directory that is there.
+  static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory);
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // A run begins: what earlier files of the directory say of `step` and of later ones is no longer
+  // shown.
+  absl::Status AddStart(int64_t step);
+  absl::Status AddScalars(int64_t step, const std::vector<Scalar>& scalars);
+
+ private:
+  EventFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  absl::Status AddRecord(const std::string& event);
+
+  const std::string path_;
+  const int fd_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_LOG_EVENT_FILE_H_
