@@ -706,6 +706,11 @@ class TrainProcesses(unittest.TestCase):
         with open(trace, encoding='utf-8') as file:
             events = json.load(file)['traceEvents']
         self.assertEqual({event['args']['rank'] for event in events if event['ph'] == 'X'}, {0, 1, 2})
+        # On one machine all clocks are one: no message comes before it is sent, and each arrow has two ends.
+        sent, received = ({event['id']: event['ts'] for event in events if event['ph'] == end} for end in 'sf')
+        self.assertEqual(sent.keys(), received.keys())
+        self.assertGreater(len(sent), 0)
+        self.assertTrue(all(received[arrow] >= time for arrow, time in sent.items()))
 
     def slow_stage_named(self):
         """What a run says of its second stage once that is slow; None if other work on this machine hid it."""
