@@ -10,8 +10,6 @@
 namespace sluice {
 namespace {
 
-// A trace of more than this is no use to a viewer; the first steps are kept.
-constexpr size_t kMostEvents = 1'000'000;
 constexpr double kNanosecondsPerSecond = 1e9;
 
 // [instruction] as PeakLiveBytes counts them.
@@ -32,8 +30,9 @@ bool IsMessage(Op op) {
 
 }  // namespace
 
-TraceRecorder::TraceRecorder(const RankState& state, std::optional<TracedSteps> steps)
-    : state_(state), program_(state.train_program()), steps_(steps) {
+TraceRecorder::TraceRecorder(const RankState& state, std::optional<TracedSteps> steps,
+                             size_t most_events)
+    : state_(state), program_(state.train_program()), steps_(steps), most_events_(most_events) {
   if (!steps_.has_value()) return;
   clock_.emplace(&state.device(), state.stream(), program_);
   names_ = InstructionNames(program_);
@@ -92,7 +91,7 @@ void TraceRecorder::AppendMemory(int64_t step, int64_t time, int64_t bytes) {
 
 void TraceRecorder::Append(TraceEvent event) {
   if (full_) return;
-  if (events_.size() == kMostEvents) {
+  if (events_.size() == most_events_) {
     full_ = true;
     event.kind = TraceEvent::Kind::kFull;
   }

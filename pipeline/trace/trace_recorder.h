@@ -1,6 +1,7 @@
 #ifndef SLUICE_PIPELINE_TRACE_TRACE_RECORDER_H_
 #define SLUICE_PIPELINE_TRACE_TRACE_RECORDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,12 +13,16 @@
 
 namespace sluice {
 
+// A trace of more events per rank is no use to a viewer; the first steps are kept.
+inline constexpr size_t kMostTraceEvents = 1'000'000;
+
 // Keeps what one rank does in the steps of a run that are traced. Without a trace it keeps nothing
 // and reads no clock.
 class TraceRecorder {
  public:
   // `steps`: those that are traced; none: no trace. `state` must outlive this.
-  TraceRecorder(const RankState& state, std::optional<TracedSteps> steps);
+  TraceRecorder(const RankState& state, std::optional<TracedSteps> steps,
+                size_t most_events = kMostTraceEvents);
 
   // Not OK where the device has no events left for the instructions' times.
   absl::Status status() const;
@@ -58,6 +63,7 @@ class TraceRecorder {
   const RankState& state_;
   const RankProgram& program_;
   const std::optional<TracedSteps> steps_;
+  const size_t most_events_;  // then one more, which says so
   std::optional<InstructionClock> clock_;
   std::vector<Action> names_;  // [instruction]
   std::vector<int64_t> live_;  // [instruction] bytes of the buffers that are alive at it

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 
+#include "pipeline/run/rank_state.h"
 #include "pipeline/trace/format_trace.h"
+#include "pipeline/trace/trace_recorder.h"
 #include "tests/pipeline/small_run.h"
 #include "tests/pipeline/trace/trace_facts.h"
 
@@ -115,6 +117,23 @@ TEST(TraceOfRun, ShowsAWindowOfSteps) {
     EXPECT_EQ(facts.most_held[static_cast<size_t>(rank)], PlannedPeak(plan, rank));
     EXPECT_EQ(facts.held[static_cast<size_t>(rank)], 0);
   }
+}
+
+// The first events are kept, and the trace says that there were more.
+TEST(TraceOfRun, SaysThatItIsFull) {
+  constexpr size_t kMost = 5;
+  const RunPlan plan = MakePlan({.ranks = 1});
+  const auto state = RankState::Create(plan, 0);
+  ASSERT_TRUE(state.ok()) << state.status();
+  TraceRecorder recorder(**state, TracedSteps(), kMost);
+  EXPECT_NE(recorder.ClockOf(1, 1), nullptr);
+  for (int64_t step = 1; step < 20; ++step)
+    const auto update = recorder.In(TracePhase::kUpdate, step);
+  ASSERT_EQ(recorder.events().size(), kMost + 1);
+  EXPECT_EQ(recorder.events()[kMost - 1].step, kMost);
+  EXPECT_EQ(recorder.events().back().kind, TraceEvent::Kind::kFull);
+  EXPECT_EQ(recorder.ClockOf(20, 1), nullptr);
+  EXPECT_THAT(FormatTrace(recorder.events(), plan), testing::HasSubstr("the trace is full"));
 }
 
 bool IsOfPlan(const TraceEvent& event) {
