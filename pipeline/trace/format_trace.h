@@ -12,8 +12,8 @@ namespace sluice {
 // Chrome/Perfetto trace (JSON) of a run of `plan`, written as that of a planned timetable is
 // (RenderTrace): one thread per rank of the world, and another one for what it does in the
 // background; a complete event for each action, message, wait and phase; an arrow from each send to
-// its receive; a counter of the bytes that each rank holds of its step region. Microseconds from the
-// first start.
+// its receive; a counter of the bytes that each rank holds of its step region. Microseconds from
+// the first start.
 std::string FormatTrace(const std::vector<TraceEvent>& trace, const RunPlan& plan);
 
 }  // namespace sluice

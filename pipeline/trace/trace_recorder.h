@@ -29,8 +29,8 @@ class TraceRecorder {
   // By how many seconds this rank's clock is ahead of rank 0's.
   void SetClockAhead(double seconds);
 
-  // For a pass over the training program that begins with step `first` and takes `count` steps; null
-  // where none of them is traced.
+  // For a pass over the training program that begins with step `first` and takes `count` steps;
+  // null where none of them is traced.
   InstructionClock* ClockOf(int64_t first, int64_t count);
   // Keeps that pass: its actions, its messages and waits, and the memory that its buffers take.
   void AppendPass(int64_t first, int64_t count);

@@ -95,8 +95,8 @@ class Chart {
     return svg;
   }
 
-  // The area that no timetable can reach: what is proved for a limit holds for all below it, back to
-  // the next lower one.
+  // The area that no timetable can reach: what is proved for a limit holds for all below it, back
+  // to the next lower one.
   std::string Area() const {
     std::string path;
     double before = X(first_);
