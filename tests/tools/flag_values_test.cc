@@ -17,21 +17,10 @@ namespace {
 
 using ::testing::StartsWith;
 
-constexpr const char* kCommands[] = {"plan",
-                                     "profile",
-                                     "train",
-                                     "sample",
-                                     "chat",
-                                     "score",
-                                     "tokenize",
-                                     "merge",
-                                     "calibrate",
-                                     "config",
-                                     "schedule list",
-                                     "doctor",
-                                     "schedule show",
-                                     "schedule compare",
-                                     "schedule check"};
+constexpr const char* kCommands[] = {
+    "plan",          "profile",  "train",         "sample",           "chat",
+    "score",         "tokenize", "merge",         "calibrate",        "config",
+    "schedule list", "doctor",   "schedule show", "schedule compare", "schedule check"};
 
 struct Flag {
   std::vector<std::string> command;
