@@ -2,34 +2,30 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "models/device/cuda_device.h"
 #include "models/files/positioned_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/train/log/write_all.h"
 
 extern char** environ;
 
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr char kTraining[] =
@@ -40,30 +36,26 @@ std::vector<std::string> Words(absl::string_view text) {
   return absl::StrSplit(text, ' ', absl::SkipEmpty());
 }
 
-// A folder that is removed, with all that is in it.
-class ScratchFolder {
+// A file that has no name: nothing of it is left, however the test ends.
+class MemoryFile {
  public:
-  ScratchFolder() {
-    std::error_code ignored;
-    std::string name = (fs::temp_directory_path(ignored) / "sluice-test-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  MemoryFile() : fd_(memfd_create("sluice-test", MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (fd_ >= 0) close(fd_);
   }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
 
-  absl::StatusOr<std::string> PathOf(const char* name) const {
-    if (!path_.empty()) return (fs::path(path_) / name).string();
-    return absl::InvalidArgumentError(
-        "cannot make a folder for temporary files; set TMPDIR to a "
-        "folder that can be written");
+  absl::Status status() const {
+    if (fd_ >= 0) return absl::OkStatus();
+    return absl::ResourceExhaustedError("there can be no more open files");
   }
+  int fd() const { return fd_; }
+  // By which other processes open it.
+  std::string path() const { return absl::StrCat("/proc/", getpid(), "/fd/", fd_); }
 
  private:
-  std::string path_;
+  const int fd_;
 };
 
 // What is read of it is as good as any text.
@@ -81,18 +73,20 @@ struct Ended {
   std::string errors;
 };
 
-absl::StatusOr<Ended> RunProgram(const std::string& program, std::vector<std::string> arguments,
-                                 const std::string& output, const std::string& errors) {
+absl::StatusOr<Ended> RunProgram(const std::string& program, std::vector<std::string> arguments) {
+  const MemoryFile output, errors;
+  absl::Status status = output.status();
+  status.Update(errors.status());
+  if (!status.ok()) return status;
   arguments.insert(arguments.begin(), "sluice");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  constexpr int kMode = O_WRONLY | O_CREAT | O_TRUNC;
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), kMode, 0600);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), kMode, 0600);
+  posix_spawn_file_actions_adddup2(&files, output.fd(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, errors.fd(), STDERR_FILENO);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, program.c_str(), &files, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
@@ -100,13 +94,13 @@ absl::StatusOr<Ended> RunProgram(const std::string& program, std::vector<std::st
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot start a process: ", std::strerror(error)));
   }
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  absl::StatusOr<std::string> out = ReadWholeFile(output, kMostTextBytes);
-  absl::StatusOr<std::string> err = ReadWholeFile(errors, kMostTextBytes);
+  int ended = 0;
+  while (waitpid(pid, &ended, 0) < 0 && errno == EINTR) continue;
+  absl::StatusOr<std::string> out = ReadWholeFile(output.path(), kMostTextBytes);
+  absl::StatusOr<std::string> err = ReadWholeFile(errors.path(), kMostTextBytes);
   if (!out.ok()) return out.status();
   if (!err.ok()) return err.status();
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kExitPeerLost);
+  const int code = WIFEXITED(ended) ? WEXITSTATUS(ended) : static_cast<int>(kExitPeerLost);
   return Ended{code, *std::move(out), *std::move(err)};
 }
 
@@ -133,17 +127,14 @@ void TakeOutput(const std::string& output, WayResult* result) {
 }
 
 absl::StatusOr<WayResult> TrainInWay(const std::string& program, const TrainingWay& way,
-                                     const std::string& data, const ScratchFolder& scratch) {
-  const absl::StatusOr<std::string> output = scratch.PathOf("output");
-  const absl::StatusOr<std::string> errors = scratch.PathOf("errors");
-  if (!output.ok() || !errors.ok()) return output.ok() ? errors.status() : output.status();
+                                     const std::string& data) {
   std::vector<std::string> arguments = way.arguments;
   for (const std::string& word : Words(absl::StrCat(kTraining, " --data ", data)))
     arguments.push_back(word);
   WayResult result;
   result.way = way;
   const auto start = std::chrono::steady_clock::now();
-  const absl::StatusOr<Ended> ended = RunProgram(program, arguments, *output, *errors);
+  const absl::StatusOr<Ended> ended = RunProgram(program, arguments);
   if (!ended.ok()) return ended.status();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (ended->exit_code != kExitDone) {
@@ -195,13 +186,13 @@ std::string FirstDifference(const WayResult& first, const WayResult& other) {
 absl::StatusOr<std::vector<WayResult>> TrainInWays(
     const std::string& program, const std::vector<TrainingWay>& ways,
     const std::function<void(const WayResult&)>& done) {
-  const ScratchFolder scratch;
-  const absl::StatusOr<std::string> data = scratch.PathOf("text");
-  if (!data.ok()) return data.status();
-  if (absl::Status status = WriteOutput(*data, Text()); !status.ok()) return status;
+  const MemoryFile data;
+  if (!data.status().ok()) return data.status();
+  if (absl::Status status = WriteAll(data.fd(), Text(), "the text to train on"); !status.ok())
+    return status;
   std::vector<WayResult> results;
   for (const TrainingWay& way : ways) {
-    absl::StatusOr<WayResult> result = TrainInWay(program, way, *data, scratch);
+    absl::StatusOr<WayResult> result = TrainInWay(program, way, data.path());
     if (!result.ok()) return result.status();
     const auto first = std::find_if(results.begin(), results.end(), [&](const WayResult& other) {
       return other.way.kind == way.kind;
