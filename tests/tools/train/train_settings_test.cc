@@ -158,6 +158,19 @@ TEST_F(TrainSettingsTest, AConfigIsAsGoodAsFlags) {
   EXPECT_EQ(LastLine(read.out)["weights_hash"], typed["weights_hash"]);
 }
 
+TEST_F(TrainSettingsTest, PlanTakesAConfigToo) {
+  const ProcessResult typed =
+      Sluice("plan char-gpt --devices 2 --device h200 --micro-batches 4 --schedule 1f1b");
+  const std::string file = Write(
+      "model = 'char-gpt'\ndevices = 2\ndevice = 'h200'\n"
+      "micro-batches = 8\nschedule = '1f1b'\n");
+  const ProcessResult read = Sluice("plan --micro-batches 4 --config " + file);
+  EXPECT_EQ(read.exit_code, kExitDone) << read.err;
+  EXPECT_EQ(read.out, typed.out);
+  EXPECT_THAT(Sluice("plan --config " + Write("devics = 2")).err,
+              HasSubstr("'devics' is no flag of 'sluice plan', but 'devices' is"));
+}
+
 TEST_F(TrainSettingsTest, WhatIsWrongInAConfigIsNamed) {
   struct Wrong {
     const char* text;
