@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "drawn.h"
 #include "random_timetable.h"
 #include "schedules/generators/catalogue.h"
@@ -139,7 +140,10 @@ TEST(RenderHtml, CarriesTheActionsAndTheirDescription) {
 }
 
 TEST(RenderHtml, AsksForNothingElse) {
-  const std::string page = Page(Draw("1f1b", {4, 8}));
+  // A name that nobody looks up, and a part of the picture itself.
+  const std::string page = absl::StrReplaceAll(
+      Page(Draw("1f1b", {4, 8})),
+      {{"http://www.w3.org/2000/svg", ""}, {"url(#hatch-", ""}, {"url(#${", ""}});
   for (const char* outside : {"http:", "https:", "//cdn", " src=", "@import", "url(", "import("})
     EXPECT_THAT(page, Not(HasSubstr(outside)));
   EXPECT_THAT(page, Not(HasSubstr("{{")));

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "models/device/cuda_device.h"
 #include "models/files/positioned_file.h"
+#include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/train/log/write_all.h"
@@ -25,8 +26,6 @@ extern char** environ;
 
 namespace sluice {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr char kTraining[] =
     "--json --model char-gpt --layers 4 --dim 64 --heads 4 --seq 64 --micro-batch-size 2 "
@@ -116,8 +115,9 @@ std::string Said(const std::string& errors) {
 
 void TakeOutput(const std::string& output, WayResult* result) {
   for (const absl::string_view line : absl::StrSplit(output, '\n', absl::SkipEmpty())) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
+    const absl::StatusOr<nlohmann::json> parsed = ParseJson(line);
+    if (!parsed.ok() || !parsed->is_object()) continue;
+    const nlohmann::json& json = *parsed;
     if (json.contains("loss_hex")) {
       result->losses.push_back(json["loss_hex"].get<std::string>());
       result->last_loss = json.value("loss", 0.0);

@@ -132,6 +132,7 @@ std::vector<std::string> CallsOfNlohmannsParsers() {
       std::ifstream file(path);
       for (std::string line; std::getline(file, line);) {
         if (!std::regex_search(line, call)) continue;
+        if (line.find("toml::parse(") != std::string::npos) continue;  // another language
         calls.push_back(
             absl::StrCat(std::filesystem::relative(path, SourceFolder()).string(), ": ", line));
       }

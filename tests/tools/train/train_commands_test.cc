@@ -322,9 +322,10 @@ TEST(Commands, ArePortions) {
 
 TEST(Commands, ThatAreWrongAreRefused) {
   for (const char* line :
-       {"", "fit", "[]", "{}", R"({"do": 3})", R"({"do": "fly"})", R"({"do": "fit", "steps": -1})",
-        R"({"do": "fit", "steps": 1.5})", R"({"do": "fit", "steps": 9223372036854775808})",
-        R"({"do": "fit", "step": 1})", R"({"do": "evaluate", "steps": 1})", R"({"do": "save"})",
+       {"", "fit", "[]", R"({"do": "fit", "do": "hash"})", "{}", R"({"do": 3})", R"({"do": "fly"})",
+        R"({"do": "fit", "steps": -1})", R"({"do": "fit", "steps": 1.5})",
+        R"({"do": "fit", "steps": 9223372036854775808})", R"({"do": "fit", "step": 1})",
+        R"({"do": "evaluate", "steps": 1})", R"({"do": "save"})",
         R"({"do": "save", "directory": ""})", R"({"do": "save", "directory": 1})",
         R"({"do": "save", "directory": "x", "overwrite": 1})",
         R"({"do": "save", "directory": "/proc/nowhere"})"}) {

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
+#include "models/spec/json.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -119,7 +120,8 @@ struct Description {
 };
 
 absl::StatusOr<Description> ParseDescription(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<nlohmann::json> parsed = ParseJson(text);
+  const nlohmann::json json = parsed.ok() ? *parsed : nlohmann::json();
   Description description;
   if (json.is_object() && json.contains("documents") && json["documents"].is_boolean() &&
       json.contains("validation") && json["validation"].is_number_unsigned()) {

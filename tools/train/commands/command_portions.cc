@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/spec/json.h"
 #include "tools/train/running/train_signals.h"
 
 namespace sluice {
@@ -95,7 +96,9 @@ std::optional<std::string> CommandPortions::ReadLine() {
 }
 
 absl::StatusOr<Portion> CommandPortions::Parse(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<Json> parsed = ParseJson(line);
+  if (!parsed.ok()) return NotACommand(line, std::string(parsed.status().message()));
+  const Json& json = *parsed;
   if (!json.is_object() || !json.contains("do") || !json["do"].is_string()) {
     return NotACommand(line, "it is no JSON object with a field 'do'");
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "models/spec/json.h"
 
 namespace sluice {
 namespace {
@@ -39,12 +40,11 @@ class JsonLines : public LogFormat {
     if (!MayBegin(text, "{\"step\":") && !MayBegin(text, "{\"evaluated_step\":"))
       return NotALog(path, 1, "does not begin with a 'step'");
     for (const absl::string_view line : WholeLines(text)) {
-      LogRecord record = LogRecord::parse(line, nullptr, /*allow_exceptions=*/false);
-      const bool known =
-          record.is_object() && (record.value("step", LogRecord()).is_number() ||
-                                 record.value("evaluated_step", LogRecord()).is_number());
+      absl::StatusOr<LogRecord> record = ParseOrderedJsonObject(line, path, "");
+      const bool known = record.ok() && (record->value("step", LogRecord()).is_number() ||
+                                         record->value("evaluated_step", LogRecord()).is_number());
       if (!known) return NotALog(path, records.size() + 1, "is no JSON object with a 'step'");
-      records.push_back(std::move(record));
+      records.push_back(*std::move(record));
     }
     return records;
   }

@@ -57,7 +57,7 @@ struct Alternatives {
 constexpr Keys kForStages = {"partition", "plan", "stage-replicas"};
 constexpr Keys kForPartition = {"plan"};
 constexpr Keys kForPlan = {"partition"};
-constexpr Keys kForStageReplicas = {"partition", "plan"};
+constexpr Keys kForStageReplicas = {"stages", "partition", "plan"};
 constexpr Keys kForLora = {"adapter"};
 constexpr Keys kForAdapter = {"lora"};
 constexpr Keys kForResume = {"resume-or-start"};
