@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tests/pipeline/small_run.h"
+
 namespace sluice {
 namespace {
 

@@ -46,7 +46,7 @@ class ListedPortions : public Portions {
 };
 
 fs::path Scratch(const std::string& name) {
-  const fs::path path = fs::path(testing::TempDir()) / ("portions_" + name);
+  fs::path path = fs::path(testing::TempDir()) / ("portions_" + name);
   fs::remove_all(path);
   return path;
 }
