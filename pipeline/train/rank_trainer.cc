@@ -184,6 +184,7 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
   if (summary_.regroups) return absl::OkStatus();
   summary_.interrupted = asked_ == Asked::kStop && step_ < until;
   if (absl::Status status = state_check_.Check(step_); !status.ok()) return status;
+  failed_save_ = absl::OkStatus();  // of those before, somebody was told
   if (last || !summary_.interrupted) {
     if (absl::Status status = SavePortion(portion.saves_to, last); !status.ok()) return status;
   }
@@ -210,7 +211,6 @@ absl::Status RankTrainer::RunPortions() {
     if (!next.ok()) return next.status();
     if (!next->has_value()) return absl::OkStatus();
     Portion& portion = **next;
-    failed_save_ = absl::OkStatus();
     if (portion.refused.ok()) {
       const int64_t left = options_.training.steps - step_;
       if (left > 0 && portion.steps >= left) {

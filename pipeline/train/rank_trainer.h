@@ -165,7 +165,7 @@ class RankTrainer {
   Asked asked_ = Asked::kNothing;  // by any rank, at the last step
   int64_t saved_step_ = -1;        // to the run's own directory,
   std::string saved_path_;         // as this checkpoint
-  absl::Status failed_save_;       // the last save of a portion that did not succeed
+  absl::Status failed_save_;       // why the end of a portion was not saved
   std::unique_ptr<SaveUnderWay> saving_;
   TraceRecorder trace_;
   AgreedStep last_;  // the step whose update the state has had

@@ -186,7 +186,8 @@ class Trainer:
         Args:
             steps: how many; fewer are taken where the run's last step comes first. None: all that
                 are left. When the last one is reached, what ``save`` and ``eval_every`` ask for is
-                done too.
+                done too; a checkpoint that cannot be written is then an error, and a line on
+                stderr before that.
 
         Ctrl-C ends it after the step that is being taken; KeyboardInterrupt is then raised, and
         the trainer can still be used; so is what a callback raises. A second Ctrl-C ends the
@@ -355,6 +356,8 @@ class Trainer:
                 raised = error  # once the step that is being taken has ended
                 self._program.interrupt()
         if "refused" in line:
+            if what == "fit":
+                self._do("fit", steps=0)  # steps may have been taken before
             raise from_exit_code(int(line["exit_code"]), str(line["refused"]))
         self._step = int(line["steps"])
         if raised is not None:

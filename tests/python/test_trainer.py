@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -422,3 +423,20 @@ def test_a_run_that_saves_is_resumed_by_its_folder_alone(text, tmp_path):
     assert "fd:" not in (run / "run.toml").read_text()
     with pytest.raises(ValueError, match="data"):
         sluice.Trainer(data=tokens, resume=run)
+
+
+def test_a_checkpoint_that_fails_costs_no_step(text, tmp_path, capfd):
+    """On the way it is a line on stderr; at the end, and where it was asked for, an error."""
+    run = tmp_path / "run"
+    with sluice.Trainer(data=text, steps=STEPS, save=run, save_every=2, **SHAPE) as trainer:
+        trainer.fit(1)
+        shutil.rmtree(run)
+        run.write_text("no directory any more")
+        assert trainer.fit(3).steps == 4
+        with pytest.raises(ValueError):
+            trainer.fit()
+        assert trainer.step == STEPS
+        with pytest.raises(ValueError):
+            trainer.save_state(run)
+        trainer.save_state(tmp_path / "other")
+    assert "the run goes on without this checkpoint" in capfd.readouterr().err
