@@ -210,10 +210,15 @@ class AskedData : public Dataset {
   // Inputs and targets have four bytes each.
   int64_t BatchBytes(int64_t size) const { return 4 * (size * input_size() + TargetCount(size)); }
 
+  // The `count` ids of an answer from byte `first` on.
+  static std::vector<int32_t> IdsAt(const std::string& batch, size_t first, size_t count) {
+    std::vector<int32_t> ids(count);
+    if (count > 0) std::memcpy(ids.data(), batch.data() + first, count * sizeof(int32_t));
+    return ids;
+  }
   std::vector<int32_t> Targets(const std::string& batch, int64_t size) const {
-    std::vector<int32_t> targets(static_cast<size_t>(TargetCount(size)));
-    std::memcpy(targets.data(), batch.data() + 4 * size * input_size(), targets.size() * 4);
-    return targets;
+    return IdsAt(batch, static_cast<size_t>(4 * size * input_size()),
+                 static_cast<size_t>(TargetCount(size)));
   }
 
   // Zeros after the first failure. With the lock.
@@ -250,9 +255,7 @@ class AskedData : public Dataset {
 
   absl::Status Check(const std::string& batch, int64_t index, int64_t size) const {
     const auto inputs = static_cast<size_t>(tokens() ? size * input_size() : 0);
-    std::vector<int32_t> ids(inputs);
-    std::memcpy(ids.data(), batch.data(), inputs * sizeof(int32_t));
-    for (const int32_t id : ids) {
+    for (const int32_t id : IdsAt(batch, 0, inputs)) {
       if (id < 0 || id >= request_.classes) return OutOfRange("input", index, id);
     }
     for (const int32_t id : Targets(batch, size)) {
