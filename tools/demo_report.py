@@ -10,6 +10,7 @@ import statistics
 import sys
 
 MILLI = 1e3
+ACTIONS = ("F", "B", "I", "W", "RECOMPUTE")
 BUSY = 1.2  # a run that is this many times slower than planned gets a note
 
 
@@ -25,14 +26,18 @@ def costs(plan):
     return {"F": forward, "I": half, "W": half, "send": 0}
 
 
+def actions_of(trace):
+    """The events of the actions of a timetable; a trace has messages, updates and more besides."""
+    return [event for event in trace["traceEvents"] if event["ph"] == "X" and event.get("cat") in ACTIONS]
+
+
 def measured_steps(trace):
     """[(makespan, bubble)] of every step that ran, in milliseconds and as a share."""
     steps = collections.defaultdict(list)
     ranks = set()
-    for event in trace["traceEvents"]:
-        if event["ph"] == "X":
-            steps[event["args"]["step"]].append((event["ts"], event["ts"] + event["dur"]))
-            ranks.add(event["tid"])
+    for event in actions_of(trace):
+        steps[event["args"]["step"]].append((event["ts"], event["ts"] + event["dur"]))
+        ranks.add(event["tid"])
     result = []
     for spans in steps.values():
         makespan = max(end for _, end in spans) - min(start for start, _ in spans)
@@ -44,10 +49,8 @@ def measured_steps(trace):
 def durations(trace):
     """{(stage, "F" or "B"): median milliseconds}."""
     seen = collections.defaultdict(list)
-    for event in trace["traceEvents"]:
-        if event["ph"] == "X":
-            operation = event["name"].lstrip("0123456789")[0]
-            seen[event["args"]["stage"], operation].append(event["dur"] / MILLI)
+    for event in actions_of(trace):
+        seen[event["args"]["stage"], event["cat"]].append(event["dur"] / MILLI)
     return {key: statistics.median(values) for key, values in seen.items()}
 
 
