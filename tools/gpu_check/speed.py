@@ -182,11 +182,15 @@ def train_gpt2_xl(kit, clock, rows, shape=None):
     return compare_with_peer(kit, clock, rows, "gpt2-xl", shape)
 
 
+# The categories of a trace that are actions of a timetable.
+ACTIONS = ("F", "B", "I", "W", "RECOMPUTE")
+
+
 def idle_between_actions(trace):
     """Median seconds between the end of a rank's action and the start of its next one in the same step."""
     spans = {}
     for event in json.loads(trace)["traceEvents"]:
-        if event.get("ph") == "X":
+        if event.get("ph") == "X" and event.get("cat") in ACTIONS:
             key = event["tid"], event["args"]["step"]
             spans.setdefault(key, []).append((event["ts"], event["ts"] + event["dur"]))
     gaps = []
