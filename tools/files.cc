@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
@@ -15,6 +16,13 @@
 #include "tools/terminal.h"
 
 namespace sluice {
+
+std::string TargetOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  return error ? path : target.string();
+}
+
 namespace {
 
 struct Closer {
@@ -37,13 +45,6 @@ bool IsStandardOutput(const std::string& path) {
   struct stat file = {}, output = {};
   return stat(path.c_str(), &file) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
          file.st_dev == output.st_dev && file.st_ino == output.st_ino;
-}
-
-// The file that a link stands for, so that the link remains.
-std::string TargetOf(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path target = std::filesystem::canonical(path, error);
-  return error ? path : target.string();
 }
 
 // Whether a file is written beside `path`, to take its place. A device or a pipe has no place to
@@ -122,6 +123,16 @@ absl::Status CheckOutput(const std::string& path) {
   if (Exists(path) && access(path.c_str(), W_OK) != 0) return SystemError(path, "write");
   if (!IsReplaced(path)) return absl::OkStatus();
   return CannotWrite(path, FileWriter::Create(TargetOf(path)).status());
+}
+
+absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError(errno, absl::StrCat("cannot write ", path));
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace sluice {
 
@@ -23,6 +24,12 @@ absl::StatusOr<std::string> ReadStandardInput();
 absl::Status WriteOutput(const std::string& path, const std::string& text);
 // Whether WriteOutput could begin; changes nothing. For what is written after hours of work.
 absl::Status CheckOutput(const std::string& path);
+// Writes all of `bytes` to `fd`, an open file. FileError's status names `path`.
+absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path);
+
+// The file or directory that `path` stands for, from the root and without links: what is written there
+// leaves a link as it is. `path` itself where nothing is there.
+std::string TargetOf(const std::string& path);
 
 }  // namespace sluice
 

@@ -20,7 +20,6 @@
 #include "models/spec/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
-#include "tools/train/log/write_all.h"
 
 extern char** environ;
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -18,10 +17,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/types/span.h"
+#include "absl/strings/string_view.h"
 #include "models/spec/bfloat16.h"
 #include "models/spec/dtype.h"
 #include "models/spec/json.h"
+#include "tools/files.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -39,6 +39,7 @@ constexpr size_t kKept = 8;
 
 enum class Ask : int64_t { kDescription = 0, kMicroBatch = 1 };
 
+// As it is written.
 struct Question {
   Ask ask = Ask::kDescription;
   int64_t split = 0;   // 0: training, 1: validation
@@ -48,22 +49,8 @@ struct Question {
   int64_t tokens = 0;  // 1: the values are tokens, each with a target; 0: pixels, with a label
 };
 
-absl::Status Lost(const char* what, int error) {
-  return absl::UnavailableError(
-      absl::StrCat("the program that makes the data ", what,
-                   error == 0 ? "" : absl::StrCat(": ", std::strerror(error))));
-}
-
-absl::Status WriteAll(int fd, const void* data, size_t bytes) {
-  const auto* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = write(fd, at, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Lost("cannot be asked", errno);
-    at += written;
-    bytes -= static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
+absl::Status Lost(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat("the program that makes the data ", what));
 }
 
 absl::Status ReadAll(int fd, void* data, size_t bytes) {
@@ -71,8 +58,8 @@ absl::Status ReadAll(int fd, void* data, size_t bytes) {
   while (bytes > 0) {
     const ssize_t taken = read(fd, at, bytes);
     if (taken < 0 && errno == EINTR) continue;
-    if (taken < 0) return Lost("cannot be heard", errno);
-    if (taken == 0) return Lost("has ended", 0);
+    if (taken < 0) return Lost(absl::StrCat("cannot be heard: ", std::strerror(errno)));
+    if (taken == 0) return Lost("has ended");
     at += taken;
     bytes -= static_cast<size_t>(taken);
   }
@@ -86,15 +73,12 @@ class Channel {
 
   // `expected`: bytes; nullopt: any number. InvalidArgument: what the program says.
   absl::StatusOr<std::string> Get(const Question& question, std::optional<int64_t> expected) const {
-    const std::array<int64_t, 6> words = {static_cast<int64_t>(question.ask),
-                                          question.split,
-                                          question.index,
-                                          question.size,
-                                          question.values,
-                                          question.tokens};
-    absl::Status status = WriteAll(fds_.to, words.data(), sizeof(words));
+    static_assert(sizeof(Question) == 6 * sizeof(int64_t));
+    absl::Status status = WriteAll(
+        fds_.to, {reinterpret_cast<const char*>(&question), sizeof(question)}, "a question");
+    if (!status.ok()) return Lost(absl::StrCat("cannot be asked: ", status.message()));
     int64_t bytes = 0;  // negative: of an error
-    if (status.ok()) status = ReadAll(fds_.from, &bytes, sizeof(bytes));
+    status = ReadAll(fds_.from, &bytes, sizeof(bytes));
     if (!status.ok()) return status;
     const bool failed = bytes < 0;
     if (bytes < -kMostBytes || bytes > kMostBytes || (!failed && expected && bytes != *expected)) {

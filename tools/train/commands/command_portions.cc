@@ -4,14 +4,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/spec/json.h"
+#include "tools/files.h"
 #include "tools/train/running/train_signals.h"
 
 namespace sluice {
@@ -29,26 +30,11 @@ absl::Status NotACommand(const std::string& line, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("the command ", line, ": ", why, "; ", kCommands));
 }
 
-// Whether all fields of `json` are among `known`.
-std::string UnknownField(const Json& json, std::initializer_list<const char*> known) {
-  for (const auto& [name, value] : json.items()) {
-    bool found = name == "do";
-    for (const char* each : known) found = found || name == each;
-    if (!found) return name;
-  }
-  return "";
-}
-
-absl::StatusOr<bool> Flag(const Json& json, const char* name) {
-  if (!json.contains(name)) return false;
-  if (json[name].is_boolean()) return json[name].get<bool>();
-  return absl::InvalidArgumentError(absl::StrCat("field '", name, "' is neither true nor false"));
-}
-
-std::string WholePath(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(path, ignored);
-  return ignored ? path : whole.string();
+// The fields of each command, beside "do".
+const std::map<std::string, std::set<std::string>>& CommandFields() {
+  static const auto* const fields = new std::map<std::string, std::set<std::string>>{
+      {"fit", {"steps"}}, {"evaluate", {}}, {"hash", {}}, {"save", {"directory", "overwrite"}}};
+  return *fields;
 }
 
 }  // namespace
@@ -103,9 +89,14 @@ absl::StatusOr<Portion> CommandPortions::Parse(const std::string& line) {
     return NotACommand(line, "it is no JSON object with a field 'do'");
   }
   const auto what = json["do"].get<std::string>();
+  const auto fields = CommandFields().find(what);
+  if (fields == CommandFields().end())
+    return NotACommand(line, absl::StrCat("'", what, "' is nothing to do"));
+  for (const auto& [name, value] : json.items()) {
+    if (name == "do" || fields->second.contains(name)) continue;
+    return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
+  }
   if (what == "fit") {
-    if (const std::string name = UnknownField(json, {"steps"}); !name.empty())
-      return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
     if (!json.contains("steps")) return Portion{.steps = std::numeric_limits<int64_t>::max()};
     if (!json["steps"].is_number_unsigned() ||
         json["steps"].get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
@@ -113,33 +104,27 @@ absl::StatusOr<Portion> CommandPortions::Parse(const std::string& line) {
     }
     return Portion{.steps = json["steps"].get<int64_t>()};
   }
-  if (what == "evaluate" || what == "hash") {
-    if (const std::string name = UnknownField(json, {}); !name.empty())
-      return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
-    return Portion{.evaluates = what == "evaluate", .hashes = what == "hash"};
+  if (what != "save") return Portion{.evaluates = what == "evaluate", .hashes = what == "hash"};
+  if (!json.contains("directory") || !json["directory"].is_string() ||
+      json["directory"].get<std::string>().empty()) {
+    return NotACommand(line, "field 'directory' is no path");
   }
-  if (what == "save") {
-    if (const std::string name = UnknownField(json, {"directory", "overwrite"}); !name.empty())
-      return NotACommand(line, absl::StrCat("field '", name, "' is not known"));
-    if (!json.contains("directory") || !json["directory"].is_string() ||
-        json["directory"].get<std::string>().empty()) {
-      return NotACommand(line, "field 'directory' is no path");
-    }
-    const auto directory = json["directory"].get<std::string>();
-    const absl::StatusOr<bool> overwrite = Flag(json, "overwrite");
-    if (!overwrite.ok()) return NotACommand(line, std::string(overwrite.status().message()));
-    absl::Status owned = parts_.saves ? Own(directory, *overwrite) : absl::OkStatus();
+  const bool says = json.contains("overwrite");
+  if (says && !json["overwrite"].is_boolean())
+    return NotACommand(line, "field 'overwrite' is neither true nor false");
+  const auto directory = json["directory"].get<std::string>();
+  if (parts_.saves) {
+    absl::Status owned = Own(directory, says && json["overwrite"].get<bool>());
     if (!owned.ok()) return owned;
-    return Portion{.saves_to = directory};
   }
-  return NotACommand(line, absl::StrCat("'", what, "' is nothing to do"));
+  return Portion{.saves_to = directory};
 }
 
 absl::Status CommandPortions::Own(const std::string& directory, bool overwrite) {
   const TrainOptions& options = *parts_.options;
-  const std::string whole = WholePath(directory);
+  const std::string whole = TargetOf(directory);
   const std::string& own = options.saving.directory;
-  if (directories_.contains(whole) || (!own.empty() && WholePath(own) == whole)) {
+  if (directories_.contains(whole) || (!own.empty() && TargetOf(own) == whole)) {
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<RunDirectory>> opened =
@@ -150,7 +135,7 @@ absl::Status CommandPortions::Own(const std::string& directory, bool overwrite) 
                           .save_every = 0,
                           .given = options.training.given});
   if (!opened.ok()) return opened.status();
-  directories_[whole] = *std::move(opened);
+  directories_[TargetOf(directory)] = *std::move(opened);  // there now
   return absl::OkStatus();
 }
 

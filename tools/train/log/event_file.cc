@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "models/files/file_writer.h"
-#include "tools/train/log/write_all.h"
+#include "tools/files.h"
 
 namespace sluice {
 namespace {

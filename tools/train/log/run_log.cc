@@ -18,19 +18,11 @@
 #include "tools/files.h"
 #include "tools/train/log/log_format.h"
 #include "tools/train/log/records.h"
-#include "tools/train/log/write_all.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The file that a link stands for, so that the link remains.
-std::string TargetOf(const std::string& path) {
-  std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
-  return error ? path : target.string();
-}
 
 bool IsThere(const std::string& path) {
   std::error_code ignored;
@@ -59,7 +51,8 @@ absl::StatusOr<std::vector<LogRecord>> ReadRecords(const std::string& path, LogF
 class RunLog : public MetricsLog {
  public:
   RunLog(const std::string& path, std::unique_ptr<LogFormat> format)
-      : path_(TargetOf(path)), format_(std::move(format)) {}
+      : path_(TargetOf(path)),  // so that a link remains
+        format_(std::move(format)) {}
   ~RunLog() override { Close(); }
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
