@@ -205,7 +205,10 @@ class WorldTrainer {
       return exit_code;
     }
     if (leads()) return ReportRun(*question_, *compiled, *result, &*output);
-    if (output.has_value()) output->Done().IgnoreError();
+    if (output.has_value()) {
+      output->Finish().IgnoreError();  // its portions have been shown
+      return kExitDone;
+    }
     // A rank that was told to stop after the last step has ended as the others have.
     return result->summary.interrupted ? kExitInterrupted : kExitDone;
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
 #include "tools/train/log/event_file.h"
+#include "tools/train/log/records.h"
 
 namespace sluice {
 namespace {
@@ -28,18 +29,13 @@ class EventLog : public MetricsLog {
   }
 
   absl::Status Step(const StepMetrics& m) override {
-    std::vector<Scalar> scalars = {{"loss", m.loss},
-                                   {"grad_norm", m.grad_norm},
-                                   {"lr", m.lr},
-                                   {"step_seconds", m.step_seconds},
-                                   {"tokens_per_second", m.tokens_per_second},
-                                   {"flops_per_second", m.flops_per_second},
-                                   {"bubble", m.bubble},
-                                   {"predicted_bubble", m.predicted_bubble},
-                                   {"predicted_step_seconds", m.predicted_step_seconds}};
-    if (m.staleness.has_value()) {
-      scalars.emplace_back("staleness_max", m.staleness->max);
-      scalars.emplace_back("staleness_mean", m.staleness->mean);
+    std::vector<Scalar> scalars;
+    const LogRecord record = StepRecord(m, {});
+    for (const auto& [name, value] : record.items()) {
+      if (value.is_number() && name != "step") scalars.emplace_back(name, value.get<double>());
+      if (!value.is_object()) continue;
+      for (const auto& [part, number] : value.items())
+        scalars.emplace_back(absl::StrCat(name, "_", part), number.get<double>());
     }
     return file_->AddScalars(m.step, scalars);
   }

@@ -141,12 +141,9 @@ class Csv : public LogFormat {
 
 }  // namespace
 
-std::unique_ptr<LogFormat> JsonLinesFormat() { return std::make_unique<JsonLines>(); }
-std::unique_ptr<LogFormat> CsvFormat() { return std::make_unique<Csv>(); }
-
 absl::StatusOr<std::unique_ptr<LogFormat>> LogFormatOf(const std::string& path) {
-  if (absl::EndsWith(path, ".jsonl")) return JsonLinesFormat();
-  if (absl::EndsWith(path, ".csv")) return CsvFormat();
+  if (absl::EndsWith(path, ".jsonl")) return std::make_unique<JsonLines>();
+  if (absl::EndsWith(path, ".csv")) return std::make_unique<Csv>();
   return absl::InvalidArgumentError(
       absl::StrCat("--log ", path, ": expected a name that ends in .jsonl or .csv"));
 }

@@ -26,14 +26,11 @@ class LogFormat {
   virtual std::optional<std::string> Line(const LogRecord& record) = 0;
 };
 
-// Each record a line, as `sluice train --json` prints it.
-std::unique_ptr<LogFormat> JsonLinesFormat();
-// A line with the names of the columns, then a row for each record; what a record has not is empty,
-// so an evaluation is a row of its own. A number per rank is a column per rank, arena_bytes_0,
-// arena_bytes_1, ..., numbered from 0.
-std::unique_ptr<LogFormat> CsvFormat();
-
-// Of the format that the end of `path` says, .jsonl or .csv; InvalidArgument for any other.
+// The format that the end of `path` says; InvalidArgument for any but these:
+// - .jsonl: each record a line, as `sluice train --json` prints it;
+// - .csv: a line with the names of the columns, then a row for each record; what a record has not is
+//   empty, so an evaluation is a row of its own. A number per rank is a column per rank,
+//   arena_bytes_0, arena_bytes_1, ..., numbered from 0.
 absl::StatusOr<std::unique_ptr<LogFormat>> LogFormatOf(const std::string& path);
 
 }  // namespace sluice

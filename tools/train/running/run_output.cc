@@ -129,15 +129,20 @@ void RunOutput::Ended(const absl::StatusOr<TrainSummary>& summary) {
 
 absl::Status RunOutput::Done(const TrainSummary& summary) {
   output_->Done(summary);
-  absl::Status written = writer_.Finish();
-  for (const Log& log : logs_) written.Update(log.status);
+  absl::Status written = Finish();
   // A reader that left has stopped the run, which is no error of its own.
   return summary.interrupted && Signals().reader_left.load() ? absl::OkStatus() : written;
 }
 
+absl::Status RunOutput::Finish() {
+  absl::Status written = writer_.Finish();
+  for (const Log& log : logs_) written.Update(log.status);
+  return written;
+}
+
 int ReportRun(const TrainQuestion& question, const CompiledJob& compiled, const TrainResult& result,
               RunOutput* output) {
-  const absl::Status printed = question.commands ? output->Done() : output->Done(result.summary);
+  const absl::Status printed = question.commands ? output->Finish() : output->Done(result.summary);
   if (!question.trace.empty()) {
     absl::Status written = WriteOutput(question.trace, FormatTrace(result.trace, *compiled.plan));
     if (!written.ok()) return Fail(written);

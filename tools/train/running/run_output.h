@@ -31,10 +31,10 @@ class RunOutput {
   // This rank's group goes on where another one has ended.
   void Continued(const ContinuedRun& run) { output_->Continued(run); }
 
-  // The end of a run. An error where its results could not be printed.
+  // The end of a run. An error where its results could not be printed or logged.
   absl::Status Done(const TrainSummary& summary);
   // The same of a run by commands, whose portions have been shown.
-  absl::Status Done() { return writer_.Finish(); }
+  absl::Status Finish();
   // Of a run by commands: it is ready for the first one; how one of its portions ended.
   void Ready(const CompiledJob& compiled, int rank);
   void Ended(const absl::StatusOr<TrainSummary>& summary);
