@@ -167,7 +167,9 @@ class Trainer:
         self._data = data
         self._eval = (eval_fn, eval_micro_batches)
         self._plan = plan
-        self._callbacks = list(callbacks)
+        self._callbacks = [
+            each if isinstance(each, Callback) else _OnStep(each) for each in callbacks
+        ]
         self._keywords: Dict[str, Any] = {
             "model": model,
             "lora": lora,
@@ -203,12 +205,7 @@ class Trainer:
         done = self._do("evaluate")
         if "eval_loss" not in done:
             raise ValueError("there are no validation data; give validation, or eval_fn")
-        return Evaluation(
-            step=done["steps"],
-            loss=done["eval_loss"],
-            accuracy=done["accuracy"],
-            samples=done["eval_samples"],
-        )
+        return _evaluation(done["steps"], done)
 
     def save_state(
         self, directory: Union[str, "os.PathLike[str]"], *, overwrite: bool = False
@@ -367,27 +364,32 @@ class Trainer:
 
     def _tell(self, line: Dict[str, Any], history: List[Step]) -> None:
         if "loss" in line:
-            step = Step(line)
-            history.append(step)
+            history.append(Step(line))
             for each in self._callbacks:
-                if isinstance(each, Callback):
-                    each.on_step(self, step)
-                else:
-                    each(step)
+                each.on_step(self, history[-1])
         elif "eval_loss" in line:
-            evaluation = Evaluation(
-                step=line["evaluated_step"],
-                loss=line["eval_loss"],
-                accuracy=line["accuracy"],
-                samples=line["eval_samples"],
-            )
+            evaluation = _evaluation(line["evaluated_step"], line)
             for each in self._callbacks:
-                if isinstance(each, Callback):
-                    each.on_evaluate(self, evaluation)
+                each.on_evaluate(self, evaluation)
         elif "checkpoint" in line:
             for each in self._callbacks:
-                if isinstance(each, Callback):
-                    each.on_save(self, str(line["checkpoint"]))
+                each.on_save(self, str(line["checkpoint"]))
+
+
+class _OnStep(Callback):
+    """A function that is called with each step."""
+
+    def __init__(self, function: Callable[[Step], None]) -> None:
+        self._function = function
+
+    def on_step(self, trainer: Trainer, step: Step) -> None:
+        self._function(step)
+
+
+def _evaluation(step: int, line: Dict[str, Any]) -> Evaluation:
+    return Evaluation(
+        step=step, loss=line["eval_loss"], accuracy=line["accuracy"], samples=line["eval_samples"]
+    )
 
 
 def _end(program: Optional[Program], source: Optional[Source], folder: str) -> None:
