@@ -165,7 +165,7 @@ absl::Status RankTrainer::Begin() {
 
 absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
   const int64_t until = step_ + std::min(portion.steps, options_.training.steps - step_);
-  asked_ = AskedNow();
+  Asked asked = AskedNow();
   while (step_ < until) {
     const Progress::Phase one(world_.progress(), "takes a step");
     const double start = Seconds();
@@ -177,12 +177,12 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step_, report, seconds); !status.ok()) return status;
     }
-    if ((asked_ = reports->back().asked) != Asked::kNothing) break;
+    if ((asked = reports->back().asked) != Asked::kNothing) break;
   }
   if (absl::Status status = EndSaver(); !status.ok()) return status;
-  summary_.regroups = asked_ == Asked::kRegroup && step_ < until;
+  summary_.regroups = asked == Asked::kRegroup && step_ < until;
   if (summary_.regroups) return absl::OkStatus();
-  summary_.interrupted = asked_ == Asked::kStop && step_ < until;
+  summary_.interrupted = asked == Asked::kStop && step_ < until;
   if (absl::Status status = state_check_.Check(step_); !status.ok()) return status;
   failed_save_ = absl::OkStatus();  // of those before, somebody was told
   if (last || !summary_.interrupted) {

@@ -98,8 +98,7 @@ class RankTrainer {
   absl::Status RunPortions();
   // The next one, the same on all ranks; nothing: the run ends.
   absl::StatusOr<std::optional<Portion>> AgreeOnPortion(int64_t number);
-  // Saves at once, to `directory`. `must`: nobody saves again after it, or somebody asked for it, so
-  // it has to succeed.
+  // Saves at once, to `directory`. `must`: nobody saves again after it, so it has to succeed.
   absl::Status SaveNow(int64_t step, const std::string& directory, bool must);
   // Saves while the next step runs, where that does not change what is saved before its end.
   absl::Status Save(int64_t step);
@@ -161,11 +160,10 @@ class RankTrainer {
   std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
   std::vector<double> step_seconds_;
   TrainSummary summary_;
-  int64_t step_ = 0;               // steps already taken
-  Asked asked_ = Asked::kNothing;  // by any rank, at the last step
-  int64_t saved_step_ = -1;        // to the run's own directory,
-  std::string saved_path_;         // as this checkpoint
-  absl::Status failed_save_;       // why the end of a portion was not saved
+  int64_t step_ = 0;          // steps already taken
+  int64_t saved_step_ = -1;   // to the run's own directory,
+  std::string saved_path_;    // as this checkpoint
+  absl::Status failed_save_;  // why the end of a portion was not saved
   std::unique_ptr<SaveUnderWay> saving_;
   TraceRecorder trace_;
   AgreedStep last_;  // the step whose update the state has had
