@@ -1,6 +1,6 @@
 """Adds up a test run: `python3 tools/test_summary.py FOLDER`, where FOLDER has the reports of tools/test.
 
-`ctest.xml` is CTest's JUnit report, with one entry per binary; `ctest.log` is its output. `NAME.json` is GoogleTest's report
+`ctest-*.xml` are CTest's JUnit reports, with one entry per binary; `ctest-*.log` is its output. `NAME.json` is GoogleTest's report
 of the binary NAME, with one entry per case. A binary that failed without a failing case in its report (a crash, a time-out, an
 error of a sanitizer) counts as one failure. Prints the output of what failed; the last line is `N passed, N failed`.
 """
@@ -34,11 +34,8 @@ def case_result(test):
 
 def read_binaries(folder):
     """Whether each binary passed in CTest: {binary: bool}."""
-    report = folder / "ctest.xml"
-    if not report.exists():
-        return {}
-    tests = xml.etree.ElementTree.parse(report).getroot().iter("testcase")
-    return {test.get("name"): test.get("status") == "run" for test in tests}
+    reports = (xml.etree.ElementTree.parse(report).getroot() for report in folder.glob("ctest-*.xml"))
+    return {test.get("name"): test.get("status") == "run" for report in reports for test in report.iter("testcase")}
 
 
 def failing_output(log):
@@ -60,7 +57,8 @@ def main(folder):
         count.update(results.values())
         lines += [f"{result:7}  {binary}: {name}" for name, result in results.items() if result != "passed"]
     if count["failed"]:
-        print(failing_output((folder / "ctest.log").read_text(errors="replace")))
+        for log in sorted(folder.glob("ctest-*.log")):
+            print(failing_output(log.read_text(errors="replace")))
     print("\n".join(sorted(lines)), end="\n" if lines else "")
     if not count:
         print("no test ran: does the filter match anything?")
