@@ -24,41 +24,52 @@ def unquoted(value):
     return value.strip()[1:-1] if re.fullmatch(r"'.*'|\".*\"", value.strip()) else value.strip()
 
 
-def fences(text):
-    """Every fence of `text`."""
-    found, opened = [], None
+def marked_lines(text):
+    """(number, line, part) of every line. `part` is "opens", "inside" or "closes" in a fence, and None outside of all."""
+    opened = None
     for number, line in enumerate(text.splitlines(), 1):
         mark = FENCE.match(line)
         if opened is None:
-            if mark:
-                opened, info, begin, lines = mark[2], mark[3], number, []
+            opened = mark and mark[2]
+            yield number, line, "opens" if mark else None
         elif mark and mark[2].startswith(opened) and not mark[3]:
-            directive = re.match(r"\{([\w-]+)\}\s*(.*)", info)
-            options = {}
-            while directive and lines and (option := re.match(r":([\w-]+):\s*(.*)", lines[0])):
-                options[option[1]] = unquoted(option[2])
-                lines = lines[1:]
-            found.append(Fence(directive[1] if directive else None, directive[2] if directive else info, options, lines,
-                               begin))
             opened = None
+            yield number, line, "closes"
         else:
+            yield number, line, "inside"
+
+
+def fences(text):
+    """Every fence of `text`."""
+    found, begin = [], None
+    for number, line, part in marked_lines(text):
+        if part == "opens":
+            info, begin, lines = FENCE.match(line)[3], number, []
+        elif part == "inside":
             lines.append(line)
-    if opened is not None:
+        elif part == "closes":
+            found.append(fence_of(info, lines, begin))
+            begin = None
+    if begin is not None:
         raise ValueError(f"line {begin}: this fence is never closed")
     return found
 
 
+def fence_of(info, lines, begin):
+    """The fence that line `begin` opens with `info` behind the mark; options of a directive come before its lines."""
+    directive = re.match(r"\{([\w-]+)\}\s*(.*)", info)
+    options = {}
+    while directive and lines and (option := re.match(r":([\w-]+):\s*(.*)", lines[0])):
+        options[option[1]] = unquoted(option[2])
+        lines = lines[1:]
+    return Fence(directive[1] if directive else None, directive[2] if directive else info, options, lines, begin)
+
+
 def prose(text):
     """`text` without fences, indented blocks and inline code: what a reader of Markdown looks for links and headings in."""
-    kept, opened, blank = [], None, True
-    for line in text.splitlines():
-        mark = FENCE.match(line)
-        if opened is None and mark:
-            opened = mark[2]
-        elif opened is not None:
-            if mark and mark[2].startswith(opened) and not mark[3]:
-                opened = None
-        elif not (line.startswith("    ") and blank):
+    kept, blank = [], True
+    for _, line, part in marked_lines(text):
+        if part is None and not (line.startswith("    ") and blank):
             kept.append(line)
         blank = blank and line.startswith("    ") or not line.strip()
     return re.sub(r"(`+)(?!`).*?\1", "", "\n".join(kept), flags=re.DOTALL)
@@ -66,12 +77,9 @@ def prose(text):
 
 def headings(text):
     """(level, title) of every heading."""
-    inside, found = {number for fence in fences(text) for number in
-                     range(fence.line, fence.line + len(fence.lines) + len(fence.options) + 2)}, []
-    for number, line in enumerate(text.splitlines(), 1):
-        if number not in inside and (heading := re.match(r"(#{1,6})\s+(.*?)\s*#*$", line)):
-            found.append((len(heading[1]), heading[2]))
-    return found
+    outside = (line for _, line, part in marked_lines(text) if part is None)
+    found = (re.match(r"(#{1,6})\s+(.*?)\s*#*$", line) for line in outside)
+    return [(len(heading[1]), heading[2]) for heading in found if heading]
 
 
 def slug(title):
@@ -124,12 +132,9 @@ def excerpt(path, options):
 
 def before_heading(text):
     """`text` up to the first heading; a # within a fence is none."""
-    kept, opened = [], None
-    for line in text.splitlines():
-        mark = FENCE.match(line)
-        if mark:
-            opened = mark[2] if opened is None else None if mark[2].startswith(opened) and not mark[3] else opened
-        if opened is None and re.match(r"#{1,6} ", line):
+    kept = []
+    for _, line, part in marked_lines(text):
+        if part is None and re.match(r"#{1,6} ", line):
             break
         kept.append(line)
     return "\n".join(kept)

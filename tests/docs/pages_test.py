@@ -57,6 +57,30 @@ def broken(page, text):
     return found
 
 
+class Reading(unittest.TestCase):
+    # A longer fence around a shorter one, which neither closes it nor is a fence of its own.
+    TEXT = ("before\n````{commands}\n:exit: '2'\n# not a heading\n```\n[a](b)\n```\n````\n[c](d)\n~~~\n```\n# nor this\n~~~\n"
+            "## Heading ##\nbehind\n")
+
+    def test_of_lines_says_where_a_fence_is(self):
+        parts = [part for _, _, part in pages.marked_lines(self.TEXT)]
+        self.assertEqual(parts, [None, "opens", *["inside"] * 5, "closes", None, "opens", "inside", "inside", "closes",
+                                 None, None])
+        self.assertEqual([number for number, _, _ in pages.marked_lines(self.TEXT)], list(range(1, 16)))
+
+    def test_of_fences(self):
+        first, second = pages.fences(self.TEXT)
+        self.assertEqual(first, pages.Fence("commands", "", {"exit": "2"}, ["# not a heading", "```", "[a](b)", "```"], 2))
+        self.assertEqual(second, pages.Fence(None, "", {}, ["```", "# nor this"], 10))
+        with self.assertRaisesRegex(ValueError, "line 2: this fence is never closed"):
+            pages.fences("a\n```\nb\n")
+
+    def test_of_links_and_headings_leaves_out_fences(self):
+        self.assertEqual(pages.links(self.TEXT), ["d"])
+        self.assertEqual(pages.headings(self.TEXT), [(2, "Heading")])
+        self.assertEqual(pages.before_heading(self.TEXT), self.TEXT.partition("\n## ")[0])
+
+
 class Links(unittest.TestCase):
     def test_lead_somewhere(self):
         self.assertGreater(sum(len(pages.links(page.read_text())) for page in PROJECT), 250)
