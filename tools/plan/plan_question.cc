@@ -153,7 +153,7 @@ absl::Status ReadProfile(const PlanFlags& flags, const std::string& text, PlanQu
 }
 
 absl::Status ReadJson(const PlanFlags& flags, PlanQuestion* question) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(ModelFile(flags.model), kMostJsonBytes);
+  const absl::StatusOr<std::string> text = ReadModelJson(flags.model);
   if (!text.ok()) return text.status();
   if (IsProfile(*text)) return ReadProfile(flags, *text, question);
   absl::Status status = ReadModel(flags, question);

@@ -10,6 +10,7 @@
 #include "models/spec/model_config.h"
 #include "models/spec/presets.h"
 #include "models/spec/validate.h"
+#include "schedules/generators/did_you_mean.h"
 #include "tools/files.h"
 
 namespace sluice {
@@ -27,15 +28,25 @@ void Reshape(const ModelChoice& choice, int seq, DecoderConfig* gpt) {
 
 absl::StatusOr<ModelSpec> ReadConfig(const ModelChoice& choice, const std::string& assume) {
   if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
-  const std::string file = ModelFile(choice);
-  const absl::StatusOr<std::string> json = ReadWholeFile(file, kMostJsonBytes);
+  const absl::StatusOr<std::string> json = ReadModelJson(choice);
   if (!json.ok()) return json.status();
-  return ParseModelConfig(*json, file, assume);
+  return ParseModelConfig(*json, ModelFile(choice), assume);
 }
 
 bool IsFolder(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
+}
+
+bool IsThere(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+absl::Status NoSuchPreset(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("no preset model '", name,
+                                          "', and no file or folder of that name; ",
+                                          DidYouMean(name, PresetNames())));
 }
 
 }  // namespace
@@ -50,7 +61,7 @@ bool NamesGraphFile(const ModelChoice& choice) { return absl::EndsWith(choice.mo
 
 bool NamesFile(const ModelChoice& choice) {
   return absl::EndsWith(choice.model, ".json") || absl::StrContains(choice.model, "/") ||
-         (IsFolder(choice.model) && !PresetModel(choice.model).ok());
+         (IsThere(choice.model) && !PresetModel(choice.model).ok());
 }
 
 std::string ModelFile(const ModelChoice& choice) {
@@ -58,11 +69,20 @@ std::string ModelFile(const ModelChoice& choice) {
   return (std::filesystem::path(choice.model) / "config.json").string();
 }
 
+absl::StatusOr<std::string> ReadModelJson(const ModelChoice& choice) {
+  absl::StatusOr<std::string> json = ReadWholeFile(ModelFile(choice), kMostJsonBytes);
+  if (!absl::IsNotFound(json.status())) return json;
+  return absl::NotFoundError(absl::StrCat(
+      "'", choice.model, "'",
+      IsFolder(choice.model) ? " has no config.json" : ": there is no such file or folder",
+      "; expected a preset such as gpt2, or a Hugging Face folder or its config.json"));
+}
+
 absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
                                        const std::string& assume) {
   if (NamesFile(choice)) return ReadConfig(choice, assume);
   absl::StatusOr<ModelSpec> spec = PresetModel(choice.model);
-  if (!spec.ok()) return spec;
+  if (!spec.ok()) return NoSuchPreset(choice.model);
   auto* decoder = std::get_if<DecoderConfig>(&spec->config);
   if (decoder == nullptr || !CheckTrainable(*spec).ok()) {
     if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;

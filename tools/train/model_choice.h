@@ -33,17 +33,20 @@ inline constexpr char kShapeFlags[] = "--layers, --dim, --heads, --vocab, --tied
 // Whether MODEL is a graph of operations: a PipeDream profile, graph.txt.
 bool NamesGraphFile(const ModelChoice& choice);
 
-// Whether MODEL is a file or a folder rather than a preset's name.
+// Whether MODEL is a path rather than a preset's name: it looks like one, or something is there.
 bool NamesFile(const ModelChoice& choice);
 
 // Of such a MODEL, the file that describes it: of a folder its config.json.
 std::string ModelFile(const ModelChoice& choice);
 
+// Its text. NotFound where it is not there: says what MODEL may be; otherwise as ReadWholeFile.
+absl::StatusOr<std::string> ReadModelJson(const ModelChoice& choice);
+
 // InvalidArgument where a shape was given: `choice.model` is no preset that can be shaped.
 absl::Status RefuseShapeFlags(const ModelChoice& choice);
 
 // The model, to be trained or only to be planned for, for sequences of `seq` tokens (0: the model's
-// own length). A GPT preset's table of positions is made as long as `seq`; a config.json's is what
+// own length). NotFound suggests the preset that was meant, or says that a path leads nowhere. A GPT preset's table of positions is made as long as `seq`; a config.json's is what
 // it is. `assume` is the family to read a config.json of an unknown model_type as; empty: none.
 absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
                                        const std::string& assume = "");

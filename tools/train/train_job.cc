@@ -114,7 +114,7 @@ absl::StatusOr<ModelFiles> ModelFilesOf(const ModelChoice& model, const ModelSpe
   ModelFiles files;
   if (NamesFile(model)) {
     const std::filesystem::path config = ModelFile(model);
-    absl::StatusOr<std::string> text = ReadWholeFile(config.string(), kMostJsonBytes);
+    absl::StatusOr<std::string> text = ReadModelJson(model);
     if (!text.ok()) return text.status();
     absl::StatusOr<std::string> saved = PatchModelConfig(*text, config.string(), spec);
     if (!saved.ok()) return saved.status();

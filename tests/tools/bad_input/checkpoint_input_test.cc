@@ -63,7 +63,7 @@ std::vector<BadInput> CheckpointInputs() {
       {"ModelFolderWithoutConfig",
        "train --data @/text --model @/shards",
        kExitBadInput,
-       {"@/shards/config.json"}},
+       {"'@/shards' has no config.json; expected"}},
       {"InitOtherShape", With("--dim 32 --init @/good/latest"), kExitBadInput, {"shape"}},
       {"InitDeeperFile", With("--layers 1 --init @/good/latest"), kExitBadInput, {"deeper"}},
       {"InitShallowerFile", With("--layers 3 --init @/good/latest"), kExitBadInput, {"lacks"}},

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace sluice {
 namespace {
 
@@ -73,6 +75,24 @@ TEST(ReadQuestion, ListsTheModelsOrTheDevicesThatThereAre) {
   const std::string device = MessageOf(FlagsFor("gpt2", "tpu"));
   EXPECT_THAT(device, HasSubstr("no device 'tpu'; there are: a100"));
   EXPECT_THAT(device, Not(HasSubstr("llama")));
+}
+
+TEST(ReadQuestion, SuggestsTheModelThatWasMeant) {
+  EXPECT_THAT(MessageOf(FlagsFor("gtp2", "h200")),
+              HasSubstr("no preset model 'gtp2', and no file or folder of that name; did you mean "
+                        "'gpt2'? there are: gpt2"));
+}
+
+TEST(ReadQuestion, SaysOfAPathThatNothingIsThere) {
+  for (const char* path : {"./no-qwen", "no-models/qwen", "no-models/qwen/", "/no/qwen.json"}) {
+    const std::string message = MessageOf(FlagsFor(path, "h200"));
+    EXPECT_THAT(message, HasSubstr(absl::StrCat("'", path, "': there is no such file or folder")));
+    EXPECT_THAT(message, HasSubstr("expected a preset such as gpt2, or"));
+  }
+  const std::string folder = (std::filesystem::path(testing::TempDir()) / "no_config").string();
+  std::filesystem::create_directories(folder);
+  EXPECT_THAT(MessageOf(FlagsFor(folder, "h200")),
+              HasSubstr(absl::StrCat("'", folder, "' has no config.json; expected")));
 }
 
 // A processor is measured by the layers of the model, so there must be some.
