@@ -265,6 +265,15 @@ def test_what_is_wrong_is_said(text, tmp_path):
     wrong(ValueError, "expected integers", data=lambda i: tokens(i) / 2)
     wrong(ValueError, "the same as for micro-batch 0", data=lambda i: (tokens(i),) * 2 if i else tokens(i))
     wrong(ValueError, "input 1000; expected 0 to 255", data=lambda i: np.full((2, 17), 1000))
+    experts = tmp_path / "experts"
+    experts.mkdir()
+    (experts / "config.json").write_text(
+        json.dumps({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+                    "num_key_value_heads": 4, "vocab_size": 256, "intermediate_size": 128, "max_position_embeddings": 64,
+                    "num_local_experts": 4, "num_experts_per_tok": 2}))
+    wanted = f"model '{re.escape(str(experts))}' \\(mixtral\\) has a mixture of 4 experts"
+    with pytest.raises(ValueError, match=wanted):  # its name as sluice.plan has it
+        sluice.Trainer(experts, data=text, steps=2)
     wrong(ValueError, "/no/plan.json", data=text, plan="/no/plan.json")
     wrong(ValueError, "/no/checkpoint", data=text, resume="/no/checkpoint")
     with sluice.Trainer(data=tokens, steps=4, **SHAPE) as trainer:

@@ -30,7 +30,9 @@ absl::StatusOr<ModelSpec> ReadConfig(const ModelChoice& choice, const std::strin
   if (absl::Status status = RefuseShapeFlags(choice); !status.ok()) return status;
   const absl::StatusOr<std::string> json = ReadModelJson(choice);
   if (!json.ok()) return json.status();
-  return ParseModelConfig(*json, ModelFile(choice), assume);
+  absl::StatusOr<ModelSpec> spec = ParseModelConfig(*json, ModelFile(choice), assume);
+  if (spec.ok()) spec->name = choice.model;
+  return spec;
 }
 
 bool IsFolder(const std::string& path) {

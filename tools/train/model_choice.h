@@ -46,8 +46,10 @@ absl::StatusOr<std::string> ReadModelJson(const ModelChoice& choice);
 absl::Status RefuseShapeFlags(const ModelChoice& choice);
 
 // The model, to be trained or only to be planned for, for sequences of `seq` tokens (0: the model's
-// own length). NotFound suggests the preset that was meant, or says that a path leads nowhere. A GPT preset's table of positions is made as long as `seq`; a config.json's is what
-// it is. `assume` is the family to read a config.json of an unknown model_type as; empty: none.
+// own length). It is called what MODEL is, also where that is a path. A GPT preset's table of
+// positions is made as long as `seq`; a config.json's is what it is. `assume` is the family to read
+// a config.json of an unknown model_type as; empty: none. NotFound suggests the preset that was
+// meant, or says that a path leads nowhere.
 absl::StatusOr<ModelSpec> ResolveModel(const ModelChoice& choice, int seq,
                                        const std::string& assume = "");
 

@@ -95,6 +95,25 @@ TEST(ReadQuestion, SaysOfAPathThatNothingIsThere) {
               HasSubstr(absl::StrCat("'", folder, "' has no config.json; expected")));
 }
 
+// Whatever has to be said of it, and whatever file in it says so.
+TEST(ResolveModel, CallsAModelByTheNameThatWasGiven) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "some_experts";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64, )"
+         R"("num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 256, )"
+         R"("intermediate_size": 128, )"
+         R"("max_position_embeddings": 64, "num_local_experts": 4, "num_experts_per_tok": 2})";
+  for (const std::string& name : {folder.string(), (folder / "config.json").string()}) {
+    const absl::StatusOr<ModelSpec> spec = ResolveModel({.model = name}, 0);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->name, name);
+    EXPECT_THAT(std::string(ResolveTrainable({.model = name}, 0).status().message()),
+                HasSubstr(absl::StrCat("model '", name, "' (mixtral) has a mixture of 4 experts")));
+    EXPECT_EQ(ReadQuestion(FlagsFor(name, "h200"))->model, name);
+  }
+}
+
 // A processor is measured by the layers of the model, so there must be some.
 TEST(ReadQuestion, MeasuresAProcessorOnlyForModelsThatTrain) {
   EXPECT_FALSE(ReadQuestion(FlagsFor("mixtral-8x7b", ""))->measures_processor());
