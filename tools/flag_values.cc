@@ -7,8 +7,10 @@
 #include <limits>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace sluice {
 namespace {
@@ -59,6 +61,15 @@ void CheckFlagValues(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     CheckFlagValues(*command);
   }
+}
+
+absl::StatusOr<std::vector<absl::string_view>> SplitList(absl::string_view flag,
+                                                         absl::string_view text,
+                                                         absl::string_view example) {
+  std::vector<absl::string_view> items = absl::StrSplit(text, ',');
+  if (!absl::c_linear_search(items, "")) return items;
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " '", text, "': an item is empty; expected a list such as ", example));
 }
 
 }  // namespace sluice

@@ -1,6 +1,11 @@
 #ifndef SLUICE_TOOLS_FLAG_VALUES_H_
 #define SLUICE_TOOLS_FLAG_VALUES_H_
 
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
 namespace CLI {
 class App;
 }  // namespace CLI
@@ -13,6 +18,12 @@ namespace sluice {
 //   for a model, and titles, may be empty.
 // - a whole number is one, and within the 64 bits in which CLI11 would hold it by cutting it off.
 void CheckFlagValues(CLI::App& app);
+
+// The items of `text`, the list that `flag` was given, at its commas; they are parts of `text`.
+// InvalidArgument where one is empty, with `example` as what is expected.
+absl::StatusOr<std::vector<absl::string_view>> SplitList(absl::string_view flag,
+                                                         absl::string_view text,
+                                                         absl::string_view example);
 
 }  // namespace sluice
 

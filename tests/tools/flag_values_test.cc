@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kCommands[] = {
@@ -91,6 +93,28 @@ TEST(FlagValuesTest, WholeNumbersAreNotCutOff) {
     }
   }
   EXPECT_GT(checked, 40);
+}
+
+TEST(FlagValuesTest, ListsHaveNoEmptyItems) {
+  constexpr char kShow[] = "schedule show 1f1b -m 4 ";
+  for (const auto& [command, flag, values] :
+       std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>{
+           {absl::StrCat(kShow, "-p 2"), "--cost", {"F=1,,I=1", ",F=1", "F=1,", ","}},
+           {kShow, "--stage-replicas", {"3,,1", "3,", ",1"}},
+           {"plan char-gpt --devices 2 --device h200", "--freeze", {"a,,b", "a,", ",a", ","}},
+           {"plan char-gpt --devices 2 --device h200", "--lora", {"r=2,,alpha=4", "r=2,", ","}}}) {
+    for (const std::string& value : values) {
+      std::vector<std::string> words = Words(command);
+      words.push_back(flag);
+      words.push_back(value);
+      const ProcessResult result = RunSluice(words);
+      EXPECT_EQ(result.exit_code, kExitBadInput) << flag << " " << value;
+      EXPECT_THAT(result.err, StartsWith(absl::StrCat("sluice: ", flag))) << value;
+      EXPECT_THAT(result.err, HasSubstr(absl::StrCat(value,
+                                                     "': an item is empty; expected a list "
+                                                     "such as ")));
+    }
+  }
 }
 
 }  // namespace

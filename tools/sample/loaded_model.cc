@@ -6,11 +6,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
 #include "models/spec/json.h"
 #include "models/tokens/encoder.h"
 #include "tools/files.h"
+#include "tools/flag_values.h"
 
 namespace sluice {
 namespace {
@@ -80,8 +80,11 @@ absl::Status LoadText(const std::string& chat_template, LoadedModel* loaded) {
 }
 
 absl::StatusOr<std::vector<int32_t>> ParseTokens(const std::string& text) {
+  const absl::StatusOr<std::vector<absl::string_view>> fields =
+      SplitList("--tokens", text, "464,3290,318");
+  if (!fields.ok()) return fields.status();
   std::vector<int32_t> tokens;
-  for (const absl::string_view field : absl::StrSplit(text, ',')) {
+  for (const absl::string_view field : *fields) {
     int32_t token = 0;
     if (!absl::SimpleAtoi(field, &token) || token < 0) {
       return absl::InvalidArgumentError(absl::StrCat(

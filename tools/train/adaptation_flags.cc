@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/checkpoint/adapters/adapter_folder.h"
+#include "tools/flag_values.h"
 
 namespace sluice {
 namespace {
@@ -15,6 +16,8 @@ absl::Status TakeLora(const AdaptationFlags& flags, Adaptation* adaptation) {
         "--lora describes a new adapter, and --adapter names one to go on from; give one of them");
   }
   if (!flags.lora.empty()) {
+    absl::Status list = SplitList("--lora", flags.lora, "r=16,alpha=32").status();
+    if (!list.ok()) return list;
     absl::StatusOr<Lora> lora = ParseLora(flags.lora);
     if (!lora.ok()) return lora.status();
     adaptation->lora = *std::move(lora);
@@ -23,6 +26,16 @@ absl::Status TakeLora(const AdaptationFlags& flags, Adaptation* adaptation) {
     const absl::StatusOr<AdapterFolder> adapter = OpenAdapter(flags.adapter);
     if (!adapter.ok()) return adapter.status();
     adaptation->lora = adapter->lora;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeFrozen(const AdaptationFlags& flags, Adaptation* adaptation) {
+  for (const std::string& list : flags.freeze) {
+    const absl::StatusOr<std::vector<absl::string_view>> patterns =
+        SplitList("--freeze", list, "'model.embed_tokens*,*.layers.0.*'");
+    if (!patterns.ok()) return patterns.status();
+    for (const absl::string_view pattern : *patterns) adaptation->freeze.emplace_back(pattern);
   }
   return absl::OkStatus();
 }
@@ -75,7 +88,6 @@ void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationF
       .add_option("--freeze", flags->freeze,
                   "Patterns of parameters' names, with * and ?, that are not trained: "
                   "'model.embed_tokens*,*.layers.0.*'")
-      ->delimiter(',')
       ->group(group);
   command
       .add_option("--base-dtype", flags->base_dtype,
@@ -96,8 +108,9 @@ void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationF
 }
 
 absl::StatusOr<Adaptation> AdaptationOf(const AdaptationFlags& flags, DType dtype) {
-  Adaptation adaptation{.freeze = flags.freeze};
-  absl::Status status = TakeLora(flags, &adaptation);
+  Adaptation adaptation;
+  absl::Status status = TakeFrozen(flags, &adaptation);
+  if (status.ok()) status = TakeLora(flags, &adaptation);
   if (status.ok()) status = TakeBaseType(flags.base_dtype, dtype, &adaptation);
   if (status.ok()) status = CheckMasterWeights(flags, dtype);
   if (!status.ok()) return status;

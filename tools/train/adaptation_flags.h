@@ -17,11 +17,11 @@ namespace sluice {
 
 // What of a model is trained, and what weights are kept in, as it was typed.
 struct AdaptationFlags {
-  std::string lora;     // "r=16,targets=q_proj,v_proj"; empty: none
-  std::string adapter;  // a folder of PEFT's, instead; empty: none
-  std::vector<std::string> freeze;
-  std::string base_dtype;      // "bf16" or "fp32"; empty: as the compute type
-  std::string master_weights;  // "whole" or "split"; empty: as usual on the device
+  std::string lora;                 // "r=16,targets=q_proj,v_proj"; empty: none
+  std::string adapter;              // a folder of PEFT's, instead; empty: none
+  std::vector<std::string> freeze;  // lists of patterns: "a*,b*"
+  std::string base_dtype;           // "bf16" or "fp32"; empty: as the compute type
+  std::string master_weights;       // "whole" or "split"; empty: as usual on the device
 };
 // The options are listed under `group` in --help.
 void AddAdaptationFlags(CLI::App& command, const std::string& group, AdaptationFlags* flags);

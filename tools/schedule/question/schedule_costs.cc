@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
 #include "tools/files.h"
+#include "tools/flag_values.h"
 
 namespace sluice {
 namespace {
@@ -41,7 +42,11 @@ absl::StatusOr<std::pair<std::string, double>> ReadItem(absl::string_view item) 
 
 absl::StatusOr<GivenCosts> GivenCosts::FromText(const std::string& text) {
   GivenCosts costs;
-  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+  if (text.empty()) return costs;
+  const absl::StatusOr<std::vector<absl::string_view>> items =
+      SplitList("--cost", text, "F=1,B=2,send=0.1");
+  if (!items.ok()) return items.status();
+  for (const absl::string_view item : *items) {
     absl::StatusOr<std::pair<std::string, double>> read = ReadItem(item);
     if (!read.ok()) return read.status();
     if (!costs.uniform_.insert(*read).second) {

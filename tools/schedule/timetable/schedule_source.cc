@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "models/files/positioned_file.h"
 #include "partitioner/planning/file/plan_file.h"
 #include "schedules/check/validate.h"
@@ -15,6 +14,7 @@
 #include "schedules/generators/recompute_ahead.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/flag_values.h"
 
 namespace sluice {
 namespace {
@@ -142,8 +142,11 @@ absl::StatusOr<FoundTable> MadeToFit(FoundTable found, const ScheduleQuestion& a
 absl::StatusOr<std::vector<int>> ParseStageMembers(const std::string& text) {
   std::vector<int> members;
   if (text.empty()) return members;
+  const absl::StatusOr<std::vector<absl::string_view>> parts =
+      SplitList("--stage-replicas", text, "3,1");
+  if (!parts.ok()) return parts.status();
   int ranks = 0;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+  for (const absl::string_view part : *parts) {
     int count = 0;
     const bool number = absl::SimpleAtoi(part, &count);
     if (!number || count < 1 || count > kMostDealtRanks || (ranks += count) > kMostDealtRanks) {
