@@ -1,6 +1,7 @@
 #include "tools/flag_values.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -15,32 +16,48 @@
 namespace sluice {
 namespace {
 
-std::string RefuseEmpty(const std::string& text) {
+std::string RefuseEmpty(std::string& text) {
   return text.empty() ? "the value is empty; give one, or leave the flag out" : "";
 }
 
-// Reads `text` as CLI11 does, in base 8, 10 or 16; Number is the widest that it then converts.
+// Leaves CLI11, which reads what begins with a zero in base 8 or 16, a number without one.
+void DropLeadingZeros(std::string& text) {
+  const size_t zeros = text.find('0');
+  if (zeros == text.npos || text.find_first_of("123456789") < zeros) return;
+  const size_t others = std::min(text.find_first_not_of('0', zeros), text.size() - 1);
+  text.erase(zeros, others - zeros);
+}
+
+// Number is the widest that CLI11 converts `text` to.
 template <typename Number>
-std::string RefuseNoNumber(const std::string& text, Number (*read)(const char*, char**, int)) {
+std::string RefuseNoNumber(std::string& text, Number (*read)(const char*, char**, int)) {
+  constexpr int kDecimal = 10;
   char* end = nullptr;
   errno = 0;
-  const Number number = read(text.c_str(), &end, 0);
+  const Number number = read(text.c_str(), &end, kDecimal);
   if (end != text.c_str() + text.size()) return absl::StrCat(text, " is not a whole number");
-  if (errno != ERANGE) return "";
+  if (errno != ERANGE) {
+    DropLeadingZeros(text);
+    return "";
+  }
   return number <= 0 ? absl::StrCat(text, " is too small; expected at least ", number)
                      : absl::StrCat(text, " is too large; expected at most ", number);
 }
 
-std::string RefuseNoInteger(const std::string& text) {
+std::string RefuseNoInteger(std::string& text) {
   return RefuseNoNumber<long long>(text, std::strtoll);
 }
-std::string RefuseNoUnsigned(const std::string& text) {
+std::string RefuseNoUnsigned(std::string& text) {
   return RefuseNoNumber<unsigned long long>(text, std::strtoull);
 }
+std::string RefuseHexadecimal(std::string& text) {
+  return text.find_first_of("xX") != text.npos ? absl::StrCat(text, " is not a decimal number")
+                                               : "";
+}
 
-// As a check, which leaves the value as it is, but before all others.
-void CheckFirst(CLI::Option* option, std::string (*refuse)(const std::string&)) {
-  option->transform(CLI::Validator([refuse](std::string& text) { return refuse(text); }, ""));
+// Before all other checks.
+void CheckFirst(CLI::Option* option, std::string (*refuse)(std::string&)) {
+  option->transform(CLI::Validator(refuse, ""));
 }
 
 bool MayBeEmpty(const CLI::Option& option) {
@@ -56,6 +73,7 @@ void CheckFlagValues(CLI::App& app) {
     const std::string type = option->get_type_name();
     if (absl::StartsWith(type, "INT")) CheckFirst(option, RefuseNoInteger);
     if (absl::StartsWith(type, "UINT")) CheckFirst(option, RefuseNoUnsigned);
+    if (absl::StartsWith(type, "FLOAT")) CheckFirst(option, RefuseHexadecimal);
     if (!MayBeEmpty(*option)) CheckFirst(option, RefuseEmpty);
   }
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {

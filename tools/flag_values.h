@@ -17,6 +17,7 @@ namespace sluice {
 //   for a flag that was not given: --secret-file "$UNSET" would train without a secret. Only texts
 //   for a model, and titles, may be empty.
 // - a whole number is one, and within the 64 bits in which CLI11 would hold it by cutting it off.
+// - numbers are decimal: 010 is 10, which CLI11 would take for 8, and 0x10 is refused.
 void CheckFlagValues(CLI::App& app);
 
 // The items of `text`, the list that `flag` was given, at its commas; they are parts of `text`.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -93,6 +94,26 @@ TEST(FlagValuesTest, WholeNumbersAreNotCutOff) {
     }
   }
   EXPECT_GT(checked, 40);
+}
+
+TEST(FlagValuesTest, NumbersAreDecimal) {
+  int checked = 0;
+  for (const Flag& flag : AllFlags()) {
+    if (flag.type != "INT" && flag.type != "UINT" && flag.type != "FLOAT") continue;
+    ++checked;
+    for (const char* value : {"0x10", "0X1p3"}) {
+      EXPECT_THAT(RunSluice(flag.With(value)).err,
+                  StartsWith(absl::StrCat("sluice: ", flag.name, ": ", value, " is not a ")));
+    }
+  }
+  EXPECT_GT(checked, 50);
+  const ProcessResult zeros =
+      RunSluice(Words("schedule show gpipe -p 010 -m 0012 --json --cost F=010"));
+  ASSERT_EQ(zeros.exit_code, kExitDone) << zeros.err;
+  const nlohmann::json shown = nlohmann::json::parse(zeros.out);
+  EXPECT_EQ(shown["ranks"], 10);
+  EXPECT_EQ(shown["micro_batches"], 12);
+  EXPECT_EQ(shown["work"][0], 12 * (10 + 2));
 }
 
 TEST(FlagValuesTest, ListsHaveNoEmptyItems) {
