@@ -1,5 +1,6 @@
 #include "tools/files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,20 +11,47 @@
 #include <memory>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "models/files/file_writer.h"
 #include "models/spec/json.h"
 #include "tools/terminal.h"
 
 namespace sluice {
+namespace {
 
-std::string TargetOf(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path target = std::filesystem::canonical(path, error);
-  return error ? path : target.string();
+namespace fs = std::filesystem;
+
+constexpr int kMostLinks = 40;  // that Linux follows, one after the other
+
+// Where the links lead that begin at `path`, also where nothing is there. Entries of /proc/PID/fd
+// are links too, but of another kind: they are what the descriptor has open, whatever they read.
+fs::path FollowLinks(const fs::path& path, const fs::path& descriptors) {
+  fs::path at = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code error;
+    const fs::path folder = fs::canonical(fs::absolute(at).parent_path(), error);
+    if (error) return at;
+    at = folder / at.filename();
+    if (folder == descriptors) return at;
+    const fs::path next = fs::read_symlink(at, error);
+    if (error) return at;  // it is no link
+    at = folder / next;
+  }
+  return path;
 }
 
-namespace {
+// The descriptor of this process that `path` names, as /dev/stdout and /dev/fd/3 do; -1: none.
+int DescriptorOf(const std::string& path) {
+  std::error_code error;
+  const fs::path descriptors = fs::canonical("/proc/self/fd", error);
+  if (error) return -1;
+  const fs::path end = FollowLinks(path, descriptors);
+  int number = -1;
+  return end.parent_path() == descriptors && absl::SimpleAtoi(end.filename().string(), &number)
+             ? number
+             : -1;
+}
 
 struct Closer {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -37,7 +65,7 @@ absl::Status SystemError(const std::string& path, const char* what) {
 
 bool Exists(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
+  return fs::exists(path, ignored);
 }
 
 // Whether `path` is a name of what this process prints to: /dev/stdout, or the file behind it.
@@ -51,10 +79,9 @@ bool IsStandardOutput(const std::string& path) {
 // take, and in a folder of somebody else no file can be made.
 bool IsReplaced(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path target = TargetOf(path);
-  if (!std::filesystem::exists(target, error)) return true;
-  return std::filesystem::is_regular_file(target, error) &&
-         access(target.parent_path().c_str(), W_OK) == 0;
+  const fs::path target = TargetOf(path);
+  if (!fs::exists(target, error)) return true;
+  return fs::is_regular_file(target, error) && access(target.parent_path().c_str(), W_OK) == 0;
 }
 
 // A full disk is not a lack of memory, as its code would say.
@@ -70,12 +97,12 @@ absl::Status Replace(const std::string& path, const std::string& text) {
   const bool replaces = Exists(target);
   if (replaces && access(target.c_str(), W_OK) != 0) return SystemError(path, "write");
   std::error_code ignored;
-  const std::filesystem::perms old = std::filesystem::status(target, ignored).permissions();
+  const fs::perms old = fs::status(target, ignored).permissions();
   const absl::StatusOr<std::unique_ptr<FileWriter>> file = FileWriter::Create(target);
   absl::Status status = file.status();
   if (status.ok()) status = (*file)->Append(text);
   if (status.ok()) status = (*file)->Commit();
-  if (status.ok() && replaces) std::filesystem::permissions(target, old, ignored);
+  if (status.ok() && replaces) fs::permissions(target, old, ignored);
   return CannotWrite(path, status);
 }
 
@@ -86,8 +113,10 @@ absl::Status Print(const std::string& text) {
   return absl::OkStatus();
 }
 
-absl::Status WriteInPlace(const std::string& path, const std::string& text) {
-  File file(std::fopen(path.c_str(), "wb"));
+// `descriptor`: the one that `path` names, so that what others write there stands before or after
+// `text`; -1: none.
+absl::Status WriteInPlace(const std::string& path, int descriptor, const std::string& text) {
+  File file(descriptor >= 0 ? fdopen(dup(descriptor), "wb") : std::fopen(path.c_str(), "wb"));
   if (file == nullptr) return SystemError(path, "write");
   const bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
   if (!written || std::fclose(file.release()) != 0) return SystemError(path, "write");
@@ -95,6 +124,13 @@ absl::Status WriteInPlace(const std::string& path, const std::string& text) {
 }
 
 }  // namespace
+
+std::string TargetOf(const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  if (!error) return target.string();
+  return fs::is_symlink(path, error) ? FollowLinks(path, {}).string() : path;
+}
 
 static_assert(kMostJsonBytes == static_cast<int64_t>(JsonLimits().bytes));
 
@@ -115,11 +151,16 @@ absl::StatusOr<std::string> ReadStandardInput() {
 absl::Status WriteOutput(const std::string& path, const std::string& text) {
   if (path.empty()) return Print(ToPrintableOutput(text));
   if (IsStandardOutput(path)) return Print(text);
-  return IsReplaced(path) ? Replace(path, text) : WriteInPlace(path, text);
+  const int descriptor = DescriptorOf(path);
+  if (descriptor >= 0) return WriteInPlace(path, descriptor, text);
+  return IsReplaced(path) ? Replace(path, text) : WriteInPlace(path, -1, text);
 }
 
 absl::Status CheckOutput(const std::string& path) {
   if (IsStandardOutput(path)) return absl::OkStatus();
+  if (const int descriptor = DescriptorOf(path); descriptor >= 0) {
+    return fcntl(descriptor, F_GETFL) >= 0 ? absl::OkStatus() : SystemError(path, "write");
+  }
   if (Exists(path) && access(path.c_str(), W_OK) != 0) return SystemError(path, "write");
   if (!IsReplaced(path)) return absl::OkStatus();
   return CannotWrite(path, FileWriter::Create(TargetOf(path)).status());

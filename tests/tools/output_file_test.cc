@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "tests/built_files.h"
 #include "tests/tools/sluice_process.h"
 #include "tests/tools/tiny_run.h"
 #include "tools/command.h"
@@ -16,6 +19,8 @@ namespace sluice {
 namespace {
 
 using std::filesystem::perms;
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -68,6 +73,49 @@ TEST_F(OutputFileTest, ALinkRemains) {
   ASSERT_EQ(Run(kPicture + link).exit_code, kExitDone);
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_THAT(ReadBytes(folder_ / "out.svg"), StartsWith("<svg"));
+}
+
+// Nothing is there yet, where it leads.
+TEST_F(OutputFileTest, ALinkToNothingRemains) {
+  const std::string link = folder_ / "link.svg";
+  std::filesystem::create_symlink("folder/out.svg", link);
+  const ProcessResult nowhere = Run(kPicture + link);
+  EXPECT_EQ(nowhere.exit_code, kExitBadInput);
+  EXPECT_THAT(nowhere.err, HasSubstr("link.svg: cannot write"));
+  std::filesystem::create_directory(folder_ / "folder");
+  ASSERT_EQ(Run(kPicture + link).exit_code, kExitDone);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_THAT(ReadBytes(folder_ / "folder/out.svg"), StartsWith("<svg"));
+}
+
+TEST_F(OutputFileTest, APipeIsWrittenInto) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string name : {"pipe", "link"}) {
+    if (name == "link") std::filesystem::create_symlink("pipe", folder_ / name);
+    std::string read;
+    std::thread reader([&] { read = ReadBytes(pipe); });
+    const ProcessResult result = Run(kPicture + (folder_ / name));
+    reader.join();
+    EXPECT_EQ(result.exit_code, kExitDone) << result.err;
+    EXPECT_THAT(read, AllOf(StartsWith("<svg"), EndsWith("</svg>\n")));
+    EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+}
+
+// A stream of this process that leads to a file: whoever opened it goes on writing there.
+TEST_F(OutputFileTest, AStreamIsWrittenInto) {
+  const std::string file = folder_ / "out";
+  for (const std::string stream : {"/dev/stdout", "/dev/stderr", "/dev/fd/3", "/proc/self/fd/3"}) {
+    const std::string number = stream == "/dev/stdout" ? "1" : stream == "/dev/stderr" ? "2" : "3";
+    const std::string shell =
+        absl::StrCat("exec ", number, ">", file, "; echo before >&", number, "; ", SluiceProgram(),
+                     " ", kPicture, stream, " || exit 1; echo behind >&", number);
+    ASSERT_EQ(std::system(shell.c_str()), 0) << stream;
+    EXPECT_THAT(ReadBytes(file), AllOf(StartsWith("before\n<svg"), EndsWith("</svg>\nbehind\n")))
+        << stream;
+  }
 }
 
 // Where there is nothing to replace.
