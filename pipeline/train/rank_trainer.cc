@@ -131,8 +131,7 @@ absl::Status RankTrainer::Run() {
 absl::Status RankTrainer::RunSteps() {
   const Progress::Phase phase(world_.progress(), "begins or ends the run");
   if (absl::Status status = Begin(); !status.ok()) return status;
-  step_ = context_.last.step;
-  const Portion whole{.steps = options_.training.steps - step_,
+  const Portion whole{.steps = options_.training.steps - last_.step,
                       .evaluates = true,
                       .saves_to = options_.saving.directory,
                       .hashes = true};
@@ -164,45 +163,46 @@ absl::Status RankTrainer::Begin() {
 }
 
 absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
-  const int64_t until = step_ + std::min(portion.steps, options_.training.steps - step_);
+  const int64_t until = last_.step + std::min(portion.steps, options_.training.steps - last_.step);
   Asked asked = AskedNow();
-  while (step_ < until) {
+  while (last_.step < until) {
     const Progress::Phase one(world_.progress(), "takes a step");
     const double start = Seconds();
-    const int64_t count = StepsToPause(step_, until);
+    int64_t step = last_.step;
+    const int64_t count = StepsToPause(step, until);
     absl::StatusOr<std::vector<StepReport>> reports =
-        plan_.asynchronous() ? Window(step_, count) : OneStep(step_ + 1);
-    if (!reports.ok()) return AfterTheActions(step_ + count, reports.status());
+        plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
+    if (!reports.ok()) return AfterTheActions(step + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
     for (const StepReport& report : *reports) {
-      if (absl::Status status = AfterStep(++step_, report, seconds); !status.ok()) return status;
+      if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
     }
     if ((asked = reports->back().asked) != Asked::kNothing) break;
   }
   if (absl::Status status = EndSaver(); !status.ok()) return status;
-  summary_.regroups = asked == Asked::kRegroup && step_ < until;
+  summary_.regroups = asked == Asked::kRegroup && last_.step < until;
   if (summary_.regroups) return absl::OkStatus();
-  summary_.interrupted = asked == Asked::kStop && step_ < until;
-  if (absl::Status status = state_check_.Check(step_); !status.ok()) return status;
+  summary_.interrupted = asked == Asked::kStop && last_.step < until;
+  if (absl::Status status = state_check_.Check(last_.step); !status.ok()) return status;
   failed_save_ = absl::OkStatus();  // of those before, somebody was told
   if (last || !summary_.interrupted) {
     if (absl::Status status = SavePortion(portion.saves_to, last); !status.ok()) return status;
   }
   if (portion.evaluates && !summary_.interrupted) {
-    if (absl::Status status = Evaluate(step_); !status.ok()) return status;
+    if (absl::Status status = Evaluate(last_.step); !status.ok()) return status;
   }
-  if (absl::Status status = CheckData(step_); !status.ok()) return status;
-  Finish(step_);
+  if (absl::Status status = CheckData(last_.step); !status.ok()) return status;
+  Finish(last_.step);
   return portion.hashes ? Hash() : absl::OkStatus();
 }
 
 absl::Status RankTrainer::SavePortion(const std::string& directory, bool must) {
   if (directory.empty()) return absl::OkStatus();
-  if (directory == options_.saving.directory && saved_step_ == step_) {
+  if (directory == options_.saving.directory && saved_step_ == last_.step) {
     summary_.checkpoint = saved_path_;
     return absl::OkStatus();
   }
-  return SaveNow(step_, directory, must);
+  return SaveNow(last_.step, directory, must);
 }
 
 absl::Status RankTrainer::RunPortions() {
@@ -212,7 +212,7 @@ absl::Status RankTrainer::RunPortions() {
     if (!next->has_value()) return absl::OkStatus();
     Portion& portion = **next;
     if (portion.refused.ok()) {
-      const int64_t left = options_.training.steps - step_;
+      const int64_t left = options_.training.steps - last_.step;
       if (left > 0 && portion.steps >= left) {
         portion.evaluates = portion.evaluates || options_.watching.eval_every > 0;
         if (portion.saves_to.empty()) portion.saves_to = options_.saving.directory;

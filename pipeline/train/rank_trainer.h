@@ -160,13 +160,12 @@ class RankTrainer {
   std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
   std::vector<double> step_seconds_;
   TrainSummary summary_;
-  int64_t step_ = 0;          // steps already taken
   int64_t saved_step_ = -1;   // to the run's own directory,
   std::string saved_path_;    // as this checkpoint
   absl::Status failed_save_;  // why the end of a portion was not saved
   std::unique_ptr<SaveUnderWay> saving_;
   TraceRecorder trace_;
-  AgreedStep last_;  // the step whose update the state has had
+  AgreedStep last_;  // the last step taken, whose update the state has had
   bool has_next_gradients_ = false;
   bool has_mirror_ = false;  // what it mirrors is of the same step
   bool torn_ = false;        // the state is between two steps
