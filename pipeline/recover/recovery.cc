@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "comm/collectives.h"
 #include "pipeline/recover/moves.h"
 #include "pipeline/recover/state_access.h"
 #include "pipeline/recover/state_ranges.h"
@@ -19,8 +20,10 @@ struct Offer {
   bool has_state = false;
   AgreedStep last;
   int64_t shown_step = -1;
+  int64_t history_last = 0;
+  size_t history_steps = 0;
 };
-constexpr size_t kNumbers = 9;  // of an offer on its way
+constexpr size_t kNumbers = 11;  // of an offer on its way
 
 absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communicator& world,
                                                 absl::Duration timeout) {
@@ -33,7 +36,9 @@ absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communica
                                  last.correct,
                                  last.grad_norm,
                                  static_cast<double>(held.shown_step),
-                                 last.known ? 1.0 : 0.0};
+                                 last.known ? 1.0 : 0.0,
+                                 static_cast<double>(held.history.last),
+                                 static_cast<double>(held.history.steps.size())};
   std::vector<double> all(kNumbers * static_cast<size_t>(world.size()));
   absl::Status status = world.AllGather(mine, absl::MakeSpan(all), Instant::Now() + timeout);
   if (!status.ok()) return status;
@@ -47,7 +52,9 @@ absl::StatusOr<std::vector<Offer>> GatherOffers(const HeldState& held, Communica
                                .targets = at[4],
                                .correct = at[5],
                                .grad_norm = at[6]},
-                      .shown_step = std::llround(at[7])});
+                      .shown_step = std::llround(at[7]),
+                      .history_last = std::llround(at[9]),
+                      .history_steps = static_cast<size_t>(at[10])});
   }
   return offers;
 }
@@ -64,6 +71,23 @@ std::optional<Recovered> Newest(const std::vector<Offer>& offers) {
     newest->shown_step = std::max(newest->shown_step, offer.shown_step);
   }
   return newest;
+}
+
+// Brings the longest history to all.
+absl::Status ShareHistory(const std::vector<Offer>& offers, RunHistory* history,
+                          Communicator& world, absl::Duration timeout) {
+  const auto longest = std::max_element(
+      offers.begin(), offers.end(),
+      [](const Offer& a, const Offer& b) { return a.history_steps < b.history_steps; });
+  const auto owner = longest - offers.begin();
+  if (world.rank() != owner) *history = {};
+  history->last = longest->history_last;
+  history->steps.resize(longest->history_steps);
+  std::vector<int64_t> bounds(offers.size() + 1, 0);
+  std::fill(bounds.begin() + owner + 1, bounds.end(), static_cast<int64_t>(longest->history_steps));
+  const SlicedBytes steps = {
+      .data = history->steps.data(), .bounds = bounds, .element_bytes = sizeof(PastStep)};
+  return AllGatherSlices(world, {&steps, 1}, Instant::Now() + timeout);
 }
 
 // Brings what this process holds to step `to`, if it can. Returns whether it holds that step now.
@@ -113,10 +137,18 @@ absl::Status Move(const std::vector<StateMove>& moves, const Recovery& recovery,
 
 }  // namespace
 
+void RunHistory::CutAfter(int64_t step) {
+  const int64_t more = std::clamp<int64_t>(last - step, 0, static_cast<int64_t>(steps.size()));
+  steps.resize(steps.size() - static_cast<size_t>(more));
+  last = std::min(last, step);
+}
+
 absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world) {
   const absl::StatusOr<std::vector<Offer>> offers =
       GatherOffers(*recovery.held, world, recovery.timeout);
   if (!offers.ok()) return offers.status();
+  absl::Status shared = ShareHistory(*offers, &recovery.held->history, world, recovery.timeout);
+  if (!shared.ok()) return shared;
   const std::optional<Recovered> newest = Newest(*offers);
   if (!newest) return std::optional<Recovered>();
   const absl::StatusOr<bool> holds = CatchUp(*recovery.held, newest->last, recovery.timeout);

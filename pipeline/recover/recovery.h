@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +14,7 @@
 #include "pipeline/compile/plan/run_plan.h"
 #include "pipeline/run/optimizer.h"
 #include "pipeline/run/rank_state.h"
+#include "schedules/weight_versions.h"
 
 namespace sluice {
 
@@ -25,6 +27,21 @@ struct AgreedStep {
   double targets = 0;
   double correct = 0;
   double grad_norm = 0;
+};
+
+// A step that ranks have taken.
+struct PastStep {
+  double seconds = 0;
+  Staleness staleness = {};  // of its gradients; as it is where they are of the weights they change
+};
+
+// The steps of a run up to `last`, over all groups of ranks that have trained.
+struct RunHistory {
+  int64_t last = 0;
+  std::vector<PastStep> steps;  // [step - last + size - 1]
+
+  // Leaves out the steps after `step`, which are taken again.
+  void CutAfter(int64_t step);
 };
 
 // What a process still has of a run whose group of ranks ended before the run did. Between two
@@ -41,6 +58,7 @@ struct HeldState {
   int64_t shown_step = -1;     // the last step that this process has shown to people; -1: none
   OptimizerOptions optimizer;  // of that update
   int64_t steps = 0;           // of the run, in all
+  RunHistory history = {};     // as far as this process knows it
 };
 
 // What one process brings to a recovery, in which ranks that have changed their number or their work
@@ -63,8 +81,9 @@ struct Recovered {
 // Called by all processes of `world` together. Afterwards `into` has weights and optimizer state after
 // the newest step that any process holds, but the layers' compute copies must be made again
 // (RankState::Pack). Nothing where the processes do not hold the whole state of that step between
-// them: `into` is then as it was. Every process gets the same answer. Where a rank fills the state
-// that it holds, `held` is true of that at any time.
+// them: `into` is then as it was. Every process gets the same answer, and, in both cases, the
+// longest history that any of them knows. Where a rank fills the state that it holds, `held` is
+// true of that at any time.
 absl::StatusOr<std::optional<Recovered>> Recover(const Recovery& recovery, Communicator& world);
 
 }  // namespace sluice

@@ -57,13 +57,17 @@ StepMetrics MetricsKeeper::Record(int64_t step, const StepReport& report, double
   metrics.flops_per_second = flops_per_step_ / step_seconds;
   metrics.bubble = report.bubble(plan_.world_size());
   Predict(&metrics);
-  if (!staleness_.empty()) metrics.staleness = staleness_[static_cast<size_t>(report.window_step)];
+  if (!staleness_.empty()) metrics.staleness = StalenessAt(report);
   metrics.peak_bytes = peak_bytes_;
   metrics.arena_bytes = arena_bytes_;
   // The first step warms up caches and pages: it is a stand-in until a second one has been
   // measured.
   if (step > 1) Learn(report, outside);
   return metrics;
+}
+
+Staleness MetricsKeeper::StalenessAt(const StepReport& report) const {
+  return staleness_.empty() ? Staleness() : staleness_[static_cast<size_t>(report.window_step)];
 }
 
 StepMetrics MetricsKeeper::Brought(const AgreedStep& step, double lr) const {

@@ -44,6 +44,8 @@ class MetricsKeeper {
 
   // `step_seconds`: from the step's first instruction to its last weight update.
   StepMetrics Record(int64_t step, const StepReport& report, double lr, double step_seconds);
+  // Of the gradients of a step; as it is where the timetable is synchronous.
+  Staleness StalenessAt(const StepReport& report) const;
   // Of a step that another group of ranks has taken: nobody knows its times.
   StepMetrics Brought(const AgreedStep& step, double lr) const;
 
@@ -66,8 +68,10 @@ class MetricsKeeper {
 
 // The summary's fields.
 struct TrainSummary {
-  int64_t steps = 0;        // that have been taken in all, resumed ones included
-  int64_t steps_taken = 0;  // by this run; without any, there is no loss and no time
+  int64_t steps = 0;  // that have been taken in all, resumed ones included
+  // By this run, over all groups of ranks that have trained; without any, there is no loss and no
+  // time.
+  int64_t steps_taken = 0;
   bool interrupted = false;
   bool regroups = false;  // left after a step, so that other ranks go on
   double median_step_seconds = 0;

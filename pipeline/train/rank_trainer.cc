@@ -100,6 +100,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       state_check_(*state, options_, world),
       trace_(*state,
              options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt),
+      past_(context.past),
       last_(context.last) {}
 
 void RankTrainer::Hold(HeldState* held) const {
@@ -110,6 +111,7 @@ void RankTrainer::Hold(HeldState* held) const {
   held->steps = options_.training.steps;
   held->whole = !torn_;
   held->has_mirror = has_mirror_ && !torn_;
+  held->history = {.last = last_.step, .steps = past_};
 }
 
 Asked RankTrainer::AskedNow() const {
@@ -174,6 +176,8 @@ absl::Status RankTrainer::RunPortion(const Portion& portion, bool last) {
         plan_.asynchronous() ? Window(step, count) : OneStep(step + 1);
     if (!reports.ok()) return AfterTheActions(step + count, reports.status());
     const double seconds = (Seconds() - start) / static_cast<double>(count);
+    for (const StepReport& report : *reports)
+      past_.push_back({.seconds = seconds, .staleness = metrics_.StalenessAt(report)});
     for (const StepReport& report : *reports) {
       if (absl::Status status = AfterStep(++step, report, seconds); !status.ok()) return status;
     }
@@ -218,7 +222,7 @@ absl::Status RankTrainer::RunPortions() {
         if (portion.saves_to.empty()) portion.saves_to = options_.saving.directory;
       }
       summary_ = TrainSummary();
-      step_seconds_.clear();
+      past_.clear();
       if (absl::Status status = RunPortion(portion, /*last=*/false); !status.ok()) return status;
     }
     const absl::Status& status = portion.refused.ok() ? failed_save_ : portion.refused;
@@ -434,14 +438,11 @@ absl::Status RankTrainer::Diagnose(Executor& executor, Pass pass, int64_t step,
 }
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
-  step_seconds_.push_back(seconds);
-  summary_.final_loss = report.loss;
   if (leader()) {
     const Progress::Phase phase(world_.progress(), "reports a step");
     StepMetrics metrics = metrics_.Record(
         step, report, LearningRate(options_.training.optimizer, step, options_.training.steps),
         seconds);
-    if (metrics.staleness.has_value()) Age(*metrics.staleness);
     if (context_.events->on_step) context_.events->on_step(metrics);
     shown_step_ = step;
     // An asynchronous report is of all steps since the last pause.
@@ -462,14 +463,6 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     return Evaluate(step);
   }
   return absl::OkStatus();
-}
-
-// The mean over the steps so far, this one being the newest.
-void RankTrainer::Age(const Staleness& step) {
-  if (!summary_.staleness.has_value()) summary_.staleness.emplace();
-  Staleness& all = *summary_.staleness;
-  all.max = std::max(all.max, step.max);
-  all.mean += (step.mean - all.mean) / static_cast<double>(step_seconds_.size());
 }
 
 absl::Status RankTrainer::Evaluate(int64_t step) {
@@ -687,10 +680,21 @@ void RankTrainer::ShowBroughtStep() {
 
 void RankTrainer::Finish(int64_t step) {
   summary_.steps = step;
-  summary_.steps_taken = static_cast<int64_t>(step_seconds_.size());
-  if (step_seconds_.empty()) return;
-  const auto middle = step_seconds_.begin() + static_cast<std::ptrdiff_t>(step_seconds_.size() / 2);
-  std::nth_element(step_seconds_.begin(), middle, step_seconds_.end());
+  // A group that found the run done, in a checkpoint, does not know the last step's loss.
+  if (past_.empty() || !last_.known) return;
+  summary_.steps_taken = static_cast<int64_t>(past_.size());
+  summary_.final_loss = static_cast<float>(last_.loss);
+  std::vector<double> seconds;
+  Staleness all;
+  for (const PastStep& past : past_) {
+    seconds.push_back(past.seconds);
+    all.max = std::max(all.max, past.staleness.max);
+    all.mean += past.staleness.mean;
+  }
+  all.mean /= static_cast<double>(past_.size());
+  if (plan_.asynchronous()) summary_.staleness = all;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
   summary_.median_step_seconds = *middle;
   summary_.tokens_per_second =
       static_cast<double>(plan_.request.batch.rows() * plan_.global_micro_batches()) / *middle;

@@ -33,8 +33,9 @@ struct RunContext {
   const std::atomic<bool>* stop = nullptr;
   // May be null: asks the ranks to leave their group after a step.
   const std::atomic<bool>* regroup = nullptr;
-  AgreedStep last = {};     // the last step already taken
-  bool shows_last = false;  // it has not been shown yet
+  AgreedStep last = {};             // the last step already taken
+  bool shows_last = false;          // it has not been shown yet
+  std::vector<PastStep> past = {};  // of this run, that earlier groups of ranks have taken
   // Of the weights that the resumed adapter is for; "": not known.
   std::string base_hash = {};
   std::optional<ResumedRun> resumed = {};
@@ -119,7 +120,6 @@ class RankTrainer {
   // FailedPrecondition on all ranks where the data of one have changed since the run began.
   absl::Status CheckData(int64_t step);
   absl::Status AfterStep(int64_t step, const StepReport& report, double seconds);
-  void Age(const Staleness& step);
   // Shows a step that ranks which are gone have taken but not shown.
   void ShowBroughtStep();
   Asked AskedNow() const;
@@ -158,14 +158,14 @@ class RankTrainer {
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
   std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
-  std::vector<double> step_seconds_;
   TrainSummary summary_;
   int64_t saved_step_ = -1;   // to the run's own directory,
   std::string saved_path_;    // as this checkpoint
   absl::Status failed_save_;  // why the end of a portion was not saved
   std::unique_ptr<SaveUnderWay> saving_;
   TraceRecorder trace_;
-  AgreedStep last_;  // the last step taken, whose update the state has had
+  std::vector<PastStep> past_;  // the steps up to last_ that the summary is of
+  AgreedStep last_;             // the last step taken, whose update the state has had
   bool has_next_gradients_ = false;
   bool has_mirror_ = false;  // what it mirrors is of the same step
   bool torn_ = false;        // the state is between two steps

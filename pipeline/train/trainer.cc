@@ -78,6 +78,9 @@ class Run {
       }
       if (absl::Status status = Start(state); !status.ok()) return status;
     }
+    RunHistory& history = regrouping.held->history;
+    history.CutAfter(context_.last.step);
+    context_.past = history.steps;
     TakeTraits();
     return context_.last;
   }

@@ -109,9 +109,18 @@ class Processes {
     for (const auto& result : results) ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(results.front()->summary.weights_hash, quiet.weights_hash);
     EXPECT_EQ(results.front()->summary.eval_loss, quiet.eval_loss);
+    ExpectWholeRun(results.front()->summary, quiet);
     std::vector<std::string> losses;
     for (const auto& [step, loss] : losses_) losses.push_back(loss);
     EXPECT_EQ(losses, quiet.losses);
+  }
+
+  // Of all groups of ranks, not of the last one.
+  void ExpectWholeRun(const TrainSummary& summary, const Outcome& quiet) const {
+    EXPECT_EQ(summary.steps, options_.training.steps);
+    EXPECT_EQ(summary.steps_taken, options_.training.steps);
+    EXPECT_EQ(LossHex(summary.final_loss), quiet.losses.back());
+    EXPECT_GT(summary.median_step_seconds, 0);
   }
 
  private:
@@ -235,6 +244,8 @@ TEST(RecoveryTest, GoesBackToTheCheckpointWhereStateIsLost) {
       ASSERT_TRUE(results.front().ok()) << results.front().status();
       EXPECT_EQ(results.front()->summary.weights_hash, quiet.weights_hash);
       EXPECT_EQ(processes.first_step(), saves ? 2 : 0);
+      // Without those that were taken twice.
+      processes.ExpectWholeRun(results.front()->summary, quiet);
       std::filesystem::remove_all(directory);
     }
   }
