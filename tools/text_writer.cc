@@ -19,17 +19,18 @@ struct Piece {
   int fd = -1;
   std::string text;
   bool replaceable = false;
+  OutputMark mark = {};
 };
 
 // 0, or the error.
-int WriteAll(const Piece& piece) {
-  for (size_t at = 0; at < piece.text.size();) {
-    const ssize_t written = write(piece.fd, piece.text.data() + at, piece.text.size() - at);
+int WriteAll(int fd, absl::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = write(fd, text.data() + at, text.size() - at);
     if (written >= 0) {
       at += static_cast<size_t>(written);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       // Somebody else who has this terminal or pipe made it non-blocking.
-      pollfd ready = {piece.fd, POLLOUT, 0};
+      pollfd ready = {fd, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (errno != EINTR) {
       return errno;
@@ -41,7 +42,17 @@ int WriteAll(const Piece& piece) {
 }  // namespace
 
 struct TextWriter::Shared {
+  // 0, or the error.
+  int Deliver(const Piece& piece) {
+    if (piece.fd == out && relay >= 0) {
+      if (WriteAll(relay, FormatFrame(piece.mark, piece.text)) == 0) return 0;
+      relay = -1;
+    }
+    return WriteAll(piece.fd, piece.text);
+  }
+
   int out = -1;
+  int relay = -1;  // the writer's thread alone uses it
   std::function<void(int)> on_failure;
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,11 +61,13 @@ struct TextWriter::Shared {
   bool writing = false;
   bool ended = false;  // nothing more will be given
   int error = 0;       // of `out`
+  OutputMark mark;     // of what is given next
 };
 
-TextWriter::TextWriter(int out, std::function<void(int)> on_failure)
+TextWriter::TextWriter(int out, std::function<void(int)> on_failure, int relay)
     : shared_(std::make_shared<Shared>()) {
   shared_->out = out;
+  shared_->relay = relay;
   shared_->on_failure = std::move(on_failure);
   thread_ = std::thread([shared = shared_] { Run(shared); });
 }
@@ -62,6 +75,16 @@ TextWriter::TextWriter(int out, std::function<void(int)> on_failure)
 TextWriter::~TextWriter() { Finish().IgnoreError(); }
 
 void TextWriter::Write(std::string text) { WriteTo(shared_->out, std::move(text)); }
+
+void TextWriter::SetMark(const OutputMark& mark) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->mark = mark;
+}
+
+size_t TextWriter::waiting_bytes() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->waiting_bytes;
+}
 
 void TextWriter::WriteTo(int fd, std::string text, bool replaceable) {
   std::unique_lock lock(shared_->mutex);
@@ -73,7 +96,7 @@ void TextWriter::WriteTo(int fd, std::string text, bool replaceable) {
   }
   shared_->changed.wait(lock, [this] { return shared_->waiting_bytes <= kMostWaiting; });
   shared_->waiting_bytes += text.size();
-  waiting.push_back({fd, std::move(text), replaceable});
+  waiting.push_back({fd, std::move(text), replaceable, shared_->mark});
   lock.unlock();
   shared_->changed.notify_all();
 }
@@ -87,7 +110,7 @@ void TextWriter::Run(const std::shared_ptr<Shared>& shared) {
     const bool dropped = piece.fd == shared->out && shared->error != 0;
     shared->writing = true;
     lock.unlock();
-    const int error = dropped ? 0 : WriteAll(piece);
+    const int error = dropped ? 0 : shared->Deliver(piece);
     const bool failed = error != 0 && piece.fd == shared->out;
     if (failed && shared->on_failure) shared->on_failure(error);
     lock.lock();

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tools/output_frames.h"
 
 namespace sluice {
 
@@ -21,8 +22,10 @@ class TextWriter {
 
   // `on_failure` is called once, on the writer's thread, with the first error of `out`: EPIPE where
   // its reader is gone (SIGPIPE must be ignored), otherwise what the system says. What is written to
-  // `out` afterwards is dropped. Errors of other descriptors are ignored.
-  explicit TextWriter(int out, std::function<void(int error)> on_failure = {});
+  // `out` afterwards is dropped. Errors of other descriptors are ignored. `relay`: a pipe to who
+  // prints to `out` in place of this process, and takes frames (output_frames.h); where nobody
+  // reads it any more, this process prints itself. -1: none.
+  explicit TextWriter(int out, std::function<void(int error)> on_failure = {}, int relay = -1);
   // Waits for what has been given, as Finish does, but not for a reader for which Finish has waited in
   // vain.
   ~TextWriter();
@@ -31,6 +34,10 @@ class TextWriter {
 
   // To `out`. May be called from any thread.
   void Write(std::string text);
+  // Of what is given to Write from now on: for whoever relays it.
+  void SetMark(const OutputMark& mark);
+  // What has been given and not been written, in bytes.
+  size_t waiting_bytes() const;
   // To another descriptor. Text that may be replaced is left out where newer text of this kind
   // follows it before it is written: for a progress bar.
   void WriteTo(int fd, std::string text, bool replaceable = false);

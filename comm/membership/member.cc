@@ -41,6 +41,11 @@ absl::StatusOr<std::unique_ptr<Member>> Member::Open(const Environment& environm
   }
   (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
   std::unique_ptr<Member> member(new Member(socket, leave, stop));
+  const std::optional<std::string> output = environment(kOutputVariable);
+  if (int pipe = -1; output && absl::SimpleAtoi(*output, &pipe)) {
+    (void)fcntl(pipe, F_SETFD, FD_CLOEXEC);
+    member->output_ = Descriptor(pipe);
+  }
   absl::StatusOr<Descriptor> listener = ListenOn(Endpoint::Loopback(0));
   if (!listener.ok()) return listener.status();
   const absl::StatusOr<Endpoint> here = LocalEndpoint(*listener);

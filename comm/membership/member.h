@@ -65,6 +65,9 @@ class Member {
   absl::StatusOr<std::unique_ptr<Communicator>> Meet(const GroupPlace& place, int size,
                                                      TcpOptions options);
 
+  // The pipe to the supervisor, who prints what a process hands over there; -1: there is none.
+  int output() const { return output_.get(); }
+
   // Whether the group should end after its step.
   const std::atomic<bool>& regroup() const { return regroup_; }
 
@@ -84,6 +87,7 @@ class Member {
   absl::StatusOr<MemberMessage> Await();
 
   const Descriptor socket_;
+  Descriptor output_;
   const std::atomic<bool>& leave_;
   std::atomic<bool>& stop_;
   Descriptor listener_;  // where this process would be rank 0

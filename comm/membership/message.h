@@ -62,6 +62,8 @@ absl::Duration MachineTime();
 
 // The environment variable with the number of a process's end of the pair.
 inline constexpr char kMemberVariable[] = "SLUICE_MEMBER_SOCKET";
+// And with that of the pipe for what it prints.
+inline constexpr char kOutputVariable[] = "SLUICE_MEMBER_OUTPUT";
 
 }  // namespace sluice
 

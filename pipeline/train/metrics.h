@@ -32,6 +32,9 @@ struct StepMetrics {
   absl::Span<const int64_t> arena_bytes;  // allocated
   // Of the step's micro-batches; none where every gradient is of the weights that it changes.
   std::optional<Staleness> staleness;
+
+  // Another group of ranks has taken the step: nobody knows its times.
+  bool brought() const { return step_seconds == 0; }
 };
 
 // Turns reports into metrics, and learns from them what to predict for the next step.
@@ -46,7 +49,7 @@ class MetricsKeeper {
   StepMetrics Record(int64_t step, const StepReport& report, double lr, double step_seconds);
   // Of the gradients of a step; as it is where the timetable is synchronous.
   Staleness StalenessAt(const StepReport& report) const;
-  // Of a step that another group of ranks has taken: nobody knows its times.
+  // Of a step that another group of ranks has taken.
   StepMetrics Brought(const AgreedStep& step, double lr) const;
 
  private:

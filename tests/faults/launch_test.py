@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -94,7 +95,7 @@ class LaunchTest(unittest.TestCase):
             run.close()
         self.directory.cleanup()
 
-    def expect_quiet(self, run, train, exit_code=0):
+    def expect_quiet(self, run, train, exit_code=0, once=True):
         code = run.finish()[0] if run.ended is None else run.ended
         run.errors.seek(0)
         errors = run.errors.read()
@@ -103,6 +104,9 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.losses, losses, errors)
         self.assertEqual(run.last['weights_hash'], end['weights_hash'])
         self.assertEqual(run.last['eval_loss'], end['eval_loss'])
+        self.assertEqual(run.last['final_loss'], end['final_loss'])
+        if once:
+            self.assertEqual(run.repeated, 0, errors)
 
     def kill_often(self, kills, steps, launch, train, signals=(signal.SIGKILL,)):
         """Kills a rank every so many steps, at a random moment of one of the next ones."""
@@ -124,12 +128,14 @@ class LaunchTest(unittest.TestCase):
         steps = 40 * (OPTIONS.kills + 2)
         train = ['--stages', '2', '--steps', str(steps)]
         run = self.kill_often(OPTIONS.kills, steps, ['--processes', '2'], [*train, '--mirror'])
-        self.expect_quiet(run, train)
+        self.expect_quiet(run, train, once=False)
         continued = run.named('continued')
         self.assertEqual(len(run.named('lost')), OPTIONS.kills)
         self.assertGreaterEqual(len(continued), 1)
         times = sorted(event['seconds'] for event in continued)
         at = {source: sum(event['from'] == source for event in continued) for source in ('memory', 'checkpoint', 'start')}
+        if at['memory'] == len(continued):
+            self.assertEqual(run.repeated, 0)
         p99 = times[min(len(times) - 1, int(len(times) * 0.99))]
         print(f'{OPTIONS.kills} kills: state from {at}; lines shown twice: {run.repeated}; seconds from a loss to the next step: '
               f'median {times[len(times) // 2]:.2f}, p99 {p99:.2f}, largest {times[-1]:.2f}')
@@ -139,7 +145,7 @@ class LaunchTest(unittest.TestCase):
     def test_replaces_killed_ranks_from_checkpoints(self):
         train = ['--stages', '2', '--steps', '300', '--save', self.save, '--save-every', '20']
         run = self.kill_often(min(OPTIONS.kills, 20), 300, ['--processes', '2'], train)
-        self.expect_quiet(run, ['--stages', '2', '--steps', '300'])
+        self.expect_quiet(run, ['--stages', '2', '--steps', '300'], once=False)  # some are taken twice
         for event in run.named('continued'):
             self.assertIn(event['from'], ('checkpoint', 'start', 'memory'))
 
@@ -189,6 +195,57 @@ class LaunchTest(unittest.TestCase):
             if line.get('step') == 20 and not run.events:
                 os.kill(self.random.choice(run.pids()), signal.SIGKILL)
         self.expect_quiet(run, ['--stages', '2', '--steps', '80'])
+
+    def test_a_table_has_each_row_once(self):
+        # Every step is a row of so short a run. Rank 0 is lost, when any row may be the last one that it has shown.
+        lost = 0
+        for lost_after in (1, 2, 5):
+            command = [OPTIONS.binary, 'launch', '--processes', '3', '--min-ranks', '2', '--max-restarts', '0', '--', 'train', *MODEL,
+                       *AUTO, '--steps', '39']
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                rows, kills = [], 1
+                for line in process.stdout:
+                    lost += 'the loss' in line
+                    if not re.match(r' +\d+ +\d\.\d+ ', line):
+                        continue
+                    rows.append(int(line.split()[0]))
+                    children = pathlib.Path(f'/proc/{process.pid}/task/{process.pid}/children').read_text(encoding='ascii')
+                    if rows[-1] >= lost_after and kills and children:
+                        os.kill(int(children.split()[0]), signal.SIGKILL)
+                        kills = 0
+                self.assertEqual(process.wait(), 0)
+            self.assertEqual(rows, list(range(1, 40)))
+        self.assertGreater(lost, 0)
+
+    def test_a_reader_that_leaves_ends_the_run(self):
+        run = self.launch(['--processes', '2'], ['--stages', '2', '--steps', '100000', '--save', self.save])
+        for line in run.lines():
+            if line.get('step') == 5 and 'loss' in line:
+                break
+        run.process.stdout.close()
+        self.assertEqual(run.process.wait(), 130)
+        self.assertTrue(os.path.exists(os.path.join(self.save, 'latest')))
+        run.errors.seek(0)
+        self.assertEqual(run.errors.read().count('the reader of standard output is gone'), 1)
+
+    def test_ends_at_once_though_the_reader_pauses(self):
+        run = self.launch(['--processes', '2'],
+                          ['--stages', '2', '--steps', '100000', '--save', self.save, '--save-every', '400', '--keep', 'all'])
+        next(run.lines())
+        while not os.path.exists(os.path.join(self.save, 'step-00000400')):  # more lines than a pipe holds
+            time.sleep(0.05)
+        while run.process.poll() is None:  # the first ends the run after its step, which waits for the reader; the second at once
+            run.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        self.assertEqual(run.process.returncode, 130)
+
+    def test_a_full_disk_does_not_end_the_run(self):
+        with open('/dev/full', 'w', encoding='ascii') as full:
+            done = subprocess.run([OPTIONS.binary, 'launch', '--processes', '2', '--', 'train', *MODEL, '--stages', '2', '--steps', '5',
+                                   '--save', self.save], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=SILENCE)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('standard output cannot be written: No space left on device', done.stderr)
+        self.assertTrue(os.path.exists(os.path.join(self.save, 'step-00000005')))
 
     def test_too_few_are_left(self):
         run = self.launch(['--processes', '2', '--max-restarts', '0'], ['--stages', '2', '--steps', '100000', '--save', self.save])

@@ -123,5 +123,66 @@ TEST_F(TextWriterTest, WaitsForATerminalThatSomebodyMadeNonBlocking) {
   EXPECT_TRUE(writer.Finish().ok());
 }
 
+// Another process prints the frames; once it is gone, the writer prints itself, also what that one
+// has not taken.
+TEST_F(TextWriterTest, HandsOverFramesWhileSomebodyTakesThem) {
+  int relay[2] = {};
+  ASSERT_EQ(pipe(relay), 0);
+  TextWriter writer(to_, {}, relay[1]);
+  writer.Write("head\n");
+  writer.SetMark({.step = 7, .unless_shown = true});
+  writer.Write("seven\n");
+  const std::string frames =
+      FormatFrame({}, "head\n") + FormatFrame({.step = 7, .unless_shown = true}, "seven\n");
+  std::string read(frames.size(), '\0');
+  for (size_t at = 0; at < read.size();) {
+    const ssize_t got = ::read(relay[0], read.data() + at, read.size() - at);
+    ASSERT_GT(got, 0);
+    at += static_cast<size_t>(got);
+  }
+  EXPECT_EQ(read, frames);
+  close(relay[0]);
+  writer.Write("eight\n");
+  writer.Write("nine\n");
+  EXPECT_TRUE(writer.Finish().ok());
+  EXPECT_EQ(Read(11), "eight\nnine\n");
+  close(relay[1]);
+}
+
+TEST(FrameReaderTest, FindsFramesInPiecesAndLeavesOutWhatIsNotWhole) {
+  const std::string bytes = FormatFrame({.step = 3}, "three\n") + FormatFrame({.step = 4}, "") +
+                            FormatFrame({.step = 5, .unless_shown = true}, "five\n");
+  for (const size_t piece : {size_t{1}, size_t{5}, size_t{31}, bytes.size()}) {
+    FrameReader reader;
+    std::string found;
+    const std::string most = bytes.substr(0, bytes.size() - 1);
+    for (size_t at = 0; at < most.size(); at += piece) {
+      reader.Add(absl::string_view(most).substr(at, piece));
+      while (const std::optional<OutputFrame> frame = reader.Next()) {
+        absl::StrAppend(&found, frame->mark.step, frame->mark.unless_shown ? "?" : "", ":",
+                        frame->text);
+      }
+    }
+    EXPECT_EQ(found, "3:three\n4:") << piece;
+    reader.Add("\n");
+    const std::optional<OutputFrame> last = reader.Next();
+    ASSERT_TRUE(last.has_value());
+    EXPECT_EQ(last->text, "five\n");
+    EXPECT_TRUE(last->mark.unless_shown);
+    EXPECT_FALSE(reader.Next().has_value());
+  }
+}
+
+TEST(ShownStepsTest, ABroughtStepIsShownWhereItWasNot) {
+  ShownSteps shown;
+  EXPECT_TRUE(shown.Take({}));
+  EXPECT_TRUE(shown.Take({.step = 1}));
+  EXPECT_TRUE(shown.Take({.step = 1}));                         // its evaluation
+  EXPECT_FALSE(shown.Take({.step = 1, .unless_shown = true}));  // was shown
+  EXPECT_TRUE(shown.Take({.step = 2, .unless_shown = true}));   // was not
+  EXPECT_FALSE(shown.Take({.step = 2, .unless_shown = true}));
+  EXPECT_TRUE(shown.Take({.step = 1}));  // taken again, from a checkpoint
+}
+
 }  // namespace
 }  // namespace sluice

@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/tcp/tcp_socket.h"
 #include "tools/command.h"
+#include "tools/output_frames.h"
 #include "tools/text_writer.h"
 
 extern char** environ;
@@ -42,24 +43,31 @@ sigset_t HandledSignals() {
 // What a new process needs that may not be allocated between fork and exec.
 class Command {
  public:
-  Command(const std::vector<std::string>& arguments, int socket)
-      : arguments_(arguments), member_(absl::StrCat(kMemberVariable, "=", socket)) {
+  Command(const std::vector<std::string>& arguments, int socket, int output)
+      : arguments_(arguments),
+        member_(absl::StrCat(kMemberVariable, "=", socket)),
+        output_(absl::StrCat(kOutputVariable, "=", output)),
+        inherited_({socket, output}) {
     for (std::string& argument : arguments_) argv_.push_back(argument.data());
     argv_.push_back(nullptr);
-    const std::string prefix = absl::StrCat(kMemberVariable, "=");
+    const std::string own[] = {absl::StrCat(kMemberVariable, "="),
+                               absl::StrCat(kOutputVariable, "=")};
     for (char** variable = environ; *variable != nullptr; ++variable) {
-      if (!absl::StartsWith(*variable, prefix)) variables_.push_back(*variable);
+      if (!absl::StartsWith(*variable, own[0]) && !absl::StartsWith(*variable, own[1])) {
+        variables_.push_back(*variable);
+      }
     }
     variables_.push_back(member_.data());
+    variables_.push_back(output_.data());
     variables_.push_back(nullptr);
   }
 
   // In the new process; does not return.
-  void Run(int socket, pid_t parent, const sigset_t& signals) const {
+  void Run(pid_t parent, const sigset_t& signals) const {
     // Where the supervisor dies, nobody would bring the processes together any more.
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(kExitPeerLost);
-    fcntl(socket, F_SETFD, 0);
+    for (const int fd : inherited_) fcntl(fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &signals, nullptr);
     execve("/proc/self/exe", argv_.data(), variables_.data());
     _exit(kExitBadInput);
@@ -67,14 +75,15 @@ class Command {
 
  private:
   std::vector<std::string> arguments_;
-  std::string member_;
+  std::string member_, output_;
+  std::vector<int> inherited_;
   std::vector<char*> argv_, variables_;
 };
 
 class Supervisor {
  public:
   explicit Supervisor(const SuperviseRequest& request)
-      : request_(request), roster_(request.roster), out_(STDOUT_FILENO) {}
+      : request_(request), roster_(request.roster), out_(STDOUT_FILENO, OnFailure) {}
 
   // All signals of HandledSignals() are blocked, and were as `before`.
   absl::Status Run(const sigset_t& before) {
@@ -97,15 +106,36 @@ class Supervisor {
 
   int Finish() {
     if (!roster_.text().empty()) PrintError(absl::UnknownError(roster_.text()));
-    (void)out_.Finish();
-    return roster_.exit_code();
+    // A reader that pauses: signals can still end this, as they do while the run goes on.
+    while (out_.waiting_bytes() > 0 && !abandoned_) {
+      pollfd signals = {.fd = signals_.get(), .events = POLLIN, .revents = 0};
+      if (poll(&signals, 1, static_cast<int>(absl::ToInt64Milliseconds(kUnreadPause))) > 0) {
+        TakeSignals();
+      }
+    }
+    const absl::Status printed =
+        out_.Finish(abandoned_ ? kReaderPatience : absl::InfiniteDuration());
+    return printed.ok() || roster_.exit_code() != kExitDone ? roster_.exit_code() : Fail(printed);
   }
 
  private:
   struct Child {
     pid_t pid = 0;
     Descriptor socket;
+    Descriptor output;  // in frames
+    FrameReader frames = {};
   };
+
+  // On the writer's thread.
+  static void OnFailure(int error) {
+    if (error == EPIPE) {
+      PrintNotice("the reader of standard output is gone; the run ends after its step");
+      kill(getpid(), SIGTERM);  // TakeSignals does the rest
+      return;
+    }
+    PrintNotice(absl::StrCat("standard output cannot be written: ", ErrnoText(error),
+                             "; the run goes on, and the rest of its output is lost"));
+  }
 
   absl::Status Obey(const Roster::Order& order) {
     if (order.kind == Roster::Order::Kind::kStart) return Start(order.process);
@@ -128,15 +158,23 @@ class Supervisor {
     }
     Descriptor mine(ends[0]);
     const Descriptor its(ends[1]);
-    const Command command(request_.arguments, its.get());
+    int pipe[2] = {-1, -1};
+    if (pipe2(pipe, O_CLOEXEC) != 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no pipe for what a new process prints: ", ErrnoText(errno)));
+    }
+    Descriptor output(pipe[0]);
+    const Descriptor its_output(pipe[1]);
+    fcntl(output.get(), F_SETFL, O_NONBLOCK);
+    const Command command(request_.arguments, its.get(), its_output.get());
     const pid_t parent = getpid();
     const pid_t pid = fork();
-    if (pid == 0) command.Run(its.get(), parent, before_);
+    if (pid == 0) command.Run(parent, before_);
     if (pid < 0) {
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot start a process: ", ErrnoText(errno)));
     }
-    children_[process] = {pid, std::move(mine)};
+    children_[process] = {.pid = pid, .socket = std::move(mine), .output = std::move(output)};
     pids_[process] = pid;
     return absl::OkStatus();
   }
@@ -144,18 +182,23 @@ class Supervisor {
   void Wait() {
     std::vector<pollfd> waiting = {{.fd = signals_.get(), .events = POLLIN, .revents = 0}};
     std::vector<int> processes;
+    // A reader that pauses: whoever prints then waits, too.
+    const bool full = out_.waiting_bytes() > kMostUnread;
     for (const auto& [process, child] : children_) {
       waiting.push_back({.fd = child.socket.get(), .events = POLLIN, .revents = 0});
+      waiting.push_back({.fd = full ? -1 : child.output.get(), .events = POLLIN, .revents = 0});
       processes.push_back(process);
     }
     const absl::Duration left = roster_.NextDeadline(MachineTime()) - MachineTime();
-    const int milliseconds = left == absl::InfiniteDuration()
+    const absl::Duration most = full ? std::min(left, kUnreadPause) : left;
+    const int milliseconds = most == absl::InfiniteDuration()
                                  ? -1
                                  : static_cast<int>(std::clamp<int64_t>(
-                                       absl::ToInt64Milliseconds(left) + 1, 0, INT_MAX));
+                                       absl::ToInt64Milliseconds(most) + 1, 0, INT_MAX));
     if (poll(waiting.data(), waiting.size(), milliseconds) <= 0) return;
     for (size_t i = 0; i < processes.size(); ++i) {
-      if (waiting[i + 1].revents != 0) Read(processes[i]);
+      if (waiting[2 * i + 1].revents != 0) Read(processes[i]);
+      if (waiting[2 * i + 2].revents != 0) Relay(children_.at(processes[i]));
     }
     if (waiting[0].revents != 0) TakeSignals();
   }
@@ -169,6 +212,21 @@ class Supervisor {
       if (!message) return;
       roster_.Take(process, *message, MachineTime());
     }
+  }
+
+  // Prints what a process has handed over, also one that has ended meanwhile.
+  // `all`: however much nobody has read.
+  void Relay(Child& child, bool all = false) {
+    char block[1 << 16];
+    ssize_t count = 0;
+    while (child.output.valid() && (count = read(child.output.get(), block, sizeof(block))) > 0) {
+      child.frames.Add({block, static_cast<size_t>(count)});
+      while (const std::optional<OutputFrame> frame = child.frames.Next()) {
+        if (shown_.Take(frame->mark)) out_.Write(frame->text);
+      }
+      if (!all && out_.waiting_bytes() > kMostUnread) return;
+    }
+    if (count == 0) child.output.Close();
   }
 
   void TakeSignals() {
@@ -188,6 +246,7 @@ class Supervisor {
           if (!std::exchange(stopping_, true)) {
             roster_.Stop(MachineTime());
           } else {
+            abandoned_ = true;
             roster_.Abandon(MachineTime());
             KillAll();
           }
@@ -203,6 +262,7 @@ class Supervisor {
                                       [pid](const auto& entry) { return entry.second.pid == pid; });
       if (child == children_.end()) continue;
       Read(child->first);
+      Relay(child->second, /*all=*/true);
       const bool by_signal = WIFSIGNALED(status);
       roster_.Ended(child->first, {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status)},
                     MachineTime());
@@ -254,6 +314,12 @@ class Supervisor {
     out_.WriteTo(STDERR_FILENO, NoticeLine(text));
   }
 
+  // Of output that nobody has read; how long to wait before looking again.
+  static constexpr size_t kMostUnread = size_t{1} << 20;
+  static constexpr absl::Duration kUnreadPause = absl::Milliseconds(50);
+  // Once the run is to end at once.
+  static constexpr absl::Duration kReaderPatience = absl::Seconds(1);
+
   const SuperviseRequest& request_;
   Roster roster_;
   sigset_t before_ = {};
@@ -261,6 +327,8 @@ class Supervisor {
   std::map<int, Child> children_;
   std::map<int, pid_t> pids_;  // also of those that have ended
   bool stopping_ = false;
+  bool abandoned_ = false;
+  ShownSteps shown_;
   TextWriter out_;
 };
 

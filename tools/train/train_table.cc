@@ -153,7 +153,7 @@ class TableOutput : public TrainOutput {
     const int64_t every = std::max<int64_t>(1, steps_ / kRows);
     if (m.step == first_ || m.step % every == 0 || m.step == steps_) {
       ClearBar();
-      if (m.step_seconds == 0) {  // another group of ranks has taken the step
+      if (m.brought()) {
         Print("%7s %9s %9s %8.2g\n", Grouped(m.step), Number(m.loss, 5), Number(m.grad_norm, 4),
               m.lr);
         return;

@@ -171,7 +171,7 @@ class MemberTrainer {
 
   TrainEvents Events(const GroupPlace& place, std::string* source) {
     if (!output_.has_value()) {
-      output_.emplace(question_);
+      output_.emplace(question_, member_.output());
       if (place.first) {
         output_->Start(compiled_, question_);
       } else {

@@ -32,8 +32,8 @@ void OnFailure(int error) {
 
 }  // namespace
 
-RunOutput::RunOutput(const TrainQuestion& question)
-    : writer_(STDOUT_FILENO, OnFailure),
+RunOutput::RunOutput(const TrainQuestion& question, int relay)
+    : writer_(STDOUT_FILENO, OnFailure, relay),
       output_(question.json ? MakeJsonOutput(&writer_) : MakeTableOutput(&writer_)),
       overwrites_(question.overwrite),
       settings_(question.options.saving.directory, question.settings) {
@@ -81,7 +81,10 @@ TrainEvents RunOutput::Events(const RunPlan& plan) {
           },
       .on_step =
           [this, output](const StepMetrics& metrics) {
+            // Who took a step that is brought may have shown it, and may be gone.
+            writer_.SetMark({.step = metrics.step, .unless_shown = metrics.brought()});
             output->Step(metrics);
+            writer_.SetMark({.step = metrics.step});
             Tell([&](MetricsLog& log) { return log.Step(metrics); });
           },
       .on_evaluation =

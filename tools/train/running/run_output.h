@@ -19,7 +19,8 @@ namespace sluice {
 // checkpoints.
 class RunOutput {
  public:
-  explicit RunOutput(const TrainQuestion& question);
+  // `relay`: as TextWriter's.
+  explicit RunOutput(const TrainQuestion& question, int relay = -1);
 
   void Start(const CompiledJob& compiled, const TrainQuestion& question);
   // Instead, where another process has begun the output of this run.
