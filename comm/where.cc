@@ -67,7 +67,7 @@ void ReadField(absl::string_view name, absl::string_view text, Where* where) {
   if (name != kMoment) return;
   std::optional<int> moment;
   ReadNumber(text, &moment);
-  if (moment && *moment <= static_cast<int>(Where::Moment::kLeaving))
+  if (moment && *moment <= static_cast<int>(Where::Moment::kAudit))
     where->moment = static_cast<Where::Moment>(*moment);
 }
 
@@ -89,6 +89,8 @@ std::string MomentText(const Where& where) {
       return absl::StrCat(", checkpoint of step ", where.step.value_or(0));
     case Where::Moment::kLeaving:
       return ", leaving after the last step";
+    case Where::Moment::kAudit:
+      return absl::StrCat(", audit of step ", where.step.value_or(0));
     default:
       return "";
   }
@@ -137,6 +139,10 @@ absl::Status WithPeer(const absl::Status& status, int peer) {
 
 absl::Status WithPrefix(absl::string_view text, const absl::Status& status) {
   return WithMessage(status, absl::StrCat(text, status.message()));
+}
+
+absl::Status WithSuffix(const absl::Status& status, absl::string_view text) {
+  return WithMessage(status, absl::StrCat(status.message(), text));
 }
 
 std::string DescribeError(const absl::Status& status) {

@@ -15,7 +15,7 @@ namespace sluice {
 // its message, so that code never has to read the words. What is not known is left out.
 struct Where {
   // What a rank was doing, where that is not an action of the timetable.
-  enum class Moment : uint8_t { kUnknown, kEndOfStep, kCheckpoint, kLeaving };
+  enum class Moment : uint8_t { kUnknown, kEndOfStep, kCheckpoint, kLeaving, kAudit };
 
   std::optional<int> rank = {};     // of the world, which reports the error
   std::optional<int> replica = {};  // of that rank, where several compute the same
@@ -43,6 +43,9 @@ absl::Status WithWhere(const absl::Status& status, Where where);
 absl::Status WithPeer(const absl::Status& status, int peer);
 // `status` with `text` before its message; it keeps what it carries.
 absl::Status WithPrefix(absl::string_view text, const absl::Status& status);
+
+// Likewise with `text` after it.
+absl::Status WithSuffix(const absl::Status& status, absl::string_view text);
 
 // For people: "rank 2, stage 1, micro-batch 0, action 1F0: rank 0 is gone". Without a rank that
 // reports the error it is the message alone.

@@ -65,6 +65,8 @@ int ExitCodeOf(const absl::Status& status) {
   if (const auto payload = status.GetPayload(kExitCodePayload)) {
     return std::stoi(std::string(*payload));
   }
+  // A rank whose hardware computes wrong is as good as lost.
+  if (WhereOf(status).moment == Where::Moment::kAudit) return kExitPeerLost;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:

@@ -12,7 +12,9 @@
 #include "pipeline/compile/memory/memory_plan.h"
 #include "pipeline/compile/plan/sharding.h"
 #include "pipeline/compile/program/check_progress.h"
+#include "pipeline/compile/program/compile_audit.h"
 #include "pipeline/compile/program/compile_rank.h"
+#include "pipeline/compile/replicas/check_audit.h"
 #include "pipeline/compile/replicas/check_mirror.h"
 #include "pipeline/compile/replicas/check_replicas.h"
 #include "pipeline/compile/replicas/tied_parameters.h"
@@ -269,6 +271,7 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each) 
   if (absl::Status status = CheckSteps(plan); !status.ok()) return status;
   if (absl::Status status = CheckReplicas(plan); !status.ok()) return status;
   if (absl::Status status = CheckMirror(plan); !status.ok()) return status;
+  if (absl::Status status = CheckAudit(plan); !status.ok()) return status;
   plan.shards = CutShards(plan);
   absl::StatusOr<PipelinePrograms> train = CompilePrograms(plan, plan.lowered, for_each);
   if (!train.ok()) return train.status();
@@ -277,6 +280,7 @@ absl::StatusOr<RunPlan> CompileRun(const RunRequest& request, ForEach for_each) 
       CompilePrograms(plan, ForwardOnly(plan.lowered, plan.step_micro_batches()), for_each);
   if (!evaluate.ok()) return evaluate.status();
   plan.evaluate = std::move(evaluate->programs);
+  plan.stage_audits = CompileAudits(plan);
   absl::Status laid_out = LayOutArenas(train->layouts, evaluate->layouts, for_each, &plan);
   if (!laid_out.ok()) return laid_out;
   for (const RankProgram& program : plan.train) {

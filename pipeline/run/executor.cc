@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "pipeline/compile/memory/memory_plan.h"
+#include "pipeline/run/bit_flip.h"
 
 namespace sluice {
 namespace {
@@ -295,12 +296,12 @@ void Executor::Load(const Instruction& instruction, const Pass& pass) {
 void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   LayerCall& call = bound_.call(instruction.index);
   Layer& layer = state_.layer(program_.calls[static_cast<size_t>(instruction.index)].layer);
-  call.loss_scale = loss_scales_[static_cast<size_t>(instruction.micro_batch /
-                                                     state_.plan().update_micro_batches())];
+  call.loss_scale = loss_scale(instruction.micro_batch);
   const int number = state_.plan().GlobalMicroBatch(state_.replica(), instruction.micro_batch);
   const int64_t rows = state_.plan().request.batch.rows();
   call.seed = pass.seed;
   call.first_row = pass.train ? (pass.first_micro_batch + number) * rows : -1;
+  if (pass.audit != nullptr) pass.audit->Before(instruction, call);
   switch (instruction.step) {
     case Step::kForward:
       layer.Forward(call);
@@ -315,6 +316,9 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
       layer.BackwardWeight(call);
       break;
   }
+  if (state_.plan().audits() && pass.train)
+    MaybeFlipResult(state_.world_rank(), instruction.step, layer.decl(), call);
+  if (pass.audit != nullptr) pass.audit->After(instruction, call);
   if (pass.check_finite == nullptr) return;
   FiniteCheck(state_, program_, finite_)
       .Look(instruction, call, program_.actions[static_cast<size_t>(current_action_)],

@@ -15,6 +15,7 @@
 #include "comm/progress.h"
 #include "models/data/dataset.h"
 #include "pipeline/run/action_clock.h"
+#include "pipeline/run/audit_record.h"
 #include "pipeline/run/bound_program.h"
 #include "pipeline/run/finite_check.h"
 #include "pipeline/run/instruction_clock.h"
@@ -39,6 +40,8 @@ struct Pass {
   std::atomic<Action>* at = nullptr;
   // Where to note when each instruction runs; null: nowhere.
   InstructionClock* instructions = nullptr;
+  // Where to keep what an audited micro-batch came with, and what became of it; null: nowhere.
+  AuditRecord* audit = nullptr;
   // Changes a stage's weights once `micro_batch` is in its gradient (asynchronous programs).
   std::function<void(const StageUpdate& update, int micro_batch)> update = {};
 };
@@ -64,6 +67,10 @@ class Executor {
   absl::Span<const int64_t> correct() const { return correct_; }
   // [micro-batch of all replicas] Targets that count, of the last pass.
   absl::Span<const int64_t> targets() const { return targets_; }
+  // What a row's loss weighs in the gradient, of a row of that micro-batch of this pipeline.
+  float loss_scale(int micro_batch) const {
+    return loss_scales_[static_cast<size_t>(micro_batch / state_.plan().update_micro_batches())];
+  }
   const std::vector<ActionTime>& times() const { return clock_.times(); }
   const RankProgram& program() const { return program_; }
   int world_rank() const { return state_.world_rank(); }

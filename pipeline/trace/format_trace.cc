@@ -34,6 +34,8 @@ PhaseName NameOf(TracePhase phase) {
       return {"evaluation", "evaluation"};
     case TracePhase::kCheckpoint:
       return {"checkpoint", "checkpoint"};
+    case TracePhase::kAudit:
+      return {"audit", "audit"};
   }
   return {"", ""};
 }

@@ -17,6 +17,7 @@ enum class TracePhase : uint8_t {
   kUpdate,
   kEvaluation,
   kCheckpoint,
+  kAudit,  // a micro-batch of another rank, and the comparison
 };
 
 // One thing that really happened on one rank, in nanoseconds on the steady clock of rank 0.

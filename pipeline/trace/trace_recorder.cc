@@ -104,6 +104,7 @@ int64_t TraceRecorder::BytesOf(TracePhase phase) const {
   const int rank = state_.world_rank();
   if (phase == TracePhase::kGradientExchange) return ExchangedBytes(state_.plan(), rank);
   if (phase == TracePhase::kGradientNorm) return NormWorkBytes(state_.plan(), rank);
+  if (phase == TracePhase::kAudit) return AuditBytes(state_.plan(), rank);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "pipeline/audit/audits.h"
 #include "pipeline/recover/recovery.h"
 #include "pipeline/train/step_report.h"
 #include "schedules/simulate/dealt_times.h"
@@ -88,6 +89,8 @@ struct TrainSummary {
   uint64_t weights_hash = 0;
   std::string checkpoint;              // the last one written; empty if none
   std::optional<Staleness> staleness;  // over all steps of this run, as in StepMetrics
+  std::optional<AuditCost> audits;     // so far; none where ranks do not audit each other
+  double audit_share = 0;              // of the time of the steps so far
 };
 
 // "0x3f8ccccd": the bits of a loss.

@@ -10,6 +10,7 @@
 #include "comm/watched_communicator.h"
 #include "comm/where.h"
 #include "models/device/out_of_memory.h"
+#include "pipeline/audit/finding.h"
 #include "pipeline/run/gradient_exchange.h"
 #include "pipeline/run/marks.h"
 #include "pipeline/run/mirror.h"
@@ -98,6 +99,7 @@ RankTrainer::RankTrainer(const RunContext& context, RankState* state, Communicat
       metrics_(plan_),
       slow_stages_(StagesOnRanks(plan_)),
       state_check_(*state, options_, world),
+      audits_(state, world, options_.watching.timeout),
       trace_(*state,
              options_.watching.trace ? std::optional(options_.watching.trace_steps) : std::nullopt),
       past_(context.past),
@@ -149,6 +151,7 @@ absl::Status RankTrainer::Begin() {
   if (absl::Status status = FillMirror(state_, pipeline_, options_.watching.timeout); !status.ok())
     return status;
   has_mirror_ = !state_.mirrored().empty();
+  if (absl::Status status = audits_.Begin(); !status.ok()) return status;
   if (leader() && context_.resumed && context_.events->on_resume) {
     context_.events->on_resume(*context_.resumed);
   }
@@ -376,18 +379,22 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   has_next_gradients_ = false;
   Pass pass = TrainPass(step);
   pass.instructions = trace_.ClockOf(step, 1);
+  pass.audit = audits_.RecordOf(step);
   if (absl::Status status = train_.Run(pass); !status.ok()) return status;
   trace_.AppendPass(step, 1);
+  if (absl::Status status = Audit(step, pass); !status.ok()) return status;
   absl::Status status = ExchangeGradients(step);
   if (!status.ok()) return status;
   // Once one rank has left this meeting, all have come to it, with gradients that the update needs
   // nobody for, unless ranks divide it among themselves.
   has_next_gradients_ = state_.zero() == 0;
+  reporter_.SetBrokenWeight(audits_.BrokenWeight());
   absl::StatusOr<StepReport> report = [&] {
     const auto phase = trace_.In(TracePhase::kReport, step);
     return reporter_.Gather(train_, norms_, AskedNow(), world_, options_.watching.timeout);
   }();
   if (!report.ok()) return report;
+  if (report->broken_rank >= 0) return BrokenWeight(step, *report);
   if (!std::isfinite(report->loss) || !std::isfinite(report->grad_norm)) {
     if (status = EndSaver(); !status.ok()) return status;
     return Diagnose(train_, TrainPass(step), step - 1,
@@ -408,7 +415,34 @@ absl::StatusOr<StepReport> RankTrainer::Step(int64_t step) {
   torn_ = false;
   has_next_gradients_ = false;
   last_ = Agreed(step, *report);
+  audits_.SealWeights();
   return report;
+}
+
+absl::Status RankTrainer::Audit(int64_t step, const Pass& pass) {
+  if (pass.audit == nullptr) return absl::OkStatus();
+  absl::StatusOr<std::optional<AuditFinding>> found = [&] {
+    const Progress::Phase phase(world_.progress(), "audits another rank");
+    const auto traced = trace_.In(TracePhase::kAudit, step);
+    return audits_.Compare(step, pass, train_);
+  }();
+  if (!found.ok() || !found->has_value()) return found.status();
+  if (absl::Status status = EndSaver(); !status.ok()) return status;
+  // What has been computed since the last audit that was passed may be wrong, and so may be what
+  // that audit's own step changed.
+  const int64_t passed = audits_.PassedBefore(step);
+  return state_check_.GiveUp(DescribeFinding(**found, step),
+                             passed < 0 ? context_.last.step : passed - 1);
+}
+
+absl::Status RankTrainer::BrokenWeight(int64_t step, const StepReport& report) {
+  if (absl::Status status = EndSaver(); !status.ok()) return status;
+  const std::vector<const ParameterDecl*> parameters = CanonicalParameters(plan_);
+  const auto broken = static_cast<size_t>(report.broken_weight);
+  // What was saved of the step before may have been read after the weights had changed.
+  return state_check_.GiveUp(
+      DescribeBrokenWeight(report.broken_rank, parameters[broken]->name, step),
+      std::max(step - 2, context_.last.step));
 }
 
 // What ranks tell each other of the gradients of `step`, and their norm.
@@ -438,6 +472,7 @@ absl::Status RankTrainer::Diagnose(Executor& executor, Pass pass, int64_t step,
 }
 
 absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, double seconds) {
+  step_seconds_ += seconds;
   if (leader()) {
     const Progress::Phase phase(world_.progress(), "reports a step");
     StepMetrics metrics = metrics_.Record(
@@ -680,6 +715,10 @@ void RankTrainer::ShowBroughtStep() {
 
 void RankTrainer::Finish(int64_t step) {
   summary_.steps = step;
+  if (plan_.audits()) {
+    summary_.audits = audits_.cost();
+    if (step_seconds_ > 0) summary_.audit_share = summary_.audits->seconds / step_seconds_;
+  }
   // A group that found the run done, in a checkpoint, does not know the last step's loss.
   if (past_.empty() || !last_.known) return;
   summary_.steps_taken = static_cast<int64_t>(past_.size());

@@ -11,6 +11,7 @@
 
 #include "comm/communicator.h"
 #include "comm/sub_group.h"
+#include "pipeline/audit/audits.h"
 #include "pipeline/recover/recovery.h"
 #include "pipeline/run/asynchronous.h"
 #include "pipeline/run/executor.h"
@@ -85,6 +86,10 @@ class RankTrainer {
   // What is wrong, in words, from where it began and the tensor of the state that is not finite.
   using Description = std::function<absl::Status(const NonFinite& first, const std::string& state)>;
   absl::Status ExchangeGradients(int64_t step);
+  // After the pass of an audited step. DataLoss, as GiveUp makes it, where a rank computes wrong.
+  absl::Status Audit(int64_t step, const Pass& pass);
+  // Says that weights have changed that nobody had written to. Never OK.
+  absl::Status BrokenWeight(int64_t step, const StepReport& report);
   // Runs a pass once more, whose loss or gradient was not finite, and says where the first bad value
   // came from; `step` good steps went before. Never OK.
   absl::Status Diagnose(Executor& executor, Pass pass, int64_t step, const Description& describe);
@@ -157,7 +162,9 @@ class RankTrainer {
   MetricsKeeper metrics_;
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
+  Audits audits_;
   std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
+  double step_seconds_ = 0;  // of all steps of this group of ranks, whatever the portion
   TrainSummary summary_;
   int64_t saved_step_ = -1;   // to the run's own directory,
   std::string saved_path_;    // as this checkpoint

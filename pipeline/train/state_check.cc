@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "comm/where.h"
 #include "pipeline/checkpoint/files/checkpoint.h"
 #include "pipeline/run/rounds.h"
 #include "pipeline/train/diagnosis.h"
@@ -51,7 +52,7 @@ absl::Status StateCheck::GiveUp(const absl::Status& why, int64_t step) const {
   const std::string advice = good.empty() ? absl::StrCat("there is no good checkpoint in ", path)
                                           : absl::StrCat("the newest good checkpoint is ", good,
                                                          ": go on from it with --resume");
-  return absl::Status(why.code(), absl::StrCat(why.message(), "; ", advice));
+  return WithSuffix(why, absl::StrCat("; ", advice));
 }
 
 }  // namespace sluice

@@ -28,7 +28,7 @@ size_t OpSlot(Op op) {
 }
 
 // Slots that every report starts with.
-enum Fixed : size_t { kAsked, kBusy, kStart, kEnd, kFixedSlots };
+enum Fixed : size_t { kAsked, kBroken, kBusy, kStart, kEnd, kFixedSlots };
 
 // Clocks that differ by less are taken for one machine's; those of two count from when they were
 // started.
@@ -114,6 +114,7 @@ void StepReporter::Encode(const Executor& executor, absl::Span<const double> nor
     mine_[slot + 1] += 1;
   }
   mine_[kAsked] = static_cast<double>(asked);
+  mine_[kBroken] = broken_weight_;
   mine_[kStart] = static_cast<double>(times.front().start) * kNanosecond - clock_ahead_;
   const size_t losses = kFixedSlots + 2 * kOps * stages_;
   for (size_t mb = 0; mb < micro_batches_; ++mb) {
@@ -163,6 +164,10 @@ StepReport StepReporter::DecodePass() const {
     start = std::min(start, all_[at + kStart]);
     end = std::max(end, all_[at + kEnd]);
     asked = std::max(asked, all_[at + kAsked]);
+    if (all_[at + kBroken] >= 0 && report.broken_rank < 0) {
+      report.broken_rank = static_cast<int>(at / mine_.size());
+      report.broken_weight = static_cast<int>(all_[at + kBroken]);
+    }
   }
   report.asked = static_cast<Asked>(asked);
   report.makespan = end - start;

@@ -34,6 +34,11 @@ struct StepReport {
   // Mean seconds that each stage's actions of a micro-batch take together: [StagesOnRanks].
   std::vector<double> rank_seconds;
 
+  // The first rank whose weights are not what its last update left, and the first parameter of
+  // those, in canonical order; -1: none.
+  int broken_rank = -1;
+  int broken_weight = -1;
+
   int window_step = 0;  // which of the pass's steps it is, from 0
 
   // 1 - busy / (ranks * makespan).
@@ -52,6 +57,9 @@ class StepReporter {
   absl::Status AlignClocks(Communicator& communicator, absl::Duration timeout);
   // Seconds that this rank's clock is ahead of rank 0's; 0 on the same machine.
   double clock_ahead() const { return clock_ahead_; }
+
+  // The parameter of this rank that its next reports call broken; -1: none.
+  void SetBrokenWeight(int parameter) { broken_weight_ = parameter; }
 
   // `norms`: sums of squares by canonical index, 0 where this rank does not hold the parameter; may
   // be empty (evaluation). Losses of the first `micro_batches` of all replicas count (all by
@@ -93,6 +101,7 @@ class StepReporter {
   const size_t steps_;
   const size_t parameters_;
   double clock_ahead_ = 0;  // seconds
+  int broken_weight_ = -1;
   std::vector<double> mine_;
   std::vector<double> all_;  // [rank][slot]
 };

@@ -35,6 +35,7 @@ TEST(Where, IsSaidBeforeTheMessage) {
   EXPECT_EQ(at(Moment::kCheckpoint, 7), "rank 1, checkpoint of step 7: rank 0 is gone");
   EXPECT_EQ(at(Moment::kLeaving, std::nullopt),
             "rank 1, leaving after the last step: rank 0 is gone");
+  EXPECT_EQ(at(Moment::kAudit, 7), "rank 1, audit of step 7: rank 0 is gone");
 }
 
 TEST(Where, OfTheRankThatFailedFirstBecomesAPartOfTheMessage) {
@@ -45,18 +46,22 @@ TEST(Where, OfTheRankThatFailedFirstBecomesAPartOfTheMessage) {
   EXPECT_FALSE(WhereOf(second).stage.has_value());
 }
 
-TEST(Where, IsKeptBehindAPrefix) {
+TEST(Where, IsKeptBehindAPrefixAndBeforeASuffix) {
   absl::Status status = Gone();
   status.SetPayload("another", absl::Cord("kept"));
   status = WithPrefix("while it waited: ", status);
   EXPECT_EQ(status.message(), "while it waited: rank 0 is gone");
   EXPECT_EQ(WhereOf(status).peer, 0);
   EXPECT_EQ(status.GetPayload("another"), absl::Cord("kept"));
+  status = WithSuffix(status, "; look for it");
+  EXPECT_EQ(status.message(), "while it waited: rank 0 is gone; look for it");
+  EXPECT_EQ(WhereOf(status).peer, 0);
+  EXPECT_EQ(status.GetPayload("another"), absl::Cord("kept"));
 }
 
 TEST(Where, TravelsWithItsStatus) {
   Where where = AtAction();
-  where.moment = Moment::kCheckpoint;
+  where.moment = Moment::kAudit;
   where.step = int64_t{1} << 40U;
   const absl::Status sent = WithWhere(Gone(), where);
   EXPECT_EQ(DecodeError(static_cast<uint64_t>(sent.code()), EncodeError(sent, 1000)), sent);

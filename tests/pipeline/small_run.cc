@@ -159,6 +159,7 @@ std::string SmallRun::Name() const {
   if (!stage_members.empty()) absl::StrAppend(&name, "_r", absl::StrJoin(stage_members, ""));
   if (zero > 0) absl::StrAppend(&name, "_zero", zero);
   if (mirror) absl::StrAppend(&name, "_mirror");
+  if (audit_every > 0) absl::StrAppend(&name, "_audit", audit_every);
   if (!adapted.empty()) absl::StrAppend(&name, "_", adapted);
   if (sum_groups > 0) absl::StrAppend(&name, "_sum", sum_groups);
   if (documents) absl::StrAppend(&name, "_documents");
@@ -222,6 +223,7 @@ RunRequest MakeRequest(const SmallRun& run, const Timetable& timetable) {
   request.stage_members = run.stage_members;
   request.zero = run.zero;
   request.mirror = run.mirror;
+  request.audit_every = run.audit_every;
   request.threads_per_stage = run.threads;
   return request;
 }

@@ -60,6 +60,7 @@ struct SmallRun {
   int replicas = 1;    // of `micro_batches` each
   int zero = 0;
   bool mirror = false;
+  int audit_every = 0;     // as in RunRequest
   bool documents = false;  // several per sample, of data with targets that do not count
   // "": everything is trained; "lora", "dropout" (the same with dropout), or "freeze" of the even
   // blocks and more.

@@ -68,6 +68,7 @@ class Layout {
     memory.packed = Packed(&arena_.packed, 0);
     memory.stashed = Stashed();
     if (plan_.mirrors()) memory.mirror = Mirror();
+    if (plan_.audits()) memory.audit = Audit();
   }
 
   // What lives within a step, and what is exchanged between steps, in one region.
@@ -76,7 +77,8 @@ class Layout {
     for (int64_t& offset : evaluate.offsets) offset += shelf_.end();
     arena_.step_region = shelf_.end();
     const int64_t norm_bytes = NormWorkBytes(plan_, world_rank_);
-    int64_t bytes = std::max({train.bytes, evaluate.bytes, ExchangedBytes(plan_, world_rank_)});
+    int64_t bytes = std::max({train.bytes, evaluate.bytes, ExchangedBytes(plan_, world_rank_),
+                              AuditBytes(plan_, world_rank_)});
     // Between steps all of the region is free; an asynchronous run changes its weights within one.
     arena_.norm_work = shelf_.end() + (plan_.asynchronous() ? bytes : 0);
     bytes = plan_.asynchronous() ? bytes + norm_bytes : std::max(bytes, norm_bytes);
@@ -99,6 +101,40 @@ class Layout {
     const int64_t bytes = mirrored.TrainedState(&arena_.mirror);
     shelf_ = mirrored.shelf_;
     return bytes;
+  }
+
+  // What the largest stage of the rank needs, for one stage is audited at a time.
+  int64_t Audit() {
+    int64_t input = 0, starts = 0, targets = 0, output_grad = 0, gradients = 0;
+    for (const RankStage& stage : program_.stages) {
+      const StageAudit& audit = plan_.stage_audits[static_cast<size_t>(stage.stage)];
+      const auto grow = [&audit](int64_t* most, BufferId buffer) {
+        if (buffer == kNoBuffer) return;
+        *most = std::max(*most, audit.program.buffers[static_cast<size_t>(buffer)].bytes);
+      };
+      grow(&input, audit.input);
+      grow(&starts, audit.starts);
+      grow(&targets, audit.targets);
+      grow(&output_grad, audit.output_grad);
+      int64_t of_stage = 0;
+      for (int local = stage.first; local <= stage.last; ++local) {
+        for (const ParameterDecl& parameter : Decl(static_cast<size_t>(local)).parameters)
+          of_stage += AlignUp(TrainedElements(parameter) * SizeOf(DType::kFloat32));
+      }
+      gradients = std::max(gradients, of_stage);
+    }
+    // Where every micro-batch starts a sum, there is nothing before it.
+    const bool accumulates = std::any_of(program_.calls.begin(), program_.calls.end(),
+                                         [](const CallBuffers& call) { return call.accumulate; });
+    if (!accumulates) gradients = 0;
+    const int64_t start = shelf_.end();
+    const auto take = [this](int64_t bytes) { return bytes == 0 ? kNoOffset : shelf_.Take(bytes); };
+    arena_.audit = {.input = take(input),
+                    .starts = take(starts),
+                    .targets = take(targets),
+                    .output_grad = take(output_grad),
+                    .gradients = take(gradients)};
+    return shelf_.end() - start;
   }
 
   // What an update reads and writes of every parameter. Of tied ones one is updated, and so there

@@ -40,6 +40,14 @@ int64_t ExchangedBytes(const RunPlan& plan, int world_rank) {
   return bytes;
 }
 
+int64_t AuditBytes(const RunPlan& plan, int world_rank) {
+  int64_t bytes = 0;
+  if (!plan.audits()) return bytes;
+  for (const int stage : plan.deal.StagesOf(plan.pipeline_rank(plan.AuditedRank(world_rank))))
+    bytes = std::max(bytes, plan.stage_audits[static_cast<size_t>(stage)].bytes);
+  return bytes;
+}
+
 int64_t SquareBlocks(int64_t elements) { return (elements + kSquaresBlock - 1) / kSquaresBlock; }
 
 int64_t NormPartialCount(const RunPlan& plan) {

@@ -13,6 +13,10 @@ namespace sluice {
 // other ranks before the weights change (gradient_exchange.h).
 int64_t ExchangedBytes(const RunPlan& plan, int world_rank);
 
+// Bytes of the step region that it needs to compute a micro-batch of the rank that it audits again;
+// 0 without audits.
+int64_t AuditBytes(const RunPlan& plan, int world_rank);
+
 // Blocks of kSquaresBlock elements, the last one perhaps shorter.
 int64_t SquareBlocks(int64_t elements);
 // Partial sums of squares: two numbers for each parameter of the model (GroupedSum::sums), and

@@ -15,7 +15,7 @@ std::string DescribeArena(const RankMemory& memory) {
        {std::pair{"parameters", memory.parameters}, std::pair{"gradients", memory.gradients},
         std::pair{"optimizer state", memory.optimizer}, std::pair{"compute copies", memory.packed},
         std::pair{"older versions", memory.stashed},
-        std::pair{"another rank's state", memory.mirror},
+        std::pair{"another rank's state", memory.mirror}, std::pair{"audits", memory.audit},
         std::pair{"within a step", memory.activations}}) {
     if (bytes == 0) continue;
     absl::StrAppendFormat(&text, "%s%s %.1f MiB", before, what, static_cast<double>(bytes) / kMebi);

@@ -20,6 +20,9 @@ struct RankMemory {
   int64_t stashed = 0;  // older versions of weights and compute copies (asynchronous schedules)
   // Another rank's trained weights, gradients and optimizer state (RunRequest::mirror).
   int64_t mirror = 0;
+  // What an audited micro-batch came with (RunRequest::audit_every). Where another rank's is
+  // computed again is part of `activations`.
+  int64_t audit = 0;
   // Everything that lives within a step: activations, their gradients, work areas, messages, weight
   // gradients that ZeRO 2 has not summed over the group of ranks yet.
   int64_t activations = 0;

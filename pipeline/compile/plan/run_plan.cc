@@ -33,6 +33,23 @@ int RunPlan::sum_groups() const {
   return shares_stages || zero() >= 2 ? global_micro_batches() : replicas();
 }
 
+int RunPlan::AuditedRank(int world_rank) const {
+  return replicas() == 1 ? MirroredRank(world_rank) : (world_rank + ranks()) % world_size();
+}
+
+int RunPlan::AuditorOf(int world_rank) const {
+  return replicas() == 1 ? MirrorOf(world_rank)
+                         : (world_rank + world_size() - ranks()) % world_size();
+}
+
+AuditTurn RunPlan::TurnOf(int world_rank, int64_t step) const {
+  const std::vector<int> stages = deal.StagesOf(pipeline_rank(world_rank));
+  const auto count = static_cast<int64_t>(stages.size());
+  const int64_t before = step / request.audit_every - 1;  // audits
+  return {.stage = stages[static_cast<size_t>(before % count)],
+          .micro_batch = static_cast<int>(before / count % step_micro_batches())};
+}
+
 RankGroup RunPlan::GroupOf(int world_rank) const {
   if (!has_stage_members()) {
     return {.size = replicas(),

@@ -8,6 +8,7 @@
 #include "pipeline/compile/plan/rank_memory.h"
 #include "pipeline/compile/plan/run_request.h"
 #include "pipeline/compile/plan/sharding.h"
+#include "pipeline/compile/plan/stage_audit.h"
 #include "schedules/stage_deal.h"
 #include "schedules/timetable.h"
 
@@ -28,6 +29,17 @@ struct StateOffsets {
   ParameterOffsets low_halves;  // of split parameters
 };
 
+// Where a rank keeps, until the end of the step, what the audited micro-batch (RunPlan::TurnOf)
+// came with: kNoOffset where none of its stages has any.
+struct AuditOffsets {
+  int64_t input = kNoOffset;
+  int64_t starts = kNoOffset;
+  int64_t targets = kNoOffset;
+  int64_t output_grad = kNoOffset;
+  // The weights' gradients before it added its own, one parameter behind the other.
+  int64_t gradients = kNoOffset;
+};
+
 // Byte offsets into one rank's arena: parameters, gradients, optimizer state and compute copies,
 // then the region that a step's buffers share (training and evaluation use it in turn). Of what a
 // group of ranks divides (ZeRO), the rank has its slices.
@@ -41,6 +53,7 @@ struct ArenaLayout {
   std::vector<std::vector<int64_t>> stashed_packed;
   // Of the parameters that rank MirroredRank() trains, in its order; empty without a mirror.
   StateOffsets mirror;
+  AuditOffsets audit;
   int64_t step_region = 0;        // where the shared region starts
   int64_t norm_work = 0;          // work memory of GradientNorms
   std::vector<int64_t> train;     // [buffer of the training program]
@@ -66,11 +79,12 @@ struct RunPlan {
   RunRequest request;
   Timetable lowered;  // one row per stage where stages have members, else one per rank
   StageDeal deal;     // of one pipeline
-  std::vector<LayerDecl> layers = {};      // of the whole model
-  std::vector<RankProgram> train = {};     // [rank of a pipeline]
-  std::vector<RankProgram> evaluate = {};  // [rank of a pipeline]
-  std::vector<ArenaLayout> arenas = {};    // [rank of the world]
-  ShardBounds shards = {};                 // which rank of a group sums which gradients
+  std::vector<LayerDecl> layers = {};         // of the whole model
+  std::vector<RankProgram> train = {};        // [rank of a pipeline]
+  std::vector<RankProgram> evaluate = {};     // [rank of a pipeline]
+  std::vector<ArenaLayout> arenas = {};       // [rank of the world]
+  std::vector<StageAudit> stage_audits = {};  // [stage]; empty without audits
+  ShardBounds shards = {};                    // which rank of a group sums which gradients
   // The most messages that one edge carries in a step.
   int max_messages = 0;
 
@@ -91,6 +105,17 @@ struct RunPlan {
   bool mirrors() const { return request.mirror && replicas() == 1; }
   int MirroredRank(int rank) const { return (rank + 1) % ranks(); }
   int MirrorOf(int rank) const { return (rank + ranks() - 1) % ranks(); }
+  // Whether ranks audit each other (RunRequest::audit_every), and in which steps, from 1.
+  bool audits() const { return request.audit_every > 0; }
+  bool audits(int64_t step) const { return audits() && step % request.audit_every == 0; }
+  // Whose work rank `world_rank` of the world computes again: each rank's is that of one other.
+  // With replicas that one has the same stages, else it is MirroredRank().
+  int AuditedRank(int world_rank) const;
+  int AuditorOf(int world_rank) const;
+  // What all ranks are asked about in audited step `step`; `world_rank` has that stage. Over the
+  // audited steps it goes through all stages of the rank, and with each round to the next
+  // micro-batch.
+  AuditTurn TurnOf(int world_rank, int64_t step) const;
   int sum_groups() const;
   // The groups of micro-batches (sum_groups()) whose gradients this rank sums.
   int rank_groups(int world_rank) const { return sum_groups() / GroupOf(world_rank).size; }

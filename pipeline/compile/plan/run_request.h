@@ -49,6 +49,9 @@ struct RunRequest {
   // step, so that a rank that is lost takes nothing with it (run/mirror.h). Replicas without ZeRO
   // hold each other's state as it is, and nothing changes for them.
   bool mirror = false;
+  // Every so many steps each rank computes one micro-batch of another rank again and compares all
+  // bits, so that a rank whose hardware computes wrong is found (pipeline/audit); 0: never.
+  int audit_every = 0;
   // Groups of a step's micro-batches whose gradients are summed before the groups are, in order; a
   // multiple of the replicas, and of every stage's members. 0: as many as there are replicas; with
   // zero 2 as many as micro-batches, since only what is summed over the group can be divided in it;

@@ -16,14 +16,14 @@ bool ReadByWeightGrad(const TensorDecl& tensor) {
          tensor.lifetime == Lifetime::kInputGradToWeightGrad;
 }
 
-int64_t OutputBytes(const LayerDecl& decl) {
-  return ElementCount(decl.output_shape) * SizeOf(decl.output_dtype);
-}
-
 }  // namespace
 
 int64_t InputBytes(const LayerDecl& decl) {
   return ElementCount(decl.input_shape) * SizeOf(decl.input_dtype);
+}
+
+int64_t OutputBytes(const LayerDecl& decl) {
+  return ElementCount(decl.output_shape) * SizeOf(decl.output_dtype);
 }
 
 LayerCalls::LayerCalls(std::vector<const LayerDecl*> layers, int micro_batches,

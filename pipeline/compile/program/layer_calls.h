@@ -71,6 +71,7 @@ class LayerCalls {
 };
 
 int64_t InputBytes(const LayerDecl& decl);
+int64_t OutputBytes(const LayerDecl& decl);
 
 }  // namespace sluice
 

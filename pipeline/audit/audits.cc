@@ -1,0 +1,268 @@
+#include "pipeline/audit/audits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pipeline/run/bit_flip.h"
+
+namespace sluice {
+namespace {
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Adds a 64-bit number, in halves, since an all-gather carries doubles.
+void Append(uint64_t value, std::vector<double>* words) {
+  words->push_back(static_cast<double>(value >> 32U));
+  words->push_back(static_cast<double>(value & UINT32_MAX));
+}
+
+uint64_t Take(const double** words) {
+  const auto high = static_cast<uint64_t>(*(*words)++);
+  return (high << 32U) | static_cast<uint64_t>(*(*words)++);
+}
+
+void Append(const StageHashes& hashes, std::vector<double>* words) {
+  for (const uint64_t hash : {hashes.weights, hashes.output, hashes.input_grad, hashes.gradients})
+    Append(hash, words);
+}
+
+StageHashes TakeHashes(const double** words) {
+  StageHashes hashes;
+  for (uint64_t* hash : {&hashes.weights, &hashes.output, &hashes.input_grad, &hashes.gradients})
+    *hash = Take(words);
+  return hashes;
+}
+
+// To the same rank.
+void CopyPieces(const TensorPieces& from, const TensorPieces& to) {
+  for (size_t i = 0; i < from.count(); ++i) std::memcpy(to[i].data, from[i].data, from[i].size);
+}
+
+}  // namespace
+
+Audits::Audits(RankState* state, Communicator* world, absl::Duration timeout)
+    : state_(*state),
+      plan_(state->plan()),
+      world_(*world),
+      timeout_(timeout),
+      record_(state),
+      seal_(state) {}
+
+absl::Status Audits::Begin() {
+  if (!plan_.audits()) return absl::OkStatus();
+  if (state_.device().queues()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--audit ", plan_.request.audit_every, ": rank ", world_.rank(), " runs on ",
+                     state_.device().name(),
+                     ", and only what processors compute can be audited yet; leave it ", "out"));
+  }
+  for (const int stage :
+       plan_.deal.StagesOf(plan_.pipeline_rank(plan_.AuditedRank(world_.rank())))) {
+    const absl::StatusOr<StageAgain*> again = Again(stage);
+    if (!again.ok()) return again.status();
+  }
+  SealWeights();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StageAgain*> Audits::Again(int stage) {
+  std::unique_ptr<StageAgain>& again = again_[stage];
+  if (again == nullptr) {
+    absl::StatusOr<std::unique_ptr<StageAgain>> made = StageAgain::Create(state_, stage);
+    if (!made.ok()) return made.status();
+    again = *std::move(made);
+  }
+  return again.get();
+}
+
+AuditRecord* Audits::RecordOf(int64_t step) {
+  if (!plan_.audits()) return nullptr;
+  MaybeFlipWeight(world_.rank(), state_.parameters().front().weight);
+  if (!plan_.audits(step)) return nullptr;
+  record_.Begin(plan_.TurnOf(world_.rank(), step));
+  return &record_;
+}
+
+void Audits::SealWeights() {
+  if (!plan_.audits()) return;
+  const double start = Seconds();
+  seal_.Take();
+  hashing_ += Seconds() - start;
+}
+
+int Audits::BrokenWeight() {
+  if (!plan_.audits()) return -1;
+  const double start = Seconds();
+  const int broken = seal_.Broken();
+  hashing_ += Seconds() - start;
+  return broken;
+}
+
+Audits::Work Audits::WorkOf(int rank, int64_t step, const Pass& pass,
+                            const Executor& executor) const {
+  const AuditTurn turn = plan_.TurnOf(rank, step);
+  const int number = plan_.GlobalMicroBatch(plan_.replica(rank), turn.micro_batch);
+  const RankProgram& program = plan_.train[static_cast<size_t>(plan_.pipeline_rank(rank))];
+  return {.rank = rank,
+          .turn = turn,
+          .calls = {.loss_scale = executor.loss_scale(turn.micro_batch),
+                    .seed = pass.seed,
+                    .first_row = (pass.first_micro_batch + number) * plan_.request.batch.rows(),
+                    .accumulates = Accumulates(program, turn)}};
+}
+
+StageHashes Audits::Claimed(const AuditTurn& turn) const {
+  StageHashes claimed = record_.Hashes();
+  claimed.weights = seal_.OfStage(turn.stage);
+  return claimed;
+}
+
+StageHashes Audits::Run(const Work& work, StageAgain& again, std::byte* memory) {
+  return again.Compute(memory, work.calls, world_.progress());
+}
+
+absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const Pass& pass,
+                                                            const Executor& executor) {
+  std::optional<AuditFinding> none;
+  if (!plan_.audits(step)) return none;
+  // Ranks end a pass at different times, which is not what an audit costs.
+  if (absl::Status status = world_.Barrier(Instant::Now() + timeout_); !status.ok()) return status;
+  const double start = Seconds();
+  const int rank = world_.rank();
+  const Work work = WorkOf(plan_.AuditedRank(rank), step, pass, executor);
+  const absl::StatusOr<StageAgain*> again = Again(work.turn.stage);
+  if (!again.ok()) return again.status();
+  auto* const memory = state_.arena().at<std::byte>(state_.step_region());
+  absl::Status status = PassOn(
+      world_, {.peer = plan_.AuditorOf(rank), .pieces = record_.Tensors()},
+      {.peer = work.rank, .pieces = (*again)->Places(memory, work.calls.accumulates)}, timeout_);
+  if (!status.ok()) return status;
+  const absl::StatusOr<Answers> answers =
+      Gather(Claimed(plan_.TurnOf(rank, step)), Run(work, **again, memory));
+  if (!answers.ok()) return answers.status();
+  ++cost_.audits;
+  cost_.micro_batches += world_.size();
+  cost_.seconds += Seconds() - start;
+  std::optional<AuditFinding> found;
+  for (int audited = 0; audited < world_.size(); ++audited) {
+    const auto auditor = static_cast<size_t>(plan_.AuditorOf(audited));
+    if (answers->claimed[static_cast<size_t>(audited)] == answers->computed[auditor]) continue;
+    absl::StatusOr<AuditFinding> finding = Settle(WorkOf(audited, step, pass, executor), *answers);
+    if (!finding.ok()) return finding.status();
+    const bool tells = finding->verdict.suspects.size() == 1;
+    if (!found.has_value() || tells) found = *std::move(finding);
+    if (tells) break;
+  }
+  if (!found.has_value() && first_step_ < 0) first_step_ = step;
+  return found;
+}
+
+absl::StatusOr<Audits::Answers> Audits::Gather(const StageHashes& claimed,
+                                               const StageHashes& computed) {
+  std::vector<double> mine = {hashing_ + record_.seconds()};
+  Append(claimed, &mine);
+  Append(computed, &mine);
+  std::vector<double> all(mine.size() * static_cast<size_t>(world_.size()));
+  absl::Status status = world_.AllGather(mine, absl::MakeSpan(all), Instant::Now() + timeout_);
+  if (!status.ok()) return status;
+  Answers answers;
+  const double* words = all.data();
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    most_hashing_ = std::max(most_hashing_, *words++);
+    answers.claimed.push_back(TakeHashes(&words));
+    answers.computed.push_back(TakeHashes(&words));
+  }
+  return answers;
+}
+
+// One that no other rank contradicts, if there is one.
+int Audits::ThirdFor(const Work& work, const Answers& answers) const {
+  const auto contradicts = [&](int audited) {
+    return answers.claimed[static_cast<size_t>(audited)] !=
+           answers.computed[static_cast<size_t>(plan_.AuditorOf(audited))];
+  };
+  int third = -1;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (rank == work.rank || rank == plan_.AuditorOf(work.rank)) continue;
+    if (!contradicts(rank) && !contradicts(plan_.AuditedRank(rank))) return rank;
+    if (third < 0) third = rank;
+  }
+  return third;
+}
+
+absl::StatusOr<StageHashes> Audits::AskRank(const Work& work, int to) {
+  const int rank = world_.rank();
+  StageHashes computed;
+  if (rank == work.rank && rank != to) {
+    absl::Status sent =
+        PassOn(world_, {.peer = to, .pieces = record_.Tensors()}, {.peer = to}, timeout_);
+    if (!sent.ok()) return sent;
+  }
+  if (rank == to) {
+    const absl::StatusOr<StageAgain*> again = Again(work.turn.stage);
+    if (!again.ok()) return again.status();
+    // The run ends here, and no rank has room for a stage that it does not audit.
+    const absl::StatusOr<DeviceMemory> memory = state_.device().Allocate((*again)->bytes());
+    if (!memory.ok()) return memory.status();
+    TensorPieces places = (*again)->Places(memory->data(), work.calls.accumulates);
+    if (rank == work.rank) {
+      CopyPieces(record_.Tensors(), places);
+    } else {
+      absl::Status received = PassOn(world_, {.peer = work.rank},
+                                     {.peer = work.rank, .pieces = std::move(places)}, timeout_);
+      if (!received.ok()) {
+        world_.Abort(received);  // messages use the memory until then
+        return received;
+      }
+    }
+    computed = Run(work, **again, memory->data());
+  }
+  const absl::StatusOr<Answers> answers = Gather({}, computed);
+  if (!answers.ok()) return answers.status();
+  return answers->computed[static_cast<size_t>(to)];
+}
+
+absl::StatusOr<AuditFinding> Audits::Settle(const Work& work, const Answers& answers) {
+  AuditAnswers known{.audited = work.rank, .auditor = plan_.AuditorOf(work.rank)};
+  known.claimed = answers.claimed[static_cast<size_t>(known.audited)];
+  known.computed = answers.computed[static_cast<size_t>(known.auditor)];
+  known.third = ThirdFor(work, answers);
+  for (const auto& [rank, answer] : {std::pair{known.audited, &known.claimed_again},
+                                     std::pair{known.auditor, &known.computed_again},
+                                     std::pair{known.third, &known.third_computed}}) {
+    if (rank < 0) continue;
+    const absl::StatusOr<StageHashes> asked = AskRank(work, rank);
+    if (!asked.ok()) return asked.status();
+    *answer = *asked;
+  }
+  return AuditFinding{
+      .audited = known.audited,
+      .auditor = known.auditor,
+      .stage = work.turn.stage,
+      .micro_batch = plan_.GlobalMicroBatch(plan_.replica(work.rank), work.turn.micro_batch),
+      .difference = DifferenceOf(known.claimed, known.computed),
+      .verdict = Judge(known)};
+}
+
+int64_t Audits::PassedBefore(int64_t step) const {
+  // Ranks may have different numbers of stages; they begin anew together where all have been
+  // audited.
+  int64_t stages = 1;
+  for (const RankProgram& program : plan_.train)
+    stages = std::max(stages, static_cast<int64_t>(program.stages.size()));
+  const int64_t before = step - stages * plan_.request.audit_every;
+  return first_step_ >= 0 && before >= first_step_ ? before : -1;
+}
+
+AuditCost Audits::cost() const {
+  AuditCost cost = cost_;
+  cost.seconds += std::max(most_hashing_, hashing_ + record_.seconds());
+  return cost;
+}
+
+}  // namespace sluice

@@ -1,0 +1,99 @@
+#ifndef SLUICE_PIPELINE_AUDIT_AUDITS_H_
+#define SLUICE_PIPELINE_AUDIT_AUDITS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "pipeline/audit/stage_again.h"
+#include "pipeline/audit/verdict.h"
+#include "pipeline/audit/weights_seal.h"
+#include "pipeline/run/audit_record.h"
+#include "pipeline/run/executor.h"
+
+namespace sluice {
+
+// A micro-batch whose bits two ranks do not agree on.
+struct AuditFinding {
+  int audited = 0, auditor = 0;  // ranks of the world
+  int stage = 0;
+  int micro_batch = 0;     // among those of all replicas
+  std::string difference;  // as DifferenceOf
+  Verdict verdict;
+};
+
+// What audits have cost.
+struct AuditCost {
+  int64_t audits = 0;         // audited steps
+  int64_t micro_batches = 0;  // computed again, by all ranks
+  double seconds = 0;         // that the steps have taken longer
+};
+
+// One rank's part in the audits of a run (RunRequest::audit_every). In an audited step every rank
+// records what came in and out of one micro-batch, and after the pass sends it, with the stage's
+// weights, to its auditor, which computes it again. All ranks compare. Does nothing where the plan
+// has no audits. All ranks of `world` call the same at the same time.
+class Audits {
+ public:
+  // On the CPU all ranks are joined by ordinary memory. All must outlive this.
+  Audits(RankState* state, Communicator* world, absl::Duration timeout);
+
+  // Before the first step. InvalidArgument where the rank is on a device that queues.
+  absl::Status Begin();
+  // Before the pass of `step`: what is to record it; null where it is not audited.
+  AuditRecord* RecordOf(int64_t step);
+  // After the pass, before anything changes the gradients or uses the arena's step region: nothing
+  // where all agree. The same on every rank.
+  absl::StatusOr<std::optional<AuditFinding>> Compare(int64_t step, const Pass& pass,
+                                                      const Executor& executor);
+  // Whether the weights are what the last update left: the first parameter that is not, or -1.
+  int BrokenWeight();
+  // After an update.
+  void SealWeights();
+
+  // The last step whose audit of the same stages as in `step` was passed; -1: none.
+  int64_t PassedBefore(int64_t step) const;
+  AuditCost cost() const;
+
+ private:
+  // An answer of every rank of the world.
+  struct Answers {
+    std::vector<StageHashes> claimed, computed;  // [rank]
+  };
+  struct Work {
+    int rank = 0;  // that holds the stage
+    AuditTurn turn;
+    AuditedCalls calls;
+  };
+  Work WorkOf(int rank, int64_t step, const Pass& pass, const Executor& executor) const;
+  StageHashes Claimed(const AuditTurn& turn) const;
+  absl::StatusOr<StageAgain*> Again(int stage);
+  absl::StatusOr<Answers> Gather(const StageHashes& claimed, const StageHashes& computed);
+  absl::StatusOr<AuditFinding> Settle(const Work& work, const Answers& answers);
+  // Brings the work to rank `to`, and its answer there; zeros on other ranks.
+  absl::StatusOr<StageHashes> AskRank(const Work& work, int to);
+  int ThirdFor(const Work& work, const Answers& answers) const;
+  StageHashes Run(const Work& work, StageAgain& again, std::byte* memory);
+
+  RankState& state_;
+  const RunPlan& plan_;
+  Communicator& world_;
+  const absl::Duration timeout_;
+  AuditRecord record_;
+  WeightsSeal seal_;
+  std::map<int, std::unique_ptr<StageAgain>> again_;  // [stage]
+  int64_t first_step_ = -1;                           // audited in this run
+  AuditCost cost_;
+  double hashing_ = 0;       // seconds of this rank, beside the meetings
+  double most_hashing_ = 0;  // of any rank, as of the last audit
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_AUDIT_AUDITS_H_

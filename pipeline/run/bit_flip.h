@@ -1,0 +1,23 @@
+#ifndef SLUICE_PIPELINE_RUN_BIT_FLIP_H_
+#define SLUICE_PIPELINE_RUN_BIT_FLIP_H_
+
+#include "models/layers/layer.h"
+#include "pipeline/compile/plan/program.h"
+
+namespace sluice {
+
+// Failpoints (models/failpoints) that stand for the hardware of one rank which computes wrong:
+// where one fails, the lowest bit of a value that the rank has computed is flipped. In runs with
+// audits, while they train:
+//   rankR-forward.flip    an element of a layer's output (the loss), after each call
+//   rankR-input.flip      an element of a layer's input gradient
+//   rankR-gradient.flip   an element of a layer's weight gradients
+//   rankR-memory.flip     an element of a weight, before each pass: nobody has written to it
+// A fault of kind `fail` happens once, one of kind `vanish` from then on. R is the rank that
+// computes, whosever work it is.
+void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall& call);
+void MaybeFlipWeight(int rank, void* weight);
+
+}  // namespace sluice
+
+#endif  // SLUICE_PIPELINE_RUN_BIT_FLIP_H_
