@@ -82,7 +82,7 @@ absl::StatusOr<StageAgain*> Audits::Again(int stage) {
 
 AuditRecord* Audits::RecordOf(int64_t step) {
   if (!plan_.audits()) return nullptr;
-  MaybeFlipWeight(world_.rank(), state_.parameters().front().weight);
+  MaybeFlipWeight(world_.rank(), "memory", state_.parameters().front().weight);
   if (!plan_.audits(step)) return nullptr;
   record_.Begin(plan_.TurnOf(world_.rank(), step));
   return &record_;
@@ -90,6 +90,7 @@ AuditRecord* Audits::RecordOf(int64_t step) {
 
 void Audits::SealWeights() {
   if (!plan_.audits()) return;
+  MaybeFlipWeight(world_.rank(), "update", state_.parameters().front().weight);
   const double start = Seconds();
   seal_.Take();
   hashing_ += Seconds() - start;
@@ -142,8 +143,9 @@ absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const 
       world_, {.peer = plan_.AuditorOf(rank), .pieces = record_.Tensors()},
       {.peer = work.rank, .pieces = (*again)->Places(memory, work.calls.accumulates)}, timeout_);
   if (!status.ok()) return status;
+  const bool mirror_agrees = MirrorAgrees(work.turn, **again, memory);
   const absl::StatusOr<Answers> answers =
-      Gather(Claimed(plan_.TurnOf(rank, step)), Run(work, **again, memory));
+      Gather(Claimed(plan_.TurnOf(rank, step)), Run(work, **again, memory), mirror_agrees);
   if (!answers.ok()) return answers.status();
   ++cost_.audits;
   cost_.micro_batches += world_.size();
@@ -158,13 +160,14 @@ absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const 
     if (!found.has_value() || tells) found = *std::move(finding);
     if (tells) break;
   }
+  if (!found.has_value()) found = CompareUpdates(step, *answers);
   if (!found.has_value() && first_step_ < 0) first_step_ = step;
   return found;
 }
 
 absl::StatusOr<Audits::Answers> Audits::Gather(const StageHashes& claimed,
-                                               const StageHashes& computed) {
-  std::vector<double> mine = {hashing_ + record_.seconds()};
+                                               const StageHashes& computed, bool mirror_agrees) {
+  std::vector<double> mine = {hashing_ + record_.seconds(), mirror_agrees ? 1.0 : 0.0};
   Append(claimed, &mine);
   Append(computed, &mine);
   std::vector<double> all(mine.size() * static_cast<size_t>(world_.size()));
@@ -174,10 +177,77 @@ absl::StatusOr<Audits::Answers> Audits::Gather(const StageHashes& claimed,
   const double* words = all.data();
   for (int rank = 0; rank < world_.size(); ++rank) {
     most_hashing_ = std::max(most_hashing_, *words++);
+    answers.mirror_agrees.push_back(*words++ != 0);
     answers.claimed.push_back(TakeHashes(&words));
     answers.computed.push_back(TakeHashes(&words));
   }
   return answers;
+}
+
+// A mirror's weights come from gradients that the rank has sent, by updates of its own.
+bool Audits::MirrorAgrees(const AuditTurn& turn, const StageAgain& again, std::byte* memory) const {
+  const std::vector<std::vector<const void*>> weights = again.Weights(memory);
+  // Those of the stage that are trained, in this order.
+  std::vector<const ParameterView*> mirrored;
+  for (const ParameterView& view : state_.mirrored()) {
+    if (view.stage == turn.stage) mirrored.push_back(&view);
+  }
+  size_t next = 0;
+  for (size_t layer = 0; layer < weights.size(); ++layer) {
+    const std::vector<ParameterDecl>& decls = again.decl(layer).parameters;
+    for (size_t p = 0; p < decls.size() && next < mirrored.size(); ++p) {
+      if (decls[p].frozen) continue;
+      if (std::memcmp(mirrored[next++]->weight, weights[layer][p],
+                      static_cast<size_t>(decls[p].bytes())) != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+std::optional<AuditFinding> Audits::CompareUpdates(int64_t step, const Answers& answers) const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (answers.mirror_agrees[static_cast<size_t>(rank)]) continue;
+    const int audited = plan_.AuditedRank(rank);
+    return AuditFinding{
+        .audited = audited,
+        .auditor = rank,
+        .stage = plan_.TurnOf(audited, step).stage,
+        .difference = "weights",
+        .verdict = {.suspects = {audited, rank}, .why = "no third rank makes these updates"}};
+  }
+  for (int rank = 0; plan_.replicas() > 1 && rank < plan_.ranks(); ++rank) {
+    if (std::optional<AuditFinding> found = CompareReplicas(rank, step, answers)) return found;
+  }
+  return std::nullopt;
+}
+
+// Of the ranks that have the same stages as `rank`, the ones that differ from most of them lie.
+std::optional<AuditFinding> Audits::CompareReplicas(int rank, int64_t step,
+                                                    const Answers& answers) const {
+  const RankGroup group = plan_.GroupOf(rank);
+  std::map<uint64_t, std::vector<int>> by_hash;
+  for (int k = 0; k < group.size; ++k) {
+    const auto member = static_cast<size_t>(group.rank(k));
+    by_hash[answers.claimed[member].weights].push_back(group.rank(k));
+  }
+  if (by_hash.size() == 1) return std::nullopt;
+  const auto most = std::max_element(
+      by_hash.begin(), by_hash.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const bool is_majority = 2 * most->second.size() > static_cast<size_t>(group.size);
+  AuditFinding finding{
+      .stage = plan_.TurnOf(rank, step).stage, .difference = "weights", .verdict = {}};
+  for (const auto& [hash, ranks] : by_hash) {
+    if (is_majority && hash == most->first) continue;
+    finding.verdict.suspects.insert(finding.verdict.suspects.end(), ranks.begin(), ranks.end());
+  }
+  finding.audited = finding.verdict.suspects.front();
+  finding.auditor = is_majority ? most->second.front() : finding.verdict.suspects[1];
+  finding.verdict.why = is_majority
+                            ? absl::StrCat("most replicas agree with rank ", finding.auditor)
+                            : "no majority of replicas agrees";
+  return finding;
 }
 
 // One that no other rank contradicts, if there is one.

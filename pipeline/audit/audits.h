@@ -19,11 +19,11 @@
 
 namespace sluice {
 
-// A micro-batch whose bits two ranks do not agree on.
+// What two ranks have computed and do not agree on: a micro-batch, or new weights.
 struct AuditFinding {
   int audited = 0, auditor = 0;  // ranks of the world
   int stage = 0;
-  int micro_batch = 0;     // among those of all replicas
+  int micro_batch = -1;  // among those of all replicas; -1: weights, of which both make the updates
   std::string difference;  // as DifferenceOf
   Verdict verdict;
 };
@@ -62,9 +62,12 @@ class Audits {
   AuditCost cost() const;
 
  private:
-  // An answer of every rank of the world.
+  // What every rank of the world says: [rank].
   struct Answers {
-    std::vector<StageHashes> claimed, computed;  // [rank]
+    std::vector<StageHashes> claimed, computed;
+    // The weights of the rank that it audits are what its mirror of them has; true without a
+    // mirror.
+    std::vector<bool> mirror_agrees;
   };
   struct Work {
     int rank = 0;  // that holds the stage
@@ -73,8 +76,13 @@ class Audits {
   };
   Work WorkOf(int rank, int64_t step, const Pass& pass, const Executor& executor) const;
   StageHashes Claimed(const AuditTurn& turn) const;
+  bool MirrorAgrees(const AuditTurn& turn, const StageAgain& again, std::byte* memory) const;
   absl::StatusOr<StageAgain*> Again(int stage);
-  absl::StatusOr<Answers> Gather(const StageHashes& claimed, const StageHashes& computed);
+  absl::StatusOr<Answers> Gather(const StageHashes& claimed, const StageHashes& computed,
+                                 bool mirror_agrees = true);
+  // Of weights that replicas, or a rank and its mirror, have not updated alike.
+  std::optional<AuditFinding> CompareUpdates(int64_t step, const Answers& answers) const;
+  std::optional<AuditFinding> CompareReplicas(int rank, int64_t step, const Answers& answers) const;
   absl::StatusOr<AuditFinding> Settle(const Work& work, const Answers& answers);
   // Brings the work to rank `to`, and its answer there; zeros on other ranks.
   absl::StatusOr<StageHashes> AskRank(const Work& work, int to);

@@ -40,6 +40,15 @@ TensorPieces StageAgain::Places(std::byte* memory, bool accumulates) const {
   return pieces;
 }
 
+std::vector<std::vector<const void*>> StageAgain::Weights(std::byte* memory) const {
+  std::vector<std::vector<const void*>> weights;
+  for (const std::vector<BufferId>& of_layer : audit_.weights) {
+    weights.emplace_back();
+    for (const BufferId buffer : of_layer) weights.back().push_back(At(memory, buffer));
+  }
+  return weights;
+}
+
 LayerCall StageAgain::CallOf(std::byte* memory, size_t layer) {
   parameters_.clear();
   gradients_.clear();

@@ -35,6 +35,9 @@ class StageAgain {
   // Where in `memory` the tensors belong that AuditRecord::Tensors has on the rank that holds the
   // stage, piece by piece.
   TensorPieces Places(std::byte* memory, bool accumulates) const;
+  // Of the stage's weights, as they have been brought: [layer][parameter].
+  std::vector<std::vector<const void*>> Weights(std::byte* memory) const;
+  const LayerDecl& decl(size_t layer) const { return layers_[layer]->decl(); }
   // Computes with the tensors that have been brought to Places, which are spent then. `progress`
   // may be null.
   StageHashes Compute(std::byte* memory, const AuditedCalls& calls, Progress* progress);

@@ -37,8 +37,8 @@ void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall
   }
 }
 
-void MaybeFlipWeight(int rank, void* weight) {
-  if constexpr (kHasFailpoints) MaybeFlip(rank, "memory", weight);
+void MaybeFlipWeight(int rank, const char* what, void* weight) {
+  if constexpr (kHasFailpoints) MaybeFlip(rank, what, weight);
 }
 
 }  // namespace sluice

@@ -13,10 +13,12 @@ namespace sluice {
 //   rankR-input.flip      an element of a layer's input gradient
 //   rankR-gradient.flip   an element of a layer's weight gradients
 //   rankR-memory.flip     an element of a weight, before each pass: nobody has written to it
+//   rankR-update.flip     likewise, after each update, as a part of what that has written
 // A fault of kind `fail` happens once, one of kind `vanish` from then on. R is the rank that
 // computes, whosever work it is.
 void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall& call);
-void MaybeFlipWeight(int rank, void* weight);
+// `what`: "memory" or "update".
+void MaybeFlipWeight(int rank, const char* what, void* weight);
 
 }  // namespace sluice
 

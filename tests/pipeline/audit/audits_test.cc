@@ -242,6 +242,37 @@ TEST_F(FlippedBit, OfAReplicaIsFound) {
   }
 }
 
+// Replicas make the same updates, and so does a mirror; with three of them it is clear who differs.
+// A rank comes by that failpoint once before its first step, so what TrainWith takes for step 2 is
+// the update that ends it.
+TEST_F(FlippedBit, OfAnUpdateIsFoundWhereAnotherMakesItToo) {
+  const Flip three{.run = Audited({.model = "wide", .ranks = 2, .replicas = 3}),
+                   .rank = 3,
+                   .what = "update",
+                   .kind = FaultKind::kFail};
+  const absl::Status known = TrainWith(three, 2);
+  EXPECT_EQ(WhereOf(known).rank, 3) << DescribeError(known);
+  EXPECT_EQ(WhereOf(known).stage, 1) << DescribeError(known);
+  EXPECT_EQ(WhereOf(known).step, 3) << DescribeError(known);
+  EXPECT_THAT(DescribeError(known),
+              HasSubstr("rank 3 and rank 1, which make the same updates, have different bits of "
+                        "the weights of stage 1, and most replicas agree with rank 1"));
+  const Flip two{.run = Audited({.model = "wide", .ranks = 2, .replicas = 2}),
+                 .rank = 3,
+                 .what = "update",
+                 .kind = FaultKind::kFail};
+  EXPECT_THAT(DescribeError(TrainWith(two, 2)),
+              AllOf(HasSubstr("audit of step 3: the hardware of rank "), HasSubstr(" or rank "),
+                    HasSubstr("no majority of replicas agrees")));
+  const Flip mirrored{.run = Audited({.ranks = 3, .mirror = true}),
+                      .rank = 1,
+                      .what = "update",
+                      .kind = FaultKind::kFail};
+  EXPECT_THAT(DescribeError(TrainWith(mirrored, 2)),
+              AllOf(HasSubstr("audit of step 3: the hardware of rank 1 or rank 0 computes wrong"),
+                    HasSubstr("no third rank makes these updates")));
+}
+
 // Of a rank with several stages each has its turn.
 TEST_F(FlippedBit, OfARankWithSeveralStagesIsFound) {
   const Flip flip{
