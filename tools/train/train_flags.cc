@@ -156,6 +156,16 @@ void AddReplicaOptions(CLI::App& command, TrainFlags* flags) {
                 "step: a rank that is lost then takes no state with it. Replicas without --zero "
                 "hold each other's state anyway");
   group
+      .Add("--audit", flags->question.audit_every,
+           "Every N steps, each rank computes one micro-batch of another rank again: all bits must "
+           "be equal, or the hardware of one of them computes wrong. That rank is named, and the "
+           "run "
+           "ends with exit code 5. It costs about 1 / (N x micro-batches) of the time, the sending "
+           "of a stage's weights, and hashes of the weights in each step; what it has cost is "
+           "printed at the end. For processors; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  group
       .Add("--sum-groups", flags->question.sum_groups,
            "Number of groups of micro-batches: gradients are summed within each group, then over "
            "the groups (default: one group per replica; with --zero 2 one per micro-batch)")
@@ -409,6 +419,12 @@ absl::StatusOr<TrainQuestion> QuestionOf(const TrainFlags& flags) {
   absl::StatusOr<KernelChoice> kernels = ChoiceOf(flags.kernels);
   if (!kernels.ok()) return kernels.status();
   question.kernels = *kernels;
+  if (question.audit_every > 0 && kernels->cuda) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--audit ", question.audit_every,
+        " --device cuda: only what processors compute can be audited yet; leave one of "
+        "them out"));
+  }
   question.optimizer = flags.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
   if (!ParseDType(flags.dtype, &question.dtype) ||
       !ParseRecompute(flags.recompute, &question.recompute)) {

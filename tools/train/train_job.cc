@@ -194,6 +194,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   request.stage_members = question.timetable.stage_members;
   request.zero = question.zero;
   request.mirror = question.mirror;
+  request.audit_every = question.audit_every;
   request.sum_groups = GroupsOf(question.sum_groups, *timetable);
   request.step_micro_batches = timetable->micro_batches;
   absl::StatusOr<Timetable> whole = RunTimetable(question.timetable, question.options, *timetable);

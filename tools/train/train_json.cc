@@ -73,6 +73,7 @@ class JsonOutput : public TrainOutput {
       json["accuracy"] = s.accuracy;
       json["eval_samples"] = s.eval_samples;
     }
+    if (s.audits.has_value()) json["audits"] = ToRecord(*s.audits, s.audit_share);
     if (s.hashed) json["weights_hash"] = absl::StrFormat("%016x", s.weights_hash);
     if (!s.checkpoint.empty()) json["checkpoint"] = s.checkpoint;
     Print(json);

@@ -53,6 +53,7 @@ struct TrainQuestion {
   bool auto_data_parallel = false;
   int zero = 0;
   bool mirror = false;
+  int audit_every = 0;  // steps; 0: never
   int threads_per_stage = 1;
   std::string trace;        // file to write; empty: none
   std::string log;          // likewise: of its steps

@@ -198,6 +198,13 @@ class TableOutput : public TrainOutput {
       Print("staleness at most %d update%s, %.2f on average\n", s.staleness->max,
             s.staleness->max == 1 ? "" : "s", s.staleness->mean);
     }
+    if (s.audits.has_value()) {
+      Print(
+          "audits    %s, %s micro-batches computed again, all bits equal: %s, %.2f %% of the "
+          "time\n",
+          Grouped(s.audits->audits), Grouped(s.audits->micro_batches), Seconds(s.audits->seconds),
+          100 * s.audit_share);
+    }
     Print("weights   %016x\n", s.weights_hash);
     if (!s.checkpoint.empty()) Print("saved     %s\n", s.checkpoint);
   }

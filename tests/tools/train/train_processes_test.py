@@ -589,6 +589,7 @@ class TrainProcesses(unittest.TestCase):
         for own, named in [({'--seed': '2'}, 'the seed'), ({'--lr': '0.5'}, 'the optimizer'),
                            ({'--steps': '9'}, 'steps'), ({'--recompute': 'full'}, 'the partition'),
                            ({'--data': self.other_data}, 'the data'),
+                           ({'--audit': '5'}, '--audit (rank 2: 5; rank 0: 0)'),
                            # Flags without a value, two at a time.
                            ({'--mirror': '--no-pin'}, '--mirror (rank 2: given; rank 0: not given)')]:
             ended = Ranks(3, self.flags('--steps', '3', '--stages', '3'), own={2: own}).finish()

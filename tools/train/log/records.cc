@@ -37,6 +37,13 @@ LogRecord ToRecord(const Staleness& staleness) {
   return {{"max", staleness.max}, {"mean", staleness.mean}};
 }
 
+LogRecord ToRecord(const AuditCost& cost, double share) {
+  return {{"audits", cost.audits},
+          {"micro_batches", cost.micro_batches},
+          {"seconds", cost.seconds},
+          {"share", share}};
+}
+
 std::vector<int64_t> MirrorBytes(const RunPlan& plan) {
   std::vector<int64_t> bytes;
   if (!plan.mirrors()) return bytes;

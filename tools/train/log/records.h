@@ -18,6 +18,8 @@ using LogRecord = nlohmann::ordered_json;
 LogRecord StepRecord(const StepMetrics& metrics, const std::vector<int64_t>& mirror_bytes);
 LogRecord EvaluationRecord(const Evaluation& evaluation);
 LogRecord ToRecord(const Staleness& staleness);
+// `share`: of the time of all steps.
+LogRecord ToRecord(const AuditCost& cost, double share);
 
 // [rank] of a plan with mirrors; empty of others.
 std::vector<int64_t> MirrorBytes(const RunPlan& plan);
