@@ -216,16 +216,17 @@ std::optional<AuditFinding> Audits::CompareUpdates(int64_t step, const Answers& 
         .difference = "weights",
         .verdict = {.suspects = {audited, rank}, .why = "no third rank makes these updates"}};
   }
-  for (int rank = 0; plan_.replicas() > 1 && rank < plan_.ranks(); ++rank) {
-    if (std::optional<AuditFinding> found = CompareReplicas(rank, step, answers)) return found;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const RankGroup group = plan_.GroupOf(rank);
+    if (group.size == 1 || group.index > 0) continue;
+    if (std::optional<AuditFinding> found = CompareGroup(group, step, answers)) return found;
   }
   return std::nullopt;
 }
 
-// Of the ranks that have the same stages as `rank`, the ones that differ from most of them lie.
-std::optional<AuditFinding> Audits::CompareReplicas(int rank, int64_t step,
-                                                    const Answers& answers) const {
-  const RankGroup group = plan_.GroupOf(rank);
+// The ranks that differ from most of the group lie.
+std::optional<AuditFinding> Audits::CompareGroup(const RankGroup& group, int64_t step,
+                                                 const Answers& answers) const {
   std::map<uint64_t, std::vector<int>> by_hash;
   for (int k = 0; k < group.size; ++k) {
     const auto member = static_cast<size_t>(group.rank(k));
@@ -237,16 +238,16 @@ std::optional<AuditFinding> Audits::CompareReplicas(int rank, int64_t step,
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const bool is_majority = 2 * most->second.size() > static_cast<size_t>(group.size);
   AuditFinding finding{
-      .stage = plan_.TurnOf(rank, step).stage, .difference = "weights", .verdict = {}};
+      .stage = plan_.TurnOf(group.rank(0), step).stage, .difference = "weights", .verdict = {}};
   for (const auto& [hash, ranks] : by_hash) {
     if (is_majority && hash == most->first) continue;
     finding.verdict.suspects.insert(finding.verdict.suspects.end(), ranks.begin(), ranks.end());
   }
   finding.audited = finding.verdict.suspects.front();
   finding.auditor = is_majority ? most->second.front() : finding.verdict.suspects[1];
-  finding.verdict.why = is_majority
-                            ? absl::StrCat("most replicas agree with rank ", finding.auditor)
-                            : "no majority of replicas agrees";
+  finding.verdict.why =
+      is_majority ? absl::StrCat("most ranks that make them agree with rank ", finding.auditor)
+                  : "no majority of those that make them agrees";
   return finding;
 }
 

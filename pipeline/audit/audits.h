@@ -80,9 +80,10 @@ class Audits {
   absl::StatusOr<StageAgain*> Again(int stage);
   absl::StatusOr<Answers> Gather(const StageHashes& claimed, const StageHashes& computed,
                                  bool mirror_agrees = true);
-  // Of weights that replicas, or a rank and its mirror, have not updated alike.
+  // Of weights that the ranks of a group, or a rank and its mirror, have not updated alike.
   std::optional<AuditFinding> CompareUpdates(int64_t step, const Answers& answers) const;
-  std::optional<AuditFinding> CompareReplicas(int rank, int64_t step, const Answers& answers) const;
+  std::optional<AuditFinding> CompareGroup(const RankGroup& group, int64_t step,
+                                           const Answers& answers) const;
   absl::StatusOr<AuditFinding> Settle(const Work& work, const Answers& answers);
   // Brings the work to rank `to`, and its answer there; zeros on other ranks.
   absl::StatusOr<StageHashes> AskRank(const Work& work, int to);

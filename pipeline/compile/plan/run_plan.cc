@@ -1,5 +1,7 @@
 #include "pipeline/compile/plan/run_plan.h"
 
+#include <algorithm>
+
 #include "schedules/weight_versions.h"
 
 namespace sluice {
@@ -43,11 +45,22 @@ int RunPlan::AuditorOf(int world_rank) const {
 }
 
 AuditTurn RunPlan::TurnOf(int world_rank, int64_t step) const {
-  const std::vector<int> stages = deal.StagesOf(pipeline_rank(world_rank));
+  const int rank = pipeline_rank(world_rank);
+  const std::vector<int> stages = deal.StagesOf(rank);
   const auto count = static_cast<int64_t>(stages.size());
   const int64_t before = step / request.audit_every - 1;  // audits
-  return {.stage = stages[static_cast<size_t>(before % count)],
-          .micro_batch = static_cast<int>(before / count % step_micro_batches())};
+  AuditTurn turn{.stage = stages[static_cast<size_t>(before % count)]};
+  // Members of a stage, and copies of the model, have some of the step's micro-batches each.
+  std::vector<int> own;
+  const auto row = static_cast<size_t>(lowered.placement.rank(turn.stage));
+  for (const Action& action : lowered.rows[row]) {
+    const bool is_forward = action.op == Op::kForward && action.stage == turn.stage;
+    if (is_forward && deal.rank(turn.stage, action.micro_batch) == rank)
+      own.push_back(action.micro_batch);
+  }
+  std::sort(own.begin(), own.end());
+  turn.micro_batch = own[static_cast<size_t>(before / count) % own.size()];
+  return turn;
 }
 
 RankGroup RunPlan::GroupOf(int world_rank) const {

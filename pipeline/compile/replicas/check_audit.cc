@@ -18,15 +18,6 @@ std::string WhyNotAudited(const RunPlan& plan) {
                         "' changes the weights without a flush, so none of them are there after a "
                         "step to compute with again; take another schedule, or leave it out");
   }
-  if (plan.lowered.placement.copies() > 1) {
-    return absl::StrCat("schedule '", plan.lowered.name,
-                        "' has two copies of the model, each with micro-batches of its own, which "
-                        "audits cannot choose from yet; take another schedule, or leave it out");
-  }
-  if (plan.has_stage_members()) {
-    return "ranks that share a stage have different micro-batches, which audits cannot choose from "
-           "yet; take --data-parallel instead of --stage-replicas, or leave it out";
-  }
   return "";
 }
 

@@ -31,8 +31,6 @@ SmallRun Audited(SmallRun run, int every = 1) {
 
 std::vector<SmallRun> Runs() {
   std::vector<SmallRun> runs = CatalogueRuns({});
-  std::erase_if(
-      runs, [](const SmallRun& run) { return MakeRequest(run).timetable.placement.copies() > 1; });
   for (size_t i = 0; i < runs.size(); ++i) {
     runs[i].model = std::array{"gpt", "tied", "mlp", "rms"}[i % 4];
     if (i % 3 == 1) runs[i].optimizer = OptimizerKind::kSgd;
@@ -51,6 +49,9 @@ std::vector<SmallRun> Runs() {
   runs.push_back({.model = "wide", .ranks = 1, .replicas = 3});
   runs.push_back({.model = "wide_tied", .ranks = 2, .replicas = 2, .zero = 1});
   runs.push_back({.model = "wide", .ranks = 2, .sum_groups = 8, .replicas = 2, .zero = 2});
+  runs.push_back({.ranks = 2, .micro_batches = 6, .stage_members = {3, 1}});
+  runs.push_back(
+      {.model = "wide", .micro_batches = 6, .sum_groups = 3, .zero = 1, .stage_members = {1, 3}});
   return runs;
 }
 
@@ -81,6 +82,24 @@ TEST(AuditTurns, GoThroughAllStagesAndMicroBatches) {
       seen.emplace(turn.stage, turn.micro_batch);
     }
     EXPECT_EQ(seen.size(), 3u * 4u);
+  }
+}
+
+// What a rank is asked about it has computed.
+TEST(AuditTurns, AreOfMicroBatchesThatTheRankHas) {
+  for (const SmallRun& run : {SmallRun{.schedule = "chimera", .ranks = 2, .chunks = 2},
+                              SmallRun{.micro_batches = 6, .stage_members = {3, 1}}}) {
+    const RunPlan plan = MakePlan(Audited(run));
+    for (int rank = 0; rank < plan.world_size(); ++rank) {
+      std::set<std::pair<int, int>> has, seen;
+      const RankProgram& program = plan.train[static_cast<size_t>(rank)];
+      for (const Action& action : program.actions) has.emplace(action.stage, action.micro_batch);
+      for (int64_t step = 1; step <= 24; ++step) {
+        const AuditTurn turn = plan.TurnOf(rank, step);
+        seen.emplace(turn.stage, turn.micro_batch);
+      }
+      EXPECT_EQ(seen, has) << run.Name() << ", rank " << rank;
+    }
   }
 }
 
@@ -124,8 +143,6 @@ TEST(Audits, AreRefusedWhereTheyCannotBe) {
   };
   for (const Refusal& refusal : std::vector<Refusal>{
            {{.ranks = 1}, "there is one rank, and no other that could compute its work again"},
-           {{.schedule = "chimera", .chunks = 2}, "schedule 'chimera' has two copies"},
-           {{.stage_members = {2, 1}}, "ranks that share a stage"},
            {{.schedule = "pipedream"},
             "schedule 'pipedream' changes the weights without a flush"}}) {
     ASSERT_TRUE(CompileRun(MakeRequest(refusal.run)).ok()) << refusal.run.Name();
@@ -242,9 +259,9 @@ TEST_F(FlippedBit, OfAReplicaIsFound) {
   }
 }
 
-// Replicas make the same updates, and so does a mirror; with three of them it is clear who differs.
-// A rank comes by that failpoint once before its first step, so what TrainWith takes for step 2 is
-// the update that ends it.
+// Replicas make the same updates, and so do the members of a stage, and a mirror; with three of
+// them it is clear who differs. A rank comes by that failpoint once before its first step, so what
+// TrainWith takes for step 2 is the update that ends it.
 TEST_F(FlippedBit, OfAnUpdateIsFoundWhereAnotherMakesItToo) {
   const Flip three{.run = Audited({.model = "wide", .ranks = 2, .replicas = 3}),
                    .rank = 3,
@@ -256,14 +273,19 @@ TEST_F(FlippedBit, OfAnUpdateIsFoundWhereAnotherMakesItToo) {
   EXPECT_EQ(WhereOf(known).step, 3) << DescribeError(known);
   EXPECT_THAT(DescribeError(known),
               HasSubstr("rank 3 and rank 1, which make the same updates, have different bits of "
-                        "the weights of stage 1, and most replicas agree with rank 1"));
+                        "the weights of stage 1, and most ranks that make them agree with rank 1"));
   const Flip two{.run = Audited({.model = "wide", .ranks = 2, .replicas = 2}),
                  .rank = 3,
                  .what = "update",
                  .kind = FaultKind::kFail};
   EXPECT_THAT(DescribeError(TrainWith(two, 2)),
               AllOf(HasSubstr("audit of step 3: the hardware of rank "), HasSubstr(" or rank "),
-                    HasSubstr("no majority of replicas agrees")));
+                    HasSubstr("no majority of those that make them agrees")));
+  const Flip members{.run = Audited({.micro_batches = 6, .stage_members = {1, 3}}),
+                     .rank = 2,
+                     .what = "update",
+                     .kind = FaultKind::kFail};
+  EXPECT_EQ(WhereOf(TrainWith(members, 2)).rank, 2);
   const Flip mirrored{.run = Audited({.ranks = 3, .mirror = true}),
                       .rank = 1,
                       .what = "update",
@@ -271,6 +293,14 @@ TEST_F(FlippedBit, OfAnUpdateIsFoundWhereAnotherMakesItToo) {
   EXPECT_THAT(DescribeError(TrainWith(mirrored, 2)),
               AllOf(HasSubstr("audit of step 3: the hardware of rank 1 or rank 0 computes wrong"),
                     HasSubstr("no third rank makes these updates")));
+}
+
+TEST_F(FlippedBit, OfAMemberOfAStageIsFound) {
+  const Flip flip{
+      .run = Audited({.micro_batches = 6, .stage_members = {3, 1}}), .rank = 2, .what = "gradient"};
+  const absl::Status status = TrainWith(flip, 3);
+  EXPECT_EQ(WhereOf(status).rank, 2) << DescribeError(status);
+  EXPECT_EQ(WhereOf(status).step, 3) << DescribeError(status);
 }
 
 // Of a rank with several stages each has its turn.
