@@ -314,6 +314,17 @@ TEST(DeviceRun, ADeviceThatIsTooSmallSaysSo) {
   }
 }
 
+// Hashes are taken as calls return, when a device has not begun with them.
+TEST(DeviceRun, IsNotAudited) {
+  const RunPlan plan = FakePlan({.ranks = 2, .audit_every = 5});
+  Devices devices(plan, 2);
+  const absl::Status status = Train(plan, devices.On(SmallOptions(1))).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("--audit 5: rank "),
+                             HasSubstr("only what processors compute can be audited yet")));
+}
+
 TEST(DeviceRun, AValueThatIsNotFiniteIsTracedToItsLayer) {
   RunRequest request = FakeRequest({.ranks = 3, .micro_batches = 4});
   // Writes a bad value when the stream gets there.

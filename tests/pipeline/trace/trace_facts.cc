@@ -116,7 +116,8 @@ int64_t PlannedPeak(const RunPlan& plan, int world_rank) {
   const RankProgram& program = plan.train[static_cast<size_t>(plan.pipeline_rank(world_rank))];
   const int64_t live = PeakLiveBytes(program.buffers);
   if (plan.asynchronous()) return live;
-  return std::max({live, ExchangedBytes(plan, world_rank), NormWorkBytes(plan, world_rank)});
+  return std::max({live, ExchangedBytes(plan, world_rank), NormWorkBytes(plan, world_rank),
+                   AuditBytes(plan, world_rank)});
 }
 
 }  // namespace sluice

@@ -49,6 +49,7 @@ TEST_P(Trace, ShowsWhatTheProgramsDo) {
   // One of each between two passes; the exchange of gradients is one more sum.
   for (const char* phase : {"OPTIMIZER_STEP", "gradient norm", "agreement", "REDUCE_GRAD"})
     expected[phase] += kSteps * plan.world_size();
+  if (plan.audits()) expected["audit"] = kSteps / plan.request.audit_every * plan.world_size();
   for (const auto& [category, count] : expected)
     EXPECT_EQ(facts.categories.at(category), count) << category;
   EXPECT_EQ(facts.arrows, messages);
@@ -72,7 +73,8 @@ std::vector<SmallRun> Runs() {
           {.model = "wide", .ranks = 2, .replicas = 2},
           {.model = "wide", .ranks = 2, .replicas = 2, .zero = 2},
           {.ranks = 2, .stage_members = {2, 1}},
-          {.ranks = 2, .mirror = true}};
+          {.ranks = 2, .mirror = true},
+          {.model = "wide", .ranks = 2, .audit_every = 2}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, Trace, testing::ValuesIn(Runs()),
