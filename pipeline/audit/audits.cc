@@ -27,13 +27,15 @@ uint64_t Take(const double** words) {
 }
 
 void Append(const StageHashes& hashes, std::vector<double>* words) {
-  for (const uint64_t hash : {hashes.weights, hashes.output, hashes.input_grad, hashes.gradients})
+  for (const uint64_t hash : {hashes.weights, hashes.input, hashes.output_grad, hashes.output,
+                              hashes.input_grad, hashes.gradients})
     Append(hash, words);
 }
 
 StageHashes TakeHashes(const double** words) {
   StageHashes hashes;
-  for (uint64_t* hash : {&hashes.weights, &hashes.output, &hashes.input_grad, &hashes.gradients})
+  for (uint64_t* hash : {&hashes.weights, &hashes.input, &hashes.output_grad, &hashes.output,
+                         &hashes.input_grad, &hashes.gradients})
     *hash = Take(words);
   return hashes;
 }
@@ -160,6 +162,7 @@ absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const 
     if (!found.has_value() || tells) found = *std::move(finding);
     if (tells) break;
   }
+  if (!found.has_value()) found = CompareMessages(step, *answers);
   if (!found.has_value()) found = CompareUpdates(step, *answers);
   if (!found.has_value() && first_step_ < 0) first_step_ = step;
   return found;
@@ -205,11 +208,41 @@ bool Audits::MirrorAgrees(const AuditTurn& turn, const StageAgain& again, std::b
   return true;
 }
 
+// Neighbouring stages whose turn is the same micro-batch: each has what the other has computed.
+std::optional<AuditFinding> Audits::CompareMessages(int64_t step, const Answers& answers) const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    const AuditTurn turn = plan_.TurnOf(rank, step);
+    const int next = plan_.lowered.placement.NextStage(turn.stage);
+    if (next == kNoStage) continue;
+    const int first = plan_.replica(rank) * plan_.ranks();
+    const int other = first + plan_.deal.rank(next, turn.micro_batch);
+    const AuditTurn others = plan_.TurnOf(other, step);
+    if (others.stage != next || others.micro_batch != turn.micro_batch) continue;
+    const StageHashes& here = answers.claimed[static_cast<size_t>(rank)];
+    const StageHashes& there = answers.claimed[static_cast<size_t>(other)];
+    const bool forward = here.output == there.input;
+    if (forward && here.output_grad == there.input_grad) continue;
+    const int sender = forward ? other : rank;
+    const int receiver = forward ? rank : other;
+    return AuditFinding{
+        .kind = AuditFinding::Kind::kMessage,
+        .audited = sender,
+        .auditor = receiver,
+        .stage = forward ? next : turn.stage,
+        .micro_batch = plan_.GlobalMicroBatch(plan_.replica(rank), turn.micro_batch),
+        .difference = forward ? "input gradient" : "output",
+        .verdict = {.suspects = {sender, receiver},
+                    .why = "each has computed rightly with the bits that it has"}};
+  }
+  return std::nullopt;
+}
+
 std::optional<AuditFinding> Audits::CompareUpdates(int64_t step, const Answers& answers) const {
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (answers.mirror_agrees[static_cast<size_t>(rank)]) continue;
     const int audited = plan_.AuditedRank(rank);
     return AuditFinding{
+        .kind = AuditFinding::Kind::kWeights,
         .audited = audited,
         .auditor = rank,
         .stage = plan_.TurnOf(audited, step).stage,
@@ -237,8 +270,10 @@ std::optional<AuditFinding> Audits::CompareGroup(const RankGroup& group, int64_t
       by_hash.begin(), by_hash.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const bool is_majority = 2 * most->second.size() > static_cast<size_t>(group.size);
-  AuditFinding finding{
-      .stage = plan_.TurnOf(group.rank(0), step).stage, .difference = "weights", .verdict = {}};
+  AuditFinding finding{.kind = AuditFinding::Kind::kWeights,
+                       .stage = plan_.TurnOf(group.rank(0), step).stage,
+                       .difference = "weights",
+                       .verdict = {}};
   for (const auto& [hash, ranks] : by_hash) {
     if (is_majority && hash == most->first) continue;
     finding.verdict.suspects.insert(finding.verdict.suspects.end(), ranks.begin(), ranks.end());

@@ -19,12 +19,18 @@
 
 namespace sluice {
 
-// What two ranks have computed and do not agree on: a micro-batch, or new weights.
+// What two ranks do not agree on.
 struct AuditFinding {
-  int audited = 0, auditor = 0;  // ranks of the world
-  int stage = 0;
-  int micro_batch = -1;  // among those of all replicas; -1: weights, of which both make the updates
-  std::string difference;  // as DifferenceOf
+  enum class Kind : uint8_t {
+    kMicroBatch,  // the auditor has computed something else than the audited rank
+    kMessage,     // what the first sent to the second
+    kWeights,     // of which both make the updates
+  };
+  Kind kind = Kind::kMicroBatch;
+  int audited = 0, auditor = 0;  // ranks of the world; in this order the first and the second
+  int stage = 0;                 // of the first
+  int micro_batch = -1;          // among those of all replicas; -1: of weights
+  std::string difference;        // as DifferenceOf
   Verdict verdict;
 };
 
@@ -80,6 +86,8 @@ class Audits {
   absl::StatusOr<StageAgain*> Again(int stage);
   absl::StatusOr<Answers> Gather(const StageHashes& claimed, const StageHashes& computed,
                                  bool mirror_agrees = true);
+  // Of what neighbouring stages have sent each other.
+  std::optional<AuditFinding> CompareMessages(int64_t step, const Answers& answers) const;
   // Of weights that the ranks of a group, or a rank and its mirror, have not updated alike.
   std::optional<AuditFinding> CompareUpdates(int64_t step, const Answers& answers) const;
   std::optional<AuditFinding> CompareGroup(const RankGroup& group, int64_t step,

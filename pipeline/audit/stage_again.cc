@@ -71,6 +71,14 @@ StageHashes StageAgain::Compute(std::byte* memory, const AuditedCalls& calls, Pr
       weights.push_back(HashBytes(At(memory, audit_.weights[layer][p]), decls[p].bytes()));
     layers_[layer]->Pack(CallOf(memory, layer));
   }
+  const auto hash_of = [&](BufferId buffer) {
+    return buffer == kNoBuffer
+               ? 0
+               : HashBytes(At(memory, buffer),
+                           audit_.program.buffers[static_cast<size_t>(buffer)].bytes);
+  };
+  const uint64_t input = hash_of(audit_.input);
+  const uint64_t output_grad = hash_of(audit_.output_grad);
   digest_.Begin(layers_.size());
   for (const Instruction& instruction : audit_.program.instructions) {
     if (progress != nullptr) progress->Step();
@@ -78,6 +86,8 @@ StageHashes StageAgain::Compute(std::byte* memory, const AuditedCalls& calls, Pr
   }
   StageHashes hashes = digest_.Hashes();
   hashes.weights = HashAll(weights);
+  hashes.input = input;
+  hashes.output_grad = output_grad;
   return hashes;
 }
 

@@ -17,6 +17,8 @@ std::string Agrees(int rank, const char* when, int other) {
 
 std::string DifferenceOf(const StageHashes& claimed, const StageHashes& computed) {
   if (claimed.weights != computed.weights) return "weights";
+  if (claimed.input != computed.input) return "input";
+  if (claimed.output_grad != computed.output_grad) return "output gradient";
   if (claimed.output != computed.output) return "output";
   if (claimed.input_grad != computed.input_grad) return "input gradient";
   return claimed.gradients != computed.gradients ? "weight gradients" : "";

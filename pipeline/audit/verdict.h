@@ -29,8 +29,8 @@ struct Verdict {
   std::string why = {};  // in words
 };
 
-// What `claimed` and `computed` differ in, the first of what a stage computes: "weights", "output",
-// "input gradient" or "weight gradients"; "" where they are equal.
+// What `claimed` and `computed` differ in, the first of "weights", "input", "output gradient",
+// "output", "input gradient" and "weight gradients"; "" where they are equal.
 std::string DifferenceOf(const StageHashes& claimed, const StageHashes& computed);
 
 // Who lies where `claimed` and `computed` differ: the one that the third rank contradicts; without

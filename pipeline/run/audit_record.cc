@@ -59,6 +59,7 @@ void AuditRecord::Begin(const AuditTurn& turn) {
   stage_ = StageOf(state_.train_program(), turn.stage);
   digest_.Begin(static_cast<size_t>(stage_.last - stage_.first) + 1);
   forward_done_ = false;
+  input_ = output_grad_ = 0;
   accumulates_ = Accumulates(state_.train_program(), turn);
 }
 
@@ -73,6 +74,19 @@ void AuditRecord::Keep(int64_t offset, const void* tensor, int64_t bytes) {
     std::memcpy(state_.arena().at(offset), tensor, static_cast<size_t>(bytes));
 }
 
+// Of what was there, not of the copy.
+uint64_t AuditRecord::KeepHashed(int64_t offset, const void* tensor, int64_t bytes) {
+  Keep(offset, tensor, bytes);
+  return HashBytes(tensor, bytes);
+}
+
+StageHashes AuditRecord::Hashes() const {
+  StageHashes hashes = digest_.Hashes();
+  hashes.input = input_;
+  hashes.output_grad = output_grad_;
+  return hashes;
+}
+
 void AuditRecord::Before(const Instruction& instruction, const LayerCall& call) {
   const int layer = LayerIn(instruction);
   if (layer < 0) return;
@@ -80,12 +94,15 @@ void AuditRecord::Before(const Instruction& instruction, const LayerCall& call) 
   const StageAudit& audit = state_.plan().stage_audits[static_cast<size_t>(turn_.stage)];
   const AuditOffsets& places = state_.layout().audit;
   if (instruction.step == Step::kForward) {
-    if (layer == 0 && !forward_done_) Keep(places.input, call.input, BytesOf(audit, audit.input));
+    if (layer == 0 && !forward_done_)
+      input_ = KeepHashed(places.input, call.input, BytesOf(audit, audit.input));
     forward_done_ = true;
     Keep(places.starts, call.starts, BytesOf(audit, audit.starts));
     Keep(places.targets, call.targets, BytesOf(audit, audit.targets));
-  } else if (instruction.step == Step::kBackwardInput && layer == stage_.last - stage_.first) {
-    Keep(places.output_grad, call.output_grad, BytesOf(audit, audit.output_grad));
+  } else if (instruction.step == Step::kBackwardInput && layer == stage_.last - stage_.first &&
+             call.output_grad != nullptr) {
+    output_grad_ =
+        KeepHashed(places.output_grad, call.output_grad, BytesOf(audit, audit.output_grad));
   } else if (instruction.step == Step::kBackwardWeight && accumulates_) {
     KeepGradients(stage_.first + layer, call);
   }

@@ -28,13 +28,15 @@ class AuditRecord {
   // Of the last pass: all that the micro-batch came with, as StageAgain::Places has it.
   TensorPieces Tensors() const;
   // Of the last pass, but for the weights.
-  StageHashes Hashes() const { return digest_.Hashes(); }
+  StageHashes Hashes() const;
   // Seconds that recording has taken so far.
   double seconds() const { return seconds_; }
 
  private:
   // The layer's position in the stage; -1: the call is of none that is recorded.
   int LayerIn(const Instruction& instruction) const;
+  // Returns the hash of the tensor.
+  uint64_t KeepHashed(int64_t offset, const void* tensor, int64_t bytes);
   void Keep(int64_t offset, const void* tensor, int64_t bytes);
   void KeepGradients(int local, const LayerCall& call);
 
@@ -43,7 +45,9 @@ class AuditRecord {
   RankStage stage_;
   StageDigest digest_;
   bool forward_done_ = false;  // of the first layer
-  bool accumulates_ = false;   // gradients of the micro-batch are added to others
+  uint64_t input_ = 0;
+  uint64_t output_grad_ = 0;
+  bool accumulates_ = false;  // gradients of the micro-batch are added to others
   double seconds_ = 0;
 };
 

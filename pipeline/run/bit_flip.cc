@@ -37,6 +37,12 @@ void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall
   }
 }
 
+void MaybeFlipInput(int rank, Step step, const LayerDecl& decl, const LayerCall& call) {
+  if constexpr (!kHasFailpoints) return;
+  if (step != Step::kForward || decl.input_dtype == DType::kInt32) return;
+  MaybeFlip(rank, "received", const_cast<void*>(call.input));
+}
+
 void MaybeFlipWeight(int rank, const char* what, void* weight) {
   if constexpr (kHasFailpoints) MaybeFlip(rank, what, weight);
 }

@@ -12,11 +12,13 @@ namespace sluice {
 //   rankR-forward.flip    an element of a layer's output (the loss), after each call
 //   rankR-input.flip      an element of a layer's input gradient
 //   rankR-gradient.flip   an element of a layer's weight gradients
+//   rankR-received.flip   an element of a layer's input, before the call, unless it is a token
 //   rankR-memory.flip     an element of a weight, before each pass: nobody has written to it
 //   rankR-update.flip     likewise, after each update, as a part of what that has written
 // A fault of kind `fail` happens once, one of kind `vanish` from then on. R is the rank that
 // computes, whosever work it is.
 void MaybeFlipResult(int rank, Step step, const LayerDecl& decl, const LayerCall& call);
+void MaybeFlipInput(int rank, Step step, const LayerDecl& decl, const LayerCall& call);
 // `what`: "memory" or "update".
 void MaybeFlipWeight(int rank, const char* what, void* weight);
 

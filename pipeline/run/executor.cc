@@ -301,6 +301,8 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   const int64_t rows = state_.plan().request.batch.rows();
   call.seed = pass.seed;
   call.first_row = pass.train ? (pass.first_micro_batch + number) * rows : -1;
+  const bool may_flip = state_.plan().audits() && pass.train;
+  if (may_flip) MaybeFlipInput(state_.world_rank(), instruction.step, layer.decl(), call);
   if (pass.audit != nullptr) pass.audit->Before(instruction, call);
   switch (instruction.step) {
     case Step::kForward:
@@ -316,8 +318,7 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
       layer.BackwardWeight(call);
       break;
   }
-  if (state_.plan().audits() && pass.train)
-    MaybeFlipResult(state_.world_rank(), instruction.step, layer.decl(), call);
+  if (may_flip) MaybeFlipResult(state_.world_rank(), instruction.step, layer.decl(), call);
   if (pass.audit != nullptr) pass.audit->After(instruction, call);
   if (pass.check_finite == nullptr) return;
   FiniteCheck(state_, program_, finite_)

@@ -13,9 +13,11 @@ namespace sluice {
 // Hashes (XXH3) of all that a stage computes of one micro-batch, and of what it computes with.
 struct StageHashes {
   uint64_t weights = 0;
-  uint64_t output = 0;      // of the model's last stage: the loss and the number of right answers
-  uint64_t input_grad = 0;  // 0 of the model's first stage, which has none
-  uint64_t gradients = 0;   // of the weights, with what was summed before
+  uint64_t input = 0;
+  uint64_t output_grad = 0;  // 0 of the model's last stage, which has none
+  uint64_t output = 0;       // of the model's last stage: the loss and the number of right answers
+  uint64_t input_grad = 0;   // 0 of the model's first stage, which has none
+  uint64_t gradients = 0;    // of the weights, with what was summed before
 
   friend bool operator==(const StageHashes&, const StageHashes&) = default;
 };
@@ -32,7 +34,7 @@ class StageDigest {
   void Begin(size_t layers);
   // After a call of layer `layer` of the stage has done `step`.
   void Note(Step step, size_t layer, const LayerDecl& decl, const LayerCall& call);
-  // All but the weights'.
+  // Of what the stage has computed, not of what it came with.
   StageHashes Hashes() const;
 
  private:

@@ -85,6 +85,21 @@ TEST_F(FlippedBit, OfMemoryIsFoundInEveryStep) {
                     HasSubstr("transformer.h.8.")));
 }
 
+// What one rank has sent is not what another has: in memory that both compute with rightly.
+TEST_F(FlippedBit, OfWhatWasSentIsOneOfTheTwo) {
+  const Flip flip{.run = Audited({.ranks = 3, .micro_batches = 1}),
+                  .rank = 1,
+                  .what = "received",
+                  .kind = FaultKind::kFail};
+  const absl::Status status = TrainWith(flip, 3);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << DescribeError(status);
+  EXPECT_EQ(WhereOf(status).rank, std::nullopt);
+  EXPECT_THAT(DescribeError(status),
+              HasSubstr("audit of step 3: the hardware of rank 0 or rank 1 computes wrong: rank 0 "
+                        "and rank 1 have different bits of the output of stage 0, micro-batch 0, "
+                        "which the first has sent to the second"));
+}
+
 // Two ranks that both repeat what they say: nobody can tell, and nobody says that he can.
 TEST_F(FlippedBit, OfTwoRanksThatRepeatThemselvesIsOneOfTheTwo) {
   const Flip flip{.run = Audited({.ranks = 2}), .rank = 0, .what = "forward"};

@@ -63,7 +63,8 @@ TEST(Judge, SaysThatNothingTells) {
 }
 
 TEST(DifferenceOf, NamesTheFirst) {
-  const StageHashes bits{.weights = 1, .output = 2, .input_grad = 3, .gradients = 4};
+  const StageHashes bits{
+      .weights = 1, .input = 2, .output_grad = 3, .output = 4, .input_grad = 5, .gradients = 6};
   EXPECT_EQ(DifferenceOf(bits, bits), "");
   StageHashes other = bits;
   other.gradients = 0;
@@ -72,6 +73,10 @@ TEST(DifferenceOf, NamesTheFirst) {
   EXPECT_EQ(DifferenceOf(bits, other), "input gradient");
   other.output = 0;
   EXPECT_EQ(DifferenceOf(bits, other), "output");
+  other.output_grad = 0;
+  EXPECT_EQ(DifferenceOf(bits, other), "output gradient");
+  other.input = 0;
+  EXPECT_EQ(DifferenceOf(bits, other), "input");
   other.weights = 0;
   EXPECT_EQ(DifferenceOf(bits, other), "weights");
 }
