@@ -1,4 +1,5 @@
-// Ranks of the program over TCP, of which one computes wrong from some step on: all of them name it.
+// Ranks of the program over TCP, of which one computes wrong from some step on: all of them end, and
+// rank 0 names it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A rank whose hardware computes wrong (pipeline/run/bit_flip.h) is named soon, where ranks audit each
-// other.
+// A rank whose hardware computes wrong (pipeline/run/bit_flip.h) is named soon, where ranks audit
+// each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
