@@ -163,7 +163,7 @@ class RankTrainer {
   SlowStageWatch slow_stages_;
   StateCheck state_check_;
   Audits audits_;
-  std::string base_hash_;  // of what an adapter is for; "" without one, and where it is not saved
+  std::string base_hash_;    // of what an adapter is for; "" without one, and where it is not saved
   double step_seconds_ = 0;  // of all steps of this group of ranks, whatever the portion
   TrainSummary summary_;
   int64_t saved_step_ = -1;   // to the run's own directory,
