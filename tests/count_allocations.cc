@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "tests/sanitizers.h"
+
 namespace {
 
 std::atomic<int64_t> allocation_count{0};
@@ -20,7 +22,7 @@ std::atomic<int64_t> largest_allocation{0};
 
 }  // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(SLUICE_ADDRESS_SANITIZER) && !defined(SLUICE_THREAD_SANITIZER)
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): glibc's own names for what is replaced here.
 void* __libc_malloc(size_t bytes);

@@ -3,15 +3,13 @@
 
 #include <cstdint>
 
+#include "tests/sanitizers.h"
+
 namespace sluice {
 
 // Linking count_allocations.cc replaces malloc for the whole binary, shared libraries included.
 // Under a sanitizer, which owns malloc, nothing is counted.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kCountsAllocations = false;
-#else
-inline constexpr bool kCountsAllocations = true;
-#endif
+inline constexpr bool kCountsAllocations = !kSanitized;
 
 struct Allocations {
   int64_t count = 0;

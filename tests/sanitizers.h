@@ -5,17 +5,21 @@
 #include <vector>
 
 // Whether AddressSanitizer or ThreadSanitizer watches: GCC says so by a macro, clang by a feature.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLUICE_SANITIZED 1
+#if defined(__SANITIZE_ADDRESS__)
+#define SLUICE_ADDRESS_SANITIZER 1
+#elif defined(__SANITIZE_THREAD__)
+#define SLUICE_THREAD_SANITIZER 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLUICE_SANITIZED 1
+#if __has_feature(address_sanitizer)
+#define SLUICE_ADDRESS_SANITIZER 1
+#elif __has_feature(thread_sanitizer)
+#define SLUICE_THREAD_SANITIZER 1
 #endif
 #endif
 
 namespace sluice {
 
-#ifdef SLUICE_SANITIZED
+#if defined(SLUICE_ADDRESS_SANITIZER) || defined(SLUICE_THREAD_SANITIZER)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;

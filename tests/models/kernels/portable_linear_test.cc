@@ -9,6 +9,7 @@
 #include "models/kernels/portable_kernels.h"
 #include "tests/models/kernels/tensor.h"
 #include "tests/models/kernels/twin.h"
+#include "tests/sanitizers.h"
 
 namespace sluice {
 namespace {
@@ -83,7 +84,7 @@ TEST_P(PortableLinearTest, TilesMakeUpTheWhole) {
 }
 
 TEST_P(PortableLinearTest, BitsDoNotDependOnTheNumberOfThreads) {
-#ifdef __SANITIZE_THREAD__
+#ifdef SLUICE_THREAD_SANITIZER
   GTEST_SKIP() << "ThreadSanitizer does not see how libgomp's threads wait for each other";
 #endif
   const int before = omp_get_max_threads();

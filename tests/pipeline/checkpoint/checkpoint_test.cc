@@ -17,8 +17,9 @@
 #include "tests/models/data/full_disk.h"
 #include "tests/pipeline/checkpoint/checkpoint_fixture.h"
 #include "tests/pipeline/checkpoint/forged_checkpoint.h"
+#include "tests/sanitizers.h"
 
-#ifdef __SANITIZE_THREAD__
+#ifdef SLUICE_THREAD_SANITIZER
 // A test forks, and its child saves, which starts threads: ThreadSanitizer would end it unless told
 // not to.
 extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }

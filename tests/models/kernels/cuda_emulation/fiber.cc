@@ -2,7 +2,9 @@
 
 #include <utility>
 
-#ifdef __SANITIZE_ADDRESS__
+#include "tests/sanitizers.h"
+
+#ifdef SLUICE_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -10,7 +12,7 @@
 namespace sluice::emulation {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SLUICE_ADDRESS_SANITIZER
 // `fake` keeps the stack that is left, or is null where it is left for good.
 void LeaveStack(void** fake, const void* stack, size_t bytes) {
   __sanitizer_start_switch_fiber(fake, stack, bytes);
