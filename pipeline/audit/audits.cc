@@ -61,7 +61,7 @@ absl::Status Audits::Begin() {
     return absl::InvalidArgumentError(
         absl::StrCat("--audit ", plan_.request.audit_every, ": rank ", world_.rank(), " runs on ",
                      state_.device().name(),
-                     ", and only what processors compute can be audited yet; leave it ", "out"));
+                     ", and only what processors compute can be audited yet; leave it out"));
   }
   for (const int stage :
        plan_.deal.StagesOf(plan_.pipeline_rank(plan_.AuditedRank(world_.rank())))) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "pipeline/run/bit_flip.h"
+#include "pipeline/run/bound_program.h"
 
 namespace sluice {
 
@@ -110,19 +111,11 @@ void StageAgain::Call(std::byte* memory, const Instruction& instruction,
   tensors_.clear();
   for (const BufferId tensor : buffers.tensors) tensors_.push_back(At(memory, tensor));
   call.tensors = tensors_;
-  switch (instruction.step) {
-    case Step::kForward:
-      call.loss = &loss_;
-      call.correct = &correct_;
-      layer.Forward(call);
-      break;
-    case Step::kBackwardInput:
-      layer.BackwardInput(call);
-      break;
-    default:
-      layer.BackwardWeight(call);
-      break;
+  if (instruction.step == Step::kForward) {
+    call.loss = &loss_;
+    call.correct = &correct_;
   }
+  MakeCall(instruction.step, layer, call);
   MaybeFlipResult(own_.world_rank(), instruction.step, layer.decl(), call);
   digest_.Note(instruction.step, at, layer.decl(), call);
 }

@@ -48,9 +48,8 @@ Verdict Judge(const AuditAnswers& answers) {
   Verdict verdict{.suspects = {audited, auditor}};
   if (answers.third >= 0) {
     verdict.suspects.push_back(answers.third);
-    verdict.why = absl::StrCat("rank ", answers.third,
-                               ", which computed it as a third, agrees with "
-                               "neither");
+    verdict.why =
+        absl::StrCat("rank ", answers.third, ", which computed it as a third, agrees with neither");
   } else {
     verdict.why = "there is no third rank to ask";
   }

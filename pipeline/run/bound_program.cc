@@ -88,4 +88,21 @@ void BoundProgram::BindReductions() {
   }
 }
 
+void MakeCall(Step step, Layer& layer, const LayerCall& call) {
+  switch (step) {
+    case Step::kForward:
+      layer.Forward(call);
+      break;
+    case Step::kRestore:
+      layer.Restore(call);
+      break;
+    case Step::kBackwardInput:
+      layer.BackwardInput(call);
+      break;
+    default:
+      layer.BackwardWeight(call);
+      break;
+  }
+}
+
 }  // namespace sluice

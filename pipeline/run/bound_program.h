@@ -54,6 +54,9 @@ class BoundProgram {
   std::vector<Reduction> reductions_;
 };
 
+// Calls the layer as `step`, of an instruction that calls a layer, says.
+void MakeCall(Step step, Layer& layer, const LayerCall& call);
+
 }  // namespace sluice
 
 #endif  // SLUICE_PIPELINE_RUN_BOUND_PROGRAM_H_

@@ -304,20 +304,7 @@ void Executor::CallLayer(const Instruction& instruction, const Pass& pass) {
   const bool may_flip = state_.plan().audits() && pass.train;
   if (may_flip) MaybeFlipInput(state_.world_rank(), instruction.step, layer.decl(), call);
   if (pass.audit != nullptr) pass.audit->Before(instruction, call);
-  switch (instruction.step) {
-    case Step::kForward:
-      layer.Forward(call);
-      break;
-    case Step::kRestore:
-      layer.Restore(call);
-      break;
-    case Step::kBackwardInput:
-      layer.BackwardInput(call);
-      break;
-    default:
-      layer.BackwardWeight(call);
-      break;
-  }
+  MakeCall(instruction.step, layer, call);
   if (may_flip) MaybeFlipResult(state_.world_rank(), instruction.step, layer.decl(), call);
   if (pass.audit != nullptr) pass.audit->After(instruction, call);
   if (pass.check_finite == nullptr) return;
