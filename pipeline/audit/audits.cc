@@ -1,19 +1,15 @@
 #include "pipeline/audit/audits.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "pipeline/run/bit_flip.h"
+#include "pipeline/run/timed.h"
 
 namespace sluice {
 namespace {
-
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Adds a 64-bit number, in halves, since an all-gather carries doubles.
 void Append(uint64_t value, std::vector<double>* words) {
@@ -93,17 +89,14 @@ AuditRecord* Audits::RecordOf(int64_t step) {
 void Audits::SealWeights() {
   if (!plan_.audits()) return;
   MaybeFlipWeight(world_.rank(), "update", state_.parameters().front().weight);
-  const double start = Seconds();
+  const Timed timed(&hashing_);
   seal_.Take();
-  hashing_ += Seconds() - start;
 }
 
 int Audits::BrokenWeight() {
   if (!plan_.audits()) return -1;
-  const double start = Seconds();
-  const int broken = seal_.Broken();
-  hashing_ += Seconds() - start;
-  return broken;
+  const Timed timed(&hashing_);
+  return seal_.Broken();
 }
 
 Audits::Work Audits::WorkOf(int rank, int64_t step, const Pass& pass,
@@ -129,15 +122,9 @@ StageHashes Audits::Run(const Work& work, StageAgain& again, std::byte* memory) 
   return again.Compute(memory, work.calls, world_.progress());
 }
 
-absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const Pass& pass,
-                                                            const Executor& executor) {
-  std::optional<AuditFinding> none;
-  if (!plan_.audits(step)) return none;
-  // Ranks end a pass at different times, which is not what an audit costs.
-  if (absl::Status status = world_.Barrier(Instant::Now() + timeout_); !status.ok()) return status;
-  const double start = Seconds();
+absl::StatusOr<Audits::Answers> Audits::ComputeAgain(int64_t step, const Work& work) {
+  const Timed timed(&cost_.seconds);
   const int rank = world_.rank();
-  const Work work = WorkOf(plan_.AuditedRank(rank), step, pass, executor);
   const absl::StatusOr<StageAgain*> again = Again(work.turn.stage);
   if (!again.ok()) return again.status();
   auto* const memory = state_.arena().at<std::byte>(state_.step_region());
@@ -146,12 +133,20 @@ absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const 
       {.peer = work.rank, .pieces = (*again)->Places(memory, work.calls.accumulates)}, timeout_);
   if (!status.ok()) return status;
   const bool mirror_agrees = MirrorAgrees(work.turn, **again, memory);
+  return Gather(Claimed(plan_.TurnOf(rank, step)), Run(work, **again, memory), mirror_agrees);
+}
+
+absl::StatusOr<std::optional<AuditFinding>> Audits::Compare(int64_t step, const Pass& pass,
+                                                            const Executor& executor) {
+  std::optional<AuditFinding> none;
+  if (!plan_.audits(step)) return none;
+  // Ranks end a pass at different times, which is not what an audit costs.
+  if (absl::Status status = world_.Barrier(Instant::Now() + timeout_); !status.ok()) return status;
   const absl::StatusOr<Answers> answers =
-      Gather(Claimed(plan_.TurnOf(rank, step)), Run(work, **again, memory), mirror_agrees);
+      ComputeAgain(step, WorkOf(plan_.AuditedRank(world_.rank()), step, pass, executor));
   if (!answers.ok()) return answers.status();
   ++cost_.audits;
   cost_.micro_batches += world_.size();
-  cost_.seconds += Seconds() - start;
   std::optional<AuditFinding> found;
   for (int audited = 0; audited < world_.size(); ++audited) {
     const auto auditor = static_cast<size_t>(plan_.AuditorOf(audited));

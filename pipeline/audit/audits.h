@@ -84,6 +84,9 @@ class Audits {
   StageHashes Claimed(const AuditTurn& turn) const;
   bool MirrorAgrees(const AuditTurn& turn, const StageAgain& again, std::byte* memory) const;
   absl::StatusOr<StageAgain*> Again(int stage);
+  // Passes on what this rank has recorded, does `work` of the rank that it audits, and gathers what
+  // all say.
+  absl::StatusOr<Answers> ComputeAgain(int64_t step, const Work& work);
   absl::StatusOr<Answers> Gather(const StageHashes& claimed, const StageHashes& computed,
                                  bool mirror_agrees = true);
   // Of what neighbouring stages have sent each other.

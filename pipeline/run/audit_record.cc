@@ -1,28 +1,13 @@
 #include "pipeline/run/audit_record.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "pipeline/compile/memory/memory_plan.h"
+#include "pipeline/run/timed.h"
 
 namespace sluice {
 namespace {
-
-class Timed {
- public:
-  explicit Timed(double* seconds) : seconds_(*seconds) {}
-  ~Timed() {
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
-    seconds_ += taken.count();
-  }
-  Timed(const Timed&) = delete;
-  Timed& operator=(const Timed&) = delete;
-
- private:
-  double& seconds_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 int64_t BytesOf(const StageAudit& audit, BufferId buffer) {
   return buffer == kNoBuffer ? 0 : audit.program.buffers[static_cast<size_t>(buffer)].bytes;
