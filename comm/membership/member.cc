@@ -150,7 +150,9 @@ absl::StatusOr<GroupPlace> Member::Join(const Candidate& candidate) {
                     .saved = answer->saved != 0,
                     .lost_at = answer->lost_at,
                     .port = answer->port,
-                    .secret = answer->secret.data()};
+                    .secret = answer->secret.data(),
+                    .replans = answer->replans != 0,
+                    .work = answer->text.data()};
 }
 
 absl::Status Member::Prepared() {
@@ -186,6 +188,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> Member::Meet(const GroupPlace& pla
 }
 
 void Member::TellSaved() { (void)Tell({.kind = MemberMessage::Kind::kSaved}); }
+
+absl::Status Member::AskToReplan(absl::string_view work, int last_rank) {
+  MemberMessage message{.kind = MemberMessage::Kind::kReplan, .last_rank = last_rank};
+  if (work.size() >= message.text.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("what the work is made for takes ", work.size(),
+                                                   " bytes; a message has ",
+                                                   message.text.size() - 1));
+  }
+  message.SetText(work);
+  return Tell(message);
+}
 
 bool Member::End(int exit_code, absl::string_view text) {
   MemberMessage message{.kind = MemberMessage::Kind::kEnding, .exit_code = exit_code};

@@ -33,6 +33,8 @@ struct GroupPlace {
   int64_t lost_at = 0;  // MemberMessage::lost_at
   int port = 0;         // of rank 0
   std::string secret = {};  // of the group
+  bool replans = true;      // AskToReplan is heard
+  std::string work = {};    // as given to AskToReplan; "": nobody has, of these processes
 };
 
 // What a process says of itself when it wants a place in a group.
@@ -73,6 +75,9 @@ class Member {
 
   // The run has saved a checkpoint.
   void TellSaved();
+  // Asks for an end of the group after its step, and for the next one to be told `work`, if it has the
+  // same processes. `last_rank`: as MemberMessage's. InvalidArgument where `work` is too long.
+  absl::Status AskToReplan(absl::string_view work, int last_rank);
   // The last word of a process that ends on purpose. False where nobody hears it.
   bool End(int exit_code, absl::string_view text);
 

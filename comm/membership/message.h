@@ -21,9 +21,10 @@ struct MemberMessage {
     kPrepared,  // ready to meet the others of the group
     kLeaving,   // was asked (SIGTERM) to leave, and wants to give what it holds first
     kSaved,     // the run has a checkpoint of its own now
+    kReplan,    // rank 0: the group should go on with other work: text, last_rank
     kEnding,    // ends on purpose: exit_code, text
     // A supervisor to a process.
-    kGroup,    // generation, rank, size, givers, port, secret
+    kGroup,    // generation, rank, size, givers, port, replans, secret, text
     kMeet,     // all of the group are prepared
     kRegroup,  // leave the group after the step
     kBack,     // leave it now: a process of it is lost
@@ -39,16 +40,20 @@ struct MemberMessage {
   int32_t timeout_ms = 0;  // how long a rank may take to answer
   int32_t rank = 0;        // in the group: ranks train, ...
   int32_t size = 0;
-  int32_t givers = 0;     // ... but the last so many of them only give what they hold, and leave
-  int32_t last_size = 0;  // ranks of the group before
-  int32_t saved = 0;      // 1: the run has one
+  int32_t givers = 0;      // ... but the last so many of them only give what they hold, and leave
+  int32_t last_size = 0;   // ranks of the group before
+  int32_t saved = 0;       // 1: the run has one
+  int32_t replans = 1;     // 0: no group takes other work
+  int32_t last_rank = -1;  // that becomes the last one of the next group; -1: all keep theirs
   int64_t generation = 0;
   int64_t lost_at =
       0;  // when the last loss was noticed, in nanoseconds of CLOCK_MONOTONIC; 0: none
   int32_t exit_code = 0;
   std::array<char, 33> secret = {};  // of the group, ends in a zero
-  std::array<char, 2048> text = {};  // ends in a zero
+  // Ends in a zero: an error, or what the ranks' work is made for, which only they understand.
+  std::array<char, 2048> text = {};
 
+  // What does not fit is left out.
   void SetText(absl::string_view words);
 };
 

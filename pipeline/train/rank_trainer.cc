@@ -481,10 +481,12 @@ absl::Status RankTrainer::AfterStep(int64_t step, const StepReport& report, doub
     if (context_.events->on_step) context_.events->on_step(metrics);
     shown_step_ = step;
     // An asynchronous report is of all steps since the last pause.
-    const auto slow = plan_.asynchronous()
-                          ? std::nullopt
-                          : slow_stages_.Observe(step, seconds, report.rank_seconds);
-    if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
+    if (!plan_.asynchronous()) {
+      const auto slow = slow_stages_.Observe(step, seconds, report.rank_seconds);
+      if (slow && context_.events->on_slow_stage) context_.events->on_slow_stage(*slow);
+      if (context_.events->on_stage_times)
+        context_.events->on_stage_times({step, seconds, report.rank_seconds});
+    }
   }
   if (saving_ != nullptr && saving_->saver->done()) {
     if (absl::Status status = FinishSave(); !status.ok()) return status;

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "comm/communicator.h"
 #include "models/device/device.h"
 #include "pipeline/checkpoint/files/hyper_parameters.h"
@@ -113,6 +114,14 @@ struct ResumedRun {
   std::vector<std::string> differences = {};
 };
 
+// What a step has taken, of a synchronous run.
+struct StageTimes {
+  int64_t step = 0;
+  double step_seconds = 0;
+  // [StagesOnRanks] of a micro-batch's actions, in the mean over the step.
+  absl::Span<const double> stage_seconds;
+};
+
 // What a run tells while it goes on; called on rank 0's thread between steps. Each may be empty.
 struct TrainEvents {
   std::function<void(const ResumedRun&)> on_resume;  // before the first step, of a resumed run only
@@ -124,6 +133,7 @@ struct TrainEvents {
   // A checkpoint could not be written; the run goes on without it.
   std::function<void(const absl::Status&)> on_failed_checkpoint;
   std::function<void(const SlowStage&)> on_slow_stage;
+  std::function<void(const StageTimes&)> on_stage_times = {};
 };
 
 struct TrainResult {

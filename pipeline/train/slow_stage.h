@@ -2,11 +2,11 @@
 #define SLUICE_PIPELINE_TRAIN_SLOW_STAGE_H_
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "pipeline/compile/plan/run_plan.h"
+#include "pipeline/train/stage_blocks.h"
 
 namespace sluice {
 
@@ -20,10 +20,8 @@ struct SlowStage {
 };
 
 // Notices a stage that takes twice as long as it used to while the others do not: what everybody
-// waits for. A stage is compared with its own history, since stages are never equal, and only what
-// lasts counts, since another program may have the machine's cores for a moment: steps are taken
-// together to blocks of two steps and a second at least, and the median of five blocks with that of
-// the blocks before them.
+// waits for. A stage is compared with its own history, since stages are never equal: the median of the
+// recent blocks of steps with that of the blocks before them.
 class SlowStageWatch {
  public:
   // Each stage on each of its ranks: a replica may be slow alone.
@@ -38,19 +36,15 @@ class SlowStageWatch {
  private:
   struct Stage {
     StageOnRank at;
-    double sum = 0;             // of the block that is not full yet
-    std::deque<double> recent;  // [block] mean seconds of a micro-batch, newest last
-    std::vector<double> usual;  // likewise of the blocks before, while it was not slow
+    std::vector<double>
+        usual;  // [block] mean seconds before the recent ones, while it was not slow
     bool slow = false;
   };
-  static double Factor(const Stage& stage);
-  void EndBlock();
+  double Factor(size_t stage) const;
   std::optional<SlowStage> NameSlowest(int64_t step);
 
   std::vector<Stage> stages_;
-  // Of the block that is not full yet.
-  int block_steps_ = 0;
-  double block_seconds_ = 0;
+  StageBlocks blocks_;
 };
 
 }  // namespace sluice

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -32,10 +33,10 @@ SILENCE = 420  # seconds after which a case says where it waits, and ends
 class Launched:
     """A run under `sluice launch`, whose output is read line by line."""
 
-    def __init__(self, launch, train):
+    def __init__(self, launch, train, model):
         faulthandler.dump_traceback_later(SILENCE, exit=True)
         self.errors = tempfile.TemporaryFile('w+')
-        self.process = subprocess.Popen([OPTIONS.binary, 'launch', *launch, '--', 'train', *MODEL, *train, '--json'],
+        self.process = subprocess.Popen([OPTIONS.binary, 'launch', *launch, '--', 'train', *model, *train, '--json'],
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.losses, self.events, self.last, self.repeated, self.ended = {}, [], {}, 0, None
 
@@ -72,9 +73,33 @@ class Launched:
         return [found for found in self.events if found['event'] == event]
 
 
-def quiet(train):
+class Throttled:
+    """A process that runs for a quarter of the time, as one does whose core has other work."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.ends.is_set():
+            try:
+                os.kill(self.pid, signal.SIGSTOP)
+                self.ends.wait(0.006)
+                os.kill(self.pid, signal.SIGCONT)
+            except ProcessLookupError:
+                return
+            time.sleep(0.002)
+
+    def close(self):
+        self.ends.set()
+        self.thread.join()
+
+
+def quiet(train, model=None):
     """The losses by step, and the last line, of the same run as threads of one process."""
-    done = subprocess.run([OPTIONS.binary, 'train', *MODEL, *train, '--json'], capture_output=True, text=True, check=True)
+    done = subprocess.run([OPTIONS.binary, 'train', *(model or MODEL), *train, '--json'], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {line['step']: line['loss_hex'] for line in lines if 'loss' in line}, lines[-1]
 
@@ -86,8 +111,8 @@ class LaunchTest(unittest.TestCase):
         self.runs = []
         self.save = os.path.join(self.directory.name, 'out')
 
-    def launch(self, launch, train):
-        self.runs.append(Launched(launch, train))
+    def launch(self, launch, train, model=None):
+        self.runs.append(Launched(launch, train, model or MODEL))
         return self.runs[-1]
 
     def tearDown(self):
@@ -132,7 +157,7 @@ class LaunchTest(unittest.TestCase):
         continued = run.named('continued')
         self.assertEqual(len(run.named('lost')), OPTIONS.kills)
         self.assertGreaterEqual(len(continued), 1)
-        times = sorted(event['seconds'] for event in continued)
+        times = sorted(event['seconds'] for event in continued if event['seconds'] is not None)  # else the work was divided anew
         at = {source: sum(event['from'] == source for event in continued) for source in ('memory', 'checkpoint', 'start')}
         if at['memory'] == len(continued):
             self.assertEqual(run.repeated, 0)
@@ -188,6 +213,34 @@ class LaunchTest(unittest.TestCase):
         self.expect_quiet(run, ['--stages', '2', '--steps', '60'])
         self.assertTrue(run.named('lost')[0]['hung'])
         self.assertEqual(run.named('continued')[0]['from'], 'memory')
+
+    def test_gives_a_slow_rank_less(self):
+        # The ranks agree on other work after a step, and nothing else changes. Of a long test: once more where it is fast again.
+        model = [*MODEL[:3], '--layers', '10', '--dim', '48', '--heads', '2', '--seq', '32', *MODEL[11:]]
+        train = ['--stages', '2', '--schedule', 'auto']
+        run = self.launch(['--processes', '2'], [*train, '--steps', '100000'], model)
+        slow = None
+        for line in run.lines():
+            if line.get('step') == 1 and 'loss' in line:
+                slow = Throttled(run.pids()[1])
+            if line.get('event') == 'gained' and slow.thread.is_alive():
+                slow.close()
+            if line.get('event') == ('continued' if LONG else 'gained') and len(run.named('continued')) == (2 if LONG else 1):
+                run.process.send_signal(signal.SIGTERM)  # a second one would end it at once
+        self.assertTrue(run.named('gained'), run.events)
+        for event in run.named('replanned'):
+            self.assertRegex(event['why'], 'rank 1 takes .* times as long|rank 1 is .* times as fast|rank 0 ')
+            self.assertLess(0, event['bound_seconds'])
+            print(f'layers {event["partition"]}: {event["why"]}; bound {event["bound_seconds"]:.3g} s')
+        self.assertIn('times as long as planned', run.named('replanned')[0]['why'])
+        print(run.named('gained')[0])
+        for event in run.named('continued'):
+            self.assertEqual(event['from'], 'memory')
+        self.assertEqual(run.ended, 130)
+        self.assertEqual(run.repeated, 0)
+        losses, end = quiet([*train, '--steps', str(run.last['steps'])], model)
+        self.assertEqual(run.losses, losses)
+        self.assertEqual(run.last['weights_hash'], end['weights_hash'])
 
     def test_goes_on_with_fewer(self):
         run = self.launch(['--processes', '3', '--min-ranks', '2', '--max-restarts', '0'], [*AUTO, '--steps', '80'])

@@ -35,6 +35,7 @@ struct LaunchCommandFlags {
   int processes = 0;
   int min_ranks = 0;  // 0: as many as processes
   int max_restarts = 3;
+  bool no_replan = false;
   std::vector<std::string> command;
 };
 
@@ -53,6 +54,7 @@ absl::StatusOr<int> Launch(const LaunchCommandFlags& flags) {
   request.roster.processes = flags.processes;
   request.roster.min_ranks = flags.min_ranks > 0 ? flags.min_ranks : flags.processes;
   request.roster.max_restarts = flags.max_restarts;
+  request.roster.replans = !flags.no_replan;
   request.roster.secret =
       absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(secret->data()), 12));
   request.arguments = {"sluice"};
@@ -82,6 +84,9 @@ void AddLaunchCommand(CLI::App& app, int* exit_code) {
                    "How many processes may be started in place of lost ones")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->add_flag("--no-replan", flags->no_replan,
+                    "Keep each rank's layers and timetable, also where a rank stays slower than "
+                    "planned");
   command->add_option("command", flags->command, "After --: train, with its flags")->required();
   command->callback([flags, exit_code] {
     const absl::StatusOr<int> ended = Launch(*flags);

@@ -50,6 +50,8 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
     case Kind::kSaved:
       saved_ = true;
       return;
+    case Kind::kReplan:
+      return Replan(from, message);
     case Kind::kEnding:
       from.state = State::kEnding;
       from.exit_code = message.exit_code;
@@ -58,6 +60,14 @@ void Roster::Take(int process, const MemberMessage& message, absl::Duration now)
     default:
       return;  // only a supervisor says such things
   }
+}
+
+// Only rank 0 of the present group knows what its ranks take.
+void Roster::Replan(const Process& from, const MemberMessage& message) {
+  if (from.state != State::kInGroup || from.rank != 0 || broken_) return;
+  replan_ = true;
+  last_rank_ = message.last_rank;
+  work_ = message.text.data();
 }
 
 void Roster::Leave(Process& process) { process.leaving = true; }
@@ -240,7 +250,7 @@ void Roster::AskToRegroup(std::vector<Order>* orders) {
   const int waiting = Count([](const Process& p) { return p.state == State::kWaiting; });
   const int leaving =
       Count([](const Process& p) { return p.state == State::kInGroup && p.leaving; });
-  if (waiting + leaving == 0) return;
+  if (waiting + leaving == 0 && !replan_) return;
   asked_ = true;
   for (const auto& [id, process] : processes_) {
     if (process.state == State::kInGroup) Send(id, Kind::kRegroup, orders);
@@ -258,37 +268,55 @@ bool Roster::MayForm(absl::Duration now) const {
   return all || (generation_ > 0 && now >= waits_since_ + options_.join_patience);
 }
 
+// Whoever has state keeps its rank; the others take those that are left.
+std::vector<std::pair<int, Roster::Process*>> Roster::KeepRanks(
+    std::vector<std::pair<int, Process*>> ranks) {
+  std::vector<std::pair<int, Process*>> placed(ranks.size()), others;
+  for (const auto& entry : ranks) {
+    const int held = entry.second->held_rank;
+    const bool keeps = held >= 0 && held < static_cast<int>(ranks.size()) &&
+                       placed[static_cast<size_t>(held)].second == nullptr;
+    (keeps ? placed[static_cast<size_t>(held)] : others.emplace_back()) = entry;
+  }
+  auto next = others.begin();
+  for (auto& place : placed) {
+    if (place.second == nullptr) place = *next++;
+  }
+  return placed;
+}
+
+// Where the group is that for which other work was asked: gives its ranks the order that was asked for.
+// False where it is another one, or nobody has asked.
+bool Roster::MoveToTheEnd(std::vector<std::pair<int, Process*>>* ranks) {
+  std::vector<int> ids;
+  for (const auto& [id, process] : *ranks) ids.push_back(id);
+  if (ids != workers_) return false;
+  const int last = std::exchange(last_rank_, -1);
+  if (replan_ && last >= 0 && last < static_cast<int>(ranks->size()))
+    std::rotate(ranks->begin() + last, ranks->begin() + last + 1, ranks->end());
+  return true;
+}
+
 void Roster::Form(std::vector<Order>* orders) {
   std::vector<std::pair<int, Process*>> ranks, givers;
   for (auto& [id, process] : processes_) {
     if (IsFree(process)) (process.leaving ? givers : ranks).emplace_back(id, &process);
-    process.rank = -1;
   }
   const auto count = static_cast<int>(ranks.size());
-  // Whoever has state keeps its rank, or at least its place among the others.
+  // Whoever has state keeps its rank, or at least its place among the others; without any, the rank of
+  // the last group.
   std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
-    const auto key = [](const Process& p) { return std::make_tuple(p.held_rank < 0, p.held_rank); };
+    const auto key = [](const Process& p) {
+      return std::make_tuple(p.held_rank < 0, p.held_rank, p.rank < 0, p.rank);
+    };
     return key(*a.second) < key(*b.second);
   });
-  if (count == size_) {
-    std::vector<std::pair<int, Process*>> placed(ranks.size());
-    std::vector<std::pair<int, Process*>> others;
-    for (const auto& entry : ranks) {
-      const int held = entry.second->held_rank;
-      const bool keeps =
-          held >= 0 && held < count && placed[static_cast<size_t>(held)].second == nullptr;
-      if (keeps) {
-        placed[static_cast<size_t>(held)] = entry;
-      } else {
-        others.push_back(entry);
-      }
-    }
-    auto next = others.begin();
-    for (auto& place : placed) {
-      if (place.second == nullptr) place = *next++;
-    }
-    ranks = std::move(placed);
-  }
+  for (auto& [id, process] : processes_) process.rank = -1;
+  if (count == size_) ranks = KeepRanks(std::move(ranks));
+  if (!MoveToTheEnd(&ranks)) work_.clear();
+  replan_ = false;
+  workers_.clear();
+  for (const auto& [id, process] : ranks) workers_.push_back(id);
   const int last_size = std::exchange(size_, count);
   ++generation_;
   broken_ = asked_ = false;
@@ -301,6 +329,8 @@ void Roster::Form(std::vector<Order>* orders) {
   place.givers = static_cast<int>(givers.size());
   place.saved = saved_ ? 1 : 0;
   place.port = ranks.front().second->port;
+  place.replans = options_.replans ? 1 : 0;
+  place.SetText(work_);
   const std::string secret =
       absl::StrCat(options_.secret, generation_).substr(0, place.secret.size() - 1);
   std::copy(secret.begin(), secret.end(), place.secret.begin());

@@ -18,6 +18,7 @@ struct RosterOptions {
   int processes = 1;
   int min_ranks = 1;        // with fewer processes the run ends
   int max_restarts = 0;     // processes that may be started in place of lost ones
+  bool replans = true;      // ranks may ask for other work
   std::string secret = {};  // part of every group's
   // How long those that are there wait for one that has been started in place of another.
   absl::Duration join_patience = absl::Seconds(2);
@@ -110,6 +111,7 @@ class Roster {
   int Count(bool (*is)(const Process&)) const;
   int LivingRanks() const;
   bool Starts() const;
+  void Replan(const Process& from, const MemberMessage& message);
   void Lost(int id, Process& process, const ProcessEnd& end, absl::Duration now);
   void Over(int exit_code, std::string text, absl::Duration now);
   void Leave(Process& process);
@@ -118,6 +120,9 @@ class Roster {
   void NoticeBroken(absl::Duration now);
   void EndBrokenGroup(absl::Duration now, std::vector<Order>* orders);
   void AskToRegroup(std::vector<Order>* orders);
+  static std::vector<std::pair<int, Process*>> KeepRanks(
+      std::vector<std::pair<int, Process*>> ranks);
+  bool MoveToTheEnd(std::vector<std::pair<int, Process*>>* ranks);
   bool MayForm(absl::Duration now) const;
   void Form(std::vector<Order>* orders);
   void LetMeet(std::vector<Order>* orders);
@@ -135,7 +140,11 @@ class Roster {
   bool saved_ = false;   // the run has saved a checkpoint
   bool broken_ = false;  // the present group has lost a process, or ends
   bool asked_ = false;   // the present group to end after its step
-  int missing_ = -1;     // a rank of it that did not answer
+  bool replan_ = false;  // it is to go on with other work
+  int last_rank_ = -1;   // of that one
+  std::string work_;     // what the ranks' work is made for, of the processes of `workers_`
+  std::vector<int> workers_ = {};  // [rank] of the last group
+  int missing_ = -1;               // a rank of it that did not answer
   absl::Duration broken_at_ = absl::InfiniteDuration();
   absl::Duration waits_since_ = absl::InfiniteDuration();  // whoever has waited longest for a group
   absl::Duration timeout_ = absl::Seconds(30);

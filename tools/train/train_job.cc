@@ -138,9 +138,8 @@ absl::StatusOr<Partition> ChoosePartition(const TrainQuestion& question, const P
                                           const RunRequest& request, const Timetable& step) {
   const int stages = step.placement.model_stages();
   const auto by_flops = [&]() -> absl::StatusOr<Partition> {
-    absl::StatusOr<DefaultStages> answer =
-        DefaultPartition(request.spec, request.batch, request.adaptation,
-                         request.kernels->head_limits, step, question.timetable.stage_members);
+    absl::StatusOr<DefaultStages> answer = DefaultPartition(
+        LayersOf(question, request.spec, step.placement.ranks(), question.data_parallel), step);
     if (!answer.ok()) return answer.status();
     return std::move(answer->partition);
   };
@@ -163,6 +162,19 @@ absl::Status CheckRecomputation(const RunRequest& request) {
       "--recompute-ahead: nothing is computed again; add --recompute selective or full");
 }
 
+// Schedule "auto" for what the stages have been measured to take.
+absl::Status FitTimetable(const TrainQuestion& question, const ModelSpec& spec,
+                          const Partition& partition, Timetable* step) {
+  const TimetableChoice& choice = question.timetable;
+  if (choice.schedule != "auto" || !choice.timetable.empty()) return absl::OkStatus();
+  const absl::StatusOr<StageCosts> costs = PriceDefaultStages(
+      LayersOf(question, spec, step->placement.ranks(), question.data_parallel), *step, partition);
+  if (!costs.ok()) return costs.status();
+  absl::StatusOr<Timetable> best = OptimisedStep(choice, *costs);
+  if (best.ok()) *step = *std::move(best);
+  return best.status();
+}
+
 absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const ModelSpec& spec,
                                        const PlanFile* plan) {
   // The timetable of a step, by which layers are divided; an asynchronous run then uses a longer
@@ -174,9 +186,7 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
   RunRequest request;
   request.kernels = *kernels;
   request.spec = spec;
-  request.batch.size = question.micro_batch_size;
-  request.batch.seq =
-      spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.usual_seq();
+  request.batch = BatchOf(question, spec);
   request.threads_per_stage = question.threads_per_stage;
   request.optimizer = question.optimizer;
   request.dtype = question.dtype;
@@ -190,6 +200,10 @@ absl::StatusOr<RunRequest> MakeRequest(const TrainQuestion& question, const Mode
                           ? plan->assignment.recompute
                           : std::vector<Recompute>(partition->size(), question.recompute);
   request.partition = *std::move(partition);
+  if (question.speeds.known()) {
+    absl::Status status = FitTimetable(question, spec, request.partition, &*timetable);
+    if (!status.ok()) return status;
+  }
   request.replicas = question.data_parallel;
   request.stage_members = question.timetable.stage_members;
   request.zero = question.zero;

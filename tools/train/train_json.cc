@@ -28,11 +28,13 @@ class JsonOutput : public TrainOutput {
 
   void Continued(const ContinuedRun& run) override {
     if (!run.replanned.empty()) {
-      Print({{"event", "replanned"},
-             {"why", run.replanned},
-             {"stages", run.stages},
-             {"data_parallel", run.replicas},
-             {"partition", run.partition}});
+      Json json = {{"event", "replanned"},
+                   {"why", run.replanned},
+                   {"stages", run.stages},
+                   {"data_parallel", run.replicas},
+                   {"partition", run.partition}};
+      if (run.bound_seconds > 0) json["bound_seconds"] = run.bound_seconds;
+      Print(json);
     }
     Json json = {{"event", "continued"}, {"step", run.step}};
     json["seconds"] = run.seconds ? Json(*run.seconds) : Json();
@@ -57,6 +59,14 @@ class JsonOutput : public TrainOutput {
            {"rank", slow.rank},
            {"factor", slow.factor},
            {"others", slow.others}});
+  }
+
+  void Gained(const ReplanGain& gain) override {
+    Print({{"event", "gained"},
+           {"step", gain.step},
+           {"step_seconds", gain.step_seconds},
+           {"before", gain.before_seconds},
+           {"expected", gain.expected_seconds}});
   }
 
   void Done(const TrainSummary& s) override {

@@ -8,6 +8,7 @@
 
 #include "pipeline/train/trainer.h"
 #include "tools/text_writer.h"
+#include "tools/train/replanning/replanner.h"
 
 namespace sluice {
 
@@ -21,6 +22,7 @@ struct ContinuedRun {
   std::string source;  // of the state: memory, checkpoint or start
   // Why the ranks do other work than those before them did; "": they do the same.
   std::string replanned;
+  double bound_seconds = 0;  // Replan's; 0: not known
 };
 
 // The output of a run. Called from one thread.
@@ -37,6 +39,7 @@ class TrainOutput {
   virtual void Evaluated(const Evaluation& evaluation) = 0;
   virtual void Saved(const SaveOutcome& saved) = 0;
   virtual void Slow(const SlowStage& slow) = 0;
+  virtual void Gained(const ReplanGain& gain) = 0;
   virtual void Done(const TrainSummary& summary) = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "pipeline/train/run.h"
 #include "tools/train/kernel_choice.h"
 #include "tools/train/model_choice.h"
+#include "tools/train/replanning/measured_speeds.h"
 
 namespace sluice {
 
@@ -39,6 +40,8 @@ struct TrainQuestion {
   int seq = 0;                // tokens per sample; 0: the model's
   TimetableChoice timetable;
   std::string partition;  // layers of each stage, "0-3,4-7"; empty: balanced
+  MeasuredSpeeds
+      speeds;  // by which it is balanced, and schedule "auto" is made; of all ranks there are
   int micro_batch_size = 4;
   std::optional<int> sum_groups;
   DType dtype = DType::kFloat32;

@@ -40,15 +40,9 @@ class ShapeSearch {
   ShapeSearch(const ModelSpec& spec, const TrainQuestion& question)
       : spec_(spec),
         question_(question),
-        batch_{
-            .size = question.micro_batch_size,
-            .seq = spec.decoder() != nullptr && question.seq > 0 ? question.seq : spec.usual_seq()},
         micro_batches_(
             question.timetable.micro_batches.value_or(TimetableChoice::kDefaultMicroBatches)),
-        groups_(question.auto_data_parallel ? question.sum_groups.value_or(micro_batches_) : 0) {
-    for (const LayerSpec& layer : DescribeAdapted(spec, batch_, question.adaptation))
-      parameters_ += static_cast<double>(layer.parameters);
-  }
+        groups_(question.auto_data_parallel ? question.sum_groups.value_or(micro_batches_) : 0) {}
 
   absl::StatusOr<WorldShape> Best(int ranks) {
     WorldShape best;
@@ -90,31 +84,60 @@ class ShapeSearch {
       return shape;
     }
     absl::StatusOr<DefaultStages> answer =
-        step.ok() ? DefaultPartition(spec_, batch_, question_.adaptation,
-                                     question_.kernels.cuda ? kGpuHead : kProcessorHead, *step)
+        step.ok() ? DefaultPartition(LayersOf(question_, spec_, stages, replicas), *step)
                   : absl::StatusOr<DefaultStages>(step.status());
     if (!answer.ok()) {
       why_not_ = std::string(answer.status().message());
       return shape;
     }
-    // Every replica sends its share of the sums, and receives the others'.
-    const double shares = 2.0 * (replicas - 1) / replicas;
     shape.seconds = std::min(answer->seconds, std::numeric_limits<double>::max()) +
-                    shares * parameters_ * sizeof(float) / stages / kBytesPerSecond;
+                    ExchangeSeconds(question_, spec_, stages, replicas);
     shape.partition = std::move(answer->partition);
     return shape;
   }
 
   const ModelSpec& spec_;
   const TrainQuestion& question_;
-  const BatchShape batch_;
   const int micro_batches_;
   const int groups_;
-  double parameters_ = 0;
   std::string why_not_;
 };
 
 }  // namespace
+
+BatchShape BatchOf(const TrainQuestion& question, const ModelSpec& spec) {
+  const bool asks = spec.decoder() != nullptr && question.seq > 0;
+  return {.size = question.micro_batch_size, .seq = asks ? question.seq : spec.usual_seq()};
+}
+
+TrainedLayers LayersOf(const TrainQuestion& question, const ModelSpec& spec, int stages,
+                       int replicas) {
+  TrainedLayers layers = {.spec = &spec,
+                          .batch = BatchOf(question, spec),
+                          .adaptation = question.adaptation,
+                          .head = question.kernels.cuda ? kGpuHead : kProcessorHead,
+                          .layer_factors = question.speeds.layers};
+  for (const int members : question.timetable.stage_members) layers.rank_speeds.push_back(members);
+  const std::vector<double>& speeds = question.speeds.ranks;
+  if (static_cast<int>(speeds.size()) < stages * replicas) return layers;
+  // All replicas have the same stages, so the slowest counts.
+  layers.rank_speeds.assign(speeds.begin(), speeds.begin() + stages);
+  for (int rank = stages; rank < stages * replicas; ++rank) {
+    double& slowest = layers.rank_speeds[static_cast<size_t>(rank % stages)];
+    slowest = std::min(slowest, speeds[static_cast<size_t>(rank)]);
+  }
+  return layers;
+}
+
+double ExchangeSeconds(const TrainQuestion& question, const ModelSpec& spec, int stages,
+                       int replicas) {
+  double parameters = 0;
+  for (const LayerSpec& layer : DescribeAdapted(spec, BatchOf(question, spec), question.adaptation))
+    parameters += static_cast<double>(layer.parameters);
+  // Every replica sends its share of the sums, and receives the others'.
+  const double shares = 2.0 * (replicas - 1) / replicas;
+  return shares * parameters * sizeof(float) / stages / kBytesPerSecond;
+}
 
 absl::Status ChooseShape(const ModelSpec& spec, int ranks, TrainQuestion* question) {
   for (const auto& [given, flag] :

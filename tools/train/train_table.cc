@@ -186,6 +186,12 @@ class TableOutput : public TrainOutput {
           slow.stage, slow.rank, slow.factor, slow.others);
   }
 
+  void Gained(const ReplanGain& gain) override {
+    ClearBar();
+    Print("%7s a step takes %s since the work was divided anew, %s before; expected: %s\n", "",
+          Seconds(gain.step_seconds), Seconds(gain.before_seconds), Seconds(gain.expected_seconds));
+  }
+
   void Done(const TrainSummary& s) override {
     ClearBar();
     Print("\n%s after step %s", s.interrupted ? "interrupted" : "done", Grouped(s.steps));

@@ -41,8 +41,9 @@ absl::StatusOr<Timetable> Generate(const TimetableChoice& choice, std::optional<
   return GenerateSchedule(choice.schedule, request);
 }
 
-// The best timetable for equal stages whose F, I and W take the same time.
-absl::StatusOr<Timetable> Optimise(const TimetableChoice& choice, int ranks, int micro_batches) {
+// The best timetable for stages of such costs; null: equal ones whose F, I and W take the same time.
+absl::StatusOr<Timetable> Optimise(const TimetableChoice& choice, int ranks, int micro_batches,
+                                   const StageCosts* costs) {
   const int chunks = choice.chunks > 0 ? choice.chunks : choice.placement == "v" ? 2 : 1;
   const absl::Status size =
       CheckScheduleSize({.ranks = ranks, .micro_batches = micro_batches, .chunks = chunks});
@@ -50,7 +51,8 @@ absl::StatusOr<Timetable> Optimise(const TimetableChoice& choice, int ranks, int
   OptimiseRequest request;
   request.placement = UsualPlacement(choice.placement, ranks, chunks);
   request.micro_batches = micro_batches;
-  request.costs = StageCosts::Uniform(request.placement.stages(), 1, 1, 1);
+  request.costs =
+      costs != nullptr ? *costs : StageCosts::Uniform(request.placement.stages(), 1, 1, 1);
   absl::StatusOr<OptimisedTimetable> best = OptimiseTimetable(request);
   if (!best.ok()) return best.status();
   return std::move(best->table);
@@ -105,7 +107,8 @@ absl::StatusOr<Timetable> Import(const TimetableChoice& choice, std::optional<in
   return table;
 }
 
-absl::StatusOr<Timetable> WholeTimetable(const TimetableChoice& choice, std::optional<int> ranks) {
+absl::StatusOr<Timetable> WholeTimetable(const TimetableChoice& choice, std::optional<int> ranks,
+                                         const StageCosts* costs = nullptr) {
   const int micro_batches = choice.micro_batches.value_or(TimetableChoice::kDefaultMicroBatches);
   if (!choice.timetable.empty()) return Import(choice, ranks, choice.timetable, choice.plan);
   if (FromFile(choice)) {
@@ -114,7 +117,7 @@ absl::StatusOr<Timetable> WholeTimetable(const TimetableChoice& choice, std::opt
     return Import(choice, ranks, *text, choice.schedule);
   }
   if (choice.schedule == "auto")
-    return Optimise(choice, ranks.value_or(TimetableChoice::kDefaultRanks), micro_batches);
+    return Optimise(choice, ranks.value_or(TimetableChoice::kDefaultRanks), micro_batches, costs);
   if (!choice.placement.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--placement ", choice.placement,
                                                    " is for a FILE.csv or auto; schedule ",
@@ -142,6 +145,10 @@ absl::StatusOr<Timetable> StepTimetable(const TimetableChoice& choice) {
   absl::StatusOr<Timetable> table =
       WholeTimetable(choice, std::accumulate(members.begin(), members.end(), 0));
   return table.ok() ? NarrowTimetable(*table, members) : table;
+}
+
+absl::StatusOr<Timetable> OptimisedStep(const TimetableChoice& choice, const StageCosts& costs) {
+  return WholeTimetable(choice, choice.stages, &costs);
 }
 
 absl::StatusOr<Timetable> RunTimetable(const TimetableChoice& choice, const TrainOptions& options,

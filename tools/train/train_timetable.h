@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "schedules/simulate/stage_costs.h"
 #include "schedules/timetable.h"
 #include "tools/train/train_question.h"
 
@@ -14,6 +15,9 @@ namespace sluice {
 // invalid timetable where a file's table is not sound. With --stage-replicas it has one row per
 // stage: those of a file, or those that NarrowTimetable makes.
 absl::StatusOr<Timetable> StepTimetable(const TimetableChoice& choice);
+
+// The same for schedule "auto", where it is known what its stages cost.
+absl::StatusOr<Timetable> OptimisedStep(const TimetableChoice& choice, const StageCosts& costs);
 
 // The timetable that the run executes: `step` itself; for an asynchronous schedule, which does not
 // drain between steps, one table over all steps of the run, or over those between two reports or

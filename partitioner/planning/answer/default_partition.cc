@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "models/layers/adapted_layers.h"
 #include "partitioner/partition_problem.h"
 #include "partitioner/search/exact_partition.h"
@@ -23,25 +24,43 @@ constexpr double kElementsPerSecond = 1e9;
 // About a tenth of a second; beyond it the best found so far is good enough for a default.
 constexpr int64_t kSearchBudget = 20'000'000;
 
-// On `ranks` at a time.
-LayerCost Price(const LayerSpec& layer, double ranks) {
+// `factor`: a multiple of what the FLOPs say; on a rank of `speed`.
+LayerCost Price(const LayerSpec& layer, double factor, double speed) {
   const double touched = static_cast<double>(layer.output_elements) / kElementsPerSecond;
   LayerCost cost;
   cost.name = layer.name;
-  cost.forward_seconds = (layer.forward_flops / kFlopsPerSecond + touched) / ranks;
-  cost.input_grad_seconds = (layer.input_grad_flops / kFlopsPerSecond + touched) / ranks;
-  cost.weight_grad_seconds = layer.weight_grad_flops / kFlopsPerSecond / ranks;
+  cost.forward_seconds = (layer.forward_flops / kFlopsPerSecond + touched) * factor / speed;
+  cost.input_grad_seconds = (layer.input_grad_flops / kFlopsPerSecond + touched) * factor / speed;
+  cost.weight_grad_seconds = layer.weight_grad_flops / kFlopsPerSecond * factor / speed;
   return cost;
 }
 
-absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const ModelSpec& spec,
-                                                          const BatchShape& batch,
-                                                          const Adaptation& adaptation,
-                                                          const HeadLimits& head, double ranks) {
-  std::vector<LayerCost> layers;
-  for (const LayerSpec& layer : DescribeAdapted(spec, batch, adaptation, head))
-    layers.push_back(Price(layer, ranks));
-  return CostTable::CreateShared(std::move(layers));
+absl::StatusOr<std::shared_ptr<const CostTable>> PriceAll(const TrainedLayers& layers,
+                                                          double speed) {
+  const std::vector<LayerSpec> specs =
+      DescribeAdapted(*layers.spec, layers.batch, layers.adaptation, layers.head);
+  const std::vector<double>& factors = layers.layer_factors;
+  if (!factors.empty() && factors.size() != specs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got factors of ", factors.size(), " layers; the model has ", specs.size()));
+  }
+  std::vector<LayerCost> costs;
+  for (size_t layer = 0; layer < specs.size(); ++layer)
+    costs.push_back(Price(specs[layer], factors.empty() ? 1 : factors[layer], speed));
+  return CostTable::CreateShared(std::move(costs));
+}
+
+absl::StatusOr<PartitionProblem> ProblemOf(const TrainedLayers& layers) {
+  PartitionProblem problem;
+  auto costs = PriceAll(layers, 1);
+  if (!costs.ok()) return costs.status();
+  problem.machines.costs = *std::move(costs);
+  for (const double speed : layers.rank_speeds) {
+    auto of_rank = PriceAll(layers, speed);
+    if (!of_rank.ok()) return of_rank.status();
+    problem.machines.rank_costs.push_back(*std::move(of_rank));
+  }
+  return problem;
 }
 
 // What the search simulates. It knows one copy of the model, and steps with a flush: for others, a
@@ -56,33 +75,40 @@ absl::StatusOr<Timetable> StandIn(const Timetable& timetable) {
 
 }  // namespace
 
-absl::StatusOr<DefaultStages> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                               const Adaptation& adaptation, const HeadLimits& head,
-                                               const Timetable& timetable,
-                                               const std::vector<int>& replicas) {
-  PartitionProblem problem;
-  auto costs = PriceAll(spec, batch, adaptation, head, 1);
-  if (!costs.ok()) return costs.status();
-  problem.machines.costs = *std::move(costs);
-  for (const int count : replicas) {
-    auto of_stage = PriceAll(spec, batch, adaptation, head, count);
-    if (!of_stage.ok()) return of_stage.status();
-    problem.machines.rank_costs.push_back(*std::move(of_stage));
-  }
+absl::StatusOr<DefaultStages> DefaultPartition(const TrainedLayers& layers,
+                                               const Timetable& timetable) {
+  absl::StatusOr<PartitionProblem> problem = ProblemOf(layers);
+  if (!problem.ok()) return problem.status();
   const absl::StatusOr<Timetable> computed = StandIn(timetable);
   if (!computed.ok()) return computed.status();
-  problem.timetable = &*computed;
+  problem->timetable = &*computed;
   SearchOptions options;
   options.budget = kSearchBudget;
-  absl::StatusOr<PartitionAnswer> answer = FindExactPartition(problem, options);
-  if (answer.ok()) return DefaultStages{std::move(answer->assignment.partition), answer->seconds};
+  absl::StatusOr<PartitionAnswer> answer = FindExactPartition(*problem, options);
+  if (answer.ok()) {
+    return DefaultStages{std::move(answer->assignment.partition), answer->seconds,
+                         answer->lower_bound};
+  }
   if (absl::IsDeadlineExceeded(answer.status())) {
     absl::StatusOr<Partition> even =
-        EvenPartition(spec.layer_count(), timetable.placement.model_stages());
+        EvenPartition(layers.spec->layer_count(), timetable.placement.model_stages());
     if (!even.ok()) return even.status();
     return DefaultStages{*std::move(even), std::numeric_limits<double>::infinity()};
   }
   return answer.status();
+}
+
+absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
+                                              const Timetable& timetable,
+                                              const Partition& partition) {
+  absl::StatusOr<PartitionProblem> problem = ProblemOf(layers);
+  if (!problem.ok()) return problem.status();
+  problem->timetable = &timetable;
+  problem->fixed = partition;
+  if (absl::Status status = ValidateProblem(*problem); !status.ok()) return status;
+  const StageAssignment assignment = {partition,
+                                      std::vector<Recompute>(partition.size(), Recompute::kNone)};
+  return ToStepCosts(*problem, PriceStages(*problem, assignment));
 }
 
 }  // namespace sluice

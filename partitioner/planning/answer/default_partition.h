@@ -9,23 +9,40 @@
 #include "models/spec/layer_spec.h"
 #include "models/spec/model_spec.h"
 #include "schedules/partition.h"
+#include "schedules/simulate/stage_costs.h"
 #include "schedules/timetable.h"
 
 namespace sluice {
 
-// The partition that trains fastest by the layers' FLOPs alone: what `sluice train` takes when it
-// is told neither a partition nor a plan. A stage with r replicas (`replicas`: [stage]; empty: one
-// each) counts as r times as fast. `head`: of the kind of device that they run on. Depends on nothing but its arguments. InvalidArgument when there
-// are more stages than layers.
+// The layers of a training, and what is known of them and of the ranks beside their FLOPs.
+struct TrainedLayers {
+  const ModelSpec* spec = nullptr;  // the caller's
+  BatchShape batch = {};
+  Adaptation adaptation = {};
+  HeadLimits head = {};  // of the kind of device that they run on
+  // [rank of the timetable] 2: twice as fast as one of 1; empty: all are alike.
+  std::vector<double> rank_speeds = {};
+  // [layer] multiples of the seconds that its FLOPs say; empty: 1 each.
+  std::vector<double> layer_factors = {};
+};
+
+// The partition that trains fastest by that alone: what `sluice train` takes when it is told neither a
+// partition nor a plan. Depends on nothing but its arguments. InvalidArgument when there are more
+// stages than layers, or where a vector has the wrong length.
 struct DefaultStages {
   Partition partition;
-  double seconds =
-      0;  // of a step, of one replica; only their ratios to those of others mean something
+  // Of a step, of one replica; only their ratios to those of others mean something.
+  double seconds = 0;
+  double lower_bound = 0;  // proved: no partition takes less; 0: nothing is proved
 };
-absl::StatusOr<DefaultStages> DefaultPartition(const ModelSpec& spec, const BatchShape& batch,
-                                               const Adaptation& adaptation, const HeadLimits& head,
-                                               const Timetable& timetable,
-                                               const std::vector<int>& replicas = {});
+absl::StatusOr<DefaultStages> DefaultPartition(const TrainedLayers& layers,
+                                               const Timetable& timetable);
+
+// What the stages of `partition` cost on the timetable's ranks, by the same prices. Errors as above,
+// and where the partition has not as many stages as the timetable. Of one copy of the model.
+absl::StatusOr<StageCosts> PriceDefaultStages(const TrainedLayers& layers,
+                                              const Timetable& timetable,
+                                              const Partition& partition);
 
 }  // namespace sluice
 

@@ -68,6 +68,8 @@ class World {
   std::map<int, int> group;      // by rank
   std::map<int, int> held;       // rank of the state, by process
   int givers = 0, meetings = 0;  // of the last group; in all
+  std::string work;              // that the last group was told
+  bool replans = true;           // likewise
   std::vector<int> killed, told_to_regroup, told_back, told_over, told_to_stop;
 
  private:
@@ -84,6 +86,8 @@ class World {
         if (order.message.rank == 0) group.clear();
         group[order.message.rank] = process;
         givers = order.message.givers;
+        work = order.message.text.data();
+        replans = order.message.replans != 0;
         if (order.message.rank < order.message.size - givers) held[process] = order.message.rank;
         roster.Take(process, {.kind = Kind::kPrepared}, now);
         return;
@@ -270,6 +274,62 @@ TEST(RosterTest, GrowsAndShrinksAfterAStep) {
   world.Ends(1, kExitDone);
   EXPECT_TRUE(world.roster.done());
   EXPECT_EQ(world.roster.exit_code(), kExitDone);
+}
+
+MemberMessage OtherWork(const char* work, int last_rank = -1) {
+  MemberMessage message{.kind = Kind::kReplan, .last_rank = last_rank};
+  message.SetText(work);
+  return message;
+}
+
+TEST(RosterTest, GoesOnWithOtherWorkWhereItIsAskedTo) {
+  World world({.processes = 3, .min_ranks = 1, .max_restarts = 1});
+  world.Settle();
+  EXPECT_EQ(world.work, "");
+  EXPECT_TRUE(world.replans);
+  world.Say(1, OtherWork("from one that does not lead"));
+  EXPECT_TRUE(world.told_to_regroup.empty());
+  world.Say(0, OtherWork("1,1,0.5 0:1"));
+  EXPECT_THAT(world.told_to_regroup, ElementsAre(0, 1, 2));
+  for (const int process : {2, 0, 1}) world.Waits(process);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(world.work, "1,1,0.5 0:1");
+  EXPECT_EQ(world.meetings, 6);
+
+  // The rank that may have no work comes last, and stays there.
+  world.Say(0, OtherWork("1,1,0.1 0:1", 0));
+  for (const int process : {0, 1, 2}) world.Waits(process);
+  EXPECT_THAT(world.Group(), ElementsAre(1, 2, 0));
+  EXPECT_EQ(world.work, "1,1,0.1 0:1");
+
+  // Of other processes it says nothing.
+  world.Dies(2);
+  world.Waits(0);
+  world.Waits(1);
+  EXPECT_THAT(world.Group(), ElementsAre(1, 3, 0));
+  EXPECT_EQ(world.work, "");
+}
+
+TEST(RosterTest, OtherWorkIsForgottenWhereARankIsLostOnTheWay) {
+  World world({.processes = 2, .min_ranks = 1, .max_restarts = 1});
+  world.Settle();
+  world.Say(0, OtherWork("1,0.5 0:1", 0));
+  world.Waits(0);
+  world.Dies(1);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2));
+  EXPECT_EQ(world.work, "");
+  // And is not asked for again: a newcomer ends the group for another reason.
+  world.roster.Grow();
+  world.Settle();
+  for (const int process : {0, 2}) world.Waits(process);
+  EXPECT_THAT(world.Group(), ElementsAre(0, 2, 3));
+  EXPECT_EQ(world.work, "");
+}
+
+TEST(RosterTest, SaysWhereNobodyMayAskForOtherWork) {
+  World world({.processes = 2, .min_ranks = 2, .replans = false});
+  world.Settle();
+  EXPECT_FALSE(world.replans);
 }
 
 TEST(RosterTest, SavesWhereTooFewWouldBeLeft) {

@@ -69,6 +69,21 @@ TEST(ChooseShapeTest, KeepsWhatIsSaid) {
   EXPECT_EQ(question.sum_groups, 2);
 }
 
+TEST(ChooseShapeTest, GivesWorkByTheSpeedsOfRanks) {
+  TrainQuestion question = Question(true, false);
+  question.speeds = {.ranks = {1, 1, 0.02}};
+  ASSERT_EQ(ChooseShape(SmallGpt(), 3, &question), absl::OkStatus());
+  EXPECT_EQ(question.timetable.stages, 2) << "the last rank would only be in the way";
+  question = Question(false, false);
+  question.timetable.stages = 2;
+  question.data_parallel = 2;
+  question.speeds = {.ranks = {1, 1, 0.4, 1}};
+  const ModelSpec gpt = SmallGpt();
+  EXPECT_EQ(LayersOf(question, gpt, 2, 2).rank_speeds, (std::vector<double>{0.4, 1}));
+  EXPECT_EQ(LayersOf(question, gpt, 4, 1).rank_speeds, question.speeds.ranks);
+  EXPECT_TRUE(LayersOf(question, gpt, 5, 1).rank_speeds.empty());
+}
+
 TEST(ChooseShapeTest, OneRankMirrorsNobody) {
   for (const int ranks : {1, 2}) {
     TrainQuestion question = Question(true, false);

@@ -14,6 +14,7 @@
 #include "schedules/partition.h"
 #include "tools/command.h"
 #include "tools/train/hang_end.h"
+#include "tools/train/replanning/replanner.h"
 #include "tools/train/running/compiled_job.h"
 #include "tools/train/running/run_output.h"
 #include "tools/train/running/train_signals.h"
@@ -76,7 +77,7 @@ class MemberTrainer {
   // An exit code where this process has nothing more to do.
   absl::StatusOr<std::optional<int>> InGroup(const GroupPlace& place) {
     const int ranks = place.size - place.givers;
-    if (absl::Status status = Prepare(ranks); !status.ok()) return status;
+    if (absl::Status status = Prepare(ranks, place.work); !status.ok()) return status;
     const int world_size = compiled_.plan->world_size();
     if (world_size > ranks) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -100,13 +101,23 @@ class MemberTrainer {
     return Train(place, *std::move(all), options);
   }
 
-  // Compiles the run for so many ranks, unless the last group had as many.
-  absl::Status Prepare(int ranks) {
-    if (compiled_.plan != nullptr && compiled_ranks_ == ranks) return absl::OkStatus();
-    absl::StatusOr<CompiledJob> compiled = Compile(question_, ranks, compiled_.job.data);
+  // Compiles the run for so many ranks of such speeds, unless the last group had them.
+  absl::Status Prepare(int ranks, const std::string& work) {
+    const bool same = compiled_.plan != nullptr && compiled_ranks_ == ranks && work == work_;
+    if (same) return absl::OkStatus();
+    TrainQuestion question = question_;
+    // Only a group that has trained has measured speeds.
+    const int layers =
+        compiled_.plan == nullptr ? 0 : static_cast<int>(compiled_.plan->layers.size());
+    absl::StatusOr<MeasuredSpeeds> speeds = ParseMeasuredSpeeds(work, layers);
+    if (!speeds.ok()) return speeds.status();
+    question.speeds = *std::move(speeds);
+    absl::StatusOr<CompiledJob> compiled = Compile(question, ranks, compiled_.job.data);
     if (!compiled.ok()) return compiled.status();
     compiled_ = *std::move(compiled);
     compiled_ranks_ = ranks;
+    work_ = work;
+    speeds_ = question.speeds;
     TrainOptions& train = compiled_.job.options;
     train.running.program = program_;
     // Its supervisor learns that way that it is lost, as the others do.
@@ -179,6 +190,7 @@ class MemberTrainer {
       }
     }
     TrainEvents events = output_->Events(*compiled_.plan);
+    WatchSpeeds(place, &events);
     events.on_resume = [print = events.on_resume, source](const ResumedRun& run) {
       *source = run.from_memory ? "memory" : "checkpoint";
       print(run);
@@ -201,13 +213,37 @@ class MemberTrainer {
       run.partition = FormatPartition(plan->request.partition);
       run.source = *source;
       const int processes = place.size - place.givers;
-      if (place.last_size != processes) {
+      if (made_.has_value()) {
+        run.replanned = made_->why;
+        run.bound_seconds = made_->bound_seconds;
+      } else if (place.last_size != processes) {
         run.replanned =
             absl::StrCat("there are ", processes, " processes instead of ", place.last_size);
+      } else if (!place.work.empty() && place.work != shown_work_) {
+        run.replanned = "ranks are not equally fast";
       }
+      shown_work_ = place.work;
       output_->Continued(run);
     };
     return events;
+  }
+
+  // Has the group leave its plan where another one is better for what its ranks turn out to take.
+  void WatchSpeeds(const GroupPlace& place, TrainEvents* events) {
+    if (!place.replans || !MayReplan(question_)) return;
+    if (!replanner_.has_value()) replanner_.emplace(question_, compiled_.job.data);
+    const bool is_made = proposed_.has_value() && proposed_->speeds == speeds_;
+    made_ = is_made ? std::exchange(proposed_, std::nullopt) : std::nullopt;
+    proposed_.reset();
+    replanner_->Begin(compiled_.plan, place.size - place.givers, speeds_, made_);
+    events->on_stage_times = [this](const StageTimes& times) {
+      std::optional<Replan> replan = replanner_->Observe(times);
+      if (const std::optional<ReplanGain> gain = replanner_->TakeGain()) output_->Gained(*gain);
+      if (!replan.has_value()) return;
+      // Where the supervisor does not hear it, the group ends for other reasons.
+      if (member_.AskToReplan(replan->speeds.ToText(), replan->last_rank).ok())
+        proposed_ = std::move(replan);
+    };
   }
 
   const TrainQuestion& question_;
@@ -215,6 +251,13 @@ class MemberTrainer {
   const uint64_t program_ = ProgramHash();
   CompiledJob compiled_;  // for the last group
   int compiled_ranks_ = 0;
+  std::string work_;        // GroupPlace's, that it is compiled for
+  MeasuredSpeeds speeds_;   // the same
+  std::string shown_work_;  // where this process has been rank 0
+  // Where this process is rank 0.
+  std::optional<Replanner> replanner_;
+  std::optional<Replan> proposed_;  // to the supervisor
+  std::optional<Replan> made_;      // this group's plan
   HeldState held_;
   Candidate candidate_;
   absl::Duration patience_ = kMeetingPatience;

@@ -1,0 +1,264 @@
+#include "tools/train/replanning/replanner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "models/device/host_memory.h"
+#include "partitioner/planning/answer/default_partition.h"
+#include "pipeline/compile/compile_run.h"
+#include "schedules/lower.h"
+#include "schedules/simulate/simulate.h"
+#include "tools/train/train_job.h"
+#include "tools/train/train_shape.h"
+
+namespace sluice {
+namespace {
+
+// Of a rank that takes so many times as long as the fastest, the rank is slow and not its layers.
+constexpr double kSlowRank = 1.5;
+// What differs by less is what was planned.
+constexpr double kDeviation = 1.1;
+constexpr double kLeastGain = 1.1;
+// Of a group whose plan was made for what had been measured, before there is another one.
+constexpr double kWaitSeconds = 10;
+constexpr double kLongestWaitSeconds = 3600;
+// To go over to a new plan: ranks meet again, and send each other the state of layers that move.
+constexpr double kMeetingSeconds = 1;
+constexpr double kMoveBytesPerSecond = 5e8;
+constexpr double kStatePerWeight = 3;  // a weight and AdamW's moments of it
+
+double At(const std::vector<double>& values, size_t index) {
+  return values.empty() ? 1 : values[index];
+}
+
+}  // namespace
+
+bool MayReplan(const TrainQuestion& question) {
+  return question.partition.empty() && question.timetable.plan.empty() &&
+         question.timetable.stage_members.empty();
+}
+
+Replanner::Replanner(const TrainQuestion& question, std::shared_ptr<const Dataset> data)
+    : question_(question), data_(std::move(data)) {}
+
+void Replanner::Begin(std::shared_ptr<const RunPlan> plan, int processes,
+                      const MeasuredSpeeds& speeds, std::optional<Replan> replan) {
+  plan_ = std::move(plan);
+  processes_ = processes;
+  planned_ = speeds;
+  if (!speeds.layers.empty()) layers_ = speeds.layers;
+  stages_ = StagesOnRanks(*plan_);
+  blocks_.reset();
+  blocks_to_look_ = 0;
+  group_seconds_ = 0;
+  if (replan) wait_seconds_ = std::max(wait_seconds_, kWaitSeconds);
+  made_ = std::move(replan);
+  // Copies of the model on the same ranks, and steps that do not end, are planned otherwise.
+  if (plan_->lowered.placement.copies() == 1 && !plan_->asynchronous())
+    blocks_.emplace(stages_.size());
+}
+
+std::optional<Replan> Replanner::Observe(const StageTimes& times) {
+  if (!blocks_.has_value()) return std::nullopt;
+  group_seconds_ += times.step_seconds;
+  if (!blocks_->Add(times.step_seconds, times.stage_seconds) || !blocks_->full())
+    return std::nullopt;
+  if (const auto made = std::exchange(made_, std::nullopt)) {
+    gain_ = {times.step, blocks_->MedianStep(), made->step_seconds, made->expected_seconds};
+    const bool kept = made->step_seconds - gain_->step_seconds >=
+                      (made->step_seconds - made->expected_seconds) / 2;
+    wait_seconds_ = kept ? kWaitSeconds : std::min(2 * wait_seconds_, kLongestWaitSeconds);
+  }
+  if (layers_.empty()) LearnLayers();
+  if (blocks_to_look_ > 0) {
+    --blocks_to_look_;
+    return std::nullopt;
+  }
+  const MeasuredSpeeds speeds = Measure();
+  if (group_seconds_ < wait_seconds_ || !Deviates(speeds)) return std::nullopt;
+  blocks_to_look_ = StageBlocks::kRecent;
+  return Propose(times, speeds);
+}
+
+std::optional<ReplanGain> Replanner::TakeGain() { return std::exchange(gain_, std::nullopt); }
+
+// [stage on a rank] what a micro-batch should take there, on a rank of speed 1.
+std::vector<double> Replanner::StageSeconds(const MeasuredSpeeds& speeds) const {
+  TrainQuestion question = question_;
+  question.speeds = {.layers = speeds.layers};
+  const RunRequest& request = plan_->request;
+  const absl::StatusOr<StageCosts> costs =
+      PriceDefaultStages(LayersOf(question, request.spec, plan_->ranks(), plan_->replicas()),
+                         ComputeOnly(plan_->lowered), request.partition);
+  std::vector<double> seconds;
+  for (const StageOnRank& at : stages_) {
+    const auto stage = static_cast<size_t>(at.stage);
+    seconds.push_back(costs.ok() ? costs->forward[stage] + costs->backward[stage] : 1);
+  }
+  return seconds;
+}
+
+// [rank of the world] what its stages take, as a multiple of what they should.
+std::vector<double> Replanner::RankRatios(const std::vector<double>& stage_seconds) const {
+  const auto ranks = static_cast<size_t>(plan_->world_size());
+  std::vector<double> measured(ranks), planned(ranks);
+  for (size_t at = 0; at < stages_.size(); ++at) {
+    const auto rank = static_cast<size_t>(stages_[at].rank);
+    measured[rank] += blocks_->Median(at);
+    planned[rank] += stage_seconds[at];
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) measured[rank] /= planned[rank];
+  return measured;
+}
+
+// Where a stage takes longer than its FLOPs say, and its ranks are not slow, its layers do.
+void Replanner::LearnLayers() {
+  const std::vector<double> seconds = StageSeconds({});
+  const std::vector<double> ratios = RankRatios(seconds);
+  const double least = *std::min_element(ratios.begin(), ratios.end());
+  const size_t count = plan_->request.partition.size();
+  std::vector<double> sums(count), ranks(count), known;
+  for (size_t at = 0; at < stages_.size(); ++at) {
+    if (ratios[static_cast<size_t>(stages_[at].rank)] > kSlowRank * least) continue;
+    const auto stage = static_cast<size_t>(stages_[at].stage);
+    sums[stage] += blocks_->Median(at) / seconds[at] / least;
+    ranks[stage] += 1;
+  }
+  for (size_t stage = 0; stage < count; ++stage) {
+    if (ranks[stage] > 0) known.push_back(sums[stage] / ranks[stage]);
+  }
+  const double usual = known.empty() ? 1 : MedianOf(known);
+  layers_.resize(plan_->layers.size());
+  for (size_t stage = 0; stage < count; ++stage) {
+    const LayerRange& range = plan_->request.partition[stage];
+    for (int layer = range.first; layer <= range.last; ++layer)
+      layers_[static_cast<size_t>(layer)] = ranks[stage] > 0 ? sums[stage] / ranks[stage] : usual;
+  }
+}
+
+MeasuredSpeeds Replanner::Measure() const {
+  MeasuredSpeeds speeds{.layers = layers_};
+  const std::vector<double> ratios = RankRatios(StageSeconds(speeds));
+  const double least = *std::min_element(ratios.begin(), ratios.end());
+  for (size_t rank = 0; rank < static_cast<size_t>(processes_); ++rank) {
+    // Who has no work is as it was thought to be.
+    speeds.ranks.push_back(rank < ratios.size() ? least / ratios[rank] : At(planned_.ranks, rank));
+  }
+  absl::StatusOr<MeasuredSpeeds> rounded =
+      ParseMeasuredSpeeds(speeds.ToText(), static_cast<int>(layers_.size()));
+  return rounded.ok() ? *std::move(rounded) : planned_;
+}
+
+bool Replanner::Deviates(const MeasuredSpeeds& speeds) const {
+  const auto differs = [](double a, double b) { return a > kDeviation * b || b > kDeviation * a; };
+  for (size_t rank = 0; rank < speeds.ranks.size(); ++rank) {
+    if (differs(speeds.ranks[rank], At(planned_.ranks, rank))) return true;
+  }
+  for (size_t layer = 0; layer < speeds.layers.size(); ++layer) {
+    if (differs(speeds.layers[layer], At(planned_.layers, layer))) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<double> Replanner::SecondsOf(const RunRequest& request,
+                                            const MeasuredSpeeds& speeds) const {
+  TrainQuestion question = question_;
+  question.speeds = speeds;
+  const Timetable timetable = ComputeOnly(request.timetable);
+  const int stages = timetable.placement.ranks();
+  const absl::StatusOr<StageCosts> costs = PriceDefaultStages(
+      LayersOf(question, request.spec, stages, request.replicas), timetable, request.partition);
+  if (!costs.ok()) return costs.status();
+  const absl::StatusOr<Simulation> run = Simulate(timetable, *costs, Detail::kSummary);
+  if (!run.ok()) return run.status();
+  return run->makespan + ExchangeSeconds(question, request.spec, stages, request.replicas);
+}
+
+// The plan that ranks of such speeds would get.
+absl::StatusOr<Replanner::Expected> Replanner::Try(const MeasuredSpeeds& speeds) const {
+  TrainQuestion question = question_;
+  question.speeds = speeds;
+  const absl::StatusOr<TrainJob> job = MakeTrainJob(question, processes_, data_);
+  if (!job.ok()) return job.status();
+  const absl::StatusOr<RunPlan> plan = CompileRun(job->request);
+  if (!plan.ok()) return plan.status();
+  // Ranks have the old plan's memory beside it, until what they hold has moved.
+  int64_t bytes = 0;
+  for (const ArenaLayout& arena : plan->arenas) bytes += arena.memory.total;
+  if (absl::Status status = CheckHostMemory(bytes); !status.ok()) return status;
+  const absl::StatusOr<double> seconds = SecondsOf(job->request, speeds);
+  if (!seconds.ok()) return seconds.status();
+  const int stages = plan->ranks();
+  const int replicas = plan->replicas();
+  const absl::StatusOr<DefaultStages> best = DefaultPartition(
+      LayersOf(question, job->request.spec, stages, replicas), job->request.timetable);
+  const double exchange = ExchangeSeconds(question, job->request.spec, stages, replicas);
+  const bool proved = best.ok() && best->lower_bound > 0;
+  return Expected{*seconds, proved ? best->lower_bound + exchange : 0};
+}
+
+std::optional<Replan> Replanner::Propose(const StageTimes& times,
+                                         const MeasuredSpeeds& speeds) const {
+  const absl::StatusOr<double> now = SecondsOf(plan_->request, speeds);
+  if (!now.ok()) return std::nullopt;
+  Replan replan{.step = times.step, .step_seconds = blocks_->MedianStep()};
+  Expected best{.seconds = std::numeric_limits<double>::infinity()};
+  const auto consider = [&](const MeasuredSpeeds& tried, int last_rank) {
+    const absl::StatusOr<Expected> expected = Try(tried);
+    if (!expected.ok() || expected->seconds >= best.seconds) return;
+    best = *expected;
+    replan.speeds = tried;
+    replan.last_rank = last_rank;
+  };
+  consider(speeds, -1);
+  // The last ranks are those that may be left without work.
+  const auto slowest = std::min_element(speeds.ranks.begin(), speeds.ranks.end());
+  const bool may_leave_out = question_.chooses_shape() || plan_->world_size() < processes_;
+  if (may_leave_out && std::next(slowest) != speeds.ranks.end()) {
+    MeasuredSpeeds moved = speeds;
+    const auto from = moved.ranks.begin() + (slowest - speeds.ranks.begin());
+    std::rotate(from, std::next(from), moved.ranks.end());
+    consider(moved, static_cast<int>(slowest - speeds.ranks.begin()));
+  }
+  if (!Pays(times, *now / best.seconds)) return std::nullopt;
+  const double scale = replan.step_seconds / *now;
+  replan.expected_seconds = best.seconds * scale;
+  replan.bound_seconds = best.lower_bound * scale;
+  replan.why = absl::StrFormat("%s; a step should take %.3g s instead of %.3g s", Why(speeds),
+                               replan.expected_seconds, replan.step_seconds);
+  return replan;
+}
+
+bool Replanner::Pays(const StageTimes& times, double gain) const {
+  if (!(gain >= kLeastGain)) return false;
+  double bytes = 0;
+  for (const LayerDecl& layer : plan_->layers) {
+    for (const ParameterDecl& parameter : layer.parameters)
+      bytes += kStatePerWeight * static_cast<double>(parameter.bytes());
+  }
+  const double move = kMeetingSeconds + bytes / kMoveBytesPerSecond;
+  const double saved = static_cast<double>(question_.options.training.steps - times.step) *
+                       blocks_->MedianStep() * (1 - 1 / gain);
+  return saved >= 2 * move;
+}
+
+std::string Replanner::Why(const MeasuredSpeeds& speeds) const {
+  size_t most = 0;
+  double factor = 1;  // how much longer than planned
+  for (size_t rank = 0; rank < speeds.ranks.size(); ++rank) {
+    const double takes = At(planned_.ranks, rank) / speeds.ranks[rank];
+    if (std::abs(std::log(takes)) <= std::abs(std::log(factor))) continue;
+    most = rank;
+    factor = takes;
+  }
+  if (factor >= kDeviation)
+    return absl::StrFormat("rank %d takes %.1f times as long as planned", most, factor);
+  if (factor <= 1 / kDeviation)
+    return absl::StrFormat("rank %d is %.1f times as fast as planned", most, 1 / factor);
+  return "layers take other times than their FLOPs say";
+}
+
+}  // namespace sluice

@@ -1,0 +1,102 @@
+#ifndef SLUICE_TOOLS_TRAIN_REPLANNING_REPLANNER_H_
+#define SLUICE_TOOLS_TRAIN_REPLANNING_REPLANNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/data/dataset.h"
+#include "pipeline/compile/plan/run_plan.h"
+#include "pipeline/train/run.h"
+#include "pipeline/train/stage_blocks.h"
+#include "tools/train/replanning/measured_speeds.h"
+#include "tools/train/train_question.h"
+
+namespace sluice {
+
+// Another division of the work, which the ranks should agree on after this step.
+struct Replan {
+  int64_t step = 0;
+  MeasuredSpeeds speeds = {};  // what it is made for, by the ranks' new numbers
+  // The rank that becomes the last one of the group, where it may have no work; -1: all keep theirs.
+  int last_rank = -1;
+  std::string why = {};
+  double step_seconds = 0;      // of late
+  double expected_seconds = 0;  // of a step afterwards
+  // No division of the work among these ranks, with this timetable, is expected to take less; 0: that
+  // is not known.
+  double bound_seconds = 0;
+};
+
+// What a replan has turned out to bring.
+struct ReplanGain {
+  int64_t step = 0;
+  double step_seconds = 0;  // since then
+  double before_seconds = 0;
+  double expected_seconds = 0;
+};
+
+// Whether the question leaves it open which rank does what.
+bool MayReplan(const TrainQuestion& question);
+
+// Notices that ranks are not as fast as the plan takes them to be, and finds a better one. A rank is
+// compared with the others by what its layers should take. What these should take is the layers'
+// FLOPs at first, times a factor that the first blocks of steps show; a rank that takes 1.5 times as
+// long as the fastest by the FLOPs alone is taken to be slow, not its layers. Time is that of the
+// steps: it reads no clock.
+class Replanner {
+ public:
+  // Requires MayReplan(). `data`: of the run.
+  Replanner(const TrainQuestion& question, std::shared_ptr<const Dataset> data);
+
+  // A group of `processes` begins, whose `plan` was compiled for `speeds`; `replan`: it is what was
+  // proposed.
+  void Begin(std::shared_ptr<const RunPlan> plan, int processes, const MeasuredSpeeds& speeds,
+             std::optional<Replan> replan);
+
+  // After each step. Proposes a plan whose step is at least a tenth shorter, where that saves twice the
+  // time that it takes to go over to it. After one, it waits; longer each time that it brought less
+  // than half of what it was to bring.
+  std::optional<Replan> Observe(const StageTimes& times);
+  // Of the replan that the group began with; once, as soon as it is known.
+  std::optional<ReplanGain> TakeGain();
+
+ private:
+  // What a plan is expected to take per step, in any one unit.
+  struct Expected {
+    double seconds = 0;
+    double lower_bound = 0;
+  };
+
+  std::vector<double> StageSeconds(const MeasuredSpeeds& speeds) const;
+  std::vector<double> RankRatios(const std::vector<double>& stage_seconds) const;
+  void LearnLayers();
+  MeasuredSpeeds Measure() const;
+  bool Deviates(const MeasuredSpeeds& speeds) const;
+  std::optional<Replan> Propose(const StageTimes& times, const MeasuredSpeeds& speeds) const;
+  absl::StatusOr<Expected> Try(const MeasuredSpeeds& speeds) const;
+  absl::StatusOr<double> SecondsOf(const RunRequest& request, const MeasuredSpeeds& speeds) const;
+  bool Pays(const StageTimes& times, double gain) const;
+  std::string Why(const MeasuredSpeeds& speeds) const;
+
+  const TrainQuestion question_;
+  const std::shared_ptr<const Dataset> data_;
+  std::shared_ptr<const RunPlan> plan_;
+  int processes_ = 0;
+  MeasuredSpeeds planned_;      // what plan_ was compiled for
+  std::vector<double> layers_;  // factors, once they are known
+  std::vector<StageOnRank> stages_;
+  std::optional<StageBlocks> blocks_;
+  int blocks_to_look_ = 0;
+  double group_seconds_ = 0;  // of its steps so far
+  double wait_seconds_ = 0;   // of a group, before its plan may change
+  std::optional<Replan> made_;
+  std::optional<ReplanGain> gain_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TOOLS_TRAIN_REPLANNING_REPLANNER_H_
